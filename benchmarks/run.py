@@ -1,0 +1,146 @@
+"""Measures this project, and beside it the reference Dr.Jit and hand-written kernels.
+
+    python benchmarks/run.py [--reference PYTHON] [--limits SCRIPT] [--threads N] [--rounds N]
+
+`--reference` is the interpreter of an environment in which the reference Dr.Jit is installed.
+`--limits` is a script that prints lines `name milliseconds ...` for hand-written kernels. Both
+implementations run the same workloads (workloads.py), each in a process of its own, in turn: one of
+ours, one of the reference, and again. The table shows the best of all rounds.
+"""
+
+import argparse
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+WORKLOADS = Path(__file__).parent / "workloads.py"
+
+
+class Row(NamedTuple):
+    name: str
+    title: str
+    unit: str
+    limit: str = ""  # its name in the output of the hand-written kernels
+    warm: bool = False  # runs once before, with the same kernel cache, and is not counted
+
+
+ROWS = (
+    Row("axpy", "`2.5*x + y`, 16M", "ms", "saxpy_16M"),
+    Row(
+        "transcendental",
+        "`exp(-x)*log(x) + tanh(x)*atan2(x, 1+x) + x**1.7`, 16M",
+        "ms",
+        "transcendental_16M",
+    ),
+    Row("fresnel", "`mean(sin(a*a))`, 16M", "ms", "fresnel_mean_16M"),
+    Row("gather", "random gather times 2, 4M", "ms", "gather_random_4M"),
+    Row("histogram", "scatter-add of 4M into 1024", "ms", "histogram_4M_to_1k"),
+    Row("import_time", "import", "ms"),
+    Row("first_print", "first print of three numbers, empty cache", "ms"),
+    Row("compile_30", "new kernel of 30 operations", "ms"),
+    Row("compile_300", "new kernel of 300 operations", "ms"),
+    Row("compile_3000", "new kernel of 3000 operations", "ms"),
+    Row("disk_cache", "300 operations from the disk cache, new process", "ms", warm=True),
+    Row("small_launch", "two operations on 64 entries", "µs"),
+    Row("small_round_trip", "the same, waiting for each", "µs"),
+    Row("memory_growth", "memory left by 10,000 evaluations", "KiB"),
+)
+
+
+def measure(python: str, row: Row, threads: int) -> float:
+    """One process with a kernel cache of its own, which is empty unless the row says otherwise."""
+    with tempfile.TemporaryDirectory() as home:
+        environment = os.environ | {"HOME": home, "DRJIT_CACHE_DIR": f"{home}/cache"}
+        if row.name.startswith(("compile", "disk")):
+            environment["DRJIT_TIER"] = "compiled"  # else small work would run uncompiled
+        if python != sys.executable:
+            environment.pop("PYTHONPATH", None)
+        command = [python, "-P", str(WORKLOADS), row.name, str(threads)]
+        for _ in range(1 + row.warm):
+            done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        print(f"{row.name} failed under {python}\n{done.stderr}", file=sys.stderr)
+        return math.inf
+    return float(done.stdout.split()[-1])
+
+
+def measure_limits(script: str, rows: list[Row], threads: int) -> dict[str, float]:
+    """The best time among the variants (`name`, `name.variant`) of each hand-written kernel."""
+    names = {row.limit: row.name for row in rows if row.limit}
+    environment = os.environ | {"NUMBA_NUM_THREADS": str(threads)}
+    # The script selects by group; gather and histogram come together.
+    groups = {"gather" if name.endswith(("4M", "1k")) else name for name in names}
+    best: dict[str, float] = {}
+    for contract in ([], ["--contract"]):
+        command = [sys.executable, script, ",".join(sorted(groups)), *contract]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        for line in done.stdout.splitlines():
+            variant, *figures = line.split() or [""]
+            name = names.get(variant.split(".")[0])
+            if name and figures and figures[0] != "FAILED":
+                best[name] = min(best.get(name, math.inf), float(figures[0]))
+    return best
+
+
+def cell(value: float) -> str:
+    if math.isinf(value):
+        return "failed"
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def geometric_mean(ratios: list[float]) -> float:
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def table(rows: list[Row], own: dict[str, float], others: dict[str, dict[str, float]]) -> str:
+    """A Markdown table; a ratio below 1 says that this project is the quicker one."""
+    header = ["", "unit", "drjit-numba"]
+    last = ["geometric mean of the times", "", ""]
+    lines = [[row.title, row.unit, cell(own[row.name])] for row in rows]
+    for title, figures in others.items():
+        header += [title, "ratio"]
+        ratios = []
+        for row, line in zip(rows, lines, strict=True):
+            mine, other = own[row.name], figures.get(row.name)
+            ratio = mine / other if other and row.unit != "KiB" else math.nan
+            line += ["" if other is None else cell(other)]
+            line += [f"{ratio:.2f}" if 0 < ratio < math.inf else ""]
+            ratios += [ratio] if 0 < ratio < math.inf else []
+        last += ["", f"{geometric_mean(ratios):.2f}" if ratios else ""]
+    rule = [":--", ":--"] + ["--:"] * (len(header) - 2)
+    return "\n".join(f"| {' | '.join(line)} |" for line in [header, rule, *lines, last])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--reference", metavar="PYTHON")
+    parser.add_argument("--limits", metavar="SCRIPT")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", metavar="NAMES", help="separated by commas: axpy,gather")
+    arguments = parser.parse_args()
+    rows = [row for row in ROWS if not arguments.only or row.name in arguments.only.split(",")]
+    own: dict[str, float] = {}
+    reference: dict[str, float] = {}
+    for _ in range(arguments.rounds):
+        for row in rows:
+            for python, best in ((sys.executable, own), (arguments.reference, reference)):
+                if python:
+                    figure = measure(python, row, arguments.threads)
+                    best[row.name] = min(best.get(row.name, math.inf), figure)
+    others: dict[str, dict[str, float]] = {}
+    if arguments.reference:
+        others["reference"] = reference
+    if arguments.limits:
+        others["hand-written"] = measure_limits(arguments.limits, rows, arguments.threads)
+    print(table(rows, own, others))
+
+
+if __name__ == "__main__":
+    main()

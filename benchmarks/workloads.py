@@ -1,0 +1,178 @@
+"""One workload in this process: `python workloads.py NAME THREADS` prints its figure.
+
+They are scripts of a user of either implementation: they use only what both have. A figure is the
+best of several repetitions. Inputs are made opaque where memory traffic is what counts, since an
+`arange` or `linspace` would otherwise be recomputed by the kernel; outputs are fresh each time.
+"""
+
+# ruff: noqa: E402
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+_start = time.perf_counter()
+import drjit as dr
+from drjit.llvm import Float, UInt32
+
+IMPORT_SECONDS = time.perf_counter() - _start
+
+LARGE = 1 << 24
+MEDIUM = 1 << 22
+
+
+def opaque(*arrays):
+    """The arrays, in memory: nothing of how they were made is left for a kernel to recompute."""
+    for array in arrays:
+        dr.make_opaque(array)
+    dr.sync_thread()
+    return arrays if len(arrays) > 1 else arrays[0]
+
+
+def evaluation(make: Callable[[], object]) -> float:
+    """Seconds from an expression to its evaluated arrays."""
+    start = time.perf_counter()
+    value = make()
+    dr.eval(value)
+    dr.sync_thread()
+    return time.perf_counter() - start
+
+
+def best(make: Callable[[], object], at_least: int = 7, seconds: float = 0.6) -> float:
+    """Milliseconds of the quickest evaluation; the first ones compile and are not counted."""
+    for _ in range(3):
+        evaluation(make)
+    times = []
+    end = time.perf_counter() + seconds
+    while len(times) < at_least or time.perf_counter() < end:
+        times.append(evaluation(make))
+    return min(times) * 1e3
+
+
+def axpy() -> float:
+    x, y = opaque(dr.linspace(Float, 0, 1, LARGE), dr.linspace(Float, 1, 2, LARGE))
+    return best(lambda: 2.5 * x + y)
+
+
+def transcendental() -> float:
+    x = opaque(dr.linspace(Float, 0.01, 3, LARGE))
+    return best(
+        lambda: dr.exp(-x) * dr.log(x) + dr.tanh(x) * dr.atan2(x, 1 + x) + dr.power(x, Float(1.7))
+    )
+
+
+def fresnel() -> float:
+    def mean():
+        a = dr.linspace(Float, 0, 1, LARGE)
+        return dr.mean(dr.sin(a * a))
+
+    return best(mean)
+
+
+def random_index():
+    return dr.arange(UInt32, MEDIUM) * UInt32(2654435761) % MEDIUM
+
+
+def gather() -> float:
+    x, index = opaque(dr.linspace(Float, 0, 1, MEDIUM), random_index())
+    return best(lambda: dr.gather(Float, x, index) * 2)
+
+
+def histogram() -> float:
+    weight, index = opaque(dr.linspace(Float, 0, 1, MEDIUM), random_index() & 1023)
+
+    def scatter():
+        bins = dr.zeros(Float, 1024)
+        dr.scatter_add(bins, weight, index)
+        return bins
+
+    return best(scatter)
+
+
+def import_time() -> float:
+    return IMPORT_SECONDS * 1e3
+
+
+def first_print() -> float:
+    start = time.perf_counter()
+    print(dr.sin(Float(1, 2, 3)) + 1, file=sys.stderr)
+    return (time.perf_counter() - start) * 1e3
+
+
+def random_program(x, n_ops: int, seed: int):
+    """An expression of `n_ops` operations whose structure depends on the seed. Each value enters
+    the next, so none is dead; they stay within -0.5 and 0.5."""
+    random = Random(seed)
+    values = [x * 0.25, x * 0.5]
+    for _ in range(n_ops // 2 - 1):
+        a, b = values[-1], random.choice(values[-20:-1])
+        c = random.uniform(0.1, 0.25)
+        values.append(a * b + c if random.random() < 0.5 else (a - b) * c)
+    return values[-1]
+
+
+def compile_new(n_ops: int) -> float:
+    """Milliseconds to evaluate a kernel for the first time, tracing left out."""
+    x = opaque(dr.linspace(Float, 0, 1, 1 << 14))
+    evaluation(lambda: random_program(x, 30, 0))  # what a process does once
+    times = []
+    for seed in range(1, 6):
+        y = random_program(x, n_ops, seed)
+        times.append(evaluation(lambda y=y: y))
+    return min(times) * 1e3
+
+
+def compile_30() -> float:
+    return compile_new(30)
+
+
+def compile_300() -> float:
+    return compile_new(300)
+
+
+def compile_3000() -> float:
+    return compile_new(3000)
+
+
+def disk_cache() -> float:
+    """The first kernel of a process; the second process with the same cache finds it on disk."""
+    x = opaque(dr.linspace(Float, 0, 1, 1 << 14))
+    y = random_program(x, 300, 0)
+    return evaluation(lambda: y) * 1e3
+
+
+def small_loop(n: int, sync: bool) -> float:
+    """Microseconds from an expression of two operations on 64 entries to its evaluation."""
+    x = opaque(dr.linspace(Float, 0, 1, 64))
+    start = time.perf_counter()
+    for _ in range(n):
+        dr.eval(x * 2 + 1)
+        if sync:
+            dr.sync_thread()
+    dr.sync_thread()
+    return (time.perf_counter() - start) / n * 1e6
+
+
+def small_launch() -> float:
+    small_loop(100, sync=False)
+    return min(small_loop(1000, sync=False) for _ in range(9))
+
+
+def small_round_trip() -> float:
+    small_loop(100, sync=True)
+    return min(small_loop(1000, sync=True) for _ in range(9))
+
+
+def memory_growth() -> float:
+    """KiB of resident memory that 10,000 evaluations leave behind."""
+    page = Path("/proc/self/statm")
+    small_loop(2000, sync=True)
+    before = int(page.read_text().split()[1])
+    small_loop(10_000, sync=True)
+    return (int(page.read_text().split()[1]) - before) * 4.0
+
+
+if __name__ == "__main__":
+    dr.set_thread_count(int(sys.argv[2]))
+    print(globals()[sys.argv[1]]())

@@ -1,0 +1,171 @@
+"""Indexed access to buffers: gathers, scatters, and atomic updates, as nodes.
+
+An index is checked against the size of the buffer unless `JitFlag.BoundsChecks` is off. A scatter writes in place if nobody else holds the
+target, else into a copy.
+"""
+
+import weakref
+from typing import Any
+
+from . import dtype as dt
+from . import flags, op, schedule
+from .dtype import DType
+from .flags import JitFlag
+from .kernel import identity
+from .location import user_location
+from .node import AFTER, BUFFER, LITERAL, Node, apply, bitcast, broadcast_size, cast, literal, make
+
+ACTIVE = make(op.active, dt.mask, 1)
+
+# Above this many entries a scatter-reduction with `ReduceMode.Auto` uses atomics instead of private copies.
+expand_threshold = 1_000_000
+
+
+def _unsigned(index: Node) -> Node:
+    """The index as `u32` or `u64`: negative ones become huge, and so out of bounds."""
+    t = index.dtype
+    if t.bits < 32:
+        index = cast(dt.i32 if t.is_signed else dt.u32, index)
+        t = index.dtype
+    return bitcast(dt.u32 if t.bits == 32 else dt.u64, index)
+
+
+def bounds(index: Node, active: Node, size: int, what: str) -> tuple[Node, Node]:
+    """The unsigned index and the mask of lanes that may access a buffer of `size` entries.
+
+    Raises:
+        IndexError: a constant index is out of bounds.
+        TypeError: the index is not an integer, or `active` not a mask.
+    """
+    if not index.dtype.is_int:
+        raise TypeError(f"{what}: the index must be an integer array, not {index.dtype.name}")
+    if not active.dtype.is_mask:
+        raise TypeError(f"{what}: 'active' must be a mask, not {active.dtype.name}")
+    signed = index.dtype.is_signed
+    if index.op is LITERAL and active.op is LITERAL and active.data and not 0 <= index.data < size:
+        raise IndexError(f"{what}: index {index.data} is out of bounds for an array of size {size}")
+    index = _unsigned(index)
+    if size >= 1 << 31:
+        index = cast(dt.u64, index)
+    if active.op is LITERAL and active.data:
+        active = ACTIVE
+    elif active.op is not LITERAL:
+        active = apply(op.and_, active, ACTIVE)
+    if flags.current & JitFlag.BoundsChecks and active.op is not LITERAL:
+        lanes = broadcast_size((index, active), what)
+        data = (size, what, user_location(), signed)
+        active = make(op.in_bounds, dt.mask, lanes, (index, active), data)
+    return index, active
+
+
+def gather(source: Node, index: Node, active: Node, what: str = "gather") -> Node:
+    """The entries of `source` at `index`; 0 where `active` is false or the index out of bounds."""
+    lanes = broadcast_size((index, active), what)
+    index, mask = bounds(index, active, source.size, what)
+    dtype = source.dtype
+    if mask.op is LITERAL:
+        return literal(dtype, 0, lanes)
+    if source.op is LITERAL:
+        return apply(op.select, mask, source if source.size == 1 else literal(dtype, source.data), literal(dtype, 0))
+    return make(op.gather, dtype, lanes, (source, index, mask))
+
+
+def gather_packet(source: Node, index: Node, active: Node, count: int, what: str = "gather") -> list[Node]:
+    """`count` consecutive entries per lane, from `index * count` on."""
+    lanes = broadcast_size((index, active), what)
+    if source.op is LITERAL or source.size % count:
+        base = apply(op.mul, index, literal(index.dtype, count))
+        return [
+            gather(source, apply(op.add, base, literal(index.dtype, j)), active, what)
+            for j in range(count)
+        ]
+    index, mask = bounds(index, active, source.size // count, what)
+    if mask.op is LITERAL:
+        return [literal(source.dtype, 0, lanes) for _ in range(count)]
+    packet = make(op.packet, source.dtype, lanes, (source, index, mask), count)
+    return [make(op.component, source.dtype, lanes, (packet,), j) for j in range(count)]
+
+
+class Target:
+    """The node that a scatter is about to replace, taken out of its array.
+
+    Between `take` and `put` the array holds nothing, so that whether somebody else holds the node can be seen from a weak reference.
+    """
+
+    __slots__ = ("_node", "dtype", "size")
+
+    def __init__(self, node: Node) -> None:
+        self._node: Node | None = node
+        self.dtype, self.size = node.dtype, node.size
+
+    def own(self) -> Node:
+        """A node with a buffer that nobody else holds: the given one, or a copy."""
+        node = self._node
+        self._node = None
+        if node is None:
+            raise RuntimeError("a scatter target was taken twice")
+        if node.op is not BUFFER and node.op is not AFTER:
+            node = schedule.materialize(node)
+        buffer = node.data
+        if buffer.views == 0 and buffer.owner is None:
+            op_, deps, dtype, size = node.op, node.deps, node.dtype, node.size
+            witness = weakref.ref(node)
+            del node
+            if witness() is None:
+                return make(op_, dtype, size, deps, buffer)
+            node = witness()
+        copy = make(op.copy, self.dtype, self.size, (node,))
+        schedule.evaluate([copy])
+        return copy
+
+
+def scatter(
+    kind: op.Op,
+    target: Target,
+    values: list[Node],
+    index: Node,
+    active: Node,
+    what: str,
+    reduce: str = "",
+    mode: str = "direct",
+    packet: int = 1,
+) -> Node | None:
+    """Queues a scatter of the given kind; gives the node that replaces the target's, or None if there is nothing to do.
+
+    `values` are the operands before the index: the value, or the value to compare with and the new value, or the components of a packet.
+    """
+    lanes = broadcast_size((*values, index, active), what)
+    index, mask = bounds(index, active, target.size // packet, what)
+    if lanes == 0 or mask.op is LITERAL:
+        return None
+    before = target.own()
+    effect = schedule.Effect(before.data, target.dtype, target.size, reduce, mode)
+    return schedule.add_effect(kind, (*values, index, mask), lanes, effect, before)
+
+
+def reduce_mode(mode: Any, target: Target, lanes: int) -> str:
+    """How a scatter-reduction is carried out, for a `ReduceMode`."""
+    name = mode.name
+    if name in ("Direct", "Local"):
+        return "direct"
+    if name == "NoConflicts":
+        return "no_conflicts"
+    if name == "Expand":
+        return "expand"
+    small = target.size <= min(expand_threshold, 4 * lanes)
+    return "expand" if small and not target.dtype.is_mask else "direct"
+
+
+def reduce_all(reduce: str, a: Node) -> Node:
+    """The reduction of all lanes to one."""
+    dtype: DType = a.dtype
+    if a.size == 0:
+        return literal(dtype, identity(dtype, reduce).item())
+    if a.size == 1:
+        return a
+    if a.op is LITERAL:
+        if reduce == "add":
+            return apply(op.mul, literal(dtype, a.data), literal(dtype, a.size))
+        if reduce != "mul":
+            return literal(dtype, a.data)
+    return make(op.reduce, dtype, 1, (a,), reduce)

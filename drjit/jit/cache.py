@@ -1,0 +1,269 @@
+"""The cache of kernels on disk: their text and object code, shared by all processes of a user.
+
+A cache must never be in the way: whatever goes wrong with the folder counts as a miss, and is logged once. An entry is a file
+with a checksum, written under a temporary name and renamed; beyond `DRJIT_CACHE_MAXSIZE` the least recently used ones go.
+"""
+
+import functools
+import hashlib
+import os
+import stat
+import struct
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from drjit.jit import log
+
+FORMAT = 1
+_MAGIC = b"DRJITK01"
+_HEADER = struct.Struct("<8s32s?QQ")  # magic, checksum, has_finish, bytes of text, bytes of code
+_SUFFIX = ".kernel"
+_DEFAULT_MAXSIZE = 1 << 30
+_PUTS_PER_CHECK = 64
+_STALE_SECONDS = 3600
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+_folder: Path | None = None
+_folder_of: str | None = ""  # the value of DRJIT_CACHE_DIR that _folder belongs to
+_puts = 0
+_complained = False
+
+
+class Entry(NamedTuple):
+    """A cached kernel."""
+
+    text: str
+    code: bytes
+    has_finish: bool
+
+
+@functools.cache
+def _facts() -> tuple[str, ...]:
+    """What object code depends on beside the text: LLVM, the CPU, and the compiler's own files."""
+    import llvmlite.binding as llvm
+
+    here = Path(__file__).parent
+    own = []
+    for path in sorted(here.rglob("*.py")):
+        status = path.stat()
+        own.append(f"{path.relative_to(here)} {status.st_size} {status.st_mtime_ns}")
+    features = llvm.get_host_cpu_features()
+    return (
+        str(FORMAT),
+        ".".join(map(str, llvm.llvm_version_info)),
+        llvm.get_process_triple(),
+        llvm.get_host_cpu_name(),
+        features.flatten(),
+        *own,
+    )
+
+
+def digest(text: str, *facts: object) -> str:
+    """The key of a kernel: a hash of its text, the given facts, the compiler's version, LLVM's version and the CPU."""
+    state = hashlib.blake2b(text.encode(), digest_size=20)
+    for fact in (*facts, *_facts()):
+        state.update(b"\0" + str(fact).encode())
+    return state.hexdigest()
+
+
+def get(key: str) -> Entry | None:
+    """The entry of that key, or None."""
+    where = folder()
+    if where is None:
+        return None
+    path = where / (key + _SUFFIX)
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        _complain("cannot be read", error)
+        return None
+    entry = _decode(key, data)
+    try:
+        if entry is None:
+            path.unlink()
+        else:
+            os.utime(path)
+    except OSError:
+        pass  # another process was faster, or the folder is read-only
+    return entry
+
+
+def put(key: str, text: str, code: bytes, has_finish: bool) -> None:
+    """Stores an entry; does nothing if that is impossible."""
+    global _puts
+    where = folder()
+    if where is None:
+        return
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=where)
+        with os.fdopen(handle, "wb") as file:
+            file.write(_encode(key, text, code, has_finish))
+        os.replace(temporary, where / (key + _SUFFIX))
+    except OSError as error:
+        _complain("cannot be written", error)
+        if temporary is not None:
+            try:
+                os.unlink(temporary)
+            except OSError:
+                pass
+        return
+    if _puts % _PUTS_PER_CHECK == 0:
+        evict()
+    _puts += 1
+
+
+def evict() -> None:
+    """Removes least recently used entries until the cache has at most 3/4 of its maximal size, if it exceeds that."""
+    where = folder()
+    if where is None:
+        return
+    limit = maxsize()
+    entries = _entries(where)
+    total = sum(size for _, size, _ in entries)
+    if total <= limit:
+        return
+    for _, size, path in sorted(entries):
+        try:
+            os.unlink(path)
+        except OSError:
+            continue
+        total -= size
+        if total <= limit * 3 // 4:
+            break
+
+
+def flush() -> None:
+    """Removes all entries."""
+    where = folder()
+    if where is None:
+        return
+    for _, _, path in _entries(where):
+        try:
+            os.unlink(path)
+        except OSError:
+            pass
+
+
+def info() -> dict[str, object]:
+    """Folder (None if there is no usable one), number of entries, their bytes, and the maximal size."""
+    where = folder()
+    entries = [] if where is None else _entries(where)
+    return {
+        "folder": None if where is None else str(where),
+        "entries": len(entries),
+        "bytes": sum(size for _, size, _ in entries),
+        "maxsize": maxsize(),
+    }
+
+
+def maxsize() -> int:
+    """The size in bytes that the cache may have: `DRJIT_CACHE_MAXSIZE` (`512M`, `2G`, a number of bytes), 1 GiB by default."""
+    value = os.environ.get("DRJIT_CACHE_MAXSIZE", "").strip().upper().removesuffix("B").removesuffix("I")
+    if not value:
+        return _DEFAULT_MAXSIZE
+    number, unit = (value[:-1], value[-1]) if value[-1].isalpha() else (value, "")
+    try:
+        return int(float(number) * _UNITS[unit])
+    except (KeyError, ValueError):
+        _complain("has a size limit that is no number", f"DRJIT_CACHE_MAXSIZE={value!r}")
+        return _DEFAULT_MAXSIZE
+
+
+def folder() -> Path | None:
+    """The folder of the cache, made on demand: `DRJIT_CACHE_DIR`, else the user's cache folder, else one in the folder for
+    temporary files; None if none of these can be used."""
+    global _folder, _folder_of
+    wish = os.environ.get("DRJIT_CACHE_DIR")
+    if wish == _folder_of:
+        return _folder
+    _folder_of, _folder = wish, None
+    for candidate in (_user_folder, _temporary_folder) if not wish else (lambda: Path(wish),):
+        try:
+            path = candidate()
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if _is_private(path):
+                _folder = path
+                break
+            _complain("is not used, as other users can write there", str(path))
+        except (ImportError, OSError, RuntimeError) as error:
+            _complain("cannot be made", error)
+    return _folder
+
+
+def _user_folder() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("drjit", appauthor=False))
+
+
+def _temporary_folder() -> Path:
+    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+    return Path(tempfile.gettempdir()) / f"drjit-{user}"
+
+
+def _is_private(path: Path) -> bool:
+    """Whether nobody else can put code there that this process would run."""
+    if not hasattr(os, "getuid"):
+        return True
+    status = path.stat()
+    return status.st_uid in (os.getuid(), 0) and not status.st_mode & stat.S_IWOTH
+
+
+def _entries(where: Path) -> list[tuple[float, int, str]]:
+    """Last use, size and path of the entries; removes what interrupted writers left behind."""
+    found = []
+    try:
+        with os.scandir(where) as files:
+            for file in files:
+                try:
+                    status = file.stat()
+                    if file.name.endswith(_SUFFIX):
+                        found.append((status.st_mtime, status.st_size, file.path))
+                    elif file.name.endswith(".tmp") and status.st_mtime < time.time() - _STALE_SECONDS:
+                        os.unlink(file.path)
+                except OSError:
+                    continue  # another process removed it
+    except OSError as error:
+        _complain("cannot be listed", error)
+    return found
+
+
+def _checksum(key: str, has_finish: bool, text: bytes, code: bytes) -> bytes:
+    state = hashlib.blake2b(key.encode(), digest_size=32)
+    state.update(b"1" if has_finish else b"0")
+    state.update(len(text).to_bytes(8, "little"))
+    state.update(text)
+    state.update(code)
+    return state.digest()
+
+
+def _encode(key: str, text: str, code: bytes, has_finish: bool) -> bytes:
+    body = text.encode()
+    checksum = _checksum(key, has_finish, body, code)
+    return _HEADER.pack(_MAGIC, checksum, has_finish, len(body), len(code)) + body + code
+
+
+def _decode(key: str, data: bytes) -> Entry | None:
+    """The entry, or None if the data are damaged or those of another key."""
+    if len(data) < _HEADER.size:
+        return None
+    magic, checksum, has_finish, text_size, code_size = _HEADER.unpack_from(data)
+    if magic != _MAGIC or len(data) != _HEADER.size + text_size + code_size:
+        return None
+    text = data[_HEADER.size : _HEADER.size + text_size]
+    code = data[_HEADER.size + text_size :]
+    if checksum != _checksum(key, has_finish, text, code):
+        return None
+    return Entry(text.decode(), code, has_finish)
+
+
+def _complain(what: str, error: object) -> None:
+    global _complained
+    if not _complained:
+        _complained = True
+        log.log(log.LogLevel.Warn, "the kernel cache %s (%s); kernels are compiled anew", what, error)

@@ -1,0 +1,89 @@
+"""Switches of the compiler. `JitFlag` has the names and values of the interface; `flag`/`set_flag` read and write the current set.
+
+The set is one integer, so that hot code can test a bit without a call: `flags.current & JitFlag.Debug`.
+"""
+
+import enum
+
+
+class JitFlag(enum.IntEnum):
+    """Switches of the compiler; see `set_flag`."""
+
+    Debug = 1
+    ReuseIndices = 2
+    ConstantPropagation = 4
+    FastMath = 8
+    ValueNumbering = 16
+    SymbolicLoops = 32
+    OptimizeLoops = 64
+    CompressLoops = 128
+    SymbolicCalls = 256
+    OptimizeCalls = 512
+    MergeFunctions = 1024
+    SymbolicConditionals = 2048
+    PacketOps = 4096
+    ForceOptiX = 8192
+    PrintIR = 16384
+    KernelHistory = 32768
+    LaunchBlocking = 65536
+    ForbidSynchronization = 131072
+    ScatterReduceLocal = 262144
+    SymbolicScope = 524288
+    KernelFreezing = 1048576
+    FreezingScope = 2097152
+    EnableObjectTraversal = 4194304
+    ShaderExecutionReordering = 8388608
+    SpillToSharedMemory = 16777216
+    # Beyond the reference: masks out and reports an index beyond the end of an array.
+    BoundsChecks = 33554432
+    Default = 26484606 | 33554432
+    VCallRecord = 256
+    VCallOptimize = 512
+    VCallDeduplicate = 1024
+    LoopRecord = 32
+    LoopOptimize = 64
+    Recording = 524288
+
+
+current: int = int(JitFlag.Default)
+
+
+def flag(arg: JitFlag, /) -> bool:
+    """Whether a switch is on.
+
+    >>> flag(JitFlag.SymbolicLoops)
+    True
+    """
+    return bool(current & arg)
+
+
+def set_flag(arg0: JitFlag, arg1: bool, /) -> None:
+    """Turns a switch on or off.
+
+    >>> set_flag(JitFlag.KernelHistory, True); flag(JitFlag.KernelHistory)
+    True
+    >>> set_flag(JitFlag.KernelHistory, False)
+    """
+    global current
+    current = current | arg0 if arg1 else current & ~arg0
+
+
+class scoped_set_flag:
+    """Context manager that sets a switch and restores its former value at the end.
+
+    >>> with scoped_set_flag(JitFlag.Debug):
+    ...     flag(JitFlag.Debug)
+    True
+    >>> flag(JitFlag.Debug)
+    False
+    """
+
+    def __init__(self, flag: JitFlag, value: bool = True) -> None:
+        self._flag, self._value = flag, value
+
+    def __enter__(self) -> None:
+        self._before = flag(self._flag)
+        set_flag(self._flag, self._value)
+
+    def __exit__(self, *_: object) -> None:
+        set_flag(self._flag, self._before)

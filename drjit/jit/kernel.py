@@ -1,0 +1,328 @@
+"""Kernels: a text, how often and where it ran, and the choice of the tier that runs it next.
+
+A kernel that is new and small runs on NumPy at once. Once the time spent there would have paid for compiling, or when the work is large, the text is
+compiled (or loaded from the disk cache) and runs on all threads from then on.
+"""
+
+import ctypes
+import hashlib
+import os
+import sys
+import struct
+import time
+from typing import Any
+
+import numpy as np
+
+from . import cache, flags, history, log, memory, runtime
+from . import dtype as dt
+from .dtype import DType
+from .flags import JitFlag
+from .location import describe
+from .memory import Buffer
+from .program import Program, effect_words
+from .target import numpy as numpy_target
+
+TIERS = ("auto", "numpy", "compiled")
+tier: str = os.environ.get("DRJIT_TIER", "auto")
+if tier not in TIERS:
+    raise ValueError(f"DRJIT_TIER={tier!r}: expected one of {', '.join(TIERS)}")
+
+# Estimates in seconds that the choice of the tier rests on; measured by benchmarks/tiers.py.
+NUMPY_STATEMENT = 1.5e-6
+NUMPY_LANE = 0.8e-9
+COMPILE_BASE = 12e-3
+COMPILE_STATEMENT = 80e-6
+LOAD = 2e-3
+FIRST_USE = 60e-3
+
+# Work below this many lane-operations runs in the calling thread: handing it to others costs more.
+INLINE_WORK = 300_000
+BLOCK_WORK = 60_000
+BLOCKS_PER_THREAD = 16
+
+_FORMAT = {
+    dt.mask: "?7x", dt.i8: "q", dt.u8: "Q", dt.i16: "q", dt.u16: "Q", dt.i32: "q", dt.u32: "Q",
+    dt.i64: "q", dt.u64: "Q", dt.f16: "e6x", dt.f32: "f4x", dt.f64: "d",
+}  # fmt: skip
+
+_kernels: dict[str, "Kernel"] = {}
+
+
+class Record:
+    """The error record of one launch, and what to say if a kernel wrote to it."""
+
+    __slots__ = ("checks", "words")
+
+    def __init__(self, checks: list) -> None:
+        self.words = np.zeros(5, np.int64)
+        self.checks = [(c.data, c.deps[0].dtype) for c in checks]
+
+    def check(self) -> None:
+        """Raises:
+        IndexError: an index was beyond the end of an array.
+        """
+        flag, site, index, size, lane = self.words.tolist()
+        if not flag:
+            return
+        self.words[0] = 0
+        (_, what, location, signed), dtype = self.checks[site]
+        if signed:
+            index = ctypes.c_int64(index).value
+            if dtype is dt.u32 and index >= 1 << 31:
+                index -= 1 << 32
+        raise IndexError(
+            f"{what}: index {index} is out of bounds for an array of size {size} "
+            f"(lane {lane}; at {describe(location)}). The entry was skipped."
+        )
+
+
+class Kernel:
+    """A kernel text with its parameter block, and its compiled form once there is one."""
+
+    __slots__ = (
+        "address", "cost", "finish", "function", "launches", "loaded", "name", "pack", "program",
+        "seconds", "spent", "state", "text", "words",
+    )  # fmt: skip
+
+    def __init__(self, text: str, program: Program) -> None:
+        self.text = text
+        self.program = program
+        self.name = "k" + hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        self.cost = program.cost
+        self.words = ctypes.c_uint64 * program.words
+        layout = ["<Q", "Q" * len(program.inputs), *[_FORMAT[t] for t in program.literals]]
+        layout.append("Q" * (program.words - 1 - len(program.inputs) - len(program.literals)))
+        self.pack = struct.Struct("".join(layout)).pack_into
+        self.function: Any = None
+        self.loaded: Any = None
+        self.address = self.finish = 0
+        self.state = "new"  # new, numpy, memory (compiled in this process), disk (from the cache)
+        self.launches = 0
+        self.spent = 0.0  # estimated seconds on NumPy, against which compiling is weighed
+        self.seconds = 0.0
+
+    @property
+    def statements(self) -> int:
+        return len(self.program.instrs) + len(self.program.outputs)
+
+    def prefers_numpy(self, size: int) -> bool:
+        """Whether the NumPy tier is the better choice for the next launch; adds up what that costs."""
+        if self.address or tier == "compiled":
+            return False
+        if tier == "numpy" or flags.current & JitFlag.Debug:
+            return True
+        once = self.cost * (NUMPY_STATEMENT + size * NUMPY_LANE)
+        buy = COMPILE_BASE + COMPILE_STATEMENT * self.statements
+        if "llvmlite" not in sys.modules:
+            buy += FIRST_USE
+        self.spent += once
+        return self.spent < buy
+
+    def compile(self) -> None:
+        """Makes the compiled form available, from the disk cache or by compiling the text."""
+        from .target import simd
+
+        start = time.perf_counter()
+        contract = bool(flags.current & JitFlag.FastMath)
+        key = cache.digest(self.text, contract)
+        entry = cache.get(key)
+        if entry is not None:
+            try:
+                self.loaded = simd.load(entry.code, self.name, entry.has_finish)
+                self.state = "disk"
+            except Exception as error:  # a damaged entry is compiled anew
+                log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", key, error)
+                entry = None
+        if entry is None:
+            code = simd.compile(self.text, self.name, contract=contract)
+            self.loaded = simd.load(code.code, self.name, code.has_finish)
+            self.state = "memory"
+            cache.put(key, self.text, code.code, code.has_finish)
+        self.address, self.finish = self.loaded.kernel, self.loaded.finish
+        self.seconds = time.perf_counter() - start
+        log.log(
+            log.LogLevel.Info,
+            "kernel %s: %s in %.1f ms, %d statements",
+            self.name,
+            "loaded" if self.state == "disk" else "compiled",
+            self.seconds * 1e3,
+            self.statements,
+        )
+
+
+def for_text(text: str, program: Program) -> Kernel:
+    """The kernel of that text: one per text and process."""
+    found = _kernels.get(text)
+    if found is None:
+        found = _kernels[text] = Kernel(text, program)
+    return found
+
+
+def kernels() -> list[Kernel]:
+    """All kernels that this process has met."""
+    return list(_kernels.values())
+
+
+def forget() -> None:
+    """Drops every kernel."""
+    runtime.sync()
+    _kernels.clear()
+
+
+def run(
+    kernel: Kernel, size: int, inputs: list, literals: list, checks: list, targets: list
+) -> list[Buffer | None]:
+    """Launches a kernel over `size` lanes; gives a buffer per output (None for an effect)."""
+    program = kernel.program
+    outputs: list[Buffer | None] = []
+    for o in program.outputs:
+        lanes = {"store": size, "reduce": 1, "effect": 0}[o.kind]
+        outputs.append(memory.allocate_for(o.dtype, lanes) if lanes else None)
+    record = Record(checks) if checks else None
+    kernel.launches += 1
+    if kernel.prefers_numpy(size):
+        _run_numpy(kernel, size, inputs, literals, checks, targets, outputs, record)
+    else:
+        if not kernel.address:
+            kernel.compile()
+        _run_compiled(kernel, size, inputs, literals, checks, targets, outputs, record)
+    if flags.current & JitFlag.LaunchBlocking:
+        runtime.sync()
+    return outputs
+
+
+def _run_numpy(
+    kernel: Kernel,
+    size: int,
+    inputs: list,
+    literals: list,
+    checks: list,
+    targets: list,
+    outputs: list,
+    record: Record | None,
+) -> None:
+    runtime.drain()
+    if kernel.state == "new":
+        kernel.state = "numpy"
+    if kernel.function is None:
+        names = dict(numpy_target.namespace)
+        exec(compile(kernel.text, f"<{kernel.name}>", "exec"), names)
+        kernel.function = names["kernel"]
+    p: list[Any] = [record.words if record else None]
+    p += [n.data.array(n.dtype.numpy, n.size) for n in inputs]
+    p += [n.dtype.scalar(n.data) for n in literals]
+    p += [c.data[0] for c in checks]
+    for e in targets:
+        p.append(e.buffer.array(e.dtype.numpy, e.size))
+        p += [None, e.size][: effect_words(e.mode) - 1]
+    for o, b in zip(kernel.program.outputs, outputs, strict=True):
+        if o.kind == "store":
+            p.append(b.array(o.dtype.numpy, size))
+        elif o.kind == "reduce":
+            p += [None, b.array(o.dtype.numpy, 1)]
+    start = time.perf_counter()
+    numpy_target.run(kernel.function, p, size)
+    if flags.current & JitFlag.KernelHistory:
+        history.add(kernel, size, "numpy", time.perf_counter() - start)
+    if record is not None and record.words[0]:
+        runtime.report(record.check)
+
+
+def _run_compiled(
+    kernel: Kernel,
+    size: int,
+    inputs: list,
+    literals: list,
+    checks: list,
+    targets: list,
+    outputs: list,
+    record: Record | None,
+) -> None:
+    work = size * kernel.cost
+    inline = work < INLINE_WORK
+    threads = 1 if inline else runtime.thread_count()
+    blocks = 1 if inline else max(1, min(threads * BLOCKS_PER_THREAD, work // BLOCK_WORK))
+    block = -(-size // (blocks * 64)) * 64
+    # Buffers, not nodes: a node kept here would make its array look shared to a scatter.
+    keep: list[Any] = [[n.data for n in inputs], outputs, record]
+    words: list[Any] = [record.words.ctypes.data if record else 0]
+    words += [n.data.address for n in inputs]
+    words += [n.data for n in literals]
+    words += [c.data[0] for c in checks]
+    for e in targets:
+        keep.append(e.buffer)
+        words.append(e.buffer.address)
+        if e.mode == "expand":
+            copies = _accumulators(e, runtime.thread_count())
+            keep.append(copies)
+            words += [copies.address, e.size]
+    for o, b in zip(kernel.program.outputs, outputs, strict=True):
+        if o.kind == "reduce":
+            partials = memory.allocate_for(dt.u64, -(-size // block))
+            keep.append(partials)
+            words.append(partials.address)
+        if o.kind != "effect":
+            words.append(b.address)
+    p = kernel.words()
+    kernel.pack(p, 0, *words)
+    keep.append(kernel.loaded)
+    times = None
+    if flags.current & JitFlag.KernelHistory:
+        times = (ctypes.c_int64 * 2)()
+        keep.append(times)
+    ticket = runtime.launch(
+        kernel.address,
+        kernel.finish,
+        p,
+        size,
+        block,
+        inline,
+        keep,
+        record.check if record else None,
+        ctypes.addressof(times) if times else 0,
+    )
+    if times:
+        history.add(kernel, size, "compiled", (ticket, times))
+
+
+def _accumulators(effect: Any, threads: int) -> Buffer:
+    """Private copies of a scatter target, one per thread, set to the identity of the reduction."""
+    dtype = dt.f32 if effect.dtype is dt.f16 else effect.dtype
+    copies = memory.allocate_for(dtype, threads * effect.size, host=True)
+    copies.array(dtype.numpy, threads * effect.size)[:] = identity(dtype, effect.reduce)
+    return copies
+
+
+def identity(dtype: DType, reduce: str) -> Any:
+    """The value that a reduction starts from."""
+    if reduce in ("add", "or"):
+        return dtype.scalar(0)
+    if reduce == "mul":
+        return dtype.scalar(1)
+    if reduce == "and":
+        return dtype.scalar(True) if dtype.is_mask else ~dtype.scalar(0)
+    if dtype.is_float:
+        return dtype.scalar(np.inf if reduce == "min" else -np.inf)
+    info = np.iinfo(dtype.numpy)
+    return dtype.scalar(info.max if reduce == "min" else info.min)
+
+
+def to_numpy(dtype: DType, size: int, buffer: Buffer) -> np.ndarray:
+    """The finished data of a buffer, as a view."""
+    runtime.sync()
+    return buffer.array(dtype.numpy, size)
+
+
+def from_numpy(dtype: DType, array: np.ndarray) -> Buffer:
+    """A buffer with a copy of a one-dimensional array, converted to the element type."""
+    buffer = memory.allocate_for(dtype, array.size, host=True)
+    buffer.array(dtype.numpy, array.size)[:] = array
+    return buffer
+
+
+def flush() -> None:
+    """Drops compiled kernels, in memory and on disk."""
+    forget()
+    cache.flush()
+

@@ -1,0 +1,25 @@
+"""Where in the user's program something happened: a code object and a line, cheap to take and formatted only when shown."""
+
+import sys
+
+Location = tuple  # (code object, line number), or () if unknown
+
+
+def user_location() -> Location:
+    """The innermost frame outside this package."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not (name == "drjit" or name.startswith("drjit.")):
+            return (frame.f_code, frame.f_lineno)
+        frame = frame.f_back
+    return ()
+
+
+def describe(location: Location) -> str:
+    """`file.py:12 in function`, for messages."""
+    if not location:
+        return "an unknown line"
+    code, line = location
+    where = f"{code.co_filename}:{line}"
+    return where if code.co_name == "<module>" else f"{where} in {code.co_name}"

@@ -1,0 +1,47 @@
+"""Log messages of the compiler, on standard error.
+
+Hot code tests `log.level >= 3` itself before it formats anything; `level` holds the number of the current `LogLevel`.
+"""
+
+import enum
+import sys
+
+
+class LogLevel(enum.Enum):
+    """How much is logged; every level includes the ones before it."""
+
+    Disable = 0
+    Error = 1
+    Warn = 2
+    Info = 3
+    InfoSym = 4
+    Debug = 5
+    Trace = 6
+
+    def __int__(self) -> int:
+        return self.value
+
+
+level: int = LogLevel.Warn.value
+
+
+def set_log_level(arg: LogLevel | int, /) -> None:
+    """Sets which messages are logged. Raises ValueError for a number that is no level.
+
+    >>> set_log_level(LogLevel.Info); log_level()
+    <LogLevel.Info: 3>
+    >>> set_log_level(2)
+    """
+    global level
+    level = LogLevel(arg).value
+
+
+def log_level() -> LogLevel:
+    """The current log level."""
+    return LogLevel(level)
+
+
+def log(message_level: LogLevel | int, text: str, *args: object) -> None:
+    """Logs `text % args` if the level is on."""
+    if int(message_level) <= level:
+        print(f"drjit: {text % args if args else text}", file=sys.stderr)

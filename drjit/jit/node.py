@@ -1,0 +1,353 @@
+"""Traced values. A `Node` is an operation on other nodes, a literal, or a buffer with evaluated data.
+
+Nodes are immutable but for becoming evaluated, at which point they drop their operands. They form a graph without cycles and are freed by
+reference counting. Operations on literals are carried out at once, by the NumPy definition that kernels use as well.
+"""
+
+import operator
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from . import dtype as dt
+from . import op
+from .dtype import DType
+from .op import Op
+from .target import numpy as numpy_target
+
+next_serial = count(1).__next__
+
+
+class Node:
+    """A traced value: `size` lanes of type `dtype`.
+
+    `data` is the Python number of a literal, the `Buffer` of a buffer or of an `after`, or an op's static metadata. `serial` orders nodes by
+    creation: operands come first. `mark` and `id` belong to the scheduler.
+    """
+
+    __slots__ = ("__weakref__", "data", "deps", "dtype", "id", "mark", "op", "serial", "size")
+
+    op: Op
+    dtype: DType
+    size: int
+    deps: tuple["Node", ...]
+    data: Any
+    serial: int
+    mark: object
+    id: int
+
+    @property
+    def is_literal(self) -> bool:
+        return self.op is LITERAL
+
+    @property
+    def is_evaluated(self) -> bool:
+        return self.op is BUFFER
+
+    def __repr__(self) -> str:
+        return f"<{self.op} {self.dtype}[{self.size}]>"
+
+
+LITERAL, BUFFER, AFTER = op.literal, op.buffer, op.after
+
+
+def make(op_: Op, dtype: DType, size: int, deps: tuple[Node, ...] = (), data: Any = None) -> Node:
+    """A new node, as it stands: no folding, no checks."""
+    n = Node()
+    n.op, n.dtype, n.size, n.deps, n.data = op_, dtype, size, deps, data
+    n.serial = next_serial()
+    n.mark = None
+    return n
+
+
+_SMALL = {t: range(0, 256) if not t.is_signed else range(-128, 128) for t in dt.ALL}
+
+
+def literal(dtype: DType, value: Any, size: int = 1) -> Node:
+    """A constant. Numbers are converted as a kernel converts them: integers wrap, floats round to the type."""
+    return make(LITERAL, dtype, size, (), normalize(dtype, value))
+
+
+def normalize(dtype: DType, value: Any) -> Any:
+    """The Python number that a literal of that type holds for `value`."""
+    if dtype.is_float:
+        if type(value) is not float:
+            value = _to_float(value)
+        return value if dtype is dt.f64 else _ROUND[dtype](value)
+    if dtype.is_mask:
+        return bool(value)
+    if type(value) is not int:
+        value = _to_int(dtype, value)
+    if value in _SMALL[dtype]:
+        return value
+    value &= (1 << dtype.bits) - 1
+    if dtype.is_signed and value >> (dtype.bits - 1):
+        value -= 1 << dtype.bits
+    return value
+
+
+def _to_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def _to_int(dtype: DType, value: Any) -> int:
+    if isinstance(value, (float, np.floating)):
+        if value != value:
+            return 0
+        low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+        high = low + (1 << dtype.bits) - 1
+        return low if value <= low else high if value >= high else int(value)
+    return int(value)
+
+
+def _rounder(scalar: type) -> Callable[[float], float]:
+    def rounded(value: float) -> float:
+        with np.errstate(over="ignore"):
+            return float(scalar(value))
+
+    return rounded
+
+
+_ROUND = {dt.f16: _rounder(np.float16), dt.f32: _rounder(np.float32)}
+
+
+def buffer(dtype: DType, size: int, memory: Any) -> Node:
+    """An evaluated value."""
+    return make(BUFFER, dtype, size, (), memory)
+
+
+def lane(size: int) -> Node:
+    """The lane indices 0 ... size-1, in `u32`."""
+    return literal(dt.u32, 0) if size == 1 else make(op.lane, dt.u32, size)
+
+
+def broadcast_size(nodes: tuple[Node, ...], what: str) -> int:
+    """The common size of operands; `what` names the operation in the error.
+
+    Raises:
+        RuntimeError: sizes differ and neither is 1.
+    """
+    size = 1
+    for n in nodes:
+        s = n.size
+        if s != size and s != 1:
+            if size != 1:
+                sizes = ", ".join(str(m.size) for m in nodes)
+                raise RuntimeError(
+                    f"{what}: operands have incompatible sizes ({sizes}). "
+                    "Sizes must agree; an operand of size 1 is broadcast."
+                )
+            size = s
+    return size
+
+
+def apply(op_: Op, *deps: Node) -> Node:
+    """An element-wise operation of the table, folded and simplified where possible.
+
+    Raises:
+        RuntimeError: operands have incompatible sizes.
+        TypeError: the operation does not accept the element type, or operand types differ.
+    """
+    a = deps[0]
+    size = a.size
+    if len(deps) > 1:
+        size = broadcast_size(deps, op_.name)
+    dtype = a.dtype
+    if op_.result == "mask":
+        dtype = dt.mask
+    elif op_.result == "second":
+        dtype = deps[1].dtype
+    _check_types(op_, deps)
+    for d in deps:
+        if d.op is not LITERAL:
+            break
+    else:
+        return literal(dtype, evaluate_literal(op_, dtype, deps), size)
+    rule = SIMPLIFY.get(op_)
+    if rule is not None:
+        simpler = rule(size, *deps)
+        if simpler is not None:
+            return simpler
+    return make(op_, dtype, size, deps)
+
+
+def _check_types(op_: Op, deps: tuple[Node, ...]) -> None:
+    a = deps[0].dtype
+    kind = "b" if a.is_mask else "f" if a.is_float else "i"
+    if kind not in op_.domain:
+        raise TypeError(f"{op_.name}: unsupported element type {a.name}")
+    first = 1 if op_.result == "second" else 0
+    for d in deps[first + 1 :]:
+        if d.dtype is not deps[first].dtype:
+            names = ", ".join(d.dtype.name for d in deps)
+            raise TypeError(f"{op_.name}: operands have different element types ({names})")
+
+
+def cast(dtype: DType, a: Node) -> Node:
+    """Conversion to another element type; see the kernel language for out-of-range values."""
+    if a.dtype is dtype:
+        return a
+    if a.op is LITERAL:
+        return literal(dtype, a.data, a.size)
+    return make(op.cast, dtype, a.size, (a,))
+
+
+def bitcast(dtype: DType, a: Node) -> Node:
+    """The same bits as another element type of the same size.
+
+    Raises:
+        TypeError: the types differ in size, or one is a mask.
+    """
+    if a.dtype is dtype:
+        return a
+    if a.dtype.itemsize != dtype.itemsize or a.dtype.is_mask or dtype.is_mask:
+        raise TypeError(f"cannot reinterpret {a.dtype.name} as {dtype.name}: sizes differ")
+    if a.op is LITERAL:
+        bits = np.array(a.data, a.dtype.numpy).view(dtype.numpy)
+        return literal(dtype, bits.item(), a.size)
+    if a.op is op.bitcast:
+        return bitcast(dtype, a.deps[0])
+    return make(op.bitcast, dtype, a.size, (a,))
+
+
+def resize(a: Node, size: int) -> Node:
+    """A node of size 1 as one of another size."""
+    if a.size == size:
+        return a
+    if a.op is LITERAL:
+        return literal(a.dtype, a.data, size)
+    return make(op.select, a.dtype, size, (literal(dt.mask, True, size), a, a))
+
+
+def evaluate_literal(op_: Op, dtype: DType, deps: tuple[Node, ...]) -> Any:
+    """The value of an operation on literals, by the NumPy definition of the operation."""
+    values = [d.dtype.scalar(d.data) for d in deps]
+    if op_.kind in ("prefix", "infix"):
+        function = (_PREFIX if op_.kind == "prefix" else _INFIX)[op_.text]
+    else:
+        function = numpy_target.namespace[op_.text]
+    with np.errstate(all="ignore"):
+        return function(*values).item()
+
+
+_PREFIX = {"-": operator.neg, "~": operator.invert}
+_INFIX = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+    "&": operator.and_, "|": operator.or_, "^": operator.xor,
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
+    ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+# Algebraic identities. A rule returns a simpler node of the given size, or None. Identities hold for every value, so x*0 stays (NaN), as do
+# x+0 for floats (-0 + 0 is 0) and x-x.
+
+
+def _same_size(size: int, a: Node) -> Node | None:
+    return a if a.size == size else None
+
+
+def _is(n: Node, value: Any) -> bool:
+    return n.op is LITERAL and n.data == value
+
+
+def _negative_zero(n: Node) -> bool:
+    return n.op is LITERAL and n.data == 0 and np.copysign(1.0, n.data) < 0
+
+
+def _add(size: int, a: Node, b: Node) -> Node | None:
+    if a.dtype.is_float:
+        if _negative_zero(b):
+            return _same_size(size, a)
+        return _same_size(size, b) if _negative_zero(a) else None
+    if _is(b, 0):
+        return _same_size(size, a)
+    return _same_size(size, b) if _is(a, 0) else None
+
+
+def _sub(size: int, a: Node, b: Node) -> Node | None:
+    if _is(b, 0) and not _negative_zero(b):
+        return _same_size(size, a)
+    return None
+
+
+def _mul(size: int, a: Node, b: Node) -> Node | None:
+    if _is(b, 1):
+        return _same_size(size, a)
+    if _is(a, 1):
+        return _same_size(size, b)
+    if a.dtype.is_int and (_is(a, 0) or _is(b, 0)):
+        return literal(a.dtype, 0, size)
+    return None
+
+
+def _div(size: int, a: Node, b: Node) -> Node | None:
+    return _same_size(size, a) if _is(b, 1) else None
+
+
+def _and(size: int, a: Node, b: Node) -> Node | None:
+    ones = True if a.dtype.is_mask else -1 if a.dtype.is_signed else (1 << a.dtype.bits) - 1
+    for x, y in ((a, b), (b, a)):
+        if _is(x, 0):
+            return literal(a.dtype, 0, size)
+        if _is(x, ones):
+            return _same_size(size, y)
+    return _same_size(size, a) if a is b else None
+
+
+def _or(size: int, a: Node, b: Node) -> Node | None:
+    ones = True if a.dtype.is_mask else -1 if a.dtype.is_signed else (1 << a.dtype.bits) - 1
+    for x, y in ((a, b), (b, a)):
+        if _is(x, 0):
+            return _same_size(size, y)
+        if _is(x, ones):
+            return literal(a.dtype, ones, size)
+    return _same_size(size, a) if a is b else None
+
+
+def _xor(size: int, a: Node, b: Node) -> Node | None:
+    if _is(b, 0):
+        return _same_size(size, a)
+    return _same_size(size, b) if _is(a, 0) else None
+
+
+def _shift(size: int, a: Node, b: Node) -> Node | None:
+    return _same_size(size, a) if _is(b, 0) else None
+
+
+def _select(size: int, m: Node, a: Node, b: Node) -> Node | None:
+    if m.op is LITERAL:
+        chosen = a if m.data else b
+        # A broadcast of a non-literal keeps the select: it is what gives the value its size.
+        return literal(chosen.dtype, chosen.data, size) if chosen.op is LITERAL else _same_size(size, chosen)
+    return _same_size(size, a) if a is b else None
+
+
+def _not(size: int, a: Node) -> Node | None:
+    return a.deps[0] if a.op is op.not_ else None
+
+
+def _neg(size: int, a: Node) -> Node | None:
+    return a.deps[0] if a.op is op.neg else None
+
+
+SIMPLIFY: dict[Op, Callable[..., Node | None]] = {
+    op.add: _add,
+    op.sub: _sub,
+    op.mul: _mul,
+    op.div: _div,
+    op.quotient: _div,
+    op.and_: _and,
+    op.or_: _or,
+    op.xor: _xor,
+    op.shl: _shift,
+    op.shr: _shift,
+    op.select: _select,
+    op.not_: _not,
+    op.neg: _neg,
+}

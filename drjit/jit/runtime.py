@@ -1,0 +1,353 @@
+"""Launching: jobs run strictly in order on worker threads that share the blocks of each; the caller goes on meanwhile.
+
+Workers are Python threads that live inside native code (`native.py`) and never need the GIL to take up a job. An error inside a
+kernel, found by the `check` of a launch, is raised by the next `wait` or `sync`. Forking waits for the queue first; the child
+starts workers of its own when it needs them. At exit, workers stop between two blocks.
+"""
+
+import atexit
+import ctypes
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from drjit.jit import log, native
+
+SPIN_NS = 50_000  # how long an idle worker or a waiter looks for work before it sleeps
+_SLICE_US = 50_000  # how long a wait sleeps before it lets Python handle signals
+_EXIT_SECONDS = 1.0
+
+submitted = 0
+"""Number of jobs queued so far, the ticket of the newest one."""
+
+_lock = threading.RLock()  # reentrant, as the garbage collector may run anything anywhere
+_control: native.Control | None = None
+_address = 0
+_thread_count = 0  # 0: not asked for yet
+_workers: list[threading.Thread] = []
+_inflight: deque[tuple] = deque()  # (ticket, params, keep, check)
+_errors: deque[BaseException] = deque()
+_seats = list(range(native.WAITERS))
+_post: Callable = None  # type: ignore[assignment]
+_run: Callable = None  # type: ignore[assignment]
+
+
+def thread_count() -> int:
+    """Number of threads that run kernels: `DRJIT_NUM_THREADS`, else the CPUs this process may use."""
+    global _thread_count
+    if not _thread_count:
+        wish = os.environ.get("DRJIT_NUM_THREADS", "")
+        if wish.isdecimal() and int(wish) > 0:
+            count = int(wish)
+        else:
+            if wish:
+                log.log(log.LogLevel.Warn, "DRJIT_NUM_THREADS=%r is no positive number", wish)
+            affinity = getattr(os, "sched_getaffinity", None)
+            count = len(affinity(0)) if affinity else os.cpu_count() or 1
+        _thread_count = min(count, native.WORKERS)
+    return _thread_count
+
+
+def set_thread_count(arg: int, /) -> None:
+    """Sets the number of threads that run kernels; 0 and 1 both mean one. Waits for queued work first.
+
+    Raises TypeError if the argument is no integer, ValueError if it is negative.
+    """
+    global _thread_count
+    if not isinstance(arg, int):
+        raise TypeError(f"set_thread_count(): expected an int, got {type(arg).__name__}.")
+    if arg < 0:
+        raise ValueError(f"set_thread_count(): the number of threads cannot be negative ({arg}).")
+    with _lock:
+        count = min(max(arg, 1), native.WORKERS)
+        if count == thread_count():
+            return
+        _await(submitted)
+        _stop(None)
+        _thread_count = count
+
+
+def launch(
+    kernel: int,
+    finish: int,
+    params: ctypes.Array | int,
+    size: int,
+    block: int,
+    inline: bool = False,
+    keep: object = None,
+    check: Callable[[], BaseException | None] | None = None,
+    times: int = 0,
+) -> int:
+    """Queues a job and returns its ticket at once.
+
+    `kernel` and `finish` (or 0) are addresses of the functions described in docs/kernel-language.md. `params` is a ctypes array,
+    or the address of one that `keep` holds. `block` lanes, a multiple of the packet width, are handed to a thread at a time.
+    `keep` is kept alive until the job is complete. Then `check` is called once, from a Python thread, and returns None or an
+    exception for the next `wait` or `sync` to raise. `times` is 0 or the address of two 64-bit words that receive start and end in
+    nanoseconds, on the clock of `time.perf_counter_ns`.
+
+    With `inline`, the job runs here and now, with the GIL held, if nothing is queued: for work of a few microseconds.
+    """
+    global submitted
+    while True:
+        with _lock:
+            control = _control or _prepare()
+            if inline and control.completed == control.submitted:
+                _run(_address, kernel, finish, params, size, block, control.workers, times)
+                ticket = submitted
+                if check is None and not _inflight:
+                    return ticket
+                _inflight.append((ticket, params, keep, check))
+                break
+            if not _workers:
+                _start()
+            # An interrupt may strike anywhere: the entry that keeps memory alive comes first.
+            ticket = control.submitted + 1
+            _inflight.append((ticket, params, keep, check))
+            posted = _post(_address, kernel, finish, params, size, block, control.workers, times)
+            if posted:
+                submitted = posted
+                if _inflight[0][0] > control.completed:
+                    return ticket
+                break
+            _inflight.pop()
+        _await(ticket - native.JOBS)
+    _prune()
+    return ticket
+
+
+def completed() -> int:
+    """The ticket of the newest job that is complete."""
+    return submitted if _control is None else _control.completed
+
+
+def wait(ticket: int) -> None:
+    """Waits until a job and all before it are complete. Raises the first error that kernels completed so far reported.
+
+    An interrupt (Ctrl-C) ends the wait with KeyboardInterrupt; queued work goes on in the background.
+    """
+    _await(ticket)
+    _prune()
+    if _errors:
+        _raise()
+
+
+def sync() -> None:
+    """Waits until all jobs are complete, like `wait`."""
+    wait(submitted)
+
+
+def drain() -> None:
+    """Waits until all jobs are complete; errors are left for the next `wait` or `sync`."""
+    _await(submitted)
+
+
+def report(check: Callable[[], BaseException | None]) -> None:
+    """Calls the check of work that ran without a launch; its error waits for the next `wait` or `sync`."""
+    _check(check)
+
+
+def drain() -> None:
+    """Waits until all jobs are complete, and leaves errors for the next `wait` or `sync`."""
+    _await(submitted)
+    _prune()
+
+
+def retain(thing: object) -> None:
+    """Keeps an object alive until the jobs queued so far are complete."""
+    if completed() < submitted:
+        _inflight.append((submitted, None, thing, None))
+
+
+class Event:
+    """A mark in the queue of jobs, to wait for the work before it or to measure time.
+
+    >>> start, end = Event(), Event()
+    >>> start.record(); end.record()
+    >>> end.wait()
+    >>> start.elapsed_time(end) >= 0
+    True
+    """
+
+    __slots__ = ("__weakref__", "_ticket", "_times", "_timing")
+
+    def __init__(self, enable_timing: bool = True) -> None:
+        self._timing = enable_timing
+        self._ticket = 0
+        self._times = None
+
+    def record(self) -> None:
+        """Marks this point of the queue; the event is complete when all work queued before is."""
+        self._times = times = (ctypes.c_int64 * 2)()
+        if _control is None:
+            self._ticket = submitted
+            times[0] = time.perf_counter_ns()
+        else:
+            # A job without a kernel: all it does is to write the time.
+            self._ticket = launch(0, 0, 0, 0, 1, True, times, None, ctypes.addressof(times))
+
+    def query(self) -> bool:
+        """Whether all work before the event is complete."""
+        return self._ticket <= completed()
+
+    def wait(self) -> None:
+        """Waits for all work before the event."""
+        wait(self._ticket)
+
+    def elapsed_time(self, end_event: "Event") -> float:
+        """Milliseconds from this event to another; waits for both.
+
+        Raises RuntimeError if one was not recorded, or was made without timing.
+        """
+        if not isinstance(end_event, Event):
+            raise TypeError(
+                f"Event.elapsed_time(): expected an Event, got {type(end_event).__name__}."
+            )
+        if not (self._timing and end_event._timing):
+            raise RuntimeError("Event.elapsed_time(): both events must have timing enabled.")
+        if self._times is None or end_event._times is None:
+            raise RuntimeError("Event.elapsed_time(): both events must be recorded first.")
+        wait(max(self._ticket, end_event._ticket))
+        return (end_event._times[0] - self._times[0]) * 1e-6
+
+    @property
+    def handle(self) -> int:
+        """A number that identifies the event."""
+        return id(self)
+
+
+def _prepare() -> native.Control:
+    """Makes the control block and loads the native code, at the first launch."""
+    global _control, _address, _post, _run
+    functions = native.functions()
+    control = native.new_control(thread_count(), submitted, SPIN_NS)
+    _post, _run = functions.post, functions.run
+    _address = ctypes.addressof(control)
+    _control = control
+    return control
+
+
+def _start() -> None:
+    """Starts the worker threads."""
+    work = native.functions().work
+    for index in range(thread_count()):
+        thread = threading.Thread(
+            target=work, args=(_address, index), name=f"drjit-{index}", daemon=True
+        )
+        _workers.append(thread)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            _workers.pop()
+            if not _workers:
+                raise
+            log.log(log.LogLevel.Warn, "only %d worker threads could be started (%s)", index, error)
+            break
+
+
+def _stop(seconds: float | None) -> bool:
+    """Lets the workers leave; gives whether all have within that time."""
+    global _control
+    if _control is None:
+        return True
+    native.functions().halt(_address)
+    deadline = None if seconds is None else time.monotonic() + seconds
+    for thread in _workers:
+        if thread.ident is None:
+            continue  # its start was interrupted
+        thread.join(None if deadline is None else max(0, deadline - time.monotonic()))
+    left = not any(thread.is_alive() for thread in _workers)
+    _workers.clear()
+    _control = None
+    return left
+
+
+def _await(ticket: int) -> None:
+    """Waits for a ticket with the GIL released, in slices so that Python can handle signals."""
+    control = _control
+    if control is None or control.completed >= ticket:
+        return
+    ticket = min(ticket, control.submitted)
+    address = ctypes.addressof(control)
+    await_ = native.functions().await_
+    try:
+        seat = _seats.pop()
+    except IndexError:
+        while control.completed < ticket:
+            time.sleep(0.001)
+        return
+    try:
+        while not await_(address, ticket, seat, _SLICE_US):
+            pass
+    finally:
+        _seats.append(seat)
+
+
+def _prune() -> None:
+    """Drops the entries of complete jobs and calls their checks, outside of the lock, as both run code of others."""
+    global submitted
+    done = []
+    with _lock:
+        if _control is not None:
+            submitted = _control.submitted
+        limit = completed()
+        while _inflight and _inflight[0][0] <= limit:
+            done.append(_inflight.popleft())
+    for _, _, _, check in done:
+        if check is not None:
+            _check(check)
+
+
+def _check(check: Callable[[], BaseException | None]) -> None:
+    try:
+        error = check()
+    except Exception as raised:
+        error = raised
+    if error is not None:
+        _errors.append(error)
+
+
+def _raise() -> None:
+    """Raises the oldest error and forgets the others, which commonly follow from it."""
+    error = _errors.popleft()
+    if _errors:
+        error.add_note(f"{len(_errors)} more kernel launches reported an error.")
+        _errors.clear()
+    raise error
+
+
+@atexit.register
+def _at_exit() -> None:
+    """Stops the workers. Should one be stuck in a kernel, what it uses stays until the process is gone."""
+    if not _stop(_EXIT_SECONDS):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(_inflight))
+
+
+def _before_fork() -> None:
+    _lock.acquire()
+    _await(submitted)
+
+
+def _after_fork_in_parent() -> None:
+    _lock.release()
+
+
+def _after_fork_in_child() -> None:
+    """The child has no workers: it forgets them, and jobs that were not waited for because of an interrupt."""
+    global _lock, _control, _seats
+    if _control is not None and _control.completed < _control.submitted:
+        _errors.append(RuntimeError("The process was forked while kernels were running."))
+    _lock = threading.RLock()
+    _control = None
+    _workers.clear()
+    _seats = list(range(native.WAITERS))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

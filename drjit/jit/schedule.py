@@ -1,0 +1,264 @@
+"""From pending values to kernel launches: grouping by size and order, common subexpressions, and the structural key of a program.
+
+Evaluation collects the graph below the requested values and the pending side effects, splits it into stages (a value that needs a finished buffer,
+such as the result of a reduction or a scatter's target, waits for the stage before), and runs each stage size by size. Every node gets an
+integer that stands for its structure, so a program seen before is found by one dictionary look-up.
+"""
+
+import threading
+import weakref
+from operator import attrgetter
+from typing import Any
+
+from . import dtype as dt
+from . import flags, kernel, label, op, program, source
+from .memory import Buffer, allocate_for
+from .node import AFTER, BUFFER, LITERAL, Node, make
+
+lock = threading.RLock()
+pending: list[Node] = []
+
+_serial = attrgetter("serial")
+_interned: dict[tuple, int] = {}
+_kernels: dict[tuple, kernel.Kernel] = {}
+_INTERN_LIMIT = 1 << 20
+
+EFFECTS = frozenset(o for o in op.TABLE.values() if o.text == "scatter")
+_SOURCED = frozenset((op.gather, op.packet))
+
+
+class Effect:
+    """What a side effect does beyond its operands: the buffer it writes, its op and mode, and who waits for it.
+
+    `after` refers to the node that stands for the target afterwards, `value` to the node of the old value that an atomic gives, `order` to
+    effects that must have finished before.
+    """
+
+    __slots__ = ("after", "buffer", "dtype", "mode", "order", "reduce", "size", "value")
+
+    def __init__(self, buffer: Buffer, dtype: dt.DType, size: int, reduce: str, mode: str) -> None:
+        self.buffer, self.dtype, self.size = buffer, dtype, size
+        self.reduce, self.mode = reduce, mode
+        self.order: tuple[Node, ...] = ()
+        self.after: Any = None
+        self.value: Any = None
+
+    @property
+    def static(self) -> tuple:
+        """What kernel text depends on."""
+        return (self.dtype, self.reduce, self.mode)
+
+
+def add_effect(effect_op: op.Op, deps: tuple[Node, ...], size: int, effect: Effect, before: Node) -> Node:
+    """Queues a side effect; returns the node that stands for its target from now on.
+
+    `before` is the node that stood for the target: its effects, if pending, come first.
+    """
+    with lock:
+        node = make(effect_op, effect.dtype, size, deps, effect)
+        if before.op is AFTER:
+            effect.order = (before.deps[0],)
+        after = make(AFTER, effect.dtype, effect.size, (node,), effect.buffer)
+        effect.after = weakref.ref(after)
+        pending.append(node)
+        return after
+
+
+def effect_value(after: Node, dtype: dt.DType) -> Node:
+    """The old value that an atomic operation gives, as a node."""
+    effect_node = after.deps[0]
+    value = make(op.component, dtype, effect_node.size, (effect_node,), 0)
+    effect_node.data.value = weakref.ref(value)
+    return value
+
+
+def evaluate(roots: list[Node]) -> bool:
+    """Launches kernels for the given nodes and all pending side effects. Returns whether there was anything to do.
+
+    Afterwards every root is a buffer (its data may still be on the way). Literals stay literals: `materialize` turns one into a buffer.
+    """
+    with lock:
+        effects = pending[:]
+        todo = [n for n in roots if n.op is not BUFFER and n.op is not LITERAL]
+        if not todo and not effects:
+            return False
+        pending.clear()
+        try:
+            _evaluate(todo + effects)
+        except BaseException:
+            pending[:0] = [e for e in effects if e.op in EFFECTS]
+            raise
+        return True
+
+
+def materialize(node: Node) -> Node:
+    """The node as a buffer; a literal becomes a new node with memory of its own."""
+    if node.op is LITERAL:
+        node = make(op.copy, node.dtype, node.size, (node,))
+    evaluate([node])
+    return node
+
+
+def _evaluate(roots: list[Node]) -> None:
+    for n in roots:
+        if n.op in EFFECTS and n.data.value is not None:
+            value = n.data.value()
+            if value is not None and value.op is not BUFFER:
+                roots.append(value)
+    nodes, staged = _reachable(roots)
+    if not staged:
+        stages = [[n for n in roots if n.op is not BUFFER]]
+    else:
+        stages = _stages(roots, nodes)
+    for stage in stages:
+        groups: dict[int, list[Node]] = {}
+        for n in dict.fromkeys(stage):
+            if n.op is not BUFFER and n.op is not AFTER:
+                lanes = n.deps[0].size if n.op is op.reduce else n.size
+                groups.setdefault(lanes, []).append(n)
+        for size, group in groups.items():
+            if staged or len(groups) > 1:
+                nodes, _ = _reachable(group)
+            _run(size, group, nodes)
+
+
+def _reachable(roots: list[Node]) -> tuple[list[Node], bool]:
+    """All nodes below the roots in order of creation, and whether one of them needs an earlier stage."""
+    mark = object()
+    stack = []
+    found = []
+    staged = False
+    for r in roots:
+        if r.mark is not mark:
+            r.mark = mark
+            stack.append(r)
+    while stack:
+        n = stack.pop()
+        found.append(n)
+        o = n.op
+        if o is AFTER or o in _SOURCED and n.deps[0].op is not BUFFER:
+            staged = True
+        elif o in EFFECTS and n.data.order:
+            staged = True
+        for d in n.deps:
+            if d.mark is not mark:
+                d.mark = mark
+                stack.append(d)
+                if d.op is op.reduce or d.op in EFFECTS:
+                    staged = True
+    found.sort(key=_serial)
+    return found, staged
+
+
+def _stages(roots: list[Node], nodes: list[Node]) -> list[list[Node]]:
+    """Roots, and the values on which later ones wait, by stage."""
+    level: dict[Node, int] = {}
+    stages: dict[int, list[Node]] = {}
+    for n in nodes:
+        o = n.op
+        own = 0
+        for position, d in enumerate(n.deps):
+            at = level[d]
+            if d.op is op.reduce or (position == 0 and o in _SOURCED and d.op is not BUFFER):
+                if d.op is not AFTER:
+                    stages.setdefault(at, []).append(d)
+                    at += 1
+            elif d.op is op.component and d.size == 1 and d.deps[0].op in EFFECTS:
+                at += 1  # the effect happens once, in a kernel of one lane
+            own = max(own, at)
+        if o in EFFECTS:
+            for before in n.data.order:
+                if before.op in EFFECTS:
+                    same = before.op is op.scatter_reduce and o is op.scatter_reduce
+                    commute = same and before.data.static == n.data.static
+                    own = max(own, level[before] + (not commute))
+        level[n] = own + 1 if o is AFTER else own
+    for n in roots:
+        if n.op is not AFTER:
+            stages.setdefault(level[n], []).append(n)
+    return [stages[k] for k in sorted(stages)]
+
+
+def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
+    """Launches one kernel for roots that all have `size` lanes."""
+    if size == 0:
+        for n in roots:
+            _finish(n, None if n.op in EFFECTS else allocate_for(n.dtype, 0))
+        return
+    inputs: list[Node] = []
+    literals: list[Node] = []
+    checks: list[Node] = []
+    targets: list[Effect] = []
+    interned = _interned
+    if len(interned) > _INTERN_LIMIT:
+        interned.clear()
+        _kernels.clear()
+    get = interned.get
+    for n in nodes:
+        o = n.op
+        deps = n.deps
+        k = len(deps)
+        if k == 2:
+            a, b = deps
+            if o is op.in_bounds:
+                key = (o, a.id, b.id, len(checks))
+                checks.append(n)
+            elif o in EFFECTS:
+                key = _effect_key(n, targets)
+            else:
+                key = (o, a.id, b.id)
+        elif k == 1:
+            key = (o, deps[0].id, n.dtype, n.data)
+        elif k == 0:
+            if o is LITERAL:
+                key = (o, n.dtype, len(literals))
+                literals.append(n)
+            elif o is BUFFER:
+                key = (o, n.dtype, len(inputs), n.size == 1)
+                inputs.append(n)
+            else:
+                key = (o,)
+        elif o in EFFECTS:
+            key = _effect_key(n, targets)
+        elif k == 3:
+            a, b, c = deps
+            key = (o, a.id, b.id, c.id, n.data)
+        else:
+            key = (o, *[d.id for d in deps], n.data)
+        i = get(key)
+        if i is None:
+            i = interned[key] = len(interned)
+        n.id = i
+    structure = tuple([n.id for n in roots])
+    found = _kernels.get(structure)
+    if found is None:
+        found = _kernels[structure] = _kernel_for(nodes, roots)
+    outputs = kernel.run(found, size, inputs, literals, checks, targets)
+    for n, memory in zip(roots, outputs, strict=True):
+        _finish(n, memory)
+
+
+def _kernel_for(nodes: list[Node], roots: list[Node]) -> kernel.Kernel:
+    """The kernel for a structure met for the first time."""
+    built = program.build(nodes, roots, label.comments(nodes))
+    if flags.current & flags.JitFlag.Debug:
+        program.check(built)
+    return kernel.for_text(source.render(built), built)
+
+
+def _effect_key(n: Node, targets: list[Effect]) -> tuple:
+    targets.append(n.data)
+    return (n.op, *[d.id for d in n.deps], n.data.static, len(targets))
+
+
+def _finish(n: Node, memory: Buffer | None) -> None:
+    """Turns a node whose kernel is launched into a buffer; an effect ends and frees whoever waited for it."""
+    effect = n.data if n.op in EFFECTS else None
+    n.op = BUFFER
+    n.deps = ()
+    n.data = memory
+    if effect is not None:
+        after = effect.after()
+        if after is not None:
+            after.op = BUFFER
+            after.deps = ()

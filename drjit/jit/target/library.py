@@ -1,0 +1,65 @@
+"""Access to the math library as source: the compiled targets translate its syntax trees.
+
+A function `sin_f32` lives in one of the modules of `mathlib`; it may use numbers and tables that
+its module defines by plain assignments, and further functions of the library. Files are parsed when
+first needed.
+"""
+
+import ast
+import os
+from functools import cache
+
+# Which module of mathlib defines a function.
+MODULES = {
+    name: module
+    for module, functions in {
+        "trig": "sin cos tan",
+        "inverse_trig": "asin acos atan atan2",
+        "exponential": "exp exp2 log log2 pow cbrt",
+        "hyperbolic": "sinh cosh tanh asinh acosh atanh",
+        "special": "erf erfinv lgamma",
+    }.items()
+    for name in functions.split()
+}
+
+names = frozenset(MODULES)
+"""The names of the functions that kernels may call."""
+
+_FOLDER = os.path.join(os.path.dirname(__file__), "mathlib")
+
+
+@cache
+def _definitions() -> tuple[dict[str, ast.FunctionDef], dict[str, ast.expr]]:
+    functions, constants = {}, {}
+    for module in dict.fromkeys(MODULES.values()):
+        with open(os.path.join(_FOLDER, f"{module}.py"), encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+        for statement in tree.body:
+            if isinstance(statement, ast.FunctionDef):
+                functions[statement.name] = statement
+            elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+                constants[statement.targets[0].id] = statement.value
+    return functions, constants
+
+
+def function(name: str, code: str) -> ast.FunctionDef:
+    """The definition of a function of the library for an element type.
+
+    Raises KeyError where there is none.
+
+    >>> function("sin", "f32").name
+    'sin_f32'
+    """
+    return _definitions()[0][f"{name}_{code}"]
+
+
+@cache
+def constant(name: str) -> float | int:
+    """The number that a module assigns to a name; raises KeyError where there is none."""
+    return ast.literal_eval(_definitions()[1][name])
+
+
+@cache
+def table(name: str) -> tuple:
+    """The numbers that a module assigns to a name; raises KeyError where there is none."""
+    return ast.literal_eval(_definitions()[1][name])

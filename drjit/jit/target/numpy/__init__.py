@@ -1,0 +1,41 @@
+"""The NumPy target: the names of the kernel language as NumPy functions, run by CPython.
+
+It defines what every operation means, is the first tier for small kernels, and the debugger's
+target. Values are arrays of all lanes or, where they are the same for all lanes, scalars.
+"""
+
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from . import elementwise, library_calls, memory
+from .memory import Lanes
+
+namespace: dict[str, Any] = {
+    **{name: getattr(elementwise, name) for name in elementwise.__all__},
+    **{name: getattr(memory, name) for name in memory.__all__},
+    **library_calls.functions,
+}
+
+
+def run(kernel: Callable | CodeType | str, p: list, size: int) -> None:
+    """Executes a kernel (a function, a code object or text) on `size` lanes.
+
+    >>> import numpy as np
+    >>> text = "def kernel(i, p):\\n    x = load(f32, p[1], i)\\n    store(f32, p[2], i, x * x)"
+    >>> x, y = np.float32([1, 2, 3]), np.zeros(3, np.float32)
+    >>> run(text, [np.zeros(5, np.int64), x, y], 3)
+    >>> y.tolist()
+    [1.0, 4.0, 9.0]
+    """
+    if not callable(kernel):
+        names = dict(namespace)
+        exec(kernel, names)
+        kernel = names["kernel"]
+    with np.errstate(all="ignore"):
+        kernel(Lanes(0, size), p)
+
+
+__all__ = ["Lanes", "namespace", "run"]

@@ -1,0 +1,216 @@
+"""Element types and element-wise operations of the kernel language on NumPy arrays and scalars.
+
+Python numbers among the operands take the type of the others, as they do in the language. Infix
+operators need nothing here: those of NumPy mean the same, shifts by large counts included. Callers
+switch NumPy's floating-point warnings off.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ...dtype import ALL, DType
+from .fused import fma_f32, fma_f64
+
+Value = Any  # an array of all lanes, or a NumPy or Python scalar
+
+_BOOL, _F16, _F32, _F64 = (np.dtype(t) for t in ("bool", "float16", "float32", "float64"))
+_UNSIGNED = {np.dtype(f"{k}{n}"): np.dtype(f"u{n}") for k in "iu" for n in (1, 2, 4, 8)}
+_SIGNED = {np.dtype(f"{k}{n}"): np.dtype(f"i{n}") for k in "iu" for n in (1, 2, 4, 8)}
+
+
+class Type:
+    """An element type in kernel text: `f32(x)` converts, `load(f32, ...)` names it."""
+
+    __slots__ = ("dtype", "highest", "kind", "lowest", "scalar", "upper")
+
+    def __init__(self, element: DType):
+        self.dtype, self.scalar, self.kind = element.numpy, element.scalar, element.numpy.kind
+        if element.is_int:
+            self.lowest, self.highest = (int(f(self.dtype)) for f in (_lowest, _highest))
+            self.upper = float(self.highest + 1)  # a power of two: exact
+
+    def __call__(self, x: Value) -> Value:
+        if isinstance(x, bool | int | float):
+            x = self._constant(x)
+        source = getattr(x, "dtype", None)
+        if source is self.dtype or source == self.dtype:
+            return x
+        if self.kind == "b":
+            return x != 0
+        if self.kind in "iu" and source.kind == "f":
+            return self._saturate(x)
+        if self.dtype == _F16 and source != _F32:
+            return x.astype(_F32).astype(_F16)
+        return x.astype(self.dtype)
+
+    def _constant(self, x: bool | int | float) -> Value:
+        if self.kind in "iu" and isinstance(x, int):
+            x = (x - self.lowest) % (self.highest - self.lowest + 1) + self.lowest
+            return self.scalar(x)
+        if self.kind == "b":
+            return np.bool_(x != 0)
+        if self.kind == "f":
+            return self.scalar(x)
+        return np.float64(x)
+
+    def _saturate(self, x: Value) -> Value:
+        if x.dtype == _F16:
+            x = x.astype(_F32)
+        above, below = x >= self.upper, x <= float(self.lowest)
+        inside = np.where(above | below | (x != x), 0, x).astype(self.dtype)
+        return np.where(above, self.highest, np.where(below, self.lowest, inside))[()]
+
+    def __repr__(self) -> str:
+        return self.dtype.name
+
+
+def _lowest(dtype: np.dtype) -> int:
+    return np.iinfo(dtype).min
+
+
+def _highest(dtype: np.dtype) -> int:
+    return np.iinfo(dtype).max
+
+
+TYPES = {element.code: Type(element) for element in ALL}
+mask, i8, u8, i16, u16, i32, u32, i64, u64, f16, f32, f64 = TYPES.values()
+
+
+def bitcast(to: Type, x: Value) -> Value:
+    """The bits of `x` as a type of the same size."""
+    return x.view(to.dtype)
+
+
+def typed(*operands: Value) -> list[Value]:
+    """The operands, Python numbers among them converted to the type of the others."""
+    dtype = next(x.dtype for x in operands if hasattr(x, "dtype"))
+    return [x if hasattr(x, "dtype") else dtype.type(x) for x in operands]
+
+
+def select(m: Value, x: Value, y: Value) -> Value:
+    """`x` where the mask is true, else `y`."""
+    return np.where(m, x, y)[()]
+
+
+def fma(x: Value, y: Value, z: Value) -> Value:
+    """`x * y + z`, rounded once (`f16`: once to `f32`, then to `f16`)."""
+    x, y, z = typed(x, y, z)
+    if x.dtype == _F32:
+        return fma_f32(x, y, z)
+    if x.dtype == _F64:
+        return fma_f64(x, y, z)
+    return (x.astype(_F32) * y.astype(_F32) + z.astype(_F32)).astype(_F16)
+
+
+def minimum(x: Value, y: Value) -> Value:
+    """`x < y ? x : y`."""
+    return np.where(x < y, x, y)[()]
+
+
+def maximum(x: Value, y: Value) -> Value:
+    """`x > y ? x : y`."""
+    return np.where(x > y, x, y)[()]
+
+
+def remainder(x: Value, y: Value) -> Value:
+    """The remainder of `quotient`; 0 if `y` is 0."""
+    x, y = typed(x, y)
+    one = y.dtype.type(1)
+    trivial = (y == 0) if y.dtype.kind == "u" else (y == 0) | (y == -1)
+    return np.fmod(x, np.where(trivial, one, y))
+
+
+def quotient(x: Value, y: Value) -> Value:
+    """`x / y` truncated towards zero; 0 if `y` is 0."""
+    x, y = typed(x, y)
+    zero = y == 0
+    divisor = np.where(zero, y.dtype.type(1), y)
+    if y.dtype.kind == "u":
+        return np.where(zero, y.dtype.type(0), x // divisor)[()]
+    minus = y == -1
+    divisor = np.where(minus, y.dtype.type(1), divisor)
+    result = (x - np.fmod(x, divisor)) // divisor
+    return np.where(zero, y.dtype.type(0), np.where(minus, -x, result))[()]
+
+
+def shl(x: Value, y: Value) -> Value:
+    """`x << y`; 0 for a count at or above the width."""
+    return np.left_shift(x, y)
+
+
+def shr(x: Value, y: Value) -> Value:
+    """`x >> y`; all sign bits (unsigned: 0) for a count at or above the width."""
+    return np.right_shift(x, y)
+
+
+def popcnt(x: Value) -> Value:
+    """The number of bits set."""
+    return np.bitwise_count(x.view(_UNSIGNED[x.dtype])).astype(x.dtype)
+
+
+def lzcnt(x: Value) -> Value:
+    """The number of zero bits above the highest bit set; the width for 0."""
+    bits, width = x.view(_UNSIGNED[x.dtype]), 8 * x.dtype.itemsize
+    shift = 1
+    while shift < width:
+        bits = bits | (bits >> shift)
+        shift *= 2
+    return (width - np.bitwise_count(bits)).astype(x.dtype)
+
+
+def tzcnt(x: Value) -> Value:
+    """The number of zero bits below the lowest bit set; the width for 0."""
+    bits = x.view(_UNSIGNED[x.dtype])
+    return np.bitwise_count(~bits & (bits - bits.dtype.type(1))).astype(x.dtype)
+
+
+def brev(x: Value) -> Value:
+    """The bits in reverse order."""
+    bits, width = x.view(_UNSIGNED[x.dtype]), 8 * x.dtype.itemsize
+    shift, low = width // 2, (1 << width) - 1
+    while shift:
+        low ^= (low << shift) & ((1 << width) - 1)
+        bits = ((bits >> shift) & low) | ((bits & low) << shift)
+        shift //= 2
+    return bits.view(x.dtype)
+
+
+def mul_hi(x: Value, y: Value) -> Value:
+    """The upper half of the double-width product."""
+    x, y = typed(x, y)
+    width = 8 * x.dtype.itemsize
+    if width < 64:
+        wide = np.dtype(x.dtype.kind + "8")
+        return ((x.astype(wide) * y.astype(wide)) >> width).astype(x.dtype)
+    a, b = x.view(np.uint64), y.view(np.uint64)
+    low, half = 0xFFFFFFFF, 32
+    al, ah, bl, bh = a & low, a >> half, b & low, b >> half
+    mid = ah * bl + ((al * bl) >> half)
+    carry = (mid & low) + al * bh
+    high = (ah * bh + (mid >> half) + (carry >> half)).view(x.dtype)
+    if x.dtype.kind == "i":
+        high = high - np.where(x < 0, y, np.int64(0)) - np.where(y < 0, x, np.int64(0))
+    return high
+
+
+def any_lane(m: Value) -> bool:
+    """Whether the mask is true in a lane."""
+    return bool(np.any(m))
+
+
+def all_lanes(m: Value) -> bool:
+    """Whether the mask is true in all lanes."""
+    return bool(np.all(m))
+
+
+abs = np.abs
+sqrt = np.sqrt
+floor, ceil, trunc, round = np.floor, np.ceil, np.trunc, np.rint
+
+__all__ = [
+    *TYPES,
+    *("abs", "all_lanes", "any_lane", "bitcast", "brev", "ceil", "floor", "fma", "lzcnt"),
+    *("maximum", "minimum", "mul_hi", "popcnt", "quotient", "remainder", "round", "select"),
+    *("shl", "shr", "sqrt", "trunc", "tzcnt"),
+]

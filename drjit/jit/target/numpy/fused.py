@@ -1,0 +1,87 @@
+"""Fused multiply-add in NumPy, rounded exactly once: the same bits as the hardware's.
+
+Both sizes use rounding to odd: a sum rounded to odd in more precision than the result has can be
+rounded again without harm (S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums:
+proved algorithms using rounding to odd", IEEE Transactions on Computers 57(4), 2008). Error terms
+are those of T. J. Dekker (TwoProduct) and D. E. Knuth (TwoSum).
+"""
+
+from typing import Any
+
+import numpy as np
+
+_SPLIT = float(2**27 + 1)
+
+
+def _two_sum(a: Any, b: Any) -> tuple[Any, Any]:
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
+
+
+def _two_product(a: Any, b: Any) -> tuple[Any, Any]:
+    p = a * b
+    c, d = a * _SPLIT, b * _SPLIT
+    ah, bh = c - (c - a), d - (d - b)
+    al, bl = a - ah, b - bh
+    return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
+
+
+def _odd_sum(a: Any, b: Any) -> Any:
+    """`a + b`, rounded to odd: towards the neighbour whose last bit is 1 where it is inexact."""
+    s, error = _two_sum(a, b)
+    bits = s.view(np.int64)
+    inexact = ((error > 0) | (error < 0)) & ((bits & 1) == 0)
+    step = np.where((error > 0) == (s > 0), np.int64(1), np.int64(-1))
+    return np.where(inexact, bits + step, bits).view(np.float64)
+
+
+def fma_f32(x: Any, y: Any, z: Any) -> Any:
+    """`x * y + z` for float32, rounded once: exact product and odd sum in float64."""
+    wide = np.float64
+    return _odd_sum(x.astype(wide) * y.astype(wide), z.astype(wide)).astype(np.float32)[()]
+
+
+def fma_f64(x: Any, y: Any, z: Any) -> Any:
+    """`x * y + z` for float64, rounded once: algorithm Fma of the paper, extreme exponents apart."""
+    uh, ul = _two_product(x, y)
+    th, tl = _two_sum(z, ul)
+    vh, vl = _two_sum(uh, th)
+    result = vh + _odd_sum(tl, vl)
+    product, size = np.abs(uh), np.abs(z)
+    safe = (product > 2.0**-960) & (product < 2.0**1000) & (size < 2.0**1000)
+    safe = safe & (np.abs(x) < 2.0**990) & (np.abs(y) < 2.0**990)
+    if np.all(safe):
+        return result[()]
+    return _extremes(*np.broadcast_arrays(x, y, z, result, safe))
+
+
+def _extremes(x: Any, y: Any, z: Any, result: Any, safe: Any) -> Any:
+    finite = np.isfinite(x) & np.isfinite(y)
+    product, plain = x * y, x * y + z
+    special = ~finite | (x == 0) | (y == 0)
+    result = np.where(safe, result, plain)
+    # An infinite or undefined addend wins over a finite product, even one that overflows.
+    result = np.where(~special & ~np.isfinite(z), z, result)
+    result = np.where(~special & (z == 0), product, result)
+    product_size = np.abs(product)
+    hard = ~safe & ~special & np.isfinite(z) & (z != 0)
+    # A product that is tiny beside the addend does not change it.
+    tiny = hard & (product_size < 2.0**-950) & (np.abs(z) > 2.0**-800)
+    result = np.where(tiny, z, result)
+    hard = hard & ~tiny
+    if not np.any(hard):
+        return result[()]
+    result = np.atleast_1d(result).copy()
+    for k in np.flatnonzero(hard):
+        result[k] = _exact(*(float(np.atleast_1d(v)[k]) for v in (x, y, z)))
+    return result.reshape(np.shape(x))[()]
+
+
+def _exact(x: float, y: float, z: float) -> float:
+    (a, b), (c, d), (e, f) = (v.as_integer_ratio() for v in (x, y, z))
+    total = a * c * f + e * b * d
+    try:
+        return total / (b * d * f)  # a quotient of Python's integers is rounded once
+    except OverflowError:
+        return np.inf if total > 0 else -np.inf

@@ -1,0 +1,215 @@
+"""Lanes and memory of the kernel language on NumPy arrays: loads, scatters, reductions.
+
+Lanes take effect one after the other, so the highest lane wins and atomics give old values in the
+order of lanes. An index beyond the end of a buffer never reaches memory.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from .elementwise import Type, Value
+
+_REDUCE = {
+    "add": (np.add, lambda t: t.type(0)),
+    "mul": (np.multiply, lambda t: t.type(1)),
+    "min": (np.fmin, lambda t: _extreme(t, 1)),
+    "max": (np.fmax, lambda t: _extreme(t, -1)),
+    "and": (np.bitwise_and, lambda t: np.invert(t.type(0))),
+    "or": (np.bitwise_or, lambda t: t.type(0)),
+}
+
+
+def _extreme(dtype: np.dtype, sign: int) -> Any:
+    if dtype.kind == "f":
+        return dtype.type(sign * np.inf)
+    info = np.iinfo(dtype)
+    return dtype.type(info.max if sign > 0 else info.min)
+
+
+class Lanes:
+    """The lanes `begin` to `end` (excluded) of a launch."""
+
+    __slots__ = ("begin", "end")
+
+    def __init__(self, begin: int, end: int):
+        self.begin, self.end = begin, end
+
+
+def lane(i: Lanes) -> Value:
+    """The indices of the lanes."""
+    return np.arange(i.begin, i.end, dtype=np.uint32)
+
+
+def active(i: Lanes) -> Value:
+    """The mask of the lanes within the range: all of them."""
+    return np.ones(i.end - i.begin, np.bool_)
+
+
+def load(t: Type, buffer: Any, i: Lanes) -> Value:
+    """The elements of the lanes (a copy: later scatters do not change it)."""
+    return buffer[i.begin : i.end].copy()
+
+
+def broadcast(t: Type, buffer: Any) -> Value:
+    """Element 0 of a buffer."""
+    return buffer[0]
+
+
+def literal(t: Type, word: Any) -> Value:
+    """A literal of the parameter block."""
+    return t(word)
+
+
+def store(t: Type, buffer: Any, i: Lanes, x: Value) -> None:
+    """Stores the elements of the lanes."""
+    buffer[i.begin : i.end] = x
+
+
+def in_bounds(record: Any, site: int, x: Value, n: int, m: Value) -> Value:
+    """`m & (x < n)`; the first active lane beyond the end is written to the error record."""
+    inside = x < n
+    outside = m & ~inside
+    if np.any(outside) and record[0] == 0:
+        at = int(np.argmax(outside))
+        index = x[at] if np.ndim(x) else x
+        record[:] = np.array([1, site, int(index) & 0xFFFFFFFFFFFFFFFF, n, at], np.uint64).view(
+            record.dtype
+        )
+    return m & inside
+
+
+def _within(buffer: Any, x: Value, m: Value, count: int = 1) -> tuple[Value, Value]:
+    """Indices (0 where not valid) and the mask of valid lanes."""
+    valid = m & (x < buffer.size // count)
+    return np.where(valid, x, 0).astype(np.intp), valid
+
+
+def gather(t: Type, buffer: Any, x: Value, m: Value) -> Value:
+    """Element `x` of the buffer, 0 where the mask is false."""
+    return gather_packet(t, buffer, x, m, 1)[0]
+
+
+def gather_packet(t: Type, buffer: Any, x: Value, m: Value, count: int) -> tuple[Value, ...]:
+    """Elements `x * count + j`, 0 where the mask is false."""
+    index, valid = _within(buffer, x, m, count)
+    zero = t.dtype.type(0)
+    if not np.any(valid):
+        return (np.full(np.shape(index), zero)[()],) * count
+    index = index * count
+    return tuple(np.where(valid, buffer[index + j], zero)[()] for j in range(count))
+
+
+def _lanes(buffer: Any, x: Value, m: Value, *values: Value, count: int = 1) -> list[Any]:
+    """Indices and values of the valid lanes, without the others."""
+    index, valid = _within(buffer, x, m, count)
+    index, valid, *values = np.broadcast_arrays(np.atleast_1d(index), valid, *values)
+    if np.all(valid):
+        return [index, *values]
+    return [index[valid], *(v[valid] for v in values)]
+
+
+def scatter(t: Type, buffer: Any, v: Value, x: Value, m: Value) -> None:
+    """Writes `v` at `x`; the highest lane wins."""
+    scatter_packet(t, buffer, x, m, v)
+
+
+def scatter_packet(t: Type, buffer: Any, x: Value, m: Value, *values: Value) -> None:
+    """Writes elements `x * count + j`; the highest lane wins."""
+    count = len(values)
+    index, *values = _lanes(buffer, x, m, *values, count=count)
+    for j, v in enumerate(values):
+        buffer[index * count + j] = v
+
+
+def scatter_reduce(t: Type, op: str, mode: str, buffer: Any, v: Value, x: Value, m: Value) -> None:
+    """Combines `v` into element `x`, lane by lane."""
+    index, v = _lanes(buffer, x, m, v)
+    # An undefined value in memory stays, one among the values is passed over: `minimum(v, old)`.
+    undefined = buffer[buffer != buffer] if op in ("min", "max") and t.kind == "f" else ()
+    where = np.flatnonzero(buffer != buffer) if len(undefined) else ()
+    _REDUCE[op][0].at(buffer, index, v)
+    if len(undefined):
+        buffer[where] = undefined
+
+
+def scatter_reduce_expand(
+    t: Type, op: str, buffer: Any, copies: Any, n: int, v: Value, x: Value, m: Value
+) -> None:
+    """Combines `v` into element `x` through an accumulator for each element."""
+    if t.dtype != np.float16:
+        scatter_reduce(t, op, "direct", buffer, v, x, m)
+        return
+    function, identity = _REDUCE[op]
+    index, v = _lanes(buffer, x, m, v)
+    total = np.full(buffer.size, identity(np.dtype(np.float32)), np.float32)
+    function.at(total, index, v.astype(np.float32))
+    buffer[:] = function(buffer.astype(np.float32), total).astype(np.float16)
+
+
+def _spread(result: Any, valid: Any) -> Value:
+    """Results of the valid lanes in an array of all lanes, 0 elsewhere."""
+    full = np.zeros(valid.shape, result.dtype)
+    full[valid] = result
+    return full
+
+
+def _groups(index: Any) -> tuple[Any, Any]:
+    """An order that brings equal indices together, and where in it a new one starts."""
+    order = np.argsort(index, kind="stable")
+    ordered = index[order]
+    return order, np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(index)]
+
+
+def scatter_inc(t: Type, buffer: Any, x: Value, m: Value) -> Value:
+    """Adds 1 at `x`; gives the value before."""
+    index, valid = np.broadcast_arrays(*np.atleast_1d(*_within(buffer, x, m)))
+    index = index[valid]
+    order, first = _groups(index)
+    position = np.arange(len(index))
+    rank = np.empty(len(index), np.int64)
+    rank[order] = position - np.maximum.accumulate(np.where(first, position, 0))
+    old = buffer[index] + rank.astype(buffer.dtype)
+    np.add.at(buffer, index, buffer.dtype.type(1))
+    return _spread(old, valid)
+
+
+def scatter_exch(t: Type, buffer: Any, v: Value, x: Value, m: Value) -> Value:
+    """Writes `v` at `x`; gives the value before."""
+    index, valid, v = np.broadcast_arrays(*np.atleast_1d(*_within(buffer, x, m), v))
+    index, v = index[valid], v[valid]
+    order, first = _groups(index)
+    ordered = v[order]
+    old = np.empty(len(index), buffer.dtype)
+    old[order] = np.where(first, buffer[index[order]], np.roll(ordered, 1))
+    buffer[index] = v
+    return _spread(old, valid)
+
+
+def scatter_cas(t: Type, buffer: Any, compare: Value, v: Value, x: Value, m: Value) -> Value:
+    """Writes `v` at `x` where the bits there are those of `compare`; gives the value before."""
+    index, valid, compare, v = np.broadcast_arrays(
+        *np.atleast_1d(*_within(buffer, x, m), compare, v)
+    )
+    index, compare, v = index[valid], compare[valid], v[valid]
+    old = np.empty(len(index), buffer.dtype)
+    for k, at in enumerate(index):
+        old[k] = buffer[at]
+        if old[k].tobytes() == compare[k].tobytes():
+            buffer[at] = v[k]
+    return _spread(old, valid)
+
+
+def reduce(t: Type, op: str, partial: Any, buffer: Any, i: Lanes, x: Value) -> None:
+    """Combines the values of all lanes into element 0 of the buffer."""
+    function, identity = _REDUCE[op]
+    accumulator = np.dtype(np.float32) if t.dtype == np.float16 else t.dtype
+    x = np.broadcast_to(np.asarray(x, accumulator), i.end - i.begin)
+    buffer[0] = function.reduce(x, dtype=accumulator, initial=identity(accumulator))
+
+
+__all__ = [
+    *("active", "broadcast", "gather", "gather_packet", "in_bounds", "lane", "literal", "load"),
+    *("reduce", "scatter", "scatter_cas", "scatter_exch", "scatter_inc", "scatter_packet"),
+    *("scatter_reduce", "scatter_reduce_expand", "store"),
+]

@@ -1,0 +1,261 @@
+"""The element-wise operations: one row each, from its name to the IR that computes it.
+
+A row names the element types it exists for, the type of its result (None: that of the operands) and either a template, in which
+`{V}` is the vector type, `{S}` the suffix of an intrinsic and `{0}` `{1}` `{2}` the operands, or a function that emits several
+instructions. `f16` computes in `f32` and rounds after each operation.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+from .ir import ALL, ARITHMETIC, BITS, FLOATS, INTEGERS, SCALAR, SIGNED, UNSIGNED, Function
+
+MASK = frozenset({"mask"})
+Emit = Callable[..., str]
+
+
+class Row(NamedTuple):
+    """How an operation is emitted for one element type."""
+
+    result: str
+    emit: Emit
+
+
+def _intrinsic(name: str, arity: int, more: str = "") -> str:
+    operands = ", ".join(f"{{V}} {{{k}}}" for k in range(arity))
+    return f"call {{V}} @llvm.{name}.{{S}}({operands}{more})"
+
+
+def _negative(f: Function, code: str, x: str) -> str:
+    if code == "f16":
+        return _on_bits(f, "xor", x, 0x8000)
+    if code in FLOATS:
+        return f.op(f"fneg {f.vector[code]} {x}")
+    return f.op(f"sub {f.vector[code]} zeroinitializer, {x}")
+
+
+def _abs(f: Function, code: str, x: str) -> str:
+    if code == "f16":
+        return _on_bits(f, "and", x, 0x7FFF)
+    vector, suffix = f.vector[code], f.types.suffix[code]
+    if code in FLOATS:
+        return f.op(f"call {vector} @llvm.fabs.{suffix}({vector} {x})")
+    if code in UNSIGNED:
+        return x
+    return f.op(f"call {vector} @llvm.abs.{suffix}({vector} {x}, i1 false)")
+
+
+def _on_bits(f: Function, op: str, x: str, pattern: int) -> str:
+    bits = f.op(f"bitcast {f.vector['f16']} {x} to {f.vector['u16']}")
+    bits = f.op(f"{op} {f.vector['u16']} {bits}, {f.constant('u16', pattern)}")
+    return f.op(f"bitcast {f.vector['u16']} {bits} to {f.vector['f16']}")
+
+
+def _shift(f: Function, code: str, x: str, count: str, right: bool) -> str:
+    vector, width = f.vector[code], BITS[code]
+    arithmetic = right and code in SIGNED
+    op = ("ashr" if arithmetic else "lshr") if right else "shl"
+    known = _known(count)
+    if known is not None:
+        if 0 <= known < width:
+            return f.op(f"{op} {vector} {x}, {count}")
+        if not arithmetic:
+            return "zeroinitializer"
+        return f.op(f"ashr {vector} {x}, {f.constant(code, width - 1)}")
+    if arithmetic:
+        top = f.constant(code, width - 1)
+        count = f.op(f"call {vector} @llvm.umin.{f.types.suffix[code]}({vector} {count}, {vector} {top})")
+        return f.op(f"ashr {vector} {x}, {count}")
+    inside = f.op(f"icmp ult {vector} {count}, {f.constant(code, width)}")
+    shifted = f.op(f"{op} {vector} {x}, {count}")
+    return f.op(f"select {f.vector['mask']} {inside}, {vector} {shifted}, {vector} zeroinitializer")
+
+
+def _known(operand: str) -> int | None:
+    """The value of a constant operand."""
+    if operand == "zeroinitializer":
+        return 0
+    return int(operand[:-1].rsplit(" ", 1)[1]) if operand.startswith("splat (i") else None
+
+
+def _divide(f: Function, code: str, x: str, y: str, remainder: bool) -> str:
+    """Division that never traps: a zero divisor becomes 1 beforehand, and so does the -1 in MIN / -1."""
+    vector, signed = f.vector[code], code in SIGNED
+    letter = "s" if signed else "u"
+    known = _known(y)
+    if known == 0:
+        return "zeroinitializer"
+    if known is not None and known != -1:
+        return f.op(f"{letter}{'rem' if remainder else 'div'} {vector} {x}, {y}")
+    one, mask = f.constant(code, 1), f.vector["mask"]
+    zero = bad = f.op(f"icmp eq {vector} {y}, zeroinitializer")
+    if signed:
+        lowest = f.op(f"icmp eq {vector} {x}, {f.constant(code, -1 << BITS[code] - 1)}")
+        minus = f.op(f"icmp eq {vector} {y}, {f.constant(code, -1)}")
+        bad = f.op(f"and {mask} {lowest}, {minus}")
+        bad = f.op(f"or {mask} {bad}, {zero}")
+    divisor = f.op(f"select {mask} {bad}, {vector} {one}, {vector} {y}")
+    if BITS[code] == 64:
+        if remainder:
+            return f.op(f"{letter}rem {vector} {x}, {divisor}")
+        quotient = f.op(f"{letter}div {vector} {x}, {divisor}")
+    else:
+        # The quotient of two integers of b bits, rounded to a float with more than b bits, does not
+        # reach the next integer, so truncation gives the exact quotient.
+        through = f.vector["f64" if BITS[code] == 32 else "f32"]
+        wide = f.vector["i32"]
+        a, b = x, divisor
+        if BITS[code] < 32:
+            a, b = (f.op(f"{letter}ext {vector} {v} to {wide}") for v in (a, b))
+        signs = letter if BITS[code] == 32 else "s"
+        a, b = (f.op(f"{signs}itofp {wide} {v} to {through}") for v in (a, b))
+        quotient = f.op(f"fdiv {through} {a}, {b}")
+        quotient = f.op(f"fpto{signs}i {through} {quotient} to {wide}")
+        if BITS[code] < 32:
+            quotient = f.op(f"trunc {wide} {quotient} to {vector}")
+        if remainder:
+            product = f.op(f"mul {vector} {quotient}, {divisor}")
+            return f.op(f"sub {vector} {x}, {product}")
+    return f.op(f"select {mask} {zero}, {vector} zeroinitializer, {vector} {quotient}")
+
+
+def _mul_hi(f: Function, code: str, x: str, y: str) -> str:
+    if BITS[code] == 64:
+        return _mul_hi_64(f, code, x, y)
+    vector, bits = f.vector[code], BITS[code]
+    wide = f"<{f.lanes} x i{2 * bits}>"
+    letter = "s" if code in SIGNED else "z"
+    a, b = (f.op(f"{letter}ext {vector} {v} to {wide}") for v in (x, y))
+    product = f.op(f"mul {wide} {a}, {b}")
+    upper = f.op(f"lshr {wide} {product}, splat (i{2 * bits} {bits})")
+    return f.op(f"trunc {wide} {upper} to {vector}")
+
+
+def _mul_hi_64(f: Function, code: str, x: str, y: str) -> str:
+    """Schoolbook multiplication of 32-bit halves; a signed product is corrected by the operands' signs."""
+    vector = f.vector["u64"]
+    low, half = f.constant("u64", 0xFFFFFFFF), f.constant("u64", 32)
+
+    def op(name: str, a: str, b: str) -> str:
+        return f.op(f"{name} {vector} {a}, {b}")
+
+    x0, x1, y0, y1 = op("and", x, low), op("lshr", x, half), op("and", y, low), op("lshr", y, half)
+    middle = op("add", op("mul", x1, y0), op("lshr", op("mul", x0, y0), half))
+    cross = op("add", op("mul", x0, y1), op("and", middle, low))
+    upper = op("add", op("mul", x1, y1), op("lshr", middle, half))
+    upper = op("add", upper, op("lshr", cross, half))
+    if code in SIGNED:
+        sign = f.constant("u64", 63)
+        upper = op("sub", upper, op("and", op("ashr", x, sign), y))
+        upper = op("sub", upper, op("and", op("ashr", y, sign), x))
+    return upper
+
+
+def _extremum(f: Function, code: str, x: str, y: str, less: bool) -> str:
+    vector = f.vector[code]
+    if code in INTEGERS:
+        name = ("s" if code in SIGNED else "u") + ("min" if less else "max")
+        return f.op(f"call {vector} @llvm.{name}.{f.types.suffix[code]}({vector} {x}, {vector} {y})")
+    chosen = _compare(f, code, x, y, "lt" if less else "gt")
+    return f.op(f"select {f.vector['mask']} {chosen}, {vector} {x}, {vector} {y}")
+
+
+def _compare(f: Function, code: str, x: str, y: str, relation: str) -> str:
+    if code in FLOATS:
+        if code == "f16":
+            x, y = (widen(f, v) for v in (x, y))
+            code = "f32"
+        return f.op(f"fcmp {'u' if relation == 'ne' else 'o'}{relation} {f.vector[code]} {x}, {y}")
+    sign = "" if relation in ("eq", "ne") else "s" if code in SIGNED else "u"
+    return f.op(f"icmp {sign}{relation} {f.vector[code]} {x}, {y}")
+
+
+def widen(f: Function, x: str) -> str:
+    """`f16` to `f32`."""
+    return f.op(f"fpext {f.vector['f16']} {x} to {f.vector['f32']}")
+
+
+def narrow(f: Function, x: str) -> str:
+    """`f32` to `f16`, rounded to nearest even."""
+    return f.op(f"fptrunc {f.vector['f32']} {x} to {f.vector['f16']}")
+
+
+# Operations whose emitter takes f16 as it is.
+_NATIVE_F16 = frozenset({"neg", "abs", "minimum", "maximum", "eq", "ne", "lt", "le", "gt", "ge"})
+
+# name: rows of (element types, template or emitter).
+TABLE: dict[str, tuple[int, list[tuple[frozenset[str], str | Emit]]]] = {
+    "neg": (1, [(ARITHMETIC, _negative)]),
+    "abs": (1, [(ARITHMETIC, _abs)]),
+    "not": (1, [(INTEGERS, "xor {V} {0}, {ONES}"), (MASK, "xor {V} {0}, splat (i1 true)")]),
+    "add": (2, [(FLOATS, "fadd {FAST}{V} {0}, {1}"), (INTEGERS, "add {V} {0}, {1}")]),
+    "sub": (2, [(FLOATS, "fsub {FAST}{V} {0}, {1}"), (INTEGERS, "sub {V} {0}, {1}")]),
+    "mul": (2, [(FLOATS, "fmul {FAST}{V} {0}, {1}"), (INTEGERS, "mul {V} {0}, {1}")]),
+    "div": (2, [(FLOATS, "fdiv {FAST}{V} {0}, {1}")]),
+    "quotient": (2, [(INTEGERS, lambda f, code, x, y: _divide(f, code, x, y, False))]),
+    "remainder": (2, [(INTEGERS, lambda f, code, x, y: _divide(f, code, x, y, True))]),
+    "and": (2, [(INTEGERS | MASK, "and {V} {0}, {1}")]),
+    "or": (2, [(INTEGERS | MASK, "or {V} {0}, {1}")]),
+    "xor": (2, [(INTEGERS | MASK, "xor {V} {0}, {1}")]),
+    "shl": (2, [(INTEGERS, lambda f, code, x, y: _shift(f, code, x, y, False))]),
+    "shr": (2, [(INTEGERS, lambda f, code, x, y: _shift(f, code, x, y, True))]),
+    "fma": (3, [(FLOATS, _intrinsic("fma", 3))]),
+    "minimum": (2, [(ARITHMETIC, lambda f, code, x, y: _extremum(f, code, x, y, True))]),
+    "maximum": (2, [(ARITHMETIC, lambda f, code, x, y: _extremum(f, code, x, y, False))]),
+    "sqrt": (1, [(FLOATS, _intrinsic("sqrt", 1))]),
+    "floor": (1, [(FLOATS, _intrinsic("floor", 1))]),
+    "ceil": (1, [(FLOATS, _intrinsic("ceil", 1))]),
+    "trunc": (1, [(FLOATS, _intrinsic("trunc", 1))]),
+    "round": (1, [(FLOATS, _intrinsic("roundeven", 1))]),
+    "popcnt": (1, [(INTEGERS, _intrinsic("ctpop", 1))]),
+    "lzcnt": (1, [(INTEGERS, _intrinsic("ctlz", 1, ", i1 false"))]),
+    "tzcnt": (1, [(INTEGERS, _intrinsic("cttz", 1, ", i1 false"))]),
+    "brev": (1, [(INTEGERS, _intrinsic("bitreverse", 1))]),
+    "mul_hi": (2, [(INTEGERS, _mul_hi)]),
+}
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+for _relation in COMPARISONS:
+    _types = ALL if _relation in ("eq", "ne") else ARITHMETIC
+    TABLE[_relation] = (
+        2,
+        [(_types, lambda f, code, x, y, relation=_relation: _compare(f, code, x, y, relation))],
+    )
+
+
+@cache
+def row(name: str, code: str, lanes: int, contract: bool) -> Row | None:
+    """How an operation is emitted for an element type, None where it does not exist for it."""
+    from .ir import types
+
+    for kinds, rule in TABLE[name][1]:
+        if code not in kinds:
+            continue
+        result = "mask" if name in COMPARISONS else code
+        inner = "f32" if code == "f16" and name not in _NATIVE_F16 else code
+        if isinstance(rule, str):
+            spelling = types(lanes)
+            emit = _from_template(
+                rule.replace("{V}", spelling.vector[inner])
+                .replace("{S}", spelling.suffix[inner])
+                .replace("{FAST}", "contract " if contract else "")
+                .replace("{ONES}", f"splat ({SCALAR[inner]} -1)")
+            )
+        else:
+            emit = rule
+        return Row(result, _rounded(emit) if inner != code else emit)
+    return None
+
+
+def _from_template(template: str) -> Emit:
+    def emit(f: Function, _code: str, *operands: str) -> str:
+        return f.op(template.format(*operands))
+
+    return emit
+
+
+def _rounded(inner: Emit) -> Emit:
+    def emit(f: Function, _code: str, *operands: str) -> str:
+        return narrow(f, inner(f, "f32", *[widen(f, x) for x in operands]))
+
+    return emit

@@ -1,0 +1,184 @@
+"""LLVM IR as text: the spelling of types and constants, and the function under construction.
+
+Text is several times faster to build than llvmlite's IR objects, and LLVM parses it at about 1 us a line. Leans on nothing.
+"""
+
+import struct
+from collections.abc import Callable
+from functools import cache
+
+# Element types in registers, and in memory (where a mask is a byte that holds 0 or 1).
+SCALAR = {
+    "mask": "i1",
+    "i8": "i8",
+    "u8": "i8",
+    "i16": "i16",
+    "u16": "i16",
+    "i32": "i32",
+    "u32": "i32",
+    "i64": "i64",
+    "u64": "i64",
+    "f16": "half",
+    "f32": "float",
+    "f64": "double",
+}
+MEMORY = SCALAR | {"mask": "i8"}
+BITS = {code: 1 if code == "mask" else int(code[1:]) for code in SCALAR}
+BYTES = {code: max(bits // 8, 1) for code, bits in BITS.items()}
+FLOATS = frozenset({"f16", "f32", "f64"})
+SIGNED = frozenset({"i8", "i16", "i32", "i64"})
+UNSIGNED = frozenset({"u8", "u16", "u32", "u64"})
+INTEGERS = SIGNED | UNSIGNED
+ARITHMETIC = INTEGERS | FLOATS
+ALL = frozenset(SCALAR)
+
+# An operand: the code of its element type and its spelling in IR. A number without a type has the code NUMBER.
+Value = tuple[str, str]
+NUMBER = "number"
+
+
+class KernelError(Exception):
+    """A kernel text that breaks a rule of the language; the message gives the line and its text."""
+
+
+def constant(code: str, number: float) -> str:
+    """The spelling of a number as a scalar constant.
+
+    >>> constant("f32", 1), constant("u8", 255), constant("mask", True)
+    ('0x3FF0000000000000', '-1', 'true')
+    """
+    if code == "mask":
+        return "true" if number else "false"
+    if code == "f16":
+        return f"0xH{struct.unpack('<H', struct.pack('<e', _saturated('e', number)))[0]:04X}"
+    if code == "f32":
+        number = struct.unpack("<f", struct.pack("<f", _saturated("f", number)))[0]
+    if code in FLOATS:
+        return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+    if number != int(number):
+        raise KernelError(f"{number} is no {code}")
+    bits = BITS[code]
+    number = int(number) & ((1 << bits) - 1)
+    return str(number - (1 << bits) if number >> (bits - 1) else number)
+
+
+def _saturated(kind: str, number: float) -> float:
+    try:
+        struct.pack(kind, number)
+    except OverflowError:
+        return float("inf") if number > 0 else float("-inf")
+    return number
+
+
+class Types:
+    """The spelling of types for a number of lanes."""
+
+    def __init__(self, lanes: int):
+        self.lanes = lanes
+        self.vector = {code: f"<{lanes} x {scalar}>" for code, scalar in SCALAR.items()}
+        self.memory = {code: f"<{lanes} x {scalar}>" for code, scalar in MEMORY.items()}
+        # The suffix of an intrinsic's name.
+        self.suffix = {
+            code: f"v{lanes}{'f' if code in FLOATS else 'i'}{BITS[code]}" for code in SCALAR
+        }
+        self.iota = ", ".join(f"i32 {lane}" for lane in range(lanes))
+
+
+@cache
+def types(lanes: int) -> Types:
+    """The types for a number of lanes."""
+    return Types(lanes)
+
+
+class Function:
+    """A function under construction: its lines, its variables, and the block that lines are appended to.
+
+    Unnamed results are numbered in the order of the text, as LLVM demands. `head` collects what belongs to the entry block: loads
+    from the parameter block, splats, stack slots.
+    """
+
+    def __init__(self, lanes: int, first_number: int = 0):
+        self.types = types(lanes)
+        self.lanes = lanes
+        self.vector = self.types.vector
+        self.head: dict[str, str] = {}
+        self.lines: list[str] = []
+        self.number = first_number
+        self.block = "entry"
+        self.blocks = 0
+        self.variables: dict[str, Value] = {}
+
+    def op(self, text: str) -> str:
+        """Appends an instruction that has a result, and gives the name of the result."""
+        name = f"%{self.number}"
+        self.number += 1
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    def do(self, text: str) -> None:
+        """Appends an instruction without a result."""
+        self.lines.append(text)
+
+    def once(self, name: str, text: Callable[[], str] | str) -> str:
+        """A value computed once, in the entry block, under a name of its own."""
+        if name not in self.head:
+            self.head[name] = text if isinstance(text, str) else text()
+        return name
+
+    def new_block(self) -> str:
+        """A fresh name for a block."""
+        self.blocks += 1
+        return f"b{self.blocks}"
+
+    def start(self, block: str) -> None:
+        """Begins a block; the one before must have ended with a branch."""
+        self.lines.append(f"{block}:")
+        self.block = block
+
+    def branch(self, condition: str, yes: str, no: str, *, weights: str = "") -> None:
+        """Ends a block with a conditional branch."""
+        self.lines.append(f"br i1 {condition}, label %{yes}, label %{no}{weights}")
+
+    def splat(self, code: str, scalar: str) -> str:
+        """A scalar of the current block in all lanes."""
+        vector, element = self.vector[code], SCALAR[code]
+        one = self.op(f"insertelement {vector} poison, {element} {scalar}, i32 0")
+        zeros = f"<{self.lanes} x i32> zeroinitializer"
+        return self.op(f"shufflevector {vector} {one}, {vector} poison, {zeros}")
+
+    def splat_once(self, name: str, code: str, scalar: str) -> str:
+        """A scalar of the entry block in all lanes, computed there."""
+        vector, element = self.vector[code], SCALAR[code]
+        one = self.once(f"{name}.0", f"insertelement {vector} poison, {element} {scalar}, i32 0")
+        zeros = f"<{self.lanes} x i32> zeroinitializer"
+        return self.once(name, f"shufflevector {vector} {one}, {vector} poison, {zeros}")
+
+    def constant(self, code: str, number: float) -> str:
+        """A number in all lanes."""
+        return f"splat ({SCALAR[code]} {constant(code, number)})"
+
+    def bits(self, mask: str) -> str:
+        """The mask as an integer with one bit a lane."""
+        return self.op(f"bitcast {self.vector['mask']} {mask} to i{self.lanes}")
+
+    def any(self, mask: str) -> str:
+        """Whether a mask holds in any lane."""
+        return self.op(f"icmp ne i{self.lanes} {self.bits(mask)}, 0")
+
+    def word(self, index: int) -> str:
+        """A word of the parameter block."""
+        address = self.once(f"%a{index}", f"getelementptr i64, ptr %p, i64 {index}")
+        return self.once(f"%w{index}", f"load i64, ptr {address}, !invariant.load !0")
+
+    def pointer(self, index: int) -> str:
+        """The address that a word of the parameter block holds."""
+        return self.once(f"%p{index}", f"inttoptr i64 {self.word(index)} to ptr")
+
+    def slot(self, code: str, index: int) -> str:
+        """Stack memory for a vector: the `index`-th of its type."""
+        return self.once(f"%slot.{MEMORY[code]}.{index}", f"alloca {self.types.memory[code]}, align 64")
+
+    def text(self) -> str:
+        """The body: the entry block, then everything else."""
+        head = "\n".join([f"{name} = {text}" for name, text in self.head.items()])
+        return "entry:\n" + head + "\n" + "\n".join(self.lines)

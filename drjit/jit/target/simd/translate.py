@@ -1,0 +1,553 @@
+"""Kernel text to the text of an LLVM module: parses with `ast`, types forward, and emits SSA form directly.
+
+Structured `if` and `while` get phis for the variables that their bodies assign. Library functions are emitted once a module and type.
+"""
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from . import elementwise
+from .conversion import bitcast, convert
+from .ir import BITS, FLOATS, NUMBER, SCALAR, Function, KernelError, Value, constant
+
+Result = Value | tuple[Value, ...] | None
+
+OPERATORS: dict[type, str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.BitAnd: "and",
+    ast.BitOr: "or",
+    ast.BitXor: "xor",
+    ast.LShift: "shl",
+    ast.RShift: "shr",
+    ast.USub: "neg",
+    ast.Invert: "not",
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+    ast.Lt: "lt",
+    ast.LtE: "le",
+    ast.Gt: "gt",
+    ast.GtE: "ge",
+}
+FOLDS: dict[type, Callable] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+}
+CALLABLE = frozenset(
+    "abs quotient remainder fma minimum maximum sqrt floor ceil trunc round popcnt lzcnt tzcnt brev mul_hi".split()
+)
+
+# Above this many lines that inlining every library call would add, the calls stay calls: compile time over speed.
+INLINE_LIMIT = 6000
+
+
+class Library(Protocol):
+    """Where the definitions of library functions come from."""
+
+    def function(self, name: str, code: str) -> ast.FunctionDef: ...
+    def constant(self, name: str) -> float | int: ...
+    def table(self, name: str) -> tuple: ...
+
+
+class Module:
+    """What the functions of one module share: its settings, library functions and tables."""
+
+    def __init__(self, lanes: int, contract: bool, library: Library):
+        self.lanes, self.contract, self.library = lanes, contract, library
+        self.functions: dict[str, tuple[tuple[str, ...], str]] = {}
+        self.definitions: list[tuple[str, str, int]] = []
+        self.calls: dict[str, int] = {}
+        self.globals: dict[str, str] = {}
+        self.rows: dict[tuple[str, str], elementwise.Row | None] = {}
+
+    def row(self, name: str, code: str, contract: bool) -> elementwise.Row | None:
+        """How to emit an element-wise operation."""
+        return elementwise.row(name, code, self.lanes, contract)
+
+    def text(self, exported: list[str]) -> str:
+        """The whole module."""
+        added = sum(lines * self.calls[name] for name, _, lines in self.definitions)
+        how = "alwaysinline" if added <= INLINE_LIMIT else "noinline"
+        definitions = [text for _, text, _ in self.definitions]
+        attributes = (
+            'attributes #0 = { nounwind "prefer-vector-width"="512" }',
+            f"attributes #1 = {{ {how} nounwind }}",
+            "!0 = !{}",
+            '!1 = !{!"branch_weights", i32 1, i32 1000000}',
+        )
+        return "\n".join([*self.globals.values(), *definitions, *exported, *attributes, ""])
+
+
+class Translator:
+    """Translates the statements of one function."""
+
+    def __init__(self, module: Module, f: Function, source: str, *, is_kernel: bool):
+        self.module, self.f, self.source = module, f, source
+        self.is_kernel = is_kernel
+        self.contract = module.contract and is_kernel
+        self.rows: dict[tuple[Any, str], elementwise.Row] = {}
+        self.depth = 0
+        self.result: tuple[Value, ...] = ()
+        # Reductions over all lanes, in the order of the text: see `reduction`.
+        self.reductions: list = []
+        self.expansions: list = []
+
+    # ------------------------------------------------------------------------------ statements
+
+    def body(self, statements: list[ast.stmt]) -> None:
+        """Translates a sequence of statements."""
+        for statement in statements:
+            try:
+                STATEMENTS[type(statement)](self, statement)
+            except KernelError as error:
+                if hasattr(error, "line"):
+                    raise
+                raise self._located(error, statement) from None
+            except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+                problem = KernelError(f"cannot be translated ({type(error).__name__}: {error})")
+                raise self._located(problem, statement) from error
+
+    def _located(self, error: KernelError, statement: ast.stmt) -> KernelError:
+        located = KernelError(f"line {statement.lineno}: {ast.unparse(statement)}: {error}")
+        located.line = statement.lineno  # type: ignore[attr-defined]
+        return located
+
+    def assign(self, s: ast.Assign) -> None:
+        """`name = expression` or `a, b = call(...)`."""
+        (target,) = s.targets
+        value = self.expr(s.value)
+        if type(target) is ast.Name:
+            if value is None or type(value[0]) is tuple:
+                raise KernelError("one value expected")
+            self.f.variables[target.id] = value
+            return
+        names = target.elts  # type: ignore[attr-defined]
+        if value is None or type(value[0]) is not tuple or len(value) != len(names):
+            raise KernelError(f"{len(names)} values expected")
+        for name, one in zip(names, value, strict=True):
+            self.f.variables[name.id] = one
+
+    def effect(self, s: ast.Expr) -> None:
+        """A call for its effect (or a docstring)."""
+        if type(s.value) is not ast.Constant:
+            self.expr(s.value)
+
+    def leave(self, s: ast.Return) -> None:
+        """`return`, at the end of a library function."""
+        if self.is_kernel or self.depth or s.value is None:
+            raise KernelError("return belongs at the end of a library function")
+        nodes = s.value.elts if type(s.value) is ast.Tuple else [s.value]
+        self.result = tuple(self.typed(node) for node in nodes)
+
+    def branch(self, s: ast.If) -> None:
+        """`if any_lane(m):`."""
+        if s.orelse:
+            raise KernelError("else is not part of the language")
+        f, variables = self.f, self.f.variables
+        condition = self.test(s.test)
+        names = assigned(s.body)
+        before = {name: variables[name] for name in names if name in variables}
+        origin, inside, done = f.block, f.new_block(), f.new_block()
+        f.branch(condition, inside, done)
+        f.start(inside)
+        self.nested(s.body)
+        end = f.block
+        f.do(f"br label %{done}")
+        f.start(done)
+        for name in names:
+            if name not in before:
+                del variables[name]
+                continue
+            (code, old), (now, new) = before[name], variables[name]
+            self.same_type(name, code, now)
+            if new != old:
+                result = f.op(f"phi {f.vector[code]} [{new}, %{end}], [{old}, %{origin}]")
+                variables[name] = code, result
+
+    def loop(self, s: ast.While) -> None:
+        """`while any_lane(m):`."""
+        if s.orelse:
+            raise KernelError("else is not part of the language")
+        f, variables = self.f, self.f.variables
+        names = assigned(s.body)
+        origin, head, inside, done = f.block, f.new_block(), f.new_block(), f.new_block()
+        f.do(f"br label %{head}")
+        f.start(head)
+        phis = {}
+        for name in names:
+            if name in variables:
+                code, start = variables[name]
+                self.same_type(name, code, code)
+                phis[name] = code, start, len(f.lines), f.op("")
+                variables[name] = code, phis[name][3]
+        f.branch(self.test(s.test), inside, done)
+        f.start(inside)
+        self.nested(s.body)
+        end = f.block
+        f.do(f"br label %{head}")
+        for name in names:
+            if name not in phis:
+                del variables[name]
+                continue
+            code, start, line, result = phis[name]
+            now, value = variables[name]
+            self.same_type(name, code, now)
+            f.lines[line] = f"{result} = phi {f.vector[code]} [{start}, %{origin}], [{value}, %{end}]"
+            variables[name] = code, result
+        f.start(done)
+
+    def nested(self, statements: list[ast.stmt]) -> None:
+        """The body of a branch or loop."""
+        self.depth += 1
+        self.body(statements)
+        self.depth -= 1
+
+    def same_type(self, name: str, before: str, after: str) -> None:
+        """Checks that a variable keeps its type across a block."""
+        if before == NUMBER or before != after:
+            raise KernelError(f"{name} has the type {before} before the block and {after} after it")
+
+    def test(self, e: ast.expr) -> str:
+        """The condition of a branch or loop, as `i1`."""
+        name = e.func.id if type(e) is ast.Call and type(e.func) is ast.Name else None
+        if name not in ("any_lane", "all_lanes"):
+            raise KernelError("the test must be any_lane(m) or all_lanes(m)")
+        mask = self.mask(e.args[0])  # type: ignore[attr-defined]
+        if name == "any_lane":
+            return self.f.any(mask)
+        return self.f.op(f"icmp eq i{self.f.lanes} {self.f.bits(mask)}, -1")
+
+    # ----------------------------------------------------------------------------- expressions
+
+    def expr(self, e: ast.expr) -> Any:
+        """The value of an expression: one, several, or none."""
+        try:
+            rule = EXPRESSIONS[type(e)]
+        except KeyError:
+            raise KernelError(f"{ast.unparse(e)} is not part of the language") from None
+        return rule(self, e)
+
+    def name(self, e: ast.Name) -> Value:
+        """A variable, or a constant of the library."""
+        value = self.f.variables.get(e.id)
+        if value is not None:
+            return value
+        if not self.is_kernel:
+            try:
+                return NUMBER, self.module.library.constant(e.id)  # type: ignore[return-value]
+            except KeyError:
+                pass
+        raise KernelError(f"the name {e.id} is unknown")
+
+    def number(self, e: ast.Constant) -> Value:
+        """A number, `True` or `False`."""
+        if type(e.value) is bool:
+            return "mask", self.f.constant("mask", e.value)
+        if type(e.value) in (int, float):
+            return NUMBER, e.value  # type: ignore[return-value]
+        raise KernelError(f"{e.value!r} is not a number")
+
+    def binary(self, e: ast.BinOp) -> Value:
+        """`x + y` and its like."""
+        x, y = self.expr(e.left), self.expr(e.right)
+        return self.infix(type(e.op), x, y)
+
+    def compare(self, e: ast.Compare) -> Value:
+        """`x < y` and its like."""
+        if len(e.ops) != 1:
+            raise KernelError("comparisons do not chain")
+        return self.infix(type(e.ops[0]), self.expr(e.left), self.expr(e.comparators[0]))
+
+    def infix(self, kind: type, x: Value, y: Value) -> Value:
+        """A binary operator applied to two operands."""
+        if x[0] != y[0]:
+            x, y = self.unified((x, y))
+        code = x[0]
+        if code == NUMBER:
+            return NUMBER, FOLDS[kind](x[1], y[1])
+        rule = self.rows.get((kind, code)) or self.rule(kind, OPERATORS.get(kind), code)
+        return rule.result, rule.emit(self.f, code, x[1], y[1])
+
+    def unary(self, e: ast.UnaryOp) -> Value:
+        """`-x` and `~x`."""
+        kind = type(e.op)
+        code, x = self.expr(e.operand)
+        if code == NUMBER:
+            return NUMBER, FOLDS[kind](x)
+        rule = self.rows.get((kind, code)) or self.rule(kind, OPERATORS.get(kind), code)
+        return rule.result, rule.emit(self.f, code, x)
+
+    def rule(self, key: Any, name: str | None, code: str) -> elementwise.Row:
+        """The row of an operation for an element type."""
+        row = self.module.row(name, code, self.contract) if name else None
+        if row is None:
+            raise KernelError(f"the operation does not exist for {code}")
+        self.rows[key, code] = row
+        return row
+
+    def call(self, e: ast.Call) -> Any:
+        """`f(x, ...)`."""
+        if type(e.func) is not ast.Name or e.keywords:
+            raise KernelError("only plain calls are part of the language")
+        name, args = e.func.id, e.args
+        if name in CALLABLE:
+            values = self.unified([self.expr(a) for a in args])
+            code = values[0][0]
+            arity = elementwise.TABLE[name][0]
+            if len(values) != arity:
+                raise KernelError(f"{name} takes {arity} operands")
+            if code == NUMBER:
+                raise KernelError(f"the operands of {name} have no type")
+            rule = self.rows.get((name, code)) or self.rule(name, name, code)
+            return rule.result, rule.emit(self.f, code, *[v[1] for v in values])
+        special = CALLS.get(name)
+        if special is not None:
+            return special(self, *args)
+        if name in SCALAR:
+            return self.conversion(name, *args)
+        return self.library_call(name, args)
+
+    def conversion(self, to: str, arg: ast.expr) -> Value:
+        """`T(x)`, a constant where `x` is a number."""
+        code, x = self.expr(arg)
+        if code == NUMBER:
+            return to, self.f.constant(to, x)
+        return to, convert(self.f, to, code, x)
+
+    def bitcast(self, kind: ast.expr, arg: ast.expr) -> Value:
+        """`bitcast(T, x)`."""
+        to, (code, x) = self.type(kind), self.typed(arg)
+        if BITS[to] != BITS[code]:
+            raise KernelError(f"{code} and {to} differ in size")
+        return to, bitcast(self.f, to, code, x)
+
+    def select(self, m: ast.expr, x: ast.expr, y: ast.expr) -> Value:
+        """`select(m, x, y)`."""
+        mask = self.mask(m)
+        (code, a), (_, b) = self.unified((self.expr(x), self.expr(y)))
+        if code == NUMBER:
+            raise KernelError("the operands of select have no type")
+        f = self.f
+        vector = f.vector[code]
+        return code, f.op(f"select {f.vector['mask']} {mask}, {vector} {a}, {vector} {b}")
+
+    def unified(self, values: Any) -> list[Value]:
+        """Operands of one type: numbers take the type of the others."""
+        code = next((v[0] for v in values if v[0] != NUMBER), NUMBER)
+        if type(code) is tuple:
+            raise KernelError("one value expected")
+        result = []
+        for kind, x in values:
+            if kind == NUMBER != code:
+                x = self.f.constant(code, x)
+            elif kind != code:
+                raise KernelError(f"the operands have the types {', '.join(v[0] for v in values)}")
+            result.append((code, x))
+        return result
+
+    # ------------------------------------------------------------------------------- arguments
+
+    def type(self, e: ast.expr) -> str:
+        """An argument that names an element type."""
+        if type(e) is not ast.Name or e.id not in SCALAR:
+            raise KernelError(f"{ast.unparse(e)} is not an element type")
+        return e.id
+
+    def typed(self, e: ast.expr, code: str | None = None) -> Value:
+        """An argument with a type: a given one, if it is a number, or must be of a given one."""
+        value = self.expr(e)
+        if value is None or type(value[0]) is tuple:
+            raise KernelError("one value expected")
+        if value[0] == NUMBER:
+            if code is None:
+                raise KernelError(f"{ast.unparse(e)} has no type")
+            return code, self.f.constant(code, value[1])
+        if code is not None and value[0] != code:
+            raise KernelError(f"{ast.unparse(e)} is {value[0]}, not {code}")
+        return value
+
+    def mask(self, e: ast.expr) -> str:
+        """An argument that is a mask."""
+        return self.typed(e, "mask")[1]
+
+    def parameter(self, e: ast.expr) -> int:
+        """An argument `p[k]`: its index."""
+        if (
+            type(e) is ast.Subscript
+            and type(e.value) is ast.Name
+            and e.value.id == "p"
+            and type(e.slice) is ast.Constant
+            and type(e.slice.value) is int
+            and self.is_kernel
+        ):
+            return e.slice.value
+        raise KernelError(f"{ast.unparse(e)} is not a word of the parameter block")
+
+    def integer(self, e: ast.expr) -> int:
+        """An argument that is a constant integer."""
+        if type(e) is ast.Constant and type(e.value) is int:
+            return e.value
+        raise KernelError(f"{ast.unparse(e)} is not a constant integer")
+
+    def text(self, e: ast.expr) -> str:
+        """An argument that is a string."""
+        if type(e) is ast.Constant and type(e.value) is str:
+            return e.value
+        raise KernelError(f"{ast.unparse(e)} is not a string")
+
+    def lane_range(self, e: ast.expr) -> None:
+        """The argument `i`."""
+        if type(e) is not ast.Name or e.id != "i" or not self.is_kernel:
+            raise KernelError(f"{ast.unparse(e)} is not the lanes of the packet, i")
+
+    # --------------------------------------------------------------------------------- library
+
+    def library_call(self, name: str, args: list[ast.expr]) -> Any:
+        """A call of a library function; `f16` goes through `f32`."""
+        values = self.unified_with_first([self.expr(a) for a in args])
+        if not values:
+            raise KernelError(f"the function {name} is unknown")
+        if values[0][0] == "f16" and not name.endswith("_f16"):
+            wide = [("f32", elementwise.widen(self.f, x)) for _, x in values]
+            _, result = self.emit_call(name, wide)
+            return "f16", elementwise.narrow(self.f, result)
+        return self.emit_call(name, values)
+
+    def unified_with_first(self, values: list) -> list[Value]:
+        """Arguments of a library function: numbers take the type of the first argument that has one."""
+        code = next((v[0] for v in values if v[0] != NUMBER), None)
+        if code is None:
+            return []
+        return [(code, self.f.constant(code, x)) if k == NUMBER else (k, x) for k, x in values]
+
+    def emit_call(self, name: str, values: list[Value]) -> Any:
+        """The call instruction, and the definition if it is the first."""
+        f, module = self.f, self.module
+        base, _, suffix = name.rpartition("_")
+        if not base or suffix not in SCALAR:
+            base, suffix = name, values[0][0]
+        codes = tuple(code for code, _ in values)
+        symbol = ".".join((f"{base}_{suffix}", *codes))
+        if symbol not in module.functions:
+            try:
+                definition = module.library.function(base, suffix)
+            except KeyError:
+                raise KernelError(f"the function {name} is unknown for {suffix}") from None
+            define(module, symbol, definition, codes)
+        module.calls[symbol] += 1
+        results, signature = module.functions[symbol]
+        operands = ", ".join([f"{f.vector[code]} {x}" for code, x in values])
+        result = f.op(f'call fastcc {signature} @"{symbol}"({operands})')
+        if len(results) == 1:
+            return results[0], result
+        return tuple(
+            (code, f.op(f"extractvalue {signature} {result}, {k}")) for k, code in enumerate(results)
+        )
+
+    def table(self, name: ast.expr, index: ast.expr) -> Value:
+        """`table(NAME, x)`; an index beyond the end reads the last element."""
+        if type(name) is not ast.Name or name.id.rpartition("_")[2] not in SCALAR:
+            raise KernelError(f"{ast.unparse(name)} is not the name of a table")
+        f, code = self.f, name.id.rpartition("_")[2]
+        code = code.lower()
+        values = self.module.library.table(name.id)
+        element = SCALAR[code]
+        elements = ", ".join([f"{element} {constant(code, v)}" for v in values])
+        symbol = f"@table.{name.id}"
+        self.module.globals[symbol] = (
+            f"{symbol} = private unnamed_addr constant [{len(values)} x {element}] [{elements}], align 64"
+        )
+        kind, x = self.typed(index)
+        last = f.constant(kind, len(values) - 1)
+        vector = f.vector[kind]
+        x = f.op(f"call {vector} @llvm.umin.{f.types.suffix[kind]}({vector} {x}, {vector} {last})")
+        from .memory import gather_lanes
+
+        return code, gather_lanes(f, code, symbol, kind, x)
+
+
+def define(module: Module, symbol: str, definition: ast.FunctionDef, codes: tuple[str, ...]) -> None:
+    """Translates a library function for the types of its arguments."""
+    f = Function(module.lanes, len(codes))
+    arguments = [a.arg for a in definition.args.args]
+    if len(arguments) != len(codes):
+        raise KernelError(f"{definition.name} takes {len(arguments)} arguments")
+    for k, (name, code) in enumerate(zip(arguments, codes, strict=True)):
+        f.variables[name] = code, f"%{k}"
+    inner = Translator(module, f, "", is_kernel=False)
+    try:
+        inner.body(definition.body)
+    except KernelError as error:
+        raise KernelError(f"in the library function {definition.name}, {error}") from None
+    results = tuple(code for code, _ in inner.result)
+    if not results:
+        raise KernelError(f"{definition.name} returns nothing")
+    signature = f.vector[results[0]]
+    result = inner.result[0][1]
+    if len(results) > 1:
+        signature = "{" + ", ".join(f.vector[code] for code in results) + "}"
+        result = "poison"
+        for k, (code, x) in enumerate(inner.result):
+            result = f.op(f"insertvalue {signature} {result}, {f.vector[code]} {x}, {k}")
+    f.do(f"ret {signature} {result}")
+    parameters = ", ".join(f.vector[code] for code in codes)
+    head = f'define internal fastcc {signature} @"{symbol}"({parameters}) #1 {{'
+    module.functions[symbol] = results, signature
+    module.calls[symbol] = 0
+    module.definitions.append((symbol, f"{head}\n{f.text()}\n}}", len(f.lines)))
+
+
+def assigned(statements: list[ast.stmt]) -> list[str]:
+    """The names that statements assign, in order of appearance."""
+    names: dict[str, None] = {}
+    for s in statements:
+        if type(s) is ast.Assign:
+            for target in s.targets:
+                for node in target.elts if type(target) is ast.Tuple else [target]:
+                    names[node.id] = None  # type: ignore[attr-defined]
+        elif isinstance(s, ast.If | ast.While):
+            names |= dict.fromkeys(assigned(s.body))
+    return list(names)
+
+
+def refuse(self: Translator, s: ast.stmt) -> None:
+    """A statement that the language lacks."""
+    raise KernelError("not part of the language")
+
+
+class _Statements(dict):
+    def __missing__(self, kind: type) -> Callable:
+        return refuse
+
+
+STATEMENTS: dict[type, Callable] = _Statements(
+    {
+        ast.Assign: Translator.assign,
+        ast.Expr: Translator.effect,
+        ast.Return: Translator.leave,
+        ast.If: Translator.branch,
+        ast.While: Translator.loop,
+    }
+)
+EXPRESSIONS: dict[type, Callable] = {
+    ast.Name: Translator.name,
+    ast.Constant: Translator.number,
+    ast.BinOp: Translator.binary,
+    ast.Compare: Translator.compare,
+    ast.UnaryOp: Translator.unary,
+    ast.Call: Translator.call,
+}
+# Calls whose arguments are not all plain operands; `memory` and `reduction` add theirs.
+CALLS: dict[str, Callable] = {
+    "bitcast": Translator.bitcast,
+    "select": Translator.select,
+    "table": Translator.table,
+}

@@ -1,0 +1,33 @@
+"""What all tests share: a cache folder of the session's own, and the `tier` fixture."""
+
+import os
+import shutil
+import tempfile
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Processes that share a run (pytest-xdist's workers) inherit the folder from the one that made it.
+_owns_cache = "PYTEST_XDIST_WORKER" not in os.environ
+if _owns_cache:
+    os.environ["DRJIT_CACHE_DIR"] = tempfile.mkdtemp(prefix="drjit-tests-")
+
+settings.register_profile(
+    "drjit",
+    deadline=None,  # the first evaluation compiles
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("drjit")
+
+
+def pytest_unconfigure() -> None:
+    if _owns_cache:
+        shutil.rmtree(os.environ["DRJIT_CACHE_DIR"], ignore_errors=True)
+
+
+@pytest.fixture(params=["numpy", "compiled"])
+def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Pins the tier: a test that has this fixture runs once on NumPy and once compiled."""
+    monkeypatch.setattr("drjit.jit.kernel.tier", request.param)
+    return request.param

@@ -1,0 +1,96 @@
+import os
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import drjit as dr  # noqa: E402
+from _cases import cases  # noqa: E402
+from drjit.llvm import *  # noqa: E402, F403
+
+import itertools  # noqa: E402
+import operator  # noqa: E402
+
+from drjit.llvm import ad  # noqa: E402, F401
+
+OPERATORS = ['add', 'sub', 'mul', 'truediv', 'floordiv', 'mod', 'pow', 'and_', 'or_', 'xor', 'lshift', 'rshift', 'lt',
+             'eq']
+ELEMENTS = [Bool, Int8, UInt8, Int, UInt, Int64, UInt64, Float16, Float, Float64]  # noqa: F405
+
+
+def result(name, a, b):
+    """Returns the result's type name, or the exception's."""
+    try:
+        out = getattr(operator, name)(a, b)
+    except Exception as error:
+        return '!' + type(error).__name__
+    module = type(out).__module__.removeprefix('drjit.').removeprefix('llvm').removeprefix('.')
+    return (module + '.' if module not in ('', 'builtins') else '') + type(out).__name__
+
+
+def grouped(label, names, a, b):
+    """Prints the operators grouped by what they return."""
+    groups = {}
+    for name in names:
+        groups.setdefault(result(name, a, b), []).append(name.strip('_'))
+    print(label, ' '.join(f'{kind}:{",".join(ops)}' for kind, ops in groups.items()), sep='  ')
+
+
+print('# pairs of 1-D element types')
+for left, right in itertools.product(ELEMENTS, ELEMENTS):
+    grouped(f'{left.__name__} {right.__name__}', OPERATORS, left(1), right(1))
+print('# with Python values, right and left')
+PYTHON = [True, 1, -1, 300, 2**31, 2**40, 2**70, 1.5, 1e50, 1j, None, 'x', [1], (1,)]
+for element, value in itertools.product(ELEMENTS, PYTHON):
+    grouped(f'{element.__name__} {value!r}', OPERATORS, element(1), value)
+for element, value in itertools.product(ELEMENTS, [True, 1, 1.5]):
+    grouped(f'{value!r} {element.__name__}', OPERATORS, value, element(1))
+print('# NumPy values')
+for element, value in itertools.product((Int, Float, Bool),  # noqa: F405
+                                        (np.float32(1), np.float64(1), np.int32(1), np.int64(1), np.bool_(True),
+                                         np.ones(1, np.float32))):
+    grouped(f'{element.__name__} {type(value).__name__}/{value.dtype}', OPERATORS[:4], element(1), value)
+    grouped(f'{type(value).__name__}/{value.dtype} {element.__name__}', OPERATORS[:4], value, element(1))
+print('# nested and special')
+SHORT = ['add', 'mul', 'truediv', 'lt', 'eq', 'and_']
+s = dr.scalar
+VALUES = {
+    'Float': Float(1), 'Float64': Float64(1), 'Int': Int(1), 'Bool': Bool(True),  # noqa: F405
+    'Array3f': Array3f(1), 'Array3f64': Array3f64(1), 'Array3i': Array3i(1), 'Array3b': Array3b(True),  # noqa: F405
+    'Array2f': Array2f(1), 'ArrayXf': ArrayXf([1], [1], [1]),  # noqa: F405
+    'Matrix3f': Matrix3f(1), 'Matrix3f64': Matrix3f64(1),  # noqa: F405
+    'Complex2f': Complex2f(1), 'Quaternion4f': Quaternion4f(1),  # noqa: F405
+    'TensorXf': TensorXf([1]), 'TensorXf64': TensorXf64([1]), 'TensorXi': TensorXi([1]),  # noqa: F405
+    'TensorXf(3,1)': TensorXf(Float(1, 2, 3), (3, 1)),  # noqa: F405
+    's.Array3f': s.Array3f(1), 's.ArrayXf': s.ArrayXf(1), 's.Matrix3f': s.Matrix3f(1),
+    's.TensorXf': s.TensorXf([1]), 's.Complex2f': s.Complex2f(1),
+    'ad.Float': ad.Float(1), 'ad.Int': ad.Int(1), 'ad.Array3f': ad.Array3f(1), 'ad.Matrix3f': ad.Matrix3f(1),
+    'ad.TensorXf': ad.TensorXf([1]),
+    '1': 1, '1.5': 1.5, '1j': 1j, 'True': True, 'list': [1, 2, 3], 'tuple': (1, 2, 3), 'np(3)': np.ones(3, np.float32),
+}
+for (x, a), (y, b) in itertools.product(VALUES.items(), VALUES.items()):
+    if isinstance(a, dr.ArrayBase) or isinstance(b, dr.ArrayBase):
+        # the reference aborts for & between a float array and a mask of incompatible shapes
+        crashes = 'Array3b' in (x, y) or not isinstance(a, dr.ArrayBase)
+        grouped(f'{x} {y}', SHORT[:-1] if crashes else SHORT, a, b)
+print('# matrix products')
+for x, y in [('Matrix3f', 'Matrix3f'), ('Matrix3f', 'Matrix3f64'), ('Matrix3f', 'Array3f'), ('Array3f', 'Matrix3f'),
+             ('Matrix3f', 'Float'), ('Float', 'Matrix3f'), ('Matrix3f', '1'), ('Array3f', 'Array3f'), 
+             ('Matrix3f', 'Array2f'), ('Complex2f', 'Complex2f'), ('s.Matrix3f', 's.Array3f'),
+             ('Matrix3f', 's.Matrix3f'), ('Quaternion4f', 'Quaternion4f')]:
+    grouped(f'{x} {y}', ['matmul'], VALUES[x], VALUES[y])
+print('# in-place')
+for x, y in [('Float', 'Float64'), ('Float64', 'Float'), ('Int', 'Float'), ('Int', '1.5'), ('Float', 'Int'), ('Float', '1'),
+             ('Float', 'Array3f'), ('Array3f', 'Float'), ('Array3f', 'Float64'), ('Array3f', 'Array3f64'), ('Bool', 'Int'),
+             ('Float', 'ad.Float'), ('ad.Float', 'Float'), ('Matrix3f', 'Array3f'), ('Matrix3f', 'Float'),
+             ('TensorXf', 'TensorXf64'), ('TensorXf', 'Float'), ('Float', 'TensorXf'), ('Complex2f', '1j'), ('Int', 'True'),
+             ('Array3i', 'Array3f'), ('Int', 'Int'), ('Array3f', 'list')]:
+    a, b = VALUES[x], VALUES[y]
+    grouped(f'{x} {y}', ['iadd', 'isub', 'imul', 'itruediv', 'ifloordiv', 'imod', 'ipow', 'iand', 'ilshift', 'imatmul'],
+            type(a)(a), b)
+for x, y in [('Float', '1'), ('Array3f', '1'), ('TensorXf', '1')]:
+    a = VALUES[x]
+    a = type(a)(a)
+    b = a
+    b += 1
+    print(x, 'in-place keeps the object:', a is b)

@@ -1,0 +1,47 @@
+"""The `>>>` examples of all docstrings do what they say.
+
+An example has `dr`, `np`, the names of its own module, and the types of `drjit.auto.ad` at hand.
+"""
+
+import doctest
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import drjit as dr
+
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def modules() -> Iterator[ModuleType]:
+    yield dr
+    for info in pkgutil.walk_packages(dr.__path__, "drjit."):
+        # The CUDA target imports numba.cuda, which only exists where a GPU is meant to be used.
+        if not info.name.startswith("drjit.jit.target.cuda"):
+            yield importlib.import_module(info.name)
+
+
+def examples() -> list[doctest.DocTest]:
+    """Every example once. Public functions that are made at run time have no source file of their
+    own and are found through the public names of `drjit`."""
+    finder = doctest.DocTestFinder()
+    tests = [test for module in modules() for test in finder.find(module)]
+    for name in dir(dr):
+        value = getattr(dr, name)
+        if callable(value):
+            tests += finder.find(value, f"drjit.{name}", module=False)  # pyright: ignore
+    return list({(test.docstring, test.lineno): test for test in tests if test.examples}.values())
+
+
+@pytest.mark.parametrize("test", examples(), ids=lambda test: test.name)
+def test_example(test: doctest.DocTest):
+    types = importlib.import_module("drjit.auto.ad")
+    names = {name: getattr(types, name) for name in dir(types) if not name.startswith("_")}
+    test.globs = names | test.globs | {"dr": dr, "np": np}
+    report: list[str] = []
+    outcome = doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=report.append)
+    assert outcome.failed == 0, "".join(report)

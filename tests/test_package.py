@@ -1,0 +1,138 @@
+"""The package as a whole: what an import loads, namespaces, metadata, the order of the layers."""
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from importlib.metadata import metadata, requires, version
+from pathlib import Path
+
+import pytest
+
+import drjit as dr
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "drjit"
+
+# A layer imports from its own row and from those above. What is not named here (the type
+# namespaces, modules beside the packages) is on top.
+LAYERS = [{"jit"}, {"ad"}, {"array"}, {"function"}, {"flow"}, {"nn", "opt"}]
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
+def imports(module: str) -> set[str]:
+    """Modules of the package that a module imports anywhere, in functions as well; not those that
+    are for type checkers only."""
+    package = module if FILES[module].name == "__init__.py" else module.rpartition(".")[0]
+    found: set[str] = set()
+    pending: list[ast.AST] = [ast.parse(FILES[module].read_text())]
+    while pending:
+        node = pending.pop()
+        if is_type_checking(node):
+            continue
+        pending.extend(ast.iter_child_nodes(node))
+        if isinstance(node, ast.Import):
+            found.update(name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = package.split(".")
+                parents = parents[: len(parents) - node.level + 1]
+                base = ".".join(parents + ([node.module] if node.module else []))
+            for name in node.names:
+                inner = f"{base}.{name.name}"
+                found.add(inner if inner in FILES else base)
+    return {name for name in found if name in FILES and name != module}
+
+
+def layer(module: str) -> int:
+    first = [*module.split("."), ""][1]
+    return next((k for k, names in enumerate(LAYERS) if first in names), len(LAYERS))
+
+
+def in_fresh_process(code: str) -> str:
+    command = [sys.executable, "-W", "error", "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_import_leaves_heavy_packages_alone():
+    loaded = in_fresh_process("import drjit, sys; print(*sys.modules)").split()
+    assert "drjit" in loaded
+    assert not {"numba", "llvmlite", "scipy", "torch", "jax", "matplotlib"} & set(loaded)
+
+
+def test_version_is_that_of_the_distribution():
+    assert dr.__version__ == version("drjit-numba")
+
+
+def test_every_extra_package_of_the_examples_is_declared():
+    declared = {
+        re.match(r"[\w-]+", line).group()  # pyright: ignore
+        for line in requires("drjit-numba") or []
+        if 'extra == "examples"' in line
+    }
+    imported = {
+        re.match(r"\w+", module).group()  # pyright: ignore
+        for path in (ROOT / "examples").glob("*.py")
+        for module in re.findall(r"^\s*(?:import|from) ([\w.]+)", path.read_text(), re.MULTILINE)
+    }
+    known = set(sys.stdlib_module_names) | {"drjit", "numpy"}
+    assert imported - known <= declared
+
+
+@pytest.mark.parametrize("name", ["scalar", "llvm", "cuda", "auto"])
+@pytest.mark.parametrize("suffix", ["", ".ad"])
+def test_namespaces(name: str, suffix: str):
+    namespace = importlib.import_module(f"drjit.{name}{suffix}")
+    for kind in ("Float", "Bool", "UInt32", "Array3f", "TensorXf"):
+        assert kind in dir(namespace)
+        assert isinstance(getattr(namespace, kind), type)
+
+
+def test_namespaces_are_attributes_of_the_package():
+    assert in_fresh_process("import drjit; print(drjit.llvm.ad.Float.__name__)") == "Float\n"
+
+
+def test_imports_point_downwards():
+    upwards = [
+        f"{module} imports {other}"
+        for module in FILES
+        for other in sorted(imports(module))
+        if layer(other) > layer(module)
+    ]
+    assert upwards == []
+
+
+def test_imports_have_no_cycle():
+    # static_order raises CycleError, with the cycle.
+    order = list(TopologicalSorter({module: imports(module) for module in FILES}).static_order())
+    assert set(order) == set(FILES)
+
+
+def test_the_readme_gives_the_two_commands_that_the_checks_run():
+    command = ["bash", ROOT / ".ci" / "run", "--show"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    in_readme = [
+        line for line in (ROOT / "README.md").read_text().splitlines() if "-m venv" in line
+    ]
+    assert shown == in_readme
+    example, tests = shown
+    assert re.search(r"install .*\[examples\].* && \S+ examples/\w+\.py$", example)
+    assert re.search(r"install .*\[test\].* && \S+ -m pytest\b", tests)
+
+
+def test_the_extras_that_the_readme_installs_exist():
+    assert {"examples", "test"} <= set(metadata("drjit-numba").get_all("Provides-Extra") or [])
