@@ -85,15 +85,14 @@ class Kernel:
         "seconds", "spent", "state", "text", "words",
     )  # fmt: skip
 
-    def __init__(self, text: str, program: Program) -> None:
+    def __init__(self, text: str, layout: str, cost: int, program: Program | None = None) -> None:
         self.text = text
         self.program = program
         self.name = "k" + hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-        self.cost = program.cost
-        self.words = ctypes.c_uint64 * program.words
-        layout = ["<Q", "Q" * len(program.inputs), *[_FORMAT[t] for t in program.literals]]
-        layout.append("Q" * (program.words - 1 - len(program.inputs) - len(program.literals)))
-        self.pack = struct.Struct("".join(layout)).pack_into
+        self.cost = cost
+        packer = struct.Struct("<" + layout)
+        self.words = ctypes.c_uint64 * (packer.size // 8)
+        self.pack = packer.pack_into
         self.function: Any = None
         self.loaded: Any = None
         self.address = self.finish = 0
@@ -104,7 +103,7 @@ class Kernel:
 
     @property
     def statements(self) -> int:
-        return len(self.program.instrs) + len(self.program.outputs)
+        return self.text.count("\n") - 1
 
     def prefers_numpy(self, size: int) -> bool:
         """Whether the NumPy tier is the better choice for the next launch; adds up what that costs."""
@@ -151,11 +150,22 @@ class Kernel:
         )
 
 
-def for_text(text: str, program: Program) -> Kernel:
-    """The kernel of that text: one per text and process."""
+def for_program(text: str, program: Program) -> Kernel:
+    """The kernel of a program and its text: one per text and process."""
     found = _kernels.get(text)
     if found is None:
-        found = _kernels[text] = Kernel(text, program)
+        pointers = "Q" * (program.words - 1 - len(program.inputs) - len(program.literals))
+        literals = "".join([_FORMAT[t] for t in program.literals])
+        layout = "Q" + "Q" * len(program.inputs) + literals + pointers
+        found = _kernels[text] = Kernel(text, layout, program.cost, program)
+    return found
+
+
+def for_text(text: str, words: int, cost: int) -> Kernel:
+    """The kernel of a text that is not made from a program; all its parameters are addresses or sizes."""
+    found = _kernels.get(text)
+    if found is None:
+        found = _kernels[text] = Kernel(text, "Q" * words, cost)
     return found
 
 
@@ -202,13 +212,6 @@ def _run_numpy(
     outputs: list,
     record: Record | None,
 ) -> None:
-    runtime.drain()
-    if kernel.state == "new":
-        kernel.state = "numpy"
-    if kernel.function is None:
-        names = dict(numpy_target.namespace)
-        exec(compile(kernel.text, f"<{kernel.name}>", "exec"), names)
-        kernel.function = names["kernel"]
     p: list[Any] = [record.words if record else None]
     p += [n.data.array(n.dtype.numpy, n.size) for n in inputs]
     p += [n.dtype.scalar(n.data) for n in literals]
@@ -221,12 +224,24 @@ def _run_numpy(
             p.append(b.array(o.dtype.numpy, size))
         elif o.kind == "reduce":
             p += [None, b.array(o.dtype.numpy, 1)]
+    _interpret(kernel, p, size)
+    if record is not None and record.words[0]:
+        runtime.report(record.check)
+
+
+def _interpret(kernel: Kernel, p: list, size: int) -> None:
+    """Runs a kernel text on NumPy."""
+    runtime.drain()
+    if kernel.state == "new":
+        kernel.state = "numpy"
+    if kernel.function is None:
+        names = dict(numpy_target.namespace)
+        exec(compile(kernel.text, f"<{kernel.name}>", "exec"), names)
+        kernel.function = names["kernel"]
     start = time.perf_counter()
     numpy_target.run(kernel.function, p, size)
     if flags.current & JitFlag.KernelHistory:
         history.add(kernel, size, "numpy", time.perf_counter() - start)
-    if record is not None and record.words[0]:
-        runtime.report(record.check)
 
 
 def _run_compiled(
@@ -239,11 +254,7 @@ def _run_compiled(
     outputs: list,
     record: Record | None,
 ) -> None:
-    work = size * kernel.cost
-    inline = work < INLINE_WORK
-    threads = 1 if inline else runtime.thread_count()
-    blocks = 1 if inline else max(1, min(threads * BLOCKS_PER_THREAD, work // BLOCK_WORK))
-    block = -(-size // (blocks * 64)) * 64
+    inline, block = _division(kernel.cost, size, 64)
     # Buffers, not nodes: a node kept here would make its array look shared to a scatter.
     keep: list[Any] = [[n.data for n in inputs], outputs, record]
     words: list[Any] = [record.words.ctypes.data if record else 0]
@@ -264,6 +275,22 @@ def _run_compiled(
             words.append(partials.address)
         if o.kind != "effect":
             words.append(b.address)
+    _launch(kernel, words, size, block, inline, keep, record)
+
+
+def _division(cost: int, size: int, multiple: int) -> tuple[bool, int]:
+    """Whether to run in the calling thread, and the lanes of a block."""
+    work = size * cost
+    inline = work < INLINE_WORK
+    blocks = 1
+    if not inline:
+        blocks = max(1, min(runtime.thread_count() * BLOCKS_PER_THREAD, work // BLOCK_WORK))
+    return inline, -(-size // (blocks * multiple)) * multiple
+
+
+def _launch(
+    kernel: Kernel, words: list, size: int, block: int, inline: bool, keep: list, record: Record | None
+) -> None:
     p = kernel.words()
     kernel.pack(p, 0, *words)
     keep.append(kernel.loaded)
@@ -284,6 +311,28 @@ def _run_compiled(
     )
     if times:
         history.add(kernel, size, "compiled", (ticket, times))
+
+
+def run_text(
+    kernel: Kernel, size: int, arguments: list, block: int = 0
+) -> None:
+    """Launches a kernel made by `for_text`: an argument is a size, or a buffer with its element type and size.
+
+    `block` prescribes the lanes of a block.
+    """
+    kernel.launches += 1
+    if kernel.prefers_numpy(size):
+        p = [a if isinstance(a, int) else a[0].array(a[1].numpy, a[2]) for a in arguments]
+        _interpret(kernel, [None, *p], size)
+    else:
+        if not kernel.address:
+            kernel.compile()
+        inline, chosen = _division(kernel.cost, size, 64)
+        words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
+        keep = [a[0] for a in arguments if not isinstance(a, int)]
+        _launch(kernel, words, size, block or chosen, inline and not block, keep, None)
+    if flags.current & JitFlag.LaunchBlocking:
+        runtime.sync()
 
 
 def _accumulators(effect: Any, threads: int) -> Buffer:

@@ -243,7 +243,7 @@ def _kernel_for(nodes: list[Node], roots: list[Node]) -> kernel.Kernel:
     built = program.build(nodes, roots, label.comments(nodes))
     if flags.current & flags.JitFlag.Debug:
         program.check(built)
-    return kernel.for_text(source.render(built), built)
+    return kernel.for_program(source.render(built), built)
 
 
 def _effect_key(n: Node, targets: list[Effect]) -> tuple:

@@ -6,10 +6,13 @@ exceptions, which are for reading and not for comparing.
 import ast
 import enum
 import os
+import signal
 import subprocess
 import sys
 import types
 
+# runs every case in a process of its own: for finding the cases that crash the reference
+GUARD = os.environ.get('GUARD') == '1'
 MESSAGES = os.environ.get('MESSAGES') == '1'
 
 
@@ -65,8 +68,22 @@ def cases(text, names):
         line = line.strip()
         if line.startswith('#'):
             print(line, flush=True)
+        elif line and GUARD:
+            guarded(line, names)
         elif line:
             print(f'{line}  ->  {run_case(line, names)}', flush=True)
+
+
+def guarded(line, names):
+    """Runs one case in a forked process, so that it may crash or hang."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        print(f'{line}  ->  {run_case(line, names)}', flush=True)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if status:
+        print(f'{line}  ->  exit {-os.waitstatus_to_exitcode(status)}', flush=True)
 
 
 def isolated(text, header):

@@ -33,7 +33,7 @@ for text in ARGUMENTS:
     for name in UNARY:
         groups.setdefault(outcome(name, text), []).append(name)
     print(text, ' '.join(f'{kind}: {",".join(names)}' for kind, names in groups.items()), sep='  ')
-BINARY = ['minimum', 'maximum', 'fmin', 'fmax', 'atan2', 'copysign', 'mulsign', 'power', 'hypot', 'mul_hi', 'mul_wide', 'dot', 'abs_dot', 'cross',
+BINARY = ['minimum', 'maximum', 'fmin', 'fmax', 'atan2', 'mulsign', 'power', 'hypot', 'mul_hi', 'mul_wide', 'dot', 'abs_dot', 'cross',
           'step', 'unit_angle']
 PAIRS = ['Float(1), Float(2)', 'Float(1), 2', '1, 2', '1.5, 2.5', '1, 2.5', 'Int(1), Int(2)', 'Int(1), 2', 'UInt(1), Int(2)',
          'Array3f(1), Array3f(2)', 'Array3f(1), Float(2)', 'Array3f(1), 2', 'Array3i(1), Array3i(2)', 'Float(1), Float64(2)',

@@ -56,7 +56,7 @@ def function(name: str, code: str) -> ast.FunctionDef:
 @cache
 def constant(name: str) -> float | int:
     """The number that a module assigns to a name; raises KeyError where there is none."""
-    return ast.literal_eval(_definitions()[1][name])
+    return eval(compile(ast.Expression(_definitions()[1][name]), name, "eval"))
 
 
 @cache

@@ -5,7 +5,7 @@ for that are multiplied by the bits of 1 / (2 pi) that matter (M. H. Payne and R
 reduction for trigonometric functions", SIGNUM Newsletter 18(1), 1983).
 """
 
-from ..numpy.elementwise import abs, any_lane, bitcast, f32, f64, fma, i32, i64, select, shl, shr
+from ..numpy.elementwise import abs, any_lane, bitcast, f32, f64, fma, i64, minimum, select, shl, shr
 from ..numpy.elementwise import table, u32, u64
 
 
@@ -70,12 +70,14 @@ def modulo_turn_f32(x):
     """An `f64` in [-pi, pi] that differs from a large x by turns; NaN if x is not finite."""
     bits = bitcast(u32, x)
     s = (shr(bits, 23) & 255) - 118
-    k, shift = shr(s, 5), u64(s & 31)
+    # Lanes with a small x take part, too, but do not count.
+    k = minimum(shr(s, 5), 4)
+    shift = u64(s & 31)
     high = shl(u64(table(TURN_u32, k)), 32) | u64(table(TURN_u32, k + 1))
     low = shl(u64(table(TURN_u32, k + 2)), 32) | u64(table(TURN_u32, k + 3))
     m = u64((bits & 0x007FFFFF) | 0x00800000)
     turn = m * (shl(high, shift) | shr(low, 64 - shift)) + shr(m * shr(shl(low, shift), 32), 32)
-    y = f64(bitcast(i64, turn)) * 3.406121580086554e-19
+    y = f64(bitcast(i64, turn)) * 3.4061215800865545e-19
     y = select(bits >= 0x80000000, -y, y)
     return select(abs(x) < INF, y, NAN)
 

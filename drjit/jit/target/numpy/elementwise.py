@@ -5,6 +5,7 @@ operators need nothing here: those of NumPy mean the same, shifts by large count
 switch NumPy's floating-point warnings off.
 """
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -204,6 +205,19 @@ def all_lanes(m: Value) -> bool:
     return bool(np.all(m))
 
 
+_tables: dict[int, tuple[tuple, Any]] = {}
+
+
+def table(values: tuple, x: Value) -> Value:
+    """Element `x` of a constant tuple, which is global where this is called: `NAME_u32` tells its type."""
+    if id(values) not in _tables:
+        scope = sys._getframe(1).f_globals
+        name = next(key for key, value in scope.items() if value is values)
+        dtype = TYPES[name.rpartition("_")[2]].dtype
+        _tables[id(values)] = values, np.array(values, dtype)
+    return _tables[id(values)][1][x]
+
+
 abs = np.abs
 sqrt = np.sqrt
 floor, ceil, trunc, round = np.floor, np.ceil, np.trunc, np.rint
@@ -212,5 +226,5 @@ __all__ = [
     *TYPES,
     *("abs", "all_lanes", "any_lane", "bitcast", "brev", "ceil", "floor", "fma", "lzcnt"),
     *("maximum", "minimum", "mul_hi", "popcnt", "quotient", "remainder", "round", "select"),
-    *("shl", "shr", "sqrt", "trunc", "tzcnt"),
+    *("shl", "shr", "sqrt", "table", "trunc", "tzcnt"),
 ]

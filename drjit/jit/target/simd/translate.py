@@ -391,6 +391,13 @@ class Translator:
             return e.slice.value
         raise KernelError(f"{ast.unparse(e)} is not a word of the parameter block")
 
+    def index(self, e: ast.expr) -> Value:
+        """An argument that is an unsigned index."""
+        value = self.typed(e, None)
+        if value[0] not in ("u32", "u64"):
+            raise KernelError(f"{ast.unparse(e)} is {value[0]}, not an index (u32 or u64)")
+        return value
+
     def integer(self, e: ast.expr) -> int:
         """An argument that is a constant integer."""
         if type(e) is ast.Constant and type(e.value) is int:

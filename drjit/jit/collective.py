@@ -1,0 +1,121 @@
+"""Operations in which lanes work together: prefix and block reductions, and compression of masks.
+
+They are kernel texts of their own, which read evaluated buffers. A prefix reduction over all lanes takes two launches: totals of blocks, then the
+running values (Blelloch, "Prefix sums and their applications", 1990).
+"""
+
+from math import lcm
+
+from . import dtype as dt
+from . import kernel, runtime, schedule
+from .kernel import identity
+from .memory import Buffer, allocate_for
+from .node import LITERAL, Node, buffer, lane, literal
+
+_TOTALS = """def kernel(i, p):
+    x0 = load({t}, p[1], i)
+    scan_totals({t}, {op!r}, p[2], i, x0)
+"""
+_SCAN = """def kernel(i, p):
+    x0 = load({t}, p[1], i)
+    v0 = scan({t}, {op!r}, p[2], i, x0, {inclusive})
+    store({t}, p[3], i, v0)
+"""
+_SCAN_BLOCKS = """def kernel(i, p):
+    x0 = load({t}, p[1], i)
+    v0 = scan_blocks({t}, {op!r}, i, x0, p[2], {inclusive})
+    store({t}, p[3], i, v0)
+"""
+_BLOCK_REDUCE = """def kernel(i, p):
+    v0 = active(i)
+    v1 = lane(i)
+    c0 = literal(u32, p[2])
+    v2 = v1 * c0
+    v3 = block_reduce({t}, {op!r}, p[1], v2, c0, v0)
+    store({t}, p[3], i, v3)
+"""
+_COUNTS = """def kernel(i, p):
+    x0 = load(mask, p[1], i)
+    v0 = u32(x0)
+    scan_totals(u32, 'add', p[2], i, v0)
+    reduce(u32, 'add', p[3], p[4], i, v0)
+"""
+_COMPRESS = """def kernel(i, p):
+    x0 = load(mask, p[1], i)
+    compress(p[2], p[3], i, x0)
+"""
+
+
+def _evaluated(a: Node) -> Buffer:
+    return schedule.materialize(a).data
+
+
+def _blocks(size: int, multiple: int = 64) -> int:
+    """Lanes of a block for launches that must agree on it."""
+    count = 4 * runtime.thread_count()
+    return max(-(-size // (count * multiple)), -(-16384 // multiple)) * multiple
+
+
+def prefix(reduce: str, a: Node, exclusive: bool, block_size: int = 0) -> Node:
+    """The prefix reduction over all lanes, or within runs of `block_size` lanes."""
+    n, t = a.size, a.dtype
+    if n == 0:
+        return literal(t, 0, 0)
+    block_size = block_size or n
+    if block_size == 1 or n == 1:
+        return literal(t, identity(t, reduce).item(), n) if exclusive else a
+    names = {"t": t.code, "op": reduce, "inclusive": not exclusive}
+    source = (_evaluated(a), t, n)
+    result = allocate_for(t, n)
+    if block_size < n:
+        launch = kernel.for_text(_SCAN_BLOCKS.format(**names), 4, 8)
+        # Blocks of the launch are whole packets and whole runs.
+        lanes = _blocks(n, lcm(block_size, 64))
+        kernel.run_text(launch, n, [source, block_size, (result, t, n)], lanes)
+    else:
+        block = _blocks(n)
+        count = -(-n // block)
+        accumulator = dt.f32 if t is dt.f16 else t
+        totals = (allocate_for(dt.u64, count), accumulator, count)
+        launch = kernel.for_text(_TOTALS.format(**names), 3, 3)
+        kernel.run_text(launch, n, [source, totals], block)
+        launch = kernel.for_text(_SCAN.format(**names), 4, 8)
+        kernel.run_text(launch, n, [source, totals, (result, t, n)], block)
+    return buffer(t, n, result)
+
+
+def block_reduce(reduce: str, a: Node, block_size: int) -> Node:
+    """The reduction of each run of `block_size` lanes; the last run may be shorter only if it is the only one."""
+    t, n = a.dtype, a.size
+    if block_size == 1 or n == 0:
+        return a
+    count = n // block_size
+    result = allocate_for(t, count)
+    launch = kernel.for_text(
+        _BLOCK_REDUCE.format(t=t.code, op=reduce), 4, max(4, block_size // 8)
+    )
+    kernel.run_text(launch, count, [(_evaluated(a), t, n), block_size, (result, t, count)])
+    return buffer(t, count, result)
+
+
+def compress(mask: Node) -> Node:
+    """The `u32` indices of the lanes where a mask holds. Waits for the mask, since the size of the result depends on it."""
+    n = mask.size
+    if mask.op is LITERAL:
+        return lane(n) if mask.data else literal(dt.u32, 0, 0)
+    if n == 0:
+        return literal(dt.u32, 0, 0)
+    source = (_evaluated(mask), dt.mask, n)
+    block = _blocks(n)
+    count = -(-n // block)
+    starts = (allocate_for(dt.u64, count), dt.u32, count)
+    partials = (allocate_for(dt.u64, count), dt.u32, count)
+    total = (allocate_for(dt.u32, 1), dt.u32, 1)
+    kernel.run_text(kernel.for_text(_COUNTS, 5, 4), n, [source, starts, partials, total], block)
+    size = int(kernel.to_numpy(dt.u32, 1, total[0])[0])
+    # Room for a whole packet beyond the end: compressed stores write full vectors.
+    result = allocate_for(dt.u32, size + 64)
+    if size:
+        launch = kernel.for_text(_COMPRESS, 4, 6)
+        kernel.run_text(launch, n, [source, starts, (result, dt.u32, size)], block)
+    return buffer(dt.u32, size, result)

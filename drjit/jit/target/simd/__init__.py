@@ -1,0 +1,82 @@
+"""The SIMD target: translates kernel text to LLVM IR with explicit vectors and compiles it for this machine's processor.
+
+Leans on llvmlite, which this module imports: import it when something is compiled or loaded, not before.
+"""
+
+from typing import Any, NamedTuple
+
+from .. import library as _library
+from . import llvm
+from .ir import KernelError
+from .kernel import module_text
+from .llvm import host_cpu
+from .translate import Library
+
+__all__ = [
+    "KernelError",
+    "Loaded",
+    "Object",
+    "assembly",
+    "compile",
+    "default_lanes",
+    "host_cpu",
+    "llvm_version",
+    "load",
+]
+
+
+class Object(NamedTuple):
+    """A compiled kernel: an object file, whether it has a finish function, and the IR that it was compiled from."""
+
+    code: bytes
+    has_finish: bool
+    ir: str
+
+
+class Loaded:
+    """A kernel in memory: the addresses of its functions (`finish` is 0 where there is none), valid while this object lives."""
+
+    __slots__ = ("_library", "finish", "kernel")
+
+    def __init__(self, library: Any, kernel: int, finish: int):
+        self._library, self.kernel, self.finish = library, kernel, finish
+
+
+def default_lanes() -> int:
+    """Lanes of a packet: 16 where the processor has AVX-512, else 8."""
+    return 16 if "+avx512f" in host_cpu()[1].split(",") else 8
+
+
+def compile(
+    text: str,
+    name: str,
+    lanes: int | None = None,
+    contract: bool = False,
+    library: Library = _library,
+) -> Object:
+    """Compiles the text of a kernel to an object file that exports `name` and, for reductions, `name_finish`.
+
+    `contract` allows fused multiply-adds in place of products and sums. Raises KernelError where the text breaks a rule of the language.
+    """
+    ir, has_finish = module_text(text, name, lanes or default_lanes(), contract, library)
+    return Object(llvm.object_code(ir), has_finish, ir)
+
+
+def load(code: bytes, name: str, has_finish: bool) -> Loaded:
+    """Loads an object file into this process."""
+    symbols = [name, f"{name}_finish"] if has_finish else [name]
+    library, addresses = llvm.link(code, symbols)
+    return Loaded(library, *addresses) if has_finish else Loaded(library, addresses[0], 0)
+
+
+def assembly(
+    text: str, lanes: int | None = None, contract: bool = False, library: Library = _library
+) -> str:
+    """The machine code of a kernel's text, as assembler text."""
+    ir, _ = module_text(text, "kernel", lanes or default_lanes(), contract, library)
+    return llvm.assembly(ir)
+
+
+def llvm_version() -> str:
+    """The version of LLVM behind llvmlite."""
+    return llvm.version()

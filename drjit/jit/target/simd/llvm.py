@@ -1,0 +1,100 @@
+"""The compiler and the loader: llvmlite behind four functions. The only module that imports llvmlite."""
+
+import itertools
+import threading
+from functools import cache
+from typing import Any
+
+from llvmlite import binding
+
+from .ir import KernelError
+
+# LLVM's objects here are shared by all threads of the process.
+lock = threading.Lock()
+_serial = itertools.count()
+
+
+def host_cpu() -> tuple[str, str]:
+    """The processor's name and features, as LLVM spells them."""
+    return _host()
+
+
+@cache
+def _host() -> tuple[str, str]:
+    return binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+
+
+@cache
+def _target() -> Any:
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding.Target.from_triple(binding.get_process_triple())
+
+
+def _new_machine(*, jit: bool) -> Any:
+    name, features = _host()
+    # Position-independent code with a small code model: valid at whatever address a later process loads it.
+    return _target().create_target_machine(
+        cpu=name, features=features, opt=2, reloc="pic", codemodel="small", jit=jit
+    )
+
+
+@cache
+def _machine() -> Any:
+    return _new_machine(jit=False)
+
+
+@cache
+def _passes() -> tuple[Any, Any]:
+    """The text is in SSA form and free of dead or repeated work, so few passes pay for themselves."""
+    options = binding.create_pipeline_tuning_options(speed_level=2)
+    builder = binding.create_pass_builder(_machine(), options)
+    manager = binding.create_new_module_pass_manager()
+    manager.add_always_inliner_pass()
+    manager.add_global_dead_code_eliminate_pass()
+    manager.add_instruction_combine_pass()
+    manager.add_simplify_cfg_pass()
+    return manager, builder
+
+
+def _optimized(ir: str) -> Any:
+    context = binding.create_context()
+    try:
+        module = binding.parse_assembly(ir, context)
+    except RuntimeError as error:
+        raise KernelError(f"LLVM rejects the translation: {error}") from None
+    manager, builder = _passes()
+    manager.run(module, builder)
+    return module
+
+
+def object_code(ir: str) -> bytes:
+    """Compiles the text of a module to an object file."""
+    with lock:
+        return _machine().emit_object(_optimized(ir))
+
+
+def assembly(ir: str) -> str:
+    """The machine code of a module, as assembler text."""
+    with lock:
+        return _machine().emit_assembly(_optimized(ir))
+
+
+@cache
+def _linker() -> Any:
+    return binding.create_lljit_compiler(_new_machine(jit=True), use_jit_link=True)
+
+
+def link(code: bytes, symbols: list[str]) -> tuple[Any, list[int]]:
+    """Loads an object file; gives the object that keeps it loaded and the addresses of the symbols."""
+    with lock:
+        builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for symbol in symbols:
+            builder.export_symbol(symbol)
+        library = builder.link(_linker(), f"kernel{next(_serial)}")
+        return library, [library[symbol] for symbol in symbols]
+
+
+def version() -> str:
+    """LLVM's version."""
+    return ".".join(map(str, binding.llvm_version_info))

@@ -1,0 +1,537 @@
+"""Lanes and memory: loads, stores, gathers, scatters and atomic operations."""
+
+import ast
+from collections.abc import Callable
+
+from .conversion import bitcast, from_memory, to_memory
+from .ir import BITS, BYTES, FLOATS, INTEGERS, MEMORY, SCALAR, SIGNED, Function, KernelError, Value
+from .translate import CALLS, Translator
+
+# Gathers of 32- and 64-bit elements by the hardware's instruction; else one scalar load a lane.
+HARDWARE_GATHER = True
+
+
+def lane(t: Translator, i: ast.expr) -> Value:
+    """`lane(i)`."""
+    t.lane_range(i)
+    f = t.f
+    first = f.splat("u32", f.op("trunc i64 %i to i32"))
+    return "u32", f.op(f"add {f.vector['u32']} {first}, <{f.types.iota}>")
+
+
+def active(t: Translator, i: ast.expr) -> Value:
+    """`active(i)`."""
+    t.lane_range(i)
+    return "mask", "%active"
+
+
+def load(t: Translator, kind: ast.expr, p: ast.expr, i: ast.expr) -> Value:
+    """`load(T, p[k], i)`."""
+    t.lane_range(i)
+    f, code = t.f, t.type(kind)
+    address = f.op(f"getelementptr {MEMORY[code]}, ptr {f.pointer(t.parameter(p))}, i64 %i")
+    x = f.op(f"load {f.types.memory[code]}, ptr {address}, align {BYTES[code]}")
+    return code, from_memory(f, code, x)
+
+
+def store(t: Translator, kind: ast.expr, p: ast.expr, i: ast.expr, x: ast.expr) -> None:
+    """`store(T, p[k], i, x)`."""
+    t.lane_range(i)
+    f, code = t.f, t.type(kind)
+    value = to_memory(f, code, t.typed(x, code)[1])
+    address = f.op(f"getelementptr {MEMORY[code]}, ptr {f.pointer(t.parameter(p))}, i64 %i")
+    f.do(f"store {f.types.memory[code]} {value}, ptr {address}, align {BYTES[code]}")
+
+
+def broadcast(t: Translator, kind: ast.expr, p: ast.expr) -> Value:
+    """`broadcast(T, p[k])`, read once a block."""
+    f, code, k = t.f, t.type(kind), t.parameter(p)
+    element = MEMORY[code]
+    name = f"%b{k}.{code}"
+    x = f.once(f"{name}.m", f"load {element}, ptr {f.pointer(k)}, align {BYTES[code]}")
+    if code == "mask":
+        x = f.once(f"{name}.t", f"icmp ne i8 {x}, 0")
+    return code, f.splat_once(name, code, x)
+
+
+def literal(t: Translator, kind: ast.expr, p: ast.expr) -> Value:
+    """`literal(T, p[k])`."""
+    f, code, k = t.f, t.type(kind), t.parameter(p)
+    x, name = f.word(k), f"%l{k}.{code}"
+    if BITS[code] < 64:
+        x = f.once(f"{name}.i", f"trunc i64 {x} to i{BITS[code]}")
+    if code in FLOATS:
+        x = f.once(f"{name}.f", f"bitcast i{BITS[code]} {x} to {SCALAR[code]}")
+    return code, f.splat_once(name, code, x)
+
+
+def in_bounds(
+    t: Translator, p: ast.expr, site: ast.expr, x: ast.expr, n: ast.expr, m: ast.expr
+) -> Value:
+    """`in_bounds(p[0], site, x, p[n], m)`: the report is a cold block, claimed atomically."""
+    f = t.f
+    (code, index), mask = t.index(x), t.mask(m)
+    k = t.parameter(n)
+    word = f.word(k)
+    size = f"%size{k}.{code}"
+    if code == "u32":
+        # Sizes beyond the range of the index admit every index.
+        least = f.once(f"{size}.u", f"call i64 @llvm.umin.i64(i64 {word}, i64 4294967295)")
+        word = f.once(f"{size}.t", f"trunc i64 {least} to i32")
+    size = f.splat_once(size, code, word)
+    vector, mask_type = f.vector[code], f.vector["mask"]
+    inside = f.op(f"icmp ult {vector} {index}, {size}")
+    result = f.op(f"and {mask_type} {mask}, {inside}")
+    bad = f.bits(f.op(f"xor {mask_type} {mask}, {result}"))
+    bits = f"i{f.lanes}"
+    some = f.op(f"icmp ne {bits} {bad}, 0")
+    report, claimed, done = f.new_block(), f.new_block(), f.new_block()
+    f.branch(some, report, done, weights=", !prof !1")
+    f.start(report)
+    record = f.pointer(t.parameter(p))
+    claim = f.op(f"cmpxchg ptr {record}, i64 0, i64 1 monotonic monotonic")
+    f.branch(f.op(f"extractvalue {{i64, i1}} {claim}, 1"), claimed, done)
+    f.start(claimed)
+    first = f.op(f"call {bits} @llvm.cttz.{bits}({bits} {bad}, i1 true)")
+    first = f.op(f"zext {bits} {first} to i64")
+    slot = f.slot(code, 0)
+    f.do(f"store {vector} {index}, ptr {slot}")
+    address = f.op(f"getelementptr {SCALAR[code]}, ptr {slot}, i64 {first}")
+    one = f.op(f"load {SCALAR[code]}, ptr {address}")
+    if code == "u32":
+        one = f.op(f"zext i32 {one} to i64")
+    where = f.op(f"add i64 %i, {first}")
+    for word, value in enumerate((str(t.integer(site)), one, f.word(k), where), 1):
+        f.do(f"store i64 {value}, ptr {f.op(f'getelementptr i64, ptr {record}, i64 {word}')}")
+    f.do(f"br label %{done}")
+    f.start(done)
+    return "mask", result
+
+
+# ------------------------------------------------------------------------------------ gathers
+
+
+def gather(t: Translator, kind: ast.expr, p: ast.expr, x: ast.expr, m: ast.expr) -> Value:
+    """`gather(T, p[k], x, m)`."""
+    f, code = t.f, t.type(kind)
+    base = f.pointer(t.parameter(p))
+    (index_code, index), mask = t.index(x), t.mask(m)
+    return code, gather_masked(f, code, base, index_code, index, mask)
+
+
+def gather_masked(
+    f: Function, code: str, base: str, index_code: str, index: str, mask: str
+) -> str:
+    """Elements at an index, 0 where the mask is false."""
+    vector, mask_type = f.vector[code], f.vector["mask"]
+    if HARDWARE_GATHER and BITS[code] >= 32:
+        # A 32-bit index is taken as signed: checked indices are below 2**31.
+        addresses = _addresses(f, code, base, index_code, index)
+        arguments = f"{_pointers(f)} align {BYTES[code]} {addresses}, {mask_type} {mask}"
+        suffix = f"{f.types.suffix[code]}.v{f.lanes}p0"
+        return f.op(f"call {vector} @llvm.masked.gather.{suffix}({arguments}, {vector} zeroinitializer)")
+    safe = _safe(f, index_code, index, mask)
+    x = gather_lanes(f, code, base, index_code, safe)
+    return f.op(f"select {mask_type} {mask}, {vector} {x}, {vector} zeroinitializer")
+
+
+def gather_lanes(f: Function, code: str, base: str, index_code: str, index: str) -> str:
+    """Elements at an index that is valid in every lane, by one scalar load a lane."""
+    memory, element = f.types.memory[code], MEMORY[code]
+    result = "poison"
+    for k, address in enumerate(_lane_addresses(f, element, base, index_code, index)):
+        x = f.op(f"load {element}, ptr {address}, align {BYTES[code]}")
+        result = f.op(f"insertelement {memory} {result}, {element} {x}, i32 {k}")
+    return from_memory(f, code, result)
+
+
+def _pointers(f: Function) -> str:
+    return f"<{f.lanes} x ptr>"
+
+
+def _addresses(f: Function, code: str, base: str, index_code: str, index: str) -> str:
+    return f.op(f"getelementptr {MEMORY[code]}, ptr {base}, {f.vector[index_code]} {index}")
+
+
+def _lane_addresses(
+    f: Function, element: str, base: str, index_code: str, index: str
+) -> list[str]:
+    result = []
+    for k in range(f.lanes):
+        one = f.op(f"extractelement {f.vector[index_code]} {index}, i32 {k}")
+        if index_code == "u32":
+            one = f.op(f"zext i32 {one} to i64")
+        result.append(f.op(f"getelementptr {element}, ptr {base}, i64 {one}"))
+    return result
+
+
+def _safe(f: Function, index_code: str, index: str, mask: str) -> str:
+    """The index, 0 where the mask is false: every buffer has room for element 0."""
+    vector = f.vector[index_code]
+    return f.op(f"select {f.vector['mask']} {mask}, {vector} {index}, {vector} zeroinitializer")
+
+
+def gather_packet(
+    t: Translator, kind: ast.expr, p: ast.expr, x: ast.expr, m: ast.expr, c: ast.expr
+) -> tuple[Value, ...]:
+    """`gather_packet(T, p[k], x, m, c)`: rows of 4 words are loaded whole and transposed."""
+    f, code, count = t.f, t.type(kind), t.integer(c)
+    base = f.pointer(t.parameter(p))
+    (index_code, index), mask = t.index(x), t.mask(m)
+    if not 2 <= count <= 16:
+        raise KernelError("a packet has 2 to 16 components")
+    vector, mask_type = f.vector[code], f.vector["mask"]
+    if BITS[code] == 32 and count in (4, 8, 12, 16):
+        safe = _safe(f, index_code, index, mask)
+        row = f"[{count} x {SCALAR[code]}]"
+        addresses = _lane_addresses(f, row, base, index_code, safe)
+        values = []
+        for part in range(0, count, 4):
+            values += _transpose(f, code, addresses, part)
+        return tuple(
+            (code, f.op(f"select {mask_type} {mask}, {vector} {v}, {vector} zeroinitializer"))
+            for v in values
+        )
+    wide = _scaled(f, index_code, index, count)
+    return tuple(
+        (code, gather_masked(f, code, base, "u64", _plus(f, wide, j), mask)) for j in range(count)
+    )
+
+
+def _transpose(f: Function, code: str, addresses: list[str], part: int) -> list[str]:
+    """Four components of every lane's row, from one 128-bit load a lane."""
+    element, lanes = SCALAR[code], f.lanes
+    quad, vector, groups = f"<4 x {element}>", f.vector[code], lanes // 4
+    rows = []
+    for r in range(4):
+        # Row r holds the quads of the lanes r, r + 4, r + 8, ...
+        parts = []
+        for g in range(groups):
+            address = addresses[4 * g + r]
+            if part:
+                address = f.op(f"getelementptr {element}, ptr {address}, i64 {part}")
+            parts.append(f.op(f"load {quad}, ptr {address}, align 4"))
+        width = 4
+        while len(parts) > 1:
+            kind, selector = f"<{width} x {element}>", _selector(range(2 * width))
+            parts = [
+                f.op(f"shufflevector {kind} {a}, {kind} {b}, {selector}")
+                for a, b in zip(parts[::2], parts[1::2], strict=True)
+            ]
+            width *= 2
+        rows.append(parts[0])
+
+    def shuffle(a: str, b: str, pattern: tuple[int, ...]) -> str:
+        # A pattern of 4 within each group; 4 and above select from the second operand.
+        places = [4 * g + k % 4 + (lanes if k > 3 else 0) for g in range(groups) for k in pattern]
+        return f.op(f"shufflevector {vector} {a}, {vector} {b}, {_selector(places)}")
+
+    low = [shuffle(rows[k], rows[k + 1], (0, 4, 1, 5)) for k in (0, 2)]
+    high = [shuffle(rows[k], rows[k + 1], (2, 6, 3, 7)) for k in (0, 2)]
+    return [shuffle(*pair, p) for pair in (low, high) for p in ((0, 1, 4, 5), (2, 3, 6, 7))]
+
+
+def _selector(places: list[int] | range) -> str:
+    return f"<{len(places)} x i32> <{', '.join([f'i32 {k}' for k in places])}>"
+
+
+def _scaled(f: Function, index_code: str, index: str, count: int) -> str:
+    """The index times the number of components, in 64 bits."""
+    vector = f.vector["u64"]
+    if index_code == "u32":
+        index = f.op(f"zext {f.vector['u32']} {index} to {vector}")
+    return f.op(f"mul {vector} {index}, {f.constant('u64', count)}")
+
+
+def _plus(f: Function, index: str, j: int) -> str:
+    return f.op(f"add {f.vector['u64']} {index}, {f.constant('u64', j)}") if j else index
+
+
+# ----------------------------------------------------------------------------------- scatters
+
+
+def each_lane(
+    f: Function,
+    mask: str,
+    operands: list[Value],
+    body: Callable[[list[str]], str | None],
+    result: str | None = None,
+) -> str:
+    """Runs scalar code for each lane of the mask in order, with its elements of the operands; collects a result."""
+    bits = f"i{f.lanes}"
+    slots = []
+    for k, (code, x) in enumerate(operands):
+        slots.append(f.slot(code, k))
+        f.do(f"store {f.types.memory[code]} {to_memory(f, code, x)}, ptr {slots[-1]}")
+    results = f.slot(result, len(operands)) if result else ""
+    if result:
+        f.do(f"store {f.types.memory[result]} zeroinitializer, ptr {results}")
+    start = f.bits(mask)
+    origin, inside, done = f.block, f.new_block(), f.new_block()
+    f.branch(f.op(f"icmp ne {bits} {start}, 0"), inside, done)
+    f.start(inside)
+    line, left = len(f.lines), f.op("")
+    place = f.op(f"call {bits} @llvm.cttz.{bits}({bits} {left}, i1 true)")
+    place = f.op(f"zext {bits} {place} to i64")
+    elements = []
+    for (code, _), slot in zip(operands, slots, strict=True):
+        address = f.op(f"getelementptr {MEMORY[code]}, ptr {slot}, i64 {place}")
+        elements.append(f.op(f"load {MEMORY[code]}, ptr {address}"))
+    value = body(elements)
+    if result:
+        address = f.op(f"getelementptr {MEMORY[result]}, ptr {results}, i64 {place}")
+        f.do(f"store {MEMORY[result]} {value}, ptr {address}")
+    below = f.op(f"add {bits} {left}, -1")
+    rest = f.op(f"and {bits} {left}, {below}")
+    f.lines[line] = f"{left} = phi {bits} [{start}, %{origin}], [{rest}, %{f.block}]"
+    f.branch(f.op(f"icmp ne {bits} {rest}, 0"), inside, done)
+    f.start(done)
+    if not result:
+        return ""
+    return from_memory(f, result, f.op(f"load {f.types.memory[result]}, ptr {results}"))
+
+
+def element_address(f: Function, element: str, base: str, index_code: str, index: str) -> str:
+    """The address of one element, for a scalar index."""
+    if index_code == "u32":
+        index = f.op(f"zext i32 {index} to i64")
+    return f.op(f"getelementptr {element}, ptr {base}, i64 {index}")
+
+
+def scatter(
+    t: Translator, kind: ast.expr, p: ast.expr, v: ast.expr, x: ast.expr, m: ast.expr
+) -> None:
+    """`scatter(T, p[k], v, x, m)`."""
+    f, code = t.f, t.type(kind)
+    base = f.pointer(t.parameter(p))
+    _, value = t.typed(v, code)
+    (index_code, index), mask = t.index(x), t.mask(m)
+    _scatter(f, code, base, value, index_code, index, mask)
+
+
+def _scatter(
+    f: Function, code: str, base: str, value: str, index_code: str, index: str, mask: str
+) -> None:
+    if BITS[code] >= 32 and f.lanes == 16:
+        addresses = _addresses(f, code, base, index_code, index)
+        suffix = f"{f.types.suffix[code]}.v{f.lanes}p0"
+        where = f"{_pointers(f)} align {BYTES[code]} {addresses}, {f.vector['mask']} {mask}"
+        f.do(f"call void @llvm.masked.scatter.{suffix}({f.vector[code]} {value}, {where})")
+        return
+
+    def body(elements: list[str]) -> None:
+        address = element_address(f, MEMORY[code], base, index_code, elements[1])
+        f.do(f"store {MEMORY[code]} {elements[0]}, ptr {address}, align {BYTES[code]}")
+
+    each_lane(f, mask, [(code, value), (index_code, index)], body)
+
+
+def scatter_packet(
+    t: Translator, kind: ast.expr, p: ast.expr, x: ast.expr, m: ast.expr, *values: ast.expr
+) -> None:
+    """`scatter_packet(T, p[k], x, m, v0, v1, ...)`, one lane's row at a time."""
+    f, code = t.f, t.type(kind)
+    base = f.pointer(t.parameter(p))
+    (index_code, index), mask = t.index(x), t.mask(m)
+    vectors = [t.typed(v, code) for v in values]
+    row = f"[{len(vectors)} x {MEMORY[code]}]"
+
+    def body(elements: list[str]) -> None:
+        address = element_address(f, row, base, index_code, elements[-1])
+        for j, element in enumerate(elements[:-1]):
+            place = f.op(f"getelementptr {MEMORY[code]}, ptr {address}, i64 {j}")
+            f.do(f"store {MEMORY[code]} {element}, ptr {place}, align {BYTES[code]}")
+
+    each_lane(f, mask, [*vectors, (index_code, index)], body)
+
+
+# ------------------------------------------------------------------------- read-modify-write
+
+
+def combine(f: Function, op: str, code: str, x: str, y: str, *, vector: bool) -> str:
+    """Two partial results of a reduction made one; scalars or vectors, masks as `i1` vectors or bytes.
+
+    `min` and `max` keep `y` where `x` is NaN, so a NaN never enters an accumulator `y`.
+    """
+    kind = f.vector[code] if vector else MEMORY[code]
+    if code == "f16":
+        wide = f.vector["f32"] if vector else "float"
+        x, y = (f.op(f"fpext {kind} {v} to {wide}") for v in (x, y))
+        result = combine(f, op, "f32", x, y, vector=vector)
+        return f.op(f"fptrunc {wide} {result} to {kind}")
+    if op in ("min", "max"):
+        relation = "lt" if op == "min" else "gt"
+        sign = "o" if code in FLOATS else "s" if code in SIGNED else "u"
+        compare = "fcmp" if code in FLOATS else "icmp"
+        condition = f.op(f"{compare} {sign}{relation} {kind} {x}, {y}")
+        test = f.vector["mask"] if vector else "i1"
+        return f.op(f"select {test} {condition}, {kind} {x}, {kind} {y}")
+    letter = "f" if code in FLOATS and op in ("add", "mul") else ""
+    return f.op(f"{letter}{op} {kind} {x}, {y}")
+
+
+def check_reduction(op: str, code: str) -> None:
+    """Raises KernelError for an operation that an element type lacks."""
+    fits = {
+        "add": code != "mask",
+        "mul": code != "mask",
+        "min": code != "mask",
+        "max": code != "mask",
+        "and": code not in FLOATS,
+        "or": code not in FLOATS,
+    }
+    if not fits.get(op):
+        raise KernelError(f"a reduction '{op}' of {code} does not exist")
+
+
+def scatter_reduce(
+    t: Translator,
+    kind: ast.expr,
+    op_name: ast.expr,
+    mode: ast.expr,
+    p: ast.expr,
+    v: ast.expr,
+    x: ast.expr,
+    m: ast.expr,
+) -> None:
+    """`scatter_reduce(T, 'add', 'direct', p[k], v, x, m)`."""
+    f, code, op, how = t.f, t.type(kind), t.text(op_name), t.text(mode)
+    check_reduction(op, code)
+    base = f.pointer(t.parameter(p))
+    value = t.typed(v, code)
+    index, mask = t.index(x), t.mask(m)
+    if how not in ("direct", "no_conflicts"):
+        raise KernelError(f"the mode {how!r} does not exist")
+
+    def body(elements: list[str]) -> None:
+        element = MEMORY[code]
+        address = element_address(f, element, base, index[0], elements[1])
+        if how == "direct":
+            atomic_update(f, op, code, address, elements[0])
+            return
+        old = f.op(f"load {element}, ptr {address}, align {BYTES[code]}")
+        new = combine(f, op, code, elements[0], old, vector=False)
+        f.do(f"store {element} {new}, ptr {address}, align {BYTES[code]}")
+
+    each_lane(f, mask, [value, index], body)
+
+
+def atomic_update(f: Function, op: str, code: str, address: str, value: str) -> None:
+    """Combines a scalar into memory atomically: by one instruction, or in a compare-and-swap loop."""
+    element, size = MEMORY[code], BYTES[code]
+    if op == "add" and code in ("f32", "f64"):
+        f.op(f"atomicrmw fadd ptr {address}, {element} {value} monotonic, align {size}")
+        return
+    if code not in FLOATS and op != "mul":
+        prefix = "" if op not in ("min", "max") or code in SIGNED else "u"
+        f.op(f"atomicrmw {prefix}{op} ptr {address}, {element} {value} monotonic, align {size}")
+        return
+    word = f"i{8 * size}"
+    start = f.op(f"load atomic {word}, ptr {address} monotonic, align {size}")
+    origin, again, done = f.block, f.new_block(), f.new_block()
+    f.do(f"br label %{again}")
+    f.start(again)
+    line, seen = len(f.lines), f.op("")
+    old = f.op(f"bitcast {word} {seen} to {element}")
+    new = combine(f, op, code, value, old, vector=False)
+    new = f.op(f"bitcast {element} {new} to {word}")
+    swap = f"cmpxchg weak ptr {address}, {word} {seen}, {word} {new} monotonic monotonic"
+    pair = f.op(f"{swap}, align {size}")
+    found = f.op(f"extractvalue {{{word}, i1}} {pair}, 0")
+    f.lines[line] = f"{seen} = phi {word} [{start}, %{origin}], [{found}, %{again}]"
+    f.branch(f.op(f"extractvalue {{{word}, i1}} {pair}, 1"), done, again)
+    f.start(done)
+
+
+def scatter_inc(t: Translator, kind: ast.expr, p: ast.expr, x: ast.expr, m: ast.expr) -> Value:
+    """`scatter_inc(T, p[k], x, m)`."""
+    f, code = t.f, t.type(kind)
+    if code not in INTEGERS:
+        raise KernelError("scatter_inc counts in integers")
+    base = f.pointer(t.parameter(p))
+    index, mask = t.index(x), t.mask(m)
+    element = SCALAR[code]
+
+    def body(elements: list[str]) -> str:
+        address = element_address(f, element, base, index[0], elements[0])
+        return f.op(f"atomicrmw add ptr {address}, {element} 1 monotonic, align {BYTES[code]}")
+
+    return code, each_lane(f, mask, [index], body, code)
+
+
+def scatter_exch(
+    t: Translator, kind: ast.expr, p: ast.expr, v: ast.expr, x: ast.expr, m: ast.expr
+) -> Value:
+    """`scatter_exch(T, p[k], v, x, m)`."""
+    f, code = t.f, t.type(kind)
+    base = f.pointer(t.parameter(p))
+    word, value = _as_word(f, t.typed(v, code))
+    index, mask = t.index(x), t.mask(m)
+
+    def body(elements: list[str]) -> str:
+        element = MEMORY[word]
+        address = element_address(f, element, base, index[0], elements[1])
+        size = BYTES[word]
+        return f.op(f"atomicrmw xchg ptr {address}, {element} {elements[0]} monotonic, align {size}")
+
+    old = each_lane(f, mask, [(word, value), index], body, word)
+    return code, old if code == word else bitcast(f, code, word, old)
+
+
+def scatter_cas(
+    t: Translator,
+    kind: ast.expr,
+    p: ast.expr,
+    cmp: ast.expr,
+    v: ast.expr,
+    x: ast.expr,
+    m: ast.expr,
+) -> Value:
+    """`scatter_cas(T, p[k], cmp, v, x, m)`."""
+    f, code = t.f, t.type(kind)
+    base = f.pointer(t.parameter(p))
+    word, expected = _as_word(f, t.typed(cmp, code))
+    _, value = _as_word(f, t.typed(v, code))
+    index, mask = t.index(x), t.mask(m)
+
+    def body(elements: list[str]) -> str:
+        element = MEMORY[word]
+        address = element_address(f, element, base, index[0], elements[2])
+        pair = f.op(
+            f"cmpxchg ptr {address}, {element} {elements[0]}, {element} {elements[1]}"
+            f" monotonic monotonic, align {BYTES[word]}"
+        )
+        return f.op(f"extractvalue {{{element}, i1}} {pair}, 0")
+
+    old = each_lane(f, mask, [(word, expected), (word, value), index], body, word)
+    return code, old if code == word else bitcast(f, code, word, old)
+
+
+def _as_word(f: Function, value: Value) -> Value:
+    """A float as the integer of its bits; anything else as it is."""
+    code, x = value
+    if code not in FLOATS:
+        return value
+    word = f"u{BITS[code]}"
+    return word, bitcast(f, word, code, x)
+
+
+CALLS.update(
+    {
+        "lane": lane,
+        "active": active,
+        "load": load,
+        "store": store,
+        "broadcast": broadcast,
+        "literal": literal,
+        "in_bounds": in_bounds,
+        "gather": gather,
+        "gather_packet": gather_packet,
+        "scatter": scatter,
+        "scatter_packet": scatter_packet,
+        "scatter_reduce": scatter_reduce,
+        "scatter_inc": scatter_inc,
+        "scatter_exch": scatter_exch,
+        "scatter_cas": scatter_cas,
+    }
+)

@@ -1,0 +1,203 @@
+"""Reductions over all lanes, expanded scatter-reductions, and the finish function that combines their partial results."""
+
+import ast
+from collections.abc import Callable
+
+from .conversion import convert, to_memory
+from .ir import BITS, BYTES, FLOATS, MEMORY, SIGNED, Function, KernelError, constant
+from .memory import check_reduction, combine, element_address
+from .translate import CALLS, Translator
+
+
+def accumulator(code: str) -> str:
+    """The type that a reduction accumulates in."""
+    return "f32" if code == "f16" else code
+
+
+def identity(op: str, code: str) -> float:
+    """The neutral element of a reduction."""
+    if op in ("add", "or"):
+        # -0.0 is neutral to both zeros, 0.0 is not.
+        return -0.0 if code in FLOATS else 0
+    if op == "mul":
+        return 1
+    if op == "and":
+        return True if code == "mask" else -1
+    if code in FLOATS:
+        return float("inf") if op == "min" else -float("inf")
+    bits, signed = BITS[code], code in SIGNED
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    return high if op == "min" else low
+
+
+def reduce(
+    t: Translator,
+    kind: ast.expr,
+    op_name: ast.expr,
+    a: ast.expr,
+    p: ast.expr,
+    i: ast.expr,
+    x: ast.expr,
+) -> None:
+    """`reduce(T, 'add', p[a], p[k], i, x)`: the accumulator is a variable that the packet loop carries."""
+    t.lane_range(i)
+    if t.depth:
+        raise KernelError("reduce belongs at the top level of a kernel")
+    f, code, op = t.f, t.type(kind), t.text(op_name)
+    check_reduction(op, code)
+    acc = accumulator(code)
+    value = convert(f, acc, code, t.typed(x, code)[1])
+    vector, neutral = f.vector[acc], f.constant(acc, identity(op, acc))
+    value = f.op(f"select {f.vector['mask']} %active, {vector} {value}, {vector} {neutral}")
+    k = len(t.reductions)
+    total = combine(f, op, acc, value, f"%acc{k}", vector=True)
+    t.reductions.append((op, code, t.parameter(a), t.parameter(p), total))
+
+
+def expand(
+    t: Translator,
+    kind: ast.expr,
+    op_name: ast.expr,
+    p: ast.expr,
+    a: ast.expr,
+    n: ast.expr,
+    v: ast.expr,
+    x: ast.expr,
+    m: ast.expr,
+) -> None:
+    """`scatter_reduce_expand(...)`: unrolled over the lanes without a branch; lanes that are masked out add the identity to element 0."""
+    f, code, op = t.f, t.type(kind), t.text(op_name)
+    check_reduction(op, code)
+    acc = accumulator(code)
+    k, base, size = t.parameter(p), f.pointer(t.parameter(a)), f.word(t.parameter(n))
+    value = convert(f, acc, code, t.typed(v, code)[1])
+    (index_code, index), mask = t.index(x), t.mask(m)
+    mask_type, vector, indices = f.vector["mask"], f.vector[acc], f.vector[index_code]
+    neutral = f.constant(acc, identity(op, acc))
+    value = f.op(f"select {mask_type} {mask}, {vector} {value}, {vector} {neutral}")
+    index = f.op(f"select {mask_type} {mask}, {indices} {index}, {indices} zeroinitializer")
+    value = to_memory(f, acc, value)
+    name = f"%copy{t.parameter(a)}.{t.parameter(n)}"
+    offset = f.once(f"{name}.o", f"mul i64 %thread, {size}")
+    copy = f.once(name, f"getelementptr {MEMORY[acc]}, ptr {base}, i64 {offset}")
+    element, memory = MEMORY[acc], f.types.memory[acc]
+    for lane in range(f.lanes):
+        place = f.op(f"extractelement {indices} {index}, i32 {lane}")
+        address = element_address(f, element, copy, index_code, place)
+        one = f.op(f"extractelement {memory} {value}, i32 {lane}")
+        old = f.op(f"load {element}, ptr {address}, align {BYTES[acc]}")
+        new = combine(f, op, acc, one, old, vector=False)
+        f.do(f"store {element} {new}, ptr {address}, align {BYTES[acc]}")
+    entry = op, code, k, t.parameter(a), t.parameter(n)
+    if entry not in t.expansions:
+        t.expansions.append(entry)
+
+
+CALLS.update({"reduce": reduce, "scatter_reduce_expand": expand})
+
+
+def count_reductions(definition: ast.FunctionDef) -> list[tuple[str, str]]:
+    """The operations and accumulator types of a kernel's reductions, in the order of the text."""
+    found = []
+    for s in definition.body:
+        if type(s) is ast.Expr and type(s.value) is ast.Call and s.value.args:
+            call = s.value
+            if type(call.func) is ast.Name and call.func.id == "reduce":
+                kind, op = call.args[0], call.args[1]
+                if type(kind) is ast.Name and type(op) is ast.Constant:
+                    found.append((str(op.value), accumulator(kind.id)))
+    return found
+
+
+def horizontal(f: Function, op: str, code: str, x: str) -> str:
+    """The combination of all lanes, as a scalar as it lies in memory: halves are combined until one lane is left."""
+    width = f.lanes // 2
+    vector = f.vector[code]
+    while width:
+        places = [width + k if k < width else k for k in range(f.lanes)]
+        selector = ", ".join([f"i32 {k}" for k in places])
+        y = f.op(f"shufflevector {vector} {x}, {vector} poison, <{f.lanes} x i32> <{selector}>")
+        x = combine(f, op, code, x, y, vector=True)
+        width //= 2
+    x = to_memory(f, code, x)
+    return f.op(f"extractelement {f.types.memory[code]} {x}, i32 0")
+
+
+def store_partials(t: Translator) -> None:
+    """After the packet loop: the accumulators of the block go to `p[a][block]`."""
+    f = t.f
+    for op, code, a, _, total in t.reductions:
+        acc = accumulator(code)
+        value = horizontal(f, op, acc, total)
+        address = f.op(f"getelementptr {MEMORY[acc]}, ptr {f.pointer(a)}, i64 %block")
+        f.do(f"store {MEMORY[acc]} {value}, ptr {address}, align {BYTES[acc]}")
+
+
+def _narrow(f: Function, code: str, x: str) -> str:
+    return f.op(f"fptrunc float {x} to half") if code == "f16" else x
+
+
+def _counted(f: Function, count: str, start: str, kind: str, body: Callable[[str, str], str]) -> str:
+    """A loop over `0 ... count` that carries one scalar; gives its last value."""
+    origin, head, inside, done = f.block, f.new_block(), f.new_block(), f.new_block()
+    f.do(f"br label %{head}")
+    f.start(head)
+    line, k, carried = len(f.lines), f.op(""), f.op("")
+    f.branch(f.op(f"icmp slt i64 {k}, {count}"), inside, done)
+    f.start(inside)
+    result = body(k, carried)
+    after = f.op(f"add i64 {k}, 1")
+    f.lines[line] = f"{k} = phi i64 [0, %{origin}], [{after}, %{f.block}]"
+    f.lines[line + 1] = f"{carried} = phi {kind} [{start}, %{origin}], [{result}, %{f.block}]"
+    f.do(f"br label %{head}")
+    f.start(done)
+    return carried
+
+
+def finish(t: Translator, name: str) -> str:
+    """The finish function: combines partial results in the order of blocks, private copies in the order of threads."""
+    f = Function(t.f.lanes)
+    for op, code, a, k, _ in t.reductions:
+        acc = accumulator(code)
+        element, size = MEMORY[acc], BYTES[acc]
+        base = f.pointer(a)
+
+        def partial(block: str, total: str, op=op, acc=acc, base=base) -> str:
+            element, size = MEMORY[acc], BYTES[acc]
+            address = f.op(f"getelementptr {element}, ptr {base}, i64 {block}")
+            one = f.op(f"load {element}, ptr {address}, align {size}")
+            return combine(f, op, acc, one, total, vector=False)
+
+        # A mask lies in memory as a byte.
+        neutral = constant("u8" if acc == "mask" else acc, identity(op, acc))
+        total = _counted(f, "%n_blocks", neutral, element, partial)
+        size = BYTES[code]
+        f.do(f"store {MEMORY[code]} {_narrow(f, code, total)}, ptr {f.pointer(k)}, align {size}")
+    for op, code, k, a, n in t.expansions:
+        _finish_expansion(f, op, code, k, a, n)
+    f.do("ret void")
+    return f'define void @"{name}"(ptr %p, i64 %n_blocks, i64 %n_threads) #0 {{\n{f.text()}\n}}'
+
+
+def _finish_expansion(f: Function, op: str, code: str, k: int, a: int, n: int) -> None:
+    acc = accumulator(code)
+    element, size, target, copies = MEMORY[acc], f.word(n), f.pointer(k), f.pointer(a)
+
+    def one_element(j: str, carried: str) -> str:
+        address = f.op(f"getelementptr {MEMORY[code]}, ptr {target}, i64 {j}")
+        start = f.op(f"load {MEMORY[code]}, ptr {address}, align {BYTES[code]}")
+        if code == "f16":
+            start = f.op(f"fpext half {start} to float")
+
+        def one_thread(thread: str, total: str) -> str:
+            offset = f.op(f"mul i64 {thread}, {size}")
+            place = f.op(f"add i64 {offset}, {j}")
+            source = f.op(f"getelementptr {element}, ptr {copies}, i64 {place}")
+            x = f.op(f"load {element}, ptr {source}, align {BYTES[acc]}")
+            return combine(f, op, acc, x, total, vector=False)
+
+        total = _counted(f, "%n_threads", start, element, one_thread)
+        f.do(f"store {MEMORY[code]} {_narrow(f, code, total)}, ptr {address}, align {BYTES[code]}")
+        return carried
+
+    _counted(f, size, "0", "i64", one_element)

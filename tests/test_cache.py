@@ -1,0 +1,174 @@
+"""The kernel cache on disk, and the log."""
+
+import errno
+import os
+import subprocess
+import sys
+
+import pytest
+
+from drjit.jit import cache, log
+
+
+@pytest.fixture(autouse=True)
+def where(tmp_path, monkeypatch):
+    monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path / "kernels"))
+    monkeypatch.setattr(cache, "_complained", False)
+    monkeypatch.setattr(cache, "_puts", 0)
+    return tmp_path / "kernels"
+
+
+def test_entries_come_back(where):
+    assert cache.get("abc") is None
+    cache.put("abc", "def kernel(i, p): ...  # ä", b"\0code\xff", True)
+    cache.put("abd", "", b"", False)
+    assert cache.get("abc") == ("def kernel(i, p): ...  # ä", b"\0code\xff", True)
+    assert cache.get("abd") == ("", b"", False)
+    info = cache.info()
+    assert (info["folder"], info["entries"]) == (str(where), 2)
+    assert info["bytes"] == sum(file.stat().st_size for file in where.iterdir())
+    cache.flush()
+    assert cache.get("abc") is None
+    assert cache.info()["entries"] == 0
+
+
+def test_keys_depend_on_text_and_facts():
+    keys = {cache.digest("a"), cache.digest("b"), cache.digest("a", 16), cache.digest("a", 1, 6)}
+    assert len(keys) == 4
+    assert cache.digest("a", 16) == cache.digest("a", 16)
+    assert all(key.isalnum() for key in keys)
+
+
+@pytest.mark.parametrize("damage", ["empty", "header", "cut", "longer", "text", "code", "flag", "key"])
+def test_a_damaged_entry_is_a_miss_and_is_removed(where, damage):
+    cache.put("key", "text", b"code", False)
+    path = where / "key.kernel"
+    data = bytearray(path.read_bytes())
+    if damage == "key":
+        path = path.rename(where / "other.kernel")
+    elif damage in ("empty", "header", "cut"):
+        path.write_bytes(data[: {"empty": 0, "header": 20, "cut": -1}[damage]])
+    elif damage == "longer":
+        path.write_bytes(data + b"x")
+    else:
+        data[{"text": -8, "code": -1, "flag": 40}[damage]] ^= 1
+        path.write_bytes(data)
+    assert cache.get(path.stem) is None
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+@pytest.mark.parametrize("call", ["mkstemp", "replace"])
+def test_a_full_or_read_only_disk_costs_one_message(where, monkeypatch, capfd, number, call):
+    cache.info()
+
+    def fail(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(cache.tempfile if call == "mkstemp" else cache.os, call, fail)
+    cache.put("a", "text", b"code", False)
+    cache.put("b", "text", b"code", False)
+    message = capfd.readouterr().err
+    assert message.count("\n") == 1
+    assert "kernel cache cannot be written" in message
+    assert os.strerror(number) in message
+    assert cache.get("a") is None
+    assert list(where.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch, capfd):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path / "file" / "kernels"))
+    cache.put("a", "text", b"code", False)
+    assert cache.get("a") is None
+    assert cache.info()["folder"] is None
+    cache.flush()
+    assert "kernel cache cannot be made" in capfd.readouterr().err
+
+
+def test_without_a_home_there_is_a_temporary_folder(tmp_path, monkeypatch, capfd):
+    def no_home():
+        raise RuntimeError("no home")
+
+    monkeypatch.delenv("DRJIT_CACHE_DIR")
+    monkeypatch.setattr(cache, "_user_folder", no_home)
+    monkeypatch.setattr(cache.tempfile, "gettempdir", lambda: str(tmp_path))
+    cache.put("a", "text", b"code", False)
+    assert cache.get("a").code == b"code"
+    assert cache.info()["folder"].startswith(str(tmp_path / "drjit-"))
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="needs POSIX permissions")
+def test_a_folder_that_others_can_write_is_not_used(where, capfd):
+    where.mkdir()
+    where.chmod(0o777)
+    assert cache.info()["folder"] is None
+    assert "other users can write" in capfd.readouterr().err
+
+
+def test_least_recently_used_entries_go_first(where, monkeypatch):
+    monkeypatch.setenv("DRJIT_CACHE_MAXSIZE", "100k")
+    for k in range(8):
+        cache.put(f"k{k}", "text", b"x" * 20_000, False)
+        if k < 4:
+            os.utime(where / f"k{k}.kernel", (k + 1, k + 1))
+    assert cache.get("k0") is not None
+    cache.evict()
+    assert cache.info()["bytes"] <= 75 * 1024
+    assert cache.get("k0") is not None
+    assert cache.get("k1") is None
+
+
+def test_leftovers_of_interrupted_writers_are_removed(where):
+    cache.put("a", "text", b"code", False)
+    old, new = where / "old.tmp", where / "new.tmp"
+    old.write_text("")
+    new.write_text("")
+    os.utime(old, (1, 1))
+    cache.evict()
+    assert (old.exists(), new.exists()) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "value, size",
+    [("", 1 << 30), ("1000", 1000), ("512M", 512 << 20), ("1.5 GiB", 3 << 29), ("2kb", 2048), ("x", 1 << 30)],
+)
+def test_the_maximal_size(monkeypatch, value, size):
+    monkeypatch.setenv("DRJIT_CACHE_MAXSIZE", value)
+    assert cache.maxsize() == size
+
+
+def test_processes_share_a_folder(where):
+    code = (
+        "from drjit.jit import cache\n"
+        "for k in range(300):\n"
+        "    key = f'k{k % 7}'\n"
+        "    entry = cache.get(key)\n"
+        "    assert entry is None or entry == (key, key.encode() * 5000, True), entry\n"
+        "    cache.put(key, key, key.encode() * 5000, True)\n"
+        "    if k % 50 == 0: cache.evict()\n"
+        "    if k % 90 == 0: cache.flush()\n"
+    )
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), DRJIT_CACHE_MAXSIZE="60k")
+    both = [
+        subprocess.Popen([sys.executable, "-c", code], env=env, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    for process in both:
+        assert (process.communicate(timeout=60)[1], process.returncode) == ("", 0)
+    assert not list(where.glob("*.tmp"))
+
+
+def test_log_levels(capfd):
+    before = log.log_level()
+    log.set_log_level(log.LogLevel.Info)
+    assert log.log_level() is log.LogLevel.Info
+    assert log.level == 3
+    log.log(log.LogLevel.Info, "%d of %s", 3, "x")
+    log.log(4, "not shown")
+    log.set_log_level(0)
+    log.log(log.LogLevel.Error, "not shown")
+    log.set_log_level(before)
+    assert capfd.readouterr().err == "drjit: 3 of x\n"
+    with pytest.raises(ValueError, match="9 is not a valid LogLevel"):
+        log.set_log_level(9)
