@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--reference", metavar="PYTHON")
     parser.add_argument("--limits", metavar="SCRIPT")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", metavar="NAMES", help="separated by commas: axpy,gather")
     arguments = parser.parse_args()
     rows = [row for row in ROWS if not arguments.only or row.name in arguments.only.split(",")]

@@ -39,7 +39,9 @@ def test_keys_depend_on_text_and_facts():
     assert all(key.isalnum() for key in keys)
 
 
-@pytest.mark.parametrize("damage", ["empty", "header", "cut", "longer", "text", "code", "flag", "key"])
+@pytest.mark.parametrize(
+    "damage", ["empty", "header", "cut", "longer", "text", "code", "flag", "key"]
+)
 def test_a_damaged_entry_is_a_miss_and_is_removed(where, damage):
     cache.put("key", "text", b"code", False)
     path = where / "key.kernel"
@@ -131,7 +133,14 @@ def test_leftovers_of_interrupted_writers_are_removed(where):
 
 @pytest.mark.parametrize(
     "value, size",
-    [("", 1 << 30), ("1000", 1000), ("512M", 512 << 20), ("1.5 GiB", 3 << 29), ("2kb", 2048), ("x", 1 << 30)],
+    [
+        ("", 1 << 30),
+        ("1000", 1000),
+        ("512M", 512 << 20),
+        ("1.5 GiB", 3 << 29),
+        ("2kb", 2048),
+        ("x", 1 << 30),
+    ],
 )
 def test_the_maximal_size(monkeypatch, value, size):
     monkeypatch.setenv("DRJIT_CACHE_MAXSIZE", value)

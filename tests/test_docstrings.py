@@ -33,7 +33,7 @@ def examples() -> list[doctest.DocTest]:
     for name in dir(dr):
         value = getattr(dr, name)
         if callable(value):
-            tests += finder.find(value, f"drjit.{name}", module=False)  # pyright: ignore
+            tests += finder.find(value, f"drjit.{name}", module=False)
     return list({(test.docstring, test.lineno): test for test in tests if test.examples}.values())
 
 

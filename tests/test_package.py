@@ -80,12 +80,12 @@ def test_version_is_that_of_the_distribution():
 
 def test_every_extra_package_of_the_examples_is_declared():
     declared = {
-        re.match(r"[\w-]+", line).group()  # pyright: ignore
+        re.match(r"[\w-]+", line).group()
         for line in requires("drjit-numba") or []
         if 'extra == "examples"' in line
     }
     imported = {
-        re.match(r"\w+", module).group()  # pyright: ignore
+        re.match(r"\w+", module).group()
         for path in (ROOT / "examples").glob("*.py")
         for module in re.findall(r"^\s*(?:import|from) ([\w.]+)", path.read_text(), re.MULTILINE)
     }

@@ -197,12 +197,12 @@ def test_idle_workers_use_no_cpu():
 
 
 def failing(record, error):
+    """Launches a kernel that sets the flag of its error record."""
+
     def check():
         return error if record[0] else None
 
-    return runtime.launch(
-        address("fail"), 0, words(record), 1, 1, keep=record, check=check
-    )
+    return runtime.launch(address("fail"), 0, words(record), 1, 1, keep=record, check=check)
 
 
 def test_an_error_in_a_kernel_is_raised_once_by_the_next_wait():
@@ -391,5 +391,5 @@ def test_a_forked_child_has_the_results_and_workers_of_its_own():
 def test_a_missing_llvmlite_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "llvmlite", None)
     monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
-    with pytest.raises(ImportError, match="need the package 'llvmlite'.*DRJIT_TIER=numpy"):
+    with pytest.raises(ImportError, match=r"need the package 'llvmlite'.*DRJIT_TIER=numpy"):
         native._load()

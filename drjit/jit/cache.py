@@ -1,9 +1,11 @@
 """The cache of kernels on disk: their text and object code, shared by all processes of a user.
 
-A cache must never be in the way: whatever goes wrong with the folder counts as a miss, and is logged once. An entry is a file
-with a checksum, written under a temporary name and renamed; beyond `DRJIT_CACHE_MAXSIZE` the least recently used ones go.
+A cache must never be in the way: whatever goes wrong with the folder counts as a miss, and is logged
+once. An entry is a file with a checksum, written under a temporary name and renamed; beyond
+`DRJIT_CACHE_MAXSIZE` the least recently used ones go.
 """
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -61,7 +63,7 @@ def _facts() -> tuple[str, ...]:
 
 
 def digest(text: str, *facts: object) -> str:
-    """The key of a kernel: a hash of its text, the given facts, the compiler's version, LLVM's version and the CPU."""
+    """The key of a kernel: a hash of its text, the facts, the compiler, LLVM and the CPU."""
     state = hashlib.blake2b(text.encode(), digest_size=20)
     for fact in (*facts, *_facts()):
         state.update(b"\0" + str(fact).encode())
@@ -107,10 +109,8 @@ def put(key: str, text: str, code: bytes, has_finish: bool) -> None:
     except OSError as error:
         _complain("cannot be written", error)
         if temporary is not None:
-            try:
+            with contextlib.suppress(OSError):
                 os.unlink(temporary)
-            except OSError:
-                pass
         return
     if _puts % _PUTS_PER_CHECK == 0:
         evict()
@@ -118,7 +118,7 @@ def put(key: str, text: str, code: bytes, has_finish: bool) -> None:
 
 
 def evict() -> None:
-    """Removes least recently used entries until the cache has at most 3/4 of its maximal size, if it exceeds that."""
+    """If the cache exceeds its maximal size, removes least recently used entries down to 3/4."""
     where = folder()
     if where is None:
         return
@@ -143,14 +143,12 @@ def flush() -> None:
     if where is None:
         return
     for _, _, path in _entries(where):
-        try:
+        with contextlib.suppress(OSError):
             os.unlink(path)
-        except OSError:
-            pass
 
 
 def info() -> dict[str, object]:
-    """Folder (None if there is no usable one), number of entries, their bytes, and the maximal size."""
+    """Folder (None if there is none to use), number of entries, their bytes, and maximal size."""
     where = folder()
     entries = [] if where is None else _entries(where)
     return {
@@ -162,21 +160,24 @@ def info() -> dict[str, object]:
 
 
 def maxsize() -> int:
-    """The size in bytes that the cache may have: `DRJIT_CACHE_MAXSIZE` (`512M`, `2G`, a number of bytes), 1 GiB by default."""
-    value = os.environ.get("DRJIT_CACHE_MAXSIZE", "").strip().upper().removesuffix("B").removesuffix("I")
+    """The bytes that the cache may have: `DRJIT_CACHE_MAXSIZE` (`512M`, `2G`), else 1 GiB."""
+    wish = os.environ.get("DRJIT_CACHE_MAXSIZE", "").strip()
+    value = wish.upper().removesuffix("B").removesuffix("I")
     if not value:
         return _DEFAULT_MAXSIZE
     number, unit = (value[:-1], value[-1]) if value[-1].isalpha() else (value, "")
     try:
         return int(float(number) * _UNITS[unit])
-    except (KeyError, ValueError):
-        _complain("has a size limit that is no number", f"DRJIT_CACHE_MAXSIZE={value!r}")
+    except (KeyError, ValueError, OverflowError):
+        log.log(log.LogLevel.Warn, "DRJIT_CACHE_MAXSIZE=%r is no size such as 512M", wish)
         return _DEFAULT_MAXSIZE
 
 
 def folder() -> Path | None:
-    """The folder of the cache, made on demand: `DRJIT_CACHE_DIR`, else the user's cache folder, else one in the folder for
-    temporary files; None if none of these can be used."""
+    """The folder of the cache, made on demand, or None if there is none to use.
+
+    It is `DRJIT_CACHE_DIR`, else in the user's cache folder, else in that for temporary files.
+    """
     global _folder, _folder_of
     wish = os.environ.get("DRJIT_CACHE_DIR")
     if wish == _folder_of:
@@ -217,6 +218,7 @@ def _is_private(path: Path) -> bool:
 def _entries(where: Path) -> list[tuple[float, int, str]]:
     """Last use, size and path of the entries; removes what interrupted writers left behind."""
     found = []
+    stale = time.time() - _STALE_SECONDS
     try:
         with os.scandir(where) as files:
             for file in files:
@@ -224,7 +226,7 @@ def _entries(where: Path) -> list[tuple[float, int, str]]:
                     status = file.stat()
                     if file.name.endswith(_SUFFIX):
                         found.append((status.st_mtime, status.st_size, file.path))
-                    elif file.name.endswith(".tmp") and status.st_mtime < time.time() - _STALE_SECONDS:
+                    elif file.name.endswith(".tmp") and status.st_mtime < stale:
                         os.unlink(file.path)
                 except OSError:
                     continue  # another process removed it
@@ -266,4 +268,6 @@ def _complain(what: str, error: object) -> None:
     global _complained
     if not _complained:
         _complained = True
-        log.log(log.LogLevel.Warn, "the kernel cache %s (%s); kernels are compiled anew", what, error)
+        log.log(
+            log.LogLevel.Warn, "the kernel cache %s (%s); kernels are compiled anew", what, error
+        )

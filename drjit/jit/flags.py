@@ -36,6 +36,9 @@ class JitFlag(enum.IntEnum):
     SpillToSharedMemory = 16777216
     # Beyond the reference: masks out and reports an index beyond the end of an array.
     BoundsChecks = 33554432
+    # Beyond the reference, with Debug: stop at the first operation that makes a NaN or an infinity.
+    TrapNaN = 67108864
+    TrapInf = 134217728
     Default = 26484606 | 33554432
     VCallRecord = 256
     VCallOptimize = 512

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import cache, flags, history, log, memory, runtime
+from . import cache, debug, flags, history, log, memory, runtime
 from . import dtype as dt
 from .dtype import DType
 from .flags import JitFlag
@@ -234,6 +234,9 @@ def _interpret(kernel: Kernel, p: list, size: int) -> None:
     runtime.drain()
     if kernel.state == "new":
         kernel.state = "numpy"
+    if flags.current & JitFlag.Debug:
+        debug.run(kernel.text, kernel.name, p, size)
+        return
     if kernel.function is None:
         names = dict(numpy_target.namespace)
         exec(compile(kernel.text, f"<{kernel.name}>", "exec"), names)

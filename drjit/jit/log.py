@@ -1,6 +1,7 @@
 """Log messages of the compiler, on standard error.
 
-Hot code tests `log.level >= 3` itself before it formats anything; `level` holds the number of the current `LogLevel`.
+Hot code tests `log.level >= 3` itself before it formats anything; `level` holds the number of the
+current `LogLevel`.
 """
 
 import enum

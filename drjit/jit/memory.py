@@ -1,7 +1,8 @@
-"""Memory of arrays: buffers, a pool that hands out freed ones again, and zero-copy use of foreign memory.
+"""Memory of arrays: buffers, a pool of freed blocks, and zero-copy use of foreign memory.
 
-Jobs run in order. So memory freed while jobs are queued may serve a later job at once, but the host must not write it
-before these jobs are complete, and it goes back to the system only after a synchronisation.
+Jobs run in order. So memory freed while jobs are queued may serve a later job at once, but the host
+must not write it before these jobs are complete, and it goes back to the system only after a
+synchronisation.
 """
 
 import ctypes
@@ -18,10 +19,12 @@ ALIGNMENT = 64
 PADDING = 256  # one packet of 32 lanes of 8 bytes
 _PAGE = 4096
 
-# Free blocks by size class: (number of jobs queued when it was freed, address, its offset in the owning array, that array). Lists and dicts are
-# atomic under the GIL, and no lock means that a destructor may run at any point.
+# Free blocks by size class: (number of jobs queued when it was freed, address, its offset in the
+# array that owns the memory, that array). Lists and dicts are atomic under the GIL, and without a
+# lock a destructor may run at any point.
 _pool: defaultdict[int, list[tuple[int, int, int, np.ndarray]]] = defaultdict(list)
-# A worker that is stuck in a kernel while the interpreter shuts down may still write to pooled memory: never free the pool.
+# A worker that is stuck in a kernel while the interpreter shuts down may still write to memory that
+# went to the pool: the pool is never freed.
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_pool))
 
 _stats = SimpleNamespace(in_use=0, pooled=0, peak=0, hits=0, misses=0)
@@ -30,13 +33,20 @@ _stats = SimpleNamespace(in_use=0, pooled=0, peak=0, hits=0, misses=0)
 class Buffer:
     """A block of memory that goes back to the pool when the last reference is gone.
 
-    `address` is a multiple of 64 unless the memory is foreign; `nbytes` may be used; whole packets beyond the last element may be read,
-    and written unless the memory is foreign; `owner` is the foreign object that is kept alive, or None; `views` is the number of live
-    arrays that `view` gave out.
+    `address` is a multiple of 64 unless the memory is foreign. `nbytes` may be used; a whole packet
+    at the last element may be read, and written unless the memory is foreign. `owner` is the foreign
+    object that is kept alive, or None. `views` is the number of live arrays that `view` gave out.
     """
 
     __slots__ = (
-        "__weakref__", "_base", "_capacity", "_offset", "address", "nbytes", "owner", "views",
+        "__weakref__",
+        "_base",
+        "_capacity",
+        "_offset",
+        "address",
+        "nbytes",
+        "owner",
+        "views",
     )
 
     def __init__(
@@ -57,13 +67,15 @@ class Buffer:
         self._capacity = capacity  # the size class, 0 for foreign memory
 
     def array(self, dtype: np.dtype, size: int) -> np.ndarray:
-        """The first `size` elements, for use while the buffer is alive; waits for nothing and is not counted."""
+        """The first `size` elements, for use while this buffer is alive; waits for no job."""
         return np.ndarray(size, dtype, self._base, self._offset)
 
-    def view(self, dtype: np.dtype, shape: int | tuple[int, ...], writable: bool = True) -> np.ndarray:
-        """An array for users: it, and whatever they derive from it, keeps this buffer alive and counts in `views`.
+    def view(
+        self, dtype: np.dtype, shape: int | tuple[int, ...], writable: bool = True
+    ) -> np.ndarray:
+        """An array for users: it, and what they derive from it, keeps this buffer alive.
 
-        Memory that is foreign and read-only gives a read-only array.
+        It counts in `views`. It is read-only if the memory is foreign and read-only.
         """
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         return np.asarray(_Export(self, np.dtype(dtype), shape, writable))
@@ -104,7 +116,7 @@ class _Export:
 
 
 def size_class(nbytes: int) -> int:
-    """The capacity of the block that serves a request: multiples of 256 bytes, from 1024 on four steps an octave."""
+    """The capacity of the block for a request: steps of 256 bytes, above 1024 four an octave."""
     if nbytes <= 1024:
         return (nbytes + 255) & ~255 or 256
     shift = (nbytes - 1).bit_length() - 3
@@ -114,8 +126,9 @@ def size_class(nbytes: int) -> int:
 def allocate(nbytes: int, host: bool = False) -> Buffer:
     """A buffer of at least that many bytes, with undefined contents.
 
-    Kernels may write it at any time. The host may write it at once only with `host`, which leaves out memory that jobs not
-    yet complete may still use. Raises MemoryError, after the pool has been emptied in vain.
+    Kernels may write it at any time. The host may write it at once only with `host`, which leaves
+    out memory that jobs not yet complete may still use. Raises MemoryError, after the pool has been
+    emptied in vain.
 
     >>> buffer = allocate(1000)
     >>> buffer.address % 64, buffer.nbytes >= 1000
@@ -153,8 +166,8 @@ def allocate_for(dtype: DType, size: int, host: bool = False) -> Buffer:
 def adopt(array: np.ndarray) -> Buffer | None:
     """A buffer that uses the memory of an array and keeps it alive, or None if it has to be copied.
 
-    The memory has to be contiguous, aligned, in native byte order, and reading a packet beyond its end must stay within its last page.
-    It is never written.
+    The memory has to be contiguous, aligned, in native byte order, and reading a packet beyond its
+    end must stay within its last page. It is never written.
     """
     nbytes = array.nbytes
     flags = array.flags
@@ -188,7 +201,7 @@ def clear_statistics() -> None:
 
 
 def statistics() -> dict[str, int]:
-    """Bytes in use, in the pool, and at most in use so far (`peak`); allocations served by the pool (`hits`) or not (`misses`)."""
+    """Bytes in use, in the pool, at most in use (`peak`); allocations from the pool or not."""
     return dict(vars(_stats))
 
 
@@ -220,4 +233,3 @@ def _fresh(capacity: int) -> tuple[int, int, np.ndarray]:
     address = base.ctypes.data
     offset = -address % ALIGNMENT
     return address + offset, offset, base
-

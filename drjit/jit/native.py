@@ -1,7 +1,8 @@
-"""The native half of the launcher: how jobs lie in memory, and the code (LLVM IR) that worker threads run without the GIL.
+"""The native half of the launcher: the layout of jobs, and what worker threads run without the GIL.
 
-All state is in one control block: a ring of jobs, and a seat per worker or waiter to park on. Addresses of functions of the
-interpreter and the C library are stored in it as well, so that the object code has none and can be kept on disk.
+All state is in one control block: a ring of jobs, and a seat per worker or waiter to park on.
+Addresses of functions of the interpreter and the C library are stored in it as well, so that the
+object code, compiled from LLVM IR, has none and can be kept on disk.
 """
 
 import ctypes
@@ -18,7 +19,7 @@ _word = ctypes.c_int64
 
 
 class Job(ctypes.Structure):
-    """A launch. `claim` holds the ticket in its upper and the number of unclaimed blocks in its lower half."""
+    """A launch. `claim` holds the ticket (upper half) and the number of unclaimed blocks."""
 
     _fields_ = [
         (name, _word)
@@ -27,13 +28,13 @@ class Job(ctypes.Structure):
 
 
 class Seat(ctypes.Structure):
-    """Where one thread parks. `state` is 0, or nonzero while it may sleep: for waiters, the ticket they wait for."""
+    """Where one thread parks. `state` is nonzero while it may sleep: for waiters, their ticket."""
 
     _fields_ = [("lock", _word), ("state", _word), ("_pad", _word * 6)]
 
 
 class Control(ctypes.Structure):
-    """The control block; words that different threads write are on cache lines of their own."""
+    """The control block; what changes often has cache lines of its own."""
 
     _fields_ = [
         *[(name, _word) for name in ("acquire", "release", "relax", "clock", "tick", "spin")],
@@ -55,9 +56,9 @@ class Control(ctypes.Structure):
 
 
 def _address_functions() -> str:
-    """IR functions that compute the address of a word of the control block, a job or a seat: `@completed(ptr)`..."""
+    """IR functions that give addresses in the control block: `@at_completed(ptr)` and so on."""
     lines = []
-    for name, _ in Control._fields_:
+    for name in (field[0] for field in Control._fields_):
         if not name.startswith("_") and name not in ("jobs", "waiters", "seats"):
             offset = getattr(Control, name).offset
             lines.append(
@@ -99,7 +100,7 @@ define i64 @now(ptr %c) {
 }
 """
 
-# QueryPerformanceCounter counts ticks of a frequency that divides a second into whole nanoseconds (commonly 100).
+# QueryPerformanceCounter counts ticks, commonly of 100 nanoseconds.
 _CLOCK_WINDOWS = """
 define i64 @now(ptr %c) {
   %t = alloca i64
@@ -114,9 +115,10 @@ define i64 @now(ptr %c) {
 }
 """
 
-# The protocol. A block is claimed by a compare-and-swap on `claim`, which also holds the ticket: a worker that was
-# delayed while its slot got another job sees another ticket and claims nothing. Sleeping needs no lost wake-ups: who
-# parks first publishes `state`, then looks for work again; who has work first publishes it, then looks for states.
+# The protocol. A block is claimed by a compare-and-swap on `claim`, which also holds the ticket: a
+# worker that was delayed while its slot got another job sees another ticket and claims nothing. No
+# wake-up is lost: who parks first publishes `state`, then looks for work again; who has work first
+# publishes it, then looks for states.
 _CODE = """
 define internal void @relax(ptr %c) alwaysinline {
   %a = call ptr @at_relax(ptr %c)
@@ -200,8 +202,8 @@ zero:
   ret i64 0
 }
 
-; Wakes workers if spinning ones (and the caller, with `self` = 1) are too few for the blocks at hand; who is woken wakes
-; further ones.
+; Wakes workers if spinning ones (and the caller, with `self` = 1) are too few for the blocks at hand;
+; who is woken wakes further ones.
 define internal void @recruit(ptr %c, i64 %self) {
   %left = call i64 @claimable(ptr %c)
   %pa = call ptr @at_spinning(ptr %c)
@@ -263,7 +265,8 @@ out:
   ret void
 }
 
-define internal void @block(i64 %kernel, i64 %params, i64 %size, i64 %block, i64 %b, i64 %thread) alwaysinline {
+define internal void @block(i64 %kernel, i64 %params, i64 %size, i64 %block, i64 %b, i64 %thread)
+    alwaysinline {
   %begin = mul i64 %b, %block
   %stop = add i64 %begin, %block
   %end = call i64 @llvm.smin.i64(i64 %stop, i64 %size)
@@ -279,7 +282,8 @@ out:
   ret void
 }
 
-define internal void @finish(i64 %finish, i64 %params, i64 %size, i64 %blocks, i64 %threads) alwaysinline {
+define internal void @finish(i64 %finish, i64 %params, i64 %size, i64 %blocks, i64 %threads)
+    alwaysinline {
   %no = icmp eq i64 %finish, 0
   br i1 %no, label %out, label %call
 call:
@@ -292,7 +296,8 @@ out:
   ret void
 }
 
-; Runs blocks of a job until none is left. `idle` says whether this worker counts as spinning; gives whether it still does.
+; Runs blocks of a job until none is left. `idle`: whether this worker counts as spinning; gives
+; whether it still does.
 define internal i1 @take(ptr %c, i64 %ticket, i64 %thread, i1 %idle) {
 entry:
   %job = call ptr @at_jobs(ptr %c, i64 %ticket)
@@ -305,7 +310,8 @@ entry:
   %xa = call ptr @at_stop(ptr %c)
   br label %loop
 loop:
-  %spins = phi i1 [%idle, %entry], [%spins, %claim], [false, %ran], [false, %follow], [false, %complete]
+  %spins = phi i1 [%idle, %entry], [%spins, %claim], [false, %ran], [false, %follow],
+                  [false, %end]
   %now = load atomic i64, ptr %la acquire, align 8
   %nowtag = lshr i64 %now, 32
   %left = and i64 %now, 4294967295
@@ -365,11 +371,9 @@ end:
   call void @notify(ptr %c, i64 %ticket)
   %submitted = load atomic i64, ptr %na seq_cst, align 8
   %more = icmp sgt i64 %submitted, %ticket
-  br i1 %more, label %follow, label %complete
+  br i1 %more, label %follow, label %loop
 follow:
   call void @recruit(ptr %c, i64 1)
-  br label %loop
-complete:
   br label %loop
 out:
   ret i1 %spins
@@ -438,7 +442,8 @@ leave:
 }
 
 ; Queues a job and gives its ticket, or 0 if the ring is full. Callers take turns.
-define i64 @post(ptr %c, i64 %kernel, i64 %finish, i64 %params, i64 %size, i64 %block, i64 %threads, i64 %times) {
+define i64 @post(ptr %c, i64 %kernel, i64 %finish, i64 %params, i64 %size, i64 %block, i64 %threads,
+                 i64 %times) {
 entry:
   %na = call ptr @at_submitted(ptr %c)
   %ca = call ptr @at_completed(ptr %c)
@@ -485,7 +490,8 @@ no:
 declare i64 @llvm.smax.i64(i64, i64)
 
 ; Runs a job in the calling thread.
-define void @run(ptr %c, i64 %kernel, i64 %finish, i64 %params, i64 %size, i64 %block, i64 %threads, i64 %times) {
+define void @run(ptr %c, i64 %kernel, i64 %finish, i64 %params, i64 %size, i64 %block, i64 %threads,
+                 i64 %times) {
 entry:
   call void @stamp(ptr %c, i64 %times, i64 0)
   br label %loop
@@ -641,8 +647,8 @@ def _load() -> SimpleNamespace:
 def new_control(workers: int, first: int, spin_ns: int) -> Control:
     """A control block for that many workers, with `first` jobs submitted and complete.
 
-    It is never freed, because a worker stuck in an endless kernel may outlive the interpreter's own objects. So call this once
-    a set of workers, not once a launch.
+    It is never freed, because a worker stuck in an endless kernel may outlive the interpreter's own
+    objects.
     """
     api = ctypes.pythonapi
     api.PyMem_RawCalloc.restype = ctypes.c_void_p
@@ -655,7 +661,7 @@ def new_control(workers: int, first: int, spin_ns: int) -> Control:
     control = Control.from_address((memory + 63) // 64 * 64)
 
     def address(function) -> int:
-        return ctypes.cast(function, ctypes.c_void_p).value
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
 
     control.acquire = address(api.PyThread_acquire_lock_timed)
     control.release = address(api.PyThread_release_lock)

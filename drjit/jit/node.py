@@ -5,6 +5,7 @@ reference counting. Operations on literals are carried out at once, by the NumPy
 """
 
 import operator
+import struct
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import dtype as dt
-from . import op
+from . import flags, op
 from .dtype import DType
 from .op import Op
 from .target import numpy as numpy_target
@@ -59,8 +60,13 @@ def make(op_: Op, dtype: DType, size: int, deps: tuple[Node, ...] = (), data: An
     n.op, n.dtype, n.size, n.deps, n.data = op_, dtype, size, deps, data
     n.serial = next_serial()
     n.mark = None
+    if flags.current & 1 and on_trace is not None:
+        on_trace(n)
     return n
 
+
+on_trace: Callable[[Node], None] | None = None
+"""Called with every new node in debug mode; set by `debug`."""
 
 _SMALL = {t: range(0, 256) if not t.is_signed else range(-128, 128) for t in dt.ALL}
 
@@ -105,15 +111,19 @@ def _to_int(dtype: DType, value: Any) -> int:
     return int(value)
 
 
-def _rounder(scalar: type) -> Callable[[float], float]:
+def _rounder(form: str) -> Callable[[float], float]:
+    pack, unpack = struct.Struct(form).pack, struct.Struct(form).unpack
+
     def rounded(value: float) -> float:
-        with np.errstate(over="ignore"):
-            return float(scalar(value))
+        try:
+            return unpack(pack(value))[0]
+        except OverflowError:
+            return float("inf") if value > 0 else float("-inf")
 
     return rounded
 
 
-_ROUND = {dt.f16: _rounder(np.float16), dt.f32: _rounder(np.float32)}
+_ROUND = {dt.f16: _rounder("e"), dt.f32: _rounder("f")}
 
 
 def buffer(dtype: DType, size: int, memory: Any) -> Node:

@@ -1,8 +1,9 @@
-"""Launching: jobs run strictly in order on worker threads that share the blocks of each; the caller goes on meanwhile.
+"""Launching: jobs run strictly in order on worker threads that share the blocks of each.
 
-Workers are Python threads that live inside native code (`native.py`) and never need the GIL to take up a job. An error inside a
-kernel, found by the `check` of a launch, is raised by the next `wait` or `sync`. Forking waits for the queue first; the child
-starts workers of its own when it needs them. At exit, workers stop between two blocks.
+Workers are Python threads that live inside native code (`native.py`) and never need the GIL to take
+up a job. An error inside a kernel, found by the `check` of a launch, is raised by the next `wait` or
+`sync`. Forking waits for the queue first; the child starts workers of its own when it needs them. At
+exit, workers stop between two blocks.
 """
 
 import atexit
@@ -35,7 +36,10 @@ _run: Callable = None  # type: ignore[assignment]
 
 
 def thread_count() -> int:
-    """Number of threads that run kernels: `DRJIT_NUM_THREADS`, else the CPUs this process may use."""
+    """Number of threads that run kernels.
+
+    It is `DRJIT_NUM_THREADS`, else the number of CPUs that this process may use.
+    """
     global _thread_count
     if not _thread_count:
         wish = os.environ.get("DRJIT_NUM_THREADS", "")
@@ -51,9 +55,9 @@ def thread_count() -> int:
 
 
 def set_thread_count(arg: int, /) -> None:
-    """Sets the number of threads that run kernels; 0 and 1 both mean one. Waits for queued work first.
+    """Sets the number of threads that run kernels; 0 and 1 both mean one.
 
-    Raises TypeError if the argument is no integer, ValueError if it is negative.
+    Waits for queued work first. Raises TypeError if the argument is no integer, ValueError if it is negative.
     """
     global _thread_count
     if not isinstance(arg, int):
@@ -82,13 +86,15 @@ def launch(
 ) -> int:
     """Queues a job and returns its ticket at once.
 
-    `kernel` and `finish` (or 0) are addresses of the functions described in docs/kernel-language.md. `params` is a ctypes array,
-    or the address of one that `keep` holds. `block` lanes, a multiple of the packet width, are handed to a thread at a time.
-    `keep` is kept alive until the job is complete. Then `check` is called once, from a Python thread, and returns None or an
-    exception for the next `wait` or `sync` to raise. `times` is 0 or the address of two 64-bit words that receive start and end in
-    nanoseconds, on the clock of `time.perf_counter_ns`.
+    `kernel` and `finish` (or 0) are addresses of the functions described in docs/kernel-language.md.
+    `params` is a ctypes array, or the address of one that `keep` holds. `block` lanes, a multiple of
+    the packet width, are handed to a thread at a time. `params` and `keep` are kept alive until the
+    job is complete. Then `check` is called once, from a Python thread, and returns None or an
+    exception for the next `wait` or `sync` to raise. `times` is 0 or the address of two 64-bit words
+    that receive start and end in nanoseconds, on the clock of `time.perf_counter_ns`.
 
-    With `inline`, the job runs here and now, with the GIL held, if nothing is queued: for work of a few microseconds.
+    With `inline`, the job runs here and now if nothing is queued. The GIL stays held and Ctrl-C
+    waits: this is for work of a few microseconds.
     """
     global submitted
     while True:
@@ -124,9 +130,10 @@ def completed() -> int:
 
 
 def wait(ticket: int) -> None:
-    """Waits until a job and all before it are complete. Raises the first error that kernels completed so far reported.
+    """Waits until a job and all before it are complete.
 
-    An interrupt (Ctrl-C) ends the wait with KeyboardInterrupt; queued work goes on in the background.
+    Raises the first error that kernels completed so far reported. An interrupt (Ctrl-C) ends the
+    wait with KeyboardInterrupt; queued work goes on in the background.
     """
     _await(ticket)
     _prune()
@@ -139,13 +146,8 @@ def sync() -> None:
     wait(submitted)
 
 
-def drain() -> None:
-    """Waits until all jobs are complete; errors are left for the next `wait` or `sync`."""
-    _await(submitted)
-
-
 def report(check: Callable[[], BaseException | None]) -> None:
-    """Calls the check of work that ran without a launch; its error waits for the next `wait` or `sync`."""
+    """Calls the check of work that ran without a launch; `wait` or `sync` raises its error."""
     _check(check)
 
 
@@ -286,7 +288,7 @@ def _await(ticket: int) -> None:
 
 
 def _prune() -> None:
-    """Drops the entries of complete jobs and calls their checks, outside of the lock, as both run code of others."""
+    """Drops the entries of complete jobs and calls their checks."""
     global submitted
     done = []
     with _lock:
@@ -295,6 +297,7 @@ def _prune() -> None:
         limit = completed()
         while _inflight and _inflight[0][0] <= limit:
             done.append(_inflight.popleft())
+    # Outside of the lock, as checks and destructors run code of others.
     for _, _, _, check in done:
         if check is not None:
             _check(check)
@@ -320,7 +323,7 @@ def _raise() -> None:
 
 @atexit.register
 def _at_exit() -> None:
-    """Stops the workers. Should one be stuck in a kernel, what it uses stays until the process is gone."""
+    """Stops the workers. If one is stuck in a kernel, what it uses stays until the process is gone."""
     if not _stop(_EXIT_SECONDS):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(_inflight))
 
@@ -335,7 +338,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """The child has no workers: it forgets them, and jobs that were not waited for because of an interrupt."""
+    """The child has no workers. It forgets jobs left because an interrupt ended the wait for them."""
     global _lock, _control, _seats
     if _control is not None and _control.completed < _control.submitted:
         _errors.append(RuntimeError("The process was forked while kernels were running."))

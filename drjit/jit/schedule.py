@@ -22,6 +22,7 @@ _serial = attrgetter("serial")
 _interned: dict[tuple, int] = {}
 _kernels: dict[tuple, kernel.Kernel] = {}
 _INTERN_LIMIT = 1 << 20
+_preview: list[kernel.Kernel] | None = None  # where `preview` collects kernels
 
 EFFECTS = frozenset(o for o in op.TABLE.values() if o.text == "scatter")
 _SOURCED = frozenset((op.gather, op.packet))
@@ -91,6 +92,31 @@ def evaluate(roots: list[Node]) -> bool:
         return True
 
 
+def preview(roots: list[Node]) -> list[kernel.Kernel]:
+    """The kernels that `evaluate` would launch for these nodes and all pending side effects, without launching them."""
+    global _preview
+    with lock:
+        copies: dict[Node, Node] = {}
+        effects = pending[:]
+        for n in _reachable(roots + effects)[0]:
+            copy = copies[n] = make(n.op, n.dtype, n.size, tuple([copies[d] for d in n.deps]), n.data)
+            if n.op in EFFECTS:
+                e = n.data
+                copy.data = Effect(e.buffer, e.dtype, e.size, e.reduce, e.mode)
+                copy.data.order = tuple([copies[o] for o in e.order if o in copies])
+            elif n.op is AFTER:
+                copy.deps[0].data.after = weakref.ref(copy)
+            if n in label.labels:
+                label.labels[copy] = label.labels[n]
+        wanted = [n for n in roots if n.op is not BUFFER and n.op is not LITERAL]
+        _preview = []
+        try:
+            _evaluate([copies[n] for n in wanted + effects])
+            return _preview
+        finally:
+            _preview = None
+
+
 def materialize(node: Node) -> Node:
     """The node as a buffer; a literal becomes a new node with memory of its own."""
     if node.op is LITERAL:
@@ -106,20 +132,22 @@ def _evaluate(roots: list[Node]) -> None:
             if value is not None and value.op is not BUFFER:
                 roots.append(value)
     nodes, staged = _reachable(roots)
-    if not staged:
-        stages = [[n for n in roots if n.op is not BUFFER]]
+    if staged:
+        for stage in _stages(roots, nodes):
+            _run_groups([n for n in stage if n.op is not BUFFER and n.op is not AFTER], None)
     else:
-        stages = _stages(roots, nodes)
-    for stage in stages:
-        groups: dict[int, list[Node]] = {}
-        for n in dict.fromkeys(stage):
-            if n.op is not BUFFER and n.op is not AFTER:
-                lanes = n.deps[0].size if n.op is op.reduce else n.size
-                groups.setdefault(lanes, []).append(n)
-        for size, group in groups.items():
-            if staged or len(groups) > 1:
-                nodes, _ = _reachable(group)
-            _run(size, group, nodes)
+        _run_groups(roots, nodes)
+
+
+def _run_groups(roots: list[Node], nodes: list[Node] | None) -> None:
+    """Launches a kernel per number of lanes; `nodes` are those below the roots if they are known."""
+    groups: dict[int, list[Node]] = {}
+    for n in dict.fromkeys(roots):
+        lanes = n.deps[0].size if n.op is op.reduce else n.size
+        groups.setdefault(lanes, []).append(n)
+    for size, group in groups.items():
+        below = nodes if nodes is not None and len(groups) == 1 else _reachable(group)[0]
+        _run(size, group, below)
 
 
 def _reachable(roots: list[Node]) -> tuple[list[Node], bool]:
@@ -231,9 +259,13 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
         n.id = i
     structure = tuple([n.id for n in roots])
     found = _kernels.get(structure)
-    if found is None:
+    if found is None or flags.current & flags.JitFlag.Debug:
         found = _kernels[structure] = _kernel_for(nodes, roots)
-    outputs = kernel.run(found, size, inputs, literals, checks, targets)
+    if _preview is not None:
+        _preview.append(found)
+        outputs: list = [None] * len(roots)
+    else:
+        outputs = kernel.run(found, size, inputs, literals, checks, targets)
     for n, memory in zip(roots, outputs, strict=True):
         _finish(n, memory)
 
@@ -258,7 +290,7 @@ def _finish(n: Node, memory: Buffer | None) -> None:
     n.deps = ()
     n.data = memory
     if effect is not None:
-        after = effect.after()
+        after = effect.after and effect.after()
         if after is not None:
             after.op = BUFFER
             after.deps = ()

@@ -107,7 +107,8 @@ def _divide(f: Function, code: str, x: str, y: str, remainder: bool) -> str:
         wide = f.vector["i32"]
         a, b = x, divisor
         if BITS[code] < 32:
-            a, b = (f.op(f"{letter}ext {vector} {v} to {wide}") for v in (a, b))
+            extend = "sext" if signed else "zext"
+            a, b = (f.op(f"{extend} {vector} {v} to {wide}") for v in (a, b))
         signs = letter if BITS[code] == 32 else "s"
         a, b = (f.op(f"{signs}itofp {wide} {v} to {through}") for v in (a, b))
         quotient = f.op(f"fdiv {through} {a}, {b}")

@@ -114,7 +114,7 @@ def horizontal(f: Function, op: str, code: str, x: str) -> str:
     width = f.lanes // 2
     vector = f.vector[code]
     while width:
-        places = [width + k if k < width else k for k in range(f.lanes)]
+        places = [str(width + k) if k < width else "poison" for k in range(f.lanes)]
         selector = ", ".join([f"i32 {k}" for k in places])
         y = f.op(f"shufflevector {vector} {x}, {vector} poison, <{f.lanes} x i32> <{selector}>")
         x = combine(f, op, code, x, y, vector=True)

@@ -164,7 +164,7 @@ class Translator:
         f.start(done)
         for name in names:
             if name not in before:
-                del variables[name]
+                variables.pop(name, None)
                 continue
             (code, old), (now, new) = before[name], variables[name]
             self.same_type(name, code, now)
@@ -195,7 +195,7 @@ class Translator:
         f.do(f"br label %{head}")
         for name in names:
             if name not in phis:
-                del variables[name]
+                variables.pop(name, None)
                 continue
             code, start, line, result = phis[name]
             now, value = variables[name]

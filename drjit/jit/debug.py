@@ -1,0 +1,83 @@
+"""Debug mode: kernels run on NumPy as ordinary Python that a debugger can step through, and every operation knows the line that traced it.
+
+The text is registered with `linecache`, so tracebacks and pdb show it. `JitFlag.TrapNaN` and `JitFlag.TrapInf` stop at the first operation that makes
+a NaN or an infinity from operands that have none.
+"""
+
+import linecache
+import re
+from typing import Any
+
+import numpy as np
+
+from . import flags, label, node
+from .flags import JitFlag
+from .location import user_location
+from .node import Node
+from .target import numpy as numpy_target
+
+_ASSIGNMENT = re.compile(r"^    (\w+) = ([^#]*)")
+
+
+def _on_trace(n: Node) -> None:
+    label.locations[n] = user_location()
+
+
+node.on_trace = _on_trace
+
+
+def run(text: str, name: str, p: list, size: int) -> None:
+    """Runs a kernel text under a file name that debuggers know.
+
+    Raises:
+        FloatingPointError: a trap is set and an operation made a NaN or an infinity.
+    """
+    filename = f"<drjit kernel {name}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    names: dict[str, Any] = dict(numpy_target.namespace)
+    traps = flags.current & (JitFlag.TrapNaN | JitFlag.TrapInf)
+    if traps:
+        names["trap"] = Trap(traps, text.splitlines())
+        text = _with_traps(text)
+    exec(compile(text, filename, "exec"), names)
+    numpy_target.run(names["kernel"], p, size)
+
+
+def _with_traps(text: str) -> str:
+    """The text with a check behind every assignment, on the same line so that line numbers stay."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        found = _ASSIGNMENT.match(line)
+        if found and "load(" not in line and "literal(" not in line and "broadcast(" not in line:
+            operands = sorted(set(re.findall(r"\b[vxc]\d+(?:_\d+)?\b", found[2])))
+            code, _, comment = line.partition("#")
+            call = f"trap({number}, {found[1]}, {', '.join(operands)})"
+            lines[number] = f"{code.rstrip()}; {call}" + (f"  #{comment}" if comment else "")
+    return "\n".join(lines) + "\n"
+
+
+class Trap:
+    """Stops at a value that is not finite though the operands are."""
+
+    def __init__(self, traps: int, lines: list[str]) -> None:
+        self.traps, self.lines = traps, lines
+
+    def __call__(self, line: int, value: Any, *operands: Any) -> None:
+        if getattr(value, "dtype", None) is None or value.dtype.kind != "f":
+            return
+        for bit, test, what in (
+            (JitFlag.TrapNaN, np.isnan, "nan"),
+            (JitFlag.TrapInf, np.isinf, "inf"),
+        ):
+            bad = test(value)
+            if not (self.traps & bit and np.any(bad)):
+                continue
+            for o in operands:
+                if getattr(o, "dtype", None) is not None and o.dtype.kind == "f":
+                    bad = bad & np.isfinite(o)
+            if np.any(bad):
+                lane = int(np.argmax(bad))
+                inputs = ", ".join(str(np.broadcast_to(o, np.shape(bad) or (1,)).flat[lane]) for o in operands)
+                raise FloatingPointError(
+                    f"{what} in lane {lane}: {self.lines[line].strip()}   (operands: {inputs})"
+                )
