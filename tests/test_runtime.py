@@ -188,12 +188,15 @@ def test_workers_wake_up_after_sleeping():
     np.testing.assert_array_equal(a, 20)
 
 
-def test_idle_workers_use_no_cpu():
+def test_idle_workers_sleep():
+    runtime.set_thread_count(3)
     runtime.wait(runtime.launch(0, 0, 0, 1, 1))
-    time.sleep(0.01)
-    before = time.process_time()
-    time.sleep(0.2)
-    assert time.process_time() - before < 0.1
+    control = runtime._control
+    for _ in range(1000 * SYNC_LIMIT):
+        if control.parked == 3:
+            break
+        time.sleep(0.001)
+    assert (control.parked, control.spinning) == (3, 0)
 
 
 def failing(record, error):

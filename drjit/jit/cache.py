@@ -1,7 +1,7 @@
 """The cache of kernels on disk: their text and object code, shared by all processes of a user.
 
-A cache must never be in the way: whatever goes wrong with the folder counts as a miss, and is logged
-once. An entry is a file with a checksum, written under a temporary name and renamed; beyond
+A cache must never be in the way: whatever goes wrong with the folder counts as a miss, and is
+logged once. An entry is a file with a checksum, written under a temporary name and renamed; beyond
 `DRJIT_CACHE_MAXSIZE` the least recently used ones go.
 """
 

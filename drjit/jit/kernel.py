@@ -258,27 +258,24 @@ def _run_compiled(
     record: Record | None,
 ) -> None:
     inline, block = _division(kernel.cost, size, 64)
-    # Buffers, not nodes: a node kept here would make its array look shared to a scatter.
-    keep: list[Any] = [[n.data for n in inputs], outputs, record]
+    # No buffer needs to be kept beyond this function: memory freed then serves later jobs only, and jobs run in order.
+    temporary: list[Buffer] = []
     words: list[Any] = [record.words.ctypes.data if record else 0]
     words += [n.data.address for n in inputs]
     words += [n.data for n in literals]
     words += [c.data[0] for c in checks]
     for e in targets:
-        keep.append(e.buffer)
         words.append(e.buffer.address)
         if e.mode == "expand":
-            copies = _accumulators(e, runtime.thread_count())
-            keep.append(copies)
-            words += [copies.address, e.size]
+            temporary.append(_accumulators(e, runtime.thread_count()))
+            words += [temporary[-1].address, e.size]
     for o, b in zip(kernel.program.outputs, outputs, strict=True):
         if o.kind == "reduce":
-            partials = memory.allocate_for(dt.u64, -(-size // block))
-            keep.append(partials)
-            words.append(partials.address)
+            temporary.append(memory.allocate_for(dt.u64, -(-size // block)))
+            words.append(temporary[-1].address)
         if o.kind != "effect":
             words.append(b.address)
-    _launch(kernel, words, size, block, inline, keep, record)
+    _launch(kernel, words, size, block, inline, [kernel.loaded, record], record)
 
 
 def _division(cost: int, size: int, multiple: int) -> tuple[bool, int]:
@@ -296,7 +293,6 @@ def _launch(
 ) -> None:
     p = kernel.words()
     kernel.pack(p, 0, *words)
-    keep.append(kernel.loaded)
     times = None
     if flags.current & JitFlag.KernelHistory:
         times = (ctypes.c_int64 * 2)()
@@ -332,8 +328,7 @@ def run_text(
             kernel.compile()
         inline, chosen = _division(kernel.cost, size, 64)
         words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
-        keep = [a[0] for a in arguments if not isinstance(a, int)]
-        _launch(kernel, words, size, block or chosen, inline and not block, keep, None)
+        _launch(kernel, words, size, block or chosen, inline and not block, [kernel.loaded], None)
     if flags.current & JitFlag.LaunchBlocking:
         runtime.sync()
 
@@ -361,7 +356,7 @@ def identity(dtype: DType, reduce: str) -> Any:
 
 
 def to_numpy(dtype: DType, size: int, buffer: Buffer) -> np.ndarray:
-    """The finished data of a buffer, as a view."""
+    """The finished data of a buffer, for use while the buffer is alive (`Buffer.view` is for users)."""
     runtime.sync()
     return buffer.array(dtype.numpy, size)
 
@@ -371,10 +366,3 @@ def from_numpy(dtype: DType, array: np.ndarray) -> Buffer:
     buffer = memory.allocate_for(dtype, array.size, host=True)
     buffer.array(dtype.numpy, array.size)[:] = array
     return buffer
-
-
-def flush() -> None:
-    """Drops compiled kernels, in memory and on disk."""
-    forget()
-    cache.flush()
-

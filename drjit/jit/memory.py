@@ -34,8 +34,9 @@ class Buffer:
     """A block of memory that goes back to the pool when the last reference is gone.
 
     `address` is a multiple of 64 unless the memory is foreign. `nbytes` may be used; a whole packet
-    at the last element may be read, and written unless the memory is foreign. `owner` is the foreign
-    object that is kept alive, or None. `views` is the number of live arrays that `view` gave out.
+    at the last element may be read, and written unless the memory is foreign. `owner` is the
+    foreign object that is kept alive, or None. `views` is the number of live arrays that `view`
+    gave out.
     """
 
     __slots__ = (

@@ -1,9 +1,9 @@
 """Launching: jobs run strictly in order on worker threads that share the blocks of each.
 
-Workers are Python threads that live inside native code (`native.py`) and never need the GIL to take
-up a job. An error inside a kernel, found by the `check` of a launch, is raised by the next `wait` or
-`sync`. Forking waits for the queue first; the child starts workers of its own when it needs them. At
-exit, workers stop between two blocks.
+Workers are Python threads that live inside native code (`native.py`) and never need the GIL to
+take up a job. An error inside a kernel, found by the `check` of a launch, is raised by the next
+`wait` or `sync`. Forking waits for the queue first; the child starts workers of its own when it
+needs them. At exit, workers stop between two blocks.
 """
 
 import atexit
@@ -57,7 +57,8 @@ def thread_count() -> int:
 def set_thread_count(arg: int, /) -> None:
     """Sets the number of threads that run kernels; 0 and 1 both mean one.
 
-    Waits for queued work first. Raises TypeError if the argument is no integer, ValueError if it is negative.
+    Waits for queued work first. Raises TypeError if the argument is no integer, ValueError if it is
+    negative.
     """
     global _thread_count
     if not isinstance(arg, int):
@@ -86,12 +87,12 @@ def launch(
 ) -> int:
     """Queues a job and returns its ticket at once.
 
-    `kernel` and `finish` (or 0) are addresses of the functions described in docs/kernel-language.md.
-    `params` is a ctypes array, or the address of one that `keep` holds. `block` lanes, a multiple of
-    the packet width, are handed to a thread at a time. `params` and `keep` are kept alive until the
-    job is complete. Then `check` is called once, from a Python thread, and returns None or an
-    exception for the next `wait` or `sync` to raise. `times` is 0 or the address of two 64-bit words
-    that receive start and end in nanoseconds, on the clock of `time.perf_counter_ns`.
+    `kernel` and `finish` (or 0) are addresses of the functions that docs/kernel-language.md
+    describes. `params` is a ctypes array, or the address of one that `keep` holds. `block` lanes, a
+    multiple of the packet width, are handed to a thread at a time. `params` and `keep` are kept
+    alive until the job is complete. Then `check` is called once, from a Python thread, and returns
+    None or an exception for the next `wait` or `sync` to raise. `times` is 0 or the address of two
+    64-bit words for start and end in nanoseconds, on the clock of `time.perf_counter_ns`.
 
     With `inline`, the job runs here and now if nothing is queued. The GIL stays held and Ctrl-C
     waits: this is for work of a few microseconds.
@@ -323,7 +324,7 @@ def _raise() -> None:
 
 @atexit.register
 def _at_exit() -> None:
-    """Stops the workers. If one is stuck in a kernel, what it uses stays until the process is gone."""
+    """Stops the workers. If one is stuck in a kernel, what it uses stays as long as the process."""
     if not _stop(_EXIT_SECONDS):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(_inflight))
 
@@ -338,7 +339,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """The child has no workers. It forgets jobs left because an interrupt ended the wait for them."""
+    """The child has no workers; jobs whose wait an interrupt has ended are lost to it."""
     global _lock, _control, _seats
     if _control is not None and _control.completed < _control.submitted:
         _errors.append(RuntimeError("The process was forked while kernels were running."))

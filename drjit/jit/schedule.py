@@ -22,6 +22,7 @@ _serial = attrgetter("serial")
 _interned: dict[tuple, int] = {}
 _kernels: dict[tuple, kernel.Kernel] = {}
 _INTERN_LIMIT = 1 << 20
+LONGEST = 6000  # nodes in a kernel: compile time grows faster than linearly beyond
 _preview: list[kernel.Kernel] | None = None  # where `preview` collects kernels
 
 EFFECTS = frozenset(o for o in op.TABLE.values() if o.text == "scatter")
@@ -147,7 +148,45 @@ def _run_groups(roots: list[Node], nodes: list[Node] | None) -> None:
         groups.setdefault(lanes, []).append(n)
     for size, group in groups.items():
         below = nodes if nodes is not None and len(groups) == 1 else _reachable(group)[0]
+        while len(below) > LONGEST:
+            first = _first_part(size, below)
+            if not first:
+                break
+            _run(size, first, _reachable(first)[0])
+            below = _reachable(group)[0]
         _run(size, group, below)
+
+
+def _first_part(size: int, nodes: list[Node]) -> list[Node]:
+    """Values to finish in a kernel of their own, so that a very long program becomes several: the cut that fewest values cross.
+
+    Gives nothing if the program cannot be cut: an atomic's old value must come from the kernel that makes the update.
+    """
+    place = {n: k for k, n in enumerate(nodes)}
+    last = list(range(len(nodes)))
+    for k, n in enumerate(nodes):
+        if n.op is op.component and n.deps[0].op in EFFECTS:
+            return []
+        for d in n.deps:
+            last[place[d]] = k
+    crossing = [0] * (len(nodes) + 1)
+    for k, end in enumerate(last):
+        n = nodes[k]
+        # Leaves and uniform values are cheaper computed twice; a packet has no single value to keep.
+        if n.deps and n.size == size:
+            weight = len(nodes) if n.op is op.packet else 1
+            crossing[k + 1] += weight
+            crossing[end + 1] -= weight
+    for k in range(1, len(crossing)):
+        crossing[k] += crossing[k - 1]
+    cut = min(range(LONGEST // 2, LONGEST), key=crossing.__getitem__)
+    if crossing[cut] >= LONGEST // 4:
+        return []
+    return [
+        n
+        for k, n in enumerate(nodes[:cut])
+        if last[k] >= cut and n.deps and n.size == size and n.op is not op.reduce
+    ]
 
 
 def _reachable(roots: list[Node]) -> tuple[list[Node], bool]:

@@ -98,5 +98,178 @@ def log2_f32(x):
     return fma(f, fma(fma(q, f, -0.7213472), f, 0.44269505), f) + (f32(e) + offset)
 
 
+def pow_f32(x, y):
+    """`x^y`, with the special values of IEEE 754."""
+    # log2(|x|) in f64, its small terms in f32
+    bits = bitcast(i32, x)
+    offset = f32(0.0)
+    special = bitcast(u32, bits) - 0x00800000 >= 0x7F000000
+    if any_lane(special):
+        a = abs(x)
+        tiny = a < 1.1754943508222875e-38
+        bits = select(tiny, bitcast(i32, a * 8388608.0), bitcast(i32, a))
+        offset = select(tiny, -23.0, select(a < INF, 0.0, a))
+        offset = select(a == 0.0, -INF, offset)
+    e = shr(bits - 0x3F3504F3, 23)
+    f = bitcast(f32, bits - shl(e, 23)) - 1.0
+    q = fma(fma(f, 0.07736434970986034, -0.14284825121479813), f, 0.1447596411417169)
+    q = fma(fma(q, f, -0.14315656551988876), f, 0.15876755233336673)
+    q = fma(fma(q, f, -0.18030032571897553), f, 0.20617552854173546)
+    q = fma(fma(q, f, -0.24045319080821032), f, 0.28853728804837137)
+    g = f64(f)
+    l = fma(fma(f64(q), g, -0.360673674071018), g, 0.4808983614619195)
+    l = fma(fma(l, g, -0.7213475208751252), g, 1.4426950408685042)
+    v = f64(y) * fma(l, g, f64(f32(e) + offset))
+    t = f32(v) + 12582912.0
+    r = f32(v - f64(t - 12582912.0))
+    p = fma(r, 0.0001580945, 0.0013417908)
+    p = fma(fma(fma(p, r, 0.009617064), r, 0.05550273), r, 0.24022655)
+    p = fma(fma(p, r, 0.69314724), r, 1.0)
+    power = bitcast(f32, bitcast(i32, p) + shl(bitcast(i32, t), 23))
+    special = special | ~(abs(f32(v)) < 126.0)
+    if any_lane(special):
+        v = minimum(129.0, maximum(-151.0, v))
+        t = f32(v) + 12582912.0
+        r = f32(v - f64(t - 12582912.0))
+        p = fma(r, 0.0001580945, 0.0013417908)
+        p = fma(fma(fma(p, r, 0.009617064), r, 0.05550273), r, 0.24022655)
+        p = fma(fma(p, r, 0.69314724), r, 1.0)
+        k = bitcast(i32, t) - 0x4B400000
+        h = shr(k, 1)
+        p = p * bitcast(f32, shl(h + 127, 23)) * bitcast(f32, shl(k - h + 127, 23))
+        p = select((abs(x) == 1.0) & (abs(y) == INF), 1.0, p)
+        whole = floor(y) == y
+        odd = whole & (floor(0.5 * y) != 0.5 * y)
+        p = select((bitcast(i32, x) < 0) & odd, -p, p)
+        p = select((x < 0.0) & (x > -INF) & ~whole, NAN, p)
+        p = select((x == 1.0) | (y == 0.0), 1.0, p)
+        power = select(special, p, power)
+    return power
+
+
+def cbrt_f32(x):
+    """The cube root."""
+    a = abs(x)
+    tiny = a < 1.1754943508222875e-38
+    b = select(tiny, a * 16777216.0, a)
+    # x^(-1/3): a third of the bits, then a step of third order
+    r = bitcast(f32, 0x548C2B4B - i32(f32(bitcast(i32, b)) * 0.3333333333333333))
+    c = b * r * r * r
+    r = r * fma(fma(c, 0.2222222222222222, -0.7777777777777778), c, 1.5555555555555556)
+    c = b * r * r * r
+    r = r * fma(c, -0.3333333333333333, 1.3333333333333333)
+    y = b * r * r
+    # Newton's step with the residual of y^3
+    z = y * y
+    d = fma(-z, y, b) - fma(y, y, -z) * y
+    y = fma(d * r * r, 0.3333333333333333, y)
+    y = select((b == 0.0) | ~(a < INF), b, select(tiny, y * 0.00390625, y))
+    return bitcast(f32, bitcast(u32, y) | (bitcast(u32, x) & 0x80000000))
+
+
+def exp_f64(x):
+    """`e^x`."""
+    y = minimum(710.0, maximum(-746.0, x))
+    t = fma(y, 1.4426950408889634, 6755399441055744.0)
+    n = t - 6755399441055744.0
+    r = fma(n, -2.3190468138462996e-17, fma(n, -0.6931471805599453, y))
+    p = fma(fma(r, 2.499867194743873e-08, 2.7630364713823853e-07), r, 2.7557591778244955e-06)
+    p = fma(fma(p, r, 2.4801492815838754e-05), r, 0.00019841269499374753)
+    p = fma(fma(p, r, 0.0013888888943852816), r, 0.008333333333498307)
+    p = fma(fma(p, r, 0.04166666666652955), r, 0.16666666666666405)
+    p = fma(fma(p, r, 0.5000000000000011), r, 1.0)
+    p = fma(p, r, 1.0)
+    z = bitcast(f64, bitcast(i64, p) + shl(bitcast(i64, t), 52))
+    extreme = ~(abs(x) < 708.0)
+    if any_lane(extreme):
+        # Two factors, so that the result may be subnormal; the bounds pass NaN on.
+        k = bitcast(i64, t) - 0x4338000000000000
+        h = shr(k, 1)
+        p = p * bitcast(f64, shl(h + 1023, 52)) * bitcast(f64, shl(k - h + 1023, 52))
+        z = select(extreme, p, z)
+    return z
+
+
+def exp2_f64(x):
+    """`2^x`."""
+    y = minimum(1025.0, maximum(-1076.0, x))
+    t = y + 6755399441055744.0
+    # r ln 2 to more than double precision
+    d = y - (t - 6755399441055744.0)
+    r = d * 0.6931471805599453
+    low = fma(d, 2.3190468138462996e-17, fma(d, 0.6931471805599453, -r))
+    p = fma(fma(r, 2.499867194743873e-08, 2.7630364713823853e-07), r, 2.7557591778244955e-06)
+    p = fma(fma(p, r, 2.4801492815838754e-05), r, 0.00019841269499374753)
+    p = fma(fma(p, r, 0.0013888888943852816), r, 0.008333333333498307)
+    p = fma(fma(p, r, 0.04166666666652955), r, 0.16666666666666405)
+    p = fma(fma(p, r, 0.5000000000000011), r, 1.0)
+    p = fma(p, r, 1.0) + low
+    z = bitcast(f64, bitcast(i64, p) + shl(bitcast(i64, t), 52))
+    extreme = ~(abs(x) < 1022.0)
+    if any_lane(extreme):
+        k = bitcast(i64, t) - 0x4338000000000000
+        h = shr(k, 1)
+        p = p * bitcast(f64, shl(h + 1023, 52)) * bitcast(f64, shl(k - h + 1023, 52))
+        z = select(extreme, p, z)
+    return z
+
+
+def log_f64(x):
+    """The natural logarithm."""
+    bits = bitcast(i64, x)
+    offset = f64(0.0)
+    special = bitcast(u64, bits) - 0x0010000000000000 >= 0x7FE0000000000000
+    if any_lane(special):
+        # Scale subnormals; an infinite or undefined offset makes the other results.
+        tiny = abs(x) < 2.2250738585072014e-308
+        bits = select(tiny, bitcast(i64, x * 18014398509481984.0), bits)
+        offset = select(tiny, -54.0, select(special, x, offset))
+        offset = select(x < 0.0, NAN, select(x == 0.0, -INF, offset))
+    k = shr(bits - 0x3FE6A09E667F3BCD, 52)
+    f = bitcast(f64, bits - shl(k, 52)) - 1.0
+    e = f64(k) + offset
+    # log(1 + f) = 2 s + s z R(z) = f - s (f - z R(z)), s = f / (2 + f), z = s^2
+    s = f / (2.0 + f)
+    z = s * s
+    q = fma(fma(z, 0.14810675163071446, 0.15313147276972683), z, 0.18183572289670857)
+    q = fma(fma(q, z, 0.22222199075776933), z, 0.2857142872939428)
+    q = fma(fma(q, z, 0.3999999999952014), z, 0.666666666666671)
+    h = 0.5 * f * f
+    # f - s (f - z R) = f - (h - s (h + z R))
+    q = h - fma(s, fma(q, z, h), e * 2.3190468138462996e-17)
+    return fma(e, 0.6931471805599453, f - q)
+
+
+def log2_f64(x):
+    """The logarithm to base 2."""
+    bits = bitcast(i64, x)
+    offset = f64(0.0)
+    special = bitcast(u64, bits) - 0x0010000000000000 >= 0x7FE0000000000000
+    if any_lane(special):
+        # Scale subnormals; an infinite or undefined offset makes the other results.
+        tiny = abs(x) < 2.2250738585072014e-308
+        bits = select(tiny, bitcast(i64, x * 18014398509481984.0), bits)
+        offset = select(tiny, -54.0, select(special, x, offset))
+        offset = select(x < 0.0, NAN, select(x == 0.0, -INF, offset))
+    k = shr(bits - 0x3FE6A09E667F3BCD, 52)
+    f = bitcast(f64, bits - shl(k, 52)) - 1.0
+    e = f64(k) + offset
+    # log(1 + f) = 2 s + s z R(z) = f - s (f - z R(z)), s = f / (2 + f), z = s^2
+    s = f / (2.0 + f)
+    z = s * s
+    q = fma(fma(z, 0.14810675163071446, 0.15313147276972683), z, 0.18183572289670857)
+    q = fma(fma(q, z, 0.22222199075776933), z, 0.2857142872939428)
+    q = fma(fma(q, z, 0.3999999999952014), z, 0.666666666666671)
+    h = 0.5 * f * f
+    # log(1 + f) = high + low with an error far below the last bit of high
+    high = f - h
+    low = ((f - high) - h) - fma(0.5 * f, f, -h) + s * fma(q, z, h)
+    y = high * 1.4426950408889634
+    low = fma(low, 1.4426950408889634, fma(high, 1.4426950408889634, -y))
+    low = fma(high, 2.0355273740931033e-17, low)
+    w = e + y
+    return select(abs(e) < INF, w + (((e - w) + y) + low), e)
+
+
 INF = float("inf")
 NAN = float("nan")

@@ -7,12 +7,12 @@ from ..numpy.elementwise import maximum, minimum, select, sqrt, u32, u64
 def asin_f32(x):
     """The arc sine."""
     a = abs(x)
-    large = a > 0.5
+    large = a > 0.5625
     # asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2))
     z = select(large, fma(a, -0.5, 0.5), a * a)
     s = select(large, sqrt(z), a)
-    p = fma(fma(z, 0.042158727, 0.024184654), z, 0.045469157)
-    p = fma(fma(p, z, 0.074953094), z, 0.16666752)
+    p = fma(fma(z, 0.05119408, 0.018515995), z, 0.046686947)
+    p = fma(fma(p, z, 0.074851), z, 0.16667014)
     r = fma(s * z, p, s)
     r = select(large, fma(r, -2.0, 1.5707963267948966), r)
     return bitcast(f32, bitcast(u32, r) | (bitcast(u32, x) & 0x80000000))
@@ -21,14 +21,14 @@ def asin_f32(x):
 def acos_f32(x):
     """The arc cosine."""
     a = abs(x)
-    large = a > 0.5
+    large = a > 0.5625
     z = select(large, fma(a, -0.5, 0.5), a * a)
     s = select(large, sqrt(z), a)
-    p = fma(fma(z, 0.042158727, 0.024184654), z, 0.045469157)
-    p = fma(fma(p, z, 0.074953094), z, 0.16666752)
+    p = fma(fma(z, 0.05119408, 0.018515995), z, 0.046686947)
+    p = fma(fma(p, z, 0.074851), z, 0.16667014)
     r = fma(s * z, p, s)
     signed = bitcast(f32, bitcast(u32, r) ^ (bitcast(u32, x) & 0x80000000))
-    # x > 1/2: 2 r; x < -1/2: pi - 2 r; else pi/2 - r
+    # Large x: 2 r; large -x: pi - 2 r; else pi/2 - r
     base = select(large, select(x < 0.0, 3.141592653589793, f32(0.0)), 1.5707963267948966)
     return fma(signed, select(large, f32(2.0), -1.0), base)
 

@@ -4,7 +4,6 @@ Text is several times faster to build than llvmlite's IR objects, and LLVM parse
 """
 
 import struct
-from collections.abc import Callable
 from functools import cache
 
 # Element types in registers, and in memory (where a mask is a byte that holds 0 or 1).
@@ -119,10 +118,9 @@ class Function:
         """Appends an instruction without a result."""
         self.lines.append(text)
 
-    def once(self, name: str, text: Callable[[], str] | str) -> str:
+    def once(self, name: str, text: str) -> str:
         """A value computed once, in the entry block, under a name of its own."""
-        if name not in self.head:
-            self.head[name] = text if isinstance(text, str) else text()
+        self.head.setdefault(name, text)
         return name
 
     def new_block(self) -> str:
@@ -165,10 +163,14 @@ class Function:
         """Whether a mask holds in any lane."""
         return self.op(f"icmp ne i{self.lanes} {self.bits(mask)}, 0")
 
+    def word_address(self, index: int) -> str:
+        """The address of a word of the parameter block."""
+        return self.once(f"%a{index}", f"getelementptr i64, ptr %p, i64 {index}")
+
     def word(self, index: int) -> str:
-        """A word of the parameter block."""
-        address = self.once(f"%a{index}", f"getelementptr i64, ptr %p, i64 {index}")
-        return self.once(f"%w{index}", f"load i64, ptr {address}, !invariant.load !0")
+        """A word of the parameter block, loaded in the entry block."""
+        load = f"load i64, ptr {self.word_address(index)}, !invariant.load !0"
+        return self.once(f"%w{index}", load)
 
     def pointer(self, index: int) -> str:
         """The address that a word of the parameter block holds."""

@@ -7,9 +7,6 @@ from .conversion import bitcast, from_memory, to_memory
 from .ir import BITS, BYTES, FLOATS, INTEGERS, MEMORY, SCALAR, SIGNED, Function, KernelError, Value
 from .translate import CALLS, Translator
 
-# Gathers of 32- and 64-bit elements by the hardware's instruction; else one scalar load a lane.
-HARDWARE_GATHER = True
-
 
 def lane(t: Translator, i: ast.expr) -> Value:
     """`lane(i)`."""
@@ -57,6 +54,9 @@ def broadcast(t: Translator, kind: ast.expr, p: ast.expr) -> Value:
 def literal(t: Translator, kind: ast.expr, p: ast.expr) -> Value:
     """`literal(T, p[k])`."""
     f, code, k = t.f, t.type(kind), t.parameter(p)
+    if t.crowded and code != "mask":
+        # More literals than registers: each is a memory operand of the instruction that uses it.
+        return code, f.splat(code, f.op(f"load {SCALAR[code]}, ptr {f.word_address(k)}, align 8"))
     x, name = f.word(k), f"%l{k}.{code}"
     if BITS[code] < 64:
         x = f.once(f"{name}.i", f"trunc i64 {x} to i{BITS[code]}")
@@ -124,7 +124,7 @@ def gather_masked(
 ) -> str:
     """Elements at an index, 0 where the mask is false."""
     vector, mask_type = f.vector[code], f.vector["mask"]
-    if HARDWARE_GATHER and BITS[code] >= 32:
+    if BITS[code] >= 32:
         # A 32-bit index is taken as signed: checked indices are below 2**31.
         addresses = _addresses(f, code, base, index_code, index)
         arguments = f"{_pointers(f)} align {BYTES[code]} {addresses}, {mask_type} {mask}"
@@ -312,7 +312,7 @@ def scatter(
 def _scatter(
     f: Function, code: str, base: str, value: str, index_code: str, index: str, mask: str
 ) -> None:
-    if BITS[code] >= 32 and f.lanes == 16:
+    if BITS[code] >= 32 and f.lanes >= 16:
         addresses = _addresses(f, code, base, index_code, index)
         suffix = f"{f.types.suffix[code]}.v{f.lanes}p0"
         where = f"{_pointers(f)} align {BYTES[code]} {addresses}, {f.vector['mask']} {mask}"

@@ -113,6 +113,8 @@ def horizontal(f: Function, op: str, code: str, x: str) -> str:
     """The combination of all lanes, as a scalar as it lies in memory: halves are combined until one lane is left."""
     width = f.lanes // 2
     vector = f.vector[code]
+    # The lanes that no longer matter are poison: with indices in their place, LLVM 22 takes some of these shuffles for broadcasts of
+    # the wrong element (AVX-512, several reductions in a block).
     while width:
         places = [str(width + k) if k < width else "poison" for k in range(f.lanes)]
         selector = ", ".join([f"i32 {k}" for k in places])

@@ -48,6 +48,9 @@ CALLABLE = frozenset(
 # Above this many lines that inlining every library call would add, the calls stay calls: compile time over speed.
 INLINE_LIMIT = 6000
 
+# A kernel with more literals than this leaves them in memory.
+LITERALS_IN_REGISTERS = 24
+
 
 class Library(Protocol):
     """Where the definitions of library functions come from."""
@@ -90,9 +93,10 @@ class Translator:
     """Translates the statements of one function."""
 
     def __init__(self, module: Module, f: Function, source: str, *, is_kernel: bool):
-        self.module, self.f, self.source = module, f, source
+        self.module, self.f = module, f
         self.is_kernel = is_kernel
         self.contract = module.contract and is_kernel
+        self.crowded = source.count("literal(") > LITERALS_IN_REGISTERS
         self.rows: dict[tuple[Any, str], elementwise.Row] = {}
         self.depth = 0
         self.result: tuple[Value, ...] = ()

@@ -1,0 +1,15 @@
+"""Cases that may crash: every one runs in a process of its own."""
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from _cases import isolated  # noqa: E402
+
+HEADER = 'import drjit as dr\nimport numpy as np\nfrom drjit.llvm import *'
+isolated('''
+## debug mode reports ranges
+dr.set_flag(dr.JitFlag.Debug, True); s = Float(1, 2, 3); dr.eval(dr.gather(Float, s, UInt(0, 7)))
+dr.set_flag(dr.JitFlag.Debug, True); s = Float(1, 2, 3); dr.scatter(s, 1, UInt(7)); dr.eval(s)
+dr.gather(Float, Float(1, 2, 3), UInt(5), False)
+dr.gather(Float, Float(7), UInt(5))
+''', HEADER)
