@@ -1,5 +1,7 @@
-"""How long two routes from a kernel to machine code take: LLVM IR compiled by llvmlite directly, and the same IR as the body of a
-Numba function. Prints one row a kernel size; times are the best of several kernels, in milliseconds.
+"""How long two routes from a kernel to machine code take: LLVM IR compiled by llvmlite directly,
+and the same IR as the body of a
+Numba function. Prints one row a kernel size; times are the best of several kernels, in
+milliseconds.
 
     python benchmarks/compile_routes.py
 """
@@ -22,7 +24,9 @@ REPEATS = 4
 
 
 def kernel_of(operations: int, seed: int) -> str:
-    """A straight-line kernel on float32: sums, products, fused multiply-adds and selections of recent values."""
+    """A straight-line kernel on float32: sums, products, fused multiply-adds and selections of
+    recent values.
+    """
     choose = random.Random(f"{operations} {seed}")
     lines = ["def kernel(i, p):", "    v0 = load(f32, p[1], i)", "    v1 = load(f32, p[2], i)"]
     n = 2

@@ -1,4 +1,6 @@
-"""The SIMD target against NumPy: every operation on every element type, edge values, control flow, memory and reductions."""
+"""The SIMD target against NumPy: every operation on every element type, edge values, control flow,
+memory and reductions.
+"""
 
 import ctypes
 from fractions import Fraction
@@ -7,7 +9,8 @@ import numpy as np
 import pytest
 
 from drjit.jit import dtype
-from drjit.jit.target import simd
+from drjit.jit.target import library, simd
+from drjit.jit.target import numpy as numpy_target
 
 INTEGERS = [t for t in dtype.ALL if t.is_int]
 FLOATS = [t for t in dtype.ALL if t.is_float]
@@ -15,6 +18,8 @@ NUMBERS = INTEGERS + FLOATS
 SIZES = (1, 15, 17, 1000)
 WIDTHS = sorted({8, simd.default_lanes()})
 both_widths = pytest.mark.parametrize("lanes", WIDTHS)
+# Kernels with loops have packets of two vectors.
+all_widths = pytest.mark.parametrize("lanes", [*WIDTHS, 2 * simd.default_lanes()])
 RECORD = np.zeros(5, np.int64)
 
 
@@ -26,7 +31,9 @@ def padded(array):
 
 
 def call(text, words, n, lanes, *, block=None, threads=1, contract=False):
-    """Runs a kernel block by block. Arrays become padded buffers that are copied back, anything else a word."""
+    """Runs a kernel block by block. Arrays become padded buffers that are copied back, anything
+    else a word.
+    """
     built = simd.compile(text, "test", lanes, contract)
     loaded = simd.load(built.code, "test", built.has_finish)
     buffers = [padded(w) if isinstance(w, np.ndarray) else None for w in words]
@@ -64,7 +71,22 @@ def values(t, rng, count=80):
         spread = rng.integers(low, high, count - len(edge), dtype=t.numpy, endpoint=True)
         return np.concatenate([np.array(edge, t.numpy), spread])
     info = np.finfo(t.numpy)
-    edge = [0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan, info.max, -info.max]
+    edge = [
+        0.0,
+        -0.0,
+        1,
+        -1,
+        0.5,
+        -0.5,
+        1.5,
+        2.5,
+        -2.5,
+        np.inf,
+        -np.inf,
+        np.nan,
+        info.max,
+        -info.max,
+    ]
     edge += [info.tiny, info.smallest_subnormal, -info.smallest_subnormal, info.eps]
     with np.errstate(all="ignore"):
         edge += [127.5, 255.5, 32767.5, 65535.4, 2147483648.0, -2147483648.0, 4294967040.0, 1e10]
@@ -91,7 +113,9 @@ def same(got, want, what=""):
 
 
 def run_rows(inputs, rows, lanes, contract=False):
-    """One kernel that computes all rows `(expression, result type)` from the inputs `(name, type, array)`."""
+    """One kernel that computes all rows `(expression, result type)` from the inputs `(name, type,
+    array)`.
+    """
     lines, words, n = ["def kernel(i, p):"], [RECORD.copy()], inputs[0][2].size
     for name, t, array in inputs:
         lines.append(f"    {name} = load({t.code}, p[{len(words)}], i)")
@@ -181,12 +205,12 @@ def test_integer_operations(t, lanes):
         "remainder(x, 10)": (t, wrap([n - 10 * quotient(n, 10) for n in wide])),
         "quotient(x, 0)": (t, np.zeros_like(x)),
         "remainder(x, 0)": (t, np.zeros_like(x)),
-        "x << y": (t, both(left)),
-        "x >> y": (t, both(right)),
-        "x << 3": (t, wrap([n << 3 for n in wide])),
-        "x >> 3": (t, wrap([n >> 3 for n in wide])),
-        "x << 64": (t, np.zeros_like(x)),
-        "x >> 64": (t, wrap([right(n, 64) for n in wide])),
+        "shl(x, y)": (t, both(left)),
+        "shr(x, y)": (t, both(right)),
+        "shl(x, 3)": (t, wrap([n << 3 for n in wide])),
+        "shr(x, 3)": (t, wrap([n >> 3 for n in wide])),
+        "shl(x, 64)": (t, np.zeros_like(x)),
+        "shr(x, 64)": (t, wrap([right(n, 64) for n in wide])),
         "minimum(x, y)": (t, np.minimum(x, y)),
         "maximum(x, y)": (t, np.maximum(x, y)),
         "popcnt(x)": (t, patterns(lambda n: n.bit_count())),
@@ -320,7 +344,7 @@ def test_conversions(source, lanes):
     check_rows([("x", source, x)], table, lanes)
 
 
-@both_widths
+@all_widths
 @pytest.mark.parametrize("n", SIZES)
 def test_lanes_and_memory_of_every_type(n, lanes):
     rng = np.random.default_rng(n)
@@ -349,7 +373,7 @@ def test_lanes_and_memory_of_every_type(n, lanes):
         same(words[k], want, f"p[{k}]")
 
 
-@both_widths
+@all_widths
 @pytest.mark.parametrize("index", [dtype.u32, dtype.u64], ids=str)
 def test_gathers_and_scatters_of_every_type(index, lanes):
     rng = np.random.default_rng(9)
@@ -389,7 +413,7 @@ def test_gathers_and_scatters_of_every_type(index, lanes):
         same(words[k], want, f"p[{k}]")
 
 
-@both_widths
+@all_widths
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 16])
 def test_packets(count, lanes):
     rng = np.random.default_rng(count)
@@ -397,7 +421,11 @@ def test_packets(count, lanes):
     x = rng.permutation(n).astype(np.uint32)
     m = rng.random(n) < 0.8
     x[~m] = 0xFFFFFFFF
-    lines = ["def kernel(i, p):", "    x = load(u32, p[1], i)", "    m = load(mask, p[2], i) & active(i)"]
+    lines = [
+        "def kernel(i, p):",
+        "    x = load(u32, p[1], i)",
+        "    m = load(mask, p[2], i) & active(i)",
+    ]
     words, wants = [RECORD.copy(), x, m], []
     for t in (dtype.f32, dtype.u32, dtype.f64, dtype.f16, dtype.u8, dtype.mask):
         k = len(words)
@@ -486,22 +514,26 @@ def test_scatter_reductions_of_every_type(mode, lanes):
                 )
                 continue
             kind = np.dtype(np.float32) if t is dtype.f16 else t.numpy
-            identity = {"add": 0, "mul": 1, "or": 0, "and": ~kind.type(0) if kind.kind != "f" else 0}
+            identity = {
+                "add": 0,
+                "mul": 1,
+                "or": 0,
+                "and": ~kind.type(0) if kind.kind != "f" else 0,
+            }
             if kind.kind == "f":
                 identity |= {"min": np.inf, "max": -np.inf}
             elif kind.kind != "b":
                 identity |= {"min": np.iinfo(kind).max, "max": np.iinfo(kind).min}
             copies = np.full(threads * size, identity[op], kind)
-            lines.append(
-                f"    scatter_reduce_expand({t.code}, '{op}', p[{k_target}], p[{len(words)}], p[3], v{k}, x, m)"
-            )
+            places = f"p[{k_target}], p[{len(words)}], p[3]"
+            lines.append(f"    scatter_reduce_expand({t.code}, '{op}', {places}, v{k}, x, m)")
             words.append(copies)
     call("\n".join(lines), words, n, lanes, block=32, threads=threads)
     for k, want, what in wants:
         same(words[k], want, what)
 
 
-@both_widths
+@all_widths
 @pytest.mark.parametrize("n", SIZES)
 def test_reductions_of_every_type_over_several_blocks(n, lanes):
     rng = np.random.default_rng(n)
@@ -545,7 +577,7 @@ def test_reduction_of_special_floats(lanes):
     assert words[3][0] == 0 and words[4][0] == 7 and np.isnan(words[6][0])
 
 
-@both_widths
+@all_widths
 @pytest.mark.parametrize("t", [t for t in dtype.ALL if not t.is_mask], ids=str)
 def test_atomic_exchange(t, lanes):
     rng = np.random.default_rng(2)
@@ -588,7 +620,7 @@ def test_atomic_exchange(t, lanes):
         same(got, want)
 
 
-@both_widths
+@all_widths
 @pytest.mark.parametrize("index", [dtype.u32, dtype.u64], ids=str)
 def test_index_beyond_the_end_is_reported_once(index, lanes):
     n = 100
@@ -619,6 +651,141 @@ def test_index_beyond_the_end_is_reported_once(index, lanes):
     assert not words[0].any()
 
 
+def scanned(t, op, x, length, inclusive):
+    """Prefix reductions of runs, accumulated one after the other as the language says."""
+    kind = np.dtype(np.float32) if t is dtype.f16 else t.numpy
+    start = {"add": 0, "mul": 1, "or": 0, "and": -1}.get(op)
+    if t.is_mask:
+        start = op == "and"
+    elif start is None:
+        info = np.finfo(kind) if t.is_float else np.iinfo(kind)
+        start = info.max if op == "min" else info.min
+        start = (np.inf if op == "min" else -np.inf) if t.is_float else start
+    start = np.array([start]).astype(kind)
+    out = np.zeros(x.size, t.numpy)
+    with np.errstate(all="ignore"):
+        for begin in range(0, x.size, length):
+            run = x[begin : begin + length].astype(kind)
+            total = FUNCTIONS[op].accumulate(np.concatenate([start, run]), dtype=kind)
+            out[begin : begin + length] = total[1:] if inclusive else total[:-1]
+    return out
+
+
+@all_widths
+@pytest.mark.parametrize("n", SIZES)
+def test_prefix_reductions_of_every_type(n, lanes):
+    rng = np.random.default_rng(n)
+    totals, scans = ["def kernel(i, p):"], ["def kernel(i, p):"]
+    words, wants = [RECORD.copy()], []
+    for t in dtype.ALL:
+        k, x = len(words), small(t, rng, n)
+        words.append(x)
+        for lines in (totals, scans):
+            lines.append(f"    x{k} = load({t.code}, p[{k}], i)")
+        for op in reductions(t):
+            if op == "mul" and t.is_float:
+                continue
+            a = len(words)
+            kind = np.dtype(np.float32) if t is dtype.f16 else t.numpy
+            words.append(np.zeros(n // 8 + 1, kind))
+            totals.append(f"    scan_totals({t.code}, '{op}', p[{a}], i, x{k})")
+            for inclusive in (True, False):
+                scans += [
+                    f"    y{len(words)} = scan({t.code}, '{op}', p[{a}], i, x{k}, {inclusive})",
+                    f"    store({t.code}, p[{len(words)}], i, y{len(words)})",
+                ]
+                wants.append((len(words), scanned(t, op, x, n, inclusive), f"{op} of {t}"))
+                words.append(np.zeros(n, t.numpy))
+    call("\n".join(totals), words, n, lanes, block=256)
+    call("\n".join(scans), words, n, lanes, block=256)
+    for k, want, what in wants:
+        same(words[k], want, what)
+
+
+@both_widths
+@pytest.mark.parametrize("length", [2, 3, 5, 16, 25, 64])
+def test_prefix_reductions_of_runs(length, lanes):
+    n = 4 * 64 * length + 2 * length
+    rng = np.random.default_rng(length)
+    lines, words, wants = ["def kernel(i, p):"], [RECORD.copy(), length], []
+    for t, op in ((dtype.f32, "add"), (dtype.f64, "min"), (dtype.u8, "max"), (dtype.f16, "add"),
+                  (dtype.mask, "or"), (dtype.i64, "mul")):  # fmt: skip
+        k, x = len(words), small(t, rng, n)
+        words.append(x)
+        lines.append(f"    x{k} = load({t.code}, p[{k}], i)")
+        for inclusive in (True, False):
+            j = len(words)
+            lines += [
+                f"    y{j} = scan_blocks({t.code}, '{op}', i, x{k}, p[1], {inclusive})",
+                f"    store({t.code}, p[{j}], i, y{j})",
+            ]
+            wants.append((j, scanned(t, op, x, length, inclusive), f"{op} of {t}"))
+            words.append(np.zeros(n, t.numpy))
+    call("\n".join(lines), words, n, lanes, block=64 * length)
+    for k, want, what in wants:
+        same(words[k], want, what)
+
+
+@both_widths
+@pytest.mark.parametrize("length", [1, 2, 3, 8, 15, 16, 17, 40, 64])
+def test_reductions_of_runs_of_every_type(length, lanes):
+    n = 37
+    rng = np.random.default_rng(length)
+    m = rng.random(n) < 0.9
+    lines = [
+        "def kernel(i, p):",
+        "    m = load(mask, p[2], i) & active(i)",
+        "    c = literal(u32, p[1])",
+        "    j = lane(i)",
+        "    x = j * c",
+    ]
+    words, wants = [RECORD.copy(), length, m], []
+    for t in dtype.ALL:
+        source = small(t, rng, n * length)
+        if length > 8 and t.is_float:
+            source = np.abs(source)
+        k = len(words)
+        words.append(source)
+        kind = np.dtype(np.float32) if t is dtype.f16 else t.numpy
+        for op in reductions(t):
+            if op == "mul" and t.is_float:
+                continue
+            j = len(words)
+            lines += [
+                f"    y{j} = block_reduce({t.code}, '{op}', p[{k}], x, c, m)",
+                f"    store({t.code}, p[{j}], i, y{j})",
+            ]
+            runs = source.reshape(n, length).astype(kind)
+            with np.errstate(all="ignore"):
+                want = FUNCTIONS[op].reduce(runs, axis=1, dtype=kind).astype(t.numpy)
+            wants.append((j, np.where(m, want, t.scalar(0)), f"{op} of {t}"))
+            words.append(np.zeros(n, t.numpy))
+    call("\n".join(lines), words, n, lanes)
+    for k, want, what in wants:
+        same(words[k], want, what)
+
+
+@all_widths
+@pytest.mark.parametrize("n", SIZES)
+def test_compress(n, lanes):
+    m = np.random.default_rng(n).random(n) < 0.4
+    counts = """def kernel(i, p):
+    m = load(mask, p[1], i)
+    k = u32(m)
+    scan_totals(u32, 'add', p[2], i, k)
+"""
+    write = """def kernel(i, p):
+    m = load(mask, p[1], i)
+    compress(p[2], p[3], i, m)
+"""
+    words = [RECORD.copy(), m, np.zeros(n // 8 + 1, np.uint32), np.full(n + 1, 77, np.uint32)]
+    call(counts, words, n, lanes, block=64)
+    call(write, words, n, lanes, block=64)
+    want = np.flatnonzero(m).astype(np.uint32)
+    same(words[3][: want.size], want)
+    assert (words[3][want.size :] == 77).all()
+
+
 MANDELBROT = """def kernel(i, p):
     x0 = load(f32, p[1], i)
     y0 = load(f32, p[2], i)
@@ -638,7 +805,7 @@ MANDELBROT = """def kernel(i, p):
 """
 
 
-@both_widths
+@all_widths
 @pytest.mark.parametrize("n", SIZES)
 def test_while(n, lanes):
     rng = np.random.default_rng(n)
@@ -654,7 +821,7 @@ def test_while(n, lanes):
     same(out, k.astype(np.uint32))
 
 
-@both_widths
+@all_widths
 def test_nested_control_flow(lanes):
     text = """def kernel(i, p):
     x = load(u32, p[1], i)
@@ -735,7 +902,7 @@ def sin_f32(x):
     table = constant
 
 
-@both_widths
+@all_widths
 def test_library_functions(lanes, monkeypatch):
     x = np.linspace(-3, 8, 50).astype(np.float32)
     half = x.astype(np.float16)
@@ -759,6 +926,26 @@ def test_library_functions(lanes, monkeypatch):
     call(text, words, 50, lanes)
     same(words[3], want(x))
     same(words[4], want(half).astype(np.float16))
+
+
+@pytest.mark.parametrize("t", FLOATS, ids=str)
+def test_math_library_agrees_with_the_numpy_target_to_the_last_bit(t):
+    x, y = pairs(t)
+    lines = [
+        "def kernel(i, p):",
+        f"    x = load({t.code}, p[1], i)",
+        f"    y = load({t.code}, p[2], i)",
+    ]
+    words, names = [RECORD.copy(), x, y], sorted(library.names)
+    for name in names:
+        operands = "x, y" if name in ("atan2", "pow") else "x"
+        lines += [f"    v = {name}({operands})", f"    store({t.code}, p[{len(words)}], i, v)"]
+        words.append(np.zeros_like(x))
+    expected = [w.copy() for w in words]
+    call("\n".join(lines), words, x.size, WIDTHS[-1])
+    numpy_target.run("\n".join(lines), expected, x.size)
+    for name, got, want in zip(names, words[3:], expected[3:], strict=True):
+        same(got, want, name)
 
 
 ERRORS = {
@@ -791,7 +978,7 @@ def test_errors_name_the_line(line):
 
 
 def test_object_code_needs_no_outside_symbol():
-    """What LLVM might call (memset, fmod, roundeven, __truncdfhf2) would tie the code to a library."""
+    """What LLVM might call (memset, roundeven, __truncdfhf2) would tie the code to a library."""
     from llvmlite import binding
 
     lines = ["def kernel(i, p):"]

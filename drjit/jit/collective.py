@@ -50,10 +50,16 @@ def _evaluated(a: Node) -> Buffer:
     return schedule.materialize(a).data
 
 
+# Lanes below which one thread is faster than several that have to wait for each other.
+_ONE_BLOCK = 65536
+# Elements above which a block reduction with few results is divided further.
+_DIVIDED = 1 << 18
+
+
 def _blocks(size: int, multiple: int = 64) -> int:
     """Lanes of a block for launches that must agree on it."""
     count = 4 * runtime.thread_count()
-    return max(-(-size // (count * multiple)), -(-16384 // multiple)) * multiple
+    return max(-(-size // (count * multiple)), -(-_ONE_BLOCK // multiple)) * multiple
 
 
 def prefix(reduce: str, a: Node, exclusive: bool, block_size: int = 0) -> Node:
@@ -76,11 +82,15 @@ def prefix(reduce: str, a: Node, exclusive: bool, block_size: int = 0) -> Node:
         block = _blocks(n)
         count = -(-n // block)
         accumulator = dt.f32 if t is dt.f16 else t
-        totals = (allocate_for(dt.u64, count), accumulator, count)
-        launch = kernel.for_text(_TOTALS.format(**names), 3, 3)
-        kernel.run_text(launch, n, [source, totals], block)
+        totals = (allocate_for(dt.u64, count, host=True), accumulator, count)
         launch = kernel.for_text(_SCAN.format(**names), 4, 8)
-        kernel.run_text(launch, n, [source, totals, (result, t, n)], block)
+        on_numpy = launch.prefers_numpy(n)
+        if count == 1:
+            totals[0].array(accumulator.numpy, 1)[0] = identity(accumulator, reduce)
+        else:
+            first = kernel.for_text(_TOTALS.format(**names), 3, 3)
+            kernel.run_text(first, n, [source, totals], block, on_numpy)
+        kernel.run_text(launch, n, [source, totals, (result, t, n)], block, on_numpy)
     return buffer(t, n, result)
 
 
@@ -90,12 +100,23 @@ def block_reduce(reduce: str, a: Node, block_size: int) -> Node:
     if block_size == 1 or n == 0:
         return a
     count = n // block_size
+    pieces = _pieces(reduce, a, block_size)
+    if pieces > 1:
+        return block_reduce(reduce, block_reduce(reduce, a, block_size // pieces), pieces)
     result = allocate_for(t, count)
     launch = kernel.for_text(
         _BLOCK_REDUCE.format(t=t.code, op=reduce), 4, max(4, block_size // 8)
     )
     kernel.run_text(launch, count, [(_evaluated(a), t, n), block_size, (result, t, count)])
     return buffer(t, count, result)
+
+
+def _pieces(reduce: str, a: Node, block_size: int) -> int:
+    """Into how many equal pieces to divide each run, so that every thread gets packets of results."""
+    wanted = 64 * runtime.thread_count() * block_size // a.size
+    if a.size < _DIVIDED or wanted < 2 or (a.dtype is dt.f16 and reduce in ("add", "mul")):
+        return 1
+    return next((k for k in range(wanted, 1, -1) if block_size % k == 0), 1)
 
 
 def compress(mask: Node) -> Node:
@@ -111,11 +132,11 @@ def compress(mask: Node) -> Node:
     starts = (allocate_for(dt.u64, count), dt.u32, count)
     partials = (allocate_for(dt.u64, count), dt.u32, count)
     total = (allocate_for(dt.u32, 1), dt.u32, 1)
-    kernel.run_text(kernel.for_text(_COUNTS, 5, 4), n, [source, starts, partials, total], block)
+    first, launch = kernel.for_text(_COUNTS, 5, 4), kernel.for_text(_COMPRESS, 4, 6)
+    on_numpy = first.prefers_numpy(n)
+    kernel.run_text(first, n, [source, starts, partials, total], block, on_numpy)
     size = int(kernel.to_numpy(dt.u32, 1, total[0])[0])
-    # Room for a whole packet beyond the end: compressed stores write full vectors.
-    result = allocate_for(dt.u32, size + 64)
+    result = allocate_for(dt.u32, size)
     if size:
-        launch = kernel.for_text(_COMPRESS, 4, 6)
-        kernel.run_text(launch, n, [source, starts, (result, dt.u32, size)], block)
+        kernel.run_text(launch, n, [source, starts, (result, dt.u32, size)], block, on_numpy)
     return buffer(dt.u32, size, result)

@@ -4,13 +4,17 @@ from typing import Any, NamedTuple
 
 
 class Launch(NamedTuple):
-    """One launch: its kernel, size, tier, and either seconds or the runtime's job to ask for them."""
+    """One launch: its kernel, size, tier, and either seconds or the runtime's job to ask for them.
+
+    `first` tells whether the kernel was met, compiled or loaded for this launch.
+    """
 
     kernel: Any
     size: int
     tier: str
     time: Any
     state: str
+    first: bool
 
 
 launches: list[Launch] = []
@@ -18,7 +22,8 @@ launches: list[Launch] = []
 
 def add(kernel: Any, size: int, tier: str, time: Any) -> None:
     """Records a launch."""
-    launches.append(Launch(kernel, size, tier, time, kernel.state))
+    first = kernel.launches == kernel.made_at
+    launches.append(Launch(kernel, size, tier, time, kernel.state, first))
 
 
 def take() -> list[Launch]:

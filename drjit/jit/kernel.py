@@ -81,8 +81,8 @@ class Kernel:
     """A kernel text with its parameter block, and its compiled form once there is one."""
 
     __slots__ = (
-        "address", "cost", "finish", "function", "launches", "loaded", "name", "pack", "program",
-        "seconds", "spent", "state", "text", "words",
+        "address", "clock", "cost", "finish", "function", "launches", "loaded", "made_at", "measured",
+        "name", "pack", "program", "seconds", "spent", "state", "text", "time", "words",
     )  # fmt: skip
 
     def __init__(self, text: str, layout: str, cost: int, program: Program | None = None) -> None:
@@ -99,11 +99,24 @@ class Kernel:
         self.state = "new"  # new, numpy, memory (compiled in this process), disk (from the cache)
         self.launches = 0
         self.spent = 0.0  # estimated seconds on NumPy, against which compiling is weighed
-        self.seconds = 0.0
+        self.seconds = 0.0  # what making the compiled form took
+        self.made_at = 1  # the launch that made it
+        # Start and end of the last compiled launch, in nanoseconds, written by the workers.
+        self.clock = (ctypes.c_int64 * 2)()
+        self.time = 0.0  # seconds of the launches whose end has been seen, and their number
+        self.measured = 0
 
     @property
     def statements(self) -> int:
         return self.text.count("\n") - 1
+
+    def count(self) -> None:
+        """Adds the last compiled launch to `time`, if it has ended."""
+        start, end = self.clock
+        if end > start:
+            self.clock[1] = 0
+            self.time += (end - start) * 1e-9
+            self.measured += 1
 
     def prefers_numpy(self, size: int) -> bool:
         """Whether the NumPy tier is the better choice for the next launch; adds up what that costs."""
@@ -140,6 +153,7 @@ class Kernel:
             cache.put(key, self.text, code.code, code.has_finish)
         self.address, self.finish = self.loaded.kernel, self.loaded.finish
         self.seconds = time.perf_counter() - start
+        self.made_at = self.launches
         log.log(
             log.LogLevel.Info,
             "kernel %s: %s in %.1f ms, %d statements",
@@ -148,6 +162,7 @@ class Kernel:
             self.seconds * 1e3,
             self.statements,
         )
+        log.log(log.LogLevel.Trace, "kernel %s:\n%s", self.name, self.text)
 
 
 def for_program(text: str, program: Program) -> Kernel:
@@ -243,8 +258,15 @@ def _interpret(kernel: Kernel, p: list, size: int) -> None:
         kernel.function = names["kernel"]
     start = time.perf_counter()
     numpy_target.run(kernel.function, p, size)
+    seconds = time.perf_counter() - start
+    kernel.time += seconds
+    kernel.measured += 1
     if flags.current & JitFlag.KernelHistory:
-        history.add(kernel, size, "numpy", time.perf_counter() - start)
+        history.add(kernel, size, "numpy", seconds)
+    if log.level >= 3:
+        log.log(
+            log.LogLevel.Info, "kernel %s: ran on NumPy, %d lanes, %.3f ms", kernel.name, size, seconds * 1e3
+        )
 
 
 def _run_compiled(
@@ -275,7 +297,7 @@ def _run_compiled(
             words.append(temporary[-1].address)
         if o.kind != "effect":
             words.append(b.address)
-    _launch(kernel, words, size, block, inline, [kernel.loaded, record], record)
+    _launch(kernel, words, size, block, inline, [kernel, record], record)
 
 
 def _division(cost: int, size: int, multiple: int) -> tuple[bool, int]:
@@ -293,7 +315,9 @@ def _launch(
 ) -> None:
     p = kernel.words()
     kernel.pack(p, 0, *words)
-    times = None
+    times = kernel.clock
+    if times[1]:
+        kernel.count()
     if flags.current & JitFlag.KernelHistory:
         times = (ctypes.c_int64 * 2)()
         keep.append(times)
@@ -306,21 +330,34 @@ def _launch(
         inline,
         keep,
         record.check if record else None,
-        ctypes.addressof(times) if times else 0,
+        ctypes.addressof(times),
     )
-    if times:
+    if times is not kernel.clock:
         history.add(kernel, size, "compiled", (ticket, times))
+    if log.level >= 3:
+        log.log(
+            log.LogLevel.Info,
+            "kernel %s: launched, %d lanes, %s",
+            kernel.name,
+            size,
+            "in this thread" if inline else f"blocks of {block}",
+        )
 
 
 def run_text(
-    kernel: Kernel, size: int, arguments: list, block: int = 0
+    kernel: Kernel,
+    size: int,
+    arguments: list,
+    block: int = 0,
+    on_numpy: bool | None = None,
 ) -> None:
     """Launches a kernel made by `for_text`: an argument is a size, or a buffer with its element type and size.
 
-    `block` prescribes the lanes of a block.
+    `block` prescribes the lanes of a block, `on_numpy` whether to run on NumPy: launches that hand over results of blocks
+    must agree on both.
     """
     kernel.launches += 1
-    if kernel.prefers_numpy(size):
+    if kernel.prefers_numpy(size) if on_numpy is None else on_numpy:
         p = [a if isinstance(a, int) else a[0].array(a[1].numpy, a[2]) for a in arguments]
         _interpret(kernel, [None, *p], size)
     else:
@@ -328,7 +365,7 @@ def run_text(
             kernel.compile()
         inline, chosen = _division(kernel.cost, size, 64)
         words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
-        _launch(kernel, words, size, block or chosen, inline and not block, [kernel.loaded], None)
+        _launch(kernel, words, size, block or chosen, inline, [kernel], None)
     if flags.current & JitFlag.LaunchBlocking:
         runtime.sync()
 

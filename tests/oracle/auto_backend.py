@@ -1,14 +1,16 @@
+# ruff: noqa: E402, E501, F401, F403, F405
+"""Selection of namespaces, flags and log levels."""
 import os
 import sys
 
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import drjit as dr  # noqa: E402
-from _cases import cases  # noqa: E402
-from drjit.llvm import *  # noqa: E402, F403
+from _cases import cases
 
-from drjit.llvm import ad  # noqa: E402, F401
+import drjit as dr
+from drjit.llvm import *
+from drjit.llvm import ad
 
 cases('''
 ## PCG32 and other backends

@@ -1,12 +1,15 @@
+# ruff: noqa: E402, E501, F401, F403, F405
+"""Construction of 1-D arrays from Python values and conversion between element types."""
 import os
 import sys
 
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import drjit as dr  # noqa: E402
-from _cases import cases  # noqa: E402
-from drjit.llvm import *  # noqa: E402, F403
+from _cases import cases
+
+import drjit as dr
+from drjit.llvm import *
 
 cases('''
 ## 1-D: forms

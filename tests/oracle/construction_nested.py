@@ -1,12 +1,15 @@
+# ruff: noqa: E402, E501, F401, F403, F405
+"""Construction from NumPy arrays, of nested types, matrices, complex numbers, quaternions and tensors."""
 import os
 import sys
 
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import drjit as dr  # noqa: E402
-from _cases import cases  # noqa: E402
-from drjit.llvm import *  # noqa: E402, F403
+from _cases import cases
+
+import drjit as dr
+from drjit.llvm import *
 
 DTYPES = ('bool', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64', 'float16', 'float32',
           'float64', '>f4', 'complex64', 'complex128', 'object', 'U3', 'M8[s]')
@@ -20,7 +23,7 @@ def construct(cls, dtype):
         return type(error).__name__
 
 
-for cls in (Float, Float16, Float64, Int, UInt8, Int64, Bool):  # noqa: F405
+for cls in (Float, Float16, Float64, Int, UInt8, Int64, Bool):
     for dtype in DTYPES:
         print(cls.__name__, dtype, construct(cls, dtype))
 

@@ -1,26 +1,28 @@
+# ruff: noqa: E402, E501, F401, F403, F405
+"""Creation functions, select, minimum and other elementary functions."""
 import os
 import sys
 
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import drjit as dr  # noqa: E402
-from _cases import cases  # noqa: E402
-from drjit.llvm import *  # noqa: E402, F403
+from dataclasses import dataclass
 
-from dataclasses import dataclass  # noqa: E402
+from _cases import cases
 
-from drjit.llvm import ad  # noqa: E402, F401
+import drjit as dr
+from drjit.llvm import *
+from drjit.llvm import ad
 
 
 class Struct:
     """A structure described by DRJIT_STRUCT."""
 
-    DRJIT_STRUCT = {'a': Float, 'b': Array2i}  # noqa: F405
+    DRJIT_STRUCT = {'a': Float, 'b': Array2i}
 
     def __init__(self):
-        self.a = Float()  # noqa: F405
-        self.b = Array2i()  # noqa: F405
+        self.a = Float()
+        self.b = Array2i()
 
     def __repr__(self):
         return f'Struct({self.a}, {self.b})'
@@ -30,7 +32,7 @@ class Struct:
 class Data:
     """A structure described by annotations."""
 
-    a: Float = 0  # noqa: F405
+    a: Float = 0
     b: int = 3
     c: str = 'x'
 

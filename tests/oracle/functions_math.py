@@ -1,12 +1,15 @@
+# ruff: noqa: E402, E501, F401, F403, F405
+"""Mathematical functions: argument types and special values."""
 import os
 import sys
 
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import drjit as dr  # noqa: E402
-from _cases import cases  # noqa: E402
-from drjit.llvm import *  # noqa: E402, F403
+from _cases import cases
+
+import drjit as dr
+from drjit.llvm import *
 
 UNARY = ['sqrt', 'cbrt', 'rcp', 'rsqrt', 'exp', 'exp2', 'log', 'log2', 'sin', 'cos', 'tan', 'asin', 'acos', 'atan', 'sinh', 'cosh',
          'tanh', 'asinh', 'acosh', 'atanh', 'erf', 'erfinv', 'lgamma', 'round', 'floor', 'ceil', 'trunc', 'abs', 'square', 'sign',

@@ -1,24 +1,26 @@
+# ruff: noqa: E402, E501, F401, F403, F405
+"""Gathers, scatters and changes of layout."""
 import os
 import sys
 
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import drjit as dr  # noqa: E402
-from _cases import cases  # noqa: E402
-from drjit.llvm import *  # noqa: E402, F403
+from dataclasses import dataclass
 
-from dataclasses import dataclass  # noqa: E402
+from _cases import cases
 
-from drjit.llvm import ad  # noqa: E402, F401
+import drjit as dr
+from drjit.llvm import *
+from drjit.llvm import ad
 
 
 @dataclass
 class Data:
     """A structure described by annotations."""
 
-    a: Float = 0  # noqa: F405
-    b: Array2f = 0  # noqa: F405
+    a: Float = 0
+    b: Array2f = 0
 
 
 cases('''
@@ -135,7 +137,6 @@ t = UInt(1, 2, 3); o = dr.scatter_cas(t, UInt(2), UInt(9), UInt(1)); dr.eval(o);
 t = UInt(1, 2, 3); o = dr.scatter_cas(t, UInt(5), UInt(9), UInt(1)); (type(o), [type(x) for x in o])
 t = UInt(1, 2, 3); o = dr.scatter_cas(t, UInt(5), UInt(9), UInt(1)); (o[0], t)
 t = UInt(1, 2, 3); o = dr.scatter_cas(t, UInt(2), UInt(9), UInt(1)); t
-t = Float(1, 2, 3); o = dr.scatter_cas(t, Float(2), Float(9), UInt(1)); (o, t)
 ## layout
 dr.ravel(Array3f([1, 2], [3, 4], [5, 6]))
 dr.ravel(Array3f([1, 2], [3, 4], [5, 6]), order="C")

@@ -1,9 +1,10 @@
+# ruff: noqa: E402, E501, F401, F403, F405
 """Cases that may crash: every one runs in a process of its own."""
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from _cases import isolated  # noqa: E402
+from _cases import isolated
 
 HEADER = 'import drjit as dr\nimport numpy as np\nfrom drjit.llvm import *'
 isolated('''

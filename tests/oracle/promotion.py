@@ -1,21 +1,23 @@
+# ruff: noqa: E402, E501, F401, F403, F405
+"""Result types of binary operators."""
 import os
 import sys
 
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import drjit as dr  # noqa: E402
-from _cases import cases  # noqa: E402
-from drjit.llvm import *  # noqa: E402, F403
+import itertools
+import operator
 
-import itertools  # noqa: E402
-import operator  # noqa: E402
+from _cases import cases
 
-from drjit.llvm import ad  # noqa: E402, F401
+import drjit as dr
+from drjit.llvm import *
+from drjit.llvm import ad
 
 OPERATORS = ['add', 'sub', 'mul', 'truediv', 'floordiv', 'mod', 'pow', 'and_', 'or_', 'xor', 'lshift', 'rshift', 'lt',
              'eq']
-ELEMENTS = [Bool, Int8, UInt8, Int, UInt, Int64, UInt64, Float16, Float, Float64]  # noqa: F405
+ELEMENTS = [Bool, Int8, UInt8, Int, UInt, Int64, UInt64, Float16, Float, Float64]
 
 
 def result(name, a, b):
@@ -46,7 +48,7 @@ for element, value in itertools.product(ELEMENTS, PYTHON):
 for element, value in itertools.product(ELEMENTS, [True, 1, 1.5]):
     grouped(f'{value!r} {element.__name__}', OPERATORS, value, element(1))
 print('# NumPy values')
-for element, value in itertools.product((Int, Float, Bool),  # noqa: F405
+for element, value in itertools.product((Int, Float, Bool),
                                         (np.float32(1), np.float64(1), np.int32(1), np.int64(1), np.bool_(True),
                                          np.ones(1, np.float32))):
     grouped(f'{element.__name__} {type(value).__name__}/{value.dtype}', OPERATORS[:4], element(1), value)
@@ -55,13 +57,13 @@ print('# nested and special')
 SHORT = ['add', 'mul', 'truediv', 'lt', 'eq', 'and_']
 s = dr.scalar
 VALUES = {
-    'Float': Float(1), 'Float64': Float64(1), 'Int': Int(1), 'Bool': Bool(True),  # noqa: F405
-    'Array3f': Array3f(1), 'Array3f64': Array3f64(1), 'Array3i': Array3i(1), 'Array3b': Array3b(True),  # noqa: F405
-    'Array2f': Array2f(1), 'ArrayXf': ArrayXf([1], [1], [1]),  # noqa: F405
-    'Matrix3f': Matrix3f(1), 'Matrix3f64': Matrix3f64(1),  # noqa: F405
-    'Complex2f': Complex2f(1), 'Quaternion4f': Quaternion4f(1),  # noqa: F405
-    'TensorXf': TensorXf([1]), 'TensorXf64': TensorXf64([1]), 'TensorXi': TensorXi([1]),  # noqa: F405
-    'TensorXf(3,1)': TensorXf(Float(1, 2, 3), (3, 1)),  # noqa: F405
+    'Float': Float(1), 'Float64': Float64(1), 'Int': Int(1), 'Bool': Bool(True),
+    'Array3f': Array3f(1), 'Array3f64': Array3f64(1), 'Array3i': Array3i(1), 'Array3b': Array3b(True),
+    'Array2f': Array2f(1), 'ArrayXf': ArrayXf([1], [1], [1]),
+    'Matrix3f': Matrix3f(1), 'Matrix3f64': Matrix3f64(1),
+    'Complex2f': Complex2f(1), 'Quaternion4f': Quaternion4f(1),
+    'TensorXf': TensorXf([1]), 'TensorXf64': TensorXf64([1]), 'TensorXi': TensorXi([1]),
+    'TensorXf(3,1)': TensorXf(Float(1, 2, 3), (3, 1)),
     's.Array3f': s.Array3f(1), 's.ArrayXf': s.ArrayXf(1), 's.Matrix3f': s.Matrix3f(1),
     's.TensorXf': s.TensorXf([1]), 's.Complex2f': s.Complex2f(1),
     'ad.Float': ad.Float(1), 'ad.Int': ad.Int(1), 'ad.Array3f': ad.Array3f(1), 'ad.Matrix3f': ad.Matrix3f(1),
@@ -75,7 +77,7 @@ for (x, a), (y, b) in itertools.product(VALUES.items(), VALUES.items()):
         grouped(f'{x} {y}', SHORT[:-1] if crashes else SHORT, a, b)
 print('# matrix products')
 for x, y in [('Matrix3f', 'Matrix3f'), ('Matrix3f', 'Matrix3f64'), ('Matrix3f', 'Array3f'), ('Array3f', 'Matrix3f'),
-             ('Matrix3f', 'Float'), ('Float', 'Matrix3f'), ('Matrix3f', '1'), ('Array3f', 'Array3f'), 
+             ('Matrix3f', 'Float'), ('Float', 'Matrix3f'), ('Matrix3f', '1'), ('Array3f', 'Array3f'),
              ('Matrix3f', 'Array2f'), ('Complex2f', 'Complex2f'), ('s.Matrix3f', 's.Array3f'),
              ('Matrix3f', 's.Matrix3f'), ('Quaternion4f', 'Quaternion4f')]:
     grouped(f'{x} {y}', ['matmul'], VALUES[x], VALUES[y])

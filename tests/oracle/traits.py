@@ -1,29 +1,31 @@
+# ruff: noqa: E402, E501, F401, F403, F405
+"""Type traits, shapes and constants of types."""
 import os
 import sys
 
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import drjit as dr  # noqa: E402
-from _cases import cases  # noqa: E402
-from drjit.llvm import *  # noqa: E402, F403
+from dataclasses import dataclass
 
-from dataclasses import dataclass  # noqa: E402
+from _cases import cases
 
-from drjit.llvm import ad  # noqa: E402
+import drjit as dr
+from drjit.llvm import *
+from drjit.llvm import ad
 
 
 class Struct:
     """A structure described by DRJIT_STRUCT."""
 
-    DRJIT_STRUCT = {'a': Float, 'b': Array2i}  # noqa: F405
+    DRJIT_STRUCT = {'a': Float, 'b': Array2i}
 
 
 @dataclass
 class Data:
     """A structure described by annotations."""
 
-    a: Float  # noqa: F405
+    a: Float
     b: int
 
 
@@ -35,14 +37,14 @@ FLAGS = ['is_array_v', 'is_jit_v', 'is_dynamic_v', 'is_tensor_v', 'is_complex_v'
          'is_vector_v', 'is_mask_v', 'is_float_v', 'is_half_v', 'is_arithmetic_v', 'is_integral_v', 'is_signed_v',
          'is_unsigned_v', 'is_diff_v', 'is_struct_v']
 SUBJECTS = {
-    'Float': Float, 'Int': Int, 'Bool': Bool, 'Float16': Float16, 'UInt8': UInt8, 'Array3f': Array3f,  # noqa: F405
-    'Array3b': Array3b, 'ArrayXf': ArrayXf, 'Array22f': Array22f, 'Matrix3f': Matrix3f,  # noqa: F405
-    'Complex2f': Complex2f, 'Quaternion4f': Quaternion4f, 'TensorXf': TensorXf, 'TensorXi': TensorXi,  # noqa: F405
+    'Float': Float, 'Int': Int, 'Bool': Bool, 'Float16': Float16, 'UInt8': UInt8, 'Array3f': Array3f,
+    'Array3b': Array3b, 'ArrayXf': ArrayXf, 'Array22f': Array22f, 'Matrix3f': Matrix3f,
+    'Complex2f': Complex2f, 'Quaternion4f': Quaternion4f, 'TensorXf': TensorXf, 'TensorXi': TensorXi,
     'ad.Float': ad.Float, 'ad.Int': ad.Int, 'ad.Array3f': ad.Array3f, 'ad.TensorXf': ad.TensorXf,
     's.Array3f': dr.scalar.Array3f, 's.ArrayXf': dr.scalar.ArrayXf, 's.TensorXf': dr.scalar.TensorXf,
     's.Matrix3f': dr.scalar.Matrix3f, 'float': float, 'int': int, 'bool': bool, 'str': str, 'list': list,
-    '1': 1, '1.5': 1.5, 'True': True, "'x'": 'x', 'None': None, '1j': 1j, '[Float]': [Float(1)],  # noqa: F405
-    'value Array3f(1)': Array3f(1), 'value Float(1)': Float(1), 'Struct': Struct, 'Data': Data, 'Struct()': Struct(),  # noqa: F405
+    '1': 1, '1.5': 1.5, 'True': True, "'x'": 'x', 'None': None, '1j': 1j, '[Float]': [Float(1)],
+    'value Array3f(1)': Array3f(1), 'value Float(1)': Float(1), 'Struct': Struct, 'Data': Data, 'Struct()': Struct(),
     'np.ndarray': np.ndarray, 'np.float32(1)': np.float32(1), 'JitBackend': dr.JitBackend,
 }
 

@@ -6,8 +6,24 @@ multiply-adds, W. J. Cody and W. Waite, "Software Manual for the Elementary Func
 to an integer that stands in the low bits of the sum.
 """
 
-from ..numpy.elementwise import abs, any_lane, bitcast, f32, f64, floor, fma, i32, i64
-from ..numpy.elementwise import maximum, minimum, select, shl, shr, u32, u64
+from ..numpy.elementwise import (
+    abs,
+    any_lane,
+    bitcast,
+    f32,
+    f64,
+    floor,
+    fma,
+    i32,
+    i64,
+    maximum,
+    minimum,
+    select,
+    shl,
+    shr,
+    u32,
+    u64,
+)
 
 
 def exp_f32(x):
@@ -100,7 +116,6 @@ def log2_f32(x):
 
 def pow_f32(x, y):
     """`x^y`, with the special values of IEEE 754."""
-    # log2(|x|) in f64, its small terms in f32
     bits = bitcast(i32, x)
     offset = f32(0.0)
     special = bitcast(u32, bits) - 0x00800000 >= 0x7F000000
@@ -112,31 +127,42 @@ def pow_f32(x, y):
         offset = select(a == 0.0, -INF, offset)
     e = shr(bits - 0x3F3504F3, 23)
     f = bitcast(f32, bits - shl(e, 23)) - 1.0
-    q = fma(fma(f, 0.07736434970986034, -0.14284825121479813), f, 0.1447596411417169)
-    q = fma(fma(q, f, -0.14315656551988876), f, 0.15876755233336673)
-    q = fma(fma(q, f, -0.18030032571897553), f, 0.20617552854173546)
-    q = fma(fma(q, f, -0.24045319080821032), f, 0.28853728804837137)
-    g = f64(f)
-    l = fma(fma(f64(q), g, -0.360673674071018), g, 0.4808983614619195)
-    l = fma(fma(l, g, -0.7213475208751252), g, 1.4426950408685042)
-    v = f64(y) * fma(l, g, f64(f32(e) + offset))
-    t = f32(v) + 12582912.0
-    r = f32(v - f64(t - 12582912.0))
+    # log2(1 + f) = C (s + s z Q(z)) as a sum of two, with s = f / (2 + f), z = s^2, C = 2 / ln 2
+    d = f + 2.0
+    r = 1.0 / d
+    s = f * r
+    s_low = fma(-s, (2.0 - d) + f, fma(-s, d, f)) * r
+    z = s * s
+    q = fma(fma(fma(z, 0.3346449, 0.41201532), z, 0.5770778), z, 0.9617967)
+    h = s * 2.885390043258667
+    low = fma(s, 3.851925982253235e-08, fma(s, 2.885390043258667, -h))
+    low = fma(s * z, q, fma(s_low, 2.885390043258667, low))
+    w = f32(e) + offset
+    sum = w + h
+    low = ((w - sum) + h) + low
+    high = sum + low
+    low = (sum - high) + low
+    v = y * high
+    rest = fma(y, low, fma(y, high, -v))
+    t = v + 12582912.0
+    r = (v - (t - 12582912.0)) + rest
     p = fma(r, 0.0001580945, 0.0013417908)
     p = fma(fma(fma(p, r, 0.009617064), r, 0.05550273), r, 0.24022655)
     p = fma(fma(p, r, 0.69314724), r, 1.0)
     power = bitcast(f32, bitcast(i32, p) + shl(bitcast(i32, t), 23))
-    special = special | ~(abs(f32(v)) < 126.0)
+    special = special | ~(abs(v) < 126.0)
     if any_lane(special):
+        v = select(abs(sum) < INF, v, y * sum)
+        rest = select(abs(v) < 151.0, rest, 0.0)
         v = minimum(129.0, maximum(-151.0, v))
-        t = f32(v) + 12582912.0
-        r = f32(v - f64(t - 12582912.0))
+        t = v + 12582912.0
+        r = (v - (t - 12582912.0)) + rest
         p = fma(r, 0.0001580945, 0.0013417908)
         p = fma(fma(fma(p, r, 0.009617064), r, 0.05550273), r, 0.24022655)
         p = fma(fma(p, r, 0.69314724), r, 1.0)
         k = bitcast(i32, t) - 0x4B400000
-        h = shr(k, 1)
-        p = p * bitcast(f32, shl(h + 127, 23)) * bitcast(f32, shl(k - h + 127, 23))
+        half = shr(k, 1)
+        p = p * bitcast(f32, shl(half + 127, 23)) * bitcast(f32, shl(k - half + 127, 23))
         p = select((abs(x) == 1.0) & (abs(y) == INF), 1.0, p)
         whole = floor(y) == y
         odd = whole & (floor(0.5 * y) != 0.5 * y)
@@ -153,7 +179,7 @@ def cbrt_f32(x):
     tiny = a < 1.1754943508222875e-38
     b = select(tiny, a * 16777216.0, a)
     # x^(-1/3): a third of the bits, then a step of third order
-    r = bitcast(f32, 0x548C2B4B - i32(f32(bitcast(i32, b)) * 0.3333333333333333))
+    r = bitcast(f32, 0x54A21D2A - i32(f32(bitcast(i32, b)) * 0.3333333333333333))
     c = b * r * r * r
     r = r * fma(fma(c, 0.2222222222222222, -0.7777777777777778), c, 1.5555555555555556)
     c = b * r * r * r
@@ -216,6 +242,11 @@ def exp2_f64(x):
 
 def log_f64(x):
     """The natural logarithm."""
+    return log_sum_f64(x, 0.0)
+
+
+def log_sum_f64(x, low):
+    """`log(x) + low` for a low that is small beside x."""
     bits = bitcast(i64, x)
     offset = f64(0.0)
     special = bitcast(u64, bits) - 0x0010000000000000 >= 0x7FE0000000000000
@@ -236,7 +267,7 @@ def log_f64(x):
     q = fma(fma(q, z, 0.3999999999952014), z, 0.666666666666671)
     h = 0.5 * f * f
     # f - s (f - z R) = f - (h - s (h + z R))
-    q = h - fma(s, fma(q, z, h), e * 2.3190468138462996e-17)
+    q = h - (fma(s, fma(q, z, h), e * 2.3190468138462996e-17) + low)
     return fma(e, 0.6931471805599453, f - q)
 
 
@@ -269,6 +300,102 @@ def log2_f64(x):
     low = fma(high, 2.0355273740931033e-17, low)
     w = e + y
     return select(abs(e) < INF, w + (((e - w) + y) + low), e)
+
+
+def pow_f64(x, y):
+    """`x^y`, with the special values of IEEE 754."""
+    bits = bitcast(i64, x)
+    offset = f64(0.0)
+    special = bitcast(u64, bits) - 0x0010000000000000 >= 0x7FE0000000000000
+    if any_lane(special):
+        a = abs(x)
+        tiny = a < 2.2250738585072014e-308
+        bits = select(tiny, bitcast(i64, a * 18014398509481984.0), bitcast(i64, a))
+        offset = select(tiny, -54.0, select(a < INF, 0.0, a))
+        offset = select(a == 0.0, -INF, offset)
+    k = shr(bits - 0x3FE6A09E667F3BCD, 52)
+    f = bitcast(f64, bits - shl(k, 52)) - 1.0
+    e = f64(k) + offset
+    # log(1 + f) = 2 s + s z (2/3 + z Q(z)) in twice the precision, with s = f / (2 + f), z = s^2
+    d = 2.0 + f
+    r = 1.0 / d
+    s = f * r
+    s_low = (fma(-s, d, f) - s * ((2.0 - d) + f)) * r
+    z = s * s
+    z_low = fma(s, s, -z) + 2.0 * s * s_low
+    q = fma(fma(z, 0.11883896095642522, 0.11688493330307348), z, 0.13335588158587441)
+    q = fma(fma(q, z, 0.1538457734809287), z, 0.1818181854737974)
+    q = fma(fma(q, z, 0.22222222220347676), z, 0.28571428571432916)
+    q = fma(q, z, 0.39999999999999997)
+    w = z * q
+    c = w + 0.6666666666666666
+    c_low = ((0.6666666666666666 - c) + w) + 3.700743415417188e-17
+    u = s * z
+    u_low = fma(s, z, -u) + fma(s, z_low, s_low * z)
+    v = u * c
+    v_low = fma(u, c, -v) + fma(u, c_low, u_low * c)
+    ln = 2.0 * s + v
+    low = ((2.0 * s - ln) + v) + fma(2.0, s_low, v_low)
+    # The first part of ln 2 has trailing zeros: its product with e is exact.
+    w = e * 0.693147180559663
+    high = w + ln
+    low = ((w - high) + ln) + fma(e, 2.8235290563031577e-13, low)
+    v = y * high
+    rest = fma(y, high, -v) + y * low
+    t = fma(v, 1.4426950408889634, 6755399441055744.0)
+    n = t - 6755399441055744.0
+    r = fma(n, -2.3190468138462996e-17, fma(n, -0.6931471805599453, v)) + rest
+    p = fma(fma(r, 2.499867194743873e-08, 2.7630364713823853e-07), r, 2.7557591778244955e-06)
+    p = fma(fma(p, r, 2.4801492815838754e-05), r, 0.00019841269499374753)
+    p = fma(fma(p, r, 0.0013888888943852816), r, 0.008333333333498307)
+    p = fma(fma(p, r, 0.04166666666652955), r, 0.16666666666666405)
+    p = fma(fma(p, r, 0.5000000000000011), r, 1.0)
+    p = fma(p, r, 1.0)
+    power = bitcast(f64, bitcast(i64, p) + shl(bitcast(i64, t), 52))
+    special = special | ~(abs(v) < 708.0)
+    if any_lane(special):
+        rest = select(abs(v) < 746.0, rest, 0.0)
+        v = minimum(710.0, maximum(-746.0, v))
+        t = fma(v, 1.4426950408889634, 6755399441055744.0)
+        n = t - 6755399441055744.0
+        r = fma(n, -2.3190468138462996e-17, fma(n, -0.6931471805599453, v)) + rest
+        p = fma(fma(r, 2.499867194743873e-08, 2.7630364713823853e-07), r, 2.7557591778244955e-06)
+        p = fma(fma(p, r, 2.4801492815838754e-05), r, 0.00019841269499374753)
+        p = fma(fma(p, r, 0.0013888888943852816), r, 0.008333333333498307)
+        p = fma(fma(p, r, 0.04166666666652955), r, 0.16666666666666405)
+        p = fma(fma(p, r, 0.5000000000000011), r, 1.0)
+        p = fma(p, r, 1.0)
+        k = bitcast(i64, t) - 0x4338000000000000
+        h = shr(k, 1)
+        p = p * bitcast(f64, shl(h + 1023, 52)) * bitcast(f64, shl(k - h + 1023, 52))
+        p = select((abs(x) == 1.0) & (abs(y) == INF), 1.0, p)
+        whole = floor(y) == y
+        odd = whole & (floor(0.5 * y) != 0.5 * y)
+        p = select((bitcast(i64, x) < 0) & odd, -p, p)
+        p = select((x < 0.0) & (x > -INF) & ~whole, NAN, p)
+        p = select((x == 1.0) | (y == 0.0), 1.0, p)
+        power = select(special, p, power)
+    return power
+
+
+def cbrt_f64(x):
+    """The cube root."""
+    a = abs(x)
+    tiny = a < 2.2250738585072014e-308
+    b = select(tiny, a * 18014398509481984.0, a)
+    # x^(-1/3): a third of the bits, then steps of third order
+    r = bitcast(f64, 0x553EEE5000000000 - i64(f64(bitcast(i64, b)) * 0.3333333333333333))
+    c = b * r * r * r
+    r = r * fma(fma(c, 0.2222222222222222, -0.7777777777777778), c, 1.5555555555555556)
+    c = b * r * r * r
+    r = r * fma(fma(c, 0.2222222222222222, -0.7777777777777778), c, 1.5555555555555556)
+    y = b * r * r
+    # Newton's step with the residual of y^3
+    z = y * y
+    d = fma(-z, y, b) - fma(y, y, -z) * y
+    y = fma(d * r * r, 0.3333333333333333, y)
+    y = select((b == 0.0) | ~(a < INF), b, select(tiny, y * 3.814697265625e-06, y))
+    return bitcast(f64, bitcast(u64, y) | (bitcast(u64, x) & 0x8000000000000000))
 
 
 INF = float("inf")

@@ -1,21 +1,34 @@
 """Hyperbolic functions and their inverses."""
 
-from ..numpy.elementwise import abs, any_lane, bitcast, f32, f64, fma, i32, i64
-from ..numpy.elementwise import maximum, minimum, select, shl, sqrt, u32, u64
-from .exponential import log_f64
+from ..numpy.elementwise import (
+    abs,
+    bitcast,
+    f32,
+    f64,
+    fma,
+    i32,
+    i64,
+    minimum,
+    select,
+    shl,
+    sqrt,
+    u32,
+    u64,
+)
+from .exponential import exp_f64, log_f64, log_sum_f64
 
 
 def sinh_f32(x):
     """The hyperbolic sine."""
     a = minimum(90.0, abs(x))
     # e^a / 2
-    t = fma(a, 1.4426950408889634, 12582912.0)
-    n = t - 12582912.0
+    t = fma(a, 1.4426950408889634, 12583037.0)
+    n = t - 12583037.0
     r = fma(n, 1.90465421e-9, fma(n, -0.693147182, a))
     p = fma(r, 0.0013846973, 0.008369989)
     p = fma(fma(fma(p, r, 0.04166801), r, 0.16666509), r, 0.49999994)
     p = fma(fma(p, r, 1.0), r, 1.0)
-    e = bitcast(f32, bitcast(i32, p) + shl(bitcast(i32, t) - 1, 23))
+    e = (p + p) * bitcast(f32, shl(bitcast(i32, t), 23))
     y = e - 0.25 / e
     z = a * a
     q = fma(fma(z, 0.00020373381, 0.008330271), z, 0.16666716)
@@ -26,13 +39,13 @@ def sinh_f32(x):
 def cosh_f32(x):
     """The hyperbolic cosine."""
     a = minimum(90.0, abs(x))
-    t = fma(a, 1.4426950408889634, 12582912.0)
-    n = t - 12582912.0
+    t = fma(a, 1.4426950408889634, 12583037.0)
+    n = t - 12583037.0
     r = fma(n, 1.90465421e-9, fma(n, -0.693147182, a))
     p = fma(r, 0.0013846973, 0.008369989)
     p = fma(fma(fma(p, r, 0.04166801), r, 0.16666509), r, 0.49999994)
     p = fma(fma(p, r, 1.0), r, 1.0)
-    e = bitcast(f32, bitcast(i32, p) + shl(bitcast(i32, t) - 1, 23))
+    e = (p + p) * bitcast(f32, shl(bitcast(i32, t), 23))
     return select(a > 89.415985, INF, e + 0.25 / e)
 
 
@@ -42,12 +55,12 @@ def tanh_f32(x):
     z = a * a
     q = fma(fma(z, 0.016437933, -0.052672077), z, 0.1332073)
     small = fma(a * z, fma(q, z, -0.33332947), a)
-    # 1 - 2 e / (1 + e) with e = exp(-2 a): what it needs is less than full precision
-    t = fma(a, -2.8853900817779268, 12582912.0)
-    y = fma(t - 12582912.0, 0.346573591, a)
-    p = fma(fma(fma(y, -0.27070388, 0.67133707), y, -1.333245), y, 1.9999385)
-    p = fma(fma(p, y, -2.0000002), y, 1.0000001)
-    e = bitcast(f32, bitcast(i32, p) + shl(bitcast(i32, t), 23))
+    # 1 - 2 e / (1 + e) with e = exp(-2 a). The bias of exponents stands in the rounding constant.
+    t = fma(a, -2.8853900817779268, 12583039.0)
+    y = fma(t - 12583039.0, 0.346573591, a)
+    p = fma(fma(fma(y, 0.0887268, -0.26787558), y, 0.6666862), y, -1.33332)
+    p = fma(fma(fma(p, y, 1.9999998), y, -2.0), y, 1.0)
+    e = p * bitcast(f32, shl(bitcast(i32, t), 23))
     r = select(a < 0.55, small, fma(e / (1.0 + e), -2.0, 1.0))
     return bitcast(f32, bitcast(u32, r) | (bitcast(u32, x) & 0x80000000))
 
@@ -63,7 +76,7 @@ def asinh_f32(x):
 def acosh_f32(x):
     """The inverse of the hyperbolic cosine; NaN below 1."""
     y = f64(x)
-    return f32(log_f64(y + sqrt(fma(y, y, -1.0))))
+    return f32(log_f64(y + sqrt(select(y < 1.0, NAN, fma(y, y, -1.0)))))
 
 
 def atanh_f32(x):
@@ -74,4 +87,110 @@ def atanh_f32(x):
     return bitcast(f32, bitcast(u32, y) | (bitcast(u32, x) & 0x80000000))
 
 
+def sinh_f64(x):
+    """The hyperbolic sine."""
+    a = minimum(711.0, abs(x))
+    # e^a / 2. The bias of exponents stands in the rounding constant.
+    t = fma(a, 1.4426950408889634, 6755399441056765.0)
+    n = t - 6755399441056765.0
+    r = fma(n, -2.3190468138462996e-17, fma(n, -0.6931471805599453, a))
+    p = fma(fma(r, 2.499867194743873e-08, 2.7630364713823853e-07), r, 2.7557591778244955e-06)
+    p = fma(fma(p, r, 2.4801492815838754e-05), r, 0.00019841269499374753)
+    p = fma(fma(p, r, 0.0013888888943852816), r, 0.008333333333498307)
+    p = fma(fma(p, r, 0.04166666666652955), r, 0.16666666666666405)
+    p = fma(fma(p, r, 0.5000000000000011), r, 1.0)
+    p = fma(p, r, 1.0)
+    e = (p + p) * bitcast(f64, shl(bitcast(i64, t), 52))
+    y = e - 0.25 / e
+    z = a * a
+    q = fma(fma(z, 7.758747739782063e-13, 1.6057259832474184e-10), z, 2.5052123135453414e-08)
+    q = fma(fma(q, z, 2.755731915708329e-06), z, 0.00019841269841431824)
+    q = fma(fma(q, z, 0.008333333333333148), z, 0.16666666666666669)
+    y = select(a < 1.0, fma(a * z, q, a), select(a > 710.4758600739439, INF, y))
+    return bitcast(f64, bitcast(u64, y) | (bitcast(u64, x) & 0x8000000000000000))
+
+
+def cosh_f64(x):
+    """The hyperbolic cosine."""
+    a = minimum(711.0, abs(x))
+    t = fma(a, 1.4426950408889634, 6755399441056765.0)
+    n = t - 6755399441056765.0
+    r = fma(n, -2.3190468138462996e-17, fma(n, -0.6931471805599453, a))
+    p = fma(fma(r, 2.499867194743873e-08, 2.7630364713823853e-07), r, 2.7557591778244955e-06)
+    p = fma(fma(p, r, 2.4801492815838754e-05), r, 0.00019841269499374753)
+    p = fma(fma(p, r, 0.0013888888943852816), r, 0.008333333333498307)
+    p = fma(fma(p, r, 0.04166666666652955), r, 0.16666666666666405)
+    p = fma(fma(p, r, 0.5000000000000011), r, 1.0)
+    p = fma(p, r, 1.0)
+    e = (p + p) * bitcast(f64, shl(bitcast(i64, t), 52))
+    return select(a > 710.4758600739439, INF, e + 0.25 / e)
+
+
+def tanh_f64(x):
+    """The hyperbolic tangent."""
+    a = minimum(20.0, abs(x))
+    z = a * a
+    q = fma(fma(z, -1.9493460121264428e-05, 8.331450698549617e-05), z, -0.00023338026268524527)
+    q = fma(fma(q, z, 0.0005884440042414119), z, -0.0014555427392617187)
+    q = fma(fma(q, z, 0.003592092016289005), z, -0.008863232600379686)
+    q = fma(fma(q, z, 0.021869488385820323), z, -0.053968253963760794)
+    q = fma(fma(q, z, 0.13333333333326625), z, -0.333333333333333)
+    small = fma(a * z, q, a)
+    # 1 - 2 e / (1 + e) with e = exp(-2 a)
+    e = exp_f64(-2.0 * a)
+    r = select(a < 0.55, small, fma(e / (1.0 + e), -2.0, 1.0))
+    return bitcast(f64, bitcast(u64, r) | (bitcast(u64, x) & 0x8000000000000000))
+
+
+def log1p_f64(x, low):
+    """`log(1 + x + low)` for x >= 0 and a low that is small beside x."""
+    u = 1.0 + x
+    # What the sum lost; nothing that counts is lost where x is huge.
+    lost = select(x < 1.0, x - (u - 1.0), 1.0 - (u - x))
+    return log_sum_f64(u, select(x < 1e16, (lost + low) / u, 0.0))
+
+
+def asinh_f64(x):
+    """The inverse of the hyperbolic sine."""
+    a = abs(x)
+    # log(a + sqrt(a^2 + 1)) = log(1 + (a + a^2 / (1 + sqrt(a^2 + 1)))); log(2 a) if a is large
+    large = a > 1e9
+    z = select(large, 0.0, a * a)
+    w = z / (1.0 + sqrt(z + 1.0))
+    u = select(large, a - 1.0, a + w)
+    y = log1p_f64(u, select(large, 0.0, select(a > w, (a - u) + w, (w - u) + a)))
+    y = select(large, y + 0.6931471805599453, y)
+    return bitcast(f64, bitcast(u64, y) | (bitcast(u64, x) & 0x8000000000000000))
+
+
+def acosh_f64(x):
+    """The inverse of the hyperbolic cosine; NaN below 1."""
+    large = x > 1e9
+    # log(1 + (t + sqrt(2 t + t^2))) with t = x - 1; each step keeps what it lost
+    t = select(large, 1.0, x - 1.0)
+    z = t * t
+    v = fma(t, 2.0, z)
+    v_low = fma(t, 2.0, -v) + z
+    v_low = select(t < 2.0, v_low, (z - v) + 2.0 * t) + fma(t, t, -z)
+    s = sqrt(v)
+    s_low = select(v > 0.0, 0.5 * (fma(-s, s, v) + v_low) / s, 0.0)
+    u = s + t
+    y = log1p_f64(select(large, x - 1.0, u), select(large, 0.0, ((s - u) + t) + s_low))
+    y = select(large, y + 0.6931471805599453, y)
+    return select(x < 1.0, NAN, y)
+
+
+def atanh_f64(x):
+    """The inverse of the hyperbolic tangent; NaN beyond 1."""
+    a = abs(x)
+    # log((1 + a) / (1 - a)) = log(1 + 2 a / (1 - a))
+    d = 1.0 - a
+    q = (a + a) / d
+    low = (fma(-q, d, a + a) - q * ((1.0 - d) - a)) / d
+    y = 0.5 * log1p_f64(q, select(q < 1e16, low, 0.0))
+    y = select(a > 1.0, NAN, y)
+    return bitcast(f64, bitcast(u64, y) | (bitcast(u64, x) & 0x8000000000000000))
+
+
 INF = float("inf")
+NAN = float("nan")

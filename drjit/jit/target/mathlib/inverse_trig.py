@@ -1,7 +1,21 @@
 """Arc sine, cosine and tangent."""
 
-from ..numpy.elementwise import abs, any_lane, bitcast, f32, f64, fma, i32, i64
-from ..numpy.elementwise import maximum, minimum, select, sqrt, u32, u64
+from ..numpy.elementwise import (
+    abs,
+    any_lane,
+    bitcast,
+    f32,
+    f64,
+    fma,
+    i32,
+    i64,
+    maximum,
+    minimum,
+    select,
+    sqrt,
+    u32,
+    u64,
+)
 
 
 def asin_f32(x):
@@ -13,7 +27,8 @@ def asin_f32(x):
     s = select(large, sqrt(z), a)
     p = fma(fma(z, 0.05119408, 0.018515995), z, 0.046686947)
     p = fma(fma(p, z, 0.074851), z, 0.16667014)
-    r = fma(s * z, p, s)
+    # 2.2e-8 is half of what pi/2 in f32 exceeds pi/2 by
+    r = fma(s * z, p, select(large, s + 2.1855694e-8, s))
     r = select(large, fma(r, -2.0, 1.5707963267948966), r)
     return bitcast(f32, bitcast(u32, r) | (bitcast(u32, x) & 0x80000000))
 
@@ -63,6 +78,89 @@ def atan2_f32(y, x):
     r = select(ay > ax, 1.5707963267948966 - r, r)
     r = select(bitcast(i32, x) < 0, 3.141592653589793 - r, r)
     return bitcast(f32, bitcast(u32, r) | (bitcast(u32, y) & 0x80000000))
+
+
+def asin_f64(x):
+    """The arc sine."""
+    a = abs(x)
+    large = a > 0.5625
+    z = select(large, fma(a, -0.5, 0.5), a * a)
+    s = select(large, sqrt(z), a)
+    p = fma(fma(z, 0.05978800385404671, -0.07668482456572036), z, 0.0685500199245948)
+    p = fma(fma(p, z, -0.02164349856587707), z, 0.01747770477579176)
+    p = fma(fma(p, z, 0.007766429717729486), z, 0.011862997819371222)
+    p = fma(fma(p, z, 0.013930377346434743), z, 0.01735543628242072)
+    p = fma(fma(p, z, 0.02237201839873705), z, 0.030381949224604153)
+    p = fma(fma(p, z, 0.04464285704677921), z, 0.07500000000097451)
+    p = fma(p, z, 0.16666666666666322)
+    r = fma(s * z, p, select(large, s - 3.061616997868383e-17, s))
+    r = select(large, fma(r, -2.0, 1.5707963267948966), r)
+    return bitcast(f64, bitcast(u64, r) | (bitcast(u64, x) & 0x8000000000000000))
+
+
+def acos_f64(x):
+    """The arc cosine."""
+    a = abs(x)
+    large = a > 0.5625
+    z = select(large, fma(a, -0.5, 0.5), a * a)
+    s = select(large, sqrt(z), a)
+    p = fma(fma(z, 0.05978800385404671, -0.07668482456572036), z, 0.0685500199245948)
+    p = fma(fma(p, z, -0.02164349856587707), z, 0.01747770477579176)
+    p = fma(fma(p, z, 0.007766429717729486), z, 0.011862997819371222)
+    p = fma(fma(p, z, 0.013930377346434743), z, 0.01735543628242072)
+    p = fma(fma(p, z, 0.02237201839873705), z, 0.030381949224604153)
+    p = fma(fma(p, z, 0.04464285704677921), z, 0.07500000000097451)
+    p = fma(p, z, 0.16666666666666322)
+    r = fma(s * z, p, s)
+    signed = bitcast(f64, bitcast(u64, r) ^ (bitcast(u64, x) & 0x8000000000000000))
+    base = select(large, select(x < 0.0, 3.141592653589793, f64(0.0)), 1.5707963267948966)
+    return fma(signed, select(large, f64(2.0), -1.0), base)
+
+
+def atan_f64(x):
+    """The arc tangent."""
+    a = abs(x)
+    large = a > 1.0
+    s = select(large, 1.0 / a, a)
+    z = s * s
+    p = fma(fma(z, 1.322553244851664e-05, -0.00015216573783377322), z, 0.0008313458464225145)
+    p = fma(fma(p, z, -0.0028849908863107375), z, 0.007196653039501786)
+    p = fma(fma(p, z, -0.013900785335374307), z, 0.0219851076868022)
+    p = fma(fma(p, z, -0.029904078489482684), z, 0.0366420582252889)
+    p = fma(fma(p, z, -0.04219186620927805), z, 0.047223253111762065)
+    p = fma(fma(p, z, -0.0525351951530916), z, 0.058805280423671794)
+    p = fma(fma(p, z, -0.06666404097797546), z, 0.07692279844445189)
+    p = fma(fma(p, z, -0.09090907003450814), z, 0.11111111007052969)
+    p = fma(fma(p, z, -0.14285714282576037), z, 0.19999999999951476)
+    p = fma(p, z, -0.3333333333333307)
+    r = fma(s * z, p, s)
+    r = select(large, 1.5707963267948966 - r, r)
+    return bitcast(f64, bitcast(u64, r) | (bitcast(u64, x) & 0x8000000000000000))
+
+
+def atan2_f64(y, x):
+    """The angle of the point (x, y) in [-pi, pi]."""
+    ax = abs(x)
+    ay = abs(y)
+    # Both pick ax, then ay, where an operand is undefined: so is the quotient.
+    q = minimum(ay, ax) / maximum(ax, ay)
+    if any_lane(q != q):
+        q = select((ax == 0.0) & (ay == 0.0), 0.0, select((ax == INF) & (ay == INF), 1.0, q))
+    z = q * q
+    p = fma(fma(z, 1.322553244851664e-05, -0.00015216573783377322), z, 0.0008313458464225145)
+    p = fma(fma(p, z, -0.0028849908863107375), z, 0.007196653039501786)
+    p = fma(fma(p, z, -0.013900785335374307), z, 0.0219851076868022)
+    p = fma(fma(p, z, -0.029904078489482684), z, 0.0366420582252889)
+    p = fma(fma(p, z, -0.04219186620927805), z, 0.047223253111762065)
+    p = fma(fma(p, z, -0.0525351951530916), z, 0.058805280423671794)
+    p = fma(fma(p, z, -0.06666404097797546), z, 0.07692279844445189)
+    p = fma(fma(p, z, -0.09090907003450814), z, 0.11111111007052969)
+    p = fma(fma(p, z, -0.14285714282576037), z, 0.19999999999951476)
+    p = fma(p, z, -0.3333333333333307)
+    r = fma(q * z, p, q)
+    r = select(ay > ax, 1.5707963267948966 - r, r)
+    r = select(bitcast(i64, x) < 0, 3.141592653589793 - r, r)
+    return bitcast(f64, bitcast(u64, r) | (bitcast(u64, y) & 0x8000000000000000))
 
 
 INF = float("inf")

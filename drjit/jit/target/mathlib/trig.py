@@ -1,12 +1,26 @@
 """Sine, cosine and tangent.
 
-`x - n pi` comes from fused multiply-adds with pi in three parts (Cody and Waite); arguments too large
-for that are multiplied by the bits of 1 / (2 pi) that matter (M. H. Payne and R. N. Hanek, "Radian
-reduction for trigonometric functions", SIGNUM Newsletter 18(1), 1983).
+`x - n pi` comes from fused multiply-adds with pi in three parts (Cody and Waite); arguments too
+large for that are multiplied by the bits of 1 / (2 pi) that matter (M. H. Payne and R. N. Hanek,
+"Radian reduction for trigonometric functions", SIGNUM Newsletter 18(1), 1983).
 """
 
-from ..numpy.elementwise import abs, any_lane, bitcast, f32, f64, fma, i64, minimum, select, shl, shr
-from ..numpy.elementwise import table, u32, u64
+from ..numpy.elementwise import (
+    abs,
+    any_lane,
+    bitcast,
+    f32,
+    f64,
+    fma,
+    i64,
+    mul_hi,
+    select,
+    shl,
+    shr,
+    table,
+    u32,
+    u64,
+)
 
 
 def sin_f32(x):
@@ -69,8 +83,7 @@ def modulo_turn_f32(x):
     """An `f64` in [-pi, pi] that differs from a large x by turns; NaN if x is not finite."""
     bits = bitcast(u32, x)
     s = (shr(bits, 23) & 255) - 118
-    # Lanes with a small x take part, too, but do not count.
-    k = minimum(shr(s, 5), 4)
+    k = shr(s, 5)
     shift = u64(s & 31)
     high = shl(u64(table(TURN_u32, k)), 32) | u64(table(TURN_u32, k + 1))
     low = shl(u64(table(TURN_u32, k + 2)), 32) | u64(table(TURN_u32, k + 3))
@@ -81,16 +94,150 @@ def modulo_turn_f32(x):
     return select(abs(x) < INF, y, NAN)
 
 
+def sin_f64(x):
+    """The sine."""
+    a = abs(x)
+    k, r, low = quadrant_f64(a)
+    z = r * r
+    p = fma(fma(z, 1.5894604666301805e-10, -2.5050720414940937e-08), z, 2.7557313451521346e-06)
+    p = fma(fma(p, z, -0.00019841269829115065), z, 0.008333333333321548)
+    p = fma(p, z, -0.1666666666666663)
+    s = r + fma(r * z, p, low)
+    c = cosine_f64(z, r * low)
+    y = select((k & 1) == 0, s, c)
+    # The sign: of x, and negative in quadrants 2 and 3
+    sign = shl(k & 2, 62) ^ (bitcast(i64, x) & -0x8000000000000000)
+    return bitcast(f64, bitcast(i64, y) ^ sign)
+
+
+def cos_f64(x):
+    """The cosine."""
+    k, r, low = quadrant_f64(abs(x))
+    z = r * r
+    p = fma(fma(z, 1.5894604666301805e-10, -2.5050720414940937e-08), z, 2.7557313451521346e-06)
+    p = fma(fma(p, z, -0.00019841269829115065), z, 0.008333333333321548)
+    p = fma(p, z, -0.1666666666666663)
+    s = r + fma(r * z, p, low)
+    c = cosine_f64(z, r * low)
+    y = select((k & 1) == 0, c, s)
+    return bitcast(f64, bitcast(i64, y) ^ shl((k + 1) & 2, 62))
+
+
+def tan_f64(x):
+    """The tangent."""
+    k, r, low = quadrant_f64(abs(x))
+    z = r * r
+    p = fma(fma(z, 1.5894604666301805e-10, -2.5050720414940937e-08), z, 2.7557313451521346e-06)
+    p = fma(fma(p, z, -0.00019841269829115065), z, 0.008333333333321548)
+    p = fma(p, z, -0.1666666666666663)
+    w = fma(r * z, p, low)
+    s = r + w
+    s_low = (r - s) + w
+    h = 0.5 * z
+    u = 1.0 - h
+    v = ((1.0 - u) - h) + fma(z * z, cosine_tail_f64(z), -r * low)
+    c = u + v
+    c_low = (u - c) + v
+    odd = (k & 1) != 0
+    n = select(odd, -c, s)
+    n_low = select(odd, -c_low, s_low)
+    d = select(odd, s, c)
+    d_low = select(odd, s_low, c_low)
+    # A quotient of sums: one step with the residual
+    q = n / d
+    q = q + (fma(-q, d, n) + (n_low - q * d_low)) / d
+    q = bitcast(f64, bitcast(i64, q) ^ (bitcast(i64, x) & -0x8000000000000000))
+    return select(x == 0.0, x, q)
+
+
+def cosine_tail_f64(z):
+    """`(cos(r) - 1 + z / 2) / z^2` for `z = r^2`."""
+    q = fma(fma(z, -1.1357406344136137e-11, 2.0875679418479488e-09), z, -2.75573140248507e-07)
+    q = fma(fma(q, z, 2.4801587288328773e-05), z, -0.0013888888888872238)
+    q = fma(q, z, 0.04166666666666659)
+    return q
+
+
+def cosine_f64(z, correction):
+    """`cos(r) - correction` for `z = r^2`."""
+    h = 0.5 * z
+    u = 1.0 - h
+    return u + (((1.0 - u) - h) + fma(z * z, cosine_tail_f64(z), -correction))
+
+
+def quadrant_f64(a):
+    """The quadrant (modulo 4) of `a >= 0` and what remains in [-pi/4, pi/4], as a sum of two."""
+    t = fma(a, 0.6366197723675814, 6755399441055744.0)
+    n = t - 6755399441055744.0
+    h = fma(n, HALF_PI_A, a)
+    w = n * HALF_PI_B
+    r = h + w
+    low = fma(n, HALF_PI_C, ((h - r) + w) + fma(n, HALF_PI_B, -w))
+    k = bitcast(i64, t)
+    huge = ~(a < 1e9)
+    if any_lane(huge):
+        quadrant, high, rest = remainder_f64(a)
+        k = select(huge, quadrant, k)
+        r = select(huge, high, r)
+        low = select(huge, rest, low)
+    return k, r, low
+
+
+def remainder_f64(a):
+    """`quadrant_f64` for any large a; NaN if it is not finite."""
+    bits = bitcast(u64, a)
+    s = u32(shr(bits, 52)) - 1043
+    k = shr(s, 5)
+    shift = u64(s & 31)
+    w0 = shl(u64(table(TURN_u32, k)), 32) | u64(table(TURN_u32, k + 1))
+    w1 = shl(u64(table(TURN_u32, k + 2)), 32) | u64(table(TURN_u32, k + 3))
+    w2 = shl(u64(table(TURN_u32, k + 4)), 32) | u64(table(TURN_u32, k + 5))
+    w3 = u64(table(TURN_u32, k + 6))
+    b0 = shl(w0, shift) | shr(w1, 64 - shift)
+    b1 = shl(w1, shift) | shr(w2, 64 - shift)
+    b2 = shl(w2, shift) | shr(w3, 32 - shift)
+    m = (bits & 0x000FFFFFFFFFFFFF) | 0x0010000000000000
+    # The fraction of a turn in 128 bits
+    low = m * b1
+    sum = low + mul_hi(m, b2)
+    high = m * b0 + mul_hi(m, b1) + select(sum < low, u64(1), u64(0))
+    rounded = high + 0x2000000000000000
+    quadrant = bitcast(i64, shr(rounded, 62))
+    rest = bitcast(i64, high - (rounded & 0xC000000000000000))
+    # 53 leading bits and what follows, times 2 pi / 2^64
+    d0 = f64(rest & -2048)
+    d1 = f64(rest & 2047) + f64(sum) * 5.421010862427522e-20
+    y = d0 * TURN_A
+    e = fma(d0, TURN_A, -y) + fma(d0, TURN_B, d1 * TURN_A)
+    r = y + e
+    return quadrant, select(a < INF, r, NAN), (y - r) + e
+
+
 # -pi in three parts of one sign
 PI_A = -3.141592502593994
 PI_B = -1.5099578831723193e-07
 PI_C = -1.0780605906948477e-14
 # Chosen so that the result never exceeds 1: found by a search beside the minimax coefficients.
-SIN_3 = -0.16666658222675323
-SIN_5 = 0.008333059959113598
-SIN_7 = -0.00019809455261565745
-SIN_9 = 2.6051791337522445e-06
+SIN_3 = -0.16666659712791443
+SIN_5 = 0.008333065547049046
+SIN_7 = -0.0001980944216484204
+SIN_9 = 2.6051566237583756e-06
+# -pi/2 in three parts of one sign
+HALF_PI_A = -1.5707963267948966
+HALF_PI_B = -6.123233995736765e-17
+HALF_PI_C = -1.0828566739219139e-32
+TURN_A = 3.4061215800865545e-19
+TURN_B = 1.3277647201629793e-35
 # 32 zero bits, then the bits of 1 / (2 pi)
-TURN_u32 = (0, 0x28BE60DB, 0x9391054A, 0x7F09D5F4, 0x7D4D3770, 0x36D8A566, 0x4F10E410, 0x7F9458EA, 0xF7AEF158)
+# fmt: off
+TURN_u32 = (
+    0,
+    0x28BE60DB, 0x9391054A, 0x7F09D5F4, 0x7D4D3770, 0x36D8A566, 0x4F10E410, 0x7F9458EA, 0xF7AEF158,
+    0x6DC91B8E, 0x909374B8, 0x01924BBA, 0x82746487, 0x3F877AC7, 0x2C4A69CF, 0xBA208D7D, 0x4BAED121,
+    0x3A671C09, 0xAD17DF90, 0x4E64758E, 0x60D4CE7D, 0x272117E2, 0xEF7E4A0E, 0xC7FE25FF, 0xF7816603,
+    0xFBCBC462, 0xD6829B47, 0xDB4D9FB3, 0xC9F2C26D, 0xD3D18FD9, 0xA797FA8B, 0x5D49EEB1, 0xFAF97C5E,
+    0xCF41CE7D, 0xE294A4BA, 0x9AFED7EC, 0x47E35742, 0x1580CC11, 0xBF1EDAEA, 0xFC33EF08, 0x26BD0D87,
+)
+# fmt: on
 INF = float("inf")
 NAN = float("nan")

@@ -209,13 +209,13 @@ _tables: dict[int, tuple[tuple, Any]] = {}
 
 
 def table(values: tuple, x: Value) -> Value:
-    """Element `x` of a constant tuple, which is global where this is called: `NAME_u32` tells its type."""
+    """Element `x` of a constant tuple, or the last; its name where this is called has its type."""
     if id(values) not in _tables:
         scope = sys._getframe(1).f_globals
         name = next(key for key, value in scope.items() if value is values)
         dtype = TYPES[name.rpartition("_")[2]].dtype
         _tables[id(values)] = values, np.array(values, dtype)
-    return _tables[id(values)][1][x]
+    return _tables[id(values)][1][np.minimum(x, len(values) - 1)]
 
 
 abs = np.abs

@@ -43,7 +43,7 @@ def fma_f32(x: Any, y: Any, z: Any) -> Any:
 
 
 def fma_f64(x: Any, y: Any, z: Any) -> Any:
-    """`x * y + z` for float64, rounded once: algorithm Fma of the paper, extreme exponents apart."""
+    """`x * y + z` for float64, rounded once: the paper's Fma, extreme exponents apart."""
     uh, ul = _two_product(x, y)
     th, tl = _two_sum(z, ul)
     vh, vl = _two_sum(uh, th)

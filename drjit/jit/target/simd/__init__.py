@@ -1,6 +1,8 @@
-"""The SIMD target: translates kernel text to LLVM IR with explicit vectors and compiles it for this machine's processor.
+"""The SIMD target: translates kernel text to LLVM IR with explicit vectors and compiles it for this
+machine's processor.
 
-Leans on llvmlite, which this module imports: import it when something is compiled or loaded, not before.
+Leans on llvmlite, which this module imports: import it when something is compiled or loaded, not
+before.
 """
 
 from typing import Any, NamedTuple
@@ -10,7 +12,7 @@ from . import llvm
 from .ir import KernelError
 from .kernel import module_text
 from .llvm import host_cpu
-from .translate import Library
+from .module import Library
 
 __all__ = [
     "KernelError",
@@ -22,11 +24,17 @@ __all__ = [
     "host_cpu",
     "llvm_version",
     "load",
+    "packet_lanes",
 ]
+
+# A kernel with a loop that is longer than this keeps the default width.
+LOOP_LINES = 80
 
 
 class Object(NamedTuple):
-    """A compiled kernel: an object file, whether it has a finish function, and the IR that it was compiled from."""
+    """A compiled kernel: an object file, whether it has a finish function, and the IR that it was
+    compiled from.
+    """
 
     code: bytes
     has_finish: bool
@@ -34,7 +42,9 @@ class Object(NamedTuple):
 
 
 class Loaded:
-    """A kernel in memory: the addresses of its functions (`finish` is 0 where there is none), valid while this object lives."""
+    """A kernel in memory: the addresses of its functions (`finish` is 0 where there is none), valid
+    while this object lives.
+    """
 
     __slots__ = ("_library", "finish", "kernel")
 
@@ -47,6 +57,16 @@ def default_lanes() -> int:
     return 16 if "+avx512f" in host_cpu()[1].split(",") else 8
 
 
+def packet_lanes(text: str) -> int:
+    """Lanes of the packets of a kernel: twice the default in a small kernel with a loop.
+
+    Two independent vectors in flight hide the latency of a loop's dependent operations; in a large
+    kernel or one of 64-bit types they would not fit into the registers.
+    """
+    small = text.count("\n") <= LOOP_LINES and "64(" not in text and "64," not in text
+    return default_lanes() * (2 if small and "    while " in text else 1)
+
+
 def compile(
     text: str,
     name: str,
@@ -54,11 +74,13 @@ def compile(
     contract: bool = False,
     library: Library = _library,
 ) -> Object:
-    """Compiles the text of a kernel to an object file that exports `name` and, for reductions, `name_finish`.
+    """Compiles the text of a kernel to an object file that exports `name` and, for reductions,
+    `name_finish`.
 
-    `contract` allows fused multiply-adds in place of products and sums. Raises KernelError where the text breaks a rule of the language.
+    `contract` allows fused multiply-adds in place of products and sums. Raises KernelError where
+    the text breaks a rule of the language.
     """
-    ir, has_finish = module_text(text, name, lanes or default_lanes(), contract, library)
+    ir, has_finish = module_text(text, name, lanes or packet_lanes(text), contract, library)
     return Object(llvm.object_code(ir), has_finish, ir)
 
 
@@ -73,7 +95,7 @@ def assembly(
     text: str, lanes: int | None = None, contract: bool = False, library: Library = _library
 ) -> str:
     """The machine code of a kernel's text, as assembler text."""
-    ir, _ = module_text(text, "kernel", lanes or default_lanes(), contract, library)
+    ir, _ = module_text(text, "kernel", lanes or packet_lanes(text), contract, library)
     return llvm.assembly(ir)
 
 

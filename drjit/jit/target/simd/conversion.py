@@ -1,4 +1,6 @@
-"""Conversions between element types: numeric conversion `T(x)` and reinterpretation `bitcast(T, x)`."""
+"""Conversions between element types: numeric conversion `T(x)` and reinterpretation `bitcast(T,
+x)`.
+"""
 
 from .ir import BITS, FLOATS, MEMORY, SIGNED, Function
 
@@ -7,7 +9,9 @@ _PRECISION = {"f32": 24, "f64": 53}
 
 
 def convert(f: Function, to: str, code: str, x: str) -> str:
-    """`T(x)`: float to integer truncates and saturates, NaN gives 0; to mask is `x != 0`; mask to number is 0 or 1."""
+    """`T(x)`: float to integer truncates and saturates, NaN gives 0; to mask is `x != 0`; mask to
+    number is 0 or 1.
+    """
     if to == code:
         return x
     target, source = f.vector[to], f.vector[code]
@@ -73,7 +77,9 @@ def _to_integer(f: Function, to: str, code: str, x: str) -> str:
 
 
 def _to_odd(f: Function, x: str) -> str:
-    """`f64` to `f32`, rounded to odd, so that rounding once more to `f16` gives the correctly rounded result."""
+    """`f64` to `f32`, rounded to odd, so that rounding once more to `f16` gives the correctly
+    rounded result.
+    """
     double, single, word, mask = (f.vector[t] for t in ("f64", "f32", "u32", "mask"))
     near = f.op(f"fptrunc {double} {x} to {single}")
     back = f.op(f"fpext {single} {near} to {double}")

@@ -1,7 +1,9 @@
 """The element-wise operations: one row each, from its name to the IR that computes it.
 
-A row names the element types it exists for, the type of its result (None: that of the operands) and either a template, in which
-`{V}` is the vector type, `{S}` the suffix of an intrinsic and `{0}` `{1}` `{2}` the operands, or a function that emits several
+A row names the element types it exists for, the type of its result (None: that of the operands) and
+either a template, in which
+`{V}` is the vector type, `{S}` the suffix of an intrinsic and `{0}` `{1}` `{2}` the operands, or a
+function that emits several
 instructions. `f16` computes in `f32` and rounds after each operation.
 """
 
@@ -65,7 +67,9 @@ def _shift(f: Function, code: str, x: str, count: str, right: bool) -> str:
         return f.op(f"ashr {vector} {x}, {f.constant(code, width - 1)}")
     if arithmetic:
         top = f.constant(code, width - 1)
-        count = f.op(f"call {vector} @llvm.umin.{f.types.suffix[code]}({vector} {count}, {vector} {top})")
+        count = f.op(
+            f"call {vector} @llvm.umin.{f.types.suffix[code]}({vector} {count}, {vector} {top})"
+        )
         return f.op(f"ashr {vector} {x}, {count}")
     inside = f.op(f"icmp ult {vector} {count}, {f.constant(code, width)}")
     shifted = f.op(f"{op} {vector} {x}, {count}")
@@ -80,7 +84,9 @@ def _known(operand: str) -> int | None:
 
 
 def _divide(f: Function, code: str, x: str, y: str, remainder: bool) -> str:
-    """Division that never traps: a zero divisor becomes 1 beforehand, and so does the -1 in MIN / -1."""
+    """Division that never traps: a zero divisor becomes 1 beforehand, and so does the -1 in MIN /
+    -1.
+    """
     vector, signed = f.vector[code], code in SIGNED
     letter = "s" if signed else "u"
     known = _known(y)
@@ -121,6 +127,11 @@ def _divide(f: Function, code: str, x: str, y: str, remainder: bool) -> str:
     return f.op(f"select {mask} {zero}, {vector} zeroinitializer, {vector} {quotient}")
 
 
+def remainder(f: Function, code: str, x: str, y: str) -> str:
+    """`remainder(x, y)`."""
+    return _divide(f, code, x, y, True)
+
+
 def _mul_hi(f: Function, code: str, x: str, y: str) -> str:
     if BITS[code] == 64:
         return _mul_hi_64(f, code, x, y)
@@ -134,7 +145,9 @@ def _mul_hi(f: Function, code: str, x: str, y: str) -> str:
 
 
 def _mul_hi_64(f: Function, code: str, x: str, y: str) -> str:
-    """Schoolbook multiplication of 32-bit halves; a signed product is corrected by the operands' signs."""
+    """Schoolbook multiplication of 32-bit halves; a signed product is corrected by the operands'
+    signs.
+    """
     vector = f.vector["u64"]
     low, half = f.constant("u64", 0xFFFFFFFF), f.constant("u64", 32)
 
@@ -157,7 +170,9 @@ def _extremum(f: Function, code: str, x: str, y: str, less: bool) -> str:
     vector = f.vector[code]
     if code in INTEGERS:
         name = ("s" if code in SIGNED else "u") + ("min" if less else "max")
-        return f.op(f"call {vector} @llvm.{name}.{f.types.suffix[code]}({vector} {x}, {vector} {y})")
+        return f.op(
+            f"call {vector} @llvm.{name}.{f.types.suffix[code]}({vector} {x}, {vector} {y})"
+        )
     chosen = _compare(f, code, x, y, "lt" if less else "gt")
     return f.op(f"select {f.vector['mask']} {chosen}, {vector} {x}, {vector} {y}")
 
@@ -195,7 +210,7 @@ TABLE: dict[str, tuple[int, list[tuple[frozenset[str], str | Emit]]]] = {
     "mul": (2, [(FLOATS, "fmul {FAST}{V} {0}, {1}"), (INTEGERS, "mul {V} {0}, {1}")]),
     "div": (2, [(FLOATS, "fdiv {FAST}{V} {0}, {1}")]),
     "quotient": (2, [(INTEGERS, lambda f, code, x, y: _divide(f, code, x, y, False))]),
-    "remainder": (2, [(INTEGERS, lambda f, code, x, y: _divide(f, code, x, y, True))]),
+    "remainder": (2, [(INTEGERS, remainder)]),
     "and": (2, [(INTEGERS | MASK, "and {V} {0}, {1}")]),
     "or": (2, [(INTEGERS | MASK, "or {V} {0}, {1}")]),
     "xor": (2, [(INTEGERS | MASK, "xor {V} {0}, {1}")]),

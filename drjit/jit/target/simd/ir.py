@@ -1,6 +1,7 @@
 """LLVM IR as text: the spelling of types and constants, and the function under construction.
 
-Text is several times faster to build than llvmlite's IR objects, and LLVM parses it at about 1 us a line. Leans on nothing.
+Text is several times faster to build than llvmlite's IR objects, and LLVM parses it at about 1 us a
+line. Leans on nothing.
 """
 
 import struct
@@ -31,7 +32,8 @@ INTEGERS = SIGNED | UNSIGNED
 ARITHMETIC = INTEGERS | FLOATS
 ALL = frozenset(SCALAR)
 
-# An operand: the code of its element type and its spelling in IR. A number without a type has the code NUMBER.
+# An operand: the code of its element type and its spelling in IR. A number without a type has the
+# code NUMBER.
 Value = tuple[str, str]
 NUMBER = "number"
 
@@ -90,9 +92,11 @@ def types(lanes: int) -> Types:
 
 
 class Function:
-    """A function under construction: its lines, its variables, and the block that lines are appended to.
+    """A function under construction: its lines, its variables, and the block that lines are
+    appended to.
 
-    Unnamed results are numbered in the order of the text, as LLVM demands. `head` collects what belongs to the entry block: loads
+    Unnamed results are numbered in the order of the text, as LLVM demands. `head` collects what
+    belongs to the entry block: loads
     from the parameter block, splats, stack slots.
     """
 
@@ -178,7 +182,9 @@ class Function:
 
     def slot(self, code: str, index: int) -> str:
         """Stack memory for a vector: the `index`-th of its type."""
-        return self.once(f"%slot.{MEMORY[code]}.{index}", f"alloca {self.types.memory[code]}, align 64")
+        return self.once(
+            f"%slot.{MEMORY[code]}.{index}", f"alloca {self.types.memory[code]}, align 64"
+        )
 
     def text(self) -> str:
         """The body: the entry block, then everything else."""

@@ -1,10 +1,16 @@
-"""From the text of a kernel to the text of an LLVM module: the packet loop around the translated body."""
+"""From the text of a kernel to the text of an LLVM module: the packet loop around the translated
+body.
+"""
 
 import ast
 
-from . import reduction
+from . import atomic, reduction, runs, scan
 from .ir import Function, KernelError
-from .translate import Library, Module, Translator
+from .module import Library, Module
+from .translate import Translator
+
+# Imported for the calls that they add to the translator.
+__all__ = ["atomic", "module_text", "runs", "scan"]
 
 
 def module_text(
@@ -24,14 +30,7 @@ def module_text(
     module = Module(lanes, contract, library)
     f = Function(lanes)
     t = Translator(module, f, text, is_kernel=True)
-    accumulators = reduction.count_reductions(definition)
-
     f.block = "packet"
-    if accumulators or "active(" in text:
-        left = f.op("sub i64 %end, %i")
-        left = f.op(f"call i64 @llvm.smin.i64(i64 {left}, i64 {lanes})")
-        left = f.splat("u32", f.op(f"trunc i64 {left} to i32"))
-        f.do(f"%active = icmp ult {f.vector['u32']} <{f.types.iota}>, {left}")
     t.body(definition.body)
     f.do("br label %latch")
     f.start("latch")
@@ -41,17 +40,31 @@ def module_text(
     reduction.store_partials(t)
     f.do("ret void")
 
-    phis = ["%i = phi i64 [%begin, %entry], [%next, %latch]"]
-    for k, ((op, code), (*_, total)) in enumerate(zip(accumulators, t.reductions, strict=True)):
-        start = f.constant(code, reduction.identity(op, code))
-        phis.append(f"%acc{k} = phi {f.vector[code]} [{start}, %entry], [{total}, %latch]")
     head = "\n".join([f"{result} = {text}" for result, text in f.head.items()])
+    phis = ["%i = phi i64 [%begin, %entry], [%next, %latch]"]
+    for c in t.carried:
+        phis.append(f"{c.name} = phi {c.kind} [{c.start}, %entry], [{c.end}, %latch]")
+    start = "\n".join(phis + (_active(f) if t.needs_active else []))
     body = "\n".join(f.lines)
     exported = [
         f'define void @"{name}"(ptr %p, i64 %begin, i64 %end, i64 %block, i64 %thread) #0 {{\n'
-        f"entry:\n{head}\nbr label %packet\npacket:\n" + "\n".join(phis) + f"\n{body}\n}}"
+        f"entry:\n{head}\nbr label %packet\npacket:\n{start}\n{body}\n}}"
     ]
     has_finish = bool(t.reductions or t.expansions)
     if has_finish:
         exported.append(reduction.finish(t, f"{name}_finish"))
     return module.text(exported), has_finish
+
+
+def _active(f: Function) -> list[str]:
+    """The mask of the lanes below the end: 32-bit comparisons of lane numbers with what is left."""
+    vector = f.vector["u32"]
+    zeros = f"<{f.lanes} x i32> zeroinitializer"
+    return [
+        "%left = sub i64 %end, %i",
+        f"%left.m = call i64 @llvm.smin.i64(i64 %left, i64 {f.lanes})",
+        "%left.i = trunc i64 %left.m to i32",
+        f"%left.0 = insertelement {vector} poison, i32 %left.i, i32 0",
+        f"%left.v = shufflevector {vector} %left.0, {vector} poison, {zeros}",
+        f"%active = icmp ult {vector} <{f.types.iota}>, %left.v",
+    ]

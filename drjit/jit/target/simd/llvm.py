@@ -1,4 +1,6 @@
-"""The compiler and the loader: llvmlite behind four functions. The only module that imports llvmlite."""
+"""The compiler and the loader: llvmlite behind four functions. The only module that imports
+llvmlite.
+"""
 
 import itertools
 import threading
@@ -33,7 +35,8 @@ def _target() -> Any:
 
 def _new_machine(*, jit: bool) -> Any:
     name, features = _host()
-    # Position-independent code with a small code model: valid at whatever address a later process loads it.
+    # Position-independent code with a small code model: valid at whatever address a later process
+    # loads it.
     return _target().create_target_machine(
         cpu=name, features=features, opt=2, reloc="pic", codemodel="small", jit=jit
     )
@@ -46,7 +49,7 @@ def _machine() -> Any:
 
 @cache
 def _passes() -> tuple[Any, Any]:
-    """The text is in SSA form and free of dead or repeated work, so few passes pay for themselves."""
+    """The text is in SSA form without dead or repeated work, so few passes pay for themselves."""
     options = binding.create_pipeline_tuning_options(speed_level=2)
     builder = binding.create_pass_builder(_machine(), options)
     manager = binding.create_new_module_pass_manager()
@@ -86,7 +89,7 @@ def _linker() -> Any:
 
 
 def link(code: bytes, symbols: list[str]) -> tuple[Any, list[int]]:
-    """Loads an object file; gives the object that keeps it loaded and the addresses of the symbols."""
+    """Loads an object file; gives what keeps it loaded, and the addresses of the symbols."""
     with lock:
         builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process()
         for symbol in symbols:

@@ -3,8 +3,8 @@
 import ast
 from collections.abc import Callable
 
-from .conversion import bitcast, from_memory, to_memory
-from .ir import BITS, BYTES, FLOATS, INTEGERS, MEMORY, SCALAR, SIGNED, Function, KernelError, Value
+from .conversion import from_memory, to_memory
+from .ir import BITS, BYTES, FLOATS, MEMORY, SCALAR, Function, KernelError, Value
 from .translate import CALLS, Translator
 
 
@@ -19,7 +19,7 @@ def lane(t: Translator, i: ast.expr) -> Value:
 def active(t: Translator, i: ast.expr) -> Value:
     """`active(i)`."""
     t.lane_range(i)
-    return "mask", "%active"
+    return "mask", t.active()
 
 
 def load(t: Translator, kind: ast.expr, p: ast.expr, i: ast.expr) -> Value:
@@ -119,9 +119,7 @@ def gather(t: Translator, kind: ast.expr, p: ast.expr, x: ast.expr, m: ast.expr)
     return code, gather_masked(f, code, base, index_code, index, mask)
 
 
-def gather_masked(
-    f: Function, code: str, base: str, index_code: str, index: str, mask: str
-) -> str:
+def gather_masked(f: Function, code: str, base: str, index_code: str, index: str, mask: str) -> str:
     """Elements at an index, 0 where the mask is false."""
     vector, mask_type = f.vector[code], f.vector["mask"]
     if BITS[code] >= 32:
@@ -129,8 +127,10 @@ def gather_masked(
         addresses = _addresses(f, code, base, index_code, index)
         arguments = f"{_pointers(f)} align {BYTES[code]} {addresses}, {mask_type} {mask}"
         suffix = f"{f.types.suffix[code]}.v{f.lanes}p0"
-        return f.op(f"call {vector} @llvm.masked.gather.{suffix}({arguments}, {vector} zeroinitializer)")
-    safe = _safe(f, index_code, index, mask)
+        return f.op(
+            f"call {vector} @llvm.masked.gather.{suffix}({arguments}, {vector} zeroinitializer)"
+        )
+    safe = safe_index(f, index_code, index, mask)
     x = gather_lanes(f, code, base, index_code, safe)
     return f.op(f"select {mask_type} {mask}, {vector} {x}, {vector} zeroinitializer")
 
@@ -153,9 +153,7 @@ def _addresses(f: Function, code: str, base: str, index_code: str, index: str) -
     return f.op(f"getelementptr {MEMORY[code]}, ptr {base}, {f.vector[index_code]} {index}")
 
 
-def _lane_addresses(
-    f: Function, element: str, base: str, index_code: str, index: str
-) -> list[str]:
+def _lane_addresses(f: Function, element: str, base: str, index_code: str, index: str) -> list[str]:
     result = []
     for k in range(f.lanes):
         one = f.op(f"extractelement {f.vector[index_code]} {index}, i32 {k}")
@@ -165,7 +163,7 @@ def _lane_addresses(
     return result
 
 
-def _safe(f: Function, index_code: str, index: str, mask: str) -> str:
+def safe_index(f: Function, index_code: str, index: str, mask: str) -> str:
     """The index, 0 where the mask is false: every buffer has room for element 0."""
     vector = f.vector[index_code]
     return f.op(f"select {f.vector['mask']} {mask}, {vector} {index}, {vector} zeroinitializer")
@@ -182,7 +180,7 @@ def gather_packet(
         raise KernelError("a packet has 2 to 16 components")
     vector, mask_type = f.vector[code], f.vector["mask"]
     if BITS[code] == 32 and count in (4, 8, 12, 16):
-        safe = _safe(f, index_code, index, mask)
+        safe = safe_index(f, index_code, index, mask)
         row = f"[{count} x {SCALAR[code]}]"
         addresses = _lane_addresses(f, row, base, index_code, safe)
         values = []
@@ -228,7 +226,7 @@ def _transpose(f: Function, code: str, addresses: list[str], part: int) -> list[
 
     low = [shuffle(rows[k], rows[k + 1], (0, 4, 1, 5)) for k in (0, 2)]
     high = [shuffle(rows[k], rows[k + 1], (2, 6, 3, 7)) for k in (0, 2)]
-    return [shuffle(*pair, p) for pair in (low, high) for p in ((0, 1, 4, 5), (2, 3, 6, 7))]
+    return [shuffle(a, b, p) for a, b in (low, high) for p in ((0, 1, 4, 5), (2, 3, 6, 7))]
 
 
 def _selector(places: list[int] | range) -> str:
@@ -257,7 +255,9 @@ def each_lane(
     body: Callable[[list[str]], str | None],
     result: str | None = None,
 ) -> str:
-    """Runs scalar code for each lane of the mask in order, with its elements of the operands; collects a result."""
+    """Runs scalar code for each lane of the mask in order, with its elements of the operands;
+    collects a result.
+    """
     bits = f"i{f.lanes}"
     slots = []
     for k, (code, x) in enumerate(operands):
@@ -345,177 +345,6 @@ def scatter_packet(
     each_lane(f, mask, [*vectors, (index_code, index)], body)
 
 
-# ------------------------------------------------------------------------- read-modify-write
-
-
-def combine(f: Function, op: str, code: str, x: str, y: str, *, vector: bool) -> str:
-    """Two partial results of a reduction made one; scalars or vectors, masks as `i1` vectors or bytes.
-
-    `min` and `max` keep `y` where `x` is NaN, so a NaN never enters an accumulator `y`.
-    """
-    kind = f.vector[code] if vector else MEMORY[code]
-    if code == "f16":
-        wide = f.vector["f32"] if vector else "float"
-        x, y = (f.op(f"fpext {kind} {v} to {wide}") for v in (x, y))
-        result = combine(f, op, "f32", x, y, vector=vector)
-        return f.op(f"fptrunc {wide} {result} to {kind}")
-    if op in ("min", "max"):
-        relation = "lt" if op == "min" else "gt"
-        sign = "o" if code in FLOATS else "s" if code in SIGNED else "u"
-        compare = "fcmp" if code in FLOATS else "icmp"
-        condition = f.op(f"{compare} {sign}{relation} {kind} {x}, {y}")
-        test = f.vector["mask"] if vector else "i1"
-        return f.op(f"select {test} {condition}, {kind} {x}, {kind} {y}")
-    letter = "f" if code in FLOATS and op in ("add", "mul") else ""
-    return f.op(f"{letter}{op} {kind} {x}, {y}")
-
-
-def check_reduction(op: str, code: str) -> None:
-    """Raises KernelError for an operation that an element type lacks."""
-    fits = {
-        "add": code != "mask",
-        "mul": code != "mask",
-        "min": code != "mask",
-        "max": code != "mask",
-        "and": code not in FLOATS,
-        "or": code not in FLOATS,
-    }
-    if not fits.get(op):
-        raise KernelError(f"a reduction '{op}' of {code} does not exist")
-
-
-def scatter_reduce(
-    t: Translator,
-    kind: ast.expr,
-    op_name: ast.expr,
-    mode: ast.expr,
-    p: ast.expr,
-    v: ast.expr,
-    x: ast.expr,
-    m: ast.expr,
-) -> None:
-    """`scatter_reduce(T, 'add', 'direct', p[k], v, x, m)`."""
-    f, code, op, how = t.f, t.type(kind), t.text(op_name), t.text(mode)
-    check_reduction(op, code)
-    base = f.pointer(t.parameter(p))
-    value = t.typed(v, code)
-    index, mask = t.index(x), t.mask(m)
-    if how not in ("direct", "no_conflicts"):
-        raise KernelError(f"the mode {how!r} does not exist")
-
-    def body(elements: list[str]) -> None:
-        element = MEMORY[code]
-        address = element_address(f, element, base, index[0], elements[1])
-        if how == "direct":
-            atomic_update(f, op, code, address, elements[0])
-            return
-        old = f.op(f"load {element}, ptr {address}, align {BYTES[code]}")
-        new = combine(f, op, code, elements[0], old, vector=False)
-        f.do(f"store {element} {new}, ptr {address}, align {BYTES[code]}")
-
-    each_lane(f, mask, [value, index], body)
-
-
-def atomic_update(f: Function, op: str, code: str, address: str, value: str) -> None:
-    """Combines a scalar into memory atomically: by one instruction, or in a compare-and-swap loop."""
-    element, size = MEMORY[code], BYTES[code]
-    if op == "add" and code in ("f32", "f64"):
-        f.op(f"atomicrmw fadd ptr {address}, {element} {value} monotonic, align {size}")
-        return
-    if code not in FLOATS and op != "mul":
-        prefix = "" if op not in ("min", "max") or code in SIGNED else "u"
-        f.op(f"atomicrmw {prefix}{op} ptr {address}, {element} {value} monotonic, align {size}")
-        return
-    word = f"i{8 * size}"
-    start = f.op(f"load atomic {word}, ptr {address} monotonic, align {size}")
-    origin, again, done = f.block, f.new_block(), f.new_block()
-    f.do(f"br label %{again}")
-    f.start(again)
-    line, seen = len(f.lines), f.op("")
-    old = f.op(f"bitcast {word} {seen} to {element}")
-    new = combine(f, op, code, value, old, vector=False)
-    new = f.op(f"bitcast {element} {new} to {word}")
-    swap = f"cmpxchg weak ptr {address}, {word} {seen}, {word} {new} monotonic monotonic"
-    pair = f.op(f"{swap}, align {size}")
-    found = f.op(f"extractvalue {{{word}, i1}} {pair}, 0")
-    f.lines[line] = f"{seen} = phi {word} [{start}, %{origin}], [{found}, %{again}]"
-    f.branch(f.op(f"extractvalue {{{word}, i1}} {pair}, 1"), done, again)
-    f.start(done)
-
-
-def scatter_inc(t: Translator, kind: ast.expr, p: ast.expr, x: ast.expr, m: ast.expr) -> Value:
-    """`scatter_inc(T, p[k], x, m)`."""
-    f, code = t.f, t.type(kind)
-    if code not in INTEGERS:
-        raise KernelError("scatter_inc counts in integers")
-    base = f.pointer(t.parameter(p))
-    index, mask = t.index(x), t.mask(m)
-    element = SCALAR[code]
-
-    def body(elements: list[str]) -> str:
-        address = element_address(f, element, base, index[0], elements[0])
-        return f.op(f"atomicrmw add ptr {address}, {element} 1 monotonic, align {BYTES[code]}")
-
-    return code, each_lane(f, mask, [index], body, code)
-
-
-def scatter_exch(
-    t: Translator, kind: ast.expr, p: ast.expr, v: ast.expr, x: ast.expr, m: ast.expr
-) -> Value:
-    """`scatter_exch(T, p[k], v, x, m)`."""
-    f, code = t.f, t.type(kind)
-    base = f.pointer(t.parameter(p))
-    word, value = _as_word(f, t.typed(v, code))
-    index, mask = t.index(x), t.mask(m)
-
-    def body(elements: list[str]) -> str:
-        element = MEMORY[word]
-        address = element_address(f, element, base, index[0], elements[1])
-        size = BYTES[word]
-        return f.op(f"atomicrmw xchg ptr {address}, {element} {elements[0]} monotonic, align {size}")
-
-    old = each_lane(f, mask, [(word, value), index], body, word)
-    return code, old if code == word else bitcast(f, code, word, old)
-
-
-def scatter_cas(
-    t: Translator,
-    kind: ast.expr,
-    p: ast.expr,
-    cmp: ast.expr,
-    v: ast.expr,
-    x: ast.expr,
-    m: ast.expr,
-) -> Value:
-    """`scatter_cas(T, p[k], cmp, v, x, m)`."""
-    f, code = t.f, t.type(kind)
-    base = f.pointer(t.parameter(p))
-    word, expected = _as_word(f, t.typed(cmp, code))
-    _, value = _as_word(f, t.typed(v, code))
-    index, mask = t.index(x), t.mask(m)
-
-    def body(elements: list[str]) -> str:
-        element = MEMORY[word]
-        address = element_address(f, element, base, index[0], elements[2])
-        pair = f.op(
-            f"cmpxchg ptr {address}, {element} {elements[0]}, {element} {elements[1]}"
-            f" monotonic monotonic, align {BYTES[word]}"
-        )
-        return f.op(f"extractvalue {{{element}, i1}} {pair}, 0")
-
-    old = each_lane(f, mask, [(word, expected), (word, value), index], body, word)
-    return code, old if code == word else bitcast(f, code, word, old)
-
-
-def _as_word(f: Function, value: Value) -> Value:
-    """A float as the integer of its bits; anything else as it is."""
-    code, x = value
-    if code not in FLOATS:
-        return value
-    word = f"u{BITS[code]}"
-    return word, bitcast(f, word, code, x)
-
-
 CALLS.update(
     {
         "lane": lane,
@@ -529,9 +358,5 @@ CALLS.update(
         "gather_packet": gather_packet,
         "scatter": scatter,
         "scatter_packet": scatter_packet,
-        "scatter_reduce": scatter_reduce,
-        "scatter_inc": scatter_inc,
-        "scatter_exch": scatter_exch,
-        "scatter_cas": scatter_cas,
     }
 )

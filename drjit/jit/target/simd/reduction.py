@@ -1,11 +1,14 @@
-"""Reductions over all lanes, expanded scatter-reductions, and the finish function that combines their partial results."""
+"""Reductions over all lanes, expanded scatter-reductions, and the finish function that combines
+their partial results.
+"""
 
 import ast
 from collections.abc import Callable
 
+from .atomic import check_reduction, combine
 from .conversion import convert, to_memory
-from .ir import BITS, BYTES, FLOATS, MEMORY, SIGNED, Function, KernelError, constant
-from .memory import check_reduction, combine, element_address
+from .ir import BITS, BYTES, FLOATS, MEMORY, SIGNED, Function, constant
+from .memory import element_address
 from .translate import CALLS, Translator
 
 
@@ -30,6 +33,38 @@ def identity(op: str, code: str) -> float:
     return high if op == "min" else low
 
 
+def masked_to_identity(t: Translator, op: str, acc: str, value: str) -> str:
+    """A vector with the identity in the lanes beyond the end of the range."""
+    f = t.f
+    vector, neutral = f.vector[acc], f.constant(acc, identity(op, acc))
+    return f.op(f"select {f.vector['mask']} {t.active()}, {vector} {value}, {vector} {neutral}")
+
+
+def without_nan(f: Function, op: str, acc: str, value: str) -> str:
+    """A vector with the identity in place of NaN where a reduction passes over NaN: `min` and
+    `max`.
+    """
+    if op not in ("min", "max") or acc not in FLOATS:
+        return value
+    return combine(f, op, acc, value, f.constant(acc, identity(op, acc)), vector=True)
+
+
+def accumulate(
+    t: Translator, kind: ast.expr, op_name: ast.expr, x: ast.expr
+) -> tuple[str, str, str]:
+    """An accumulator that the packet loop carries: the operation, the element type, and the total
+    after the packet.
+    """
+    f, code, op = t.f, t.type(kind), t.text(op_name)
+    check_reduction(op, code)
+    acc = accumulator(code)
+    value = convert(f, acc, code, t.typed(x, code)[1])
+    value = masked_to_identity(t, op, acc, value)
+    carried = t.carry(f.vector[acc], f.constant(acc, identity(op, acc)))
+    carried.end = combine(f, op, acc, value, carried.name, vector=True)
+    return op, code, carried.end
+
+
 def reduce(
     t: Translator,
     kind: ast.expr,
@@ -39,19 +74,21 @@ def reduce(
     i: ast.expr,
     x: ast.expr,
 ) -> None:
-    """`reduce(T, 'add', p[a], p[k], i, x)`: the accumulator is a variable that the packet loop carries."""
+    """`reduce(T, 'add', p[a], p[k], i, x)`."""
     t.lane_range(i)
-    if t.depth:
-        raise KernelError("reduce belongs at the top level of a kernel")
-    f, code, op = t.f, t.type(kind), t.text(op_name)
-    check_reduction(op, code)
-    acc = accumulator(code)
-    value = convert(f, acc, code, t.typed(x, code)[1])
-    vector, neutral = f.vector[acc], f.constant(acc, identity(op, acc))
-    value = f.op(f"select {f.vector['mask']} %active, {vector} {value}, {vector} {neutral}")
-    k = len(t.reductions)
-    total = combine(f, op, acc, value, f"%acc{k}", vector=True)
+    op, code, total = accumulate(t, kind, op_name, x)
     t.reductions.append((op, code, t.parameter(a), t.parameter(p), total))
+
+
+def scan_totals(
+    t: Translator, kind: ast.expr, op_name: ast.expr, a: ast.expr, i: ast.expr, x: ast.expr
+) -> None:
+    """`scan_totals(T, 'add', p[a], i, x)`: a reduction whose partial results `finish` turns into
+    starting values.
+    """
+    t.lane_range(i)
+    op, code, total = accumulate(t, kind, op_name, x)
+    t.reductions.append((op, code, t.parameter(a), None, total))
 
 
 def expand(
@@ -65,7 +102,9 @@ def expand(
     x: ast.expr,
     m: ast.expr,
 ) -> None:
-    """`scatter_reduce_expand(...)`: unrolled over the lanes without a branch; lanes that are masked out add the identity to element 0."""
+    """`scatter_reduce_expand(...)`: unrolled over the lanes without a branch; lanes that are masked
+    out add the identity to element 0.
+    """
     f, code, op = t.f, t.type(kind), t.text(op_name)
     check_reduction(op, code)
     acc = accumulator(code)
@@ -93,28 +132,17 @@ def expand(
         t.expansions.append(entry)
 
 
-CALLS.update({"reduce": reduce, "scatter_reduce_expand": expand})
-
-
-def count_reductions(definition: ast.FunctionDef) -> list[tuple[str, str]]:
-    """The operations and accumulator types of a kernel's reductions, in the order of the text."""
-    found = []
-    for s in definition.body:
-        if type(s) is ast.Expr and type(s.value) is ast.Call and s.value.args:
-            call = s.value
-            if type(call.func) is ast.Name and call.func.id == "reduce":
-                kind, op = call.args[0], call.args[1]
-                if type(kind) is ast.Name and type(op) is ast.Constant:
-                    found.append((str(op.value), accumulator(kind.id)))
-    return found
+CALLS.update({"reduce": reduce, "scan_totals": scan_totals, "scatter_reduce_expand": expand})
 
 
 def horizontal(f: Function, op: str, code: str, x: str) -> str:
-    """The combination of all lanes, as a scalar as it lies in memory: halves are combined until one lane is left."""
+    """The combination of all lanes, as a scalar as it lies in memory: halves are combined until one
+    lane is left.
+    """
     width = f.lanes // 2
     vector = f.vector[code]
-    # The lanes that no longer matter are poison: with indices in their place, LLVM 22 takes some of these shuffles for broadcasts of
-    # the wrong element (AVX-512, several reductions in a block).
+    # The lanes that no longer matter are poison: with indices in their place, LLVM 22 takes some of
+    # these shuffles for broadcasts of the wrong element (AVX-512, several reductions in a block).
     while width:
         places = [str(width + k) if k < width else "poison" for k in range(f.lanes)]
         selector = ", ".join([f"i32 {k}" for k in places])
@@ -139,7 +167,9 @@ def _narrow(f: Function, code: str, x: str) -> str:
     return f.op(f"fptrunc float {x} to half") if code == "f16" else x
 
 
-def _counted(f: Function, count: str, start: str, kind: str, body: Callable[[str, str], str]) -> str:
+def _counted(
+    f: Function, count: str, start: str, kind: str, body: Callable[[str, str], str]
+) -> str:
     """A loop over `0 ... count` that carries one scalar; gives its last value."""
     origin, head, inside, done = f.block, f.new_block(), f.new_block(), f.new_block()
     f.do(f"br label %{head}")
@@ -156,25 +186,37 @@ def _counted(f: Function, count: str, start: str, kind: str, body: Callable[[str
     return carried
 
 
+def _combine_partials(f: Function, op: str, acc: str, a: int, *, is_scan: bool) -> str:
+    """The partial results made one; for a scan, each becomes the result of those before it."""
+    element, size, base = MEMORY[acc], BYTES[acc], f.pointer(a)
+
+    def partial(block: str, total: str) -> str:
+        address = f.op(f"getelementptr {element}, ptr {base}, i64 {block}")
+        one = f.op(f"load {element}, ptr {address}, align {size}")
+        if is_scan:
+            f.do(f"store {element} {total}, ptr {address}, align {size}")
+        return combine(f, op, acc, one, total, vector=False)
+
+    # A mask lies in memory as a byte. A prefix sum starts from 0.0, not from -0.0, since it is
+    # seen.
+    neutral = identity(op, acc)
+    if is_scan and op == "add":
+        neutral = 0
+    start = constant("u8" if acc == "mask" else acc, neutral)
+    return _counted(f, "%n_blocks", start, element, partial)
+
+
 def finish(t: Translator, name: str) -> str:
-    """The finish function: combines partial results in the order of blocks, private copies in the order of threads."""
+    """The finish function: combines partial results in the order of blocks, private copies in the
+    order of threads.
+    """
     f = Function(t.f.lanes)
     for op, code, a, k, _ in t.reductions:
         acc = accumulator(code)
-        element, size = MEMORY[acc], BYTES[acc]
-        base = f.pointer(a)
-
-        def partial(block: str, total: str, op=op, acc=acc, base=base) -> str:
-            element, size = MEMORY[acc], BYTES[acc]
-            address = f.op(f"getelementptr {element}, ptr {base}, i64 {block}")
-            one = f.op(f"load {element}, ptr {address}, align {size}")
-            return combine(f, op, acc, one, total, vector=False)
-
-        # A mask lies in memory as a byte.
-        neutral = constant("u8" if acc == "mask" else acc, identity(op, acc))
-        total = _counted(f, "%n_blocks", neutral, element, partial)
-        size = BYTES[code]
-        f.do(f"store {MEMORY[code]} {_narrow(f, code, total)}, ptr {f.pointer(k)}, align {size}")
+        total = _combine_partials(f, op, acc, a, is_scan=k is None)
+        if k is not None:
+            narrow = _narrow(f, code, total)
+            f.do(f"store {MEMORY[code]} {narrow}, ptr {f.pointer(k)}, align {BYTES[code]}")
     for op, code, k, a, n in t.expansions:
         _finish_expansion(f, op, code, k, a, n)
     f.do("ret void")

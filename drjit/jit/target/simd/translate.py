@@ -1,16 +1,21 @@
-"""Kernel text to the text of an LLVM module: parses with `ast`, types forward, and emits SSA form directly.
+"""Kernel text to the text of an LLVM module: parses with `ast`, types forward, and emits SSA form
+directly.
 
-Structured `if` and `while` get phis for the variables that their bodies assign. Library functions are emitted once a module and type.
+Structured `if` and `while` get phis for the variables that their bodies assign. Library functions
+are emitted once a module and type.
 """
 
 import ast
 import operator
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from . import elementwise
 from .conversion import bitcast, convert
-from .ir import BITS, FLOATS, NUMBER, SCALAR, Function, KernelError, Value, constant
+from .ir import BITS, NUMBER, SCALAR, Function, KernelError, Value
+
+if TYPE_CHECKING:
+    from .module import Module
 
 Result = Value | tuple[Value, ...] | None
 
@@ -22,8 +27,6 @@ OPERATORS: dict[type, str] = {
     ast.BitAnd: "and",
     ast.BitOr: "or",
     ast.BitXor: "xor",
-    ast.LShift: "shl",
-    ast.RShift: "shr",
     ast.USub: "neg",
     ast.Invert: "not",
     ast.Eq: "eq",
@@ -41,58 +44,25 @@ FOLDS: dict[type, Callable] = {
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
 }
-CALLABLE = frozenset(
-    "abs quotient remainder fma minimum maximum sqrt floor ceil trunc round popcnt lzcnt tzcnt brev mul_hi".split()
-)
-
-# Above this many lines that inlining every library call would add, the calls stay calls: compile time over speed.
-INLINE_LIMIT = 6000
+CALLABLE = frozenset(elementwise.TABLE) - frozenset(OPERATORS.values())
 
 # A kernel with more literals than this leaves them in memory.
 LITERALS_IN_REGISTERS = 24
 
 
-class Library(Protocol):
-    """Where the definitions of library functions come from."""
+class Carried:
+    """A value that the packet loop carries: its name, its type, and what it is before and after a
+    packet.
+    """
 
-    def function(self, name: str, code: str) -> ast.FunctionDef: ...
-    def constant(self, name: str) -> float | int: ...
-    def table(self, name: str) -> tuple: ...
-
-
-class Module:
-    """What the functions of one module share: its settings, library functions and tables."""
-
-    def __init__(self, lanes: int, contract: bool, library: Library):
-        self.lanes, self.contract, self.library = lanes, contract, library
-        self.functions: dict[str, tuple[tuple[str, ...], str]] = {}
-        self.definitions: list[tuple[str, str, int]] = []
-        self.calls: dict[str, int] = {}
-        self.globals: dict[str, str] = {}
-        self.rows: dict[tuple[str, str], elementwise.Row | None] = {}
-
-    def row(self, name: str, code: str, contract: bool) -> elementwise.Row | None:
-        """How to emit an element-wise operation."""
-        return elementwise.row(name, code, self.lanes, contract)
-
-    def text(self, exported: list[str]) -> str:
-        """The whole module."""
-        added = sum(lines * self.calls[name] for name, _, lines in self.definitions)
-        how = "alwaysinline" if added <= INLINE_LIMIT else "noinline"
-        definitions = [text for _, text, _ in self.definitions]
-        attributes = (
-            'attributes #0 = { nounwind "prefer-vector-width"="512" }',
-            f"attributes #1 = {{ {how} nounwind }}",
-            "!0 = !{}",
-            '!1 = !{!"branch_weights", i32 1, i32 1000000}',
-        )
-        return "\n".join([*self.globals.values(), *definitions, *exported, *attributes, ""])
+    def __init__(self, name: str, kind: str, start: str):
+        self.name, self.kind, self.start, self.end = name, kind, start, start
 
 
 class Translator:
     """Translates the statements of one function."""
 
-    def __init__(self, module: Module, f: Function, source: str, *, is_kernel: bool):
+    def __init__(self, module: "Module", f: Function, source: str, *, is_kernel: bool):
         self.module, self.f = module, f
         self.is_kernel = is_kernel
         self.contract = module.contract and is_kernel
@@ -100,9 +70,25 @@ class Translator:
         self.rows: dict[tuple[Any, str], elementwise.Row] = {}
         self.depth = 0
         self.result: tuple[Value, ...] = ()
-        # Reductions over all lanes, in the order of the text: see `reduction`.
+        # Reductions over all lanes, in the order of the text (see `reduction`), and what the packet
+        # loop carries.
         self.reductions: list = []
         self.expansions: list = []
+        self.carried: list[Carried] = []
+        self.needs_active = False
+
+    def carry(self, kind: str, start: str) -> "Carried":
+        """A value that the packet loop carries from one packet to the next."""
+        if self.depth:
+            raise KernelError("belongs at the top level of a kernel")
+        carried = Carried(f"%carried{len(self.carried)}", kind, start)
+        self.carried.append(carried)
+        return carried
+
+    def active(self) -> str:
+        """The mask of the lanes below the end of the range."""
+        self.needs_active = True
+        return "%active"
 
     # ------------------------------------------------------------------------------ statements
 
@@ -160,7 +146,8 @@ class Translator:
         names = assigned(s.body)
         before = {name: variables[name] for name in names if name in variables}
         origin, inside, done = f.block, f.new_block(), f.new_block()
-        f.branch(condition, inside, done)
+        # The library branches for rare arguments only.
+        f.branch(condition, inside, done, weights="" if self.is_kernel else ", !prof !1")
         f.start(inside)
         self.nested(s.body)
         end = f.block
@@ -171,8 +158,10 @@ class Translator:
                 variables.pop(name, None)
                 continue
             (code, old), (now, new) = before[name], variables[name]
-            self.same_type(name, code, now)
-            if new != old:
+            if code == NUMBER or code != now:
+                # Of no use after the branch.
+                del variables[name]
+            elif new != old:
                 result = f.op(f"phi {f.vector[code]} [{new}, %{end}], [{old}, %{origin}]")
                 variables[name] = code, result
 
@@ -204,7 +193,9 @@ class Translator:
             code, start, line, result = phis[name]
             now, value = variables[name]
             self.same_type(name, code, now)
-            f.lines[line] = f"{result} = phi {f.vector[code]} [{start}, %{origin}], [{value}, %{end}]"
+            f.lines[line] = (
+                f"{result} = phi {f.vector[code]} [{start}, %{origin}], [{value}, %{end}]"
+            )
             variables[name] = code, result
         f.start(done)
 
@@ -291,7 +282,7 @@ class Translator:
 
     def rule(self, key: Any, name: str | None, code: str) -> elementwise.Row:
         """The row of an operation for an element type."""
-        row = self.module.row(name, code, self.contract) if name else None
+        row = elementwise.row(name, code, self.f.lanes, self.contract) if name else None
         if row is None:
             raise KernelError(f"the operation does not exist for {code}")
         self.rows[key, code] = row
@@ -317,7 +308,7 @@ class Translator:
             return special(self, *args)
         if name in SCALAR:
             return self.conversion(name, *args)
-        return self.library_call(name, args)
+        return self.module.call(self, name, args)
 
     def conversion(self, to: str, arg: ast.expr) -> Value:
         """`T(x)`, a constant where `x` is a number."""
@@ -356,6 +347,10 @@ class Translator:
                 raise KernelError(f"the operands have the types {', '.join(v[0] for v in values)}")
             result.append((code, x))
         return result
+
+    def several(self, e: ast.Tuple) -> tuple[Value, ...]:
+        """`x, y`, for an assignment to several names."""
+        return tuple(self.typed(node) for node in e.elts)
 
     # ------------------------------------------------------------------------------- arguments
 
@@ -419,102 +414,6 @@ class Translator:
         if type(e) is not ast.Name or e.id != "i" or not self.is_kernel:
             raise KernelError(f"{ast.unparse(e)} is not the lanes of the packet, i")
 
-    # --------------------------------------------------------------------------------- library
-
-    def library_call(self, name: str, args: list[ast.expr]) -> Any:
-        """A call of a library function; `f16` goes through `f32`."""
-        values = self.unified_with_first([self.expr(a) for a in args])
-        if not values:
-            raise KernelError(f"the function {name} is unknown")
-        if values[0][0] == "f16" and not name.endswith("_f16"):
-            wide = [("f32", elementwise.widen(self.f, x)) for _, x in values]
-            _, result = self.emit_call(name, wide)
-            return "f16", elementwise.narrow(self.f, result)
-        return self.emit_call(name, values)
-
-    def unified_with_first(self, values: list) -> list[Value]:
-        """Arguments of a library function: numbers take the type of the first argument that has one."""
-        code = next((v[0] for v in values if v[0] != NUMBER), None)
-        if code is None:
-            return []
-        return [(code, self.f.constant(code, x)) if k == NUMBER else (k, x) for k, x in values]
-
-    def emit_call(self, name: str, values: list[Value]) -> Any:
-        """The call instruction, and the definition if it is the first."""
-        f, module = self.f, self.module
-        base, _, suffix = name.rpartition("_")
-        if not base or suffix not in SCALAR:
-            base, suffix = name, values[0][0]
-        codes = tuple(code for code, _ in values)
-        symbol = ".".join((f"{base}_{suffix}", *codes))
-        if symbol not in module.functions:
-            try:
-                definition = module.library.function(base, suffix)
-            except KeyError:
-                raise KernelError(f"the function {name} is unknown for {suffix}") from None
-            define(module, symbol, definition, codes)
-        module.calls[symbol] += 1
-        results, signature = module.functions[symbol]
-        operands = ", ".join([f"{f.vector[code]} {x}" for code, x in values])
-        result = f.op(f'call fastcc {signature} @"{symbol}"({operands})')
-        if len(results) == 1:
-            return results[0], result
-        return tuple(
-            (code, f.op(f"extractvalue {signature} {result}, {k}")) for k, code in enumerate(results)
-        )
-
-    def table(self, name: ast.expr, index: ast.expr) -> Value:
-        """`table(NAME, x)`; an index beyond the end reads the last element."""
-        if type(name) is not ast.Name or name.id.rpartition("_")[2] not in SCALAR:
-            raise KernelError(f"{ast.unparse(name)} is not the name of a table")
-        f, code = self.f, name.id.rpartition("_")[2]
-        code = code.lower()
-        values = self.module.library.table(name.id)
-        element = SCALAR[code]
-        elements = ", ".join([f"{element} {constant(code, v)}" for v in values])
-        symbol = f"@table.{name.id}"
-        self.module.globals[symbol] = (
-            f"{symbol} = private unnamed_addr constant [{len(values)} x {element}] [{elements}], align 64"
-        )
-        kind, x = self.typed(index)
-        last = f.constant(kind, len(values) - 1)
-        vector = f.vector[kind]
-        x = f.op(f"call {vector} @llvm.umin.{f.types.suffix[kind]}({vector} {x}, {vector} {last})")
-        from .memory import gather_lanes
-
-        return code, gather_lanes(f, code, symbol, kind, x)
-
-
-def define(module: Module, symbol: str, definition: ast.FunctionDef, codes: tuple[str, ...]) -> None:
-    """Translates a library function for the types of its arguments."""
-    f = Function(module.lanes, len(codes))
-    arguments = [a.arg for a in definition.args.args]
-    if len(arguments) != len(codes):
-        raise KernelError(f"{definition.name} takes {len(arguments)} arguments")
-    for k, (name, code) in enumerate(zip(arguments, codes, strict=True)):
-        f.variables[name] = code, f"%{k}"
-    inner = Translator(module, f, "", is_kernel=False)
-    try:
-        inner.body(definition.body)
-    except KernelError as error:
-        raise KernelError(f"in the library function {definition.name}, {error}") from None
-    results = tuple(code for code, _ in inner.result)
-    if not results:
-        raise KernelError(f"{definition.name} returns nothing")
-    signature = f.vector[results[0]]
-    result = inner.result[0][1]
-    if len(results) > 1:
-        signature = "{" + ", ".join(f.vector[code] for code in results) + "}"
-        result = "poison"
-        for k, (code, x) in enumerate(inner.result):
-            result = f.op(f"insertvalue {signature} {result}, {f.vector[code]} {x}, {k}")
-    f.do(f"ret {signature} {result}")
-    parameters = ", ".join(f.vector[code] for code in codes)
-    head = f'define internal fastcc {signature} @"{symbol}"({parameters}) #1 {{'
-    module.functions[symbol] = results, signature
-    module.calls[symbol] = 0
-    module.definitions.append((symbol, f"{head}\n{f.text()}\n}}", len(f.lines)))
-
 
 def assigned(statements: list[ast.stmt]) -> list[str]:
     """The names that statements assign, in order of appearance."""
@@ -555,10 +454,10 @@ EXPRESSIONS: dict[type, Callable] = {
     ast.Compare: Translator.compare,
     ast.UnaryOp: Translator.unary,
     ast.Call: Translator.call,
+    ast.Tuple: Translator.several,
 }
 # Calls whose arguments are not all plain operands; `memory` and `reduction` add theirs.
 CALLS: dict[str, Callable] = {
     "bitcast": Translator.bitcast,
     "select": Translator.select,
-    "table": Translator.table,
 }

@@ -1,0 +1,215 @@
+"""`python -m drjit doctor` prints what a bug report should say: versions, processor, cache, GPU, and whether kernels run.
+
+Whatever is missing on a machine is a line of the report, never an error.
+"""
+
+import argparse
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+FEATURES = ("sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512fp16", "avx512bf16", "neon", "sve")
+TEST_SIZE = 1000
+
+
+def attempt(probe: Callable[[], object]) -> str:
+    """What a probe found, or why it found nothing."""
+    try:
+        return str(probe())
+    except Exception as error:
+        return f"unknown ({type(error).__name__}: {error})"
+
+
+def installed(name: str) -> str:
+    """The version of an installed distribution, found without importing it."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def own_version() -> str:
+    """This package's version and where it lies."""
+    import drjit
+
+    return f"{drjit.__version__} in {Path(__file__).parent}"
+
+
+def llvm() -> str:
+    """The version of LLVM behind llvmlite."""
+    from drjit.jit.target import simd
+
+    return simd.llvm_version()
+
+
+def processor() -> str:
+    """The processor's name as LLVM and as the system know it."""
+    from drjit.jit.target import simd
+
+    name = platform.processor()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                name = line.partition(":")[2].strip()
+                break
+    return f"{simd.host_cpu()[0]} ({name or platform.machine()})"
+
+
+def features() -> str:
+    """The vector extensions that kernels may use."""
+    from drjit.jit.target import simd
+
+    present = set(simd.host_cpu()[1].split(","))
+    return " ".join(f for f in FEATURES if f"+{f}" in present) or "none of those looked for"
+
+
+def lanes() -> str:
+    """Lanes of a packet."""
+    from drjit.jit.target import simd
+
+    return f"{simd.default_lanes()} per packet"
+
+
+def threads() -> str:
+    """Threads that run kernels."""
+    from drjit.jit import runtime
+
+    return f"{runtime.thread_count()} of {os.cpu_count()} processors"
+
+
+def system_memory() -> str:
+    """Physical memory."""
+    pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return f"{pages * page / 2**30:.1f} GiB"
+
+
+def cache_folder() -> str:
+    """The folder of the kernel cache, and whether it can be written."""
+    from drjit.jit import cache
+
+    folder = cache.info()["folder"]
+    if folder is None:
+        return "none: no folder could be made, so every process compiles (set DRJIT_CACHE_DIR)"
+    return f"{folder} ({'writable' if os.access(str(folder), os.W_OK) else 'NOT writable'})"
+
+
+def cache_size() -> str:
+    """What the kernel cache holds."""
+    from drjit.jit import cache
+
+    info = cache.info()
+    return (
+        f"{info['entries']} kernels, {int(str(info['bytes'])) / 2**20:.1f} MiB "
+        f"of at most {int(str(info['maxsize'])) / 2**20:.0f} MiB"
+    )
+
+
+def tier() -> str:
+    """The pinned tier, and the variables that change what this package does."""
+    from drjit.jit import kernel
+
+    set_ = [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("DRJIT_")]
+    return f"{kernel.tier} ({', '.join(set_) or 'no DRJIT_ variables set'})"
+
+
+def gpu() -> str:
+    """Whether kernels could run on a GPU, and what is missing."""
+    cards = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+    models = [
+        line.partition(":")[2].strip()
+        for card in cards
+        for line in card.read_text().splitlines()
+        if line.startswith("Model")
+    ]
+    if not models:
+        return "no NVIDIA GPU found; kernels run on the processor"
+    if importlib.util.find_spec("numba_cuda") is None:
+        return f"{', '.join(models)}; missing: pip install 'numba-cuda[cu13]'"
+    return f"{', '.join(models)}; numba-cuda {installed('numba-cuda')}"
+
+
+def compute(tier: str) -> str:
+    """Runs a kernel in one tier and compares it with NumPy."""
+    import time
+
+    import numpy as np
+
+    from drjit.jit import dtype, kernel, node, op, runtime, schedule
+
+    x = np.arange(TEST_SIZE, dtype=np.float32)
+    before, kernel.tier = kernel.tier, tier
+    try:
+        start = time.perf_counter()
+        values = node.buffer(dtype.f32, TEST_SIZE, kernel.from_numpy(dtype.f32, x))
+        square = node.apply(op.mul, values, values)
+        schedule.evaluate([square])
+        got = kernel.to_numpy(dtype.f32, TEST_SIZE, square.data).copy()
+        seconds = time.perf_counter() - start
+        runtime.sync()
+    finally:
+        kernel.tier = before
+    if not np.array_equal(got, x * x):
+        return f"WRONG: {np.count_nonzero(got != x * x)} of {TEST_SIZE} values"
+    return f"ok, {seconds * 1e3:.1f} ms"
+
+
+def imports() -> str:
+    """Imports the whole package."""
+    import drjit
+
+    return f"ok, {len(dir(drjit))} names"
+
+
+SECTIONS: dict[str, dict[str, Callable[[], object]]] = {
+    "versions": {
+        "drjit": own_version,
+        "Python": lambda: f"{platform.python_version()} ({sys.executable})",
+        "NumPy": lambda: installed("numpy"),
+        "Numba": lambda: installed("numba"),
+        "llvmlite": lambda: installed("llvmlite"),
+        "LLVM": llvm,
+        "system": platform.platform,
+    },
+    "machine": {
+        "processor": processor,
+        "features": features,
+        "lanes": lanes,
+        "threads": threads,
+        "memory": system_memory,
+        "GPU": gpu,
+    },
+    "kernels": {"tier": tier, "cache": cache_folder, "cached": cache_size},
+    "self test": {
+        "import": imports,
+        "NumPy tier": lambda: compute("numpy"),
+        "compiled": lambda: compute("compiled"),
+    },
+}
+
+
+def report() -> Iterator[str]:
+    """The lines of the report."""
+    for title, probes in SECTIONS.items():
+        yield title
+        for name, probe in probes.items():
+            yield f"  {name:<12}{attempt(probe)}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m drjit", description="Tools of drjit.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("doctor", help="print what a bug report should say, and test that kernels run")
+    parser.parse_args(arguments)
+    for line in report():
+        print(line)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

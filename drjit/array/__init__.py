@@ -1,0 +1,6 @@
+"""The array classes: one table of types, classes built on demand, promotion, operators, indexing, printing, and exchange with other libraries."""
+
+from . import members, operators, table
+from .base import ArrayBase
+
+__all__ = ["ArrayBase", "members", "operators", "table"]

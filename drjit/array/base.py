@@ -1,0 +1,64 @@
+"""The base of all array classes: what every class states about itself, and how one array takes over the contents of another."""
+
+from typing import Any, ClassVar
+
+from ..jit.dtype import DType
+from ..jit.backend import JitBackend
+from .meta import ArrayMeta
+
+
+class ArrayBase:
+    """Base class of all arrays, with all operators and properties.
+
+    A traced one-dimensional array (`_kind` is `leaf`) holds a node in `_n`, and in `_a` what differentiation knows about it. A `nested` array holds its
+    components in `_c`, a `tensor` a one-dimensional array in `_array` and its `_shape`.
+    """
+
+    __slots__ = ()
+
+    __meta__: ClassVar[ArrayMeta]
+    Value: ClassVar[Any]
+    """Type of the components; of the entries for one-dimensional arrays and tensors."""
+    Mask: ClassVar[Any]
+    """Type that comparisons give."""
+    Array: ClassVar[Any]
+    """The plain array type of the same shape; for tensors the type of their storage."""
+    _dtype: ClassVar[DType]
+    _kind: ClassVar[str]
+    _size: ClassVar[int | None]
+    _diff: ClassVar[bool]
+    _backend: ClassVar[JitBackend]
+    _namespace: ClassVar[str]
+    _leaf: ClassVar[Any]
+    """The one-dimensional type that components end in; a Python type in `drjit.scalar`."""
+
+    _a: Any = None
+
+    def __class_getitem__(cls, item: Any) -> type["ArrayBase"]:
+        return cls
+
+    def _assign(self, other: Any) -> None:
+        """Takes over the value of an array of the same class. Whoever holds this object, or a component of it, sees the change."""
+        kind = self._kind
+        if kind == "leaf":
+            self._n = other._n
+            if self._diff:
+                self._a = other._a
+        elif kind == "tensor":
+            self._array._assign(other._array)
+            self._shape = other._shape
+        elif isinstance(self.Value, type) and issubclass(self.Value, ArrayBase):
+            mine, theirs = self._c, other._c
+            if len(mine) == len(theirs):
+                for a, b in zip(mine, theirs, strict=True):
+                    a._assign(b)
+            else:
+                self._c = list(theirs)
+        else:
+            self._c = list(other._c)
+
+
+def type_label(arg: Any) -> str:
+    """The name of a type or of a value's type for messages: `drjit.llvm.Float`, `int`."""
+    cls = arg if isinstance(arg, type) else type(arg)
+    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"

@@ -1,0 +1,469 @@
+"""Construction of arrays from numbers, sequences, other arrays, and whatever offers its contents as an array.
+
+Explicit conversions follow the kernel's casts. Python numbers have to fit: `UInt(-1)` is an error, and a sequence for an integer type may not contain a `float`.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..jit import dtype as dt
+from ..jit import node
+from ..jit.dtype import DType
+from . import interop, leaf, leaf_access, table
+from .base import ArrayBase, type_label
+from .promote import number_type
+
+
+def init(self: Any, *args: Any, **kwargs: Any) -> None:
+    """The `__init__` of all arrays.
+
+    Raises:
+        TypeError: the arguments cannot be converted, or their number does not fit.
+    """
+    cls = type(self)
+    if cls._namespace[:4] == "cuda":
+        require_cuda(cls)
+    if cls._kind == "tensor":
+        _init_tensor(self, *args, **kwargs)
+        return
+    if kwargs:
+        raise TypeError(f"{type_label(cls)}(): unknown keyword argument '{next(iter(kwargs))}'")
+    if cls._kind == "leaf":
+        _init_leaf(self, args)
+    elif cls.__meta__.kind == "matrix":
+        self._c = _matrix(cls, args)
+    else:
+        self._c = _nested(cls, args)
+
+
+def require_cuda(cls: type) -> None:
+    """Raises:
+    RuntimeError: always, as long as there is no CUDA target.
+    """
+    raise RuntimeError(
+        f"{type_label(cls)}(): the CUDA backend is not available. It needs an NVIDIA GPU with its driver, and the "
+        "packages of the extra: pip install 'drjit-numba[cuda]'. On the CPU, use drjit.llvm."
+    )
+
+
+def number(cls: Any, dtype: DType, value: Any, strict: bool = False) -> Any:
+    """A Python number as an entry of the element type, of which it is the closest value.
+
+    Integers have to fit. A `float` is truncated, but refused if `strict`, as within sequences.
+
+    Raises:
+        TypeError: not a number, or out of range.
+    """
+    kind = number_type(type(value))
+    if kind is None:
+        raise TypeError(f"{type_label(cls)}(): cannot convert a value of type {type_label(value)}")
+    if dtype.is_mask:
+        if strict and kind is not bool:
+            raise TypeError(
+                f"{type_label(cls)}(): a sequence for a mask may only contain bool, not {value!r}"
+            )
+        return bool(value)
+    if dtype.is_float:
+        try:
+            return node.normalize(dtype, float(value))
+        except OverflowError:
+            raise TypeError(f"{type_label(cls)}(): the integer is beyond any float") from None
+    if kind is float:
+        if strict:
+            raise TypeError(
+                f"{type_label(cls)}(): a sequence for an integer type may not contain a float ({value!r})"
+            )
+        if not math.isfinite(value):
+            raise TypeError(f"{type_label(cls)}(): {value} has no integer value")
+    value = int(value)
+    high = (1 << (dtype.bits - dtype.is_signed)) - 1
+    low = -high - 1 if dtype.is_signed else 0
+    if not low <= value <= high:
+        raise TypeError(f"{type_label(cls)}(): {value} is out of range ({low} to {high})")
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return number_type(type(value)) is not None
+
+
+def _sequence(cls: Any, value: Any) -> list:
+    """The entries of an iterable that is no array.
+
+    Raises:
+        TypeError: it is not one, or is text.
+    """
+    if isinstance(value, Iterable) and not isinstance(value, (str, type)):
+        return list(value)
+    raise TypeError(f"{type_label(cls)}(): cannot convert a value of type {type_label(value)}")
+
+
+# One-dimensional
+
+
+def _init_leaf(self: Any, args: tuple) -> None:
+    cls = type(self)
+    if len(args) == 1:
+        arg = args[0]
+        if type(arg) is cls:
+            self._n = arg._n
+            if cls._diff:
+                self._a = arg._a
+            return
+        made = _leaf(cls, arg)
+    elif args:
+        made = _leaf_of_numbers(cls, list(args))
+    else:
+        made = leaf.literal(cls, 0, 0)
+    self._n = made._n
+    if cls._diff:
+        self._a = made._a
+
+
+def _leaf(cls: Any, arg: Any) -> Any:
+    dtype = cls._dtype
+    if isinstance(arg, ArrayBase):
+        return _leaf_from_array(cls, arg)
+    if _is_number(arg):
+        return leaf.literal(cls, number(cls, dtype, arg))
+    if arg is None and dtype.is_mask:
+        return leaf.literal(cls, False)
+    if interop.is_foreign_array(arg):
+        return interop.from_object(cls, arg)
+    return _leaf_of_numbers(cls, _sequence(cls, arg))
+
+
+def _leaf_from_array(cls: Any, arg: Any) -> Any:
+    kind = arg._kind
+    if kind == "leaf":
+        if arg._backend is not cls._backend:
+            raise TypeError(f"{type_label(cls)}(): arrays of {type_label(arg)} are elsewhere")
+        return leaf.cast(cls, arg)
+    if kind == "tensor":
+        if len(arg._shape) != 1:
+            raise TypeError(
+                f"{type_label(cls)}(): the tensor has {len(arg._shape)} dimensions, 1 is needed; "
+                "use .array for its entries in order"
+            )
+        return _leaf_from_array(cls, arg._array)
+    if arg._namespace == "scalar" and arg.__meta__.kind == "vector" and len(arg.__meta__.dims) == 1:
+        return leaf.from_numpy(cls, np.array(arg._c, arg._dtype.numpy), copy=True)
+    raise TypeError(
+        f"{type_label(cls)}(): cannot convert {type_label(arg)}, which has several components; "
+        "use dr.ravel() for its entries in order"
+    )
+
+
+def _leaf_of_numbers(cls: Any, values: list) -> Any:
+    dtype = cls._dtype
+    if not values:
+        return leaf.literal(cls, 0, 0)
+    kinds = set(map(type, values))
+    # The common case in one step: what NumPy converts exactly as an entry at a time is converted.
+    if kinds == {float} or kinds == {bool}:
+        exact = dtype.is_float or (dtype.is_mask and kinds == {bool})
+    else:
+        exact = kinds == {int} and dtype.is_int
+    if exact and len(values) > 1:
+        try:
+            entries = np.array(values, np.float64 if dtype.is_float else dtype.numpy)
+        except OverflowError:
+            exact = False
+        else:
+            return leaf.from_numpy(cls, entries, copy=True)
+    entries = []
+    for i, value in enumerate(values):
+        if not _is_number(value):
+            raise TypeError(
+                f"{type_label(cls)}(): entry {i} is of type {type_label(value)}, a number is needed"
+            )
+        entries.append(number(cls, dtype, value, strict=True))
+    if len(entries) == 1:
+        return leaf.literal(cls, entries[0])
+    return leaf.from_numpy(cls, np.array(entries, dtype.numpy), copy=True)
+
+
+# Nested
+
+
+def component(cls: Any, value: Any, strict: bool = True) -> Any:
+    """A value as a component of an array of the class: a new object."""
+    kind = cls.Value
+    if not issubclass(kind, ArrayBase):
+        if isinstance(value, ArrayBase):
+            value = value.item() if value._kind == "leaf" and len(value) == 1 else value
+        if strict and interop.is_foreign_array(value) and not _is_number(value):
+            value = interop.host_array(value)
+            value = value.item() if value.ndim == 0 else value
+        return number(cls, cls._dtype, value, strict)
+    if type(value) is float and strict and kind._dtype.is_int:
+        return number(cls, cls._dtype, value, strict)
+    return kind(value)
+
+
+def _wrong_size(cls: Any, expected: Any, got: int) -> TypeError:
+    return TypeError(f"{type_label(cls)}(): expected {expected} components, got {got}")
+
+
+def _components(cls: Any, values: list) -> list:
+    size = cls._size
+    if size is not None and len(values) != size:
+        raise _wrong_size(cls, size, len(values))
+    return [component(cls, v) for v in values]
+
+
+def _nested(cls: Any, args: tuple) -> list:
+    size = cls._size
+    if not args:
+        return [_empty(cls.Value) for _ in range(size or 0)]
+    if len(args) > 1:
+        return _components(cls, list(args))
+    arg = args[0]
+    if size == 0 and _is_number(arg):
+        raise _wrong_size(cls, 0, 1)
+    kind = cls.__meta__.kind
+    if isinstance(arg, ArrayBase):
+        if arg._kind == "tensor":
+            return _from_tensor(cls, arg)
+        if arg._kind == "nested" and len(arg.__meta__.dims) == len(cls.__meta__.dims):
+            return _from_nested(cls, arg)
+        if arg._kind == "leaf" and cls._namespace == "scalar":
+            return _components(cls, leaf.host(arg).tolist())
+        if arg._kind == "nested" and not _broadcasts(cls, arg):
+            return _components(cls, list(arg._c))
+    elif isinstance(arg, complex) and kind == "complex":
+        return [component(cls, arg.real), component(cls, arg.imag)]
+    elif interop.is_foreign_array(arg) and not _is_number(arg):
+        return interop.from_object(cls, arg)._c
+    elif not _is_number(arg):
+        if arg is None and cls._dtype.is_mask:
+            arg = False
+        else:
+            return _components(cls, _sequence(cls, arg))
+    if kind in ("complex", "quaternion"):
+        parts = [component(cls, 0) for _ in range(size)]
+        parts[0 if kind == "complex" else -1] = component(cls, arg, strict=False)
+        return parts
+    return [component(cls, arg, strict=False) for _ in range(1 if size is None else size)]
+
+
+def _empty(value: Any) -> Any:
+    return value()
+
+
+def _broadcasts(cls: Any, arg: Any) -> bool:
+    """Whether a nested array goes into every component of the class."""
+    mine, theirs = cls.__meta__.dims, arg.__meta__.dims
+    return len(theirs) < len(mine) and mine[len(mine) - len(theirs) :] == theirs and (
+        mine[0] != theirs[0]
+    )
+
+
+def _from_nested(cls: Any, arg: Any) -> list:
+    if arg.__meta__.kind == "matrix" and cls.__meta__.kind not in ("vector", "matrix"):
+        raise TypeError(f"{type_label(cls)}(): cannot convert {type_label(arg)}")
+    if cls._size is not None and len(arg._c) != cls._size:
+        raise _wrong_size(cls, cls._size, len(arg._c))
+    if issubclass(cls.Value, ArrayBase) or arg._dtype is cls._dtype:
+        return [component(cls, c, strict=False) for c in arg._c]
+    return [_cast_number(cls._dtype, c) for c in arg._c]
+
+
+def _cast_number(dtype: DType, value: Any) -> Any:
+    """A number of `drjit.scalar` in another element type, as a cast converts it."""
+    return node.normalize(dtype, value)
+
+
+def _from_tensor(cls: Any, arg: Any) -> list:
+    """The parts of a tensor along its first axis."""
+    depth = len(cls.__meta__.dims) + cls.__meta__.is_jit
+    shape = arg._shape
+    if len(shape) != depth:
+        raise TypeError(
+            f"{type_label(cls)}(): the tensor has {len(shape)} dimensions, {depth} are needed"
+        )
+    if cls._size is not None and shape[0] != cls._size:
+        raise _wrong_size(cls, cls._size, shape[0])
+    if cls._namespace == "scalar":
+        values = np.array(list(arg._array), arg._dtype.numpy).reshape(shape)
+        return interop.from_object(cls, values)._c
+    count = math.prod(shape[1:])
+    flat = arg._array
+    index_type = table.find(flat._namespace, "leaf", dt.u32)
+    true = leaf.literal(flat.Mask, True)
+    parts = []
+    for i in range(shape[0]):
+        offset = leaf.literal(index_type, i * count)
+        index = leaf.lane(index_type, count) + offset
+        rows = leaf_access.gather(flat, index, true)
+        if issubclass(cls.Value, ArrayBase) and cls.Value._kind != "leaf":
+            part = object.__new__(table.find(arg._namespace, "tensor", arg._dtype))
+            part._array, part._shape = rows, shape[1:]
+            rows = part
+        parts.append(cls.Value(rows))
+    return parts
+
+
+# Matrices
+
+
+def _matrix(cls: Any, args: tuple) -> list:
+    n = cls._size
+    row = cls.Value
+    if not args:
+        return [row() for _ in range(n)]
+    if len(args) == 1:
+        arg = args[0]
+        if isinstance(arg, ArrayBase):
+            if arg._kind == "tensor":
+                return _from_tensor(cls, arg)
+            if arg.__meta__.kind == "matrix":
+                return _resized(cls, arg)
+            if arg._kind == "nested":
+                if len(arg.__meta__.dims) < 2:
+                    raise TypeError(
+                        f"{type_label(cls)}(): cannot convert {type_label(arg)}; a matrix is made from "
+                        f"a number, {n} rows, or {n * n} entries"
+                    )
+                return _components(cls, list(arg._c))
+            return _diagonal(cls, arg)
+        if _is_number(arg):
+            return _diagonal(cls, arg)
+        if interop.is_foreign_array(arg):
+            return interop.from_object(cls, arg)._c
+        args = tuple(_sequence(cls, arg))
+    if len(args) == n * n and n != 1:
+        return [row([component(row, e) for e in args[i * n : i * n + n]]) for i in range(n)]
+    if len(args) != n:
+        raise _wrong_size(cls, f"{n} rows or {n * n}", len(args))
+    return [component(cls, a) for a in args]
+
+
+def _diagonal(cls: Any, value: Any) -> list:
+    """The rows of the identity matrix times a number."""
+    n, row = cls._size, cls.Value
+    return [
+        row([component(row, value if i == j else 0, strict=False) for j in range(n)])
+        for i in range(n)
+    ]
+
+
+def _resized(cls: Any, arg: Any) -> list:
+    """The rows of a matrix, cropped, or padded as the identity matrix."""
+    n, m, row = cls._size, arg._size, cls.Value
+    if len(arg.__meta__.dims) != len(cls.__meta__.dims):
+        raise TypeError(f"{type_label(cls)}(): cannot convert {type_label(arg)}")
+    if n == m:
+        return _from_nested(cls, arg)
+    return [
+        row(
+            [
+                component(row, arg._c[i]._c[j] if i < m and j < m else int(i == j), strict=False)
+                for j in range(n)
+            ]
+        )
+        for i in range(n)
+    ]
+
+
+# Tensors
+
+
+def _init_tensor(self: Any, array: Any = None, shape: Any = None) -> None:
+    cls = type(self)
+    if array is None and shape is None:
+        self._array, self._shape = cls.Array(), (0,)
+        return
+    if shape is not None:
+        if not isinstance(shape, tuple) or not all(isinstance(n, int) and n >= 0 for n in shape):
+            raise TypeError(
+                f"{type_label(cls)}(): 'shape' must be a tuple of sizes such as (2, 3), not {shape!r}"
+            )
+    flat, natural = _flat(cls, array)
+    if shape is not None and len(flat) != math.prod(shape):
+        raise TypeError(
+            f"{type_label(cls)}(): {len(flat)} entries do not fill the shape {shape}, "
+            f"which has {math.prod(shape)}"
+        )
+    self._array = flat
+    self._shape = natural if shape is None else tuple(int(n) for n in shape)
+
+
+def _flat(cls: Any, arg: Any) -> tuple[Any, tuple[int, ...]]:
+    """Entries in order, as a new array of the storage type, and their shape."""
+    storage = cls.Array
+    if isinstance(arg, ArrayBase):
+        if arg._kind == "tensor":
+            return storage(arg._array), arg._shape
+        if arg._kind == "leaf" or (arg._namespace == "scalar" and len(arg.__meta__.dims) == 1):
+            return storage(arg), (len(arg),)
+        return _flat_nested(storage, arg)
+    if _is_number(arg):
+        return storage(number(cls, cls._dtype, arg)), ()
+    if interop.is_foreign_array(arg):
+        made = interop.from_object(cls, arg)
+        return made._array, made._shape
+    return _flat_sequence(cls, _sequence(cls, arg))
+
+
+def _flat_nested(storage: Any, arg: Any) -> tuple[Any, tuple[int, ...]]:
+    """Components one after the other, lanes last."""
+    parts = [_flat(storage, c) if c._kind == "nested" else (storage(c), (len(c),)) for c in arg._c] \
+        if issubclass(arg.Value, ArrayBase) else [(list(arg._c), (len(arg._c),))]
+    if not issubclass(arg.Value, ArrayBase):
+        return storage(parts[0][0]), parts[0][1]
+    return _joined(storage, parts)
+
+
+def _joined(storage: Any, parts: list) -> tuple[Any, tuple[int, ...]]:
+    """Flat arrays with their shapes, stacked along a new first axis; a lane count of 1 is broadcast."""
+    shapes = {s for _, s in parts}
+    widest = max(shapes, key=math.prod) if shapes else (0,)
+    for s in shapes:
+        if len(s) != len(widest) or any(a not in (1, b) for a, b in zip(s, widest, strict=True)):
+            shown = " and ".join(str(s) for s in sorted(shapes))
+            raise TypeError(f"{type_label(storage)}: parts have different shapes {shown}")
+    count = math.prod(widest)
+    if storage._kind == "nested":
+        return storage([v for part, _ in parts for v in part]), (len(parts), *widest)
+    total = leaf.wrap(storage, node.literal(storage._dtype, 0, count * len(parts)))
+    index_type = table.find(storage._namespace, "leaf", dt.u32)
+    true = leaf.literal(storage.Mask, True)
+    for i, (part, _) in enumerate(parts):
+        index = leaf.lane(index_type, count) + leaf.literal(index_type, i * count)
+        if len(part) == 0:
+            continue
+        leaf_access.scatter(total, [part], index, true)
+    return total, (len(parts), *widest)
+
+
+def _flat_sequence(cls: Any, values: list) -> tuple[Any, tuple[int, ...]]:
+    storage = cls.Array
+    if any(isinstance(v, ArrayBase) for v in values):
+        return _joined(storage, [_flat(cls, v) for v in values])
+    numbers: list = []
+    shape = _collect(cls, values, numbers)
+    return storage(numbers), shape
+
+
+def _collect(cls: Any, values: list, numbers: list) -> tuple[int, ...]:
+    """Appends the numbers of a nest of sequences; gives its shape."""
+    shapes = set()
+    for v in values:
+        if _is_number(v):
+            numbers.append(v)
+            shapes.add(())
+        elif interop.is_foreign_array(v):
+            data = interop.host_array(v)
+            numbers.extend(data.ravel().tolist())
+            shapes.add(data.shape)
+        else:
+            shapes.add(_collect(cls, _sequence(cls, v), numbers))
+    if len(shapes) > 1:
+        raise TypeError(f"{type_label(cls)}(): the nested sequences are ragged, rows differ in size")
+    return (len(values), *(shapes.pop() if shapes else ()))
+
+

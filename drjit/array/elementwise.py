@@ -1,0 +1,175 @@
+"""Element-wise operations on anything: arrays of any kind, mixed with Python numbers, are promoted and mapped over components and tensors."""
+
+from typing import Any
+
+import numpy as np
+
+from ..jit import dtype as dt
+from ..jit.dtype import DType
+from ..jit.op import Op
+from ..jit.target import numpy as numpy_target
+from . import leaf, tensor
+from .base import ArrayBase, type_label
+from .leaf import new
+from .promote import Incompatible, check_range, convert, join, resolve
+
+
+class Unsupported(RuntimeError):
+    """An operation that the element type does not have."""
+
+
+_PYTHON = {bool: dt.mask, int: dt.i64, float: dt.f64}
+
+
+def elementwise(op_: Op, *args: Any, name: str = "") -> Any:
+    """An operation of the table on arrays and numbers; gives a Python number if no argument is an array.
+
+    `name` is what the user called, for messages.
+
+    Raises:
+        RuntimeError: types, sizes or shapes are incompatible, or the element type is not supported (`Unsupported`).
+    """
+    cls = type(args[0])
+    name = name or f"dr.{op_.name.rstrip('_')}"
+    try:
+        if len(args) == 1 and isinstance(args[0], ArrayBase):
+            operands = list(args)
+        elif getattr(cls, "_kind", None) == "leaf" and all([type(a) is cls for a in args]):
+            operands = list(args)
+        elif op_.result == "second":
+            cls, operands = _resolve_select(args)
+        else:
+            cls, operands = resolve(args)
+    except Incompatible as problem:
+        raise RuntimeError(f"{name}(): {problem}") from None
+    dtype = cls._dtype if issubclass(cls, ArrayBase) else _python_dtype(op_, cls)
+    if dtype is None or not _accepts(op_, dtype):
+        element = "" if dtype is None else f" (element type {dtype.name})"
+        raise Unsupported(f"{name}(): operation not supported for {type_label(cls)}{element}")
+    try:
+        if not issubclass(cls, ArrayBase):
+            return numbers(op_, dtype, operands)
+        return _map(op_, cls, operands)
+    except Incompatible as problem:
+        raise RuntimeError(f"{name}(): {problem}") from None
+    except RuntimeError as problem:
+        shown = str(problem)
+        if shown.startswith(f"{op_.name}:"):
+            raise RuntimeError(f"{name}():{shown[len(op_.name) + 1 :]}") from None
+        raise
+
+
+def _resolve_select(args: tuple) -> tuple[Any, list]:
+    """The class that a select gives: that of its values, in the shape that the mask asks for."""
+    mask, *values = args
+    cls, operands = resolve(tuple(values))
+    if not isinstance(mask, ArrayBase):
+        return cls, [bool(mask), *operands]
+    if not mask._dtype.is_mask:
+        raise Incompatible(f"the first operand has to be a mask, not {type_label(mask)}")
+    of_values = not isinstance(cls, type) or not issubclass(cls, ArrayBase)
+    if of_values or (mask.__meta__.dims != cls.__meta__.dims and mask._kind != "leaf"):
+        cls = join((type(mask), cls))
+    elif mask._namespace != cls._namespace:
+        cls = join((type(mask).Mask._leaf, cls))
+    return cls, [mask, *operands]
+
+
+def _accepts(op_: Op, dtype: DType) -> bool:
+    if op_.result == "second":
+        return True
+    kind = "b" if dtype.is_mask else "f" if dtype.is_float else "i"
+    return kind in op_.domain
+
+
+def _python_dtype(op_: Op, cls: type) -> DType | None:
+    """The element type that stands for a Python number; integers become floats where the operation needs it."""
+    dtype = _PYTHON.get(cls)
+    if dtype is not None and not _accepts(op_, dtype) and op_.domain == "f":
+        return dt.f64
+    return dtype
+
+
+def numbers(op_: Op, dtype: DType, values: list) -> Any:
+    """An operation on Python numbers, in the given element type."""
+    types = [dtype] * len(values)
+    if op_.result == "second":
+        types[0] = dt.mask
+    operands = [t.scalar(v) for t, v in zip(types, values, strict=True)]
+    with np.errstate(all="ignore"):
+        return numpy_target.evaluate(op_.text, op_.kind, operands).item()
+
+
+def _map(op_: Op, cls: Any, operands: list) -> Any:
+    kind = cls._kind
+    first = 1 if op_.result == "second" else 0
+    if kind == "leaf":
+        values = [convert(cls, v) for v in operands[first:]]
+        if first:
+            values.insert(0, convert(cls.Mask, operands[0]))
+        return leaf.apply(op_, *values)
+    result = cls.Mask if op_.result == "mask" else cls
+    if kind == "tensor":
+        return _map_tensor(op_, cls, result, operands, first)
+    columns = [_components(cls, v, first and i == 0) for i, v in enumerate(operands)]
+    size = _common_size([len(c) for c in columns if isinstance(c, list)])
+    r = new(result)
+    traced = issubclass(cls.Value, ArrayBase)
+    r._c = []
+    for i in range(size):
+        entry = [c[i if len(c) > 1 else 0] if isinstance(c, list) else c for c in columns]
+        r._c.append(elementwise(op_, *entry) if traced else numbers(op_, cls._dtype, entry))
+    return r
+
+
+def _components(cls: Any, value: Any, is_mask: bool) -> Any:
+    """The list of components of an operand, or a single value that goes with all of them."""
+    kind = cls.__meta__.kind
+    if isinstance(value, ArrayBase):
+        meta = value.__meta__
+        if value._kind == "nested" and len(meta.dims) == len(cls.__meta__.dims):
+            return value._c if issubclass(cls.Value, ArrayBase) else _entries(cls, value, is_mask)
+        if value._kind == "tensor":
+            raise Incompatible(f"{type_label(value)} does not go together with {type_label(cls)}")
+        if is_mask:
+            return value
+        if kind == "vector":
+            shallow = value._kind == "leaf" and type(value) is not cls._leaf
+            return leaf.cast(cls._leaf, value) if shallow else value
+    elif kind == "vector" and not isinstance(value, (list, tuple)):
+        if not is_mask:
+            check_range(cls, value)
+        return value
+    elif is_mask:
+        return value
+    return (cls.Mask if is_mask else cls)(value)._c
+
+
+def _entries(cls: Any, value: Any, is_mask: bool) -> list:
+    dtype = dt.mask if is_mask else cls._dtype
+    return value._c if value._dtype is dtype else (cls.Mask if is_mask else cls)(value)._c
+
+
+def _common_size(sizes: list[int]) -> int:
+    size = 1
+    for n in sizes:
+        if n not in (1, size):
+            if size != 1:
+                shown = " and ".join(str(m) for m in sizes)
+                raise Incompatible(f"arrays have different numbers of components ({shown})")
+            size = n
+    return size
+
+
+def _map_tensor(op_: Op, cls: Any, result: Any, operands: list, first: int) -> Any:
+    parts, shapes = [], []
+    for i, v in enumerate(operands):
+        array, shape = tensor.parts(cls.Mask if first and i == 0 else cls, v)
+        parts.append(array)
+        shapes.append(shape)
+    shape = tensor.broadcast_shape(shapes)
+    arrays = [
+        a if shape is None else tensor.broadcast(a, s, shape)
+        for a, s in zip(parts, shapes, strict=True)
+    ]
+    return tensor.wrap(result, elementwise(op_, *arrays), shape)

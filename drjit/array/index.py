@@ -1,0 +1,388 @@
+"""Reading and writing of entries and components: `a[key]`, `a[key] = value`, iteration, and
+swizzles such as `a.zyx`.
+
+On a 1-D array a key addresses lanes, on a nested array components. Keys apply one after the other,
+so `m[0, 1]` is `m[0][1]`. A mask as the key of an assignment selects lanes, of any kind of array.
+"""
+
+import operator
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..jit import access, kernel, op, runtime, schedule
+from ..jit import dtype as dt
+from ..jit.node import normalize
+from . import elementwise, leaf, leaf_access, table, tensor_index
+from .base import ArrayBase, type_label
+from .meta import DYNAMIC
+from .show import evaluated, reader
+
+LETTERS = "xyzw"
+
+
+def getitem(self: Any, key: Any) -> Any:
+    """`self[key]`; see the module.
+
+    Raises:
+        IndexError: an entry or component does not exist.
+        TypeError: the key is of an unsupported type.
+    """
+    kind = self._kind
+    if type(key) is int:
+        if kind == "nested":
+            c = self._c
+            if 0 <= key < len(c):
+                return c[key]
+            return c[_position(self, key, len(c), "__getitem__")]
+        if kind == "leaf":
+            i = _position(self, key, self._n.size, "__getitem__")
+            return reader(evaluated([self])[0])(i)
+    if kind == "tensor":
+        return self if _is_mask(key) else tensor_index.getitem(self, key)
+    if isinstance(key, tuple):
+        value = self
+        for k in key:
+            value = value[k]
+        return value
+    if isinstance(key, slice):
+        return _leaf_slice(self, key) if kind == "leaf" else _nested_slice(self, key)
+    if _is_mask(key):
+        return self
+    if _is_integer(key):
+        return getitem(self, operator.index(key))
+    if kind == "leaf" and _is_index_array(key):
+        return leaf_access.gather(
+            self, _index(self, key), _active(self), _what(self, "__getitem__")
+        )
+    raise _bad_key(self, key, "__getitem__")
+
+
+def setitem(self: Any, key: Any, value: Any) -> None:
+    """`self[key] = value`; see the module.
+
+    Raises:
+        IndexError: an entry or component does not exist.
+        TypeError: the key is of an unsupported type, or the value cannot be converted.
+    """
+    kind = self._kind
+    if _is_mask(key):
+        _set_masked(self, key, value)
+    elif kind == "tensor":
+        tensor_index.setitem(self, key, value)
+    elif isinstance(key, tuple):
+        if len(key) == 0:
+            key = (slice(None),)
+        first, *rest = key
+        if rest:
+            part = self[first]
+            part[tuple(rest)] = value
+            value = part
+        setitem(self, first, value)
+    elif isinstance(key, slice):
+        if kind == "leaf":
+            _scatter(self, _range_index(self, key), value)
+        else:
+            _set_components(self, list(range(*key.indices(len(self._c)))), value)
+    elif _is_integer(key):
+        if kind == "leaf":
+            i = _position(self, operator.index(key), self._n.size, "__setitem__")
+            _set_entry(self, i, value)
+        else:
+            i = _position(self, operator.index(key), len(self._c), "__setitem__")
+            _set_component(self, i, value)
+    elif kind == "leaf" and _is_index_array(key):
+        _scatter(self, _index(self, key), value)
+    else:
+        raise _bad_key(self, key, "__setitem__")
+
+
+def iterate(self: Any) -> Iterator[Any]:
+    """The entries of a 1-D array as Python numbers, the components of a nested array, the slices of a tensor."""
+    if self._kind == "leaf":
+        return iter(leaf.host(self).tolist())
+    if self._kind == "nested":
+        return iter(list(self._c))
+    if not self._shape:
+        raise TypeError(f"{type_label(self)}: a tensor of no dimensions cannot be iterated over")
+    return (self[i] for i in range(self._shape[0]))
+
+
+def item(self: Any) -> Any:
+    """The only entry of an array or tensor, as a Python number.
+
+    Raises:
+        RuntimeError: the array has components, or not exactly one entry.
+    """
+    flat = self._array if self._kind == "tensor" else self
+    if flat._kind == "leaf" and flat._n.size == 1:
+        return reader(evaluated([flat])[0])(0)
+    if self._kind == "tensor" and flat._kind == "nested" and len(flat._c) == 1:
+        return flat._c[0]
+    raise RuntimeError(
+        f"{type_label(self)}.item(): only an array with a single entry can be converted to a number"
+    )
+
+
+def _what(self: Any, method: str) -> str:
+    return f"{type_label(self)}.{method}()"
+
+
+def _bad_key(self: Any, key: Any, method: str) -> TypeError:
+    if key is None or key is ...:
+        return TypeError(f"{_what(self, method)}: only tensors can be indexed with None and ...")
+    allowed = "an integer, a slice, a mask" + (
+        ", or an array of integers" if self._kind == "leaf" else ", or a tuple of them"
+    )
+    return TypeError(
+        f"{_what(self, method)}: invalid key of type '{type_label(key)}'; expected {allowed}"
+    )
+
+
+def _is_mask(key: Any) -> bool:
+    return isinstance(key, ArrayBase) and key._dtype.is_mask
+
+
+def _is_integer(key: Any) -> bool:
+    return isinstance(key, (int, np.integer)) and not isinstance(key, bool)
+
+
+def _is_index_array(key: Any) -> bool:
+    return isinstance(key, ArrayBase) and key._dtype.is_int and key._kind != "nested"
+
+
+def _position(self: Any, i: int, size: int, method: str) -> int:
+    """The index counted from the start. A 1-D array of one entry stands for one of any size."""
+    at = i + size if i < 0 else i
+    if 0 <= at < size:
+        return at
+    if size == 1 and i >= 0 and self._kind == "leaf":
+        return 0
+    raise IndexError(
+        f"{_what(self, method)}: entry {i} is out of bounds (the array is of size {size})"
+    )
+
+
+def _index_type(self: Any, signed: bool, wide: bool = False) -> Any:
+    """A type of 1-D index arrays in the namespace of an array."""
+    dtype = (dt.i64 if wide else dt.i32) if signed else (dt.u64 if wide else dt.u32)
+    return table.find(self._namespace, "leaf", dtype)
+
+
+def _active(self: Any) -> Any:
+    return leaf.literal(type(self).Mask, True)
+
+
+def _index(self: Any, key: Any) -> Any:
+    """An index array of the namespace of `self`, negative indices counted from the end."""
+    if key._kind == "tensor":
+        key = key._array
+    cls = _index_type(self, key._dtype.is_signed, key._dtype.bits == 64)
+    index = key if type(key) is cls else cls(key)
+    if not key._dtype.is_signed:
+        return index
+    return elementwise.elementwise(op.select, index < 0, index + self._n.size, index)
+
+
+def _range_index(self: Any, key: slice) -> Any:
+    """The index array of a slice of a 1-D array."""
+    start, stop, step = key.indices(self._n.size)
+    count = len(range(start, stop, step))
+    lanes = leaf.lane(_index_type(self, True, self._n.size >= 1 << 31), count)
+    return lanes * step + start
+
+
+def _leaf_slice(self: Any, key: slice) -> Any:
+    cls = type(self)
+    size = self._n.size
+    chosen = range(*key.indices(size))
+    if chosen == range(size):
+        return cls(self)
+    if not chosen:
+        return cls()
+    return leaf_access.gather(
+        self, _range_index(self, key), _active(self), _what(self, "__getitem__")
+    )
+
+
+def _scatter(self: Any, index: Any, value: Any) -> None:
+    cls = type(self)
+    what = _what(self, "__setitem__")
+    if isinstance(value, ArrayBase) and value._kind == "nested":
+        raise TypeError(f"{what}: cannot assign a '{type_label(value)}' to entries of a 1-D array")
+    source = value if type(value) is cls else cls(value)
+    if source._n.size not in (1, index._n.size):
+        raise TypeError(f"{what}: cannot assign {source._n.size} values to {index._n.size} entries")
+    leaf_access.scatter(self, [source], index, _active(self), what)
+
+
+def _set_entry(self: Any, i: int, value: Any) -> None:
+    """Assigns a Python number to an entry, at once where no derivative is involved."""
+    number = _number(self, type(self), value)
+    if self._a is not None:
+        _scatter(self, leaf.literal(_index_type(self, False, i >= 1 << 32), i), number)
+        return
+    node = self._n
+    witness = weakref.ref(node)
+    held = access.Target(node)
+    self._n = None
+    del node
+    owned = None
+    try:
+        owned = held.own()
+    finally:
+        self._n = witness() if owned is None else owned
+    schedule.evaluate([owned])
+    runtime.sync()
+    kernel.to_numpy(owned.dtype, owned.size, owned.data)[i] = number
+
+
+def _number(self: Any, cls: Any, value: Any) -> Any:
+    """A Python number that fits the element type exactly in kind.
+
+    Raises:
+        TypeError: it is no such number, or out of the type's range.
+    """
+    dtype = cls._dtype
+    if isinstance(value, np.generic):
+        value = value.item()
+    kind = type(value)
+    fits = (
+        kind is bool
+        if dtype.is_mask
+        else kind in ((bool, int, float) if dtype.is_float else (bool, int))
+    )
+    if fits:
+        converted = normalize(dtype, value)
+        if dtype.is_float or converted == value:
+            return converted
+    raise TypeError(
+        f"{_what(self, '__setitem__')}: could not initialize an element of type {dtype.name} with "
+        + (f"{value!r}" if kind in (bool, int, float) else f"a value of type '{type_label(value)}'")
+    )
+
+
+def _set_component(self: Any, i: int, value: Any) -> None:
+    kind = self.Value
+    if not issubclass(kind, ArrayBase):
+        self._c[i] = _number(self, type(self), value)
+        return
+    if not isinstance(value, kind):
+        if isinstance(value, (bool, int, float, np.number, np.bool_)):
+            value = _number(self, kind, value)
+        elif isinstance(value, ArrayBase) and len(value.__meta__.shape) > len(kind.__meta__.shape):
+            raise _no_component(self, value)
+        try:
+            value = kind(value)
+        except (TypeError, RuntimeError) as error:
+            raise _no_component(self, value) from error
+    self._c[i]._assign(value)
+
+
+def _no_component(self: Any, value: Any) -> TypeError:
+    return TypeError(
+        f"{_what(self, '__setitem__')}: could not initialize a component of type "
+        f"'{type_label(self.Value)}' with a value of type '{type_label(value)}'"
+    )
+
+
+def _set_components(self: Any, positions: Sequence[int], value: Any) -> None:
+    """Assigns the entries of a sequence, or of an array of as many components, or one value to all."""
+    n = len(positions)
+    if isinstance(value, (list, tuple)) or (
+        isinstance(value, ArrayBase) and value._kind == "nested"
+    ):
+        values = list(value)
+        if len(values) != n:
+            raise TypeError(
+                f"{_what(self, '__setitem__')}: cannot assign {len(values)} values to {n} components"
+            )
+        # Components may be assigned to one another: take the values before the first is changed.
+        values = [type(v)(v) if isinstance(v, ArrayBase) else v for v in values]
+    else:
+        values = [value] * n
+    for i, v in zip(positions, values, strict=True):
+        _set_component(self, i, v)
+
+
+def _nested_slice(self: Any, key: slice) -> Any:
+    parts = self._c[key]
+    cls = type(self)
+    return _copies(cls if self._size == len(parts) else _sized(cls, len(parts)), parts)
+
+
+def _sized(cls: Any, count: int) -> Any:
+    """The class with another number of components.
+
+    Raises:
+        TypeError: there is none.
+    """
+    meta = cls.__meta__
+    kind = "vector" if meta.kind == "quaternion" and count == 3 else meta.kind
+    dims = (count if count <= 4 else DYNAMIC, *meta.dims[1:])
+    try:
+        return table.find(meta.namespace, kind, meta.dtype, dims)
+    except RuntimeError as error:
+        raise TypeError(f"{type_label(cls)}: {error}") from None
+
+
+def _copies(cls: Any, parts: Sequence[Any]) -> Any:
+    """An array of copies of components."""
+    result = leaf.new(cls)
+    result._c = [type(c)(c) if isinstance(c, ArrayBase) else c for c in parts]
+    return result
+
+
+def _set_masked(self: Any, mask: Any, value: Any) -> None:
+    what = _what(self, "__setitem__")
+    result = elementwise.elementwise(op.select, mask, value, self, name=what)
+    if type(result) is not type(self):
+        raise TypeError(
+            f"{what}: a masked assignment cannot change the type from '{type_label(self)}' to "
+            f"'{type_label(result)}'; convert the value first"
+        )
+    self._assign(result)
+
+
+def _letters(self: Any, name: str) -> list[int]:
+    """The components that a swizzle such as `zyx` names.
+
+    Raises:
+        AttributeError: the array has no such components.
+    """
+    meta = self.__meta__
+    letters = LETTERS[: max(meta.dims[0], 0)] if meta.kind in ("vector", "quaternion") else ""
+    if len(name) > 1 and set(name) <= set(letters):
+        return [LETTERS.index(c) for c in name]
+    raise AttributeError(f"{type_label(self)} has no attribute {name!r}", name=name, obj=self)
+
+
+def getattr_swizzle(self: Any, name: str) -> Any:
+    """`self.zyx`: an array of the named components, which may repeat.
+
+    Raises:
+        AttributeError: the array has no such components.
+    """
+    positions = _letters(self, name)
+    return _copies(_sized(type(self), len(positions)), [self._c[i] for i in positions])
+
+
+def setattr_swizzle(self: Any, name: str, value: Any) -> None:
+    """`self.zyx = value`: assigns components to components, anything else to each of them.
+
+    Raises:
+        AttributeError: the array has no such components.
+        IndexError: the value has another number of components.
+    """
+    positions = _letters(self, name)
+    if isinstance(value, ArrayBase) and value._kind == "nested":
+        if len(value._c) != len(positions):
+            raise IndexError(
+                f"{type_label(self)}.{name}: cannot assign {len(value._c)} components to "
+                f"{len(positions)}"
+            )
+    elif isinstance(value, (list, tuple)) and self.__meta__.is_jit:
+        value = self._leaf(value)
+    _set_components(self, positions, value)

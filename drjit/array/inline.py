@@ -1,0 +1,179 @@
+"""Operators of traced one-dimensional arrays with the common cases inlined: both operands of one class and size, or a Python number on one side.
+
+Tracing is what a program pays on every iteration, so these methods build the node themselves. Everything else (promotion, broadcasting, literals,
+differentiation, debug mode) is left to the general operator of `ArrayBase`.
+"""
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from ..jit import flags, node
+from ..jit import op as ops
+from ..jit.node import LITERAL, Node, next_serial, normalize
+from ..jit.op import Op
+from .leaf import new
+
+# Python method name, op, and the numbers on the right that simplify, which is left to the general case.
+ARITHMETIC = (
+    ("add", ops.add, (0,)),
+    ("sub", ops.sub, (0,)),
+    ("mul", ops.mul, (0, 1)),
+    ("truediv", ops.div, (1,)),
+    ("floordiv", ops.quotient, (1,)),
+    ("mod", ops.remainder, ()),
+    ("and", ops.and_, (0, -1)),
+    ("or", ops.or_, (0, -1)),
+    ("xor", ops.xor, (0,)),
+    ("lshift", ops.shl, (0,)),
+    ("rshift", ops.shr, (0,)),
+)
+COMPARISONS = (
+    ("lt", ops.lt), ("le", ops.le), ("gt", ops.gt), ("ge", ops.ge), ("eq", ops.eq), ("ne", ops.ne),
+)  # fmt: skip
+UNARY = (("neg", ops.neg), ("invert", ops.not_), ("abs", ops.abs))
+
+
+def operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
+    """Methods for a class whose comparisons give `mask`; `general` has the general methods."""
+    dtype = cls._dtype
+    kind = "b" if dtype.is_mask else "f" if dtype.is_float else "i"
+    found: dict[str, Callable] = {}
+    for name, op_, special in ARITHMETIC:
+        if kind in op_.domain:
+            for method, reflected in ((f"__{name}__", False), (f"__r{name}__", True)):
+                fallback = getattr(general, method)
+                found[method] = _binary(cls, cls, op_, special, reflected, fallback)
+            found[f"__i{name}__"] = _in_place(cls, found[f"__{name}__"])
+    for name, op_ in COMPARISONS:
+        if kind in op_.domain:
+            found[f"__{name}__"] = _binary(
+                cls, mask, op_, (), False, getattr(general, f"__{name}__")
+            )
+    for name, op_ in UNARY:
+        if kind in op_.domain:
+            found[f"__{name}__"] = _unary(cls, op_, getattr(general, f"__{name}__"))
+    return {name: _own_code(f, name, cls) for name, f in found.items()}
+
+
+def _own_code(f: Any, name: str, cls: type) -> Callable:
+    """The function with a code object of its own: the interpreter specializes code for the types that it meets."""
+    code = f.__code__.replace(co_name=name, co_qualname=f"{cls.__qualname__}.{name}")
+    method = FunctionType(code, f.__globals__, name, None, f.__closure__)
+    method.__qualname__ = code.co_qualname
+    return method
+
+
+def _binary(
+    cls: type, result: type, op_: Op, special: tuple, reflected: bool, general: Callable
+) -> Callable:
+    dtype, out = cls._dtype, result._dtype
+    diff = cls._diff
+    number = dtype.scalar(0).item().__class__  # bool, int or float
+    also = int if number is float else number
+    low, high = _range(dtype)
+
+    def forward(self, other):
+        kind = type(other)
+        if kind is cls:
+            a, b = self._n, other._n
+            size = a.size
+            if (
+                size == b.size
+                and a.op is not LITERAL
+                and b.op is not LITERAL
+                and self._a is None
+                and other._a is None
+                and not flags.current & 1
+            ):
+                r = new(result)
+                r._n = n = Node()
+                n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, out, size, (a, b), None, None
+                n.serial = next_serial()
+                if diff:
+                    r._a = None
+                return r
+        elif (kind is number or kind is also) and low <= other <= high and other not in special:
+            a = self._n
+            if a.op is not LITERAL and self._a is None and not flags.current & 1:
+                r = new(result)
+                b = Node()
+                b.op, b.dtype, b.size, b.deps, b.mark = LITERAL, dtype, 1, (), None
+                b.data = normalize(dtype, other)
+                b.serial = next_serial()
+                r._n = n = Node()
+                n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, out, a.size, (a, b), None, None
+                n.serial = next_serial()
+                if diff:
+                    r._a = None
+                return r
+        return general(self, other)
+
+    def backward(self, other):
+        kind = type(other)
+        if (kind is number or kind is also) and low <= other <= high and other not in special:
+            a = self._n
+            if a.op is not LITERAL and self._a is None and not flags.current & 1:
+                r = new(result)
+                b = Node()
+                b.op, b.dtype, b.size, b.deps, b.mark = LITERAL, dtype, 1, (), None
+                b.data = normalize(dtype, other)
+                b.serial = next_serial()
+                r._n = n = Node()
+                n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, out, a.size, (b, a), None, None
+                n.serial = next_serial()
+                if diff:
+                    r._a = None
+                return r
+        return general(self, other)
+
+    return backward if reflected else forward
+
+
+def _range(dtype: Any) -> tuple[Any, Any]:
+    """The numbers that an operand of the type may be; comparing with NaN sends it to the general case."""
+    if dtype.is_mask:
+        return False, True
+    if dtype.is_float:
+        return float("-inf"), float("inf")
+    high = (1 << (dtype.bits - dtype.is_signed)) - 1
+    return (-high - 1 if dtype.is_signed else 0), high
+
+
+def _unary(cls: type, op_: Op, general: Callable) -> Callable:
+    dtype, diff = cls._dtype, cls._diff
+    simplifies = op_ in node.SIMPLIFY
+
+    def unary(self):
+        a = self._n
+        if (
+            a.op is LITERAL
+            or (simplifies and a.op is op_)
+            or self._a is not None
+            or flags.current & 1
+        ):
+            return general(self)
+        r = new(cls)
+        r._n = n = Node()
+        n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, dtype, a.size, (a,), None, None
+        n.serial = next_serial()
+        if diff:
+            r._a = None
+        return r
+
+    return unary
+
+
+def _in_place(cls: type, operator: Callable) -> Callable:
+    diff = cls._diff
+
+    def in_place(self, other):
+        r = operator(self, other)
+        if type(r) is not cls:
+            return r
+        self._n = r._n
+        if diff:
+            self._a = r._a
+        return self
+
+    return in_place

@@ -1,0 +1,342 @@
+"""Exchange with NumPy, with whatever speaks the array, buffer or DLPack protocols, and with pickle.
+
+Axes are those of the class, and lanes come last: an array of N 3D vectors is an array of shape (3,
+N). A leaf array shares its memory with the NumPy array made from it, in either direction, wherever
+the element types agree.
+"""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..jit import dtype as dt
+from ..jit import kernel, runtime, schedule
+from ..jit.dtype import DType
+from ..jit.target import numpy as numpy_target
+from . import leaf
+from .base import ArrayBase
+from .base import type_label as _name
+from .show import common_width, component_shape, evaluated, inner
+
+_PROTOCOLS = ("__array_interface__", "__array__", "__dlpack__", "__buffer__")
+_BUFFERS = (memoryview, bytes, bytearray)
+_COMPLEX = {dt.f32: np.dtype(np.complex64), dt.f64: np.dtype(np.complex128)}
+
+
+def is_foreign_array(obj: object) -> bool:
+    """Whether an object, not one of ours, offers its contents as an array of numbers."""
+    if isinstance(obj, ArrayBase):
+        return False
+    if isinstance(obj, (np.ndarray, np.generic, *_BUFFERS)):
+        return True
+    if isinstance(obj, (str, int, float, complex, list, tuple, dict, type)) or obj is None:
+        return False
+    if any(hasattr(obj, name) for name in _PROTOCOLS):
+        return True
+    try:
+        memoryview(obj)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return True
+
+
+def host_array(obj: Any) -> np.ndarray:
+    """The contents of an object as a NumPy array, without a copy where its protocol allows it.
+
+    Raises:
+        TypeError: the object does not offer its contents, or they are not on the host.
+    """
+    if isinstance(obj, np.ndarray):
+        return np.asarray(obj)
+    if isinstance(obj, (bytes, bytearray)):
+        return np.frombuffer(obj, np.uint8)
+    if hasattr(obj, "__array_interface__") or hasattr(obj, "__array__"):
+        try:
+            return np.asarray(obj)
+        except (TypeError, ValueError, RuntimeError):
+            if not hasattr(obj, "__dlpack__"):
+                raise
+    if hasattr(obj, "__dlpack__"):
+        try:
+            return np.from_dlpack(obj)
+        except (BufferError, RuntimeError, ValueError) as error:
+            raise TypeError(
+                f"a {_name(type(obj))} cannot be read through DLPack: {error}. "
+                "Copy it to the host first, in a dense layout."
+            ) from error
+    return np.asarray(memoryview(obj))
+
+
+def from_object(cls: type, obj: Any) -> Any:
+    """An array of the class with the contents of a foreign array.
+
+    Accepts what NumPy, the buffer protocol, `__array_interface__`, `__array__` and DLPack offer,
+    with any strides and byte order. The shape is that of the class with the lanes last, (3, N) for
+    an array of 3D vectors; the last axis may be missing, for one lane; a single number is
+    broadcast. Complex arrays take complex numbers, of shape (N,). Element types are converted as a
+    cast in C does, integers modulo their range.
+
+    Raises:
+        TypeError: shape or element type do not fit.
+    """
+    data = host_array(obj)
+    if cls.__meta__.kind == "complex":
+        if data.dtype.kind not in "biufc":
+            raise _mismatch(cls, obj, data)
+        wide = data.astype(_COMPLEX[cls._dtype], copy=False)
+        if wide.ndim > 1:
+            raise _mismatch(cls, obj, data)
+        parts = np.stack([wide.real, wide.imag]) if wide.ndim else np.array([wide.real, wide.imag])
+        return build(cls, parts.astype(cls._dtype.numpy, copy=False))
+    if data.dtype.kind not in "biuf":
+        raise _mismatch(cls, obj, data)
+    return build(cls, _converted(cls._dtype, data), obj)
+
+
+def build(cls: type, data: np.ndarray, obj: Any = None) -> Any:
+    """An array of the class from an array of the very element type; see `from_object` for shapes."""
+    if cls._kind == "tensor":
+        result = cls.__new__(cls)
+        result._array = build(cls.Array, np.ascontiguousarray(data).reshape(-1))
+        result._shape = data.shape
+        return result
+    if cls._kind == "leaf":
+        if data.ndim > 1:
+            raise _mismatch(cls, obj, data)
+        return leaf.from_numpy(cls, data.reshape(-1))
+    if data.ndim == 0 and cls.__meta__.kind != "complex":
+        return cls(data.item())
+    shape = _expected(cls)
+    given = data.shape
+    if cls.__meta__.is_jit and data.ndim == len(shape) - 1:
+        if shape[0] is None:
+            data = data[np.newaxis]  # a dynamic number of components, of which this is one
+        else:
+            data = data[..., np.newaxis]
+    if data.ndim != len(shape) or any(
+        s is not None and s != n for s, n in zip(shape, data.shape, strict=True)
+    ):
+        raise _mismatch(cls, obj, data.reshape(given))
+    return _nested(cls, data)
+
+
+def _nested(cls: type, data: np.ndarray) -> Any:
+    if not issubclass(cls, ArrayBase):
+        return data.item()
+    if cls._kind == "leaf":
+        return leaf.from_numpy(cls, data.reshape(-1))
+    result = cls.__new__(cls)
+    result._c = [_nested(cls.Value, row) for row in data]
+    return result
+
+
+def _expected(cls: type) -> tuple[int | None, ...]:
+    """The shape of an array of the class; None where it is not fixed."""
+    if cls._kind == "leaf":
+        return (None,)
+    value = cls.Value
+    return (cls._size, *(_expected(value) if issubclass(value, ArrayBase) else ()))
+
+
+def _converted(dtype: DType, data: np.ndarray) -> np.ndarray:
+    if data.dtype == dtype.numpy:
+        return data
+    if dtype.is_int and data.dtype.kind == "f":
+        cast = numpy_target.namespace[dtype.code]
+        return np.asarray(cast(data.astype(data.dtype.newbyteorder("="), copy=False)))
+    with np.errstate(over="ignore"):
+        return data.astype(dtype.numpy)
+
+
+def _mismatch(cls: type, obj: Any, data: np.ndarray) -> TypeError:
+    if cls._kind == "tensor":
+        shape = "any shape"
+    elif cls.__meta__.kind == "complex":
+        shape = "shape (N,)" if cls.__meta__.is_jit else "shape ()"
+    else:
+        axes = ["N" if n is None else str(n) for n in _expected(cls)]
+        shape = f"shape ({', '.join(axes)}{',' if len(axes) == 1 else ''})"
+    kind = "complex or real" if cls.__meta__.kind == "complex" else "real"
+    hint = ""
+    expected = () if cls._kind == "tensor" else _expected(cls)
+    if data.ndim == len(expected) == 2 and data.shape[1] == expected[0]:
+        hint = " Components come first: pass the transpose."
+    return TypeError(
+        f"{_name(cls)}(): cannot be made from a {_name(type(obj))} of shape {data.shape} and type "
+        f"{data.dtype}; expected {kind} numbers of {shape}.{hint}"
+    )
+
+
+def components(value: Any) -> np.ndarray:
+    """A new or shared array with the entries of an array, of the axes of the class and the lanes
+    last.
+
+    Raises:
+        RuntimeError: components differ in size.
+    """
+    dtype = value._dtype.numpy
+    if value._kind == "tensor":
+        return components(value._array).reshape(value._shape)
+    if value._kind == "leaf":
+        return _leaf_view(value)
+    shape = component_shape(value)
+    leaves = list(inner(value))
+    if not value.__meta__.is_jit:
+        if shape is None:
+            raise _ragged(value)
+        return np.array(leaves, dtype).reshape(shape)
+    lanes = common_width(leaves)
+    if shape is None or lanes is None:
+        raise _ragged(value)
+    result = np.empty((prod(shape), lanes), dtype)
+    for row, n in zip(result, evaluated(leaves), strict=True):
+        row[:] = n.data if n.is_literal else kernel.to_numpy(n.dtype, n.size, n.data)
+    return result.reshape(*shape, lanes)
+
+
+def _ragged(value: Any) -> RuntimeError:
+    sizes = (
+        [leaf._n.size for leaf in inner(value)]
+        if value.__meta__.is_jit
+        else [len(c._c) for c in value._c]
+    )
+    return RuntimeError(
+        f"{_name(type(value))}: the components have different sizes {tuple(sizes)}, "
+        "which no single array can hold"
+    )
+
+
+def _leaf_view(value: Any) -> np.ndarray:
+    n = value._n
+    if n.size == 0:
+        return np.empty(0, n.dtype.numpy)
+    if not n.is_evaluated:
+        n = value._n = schedule.materialize(n)
+    runtime.sync()
+    return n.data.view(n.dtype.numpy, n.size)
+
+
+def to_numpy(value: Any) -> np.ndarray:
+    """The array as a NumPy array, of the shape of the class with the lanes last; complex ones as
+    complex numbers.
+
+    A leaf array or a tensor shares its memory with the result: what is written to the one shows in
+    the other, until the Dr.Jit array is written to by a scatter or an assignment, which leaves the
+    NumPy array as it was. Nested arrays are copied. Evaluates the array.
+
+    Raises:
+        RuntimeError: components differ in size.
+    """
+    data = components(value)
+    if value.__meta__.kind != "complex":
+        return data
+    joined = np.empty(data.shape[1:], _COMPLEX[value._dtype])
+    joined.real, joined.imag = data[0], data[1]
+    return joined
+
+
+def to_array(value: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    """What `__array__` gives; see the NumPy documentation.
+
+    Raises:
+        ValueError: `copy` is False, and a copy would be needed.
+    """
+    data = to_numpy(value)
+    converts = dtype is not None and np.dtype(dtype) != data.dtype
+    if copy is False and (converts or value._kind == "nested"):
+        raise ValueError(
+            f"{_name(type(value))}: cannot share memory with a NumPy array here: "
+            + ("the element type differs" if converts else "components lie apart")
+            + ". Leave out copy=False."
+        )
+    if converts:
+        return data.astype(dtype)
+    return data.copy() if copy and value._kind != "nested" else data
+
+
+def to_memoryview(value: Any) -> memoryview:
+    """The array as a memoryview; shares memory as `numpy()` does."""
+    return memoryview(to_numpy(value))
+
+
+def dlpack(value: Any, stream: Any = None, **arguments: Any) -> Any:
+    """What `__dlpack__` gives: a capsule with the array's memory on the host.
+
+    Raises:
+        BufferError: `stream` is not None, though the array is on the host.
+    """
+    if stream is not None:
+        raise BufferError(f"{_name(type(value))}.__dlpack__(): an array on the host has no streams")
+    return to_numpy(value).__dlpack__(**arguments)
+
+
+def dlpack_device(value: Any) -> tuple[int, int]:
+    """What `__dlpack_device__` gives: the host."""
+    return (1, 0)
+
+
+def to_torch(value: Any) -> Any:
+    """The array as a PyTorch tensor that shares memory as `numpy()` does.
+
+    Raises:
+        ImportError: PyTorch is not installed.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise _missing(value, "torch", "PyTorch", "pip install torch") from None
+    return torch.from_numpy(_foreign_integers(to_numpy(value), torch, "uint16 uint32 uint64"))
+
+
+def to_jax(value: Any) -> Any:
+    """The array as a JAX array.
+
+    Raises:
+        ImportError: JAX is not installed.
+    """
+    try:
+        import jax.numpy
+    except ImportError:
+        raise _missing(value, "jax", "JAX", "pip install jax") from None
+    return jax.numpy.asarray(to_numpy(value))
+
+
+def _foreign_integers(data: np.ndarray, library: Any, names: str) -> np.ndarray:
+    """Unsigned integers that an older version of a library lacks, as signed ones."""
+    if data.dtype.name in names.split() and not hasattr(library, data.dtype.name):
+        return data.view(data.dtype.name[1:])
+    return data
+
+
+def _missing(value: Any, method: str, library: str, command: str) -> ImportError:
+    return ImportError(
+        f"{_name(type(value))}.{method}(): {library} is not installed. Install it with `{command}`, "
+        "or use .numpy()."
+    )
+
+
+def get_state(value: Any) -> tuple[tuple[int, ...], bytes]:
+    """What is pickled: the shape, with the lanes last, and the bytes of the entries. Gradients are left out."""
+    data = components(value)
+    return data.shape, data.astype(data.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def set_state(value: Any, state: tuple[tuple[int, ...], bytes]) -> None:
+    """Restores what `get_state` gave.
+
+    Raises:
+        TypeError: the state does not fit the class.
+    """
+    cls = type(value)
+    try:
+        shape, data = state
+        entries = np.frombuffer(bytearray(data), cls._dtype.numpy.newbyteorder("<")).reshape(shape)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{_name(cls)}.__setstate__(): not a pickled state: {error}") from None
+    made = build(cls, entries.astype(cls._dtype.numpy, copy=False), state)
+    for name in ("_n", "_c", "_array", "_shape"):
+        if hasattr(made, name):
+            object.__setattr__(value, name, getattr(made, name))
+    if cls._kind == "leaf" and cls._diff:
+        value._a = None

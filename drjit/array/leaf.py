@@ -1,0 +1,95 @@
+"""Operations on traced one-dimensional arrays. Whatever is recorded on such arrays passes through here (or through the generated operators), so that
+this is the place where derivatives are recorded as well."""
+
+from typing import Any
+
+import numpy as np
+
+from ..jit import kernel, memory, node, schedule
+from ..jit.dtype import DType
+from ..jit.node import BUFFER, LITERAL, Node
+from ..jit.op import Op
+
+new = object.__new__
+
+
+def wrap(cls: type, n: Node) -> Any:
+    """An array of the class for a node, without derivative."""
+    array = new(cls)
+    array._n = n
+    if cls._diff:
+        array._a = None
+    return array
+
+
+def apply(op_: Op, *args: Any) -> Any:
+    """An element-wise operation on arrays of the same class (but for the mask of a select).
+
+    Raises:
+        RuntimeError: the sizes are incompatible.
+        TypeError: the operation does not accept the element type.
+    """
+    cls = type(args[0])
+    if op_.result == "mask":
+        cls = cls.Mask
+    elif op_.result == "second":
+        cls = type(args[1])
+    return wrap(cls, node.apply(op_, *[a._n for a in args]))
+
+
+def literal(cls: type, value: Any, size: int = 1) -> Any:
+    """A constant array; the value is converted as a kernel converts it."""
+    return wrap(cls, node.literal(cls._dtype, value, size))
+
+
+def cast(cls: type, a: Any) -> Any:
+    """Conversion to the element type of another class."""
+    return wrap(cls, node.cast(cls._dtype, a._n))
+
+
+def bitcast(cls: type, a: Any) -> Any:
+    """The same bits as another element type of the same size."""
+    return wrap(cls, node.bitcast(cls._dtype, a._n))
+
+
+def lane(cls: type, size: int) -> Any:
+    """0 ... size-1."""
+    return wrap(cls, node.cast(cls._dtype, node.lane(size)))
+
+
+def resize(a: Any, size: int) -> Any:
+    """An array of size 1 as one of another size."""
+    return wrap(type(a), node.resize(a._n, size))
+
+
+def host(a: Any) -> np.ndarray:
+    """The entries as a NumPy array for reading while `a` is alive; evaluates and waits."""
+    return host_node(a._n)
+
+
+def host_node(n: Node) -> np.ndarray:
+    """See `host`."""
+    if n.op is LITERAL:
+        return np.full(n.size, n.data, n.dtype.numpy)
+    if n.op is not BUFFER:
+        schedule.evaluate([n])
+    return kernel.to_numpy(n.dtype, n.size, n.data)
+
+
+def from_numpy(cls: type, values: np.ndarray, copy: bool = False) -> Any:
+    """An array with the entries of a one-dimensional NumPy array, which is converted as C converts. Memory is shared where possible."""
+    return wrap(cls, node_from_numpy(cls._dtype, values, copy))
+
+
+def node_from_numpy(dtype: DType, values: np.ndarray, copy: bool = False) -> Node:
+    """See `from_numpy`."""
+    size = values.size
+    if size == 0:
+        return node.literal(dtype, 0, 0)
+    if values.dtype != dtype.numpy:
+        with np.errstate(invalid="ignore", over="ignore"):
+            values = values.astype(dtype.numpy)
+    buffer = None if copy else memory.adopt(values)
+    if buffer is None:
+        buffer = kernel.from_numpy(dtype, values)
+    return node.buffer(dtype, size, buffer)

@@ -1,0 +1,175 @@
+"""Indexed access, reductions and scans of leaf arrays: the one place where each of them meets nodes, and derivatives.
+
+Operands are leaves of one namespace with the right element types: the functions of `drjit.function` convert, broadcast over components, and check.
+A scatter replaces the node of its target; when it fails, the target is as it was.
+"""
+
+import weakref
+from typing import Any
+
+from ..jit import access, collective, op, schedule
+from ..jit import dtype as dt
+from ..jit import node as jit
+from ..jit.node import Node
+
+from .leaf import wrap
+
+
+def _wide(index: Node) -> Node:
+    """The index in 64 bits, where multiples of it cannot wrap."""
+    return jit.cast(dt.i64 if index.dtype.is_signed else dt.u64, index)
+
+
+def gather(source: Any, index: Any, active: Any, what: str = "dr.gather") -> Any:
+    """The entries of `source` at `index`; 0 where `active` is false or the index out of bounds."""
+    return wrap(type(source), access.gather(source._n, index._n, active._n, what))
+
+
+def gather_packet(
+    source: Any, index: Any, active: Any, count: int, what: str = "dr.gather"
+) -> list:
+    """`count` consecutive entries per lane, from entry `index * count` on."""
+    n, cls = source._n, type(source)
+    if 2 <= count <= 16 and n.size % count == 0 and not n.is_literal:
+        nodes = access.gather_packet(n, index._n, active._n, count, what)
+        return [wrap(cls, c) for c in nodes]
+    index, mask = access.bounds(index._n, active._n, n.size // count, what)
+    return [wrap(cls, access.gather(n, i, mask, what)) for i in entries(index, count)]
+
+
+def _update(
+    target: Any,
+    kind: op.Op,
+    values: list[Node],
+    index: Node,
+    active: Node,
+    what: str,
+    reduce: str = "",
+    mode: str = "direct",
+    packet: int = 1,
+) -> Node | None:
+    """Queues a scatter and puts the node that results into the target; None if there is nothing to do."""
+    node = target._n
+    witness = weakref.ref(node)
+    target._n = None
+    taken = access.Target(node)
+    del node
+    after = None
+    try:
+        after = access.scatter(kind, taken, values, index, active, what, reduce, mode, packet)
+    finally:
+        # Until the scatter has replaced it, the old node lives in `taken` or in a frame of the exception's traceback.
+        target._n = witness() if after is None else after
+    return after
+
+
+def check(size: int, values: list, index: Any, active: Any, what: str) -> None:
+    """Raises what a scatter into a target of `size` entries would raise at once, and changes nothing."""
+    jit.broadcast_size((*[v._n for v in values], index._n, active._n), what)
+    access.bounds(index._n, active._n, size, what)
+
+
+def scatter(
+    target: Any, values: list, index: Any, active: Any, what: str = "dr.scatter"
+) -> None:
+    """Writes components `values` to `target` at entries `index * len(values) + 0, 1, ...`."""
+    nodes = [v._n for v in values]
+    count = len(nodes)
+    if 2 <= count <= 16 and target._n.size % count == 0:
+        _update(target, op.scatter_packet, nodes, index._n, active._n, what, packet=count)
+        return
+    where, mask = _records(target, index, active, count, what)
+    for value, entry in zip(nodes, where, strict=True):
+        _update(target, op.scatter, [value], entry, mask, what)
+
+
+def _records(
+    target: Any, index: Any, active: Any, count: int, what: str
+) -> tuple[list[Node], Node]:
+    """The entries of the components of records, and the mask of lanes whose record lies within the target as a whole."""
+    if count == 1:
+        return [index._n], active._n
+    bounded, mask = access.bounds(index._n, active._n, target._n.size // count, what)
+    return entries(bounded, count), mask
+
+
+def entries(index: Node, count: int) -> list[Node]:
+    """The indices `index * count + j` of the components of a record."""
+    if count == 1:
+        return [index]
+    wide = _wide(index)
+    first = jit.apply(op.mul, wide, jit.literal(wide.dtype, count))
+    return [jit.apply(op.add, first, jit.literal(wide.dtype, j)) for j in range(count)]
+
+
+def scatter_reduce(
+    reduce: str,
+    target: Any,
+    values: list,
+    index: Any,
+    active: Any,
+    mode: Any,
+    what: str = "dr.scatter_reduce",
+) -> None:
+    """Combines components `values` with the entries `index * len(values) + 0, 1, ...` of `target`."""
+    nodes = [v._n for v in values]
+    where, mask = _records(target, index, active, len(nodes), what)
+    for value, entry in zip(nodes, where, strict=True):
+        lanes = jit.broadcast_size((value, entry, mask), what)
+        how = access.reduce_mode(mode, target._n, lanes)
+        _update(target, op.scatter_reduce, [value], entry, mask, what, reduce, how)
+
+
+def _atomic(
+    target: Any, kind: op.Op, values: list[Node], index: Any, active: Any, what: str
+) -> Any:
+    """Queues an atomic operation; gives the old values as a leaf."""
+    lanes = jit.broadcast_size((*values, index._n, active._n), what)
+    after = _update(target, kind, values, index._n, active._n, what)
+    dtype = target._n.dtype
+    if after is None:
+        return wrap(type(target), jit.literal(dtype, 0, lanes))
+    return wrap(type(target), schedule.effect_value(after, dtype))
+
+
+def scatter_inc(target: Any, index: Any, active: Any, what: str = "dr.scatter_inc") -> Any:
+    """Atomically adds 1 to entries of `target`; gives their old values."""
+    return _atomic(target, op.scatter_inc, [], index, active, what)
+
+
+def scatter_exch(
+    target: Any, value: Any, index: Any, active: Any, what: str = "dr.scatter_exch"
+) -> Any:
+    """Atomically replaces entries of `target`; gives their old values."""
+    return _atomic(target, op.scatter_exch, [value._n], index, active, what)
+
+
+def scatter_cas(
+    target: Any, compare: Any, value: Any, index: Any, active: Any, what: str = "dr.scatter_cas"
+) -> Any:
+    """Atomically replaces entries of `target` that equal `compare` bit by bit; gives their old values."""
+    return _atomic(target, op.scatter_cas, [compare._n, value._n], index, active, what)
+
+
+def reduce_all(reduce: str, value: Any) -> Any:
+    """The reduction of all entries to one: `add`, `mul`, `min`, `max`, `and` or `or`."""
+    n = value._n
+    if n.is_literal and reduce == "add" and n.size > 1:
+        # One rounding, where a product in half precision could overflow before it.
+        return wrap(type(value), jit.literal(n.dtype, n.data * n.size))
+    return wrap(type(value), access.reduce_all(reduce, n))
+
+
+def prefix(reduce: str, value: Any, exclusive: bool, block_size: int = 0) -> Any:
+    """The running reduction over all entries, or within runs of `block_size` entries."""
+    return wrap(type(value), collective.prefix(reduce, value._n, exclusive, block_size))
+
+
+def block_reduce(reduce: str, value: Any, block_size: int) -> Any:
+    """The reduction of each run of `block_size` entries."""
+    return wrap(type(value), collective.block_reduce(reduce, value._n, block_size))
+
+
+def compress(mask: Any, result: type) -> Any:
+    """The indices, as an array of class `result`, at which a mask holds."""
+    return wrap(result, collective.compress(mask._n))

@@ -1,0 +1,305 @@
+"""Properties and protocols of all arrays: components, length, iteration, conversion to Python values, labels, copies, exchange with other libraries.
+
+Importing this module gives them to `ArrayBase`.
+"""
+
+from collections.abc import Iterator
+from itertools import permutations
+from typing import Any
+
+from ..jit import label as labels
+from ..jit.node import AFTER, BUFFER, LITERAL
+from . import index, interop, leaf, show, table
+from .base import ArrayBase, type_label
+from .construct import init
+from .meta import VarState
+from .operators import copy
+
+_STATES = {LITERAL: VarState.Literal, BUFFER: VarState.Evaluated, AFTER: VarState.Dirty}
+
+
+def components(self: Any) -> list | None:
+    """The components of a nested array, [storage] of a tensor, None for a leaf."""
+    kind = self._kind
+    return None if kind == "leaf" else [self._array] if kind == "tensor" else self._c
+
+
+def state(self: Any) -> VarState:
+    """How far the evaluation got: a literal, unevaluated, evaluated, with pending side effects (dirty), or mixed."""
+    if self._kind == "leaf":
+        n = self._n
+        return VarState.Invalid if n.size == 0 else _STATES.get(n.op, VarState.Unevaluated)
+    if self._namespace == "scalar":
+        return VarState.Evaluated
+    found = {c.state for c in components(self)}
+    if not found:
+        return VarState.Invalid
+    return found.pop() if len(found) == 1 else VarState.Mixed
+
+
+def ndim(self: Any) -> int:
+    """The number of dimensions, lanes included."""
+    if self._kind == "tensor":
+        return len(self._shape)
+    return len(self.__meta__.dims) + self.__meta__.is_jit
+
+
+def shape(self: Any) -> tuple[int, ...] | None:
+    """Sizes of all dimensions, lanes last; None if components differ in size."""
+    if self._kind == "tensor":
+        return self._shape
+    if self._kind == "leaf":
+        return (self._n.size,)
+    if not self._c:
+        rest = self.ndim - 1
+        return (0,) + (0,) * rest
+    if not isinstance(self._c[0], ArrayBase):
+        return (len(self._c),)
+    shapes = [c.shape for c in self._c]
+    return None if None in shapes else _common_shape(shapes, len(self._c))
+
+
+def _common_shape(shapes: list[Any], n: int) -> tuple[int, ...] | None:
+    result = []
+    for sizes in zip(*shapes, strict=True):
+        wider = set(sizes) - {1} if 0 not in sizes else set(sizes)
+        if len(wider) > 1:
+            return None
+        result.append(wider.pop() if wider else 1)
+    return (n, *result)
+
+
+def array(self: Any) -> Any:
+    """The plain array: the entries of a tensor, `Array33f` for `Matrix3f`, otherwise the array itself."""
+    if self._kind == "tensor":
+        return self._array
+    if type(self) is self.Array:
+        return self
+    return self.Array(self)
+
+
+def item(self: Any) -> Any:
+    """The only entry of an array or tensor as a Python number.
+
+    Raises:
+        RuntimeError: the array has components, or not exactly one entry.
+    """
+    flat = self._array if self._kind == "tensor" else self
+    if flat._kind == "leaf" and flat._n.size == 1:
+        return flat._n.data if flat._n.op is LITERAL else leaf.host(flat).item()
+    if self._kind == "tensor" and flat._kind == "nested" and len(flat._c) == 1:
+        return flat._c[0]
+    raise RuntimeError(
+        f"{type_label(self)}.item(): needs an array with a single entry, the shape is {self.shape}"
+    )
+
+
+def length(self: Any) -> int:
+    kind = self._kind
+    if kind == "leaf":
+        return self._n.size
+    if kind == "tensor":
+        return self._shape[0] if self._shape else 0
+    return len(self._c)
+
+
+def iterate(self: Any) -> Iterator[Any]:
+    """The entries of a one-dimensional array as Python numbers, components, or slices of a tensor."""
+    kind = self._kind
+    if kind == "leaf":
+        return iter(leaf.host(self).tolist())
+    if kind == "nested":
+        return iter(list(self._c))
+    return (self[i] for i in range(length(self)))
+
+
+def contains(self: Any, value: Any) -> bool:
+    for entry in self:
+        equal = entry == value
+        if any(_entries(equal)) if isinstance(equal, ArrayBase) else equal:
+            return True
+    return False
+
+
+def _entries(a: Any) -> list:
+    if a._kind == "leaf":
+        return leaf.host(a).tolist()
+    return [v for c in components(a) for v in (_entries(c) if isinstance(c, ArrayBase) else [c])]
+
+
+def truth(self: Any) -> bool:
+    """The value of a mask with a single entry.
+
+    Raises:
+        TypeError: not a mask.
+        RuntimeError: several entries, or none.
+    """
+    if not self._dtype.is_mask:
+        raise TypeError(
+            f"{type_label(self)}: only masks convert to bool. Compare first, such as in `if (x > 0):`, "
+            "or use dr.any() and dr.all()"
+        )
+    flat = self._array if self._kind == "tensor" else self
+    if flat._kind == "nested":
+        one_dimensional = flat._namespace == "scalar" and len(flat._c) == 1
+        if one_dimensional and not isinstance(flat._c[0], ArrayBase):
+            return flat._c[0]
+    elif flat._n.size == 1:
+        return bool(item(flat))
+    raise RuntimeError(
+        f"{type_label(self)}: the truth of an array of shape {self.shape} is not defined. Use dr.any() or "
+        "dr.all(), or @dr.syntax for a condition on every entry"
+    )
+
+
+# Components by name
+
+_POSITIONS = {"x": 0, "y": 1, "z": 2, "w": 3}
+_PARTS = {("complex", "real"): 0, ("complex", "imag"): 1, ("quaternion", "real"): 3}
+
+
+def _position(self: Any, name: str) -> int:
+    meta = self.__meta__
+    if name in _POSITIONS:
+        i = _POSITIONS[name]
+        if meta.kind in ("vector", "quaternion") and len(meta.dims) == 1 and meta.dims[0] > i:
+            return i
+    elif (meta.kind, name) in _PARTS:
+        return _PARTS[meta.kind, name]
+    raise AttributeError(f"{type_label(self)} has no component {name!r}", name=name, obj=self)
+
+
+def _named(name: str) -> property:
+    def get(self: Any) -> Any:
+        if name == "imag" and self.__meta__.kind == "quaternion":
+            return index.getattr_swizzle(self, "xyz")
+        return self._c[_position(self, name)]
+
+    def put(self: Any, value: Any) -> None:
+        self[_position(self, name)] = value
+
+    return property(get, put, doc=f"The component {name}.")
+
+
+def transposed(self: Any) -> Any:
+    """The transpose of a matrix or a square array."""
+    dims = self.__meta__.dims
+    if self._kind != "nested" or len(dims) < 2 or dims[0] != dims[1]:
+        raise RuntimeError(f"{type_label(self)}: only matrices and square arrays have a transpose")
+    cls = type(self)
+    return cls([cls.Value([row._c[i] for row in self._c]) for i in range(dims[0])])
+
+
+# Identity and labels
+
+
+def _nodes(self: Any) -> list:
+    if self._kind == "leaf":
+        return [self._n]
+    return [n for c in components(self) if isinstance(c, ArrayBase) for n in _nodes(c)]
+
+
+def get_label(self: Any) -> str | None:
+    """A name that shows in kernel text and graphs; None if there is none."""
+    nodes = _nodes(self)
+    return labels.labels.get(nodes[0]) if nodes else None
+
+
+def set_label(self: Any, name: str) -> None:
+    names = ["x", "y", "z", "w"]
+    if self._kind != "nested":
+        for n in _nodes(self):
+            labels.labels[n] = name
+        return
+    for i, c in enumerate(self._c):
+        if isinstance(c, ArrayBase):
+            part = names[i] if len(self._c) <= 4 and self.__meta__.kind != "matrix" else str(i)
+            set_label(c, f"{name}_{part}")
+
+
+def number_of(self: Any) -> int:
+    """A number that identifies the traced value of a one-dimensional array; 0 for others."""
+    return self._n.serial if self._kind == "leaf" and self._n.size else 0
+
+
+def number_of_derivative(self: Any) -> int:
+    """A number that identifies the value in the graph of derivatives; 0 without one."""
+    return 0 if self._a is None else id(self._a)
+
+
+def _swizzle(name: str) -> property:
+    def get(self: Any) -> Any:
+        return index.getattr_swizzle(self, name)
+
+    def put(self: Any, value: Any) -> None:
+        index.setattr_swizzle(self, name, value)
+
+    return property(get, put, doc=f"The components {name}.")
+
+
+# A property for every name that can be assigned to: a __setattr__ would slow down every operation. Others are read by __getattr__.
+_SWIZZLES = {
+    size: {
+        "".join(p): _swizzle("".join(p)) for n in range(2, size + 1) for p in permutations("xyzw"[:size], n)
+    }
+    for size in (2, 3, 4)
+}
+
+
+def add_swizzles(cls: Any) -> None:
+    """Gives a class of vectors the properties that name several components: `v.xy = v.yx`."""
+    if cls.__meta__.kind == "vector" and cls._size in _SWIZZLES:
+        for name, swizzle in _SWIZZLES[cls._size].items():
+            setattr(cls, name, swizzle)
+
+
+def get_attribute(self: Any, name: str) -> Any:
+    """Several components at once: `v.xxyy`."""
+    if name[:1] == "_":
+        raise AttributeError(f"{type_label(self)} has no attribute {name!r}", name=name, obj=self)
+    return index.getattr_swizzle(self, name)
+
+
+def install() -> None:
+    """Gives the members to `ArrayBase`."""
+    members: dict[str, Any] = {
+        "__init__": init,
+        "__len__": length,
+        "__iter__": iterate,
+        "__contains__": contains,
+        "__bool__": truth,
+        "__repr__": lambda self: show.array_repr(self),
+        "__getitem__": lambda self, key: index.getitem(self, key),
+        "__setitem__": lambda self, key, value: index.setitem(self, key, value),
+        "__getattr__": get_attribute,
+        "__copy__": lambda self: copy(self),
+        "__deepcopy__": lambda self, memo: copy(self),
+        "__array__": interop.to_array,
+        "__dlpack__": interop.dlpack,
+        "__dlpack_device__": interop.dlpack_device,
+        "__getstate__": interop.get_state,
+        "__setstate__": interop.set_state,
+        "numpy": interop.to_numpy,
+        "to_numpy": interop.to_numpy,
+        "torch": interop.to_torch,
+        "jax": interop.to_jax,
+        "memview": interop.to_memoryview,
+        "item": item,
+        "state": property(state),
+        "ndim": property(ndim),
+        "shape": property(shape),
+        "array": property(array),
+        "label": property(get_label, set_label),
+        "index": property(number_of),
+        "index_ad": property(number_of_derivative),
+        "T": property(transposed),
+        "mT": property(transposed),
+    }
+    members |= {name: _named(name) for name in ("x", "y", "z", "w", "real", "imag")}
+    for name, member in members.items():
+        setattr(ArrayBase, name, member)
+    table.finishers.append(add_swizzles)
+
+
+install()
+

@@ -1,0 +1,251 @@
+"""The operators of all arrays in full generality: promotion, special arrays, in-place forms, powers, comparisons.
+
+Importing this module gives them to `ArrayBase`. The classes inline the common cases.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ..jit import op as ops
+from ..jit.op import Op
+from . import leaf, special, tensor
+from .base import ArrayBase, type_label
+from .elementwise import Unsupported, elementwise
+from .inline import ARITHMETIC, COMPARISONS, UNARY
+from .promote import Incompatible, number_type
+
+SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "and": "&",
+    "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
+    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
+}  # fmt: skip
+_PRODUCTS = {"mul": special.product, "truediv": special.quotient}
+
+# How often an exponent that is an integer may be squared before a general power is cheaper: x**2 to x**1023.
+_MAX_SQUARINGS = 10
+
+
+_HINTS = {
+    "/": ": true division needs floats, use // for integers or convert with Float(x)",
+    "//": ": floor division needs integers, use dr.floor(x / y) for floats",
+    "%": ": the remainder needs integers, use x - y * dr.floor(x / y) for floats",
+}
+
+
+def _expression(a: Any, symbol: str, b: Any) -> str:
+    return f"{type_label(a)} {symbol} {type_label(b)}"
+
+
+def _apply(op_: Op, a: Any, symbol: str, b: Any) -> Any:
+    try:
+        return elementwise(op_, a, b, name=f"operator {symbol}")
+    except Unsupported:
+        hint = _HINTS.get(symbol, "")
+        text = f"unsupported operand types for {_expression(a, symbol, b)}{hint}"
+        raise TypeError(text) from None
+
+
+def _arithmetic(name: str, op_: Op, reflected: bool) -> Callable:
+    symbol = SYMBOLS[name]
+    products = _PRODUCTS.get(name)
+
+    def method(self: Any, other: Any) -> Any:
+        a, b = (other, self) if reflected else (self, other)
+        if products is not None and (special.is_special(a) or special.is_special(b)):
+            try:
+                return products(a, b)
+            except Incompatible as problem:
+                raise RuntimeError(f"{_expression(a, symbol, b)}: {problem}") from None
+        if op_ is ops.and_ and _is_float(a) and _is_mask(b):
+            zero = type(a)(0) if special.is_special(a) else 0.0
+            return elementwise(ops.select, b, a, zero, name="operator &")
+        return _apply(op_, a, symbol, b)
+
+    return method
+
+
+def _is_float(a: Any) -> bool:
+    return type(a) is float or isinstance(a, ArrayBase) and a._dtype.is_float
+
+
+def _is_mask(a: Any) -> bool:
+    return type(a) is bool or isinstance(a, ArrayBase) and a._dtype.is_mask
+
+
+def _comparison(name: str, op_: Op) -> Callable:
+    symbol = SYMBOLS[name]
+    ordered = name not in ("eq", "ne")
+
+    def method(self: Any, other: Any) -> Any:
+        if ordered and (special.is_special(self) or special.is_special(other)):
+            raise RuntimeError(
+                f"{_expression(self, symbol, other)}: complex numbers, quaternions and matrices have no order"
+            )
+        if ordered and self._dtype.is_mask and _is_mask(other):
+            return _order_of_masks(name, self, other)
+        return _apply(op_, self, symbol, other)
+
+    return method
+
+
+def _order_of_masks(name: str, a: Any, b: Any) -> Any:
+    """Comparison of masks, of which False is the smaller."""
+    if name in ("gt", "ge"):
+        name, a, b = ("lt" if name == "gt" else "le"), b, a
+    first = elementwise(ops.not_, a) if isinstance(a, ArrayBase) else not a
+    return elementwise(ops.and_ if name == "lt" else ops.or_, first, b, name=f"operator {SYMBOLS[name]}")
+
+
+def _unary(name: str, op_: Op) -> Callable:
+    def method(self: Any) -> Any:
+        if op_ is ops.abs and self.__meta__.kind in ("complex", "quaternion"):
+            return special.formulas[self.__meta__.kind, "abs"](tuple(self._c))
+        return elementwise(op_, self, name=f"operator {name}")
+
+    return method
+
+
+def _in_place(name: str) -> Callable:
+    method = f"__{name}__"
+
+    def in_place(self: Any, other: Any) -> Any:
+        r = getattr(self, method)(other)
+        if type(r) is not type(self):
+            return r
+        self._assign(r)
+        return self
+
+    return in_place
+
+
+def copy(a: Any) -> Any:
+    """A new array object with the same contents."""
+    return type(a)(a) if a._kind != "tensor" else tensor.wrap(type(a), type(a._array)(a._array), a._shape)
+
+
+def power(a: Any, b: Any) -> Any:
+    """`a ** b`. An integer exponent becomes a few multiplications and keeps the type, also that of integers.
+
+    Raises:
+        RuntimeError: an integer base with a negative exponent, or with one that is not a Python number; incompatible types.
+    """
+    exponent = _integer(b)
+    if exponent is not None and isinstance(a, ArrayBase):
+        if exponent < 0 and not a._dtype.is_float:
+            raise RuntimeError(
+                f"{_expression(a, '**', b)}: an integer array has no negative powers; convert it to float first"
+            )
+        if a._dtype.is_mask:
+            raise RuntimeError(f"{_expression(a, '**', b)}: masks have no powers")
+        if abs(exponent) < 1 << _MAX_SQUARINGS or not a._dtype.is_float or special.is_special(a):
+            return _integer_power(a, exponent)
+    if special.is_special(a) or special.is_special(b):
+        try:
+            return special.power(a, b)
+        except Incompatible as problem:
+            raise RuntimeError(f"{_expression(a, '**', b)}: {problem}") from None
+    if not isinstance(a, ArrayBase) and isinstance(b, ArrayBase) and not b._dtype.is_float:
+        a = float(a) if number_type(type(a)) is not None else a
+    elif isinstance(a, ArrayBase) and not a._dtype.is_float:
+        raise RuntimeError(
+            f"{_expression(a, '**', b)}: an integer base needs a Python integer as exponent; convert the base to float first"
+        )
+    return elementwise(ops.pow, a, b, name="operator **")
+
+
+def _integer(b: Any) -> int | None:
+    """The exponent, if it is a number with an integer value."""
+    number = number_type(type(b))
+    if number in (bool, int):
+        return int(b)
+    if number is float and float(b).is_integer():
+        return int(b)
+    return None
+
+
+def _integer_power(a: Any, exponent: int) -> Any:
+    """By repeated squaring."""
+    n = abs(exponent)
+    result = None
+    square = a
+    while n:
+        if n & 1:
+            result = square if result is None else result * square
+        n >>= 1
+        if n:
+            square = square * square
+    if result is None:
+        return a * 0 + 1 if special.is_special(a) else ones(a)
+    if exponent < 0:
+        return special.reciprocal(result) if special.is_special(a) else 1 / result
+    return copy(result) if result is a else result
+
+
+def ones(a: Any) -> Any:
+    """An array of the same type and size that is 1 throughout."""
+    cls = type(a)
+    if a._kind == "leaf":
+        return leaf.literal(cls, 1, len(a))
+    if a._kind == "tensor":
+        size = len(a._array)
+        ones_ = leaf.literal(cls.Array, 1, size) if cls._namespace != "scalar" else cls.Array([1] * size)
+        return tensor.wrap(cls, ones_, a._shape)
+    one = [ones(c) if isinstance(c, ArrayBase) else type(c)(1) for c in a._c]
+    return special.of_components(cls, one)
+
+
+def _pow(self: Any, other: Any, mod: None = None) -> Any:
+    if mod is not None:
+        raise TypeError("pow(): arrays take no modulus; compute (a ** b) % m")
+    return power(self, other)
+
+
+def _rpow(self: Any, other: Any, mod: None = None) -> Any:
+    return power(other, self)
+
+
+def _matmul(a: Any, b: Any) -> Any:
+    kinds = [x.__meta__.kind if isinstance(x, ArrayBase) else "" for x in (a, b)]
+    function = matmul.get("tensor" if "tensor" in kinds else "")
+    if "matrix" in kinds:
+        try:
+            return special.product(a, b)
+        except Incompatible as problem:
+            raise TypeError(f"{_expression(a, '@', b)}: {problem}") from None
+    if function is not None:
+        return function(a, b)
+    if kinds == ["vector", "vector"] and len(a._c) == len(b._c):
+        total = a._c[0] * b._c[0]
+        for x, y in zip(a._c[1:], b._c[1:], strict=True):
+            total = total + x * y
+        return total
+    raise TypeError(f"unsupported operand types for {_expression(a, '@', b)}: use * for products by element")
+
+
+matmul: dict[str, Callable[[Any, Any], Any]] = {}
+"""The matrix product of tensors, under the key `tensor`; set by the module that has it."""
+
+
+def install() -> None:
+    """Gives the operators to `ArrayBase`."""
+    methods: dict[str, Callable] = {"__pow__": _pow, "__rpow__": _rpow, "__ipow__": _in_place("pow")}
+    for name, op_, _ in ARITHMETIC:
+        methods[f"__{name}__"] = _arithmetic(name, op_, False)
+        methods[f"__r{name}__"] = _arithmetic(name, op_, True)
+        methods[f"__i{name}__"] = _in_place(name)
+    for name, op_ in COMPARISONS:
+        methods[f"__{name}__"] = _comparison(name, op_)
+    for name, op_ in UNARY:
+        methods[f"__{name}__"] = _unary(name, op_)
+    methods["__pos__"] = lambda self: copy(self)
+    methods["__matmul__"] = _matmul
+    methods["__rmatmul__"] = lambda self, other: _matmul(other, self)
+    methods["__imatmul__"] = _in_place("matmul")
+    for name, function in methods.items():
+        function.__name__ = name
+        function.__qualname__ = f"ArrayBase.{name}"
+        setattr(ArrayBase, name, function)
+    ArrayBase.__hash__ = object.__hash__
+
+
+install()

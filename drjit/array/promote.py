@@ -1,0 +1,235 @@
+"""Promotion: the type in which values of different types meet, and implicit conversion to it.
+
+Element types meet in the larger one in the order Bool, Int8, UInt8, Int, UInt, Int64, UInt64, Float16, Float, Float64. A Python number takes the array's type,
+except that an `int` makes an Int of a Bool, and a `float` makes a Float of an integer. `drjit.scalar` types become traced types when they meet one, and
+those become differentiable ones.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..jit import dtype as dt
+from ..jit.dtype import DType
+from . import leaf, table
+from .base import ArrayBase, type_label
+from .meta import BACKENDS, DYNAMIC
+
+_RANK = {"scalar": 0, "llvm": 1, "llvm.ad": 2, "cuda": 1, "cuda.ad": 2}
+_SPECIAL = ("complex", "quaternion", "matrix")
+_expr: dict[tuple, Any] = {}
+_NUMBERS = (bool, int, float)
+
+# NumPy element types that arrays do not exist for
+_NUMPY = {np.dtype(np.int16): dt.i32, np.dtype(np.uint16): dt.u32}
+
+
+class Incompatible(RuntimeError):
+    """Types that do not go together."""
+
+
+def number_type(cls: type) -> Any:
+    """`bool`, `int` or `float` for types of Python and NumPy numbers, else None."""
+    if cls in _NUMBERS:
+        return cls
+    if issubclass(cls, (bool, np.bool_)):
+        return bool
+    if issubclass(cls, (int, np.integer)):
+        return int
+    if issubclass(cls, (float, np.floating)):
+        return float
+    return None
+
+
+def join(types: tuple) -> Any:
+    """The class in which values of array and number types meet.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    found = _expr.get(types)
+    if found is None:
+        found = _expr[types] = _join(types)
+    return found
+
+
+def _join(types: tuple) -> Any:
+    metas, numbers = [], []
+    for cls in types:
+        if issubclass(cls, ArrayBase):
+            metas.append(cls.__meta__)
+        else:
+            number = number_type(cls)
+            if number is None:
+                raise Incompatible(
+                    f"unsupported operand type {type_label(cls)}: an array, a Python number, "
+                    "or something that converts to an array is needed"
+                )
+            numbers.append(number)
+    if not metas:
+        return max(numbers, key=_NUMBERS.index)
+    dtype = _join_dtypes([m.dtype for m in metas], numbers)
+    namespace = max((m.namespace for m in metas), key=lambda n: _RANK[n])
+    for m in metas:
+        if m.is_jit and m.backend is not BACKENDS[namespace.partition(".")[0]]:
+            raise Incompatible(f"arrays of different backends do not mix: {_labels(types)}")
+    kind, dims = _join_shapes(metas, types)
+    return table.find(namespace, kind, dtype, dims)
+
+
+def _join_dtypes(dtypes: list[DType], numbers: list[type]) -> DType:
+    dtype = max(dtypes, key=lambda t: t.order)
+    if float in numbers and not dtype.is_float:
+        return dt.f32
+    if int in numbers and dtype.is_mask:
+        return dt.i32
+    return dtype
+
+
+def _join_shapes(metas: list, types: tuple) -> tuple[str, tuple[int, ...]]:
+    kinds = {m.kind for m in metas}
+    if "tensor" in kinds:
+        for m in metas:
+            flat = m.namespace == "scalar" and m.kind == "vector" and len(m.dims) == 1
+            if m.kind not in ("tensor", "leaf") and not flat:
+                raise Incompatible(
+                    f"tensors only mix with tensors, one-dimensional arrays and numbers: {_labels(types)}"
+                )
+        return "tensor", ()
+    special = [m for m in metas if m.kind in _SPECIAL]
+    if special:
+        kind, dims = special[0].kind, special[0].dims
+        for m in metas:
+            plain = m.kind == "leaf" or (m.kind == "vector" and m.dims == dims and kind != "matrix")
+            if not plain and (m.kind, m.dims) != (kind, dims):
+                raise Incompatible(f"these types do not go together: {_labels(types)}")
+        return kind, dims
+    depth = max(len(m.dims) for m in metas)
+    dims: list[int] = []
+    for level in range(1, depth + 1):
+        sizes = {m.dims[-level] for m in metas if len(m.dims) >= level}
+        if len(sizes) > 1 and DYNAMIC not in sizes:
+            raise Incompatible(f"arrays of different sizes do not go together: {_labels(types)}")
+        dims.append(DYNAMIC if DYNAMIC in sizes else sizes.pop())
+    return ("vector" if depth else "leaf"), tuple(reversed(dims))
+
+
+def _labels(types: tuple) -> str:
+    return ", ".join(type_label(t) for t in types)
+
+
+def operand(arg: Any, arrays: list) -> tuple[Any, tuple]:
+    """A value as an operand beside others, and the types it brings: sequences bring the types of their entries and are converted later."""
+    cls = type(arg)
+    if isinstance(arg, ArrayBase) or cls in _NUMBERS:
+        return arg, (cls,)
+    if isinstance(arg, (list, tuple)):
+        found: set = set()
+        for entry in arg:
+            found.update(operand(entry, arrays)[1])
+        return arg, tuple(sorted(found, key=str))
+    if isinstance(arg, np.generic):
+        number = number_type(cls)
+        if number is not None:
+            return number(arg), (number,)
+    if isinstance(arg, np.ndarray):
+        return _from_numpy(arg, arrays)
+    if number_type(cls) is not None:
+        return number_type(cls)(arg), (number_type(cls),)
+    raise Incompatible(
+        f"unsupported operand of type {type_label(cls)}: an array, a Python number, or something "
+        "that converts to an array is needed"
+    )
+
+
+def _from_numpy(arg: np.ndarray, arrays: list) -> tuple[Any, tuple]:
+    if arg.dtype.kind not in "biuf":
+        raise Incompatible(f"unsupported operand: a NumPy array of type {arg.dtype}")
+    dtype = _NUMPY.get(arg.dtype) or dt.BY_NUMPY.get(arg.dtype.newbyteorder("="), dt.f64)
+    if arg.ndim == 0:
+        value = arg.item()
+        return value, (type(value),)
+    namespace = max((a._namespace for a in arrays), key=lambda n: _RANK[n])
+    if arg.ndim == 1 and namespace != "scalar":
+        cls = table.find(namespace, "leaf", dtype)
+    elif arg.ndim == 1:
+        cls = table.find(namespace, "vector", dtype, (DYNAMIC,))
+    else:
+        cls = table.find(namespace, "tensor", dtype)
+    return cls(arg), (cls,)
+
+
+def resolve(args: tuple) -> tuple[Any, list]:
+    """The class in which the arguments meet, and the arguments as operands (see `operand`)."""
+    arrays = [a for a in args if isinstance(a, ArrayBase)]
+    operands, types = [], []
+    for arg in args:
+        value, brings = operand(arg, arrays)
+        operands.append(value)
+        types.extend(brings)
+    cls = join(tuple(types))
+    if not arrays and any(isinstance(a, (list, tuple)) for a in args):
+        raise Incompatible("at least one operand has to be an array or a number")
+    return cls, operands
+
+
+def convert(cls: Any, value: Any) -> Any:
+    """Implicit conversion of an operand to the class; a value of the class stays as it is.
+
+    Raises:
+        RuntimeError: a Python integer is out of range.
+    """
+    kind = type(value)
+    if kind is cls:
+        return value
+    if kind in _NUMBERS and isinstance(cls, type) and issubclass(cls, ArrayBase):
+        check_range(cls, value)
+        if cls._kind == "leaf":
+            return leaf.literal(cls, value)
+    return cls(value)
+
+
+def check_range(cls: Any, value: Any) -> None:
+    """Raises:
+    RuntimeError: a Python integer does not fit into the element type.
+    """
+    dtype = cls._dtype
+    if type(value) is int and dtype.is_int:
+        high = (1 << (dtype.bits - dtype.is_signed)) - 1
+        low = -high - 1 if dtype.is_signed else 0
+        if not low <= value <= high:
+            raise Incompatible(
+                f"the number {value} does not fit into {type_label(cls)} ({low} to {high}); "
+                "convert the array to a wider type first"
+            )
+
+
+def expr_t(*args: Any) -> Any:
+    """The type in which values of the given types (or types of the given values) meet in an expression.
+
+    >>> import drjit as dr
+    >>> dr.expr_t(dr.llvm.Int, dr.llvm.Array3f, float)
+    <class 'drjit.llvm.Array3f'>
+
+    Raises:
+        TypeError: the types do not go together.
+    """
+    types = tuple(a if isinstance(a, type) else type(a) for a in args)
+    if not types:
+        return type(None)
+    if all(t is types[0] for t in types):
+        return types[0]
+    try:
+        return join(types)
+    except RuntimeError as error:
+        raise TypeError(f"drjit.expr_t(): incompatible types {_labels(types)}: {error}") from None
+
+
+def promote(*args: Any) -> list:
+    """The arguments, converted to the type in which they meet.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    cls, operands = resolve(args)
+    return [convert(cls, value) for value in operands]

@@ -1,0 +1,216 @@
+"""Trees of values: lists, tuples, dictionaries, data classes, and classes with a `DRJIT_STRUCT`
+table.
+
+Functions that take arrays also take such trees, and work on their leaves. A leaf is everything that
+is not one of these containers.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, get_type_hints
+
+from .base import ArrayBase
+
+Rebuild = Callable[[list[Any]], Any]
+
+
+def struct_fields(cls: type) -> dict[str, Any] | None:
+    """Names and types of the fields of a structure class: a data class or one with `DRJIT_STRUCT`;
+    None for others.
+
+    >>> import dataclasses
+    >>> @dataclasses.dataclass
+    ... class Ray:
+    ...     time: float
+    >>> struct_fields(Ray)
+    {'time': <class 'float'>}
+    """
+    table = getattr(cls, "DRJIT_STRUCT", None)
+    if isinstance(table, dict):
+        return table
+    if dataclasses.is_dataclass(cls):
+        names = [f.name for f in dataclasses.fields(cls)]
+        try:
+            hints = get_type_hints(cls)
+        except NameError:  # an annotation that refers to what is not imported at run time
+            hints = {f.name: f.type for f in dataclasses.fields(cls)}
+        return {name: hints[name] for name in names}
+    return None
+
+
+def is_struct(arg: Any) -> bool:
+    """Whether a type, or the type of a value, is a structure: a data class or a class with `DRJIT_STRUCT`."""
+    return struct_fields(arg if isinstance(arg, type) else type(arg)) is not None
+
+
+def is_container(tree: Any) -> bool:
+    """Whether a value is a tree with branches."""
+    return isinstance(tree, (list, tuple, dict)) or _is_structure_value(tree)
+
+
+def make_struct(cls: type, values: Sequence[Any]) -> Any:
+    """A structure with the given values of its fields, in their order.
+
+    A data class is made without calling its `__init__`, any other class by calling it without
+    arguments.
+
+    Raises:
+        TypeError: the class cannot be made without arguments.
+    """
+    names = struct_fields(cls)
+    if dataclasses.is_dataclass(cls):
+        made = object.__new__(cls)
+    else:
+        try:
+            made = cls()
+        except TypeError as error:
+            raise TypeError(
+                f"{cls.__qualname__}: a class with DRJIT_STRUCT must be constructible without "
+                f"arguments ({error})"
+            ) from None
+    for name, value in zip(names or (), values, strict=True):
+        if dataclasses.is_dataclass(cls):
+            object.__setattr__(made, name, value)  # frozen data classes included
+        else:
+            setattr(made, name, value)
+    return made
+
+
+def children(tree: Any) -> tuple[list[tuple[str, Any]], Rebuild] | None:
+    """The branches of a tree, or None for a leaf.
+
+    Gives each branch with how one writes the way to it, and a function that makes a tree of the
+    same kind from new branches.
+    """
+    cls = type(tree)
+    if isinstance(tree, (list, tuple)):
+        branches = [(f"[{i}]", v) for i, v in enumerate(tree)]
+        if hasattr(cls, "_fields"):
+            return [(f".{n}", v) for n, v in zip(cls._fields, tree, strict=True)], lambda new: cls(
+                *new
+            )
+        return branches, cls
+    if isinstance(tree, dict):
+        keys = list(tree)
+        return [(f"[{k!r}]", tree[k]) for k in keys], lambda new: cls(zip(keys, new, strict=True))
+    if _is_structure_value(tree):
+        names = struct_fields(cls) or ()
+        return [(f".{n}", getattr(tree, n)) for n in names], lambda new: make_struct(cls, new)
+    return None
+
+
+def _is_structure_value(tree: Any) -> bool:
+    return not isinstance(tree, type) and struct_fields(type(tree)) is not None
+
+
+def walk(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The leaves of a tree in order, each with the way to it, such as `[0].x`.
+
+    >>> list(walk({"a": [1, 2]}))
+    [("['a'][0]", 1), ("['a'][1]", 2)]
+    """
+    found = children(tree)
+    if found is None:
+        yield path, tree
+        return
+    for name, value in found[0]:
+        yield from walk(value, path + name)
+
+
+def leaves(tree: Any) -> list[Any]:
+    """The leaves of a tree in order.
+
+    >>> leaves([1, (2, {"a": 3})])
+    [1, 2, 3]
+    """
+    return [value for _, value in walk(tree)]
+
+
+def arrays(tree: Any) -> list[Any]:
+    """The Dr.Jit arrays, of any kind, among the leaves of a tree."""
+    return [v for v in leaves(tree) if isinstance(v, ArrayBase)]
+
+
+def leaf_arrays(tree: Any) -> list[Any]:
+    """The 1-D arrays that hold the contents of a tree: leaf arrays, components of nested arrays, flat arrays of tensors."""
+    found: list[Any] = []
+    for value in arrays(tree):
+        _collect(value, found)
+    return found
+
+
+def _collect(value: Any, found: list[Any]) -> None:
+    kind = value._kind if isinstance(value, ArrayBase) else None
+    if kind == "leaf":
+        found.append(value)
+    elif kind == "nested":
+        for c in value._c:
+            _collect(c, found)
+    elif kind == "tensor":
+        _collect(value._array, found)
+
+
+def map_tree(f: Callable[..., Any], *trees: Any, what: str = "map_tree") -> Any:
+    """A tree of the same structure as the first, with `f` applied to corresponding leaves.
+
+    `what` names the function that the user called, for errors.
+
+    Raises:
+        TypeError: the trees differ in structure.
+
+    >>> map_tree(lambda a, b: a + b, [1, {"x": 2}], [10, {"x": 20}])
+    [11, {'x': 22}]
+    """
+    return _map(f, trees, what, "")
+
+
+def _map(f: Callable[..., Any], trees: tuple[Any, ...], what: str, path: str) -> Any:
+    first = trees[0]
+    found = children(first)
+    if found is None:
+        for other in trees[1:]:
+            if is_container(other):
+                raise _mismatch(what, path, first, other)
+        return f(*trees)
+    branches, rebuild = found
+    if len(trees) == 1:
+        return rebuild([_map(f, (v,), what, path + name) for name, v in branches])
+    rows = [_matching(first, branches, other, what, path) for other in trees[1:]]
+    return rebuild(
+        [
+            _map(f, (value, *others), what, path + name)
+            for (name, value), *others in zip(branches, *rows, strict=True)
+        ]
+    )
+
+
+def _matching(first: Any, branches: list, other: Any, what: str, path: str) -> list[Any]:
+    """The branches of `other` in the order of those of `first`."""
+    if isinstance(first, dict) and isinstance(other, dict):
+        if first.keys() != other.keys():
+            raise TypeError(
+                f"{what}(): the dictionaries{_at(path)} have different keys: "
+                f"{list(first)} and {list(other)}"
+            )
+        return [other[k] for k in first]
+    found = children(other)
+    if found is None or type(first) is not type(other):
+        raise _mismatch(what, path, first, other)
+    values = [v for _, v in found[0]]
+    if len(values) != len(branches):
+        raise TypeError(
+            f"{what}(): the sequences{_at(path)} have different lengths: "
+            f"{len(branches)} and {len(values)}"
+        )
+    return values
+
+
+def _mismatch(what: str, path: str, first: Any, other: Any) -> TypeError:
+    return TypeError(
+        f"{what}(): the structures of the arguments differ{_at(path)}: "
+        f"{type(first).__qualname__} and {type(other).__qualname__}"
+    )
+
+
+def _at(path: str) -> str:
+    return f" at {path}" if path else ""

@@ -1,0 +1,179 @@
+"""Arrays as text: what `repr` shows.
+
+Only the entries that are shown are read. Lanes come first: an array of 3D vectors is printed vector
+by vector, though it is stored component by component.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+from ..jit import dtype as dt
+from ..jit import kernel, schedule
+from ..jit.node import Node
+from .base import ArrayBase
+
+LIMIT = 20
+_EDGE = 3  # entries shown at either end of an axis that is too long
+_UNITS = {"complex": ("", "j"), "quaternion": ("i", "j", "k", "")}
+
+Cell = Callable[[tuple[int, ...]], Any]
+
+
+def array_repr(value: Any, limit: int = LIMIT) -> str:
+    """An array as text; the middle of an axis of more than `limit` entries is left out (never, if
+    negative).
+
+    Evaluates the array.
+    """
+    if value._kind == "tensor":
+        return _text(value._shape, _flat_cell(value._array, value._shape), 0, limit)
+    shape = component_shape(value)
+    if shape is None:
+        return "[ragged array]"
+    meta = value.__meta__
+    units = _UNITS.get(meta.kind)
+    if not meta.is_jit:
+        cell = _number_cell(value)
+        width: tuple[int, ...] = ()
+    else:
+        leaves = list(inner(value))
+        lanes = common_width(leaves)
+        if lanes is None:
+            return "[ragged array]"
+        width = (lanes,)
+        cell = _leaf_cell(leaves, shape)
+    if units is None:
+        return _text(width + shape, cell, 0, limit)
+    parts = cell
+
+    def number(index: tuple[int, ...]) -> str:
+        return _sum_text([parts((*index, k)) for k in range(len(units))], units)
+
+    return _text(width + shape[:-1], number, 0, limit, ",\n ")
+
+
+def component_shape(value: Any) -> tuple[int, ...] | None:
+    """The numbers of components of a nested array by level, or None if they are not the same everywhere."""
+    if not isinstance(value, ArrayBase) or value._kind == "leaf":
+        return ()
+    parts = value._c
+    shapes = {component_shape(c) for c in parts}
+    if len(shapes) > 1 or None in shapes:
+        return None
+    below = shapes.pop() if shapes else ()
+    return (len(parts), *(below or ()))
+
+
+def inner(value: Any) -> Iterator[Any]:
+    """The innermost components of a nested array: leaf arrays, or numbers in `drjit.scalar`."""
+    if not isinstance(value, ArrayBase) or value._kind == "leaf":
+        yield value
+    else:
+        for c in value._c:
+            yield from inner(c)
+
+
+def common_width(leaves: Sequence[Any]) -> int | None:
+    """The number of lanes of leaf arrays, of which those of one lane are broadcast; None if they disagree."""
+    widths = {leaf._n.size for leaf in leaves}
+    if len(widths) > 1:
+        widths.discard(1)
+    if len(widths) > 1 or (0 in widths and any(leaf._n.size for leaf in leaves)):
+        return None
+    return widths.pop() if widths else 0
+
+
+def reader(n: Node) -> Callable[[int], Any]:
+    """A function that reads entries of an evaluated value as Python numbers; one lane stands for all."""
+    if n.is_literal:
+        return lambda _: n.data
+    data = kernel.to_numpy(n.dtype, n.size, n.data)
+    if n.size == 1:
+        return lambda _: data.item(0)
+    return lambda i: data.item(i)
+
+
+def evaluated(leaves: Sequence[Any]) -> list[Node]:
+    """The nodes of leaf arrays, evaluated."""
+    nodes = [leaf._n for leaf in leaves]
+    schedule.evaluate(nodes)
+    return nodes
+
+
+def _leaf_cell(leaves: list[Any], shape: tuple[int, ...]) -> Cell:
+    readers = dict(zip(product(*map(range, shape)), map(reader, evaluated(leaves)), strict=True))
+    text = _entry_text(leaves[0]._dtype) if leaves else str
+    return lambda index: text(readers[index[1:]](index[0]))
+
+
+def _number_cell(value: Any) -> Cell:
+    text = _entry_text(value._dtype)
+
+    def cell(index: tuple[int, ...]) -> str:
+        entry = value
+        for i in index:
+            entry = entry._c[i]
+        return text(entry)
+
+    return cell
+
+
+def _flat_cell(array: Any, shape: tuple[int, ...]) -> Cell:
+    """Cells of a tensor: entries of its flat array in row-major order."""
+    text = _entry_text(array._dtype)
+    if array._kind == "leaf":
+        read = reader(evaluated([array])[0])
+    else:
+        read = array._c.__getitem__
+    strides = [prod(shape[k + 1 :]) for k in range(len(shape))]
+    return lambda index: text(read(sum(i * s for i, s in zip(index, strides, strict=True))))
+
+
+def _entry_text(dtype: dt.DType) -> Callable[[Any], str]:
+    return number_text if dtype.is_float else str
+
+
+def number_text(x: float) -> str:
+    """A floating point number with up to six significant digits."""
+    return f"{x:g}"
+
+
+def _sum_text(parts: list[str], units: tuple[str, ...]) -> str:
+    """`1+2j` from its parts; those that are zero are left out."""
+    text = ""
+    for part, unit in zip(parts, units, strict=True):
+        if part not in ("0", "-0"):
+            sign = "+" if text and not part.startswith("-") else ""
+            text += sign + part + unit
+    return text or "0"
+
+
+def _text(
+    shape: tuple[int, ...],
+    cell: Cell,
+    depth: int,
+    limit: int,
+    separator: str = "",
+    index: tuple = (),
+) -> str:
+    """Nested brackets over the axes of `shape`; `separator` is what separates innermost entries."""
+    if not shape:
+        return cell(index)
+    n, *rest = shape
+    if len(shape) > 1 or separator:
+        between = ",\n" + " " * (depth + 1)
+    else:
+        between = ", "
+    if n > max(limit, 2 * _EDGE) and limit >= 0:
+        shown: list[int | None] = [*range(_EDGE), None, *range(n - _EDGE, n)]
+    else:
+        shown = list(range(n))
+    entries = []
+    for i in shown:
+        if i is None:
+            entries.append(f".. {n - 2 * _EDGE} skipped ..")
+        else:
+            entries.append(_text(tuple(rest), cell, depth + 1, limit, separator, (*index, i)))
+    return "[" + between.join(entries) + "]"

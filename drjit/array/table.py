@@ -1,0 +1,169 @@
+"""The one table of types: every name of the namespaces follows from a few rules, and a class is built when it is first asked for.
+
+`find` gives the class of a namespace, kind, element type and shape; `attribute` serves the namespace modules.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ..jit import dtype as dt
+from ..jit.dtype import DType
+from . import inline, nested
+from .base import ArrayBase
+from .meta import DYNAMIC, LEAF_NAME, SUFFIX, ArrayMeta, type_name
+
+NAMESPACES = ("scalar", "llvm", "llvm.ad", "cuda", "cuda.ad")
+
+_ALL = tuple(SUFFIX)
+_WITH_MASK = (dt.mask, dt.f16, dt.f32, dt.f64)
+_FLOATS = (dt.f16, dt.f32, dt.f64)
+_SQUARES = ((2, 2), (3, 3), (4, 4))
+_BLOCKS = ((3, 3, 4), (4, 4, 1), (4, 4, 3), (4, 4, 4))
+
+# kind, element types, sizes of the nesting levels
+RULES = (
+    ("leaf", _ALL, ((),)),
+    ("vector", _ALL, ((0,), (1,), (2,), (3,), (4,), (DYNAMIC,))),
+    ("vector", _WITH_MASK, (*_SQUARES, (3, 4), (4, 1), (4, 3), *_BLOCKS)),
+    ("matrix", _FLOATS, (*_SQUARES, *_BLOCKS)),
+    ("complex", (dt.f32, dt.f64), ((2,),)),
+    ("quaternion", _FLOATS, ((4,),)),
+    ("tensor", _ALL, ((),)),
+)
+SPECS: dict[str, tuple[str, DType, tuple[int, ...]]] = {
+    type_name(kind, dtype, dims): (kind, dtype, dims)
+    for kind, dtypes, shapes in RULES
+    for dtype in dtypes
+    for dims in shapes
+}
+ALIASES = {"Float32": "Float", "Int32": "Int", "UInt32": "UInt"}
+# The leaf types of drjit.scalar are those of Python, where any width goes.
+SCALARS: dict[str, type] = {
+    name: bool if dtype.is_mask else float if dtype.is_float else int
+    for dtype, name in LEAF_NAME.items()
+} | {"Float32": float, "Int32": int, "UInt32": int, "Int16": int, "UInt16": int}
+
+extras: dict[str, Callable[[str], Any]] = {}
+"""Further types of the namespaces: name -> function that gives the type for a namespace such as `llvm.ad`. For modules above this one."""
+
+finishers: list[Callable[[type], None]] = []
+"""What else is done to a class when it is built. For modules above this one."""
+
+_classes: dict[tuple[str, str], type] = {}
+_lock = threading.RLock()
+
+
+def python_type(dtype: DType) -> type:
+    """The Python type of an entry."""
+    return bool if dtype.is_mask else float if dtype.is_float else int
+
+
+def find(namespace: str, kind: str, dtype: DType, dims: tuple[int, ...] = ()) -> Any:
+    """The class of a kind, element type and shape (without lanes).
+
+    Raises:
+        RuntimeError: there is no such type.
+    """
+    name = type_name(kind, dtype, dims)
+    cls = _classes.get((namespace, name))
+    if cls is not None:
+        return cls
+    if namespace == "scalar" and kind == "leaf":
+        return python_type(dtype)
+    if name not in SPECS:
+        raise RuntimeError(f"the operation needs a type drjit.{namespace}.{name}, which does not exist")
+    return build(namespace, name)
+
+
+def like(cls: Any, dtype: DType | None = None, kind: str | None = None) -> Any:
+    """The class that differs from `cls` in element type or kind."""
+    meta = cls.__meta__
+    return find(meta.namespace, kind or meta.kind, dtype or meta.dtype, meta.dims)
+
+
+def move(cls: Any, namespace: str) -> Any:
+    """The class of that name in another namespace."""
+    meta = cls.__meta__
+    return find(namespace, meta.kind, meta.dtype, meta.dims)
+
+
+def build(namespace: str, name: str) -> type:
+    """The class of that name, which exists once."""
+    with _lock:
+        cls = _classes.get((namespace, name))
+        if cls is None:
+            cls = _build(namespace, name)
+        return cls
+
+
+def _build(namespace: str, name: str) -> type:
+    kind, dtype, dims = SPECS[name]
+    meta = ArrayMeta(namespace, kind, dtype, dims)
+    is_leaf, is_tensor = kind == "leaf", kind == "tensor"
+    slots = ("_n", "_a") if is_leaf and meta.is_diff else ("_n",) if is_leaf else ("_c",)
+    members: dict[str, Any] = {
+        "__slots__": ("_array", "_shape") if is_tensor else slots,
+        "__module__": f"drjit.{namespace}",
+        "__doc__": None,
+        "__meta__": meta,
+        "_dtype": dtype,
+        "_kind": kind if is_leaf or is_tensor else "nested",
+        "_size": dims[0] if dims and dims[0] != DYNAMIC else None,
+        "_diff": meta.is_diff,
+        "_backend": meta.backend,
+        "_namespace": namespace,
+    }
+    cls: Any = type(name, (ArrayBase,), members)
+    _classes[namespace, name] = cls
+    try:
+        cls._leaf = cls if is_leaf else find(namespace, "leaf", dtype)
+        cls.Mask = _mask(meta)
+        if is_leaf:
+            cls.Value, cls.Array = python_type(dtype), cls
+            methods = inline.operators(cls, cls.Mask, ArrayBase)
+        elif is_tensor:
+            cls.Value = python_type(dtype)
+            scalar = namespace == "scalar"
+            cls.Array = find(namespace, "vector", dtype, (DYNAMIC,)) if scalar else cls._leaf
+            methods = {}
+        else:
+            rest = dims[1:]
+            cls.Value = find(namespace, "vector" if rest else "leaf", dtype, rest)
+            cls.Array = cls if kind == "vector" else find(namespace, "vector", dtype, dims)
+            methods = nested.operators(cls, ArrayBase)
+        for method, function in methods.items():
+            setattr(cls, method, function)
+        for finish in finishers:
+            finish(cls)
+    except BaseException:
+        del _classes[namespace, name]
+        raise
+    return cls
+
+
+def _mask(meta: ArrayMeta) -> Any:
+    kind = meta.kind if meta.kind in ("leaf", "tensor") else "vector"
+    return find(meta.namespace, kind, dt.mask, meta.dims)
+
+
+def names(namespace: str) -> list[str]:
+    """All names of a namespace that can be had."""
+    found = [*SPECS, *ALIASES, *extras]
+    return sorted([*found, "Int16", "UInt16"] if namespace == "scalar" else found)
+
+
+def attribute(namespace: str, name: str) -> Any:
+    """The type of that name in a namespace.
+
+    Raises:
+        AttributeError: there is none.
+    """
+    if namespace == "scalar" and name in SCALARS:
+        return SCALARS[name]
+    known = ALIASES.get(name, name)
+    if known in SPECS:
+        return build(namespace, known)
+    if name in extras:
+        return extras[name](namespace)
+    raise AttributeError(f"module 'drjit.{namespace}' has no type {name!r}")

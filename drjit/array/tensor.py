@@ -1,0 +1,90 @@
+"""Tensors: a flat array and a shape, in C order. Shapes are broadcast as in NumPy."""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..jit import dtype as dt
+from ..jit import op as ops
+from . import leaf, leaf_access, table
+from .base import ArrayBase
+from .leaf import new
+from .promote import Incompatible, check_range, convert
+
+Shape = tuple[int, ...]
+
+
+def wrap(cls: type, array: Any, shape: Shape) -> Any:
+    """A tensor for a flat array (which it takes over) and a shape."""
+    t = new(cls)
+    t._array = array
+    t._shape = shape
+    return t
+
+
+def parts(cls: Any, value: Any) -> tuple[Any, Shape]:
+    """The flat array and the shape of an operand of an operation on tensors; numbers have the shape `()`."""
+    if isinstance(value, ArrayBase) and value._kind == "tensor":
+        array, shape = value._array, value._shape
+    elif isinstance(value, (list, tuple)):
+        value = cls(value)
+        array, shape = value._array, value._shape
+    elif isinstance(value, ArrayBase):
+        array, shape = value, (len(value),)
+    else:
+        check_range(cls, value)
+        return (leaf.literal(cls.Array, value) if cls._namespace != "scalar" else cls.Array(value)), ()
+    return convert(cls.Array, array), shape
+
+
+def broadcast_shape(shapes: list[Shape]) -> Shape:
+    """The shape of an element-wise operation on tensors of the given shapes.
+
+    Raises:
+        RuntimeError: they are incompatible.
+    """
+    depth = max(len(s) for s in shapes)
+    result = []
+    for axis in range(-depth, 0):
+        sizes = {s[axis] for s in shapes if len(s) >= -axis} - {1}
+        if len(sizes) > 1:
+            shown = " and ".join(str(s) for s in dict.fromkeys(shapes))
+            raise Incompatible(f"tensors have incompatible shapes {shown}")
+        result.append(sizes.pop() if sizes else 1)
+    return tuple(result)
+
+
+def broadcast(array: Any, shape: Shape, target: Shape) -> Any:
+    """The flat array of a tensor as that of a tensor of another shape."""
+    size, full = prod(shape), prod(target)
+    if size == full or size == 1:
+        return array
+    if array._kind == "nested":
+        values = np.array(array._c, array._dtype.numpy).reshape(shape)
+        return type(array)(np.broadcast_to(values, target).ravel())
+    return leaf_access.gather(array, broadcast_index(array, shape, target), _true(array))
+
+
+def _true(array: Any) -> Any:
+    return leaf.literal(array.Mask, True)
+
+
+def broadcast_index(array: Any, shape: Shape, target: Shape) -> Any:
+    """For every entry of the target the index of the entry in a flat array of the given shape."""
+    cls = table.find(array._namespace, "leaf", dt.u32 if prod(target) < 1 << 32 else dt.u64)
+    rest = leaf.lane(cls, prod(target))
+    index = leaf.literal(cls, 0)
+    stride = 1
+    padded = (1,) * (len(target) - len(shape)) + shape
+    for axis in range(len(target) - 1, -1, -1):
+        n = target[axis]
+        if padded[axis] != 1:
+            length = leaf.literal(cls, n)
+            here = leaf.apply(ops.remainder, rest, length) if axis else rest
+            step = leaf.apply(ops.mul, here, leaf.literal(cls, stride))
+            index = leaf.apply(ops.add, index, step)
+            stride *= n
+        if axis:
+            rest = leaf.apply(ops.quotient, rest, leaf.literal(cls, n))
+    return index

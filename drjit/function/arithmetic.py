@@ -1,0 +1,613 @@
+"""Element-wise functions that are not transcendental: selection, extrema, signs, products, roundings, and bit operations.
+
+Unless said otherwise, arguments are arrays of any kind and Python numbers in any mixture; they are promoted as by an operator. On Python numbers alone
+the result is a Python number.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ..array.base import ArrayBase, type_label
+from ..array.elementwise import elementwise
+from ..array.promote import promote
+from ..array.pytree import is_container, map_tree
+from ..array.table import like
+from ..jit import dtype as dt
+from ..jit import op
+from . import complex
+from . import math as functions
+from .complex import negative
+from .math import NUMBERS, acos, asin, number_function, special_form, sqrt, unsupported
+
+
+def _is_number(*args: Any) -> bool:
+    return all(isinstance(a, NUMBERS) for a in args)
+
+
+def _is_array(*args: Any) -> bool:
+    return any(isinstance(a, ArrayBase) for a in args)
+
+
+def _number(value: Any) -> int | float:
+    """A number as an `int` or `float`."""
+    return float(value) if isinstance(value, functions.FLOATS) else int(value)
+
+
+def _numbers(*values: Any) -> list:
+    """Numbers as floats if one of them is a float, else as integers."""
+    if any(isinstance(v, functions.FLOATS) for v in values):
+        return [float(v) for v in values]
+    return [int(v) for v in values]
+
+
+# ---- Selection
+
+
+def select(arg0: Any, arg1: Any, arg2: Any, /) -> Any:
+    """The second argument where the mask `arg0` holds, else the third; entry by entry, also through trees (lists, dictionaries, ...).
+
+    A Python `bool` selects one of the arguments as it is, promoted if one is an array.
+
+    Raises:
+        RuntimeError: sizes or types are incompatible, or the first argument is no mask.
+        TypeError: the arguments are trees of different structure.
+
+    >>> dr.select(Float(1, 2, 3) < 2.5, 1, 0)
+    [1, 1, 0]
+    >>> dr.select(Float(1, 2) < 2, {"a": Float(3)}, {"a": Float(4)})
+    {'a': [3, 4]}
+    """
+    if isinstance(arg0, bool):
+        chosen = arg1 if arg0 else arg2
+        return elementwise(op.select, arg0, arg1, arg2, name="dr.select") if _is_array(arg1, arg2) else chosen
+    if not isinstance(arg0, ArrayBase):
+        raise RuntimeError(f"dr.select(): expected a mask or a bool, got {type_label(arg0)}")
+    if is_container(arg1) and is_container(arg2):
+        return map_tree(lambda a, b: select(arg0, a, b), arg1, arg2, what="dr.select")
+    if not _is_array(arg1, arg2) and not _is_number(arg1, arg2) and (arg1 is arg2 or arg1 == arg2):
+        return arg1
+    return elementwise(op.select, arg0, arg1, arg2, name="dr.select")
+
+
+# ---- Extrema
+
+
+def _extremum(name: str, o: op.Op, better: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
+    """`minimum` or `maximum`; the operation of kernels gives its second operand if either is NaN."""
+    title = f"dr.{name}"
+
+    def function(a: Any, b: Any) -> Any:
+        if not _is_array(a, b):
+            if not _is_number(a, b):
+                raise unsupported(name, a, b)
+            a, b = _numbers(a, b)
+            return a if a != a or better(a, b) else b
+        if _is_number(b) and b == b:
+            return elementwise(o, b, a, name=title)
+        if _is_number(a) and a == a:
+            return elementwise(o, a, b, name=title)
+        result = elementwise(o, a, b, name=title)
+        if not type(result)._dtype.is_float:
+            return result
+        return elementwise(op.select, elementwise(op.ne, a, a), a, result, name=title)
+
+    return function
+
+
+def _extremum_of_numbers(
+    name: str, o: op.Op, better: Callable[[Any, Any], bool]
+) -> Callable[[Any, Any], Any]:
+    """`fmin` or `fmax`: the same without regard to NaN."""
+    title = f"dr.{name}"
+
+    def function(a: Any, b: Any) -> Any:
+        if not _is_array(a, b):
+            if not _is_number(a, b):
+                raise unsupported(name, a, b)
+            a, b = _numbers(a, b)
+            return a if b != b or better(a, b) else b
+        if _is_number(b) and b == b:
+            return elementwise(o, a, b, name=title)
+        if _is_number(a) and a == a:
+            return elementwise(o, b, a, name=title)
+        result = elementwise(o, a, b, name=title)
+        if not type(result)._dtype.is_float:
+            return result
+        return elementwise(op.select, elementwise(op.ne, b, b), a, result, name=title)
+
+    return function
+
+
+_minimum = _extremum("minimum", op.minimum, lambda a, b: a < b)
+_maximum = _extremum("maximum", op.maximum, lambda a, b: a > b)
+_fmin = _extremum_of_numbers("fmin", op.minimum, lambda a, b: a < b)
+_fmax = _extremum_of_numbers("fmax", op.maximum, lambda a, b: a > b)
+
+
+def minimum(arg0: Any, arg1: Any, /) -> Any:
+    """The smaller of two values; NaN if either is NaN.
+
+    >>> dr.minimum(Float(1, 5), 3)
+    [1, 3]
+    """
+    return _minimum(arg0, arg1)
+
+
+def maximum(arg0: Any, arg1: Any, /) -> Any:
+    """The larger of two values; NaN if either is NaN.
+
+    >>> dr.maximum(Float(1, 5), 3)
+    [3, 5]
+    """
+    return _maximum(arg0, arg1)
+
+
+def fmin(arg0: Any, arg1: Any, /) -> Any:
+    """The smaller of two values; the other one if one is NaN.
+
+    >>> dr.fmin(Float(1, math.nan), 3)
+    [1, 3]
+    """
+    return _fmin(arg0, arg1)
+
+
+def fmax(arg0: Any, arg1: Any, /) -> Any:
+    """The larger of two values; the other one if one is NaN.
+
+    >>> dr.fmax(Float(1, math.nan), 3)
+    [3, 3]
+    """
+    return _fmax(arg0, arg1)
+
+
+def clip(value: Any, min: Any, max: Any) -> Any:
+    """The value where it lies between the bounds, else the nearest bound: `minimum(maximum(value, min), max)`.
+
+    >>> dr.clip(Float(-1, 0.5, 2), 0, 1)
+    [0, 0.5, 1]
+    """
+    return minimum(maximum(value, min), max)
+
+
+def clamp(value: Any, min: Any, max: Any, /) -> Any:
+    """The same as `clip`.
+
+    >>> dr.clamp(5, 0, 3)
+    3
+    """
+    return clip(value, min, max)
+
+
+# ---- Products
+
+
+def fma(arg0: Any, arg1: Any, arg2: Any, /) -> Any:
+    """`arg0 * arg1 + arg2`, rounded once in floating point.
+
+    >>> dr.fma(Float(1, 2), 10, 0.5)
+    [10.5, 20.5]
+    """
+    if not _is_array(arg0, arg1, arg2):
+        if not _is_number(arg0, arg1, arg2):
+            raise unsupported("fma", arg0, arg1, arg2)
+        a, b, c = _numbers(arg0, arg1, arg2)
+        return elementwise(op.fma, a, b, c) if isinstance(a, float) else a * b + c
+    a, b, c = promote(arg0, arg1, arg2)
+    meta = a.__meta__
+    if meta.dtype.is_float and meta.kind in ("leaf", "vector", "tensor"):
+        return elementwise(op.fma, a, b, c, name="dr.fma")
+    if meta.dtype.is_mask:
+        raise RuntimeError(f"dr.fma(): operation not supported for {type_label(a)}")
+    return a * b + c
+
+
+def lerp(arg0: Any, arg1: Any, arg2: Any, /) -> Any:
+    """Linear interpolation from `arg0` to `arg1`, which `arg2` = 0 and 1 give exactly.
+
+    >>> dr.lerp(Float(1, 2), 5, 0.25)
+    [2, 2.75]
+    """
+    return fma(arg1, arg2, fma(arg0, -arg2, arg0))
+
+
+def square(arg: Any, /) -> Any:
+    """The argument times itself.
+
+    >>> dr.square(Float(1, 2, 3)), dr.square(3)
+    ([1, 4, 9], 9)
+    """
+    if isinstance(arg, ArrayBase):
+        result = special_form("square", arg)
+        if result is not None:
+            return result
+    return arg * arg
+
+
+def sqr(arg: Any, /) -> Any:
+    """The same as `square`.
+
+    >>> dr.sqr(3)
+    9
+    """
+    return square(arg)
+
+
+def rcp(arg: Any, /) -> Any:
+    """The reciprocal 1/x: infinity for 0, the inverse of a matrix, complex number or quaternion.
+
+    >>> dr.rcp(Float(2, 0)), dr.rcp(Complex2f(1, 2)), dr.rcp(4)
+    ([0.5, inf], [0.2-0.4j], 0.25)
+    """
+    if isinstance(arg, ArrayBase):
+        result = special_form("rcp", arg)
+        if result is not None:
+            return result
+        if arg.__meta__.kind == "matrix":
+            return 1 / arg
+        if not arg.__meta__.dtype.is_float:
+            raise RuntimeError(f"dr.rcp(): operation not supported for {type_label(arg)}")
+        return elementwise(op.div, 1, arg, name="dr.rcp")
+    if not _is_number(arg):
+        raise unsupported("rcp", arg)
+    return elementwise(op.div, 1.0, float(arg))
+
+
+def rsqrt(arg: Any, /) -> Any:
+    """The reciprocal square root 1/√x: infinity for 0, NaN for negative numbers.
+
+    >>> dr.rsqrt(Float(4, 0)), dr.rsqrt(4)
+    ([0.5, inf], 0.5)
+    """
+    if isinstance(arg, ArrayBase):
+        result = special_form("rsqrt", arg)
+        if result is not None:
+            return result
+        if arg.__meta__.kind == "matrix":
+            return type(arg)(*[rsqrt(row) for row in arg._c])
+        return elementwise(op.div, 1, elementwise(op.sqrt, arg, name="dr.rsqrt"))
+    return rcp(sqrt(arg))
+
+
+def hypot(a: Any, b: Any, /) -> Any:
+    """√(a² + b²) without overflow in between; scales by the larger argument.
+
+    >>> dr.hypot(Float(3, 1e30), Float(4, 1e30))
+    [5, 1.41421e+30]
+    """
+    if not _is_array(a, b):
+        if not _is_number(a, b):
+            raise unsupported("hypot", a, b)
+        a, b = float(a), float(b)
+    else:
+        a, b = promote(a, b)
+        if not a.__meta__.dtype.is_float:
+            raise RuntimeError(f"dr.hypot(): operation not supported for {type_label(a)}")
+    return complex.modulus(abs(a), abs(b))
+
+
+def power(arg0: Any, arg1: Any, /) -> Any:
+    """`arg0` to the power of `arg1`.
+
+    On arrays this is the operator `**`: a Python number with an integral value as exponent means repeated multiplication and keeps the type, other
+    exponents need floating-point numbers. On Python numbers the result is a float.
+
+    Raises:
+        RuntimeError: a negative exponent on integers, or an integer array as the exponent of one.
+
+    >>> dr.power(Float(1, 2, 3), 2), dr.power(Int(3), 5), dr.power(Float(2), 0.5), dr.power(2, -1)
+    ([1, 4, 9], [243], [1.41421], 0.5)
+    """
+    if not _is_array(arg0, arg1):
+        if not _is_number(arg0, arg1):
+            raise unsupported("power", arg0, arg1)
+        base, exponent = functions.to_float(arg0), functions.to_float(arg1)
+        try:
+            return math.pow(base, exponent)
+        except (ValueError, OverflowError):
+            return elementwise(op.pow, base, exponent)
+    return arg0**arg1
+
+
+# ---- Signs
+
+
+def abs(arg: Any, /) -> Any:  # noqa: A001
+    """The absolute value; the modulus of complex numbers and quaternions, as a real array.
+
+    >>> dr.abs(Float(-1, 2)), dr.abs(Complex2f(3, 4)), dr.abs(-3)
+    ([1, 2], [5], 3)
+    """
+    if isinstance(arg, ArrayBase):
+        kind = arg.__meta__.kind
+        if kind == "complex":
+            return complex.modulus(*arg._c)
+        if kind == "quaternion":
+            return functions.quaternion.norm(tuple(arg._c))
+        return elementwise(op.abs, arg, name="dr.abs")
+    if not _is_number(arg):
+        raise unsupported("abs", arg)
+    value = _number(arg)
+    return -value if value < 0 else value + 0
+
+
+def sign(arg: Any, /) -> Any:
+    """-1 for negative values (and NaN), else 1, also for zeros.
+
+    >>> dr.sign(Float(-2, 0, 3)), dr.sign(-2)
+    ([-1, 1, 1], -1)
+    """
+    if isinstance(arg, ArrayBase):
+        cls = type(arg)
+        if not cls._dtype.is_signed:
+            return cls(1) if not cls._dtype.is_mask else _no_sign(arg)
+        return select(arg >= 0, cls(1), cls(-1))
+    if not _is_number(arg):
+        raise unsupported("sign", arg)
+    value = _number(arg)
+    return type(value)(1 if value >= 0 else -1)
+
+
+def _no_sign(arg: Any) -> Any:
+    raise RuntimeError(f"dr.sign(): operation not supported for {type_label(arg)}")
+
+
+def copysign(arg0: Any, arg1: Any, /) -> Any:
+    """The absolute value of `arg0` with the sign of `arg1`; that of -0 counts.
+
+    >>> dr.copysign(Float(1, -2), Float(-0.0, 3))
+    [-1, 2]
+    """
+    if not _is_array(arg0, arg1):
+        if not _is_number(arg0, arg1):
+            raise unsupported("copysign", arg0, arg1)
+        a, b = _numbers(arg0, arg1)
+        return math.copysign(a, b) if isinstance(a, float) else -abs(a) if b < 0 else abs(a)
+    a, b = promote(arg0, arg1)
+    minus = negative(b) if b.__meta__.dtype.is_float else elementwise(op.lt, b, 0, name="dr.copysign")
+    a = elementwise(op.abs, a, name="dr.copysign")
+    return elementwise(op.select, minus, elementwise(op.neg, a), a)
+
+
+def mulsign(arg0: Any, arg1: Any, /) -> Any:
+    """`arg0` with its sign flipped where `arg1` is negative; the type is that of `arg0`.
+
+    >>> dr.mulsign(Float(1, -2), Float(-3, -4))
+    [-1, 2]
+    """
+    if not _is_array(arg0, arg1):
+        if not _is_number(arg0, arg1):
+            raise unsupported("mulsign", arg0, arg1)
+        a = _number(arg0)
+        return -a if arg1 < 0 else a
+    return select(arg1 < 0, -arg0, arg0)
+
+
+def step(arg0: Any, arg1: Any, /) -> Any:
+    """0 where `arg0` < `arg1`, else 1, in 32-bit integers.
+
+    >>> dr.step(Float(1, 2, 3), 2)
+    [0, 1, 1]
+    """
+    if not _is_array(arg0, arg1):
+        raise unsupported("step", arg0, arg1)
+    return select(arg0 < arg1, 0, 1)
+
+
+# ---- Rounding and classification
+
+
+def _rounding(name: str, doc: str) -> Callable[[Any], Any]:
+    o = op.TABLE[name]
+
+    def function(arg: Any, /) -> Any:
+        if isinstance(arg, ArrayBase):
+            return elementwise(o, arg, name=f"dr.{name}")
+        if _is_number(arg):
+            return elementwise(o, functions.to_float(arg))
+        raise unsupported(name, arg)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+floor = _rounding("floor", """The largest integral value that is not above the argument, as a floating-point number.
+
+    >>> dr.floor(Float(-1.5, 1.5)), dr.floor(1.5)
+    ([-2, 1], 1.0)
+    """)  # fmt: skip
+ceil = _rounding("ceil", """The smallest integral value that is not below the argument, as a floating-point number.
+
+    >>> dr.ceil(Float(-1.5, 1.5))
+    [-1, 2]
+    """)  # fmt: skip
+trunc = _rounding("trunc", """The argument rounded towards zero, as a floating-point number.
+
+    >>> dr.trunc(Float(-1.5, 1.5))
+    [-1, 1]
+    """)  # fmt: skip
+round = _rounding("round", """The nearest integral value, the even one of two, as a floating-point number.
+
+    >>> dr.round(Float(0.5, 1.5, 2.25))
+    [0, 2, 2]
+    """)  # fmt: skip
+
+
+def isnan(arg: Any, /) -> Any:
+    """Whether values are NaN.
+
+    >>> dr.isnan(Float(1, math.nan)), dr.isnan(1.5)
+    ([False, True], False)
+    """
+    return arg != arg
+
+
+def isinf(arg: Any, /) -> Any:
+    """Whether values are infinite.
+
+    >>> dr.isinf(Float(1, -math.inf, math.nan))
+    [False, True, False]
+    """
+    return abs(arg) == math.inf
+
+
+def isfinite(arg: Any, /) -> Any:
+    """Whether values are neither infinite nor NaN.
+
+    >>> dr.isfinite(Float(1, -math.inf, math.nan))
+    [True, False, False]
+    """
+    return abs(arg) < math.inf
+
+
+# ---- Bits. Python integers count as 32-bit ones.
+
+
+def _word(name: str, *args: Any) -> list[int]:
+    """Python integers as unsigned 32-bit words."""
+    for a in args:
+        if not isinstance(a, int) or not 0 <= a < 1 << 32:
+            raise TypeError(
+                f"dr.{name}(): expected an integer array or an int in [0, 2**32), "
+                f"got {a!r} of type {type_label(a)}"
+            )
+    return [int(a) for a in args]
+
+
+def _bits(name: str, on_word: Callable[[int], int], doc: str) -> Callable[[Any], Any]:
+    o = op.TABLE[name]
+
+    def function(arg: Any, /) -> Any:
+        if isinstance(arg, ArrayBase):
+            return elementwise(o, arg, name=f"dr.{name}")
+        return on_word(_word(name, arg)[0])
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+popcnt = _bits("popcnt", int.bit_count, """The number of bits that are set; in the type of the argument.
+
+    >>> dr.popcnt(UInt(0, 7)), dr.popcnt(255)
+    ([0, 3], 8)
+    """)  # fmt: skip
+lzcnt = _bits("lzcnt", lambda x: 32 - x.bit_length(), """The number of zero bits above the highest set bit; the width of the type for 0.
+
+    >>> dr.lzcnt(UInt(0, 1)), dr.lzcnt(UInt64(1))
+    ([32, 31], [63])
+    """)  # fmt: skip
+tzcnt = _bits("tzcnt", lambda x: (x & -x).bit_length() - 1 if x else 32, """The number of zero bits below the lowest set bit; the width of the type for 0.
+
+    >>> dr.tzcnt(UInt(0, 8))
+    [32, 3]
+    """)  # fmt: skip
+brev = _bits("brev", lambda x: int(f"{x:032b}"[::-1], 2), """The bits in reversed order.
+
+    >>> dr.brev(UInt(1)), dr.brev(1)
+    ([2147483648], 2147483648)
+    """)  # fmt: skip
+
+
+def log2i(arg: Any, /) -> Any:
+    """The position of the highest set bit, the integer part of the logarithm to the base 2; -1 (all bits set) for 0.
+
+    >>> dr.log2i(UInt(1, 8, 9)), dr.log2i(9)
+    ([0, 3, 3], 3)
+    """
+    bits = type(arg)._dtype.bits if isinstance(arg, ArrayBase) else 32
+    return (bits - 1) - lzcnt(arg)
+
+
+def _factors(name: str, a: Any, b: Any) -> tuple[int, int]:
+    """Two Python integers that are both unsigned or both signed 32-bit ones."""
+    if isinstance(a, int) and isinstance(b, int):
+        low, high = (-1 << 31, 1 << 31) if min_of(a, b) < 0 else (0, 1 << 32)
+        if low <= a < high and low <= b < high:
+            return int(a), int(b)
+    raise TypeError(
+        f"dr.{name}(): expected integer arrays or 32-bit integers, got {a!r} and {b!r}"
+    )
+
+
+def min_of(a: int, b: int) -> int:
+    """The smaller of two integers (`min` is a function of this package)."""
+    return a if a < b else b
+
+
+def mul_hi(arg0: Any, arg1: Any, /) -> Any:
+    """The upper half of the double-width product of integers.
+
+    >>> dr.mul_hi(UInt(2**31), UInt(4)), dr.mul_hi(-1, 5)
+    ([2], -1)
+    """
+    if _is_array(arg0, arg1):
+        return elementwise(op.mul_hi, arg0, arg1, name="dr.mul_hi")
+    a, b = _factors("mul_hi", arg0, arg1)
+    return a * b >> 32
+
+
+def mul_wide(arg0: Any, arg1: Any, /) -> Any:
+    """The full product of 32-bit integers, in 64 bits.
+
+    >>> dr.mul_wide(UInt(2**31), UInt(4)), dr.mul_wide(Int(-1), 5)
+    ([8589934592], [-5])
+    """
+    if not _is_array(arg0, arg1):
+        a, b = _factors("mul_wide", arg0, arg1)
+        return a * b
+    a, b = promote(arg0, arg1)
+    wide = {dt.i32: dt.i64, dt.u32: dt.u64}.get(type(a)._dtype)
+    if wide is None:
+        raise RuntimeError(f"dr.mul_wide(): operation not supported for {type_label(a)}; it takes 32-bit integers")
+    cls = like(type(a), wide)
+    return cls(a) * cls(b)
+
+
+# ---- Guarded functions and angles
+
+
+def safe_sqrt(arg: Any, /) -> Any:
+    """Square root of the argument, 0 where it is negative.
+
+    >>> dr.safe_sqrt(Float(-1, 4))
+    [0, 2]
+    """
+    return sqrt(maximum(arg, 0))
+
+
+def safe_asin(arg: Any, /) -> Any:
+    """Inverse of the sine of the argument clipped to [-1, 1].
+
+    >>> dr.safe_asin(Float(2, -2))
+    [1.5708, -1.5708]
+    """
+    return asin(clip(arg, -1, 1))
+
+
+def safe_acos(arg: Any, /) -> Any:
+    """Inverse of the cosine of the argument clipped to [-1, 1].
+
+    >>> dr.safe_acos(Float(2, -2))
+    [0, 3.14159]
+    """
+    return acos(clip(arg, -1, 1))
+
+
+def rad2deg(arg: Any, /) -> Any:
+    """Radians to degrees.
+
+    >>> dr.rad2deg(Float(1)), dr.rad2deg(math.pi)
+    ([57.2958], 180.0)
+    """
+    return arg * (180.0 / math.pi)
+
+
+def deg2rad(arg: Any, /) -> Any:
+    """Degrees to radians.
+
+    >>> dr.deg2rad(Float(180)), dr.deg2rad(180)
+    ([3.14159], 3.141592653589793)
+    """
+    return arg * (math.pi / 180.0)

@@ -1,0 +1,355 @@
+"""Comparison up to tolerances, and assertions.
+
+`assert_true`, `assert_false` and `assert_equal` check nothing unless debug mode is on
+(`JitFlag.Debug`), so that they can stay in programs.
+"""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..array import leaf, leaf_access, pytree, show, table
+from ..array.base import ArrayBase, type_label
+from ..array.elementwise import elementwise
+from ..array.interop import components, host_array, is_foreign_array
+from ..array.promote import promote
+from ..jit import dtype as dt
+from ..jit import flags, op
+from ..jit.flags import JitFlag
+from ..jit.location import Location, describe
+from .format import formatted, select_lanes, value_text
+
+_TOLERANCES = {dt.f16: (1e-2, 1e-2), dt.f32: (1e-3, 1e-5)}
+_DEFAULT_TOLERANCES = (1e-5, 1e-8)
+
+
+def allclose(
+    a: Any,
+    b: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+) -> Any:
+    """Whether all entries satisfy `abs(a - b) <= atol + rtol * abs(b)`, or are equal infinities.
+
+    The default tolerances are those of the element type: `rtol` and `atol` are 1e-2 and 1e-2 for
+    float16, 1e-3 and 1e-5 for float32, 1e-5 and 1e-8 for all others. Gives a mask of one entry (a
+    tensor of no dimensions for tensors) if an argument is an array, else a Python bool.
+
+    Raises:
+        RuntimeError: sizes differ.
+        TypeError: the arguments cannot be compared.
+
+    >>> import drjit as dr
+    >>> dr.allclose(dr.llvm.Float(1, 2), [1, 2.0001])
+    [True]
+    """
+    if isinstance(a, ArrayBase) or isinstance(b, ArrayBase):
+        close = _close(*_promoted("dr.allclose", a, b), rtol, atol, equal_nan)
+        return _all(close)
+    if is_foreign_array(a) or is_foreign_array(b):
+        x, y = (host_array(v) if is_foreign_array(v) else v for v in (a, b))
+        return bool(np.allclose(x, y, *_tolerances((), rtol, atol), equal_nan))
+    if pytree.is_container(a) or pytree.is_container(b):
+        pairs = _pairs("dr.allclose", a, b)
+        return all([bool(allclose(x, y, rtol, atol, equal_nan)) for _, x, y in pairs])
+    if not all(isinstance(v, (int, float, complex)) for v in (a, b)):
+        raise TypeError(f"dr.allclose(): cannot compare {type_label(a)} and {type_label(b)}")
+    return bool(np.allclose(a, b, *_tolerances((), rtol, atol), equal_nan))
+
+
+def _tolerances(values: tuple, rtol: float | None, atol: float | None) -> tuple[float, float]:
+    """The given tolerances, or those of the element type."""
+    dtype = values[0]._dtype if values else None
+    relative, absolute = _TOLERANCES.get(dtype, _DEFAULT_TOLERANCES)
+    return relative if rtol is None else rtol, absolute if atol is None else atol
+
+
+def _promoted(what: str, a: Any, b: Any) -> list[Any]:
+    """Both as arrays of one class, matrices and complex numbers as plain arrays.
+
+    Raises:
+        TypeError: they do not go together.
+    """
+    try:
+        cls = type(a) if isinstance(a, ArrayBase) else type(b)
+        values = [v if isinstance(v, (ArrayBase, bool, int, float)) else cls(v) for v in (a, b)]
+        return [_plain(v) for v in promote(*values)]
+    except TypeError as error:
+        names = f"{type_label(a)} and {type_label(b)}"
+        raise TypeError(f"{what}(): cannot compare {names}: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    if value._kind != "nested" or type(value) is value.Array:
+        return value
+    made = leaf.new(value.Array)
+    made._c = value._c
+    return made
+
+
+def _close(a: Any, b: Any, rtol: float | None, atol: float | None, equal_nan: bool) -> Any:
+    """A mask of the entries that agree."""
+    if a._dtype.is_mask:
+        return a == b
+    relative, absolute = _tolerances((a,), rtol, atol)
+    same = a == b
+    wide = dt.f32 if a._dtype in (dt.f16, dt.f32) else dt.f64
+    if a._dtype is not wide:
+        cls = table.like(type(a), wide)
+        a, b = cls(a), cls(b)
+    error = elementwise(op.abs, a - b)
+    bound = elementwise(op.abs, b) * relative + absolute
+    # An infinite difference is within an infinite bound, but not close.
+    close = same | ((error <= bound) & (error < float("inf")))
+    return close | ((a != a) & (b != b)) if equal_nan else close
+
+
+def _all(mask: Any) -> Any:
+    """Whether all entries of a mask hold."""
+    if mask._kind == "tensor":
+        made = leaf.new(type(mask))
+        made._shape = ()
+        array = mask._array
+        if array._kind == "leaf":
+            made._array = leaf_access.reduce_all("and", array)
+        else:
+            made._array = type(array)([all(array._c)])
+        return made
+    parts = list(show.inner(mask))
+    if not mask.__meta__.is_jit:
+        return all(parts)
+    held = leaf.literal(mask._leaf, True)
+    for part in parts:
+        held = held & leaf_access.reduce_all("and", part)
+    return held
+
+
+def assert_allclose(
+    actual: Any,
+    desired: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+    err_msg: str = "",
+) -> None:
+    """Raises an error that shows how two values differ unless `allclose` holds, in every mode.
+
+    Raises:
+        AssertionError: they differ by more than the tolerances; the message starts with `err_msg`.
+        RuntimeError: sizes differ.
+        TypeError: the values cannot be compared.
+    """
+    held = allclose(actual, desired, rtol, atol, equal_nan)
+    if not (components(held).all() if isinstance(held, ArrayBase) else held):
+        report = _difference(actual, desired, rtol, atol, equal_nan)
+        raise AssertionError("\n".join([*([err_msg] if err_msg else []), *report]))
+
+
+def _difference(
+    actual: Any, desired: Any, rtol: float | None, atol: float | None, equal_nan: bool
+) -> list[str]:
+    """How two values differ, in lines of text."""
+    if not (isinstance(actual, ArrayBase) or isinstance(desired, ArrayBase)):
+        return [f"dr.assert_allclose() failed: actual={actual!r}, desired={desired!r}"]
+    a, b = _promoted("dr.assert_allclose", actual, desired)
+    relative, absolute = _tolerances((a,), rtol, atol)
+    differs = ~components(_close(a, b, rtol, atol, equal_nan))
+    x, y = np.broadcast_arrays(components(a), components(b))
+    lines = [
+        f"The arrays differ by more than rtol={relative:g}, atol={absolute:g}",
+        f"Entries that differ: {differs.sum()} of {differs.size} ({differs.mean():.3g} of all)",
+    ]
+    for index in np.argwhere(differs)[:3].tolist():
+        at = tuple(index)
+        lines.append(f"  entry {_shown(at)}: actual {_number(x[at])}, desired {_number(y[at])}")
+    if not a._dtype.is_mask:
+        with np.errstate(all="ignore"):
+            error = np.abs(x.astype(np.float64) - y.astype(np.float64))[differs]
+            ratio = error / np.abs(y.astype(np.float64))[differs]
+        for name, values in (("absolute", error), ("relative", ratio)):
+            known = values[~np.isnan(values)]
+            if known.size:
+                lines.append(f"Largest {name} difference: {known.max():g}")
+    for name, value in ((" actual: ", actual), ("desired: ", desired)):
+        lines.append(name + value_text(value).replace("\n", "\n" + " " * len(name)))
+    return lines
+
+
+def _number(value: np.generic) -> str:
+    return f"{value:g}" if isinstance(value, np.floating) else str(value)
+
+
+def _shown(index: tuple[int, ...]) -> str:
+    return str(index[0]) if len(index) == 1 else str(index)
+
+
+def assert_true(
+    cond: Any,
+    fmt: str | None = None,
+    *args: Any,
+    tb_depth: int = 3,
+    tb_skip: int = 0,
+    **kwargs: Any,
+) -> None:
+    """In debug mode, raises an error unless all entries of a mask hold.
+
+    The message is made from `fmt` and the further arguments as by `dr.format`, of whose arrays only
+    the lanes that fail are shown. It lists up to `tb_depth` lines of the program that led here, the
+    innermost first, without the first `tb_skip`.
+
+    Raises:
+        AssertionError: an entry does not hold.
+        TypeError: `cond` consists of other things than masks and bool.
+    """
+    if flags.current & JitFlag.Debug:
+        for path, value in pytree.walk(cond):
+            held = _truth("dr.assert_true", value)
+            if not held.all():
+                _fail(held, path, fmt, args, kwargs, (tb_depth, tb_skip))
+
+
+def assert_false(
+    cond: Any,
+    fmt: str | None = None,
+    *args: Any,
+    tb_depth: int = 3,
+    tb_skip: int = 0,
+    **kwargs: Any,
+) -> None:
+    """In debug mode, raises an error if any entry of a mask holds; see `assert_true`.
+
+    Raises:
+        AssertionError: an entry holds.
+        TypeError: `cond` consists of other things than masks and bool.
+    """
+    if flags.current & JitFlag.Debug:
+        for path, value in pytree.walk(cond):
+            held = ~_truth("dr.assert_false", value)
+            if not held.all():
+                _fail(held, path, fmt, args, kwargs, (tb_depth, tb_skip))
+
+
+def assert_equal(
+    arg0: Any,
+    arg1: Any,
+    fmt: str | None = None,
+    *args: Any,
+    limit: int = 3,
+    tb_depth: int = 3,
+    tb_skip: int = 0,
+    **kwargs: Any,
+) -> None:
+    """In debug mode, raises an error unless two values, or trees of values, agree in all entries.
+
+    The message shows up to `limit` entries that differ; see `assert_true` for the other arguments.
+
+    Raises:
+        AssertionError: an entry differs, or is NaN.
+        RuntimeError: sizes or structures differ.
+    """
+    if not flags.current & JitFlag.Debug:
+        return
+    for path, a, b in _pairs("dr.assert_equal", arg0, arg1):
+        equal = _equality(a, b)
+        if not equal.all():
+            shown = _values(a, b, equal, limit)
+            _fail(equal, path, fmt, args, kwargs, (tb_depth, tb_skip), shown)
+
+
+def _equality(a: Any, b: Any) -> np.ndarray:
+    if isinstance(a, ArrayBase) or isinstance(b, ArrayBase):
+        return components(a == b)
+    return np.asarray(a == b)
+
+
+def _values(a: Any, b: Any, equal: np.ndarray, limit: int) -> list[str]:
+    """The first values that differ, in lines of text."""
+    x, y = (components(v) if isinstance(v, ArrayBase) else np.asarray(v) for v in (a, b))
+    x, y = np.broadcast_to(x, equal.shape), np.broadcast_to(y, equal.shape)
+    lines = []
+    for index in np.argwhere(~equal)[:limit].tolist():
+        at = tuple(index)
+        where = f"entry {_shown(at)}: " if at else ""
+        lines.append(f"  {where}{_number(x[at])} != {_number(y[at])}")
+    return lines
+
+
+def _truth(what: str, value: Any) -> np.ndarray:
+    """A mask of any kind, or a bool, as a NumPy array."""
+    if isinstance(value, (bool, np.bool_)):
+        return np.asarray(value)
+    if isinstance(value, ArrayBase) and value._dtype.is_mask:
+        return components(value)
+    if isinstance(value, np.ndarray) and value.dtype == bool:
+        return value
+    raise TypeError(f"{what}(): expected a mask or a bool, not '{type_label(value)}'")
+
+
+def _fail(
+    held: np.ndarray,
+    path: str,
+    fmt: str | None,
+    args: tuple,
+    kwargs: dict,
+    frames: tuple[int, int],
+    shown: list[str] | None = None,
+) -> None:
+    """Raises the error of an assertion that does not hold."""
+    failing = ~held
+    lines = ["Assertion failure!"]
+    if fmt is not None:
+        lanes = failing.any(axis=tuple(range(failing.ndim - 1))) if failing.ndim else failing
+        if lanes.size > 1:
+            args, kwargs = select_lanes((args, kwargs), lanes)
+        lines = [f"Assertion failure: {formatted('dr.format', (fmt, *args), kwargs)}"]
+    lines += shown or []
+    if held.size > 1:
+        first = _shown(tuple(np.argwhere(failing)[0].tolist()))
+        inside = f" of {path}" if path else ""
+        lines.append(
+            f"  {failing.sum()} of {held.size} entries{inside} fail, the first is entry {first}"
+        )
+    lines += [f"  at {describe(where)}" for where in _user_frames(*frames)]
+    raise AssertionError("\n".join(lines))
+
+
+def _user_frames(depth: int, skip: int) -> list[Location]:
+    """The innermost lines of the user's program, that is, outside this package."""
+    found: list[Location] = []
+    frame = sys._getframe(1)
+    while frame is not None and len(found) < skip + depth:
+        name = frame.f_globals.get("__name__", "")
+        if not (name == "drjit" or name.startswith("drjit.")):
+            found.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return found[skip:]
+
+
+def _pairs(what: str, a: Any, b: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Corresponding leaves of two trees with the way to them; a list may meet a tuple or an array.
+
+    Raises:
+        RuntimeError: the trees differ in structure.
+    """
+    first, second = pytree.children(a), pytree.children(b)
+    arrays = isinstance(a, ArrayBase) or isinstance(b, ArrayBase)
+    if (first is None and second is None) or arrays:
+        yield path, a, b
+        return
+    if first is None or second is None or isinstance(a, dict) != isinstance(b, dict):
+        raise RuntimeError(
+            f"{what}(): the structures differ{' at ' + path if path else ''}: {type_label(a)} and "
+            f"{type_label(b)}"
+        )
+    if isinstance(a, dict) and a.keys() != b.keys():
+        raise RuntimeError(f"{what}(): dictionaries with keys {list(a)} and {list(b)}")
+    others = [b[k] for k in a] if isinstance(a, dict) else [v for _, v in second[0]]
+    if len(others) != len(first[0]):
+        raise RuntimeError(
+            f"{what}(): sizes differ{' at ' + path if path else ''}: {len(first[0])} and {len(others)}"
+        )
+    for (name, x), y in zip(first[0], others, strict=True):
+        yield from _pairs(what, x, y, path + name)

@@ -1,0 +1,264 @@
+"""Functions of complex numbers, on pairs of real and imaginary parts, and the accessors `real`, `imag`, `conj`, `arg`.
+
+Formulas are from W. Kahan, "Branch Cuts for Complex Elementary Functions" (1987), and the NIST Digital Library of Mathematical Functions (DLMF,
+chapter 4), arranged so that no intermediate value overflows or cancels where the result does not. Branch cuts are those of C99 and NumPy.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ..array import special
+from ..array.base import ArrayBase
+from ..array.elementwise import elementwise
+from ..array.table import find
+from ..jit import op
+
+Pair = tuple[Any, Any]
+
+_div, _sqrt, _exp, _exp2, _log, _log2 = (
+    partial(elementwise, o) for o in (op.div, op.sqrt, op.exp, op.exp2, op.log, op.log2)
+)
+_sin, _cos, _sinh, _cosh, _asinh, _atanh, _atan2 = (
+    partial(elementwise, o)
+    for o in (op.sin, op.cos, op.sinh, op.cosh, op.asinh, op.atanh, op.atan2)
+)
+_abs, _select, _minimum, _maximum = (
+    partial(elementwise, o) for o in (op.abs, op.select, op.minimum, op.maximum)
+)
+_neg = partial(elementwise, op.neg)
+_lt, _le, _gt, _eq = (partial(elementwise, o) for o in (op.lt, op.le, op.gt, op.eq))
+
+
+def negative(x: Any) -> Any:
+    """Whether the sign of a floating-point value is negative; that of -0 counts, that of NaN does not."""
+    return _lt(_select(_eq(x, 0.0), _div(1.0, x), x), 0.0)
+
+
+def _with_sign(x: Any, sign: Any) -> Any:
+    """`x`, which is not negative, with the sign of another value."""
+    return _select(negative(sign), _neg(x), x)
+
+
+def modulus(x: Any, y: Any) -> Any:
+    """The length of (x, y), `a sqrt(1 + (b/a)²)` with the larger part `a`: the squares of large parts would overflow."""
+    x, y = _abs(x), _abs(y)
+    # In this order NaN survives: minimum and maximum give their second operand if one is NaN.
+    a, b = _maximum(x, y), _minimum(y, x)
+    r = _div(b, a)
+    inside = _select(_gt(a, 0.0), _lt(a, math.inf), False)
+    return _select(inside, a * _sqrt(r * r + 1.0), x + y)
+
+
+def multiply(a: Any, b: Any, c: Any, d: Any) -> Pair:
+    """(a + bi)(c + di)."""
+    return a * c - b * d, a * d + b * c
+
+
+def divide(a: Any, b: Any, c: Any, d: Any) -> Pair:
+    """(a + bi) / (c + di), the product with the conjugate of the divisor over its squared modulus."""
+    n = c * c + d * d
+    return _div(a * c + b * d, n), _div(b * c - a * d, n)
+
+
+def rcp(x: Any, y: Any) -> Pair:
+    n = x * x + y * y
+    return _div(x, n), _div(_neg(y), n)
+
+
+def square(x: Any, y: Any) -> Pair:
+    return (x - y) * (x + y), 2 * x * y
+
+
+def sqrt(x: Any, y: Any) -> Pair:
+    """Kahan's CSQRT: the part that involves no cancellation, and the other as `|y|` over twice it."""
+    t = _sqrt(modulus(x, y) * 0.5 + _abs(x) * 0.5)
+    u = _select(_eq(t, 0.0), 0.0, _div(_abs(y), t * 2.0))
+    right = _le(0.0, x)
+    return _select(right, t, u), _with_sign(_select(right, u, t), y)
+
+
+def rsqrt(x: Any, y: Any) -> Pair:
+    return rcp(*sqrt(x, y))
+
+
+def exp(x: Any, y: Any) -> Pair:
+    r = _exp(x)
+    return r * _cos(y), r * _sin(y)
+
+
+def exp2(x: Any, y: Any) -> Pair:
+    r, y = _exp2(x), y * math.log(2)
+    return r * _cos(y), r * _sin(y)
+
+
+def log(x: Any, y: Any) -> Pair:
+    return _log(modulus(x, y)), _atan2(y, x)
+
+
+def log2(x: Any, y: Any) -> Pair:
+    return _log2(modulus(x, y)), _atan2(y, x) * (1 / math.log(2))
+
+
+def power(a: Any, b: Any, c: Any, d: Any) -> Pair:
+    """exp(log(a + bi) (c + di)), and 0 for a zero base and an exponent with a positive real part."""
+    x, y = exp(*multiply(*log(a, b), c, d))
+    zero = _select(_eq(_abs(a) + _abs(b), 0.0), _gt(c, 0.0), False)
+    return _select(zero, 0.0, x), _select(zero, 0.0, y)
+
+
+def sin(x: Any, y: Any) -> Pair:
+    """DLMF 4.21.37."""
+    return _sin(x) * _cosh(y), _cos(x) * _sinh(y)
+
+
+def cos(x: Any, y: Any) -> Pair:
+    """DLMF 4.21.38."""
+    return _cos(x) * _cosh(y), _neg(_sin(x) * _sinh(y))
+
+
+def sinh(x: Any, y: Any) -> Pair:
+    """DLMF 4.35.34."""
+    return _sinh(x) * _cos(y), _cosh(x) * _sin(y)
+
+
+def cosh(x: Any, y: Any) -> Pair:
+    """DLMF 4.35.35."""
+    return _cosh(x) * _cos(y), _sinh(x) * _sin(y)
+
+
+# tanh(x) rounds to 1 beyond this value, and the squares of cosh are still finite.
+_FLAT = {"float16": 5.0, "float32": 10.0, "float64": 20.0}
+
+
+def tanh(x: Any, y: Any) -> Pair:
+    """DLMF 4.35.36 with the denominator `(cosh 2x + cos 2y) / 2 = sinh²x + cos²y`, which has no cancellation."""
+    dtype = getattr(type(x), "_dtype", None)
+    limit = _FLAT["float64" if dtype is None else dtype.name]
+    x = _maximum(-limit, _minimum(limit, x))
+    s, c = _sinh(x), _cos(y)
+    n = s * s + c * c
+    return _div(s * _cosh(x), n), _div(_sin(y) * c, n)
+
+
+def asin(x: Any, y: Any) -> Pair:
+    """Kahan's CASIN."""
+    a, b = sqrt(1.0 - x, _neg(y)), sqrt(1.0 + x, y)
+    return _atan2(x, multiply(*a, *b)[0]), _asinh(multiply(a[0], _neg(a[1]), *b)[1])
+
+
+def acos(x: Any, y: Any) -> Pair:
+    """Kahan's CACOS."""
+    a, b = sqrt(1.0 - x, _neg(y)), sqrt(1.0 + x, y)
+    return 2.0 * _atan2(a[0], b[0]), _asinh(multiply(b[0], _neg(b[1]), *a)[1])
+
+
+def acosh(x: Any, y: Any) -> Pair:
+    """Kahan's CACOSH."""
+    a, b = sqrt(x - 1.0, y), sqrt(x + 1.0, y)
+    return _asinh(multiply(a[0], _neg(a[1]), *b)[0]), 2.0 * _atan2(a[1], b[0])
+
+
+def atanh(x: Any, y: Any) -> Pair:
+    """DLMF 4.37.24, the logarithm as a real atanh where that is the more accurate of the two."""
+    far, near = (1.0 + x) * (1.0 + x) + y * y, (1.0 - x) * (1.0 - x) + y * y
+    w = _div(2.0 * x, x * x + y * y + 1.0)
+    small = _le(_abs(w), 0.5)
+    half = _select(small, 0.5 * _atanh(w), 0.25 * _log(_div(far, near)))
+    return half, 0.5 * _atan2(2.0 * y, (1.0 - x) * (1.0 + x) - y * y)
+
+
+def _rotated(f: Callable[[Any, Any], Pair]) -> Callable[[Any, Any], Pair]:
+    """-i f(iz), which turns a hyperbolic function into the circular one and back (DLMF 4.28.8)."""
+
+    def function(x: Any, y: Any) -> Pair:
+        u, v = f(_neg(y), x)
+        return v, _neg(u)
+
+    return function
+
+
+tan, atan, asinh = _rotated(tanh), _rotated(atanh), _rotated(asin)
+
+FUNCTIONS: dict[str, Callable[[Any, Any], Pair]] = {
+    f.__name__: f
+    for f in (rcp, square, sqrt, rsqrt, exp, exp2, log, log2, sin, cos, sinh, cosh, tanh)
+} | {"tan": tan, "asin": asin, "acos": acos, "atan": atan} | {
+    "asinh": asinh, "acosh": acosh, "atanh": atanh,
+}  # fmt: skip
+
+
+special.register(
+    "complex",
+    mul=lambda p, q: multiply(*p, *q),
+    div=lambda p, q: divide(*p, *q),
+    power=lambda p, q: power(*p, *q),
+    rcp=lambda p: rcp(*p),
+    abs=lambda p: modulus(*p),
+)
+
+
+def is_complex(value: Any) -> bool:
+    """Whether a value is an array of complex numbers."""
+    return isinstance(value, ArrayBase) and value.__meta__.kind == "complex"
+
+
+def is_quaternion(value: Any) -> bool:
+    """Whether a value is an array of quaternions."""
+    return isinstance(value, ArrayBase) and value.__meta__.kind == "quaternion"
+
+
+def real(arg: Any, /) -> Any:
+    """The real part of a complex number or quaternion; anything else as it is.
+
+    >>> dr.real(Complex2f(1, 2)), dr.real(1 + 2j), dr.real(Float(3))
+    ([1], 1.0, [3])
+    """
+    if is_complex(arg):
+        return arg._c[0]
+    if is_quaternion(arg):
+        return arg._c[3]
+    return arg.real if isinstance(arg, complex) else arg
+
+
+def imag(arg: Any, /) -> Any:
+    """The imaginary part of a complex number, the three imaginary parts of a quaternion, or zero for anything else.
+
+    >>> dr.imag(Complex2f(1, 2)), dr.imag(1 + 2j), dr.imag(Float(3))
+    ([2], 2.0, [0])
+    """
+    if is_complex(arg):
+        return arg._c[1]
+    if is_quaternion(arg):
+        meta = arg.__meta__
+        return find(meta.namespace, "vector", meta.dtype, (3,))(*arg._c[:3])
+    if isinstance(arg, ArrayBase | bool | int | float | complex):
+        return arg.imag if isinstance(arg, complex) else type(arg)(0)
+    raise TypeError(f"dr.imag(): unsupported argument of type {type(arg).__name__}")
+
+
+def conj(arg: Any, /) -> Any:
+    """The complex conjugate, or the conjugate of a quaternion; anything else as it is.
+
+    >>> dr.conj(Complex2f(1, 2)), dr.conj(Quaternion4f(1, 2, 3, 4)), dr.conj(1 + 2j)
+    ([1-2j], [-1i-2j-3k+4], (1-2j))
+    """
+    if is_complex(arg):
+        return type(arg)(arg._c[0], _neg(arg._c[1]))
+    if is_quaternion(arg):
+        return type(arg)(_neg(arg._c[0]), _neg(arg._c[1]), _neg(arg._c[2]), arg._c[3])
+    return arg.conjugate() if isinstance(arg, complex) else arg
+
+
+def arg(z: Any, /) -> Any:
+    """The angle of a complex number in radians, in [-π, π]; 0 or π for a real one.
+
+    >>> dr.arg(Complex2f(0, 1)), dr.arg(Float(-1)), dr.arg(-1.5)
+    ([1.5708], [3.14159], 3.141592653589793)
+    """
+    if is_complex(z):
+        return _atan2(z._c[1], z._c[0], name="dr.arg")
+    if isinstance(z, complex):
+        return math.atan2(z.imag, z.real)
+    return _select(z >= 0, 0.0, math.pi)

@@ -1,0 +1,214 @@
+"""Text with values in it: `dr.format` and `dr.print`.
+
+Both evaluate the arrays that are shown. A replacement field is `{}`, `{0}` or `{name}`; with a
+trailing equals sign, as in `{name=}`, its name is shown as well. There are no format
+specifications.
+"""
+
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+import numpy as np
+
+from ..array import leaf, pytree, show
+from ..array.base import ArrayBase, type_label
+
+_TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_BRACKETS = {list: "[]", tuple: "()"}
+
+
+def format(*args: Any, limit: int = 20, **kwargs: Any) -> str:
+    """A text with values in place of its replacement fields, or a single value as text.
+
+    Arrays appear as with `repr`, but with `limit` as the number of entries beyond which the middle
+    of an axis is left out (never, if negative). Lists, tuples, dictionaries and structures take
+    several lines.
+
+    Raises:
+        RuntimeError: a field has no value, or a brace stands alone.
+        TypeError: there is no value, or several without a text.
+
+    >>> import drjit as dr
+    >>> dr.format("{} and {x=}", dr.llvm.Float(1, 2), x=3)
+    '[1, 2] and x=3'
+    """
+    return formatted("dr.format", args, kwargs, limit)
+
+
+def print(
+    *args: Any,
+    active: Any = True,
+    end: str = "\n",
+    file: TextIO | None = None,
+    limit: int = 20,
+    mode: str = "auto",
+    **kwargs: Any,
+) -> None:
+    """Writes what `format` gives to a file, standard output by default.
+
+    With a mask as `active`, only the entries of arrays whose lanes are active appear, and nothing
+    at all if there are none. Tensors, and arrays with another number of lanes than the mask, appear
+    as they are.
+
+    Raises:
+        RuntimeError: a field has no value, or `active` or `mode` are invalid.
+        TypeError: there is no value, or several without a text.
+
+    >>> import drjit as dr
+    >>> x = dr.llvm.Float(1, 2, 3)
+    >>> dr.print("large: {}", x, active=x > 1)
+    large: [2, 3]
+    """
+    if mode not in ("auto", "evaluate", "symbolic"):
+        raise RuntimeError(
+            f"dr.print(): mode={mode!r} must be one of 'auto', 'evaluate', or 'symbolic'"
+        )
+    mask = host_mask(active, "dr.print")
+    if not mask.any():
+        return
+    if mask.size > 1:
+        args, kwargs = select_lanes((args, kwargs), mask)
+    text = formatted("dr.print", args, kwargs, limit)
+    (sys.stdout if file is None else file).write(text + end)
+
+
+def host_mask(active: Any, what: str) -> np.ndarray:
+    """A mask, or a Python bool, as a NumPy array.
+
+    Raises:
+        RuntimeError: it is neither.
+    """
+    if isinstance(active, (bool, np.bool_)):
+        return np.array([active])
+    if isinstance(active, ArrayBase) and active._kind == "leaf" and active._dtype.is_mask:
+        return leaf.host(active)
+    raise RuntimeError(
+        f"{what}(): 'active' must be a 1-D mask or a bool, not '{type_label(active)}'"
+    )
+
+
+def select_lanes(tree: Any, mask: np.ndarray) -> Any:
+    """A tree with those lanes of all its arrays for which a mask holds.
+
+    Arrays of one lane are broadcast; tensors and arrays of other sizes than the mask stay.
+    """
+    chosen = np.flatnonzero(mask)
+
+    def select(value: Any) -> Any:
+        if not isinstance(value, ArrayBase) or value._kind == "tensor":
+            return value
+        if value.__meta__.is_jit and show.common_width(list(show.inner(value))) in (1, mask.size):
+            return _take(value, chosen)
+        return value
+
+    return pytree.map_tree(select, tree)
+
+
+def _take(value: Any, chosen: np.ndarray) -> Any:
+    if value._kind == "leaf":
+        entries = leaf.host(value)
+        taken = np.broadcast_to(entries, chosen.size) if entries.size == 1 else entries[chosen]
+        return leaf.from_numpy(type(value), taken, copy=True)
+    result = leaf.new(type(value))
+    result._c = [_take(c, chosen) for c in value._c]
+    return result
+
+
+def formatted(what: str, args: tuple, kwargs: Mapping[str, Any], limit: int = 20) -> str:
+    """What `format` gives; `what` is the function that the user called."""
+    if not args and "fmt" in kwargs:
+        args = (kwargs["fmt"],)
+    if not args:
+        raise TypeError(f"{what}(): expected a text with replacement fields, or a value")
+    first, *values = args
+    if isinstance(first, str):
+        return _filled(what, first, values, kwargs, limit)
+    if values:
+        raise TypeError(
+            f"{what}(): several values need a text with replacement fields as the first argument, "
+            f"such as {what}('{{}} {{}}', a, b)"
+        )
+    return value_text(first, limit)
+
+
+def _filled(what: str, text: str, values: list[Any], kwargs: Mapping[str, Any], limit: int) -> str:
+    """A text with its replacement fields filled in."""
+    count = 0
+    numbering = ""
+
+    def field(found: re.Match) -> str:
+        nonlocal count, numbering
+        token = found[0]
+        if token in ("{{", "}}"):
+            return token[0]
+        name = found[1]
+        if name is None:
+            raise RuntimeError(
+                f"{what}(): single '{token}' in the text, at position {found.start()}"
+            )
+        prefix = name if name.endswith("=") else ""
+        name = name.removesuffix("=")
+        if name and not name.isdecimal():
+            if name not in kwargs:
+                raise RuntimeError(_missing(what, name, found.start()))
+            return prefix + value_text(kwargs[name], limit)
+        kind = "explicit" if name else "automatic"
+        if numbering not in ("", kind):
+            raise RuntimeError(
+                f"{what}(): the text mixes numbered fields {{0}} with plain ones {{}}"
+            )
+        numbering = kind
+        position = int(name) if name else count
+        count += 1
+        if position >= len(values):
+            raise RuntimeError(
+                f"{what}(): the field at position {found.start()} needs value {position}, but there "
+                f"are {len(values)}"
+            )
+        return prefix + value_text(values[position], limit)
+
+    return _TOKEN.sub(field, text)
+
+
+def _missing(what: str, name: str, position: int) -> str:
+    hint = ""
+    if re.search(r"[:!.\[]", name):
+        hint = ". Fields are plain names: there are no format specifications, attributes or indices"
+    return f"{what}(): no value is given for the field '{name}' at position {position}{hint}"
+
+
+def value_text(value: Any, limit: int = 20) -> str:
+    """A value as it is shown in place of a replacement field: text as it is."""
+    return value if isinstance(value, str) else _text(value, limit, 0)
+
+
+def _text(value: Any, limit: int, depth: int) -> str:
+    cls = type(value)
+    if isinstance(value, ArrayBase):
+        return show.array_repr(value, limit).replace("\n", "\n" + " " * depth)
+    if cls is str:
+        return f"'{value}'"
+    if cls is float:
+        return show.number_text(value)
+    if cls in _BRACKETS:
+        opening, closing = _BRACKETS[cls]
+        return _block(opening, [_text(v, limit, depth + 2) for v in value], closing, depth)
+    if cls is dict:
+        entries = [
+            f"{_text(k, limit, depth + 2)}: {_text(v, limit, depth + 2)}" for k, v in value.items()
+        ]
+        return _block("{", entries, "}", depth)
+    if isinstance(getattr(cls, "DRJIT_STRUCT", None), dict):
+        entries = [f"{n}={_text(getattr(value, n), limit, depth + 2)}" for n in cls.DRJIT_STRUCT]
+        return _block(f"{cls.__name__}[", entries, "]", depth)
+    return repr(value)
+
+
+def _block(opening: str, entries: list[str], closing: str, depth: int) -> str:
+    """Entries on lines of their own between brackets."""
+    if not entries:
+        return opening + closing
+    line = "\n" + " " * (depth + 2)
+    return opening + line + ("," + line).join(entries) + "\n" + " " * depth + closing

@@ -1,0 +1,210 @@
+"""What the compiler did and is about to do: the text of kernels, the record of launches, and a table of all kernels.
+
+Times are in milliseconds, as everywhere in this interface.
+"""
+
+import enum
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ..array.meta import JitBackend
+from ..array.pytree import leaf_arrays
+from ..jit import history, kernel, runtime, schedule
+
+
+
+class KernelType(enum.Enum):
+    """What a kernel does: `JIT` stands for traced operations."""
+
+    JIT = 0
+    BlockReduce = 1
+    BlockPrefixReduce = 2
+    Dot = 3
+    BatchedGemm = 4
+    Compress = 5
+    MkPerm = 6
+    Memcpy = 7
+    Memset = 8
+    Poke = 9
+    Aggregate = 10
+    LLVMHostFunc = 11
+
+
+class KernelRecordingMode(enum.Enum):
+    """Whether a launch was recorded or replayed by a frozen function."""
+
+    Inactive = 0
+    Recorded = 1
+    Replayed = 2
+
+
+# Kernels that are not made from a program are recognized by the operations that only they have.
+_MARKS = (
+    ("block_reduce(", KernelType.BlockReduce),
+    ("compress(", KernelType.Compress),
+    ("scan_totals(u32", KernelType.Compress),
+    ("scan", KernelType.BlockPrefixReduce),
+)
+
+
+def _type(k: kernel.Kernel) -> KernelType:
+    if k.program is None:
+        for mark, kind in _MARKS:
+            if mark in k.text:
+                return kind
+    return KernelType.JIT
+
+
+def _seconds(launch: history.Launch) -> float:
+    if isinstance(launch.time, float):
+        return launch.time
+    ticket, clock = launch.time
+    runtime.wait(ticket)
+    return (clock[1] - clock[0]) * 1e-9
+
+
+def _entry(launch: history.Launch) -> dict[str, Any]:
+    k = launch.kernel
+    disk = launch.state == "disk"
+    made = launch.first and launch.tier == "compiled"
+    entry = {
+        "backend": JitBackend.LLVM,
+        "type": _type(k),
+        "hash": k.name[1:],
+        "ir": io.StringIO(k.text),
+        "source": k.text,
+        "tier": launch.tier,
+        "uses_optix": 0,
+        "cache_hit": int(disk or not launch.first),
+        "cache_disk": int(disk),
+        "recording_mode": KernelRecordingMode.Inactive,
+        "size": launch.size,
+    }
+    if k.program is not None:
+        entry["input_count"] = len(k.program.inputs)
+        entry["output_count"] = sum(o.kind != "effect" for o in k.program.outputs)
+        entry["operation_count"] = len(k.program.instrs)
+    entry["backend_time"] = k.seconds * 1e3 if made else 0.0
+    entry["execution_time"] = _seconds(launch) * 1e3
+    return entry
+
+
+def kernel_history(types: Sequence[KernelType] = ()) -> list[dict[str, Any]]:
+    """The kernels launched since the last call while `JitFlag.KernelHistory` was on; waits for them.
+
+    `types` restricts the list. Entries are dictionaries: `source` is the kernel's text (`ir` the same as a file), `tier` is `numpy` or
+    `compiled`, `size` the number of lanes, `cache_hit` tells that nothing had to be compiled, `cache_disk` that the code came from the disk;
+    `backend_time` and `execution_time` are what compiling or loading and running took.
+
+    >>> with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+    ...     dr.eval(dr.arange(Float, 1000) + 1)
+    ...     entry, = dr.kernel_history()
+    True
+    >>> entry["size"], entry["type"]
+    (1000, <KernelType.JIT: 0>)
+    """
+    if isinstance(types, KernelType) or not all(isinstance(t, KernelType) for t in types):
+        raise TypeError(f"dr.kernel_history(): expected a sequence of KernelType, got {types!r}")
+    entries = [_entry(launch) for launch in history.take()]
+    return [e for e in entries if not types or e["type"] in types]
+
+
+def kernel_history_clear() -> None:
+    """Forgets the kernels launched so far."""
+    history.take()
+
+
+def kernel_source(*values: Any) -> str:
+    """The text of the kernels that evaluating these values and all pending side effects would run.
+
+    Nothing is evaluated. A value that has no kernel, since it is evaluated or a constant, is named in a comment.
+
+    >>> print(dr.kernel_source(dr.arange(Float, 1000) + 2))
+    def kernel(i, p):
+        c0 = literal(f32, p[1])
+        v0 = lane(i)
+        v1 = f32(v0)
+        v2 = v1 + c0
+        store(f32, p[2], i, v2)
+    <BLANKLINE>
+    """
+    nodes = [a._n for a in leaf_arrays(values)]
+    texts = []
+    for n in nodes:
+        if n.is_literal:
+            texts.append(f"# {n.dtype}, {n.size} entries: the constant {n.data}, no kernel\n")
+        elif n.is_evaluated:
+            texts.append(f"# {n.dtype}, {n.size} entries: already evaluated, no kernel\n")
+    texts += [k.text for k in schedule.preview(nodes)]
+    return "\n".join(texts)
+
+
+class KernelInfo(NamedTuple):
+    """A row of `kernels`; `time` is that of all launches, extrapolated from those measured."""
+
+    name: str
+    tier: str
+    launches: int
+    time: float
+    compile_time: float
+    statements: int
+    bytes: int
+    source: str
+
+
+class KernelTable:
+    """Kernels and what they cost; prints as a table, the most expensive one first."""
+
+    def __init__(self, rows: Sequence[KernelInfo]) -> None:
+        self.rows = sorted(rows, key=lambda row: -row.time)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[KernelInfo]:
+        return iter(self.rows)
+
+    def __getitem__(self, index: int) -> KernelInfo:
+        return self.rows[index]
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{'kernel':18}{'tier':>9}{'launches':>10}{'time [ms]':>12}"
+            f"{'compile [ms]':>14}{'statements':>12}{'bytes':>8}"
+        ]
+        for r in self.rows:
+            lines.append(
+                f"{r.name:18}{r.tier:>9}{r.launches:10}{r.time:12.3f}"
+                f"{r.compile_time:14.1f}{r.statements:12}{r.bytes:8}"
+            )
+        return "\n".join(lines)
+
+
+def _info(k: kernel.Kernel) -> KernelInfo:
+    k.count()
+    time = k.time / k.measured * k.launches if k.measured else 0.0
+    tier = "compiled" if k.address else "numpy"
+    return KernelInfo(
+        k.name, tier, k.launches, time * 1e3, k.seconds * 1e3, k.statements, len(k.text), k.text
+    )
+
+
+def kernels() -> KernelTable:
+    """All kernels that ran in this process, with their number of launches, tier, and time; waits for those under way.
+
+    >>> dr.eval(dr.arange(Float, 1000) * 3)
+    True
+    >>> table = dr.kernels()
+    >>> table[0].launches > 0, "store" in table[0].source
+    (True, True)
+    """
+    runtime.sync()
+    return KernelTable([_info(k) for k in kernel.kernels() if k.launches])
+
+
+def flush_kernel_cache() -> None:
+    """Drops all kernels, in memory and on disk; waits for those under way."""
+    with schedule.lock:
+        schedule._kernels.clear()
+        kernel.flush()

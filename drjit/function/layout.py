@@ -1,0 +1,280 @@
+"""Changes of layout: slices, flat and nested forms of the same entries, indices of masks, reinterpretation of bits; and binary search."""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..array import leaf, leaf_access
+from ..array.elementwise import elementwise
+from ..array.meta import DYNAMIC
+from ..array.pytree import is_container, map_tree
+from ..array.show import inner
+from ..jit import dtype as dt
+from ..jit import node as jit
+from ..jit import op
+from . import parts
+from .parts import assemble, flat_class, is_array, is_array_class, label, nested, tensor
+
+
+def slice(value: Any, index: Any = 0) -> Any:
+    """The entries `index` along the lanes: of the last axis of an array, for every array of a PyTree.
+
+    With an integer, arrays become Python numbers, or arrays of `drjit.scalar`; with an integer array, they stay of their type.
+
+    Raises:
+        IndexError: the index is out of bounds.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> slice(Array2f([1, 2], [3, 4]), 1)
+    [2, 4]
+    >>> slice(Float(5, 6, 7), 2)
+    7.0
+    """
+    if is_container(value):
+        return map_tree(lambda v: slice(v, index), value, what="dr.slice")
+    if not is_array(value):
+        return value
+    if value._kind == "tensor":
+        return value[..., index]
+    if not value.__meta__.is_jit or value._kind == "leaf":
+        return value[index]
+    if not isinstance(index, (int, np.integer)):
+        leaves, _ = parts.even_leaves(value, "dr.slice")
+        dims = parts.dims_of(value, "dr.slice")
+        return assemble(type(value), [v[index] for v in leaves], dims)
+    cls = parts.related(type(value), namespace="scalar")
+    return assemble(cls, [v[index] for v in inner(value)], parts.dims_of(value, "dr.slice"))
+
+
+def _check_order(order: str, what: str) -> None:
+    if order not in ("A", "C", "F"):
+        raise RuntimeError(f"{what}(): 'order' must be 'A', 'C' or 'F', not {order!r}")
+
+
+def _column_major(dims: Sequence[int]) -> list[int]:
+    """Row-major positions of components in column-major order."""
+    return np.arange(prod(dims)).reshape(dims).ravel(order="F").tolist()
+
+
+def ravel(array: Any, order: str = "A") -> Any:
+    """The entries of an array as one array of one dimension.
+
+    'C' is row-major: the lanes of a component stay together. 'F' is column-major: the components of a lane stay together, in the layout
+    that `gather` and `scatter` of nested types use. 'A' is 'F' for nested arrays and 'C' for tensors. Lists of numbers become arrays of `drjit.scalar`.
+
+    Raises:
+        RuntimeError: the array is ragged, or `order` unknown, or 'F' for a tensor.
+
+    >>> from drjit.llvm import Array2f
+    >>> ravel(Array2f([1, 2, 3], [4, 5, 6]))
+    [1, 4, 2, 5, 3, 6]
+    >>> ravel(Array2f([1, 2, 3], [4, 5, 6]), order='C')
+    [1, 2, 3, 4, 5, 6]
+    """
+    what = "dr.ravel"
+    _check_order(order, what)
+    if isinstance(array, (list, tuple)):
+        return _ravel_sequence(array, order)
+    if not is_array(array) or array._kind == "leaf":
+        return array
+    if array._kind == "tensor":
+        if order == "F":
+            raise RuntimeError(f"{what}({label(array)}): tensors are laid out in 'C' order only")
+        return array._array
+    dims = parts.dims_of(array, what)
+    if not array.__meta__.is_jit:
+        entries = np.empty(prod(dims), object)
+        entries[:] = list(inner(array))
+        flat = entries.reshape(dims).ravel(order="C" if order == "C" else "F")
+        return nested(flat_class(type(array)), flat.tolist())
+    leaves, width = parts.even_leaves(array, what)
+    cls, count = array._leaf, len(leaves)
+    if count == 1:
+        return leaves[0]
+    result = parts.unwritten(cls, count * width)
+    if width == 0:
+        return result
+    lane, yes = parts.lanes(cls, width), parts.yes(cls)
+    if order == "C":
+        for k, v in enumerate(leaves):
+            leaf_access.scatter(result, [v], lane + k * width, yes, what)
+    else:
+        ordered = [leaves[k] for k in _column_major(dims)]
+        leaf_access.scatter(result, ordered, lane, yes, what)
+    return result
+
+
+def _ravel_sequence(array: Sequence[Any], order: str) -> Any:
+    if any(is_array(v) for v in array):
+        first = next(v for v in array if is_array(v))
+        if first._kind != "leaf":
+            raise TypeError(f"dr.ravel(): cannot join a list of {label(first)}")
+        cls = parts.related(type(first), kind="vector", dims=(DYNAMIC,))
+        return ravel(cls(*array), order)
+    data = np.array(array, np.float32)
+    from ..scalar import ArrayXf
+
+    return ArrayXf(data.ravel(order="C" if order == "C" else "F").tolist())
+
+
+def unravel(dtype: type, array: Any, order: str = "A") -> Any:
+    """A nested array of class `dtype` from the entries of a one-dimensional array; the inverse of `ravel`.
+
+    Raises:
+        TypeError: `dtype` is a tensor or of dynamic size, or `array` is not one-dimensional.
+        RuntimeError: the entries do not fill all components, or `order` is unknown.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> unravel(Array2f, Float(1, 2, 3, 4, 5, 6))
+    [[1, 2],
+     [3, 4],
+     [5, 6]]
+    """
+    what = "dr.unravel"
+    _check_order(order, what)
+    if not is_array_class(dtype) or dtype._kind == "tensor":
+        raise TypeError(f"{what}(): 'dtype' must be a nested array type, not {label(dtype)}")
+    if not is_array(array) or not parts.is_flat(type(array)):
+        raise TypeError(
+            f"{what}(): expected an array of type {label(flat_class(dtype))}, not {label(array)}"
+        )
+    if parts.is_flat(dtype):
+        return dtype(array)
+    dims = dtype.__meta__.dims
+    if DYNAMIC in dims:
+        raise TypeError(f"{what}(): the number of components of {label(dtype)} is not fixed")
+    return unravel_dims(dtype, array, dims, order, what)
+
+
+def unravel_dims(dtype: type, array: Any, dims: tuple[int, ...], order: str, what: str) -> Any:
+    """`unravel` with given sizes of the levels."""
+    count, size = prod(dims), len(array)
+    scalar = not dtype.__meta__.is_jit
+    if count == 0 or size % count or (scalar and size != count):
+        raise RuntimeError(
+            f"{what}(<{label(dtype)}>): {size} entries cannot be divided among {count} components"
+        )
+    positions = _column_major(dims)
+    if scalar:
+        values = list(array._c)
+        if order != "C":
+            values = [v for _, v in sorted(zip(positions, values, strict=True), key=lambda p: p[0])]
+        return assemble(dtype, [jit.normalize(dtype._dtype, v) for v in values], dims)
+    width = size // count
+    if count == 1:
+        leaves = [array]
+    elif order == "C":
+        lane = parts.lanes(type(array), width)
+        leaves = [parts.pick(array, lane + k * width, what) for k in range(count)]
+    else:
+        lane, yes = parts.lanes(type(array), width), parts.yes(type(array))
+        packet = leaf_access.gather_packet(array, lane, yes, count, what)
+        leaves = [packet[positions.index(k)] for k in range(count)]
+    return assemble(dtype, [dtype._leaf(v) for v in leaves], dims)
+
+
+def compress(arg: Any, /) -> Any:
+    """The indices at which a one-dimensional mask holds, in increasing order, as unsigned integers. Evaluates the mask.
+
+    Raises:
+        RuntimeError: the argument is not a one-dimensional mask.
+
+    >>> from drjit.llvm import Bool
+    >>> compress(Bool(True, False, True))
+    [0, 2]
+    """
+    if not is_array(arg):
+        raise TypeError(f"dr.compress(): expected a mask, not {label(arg)}")
+    cls = type(arg)
+    if not parts.is_flat(cls) or not cls._dtype.is_mask:
+        raise RuntimeError(f"dr.compress(<{label(cls)}>): expected a one-dimensional mask")
+    result = flat_class(cls, dt.u32)
+    if cls._kind == "leaf":
+        return leaf_access.compress(arg, result)
+    return nested(result, [i for i, on in enumerate(arg._c) if on])
+
+
+def reinterpret_array(dtype: type, value: Any, /) -> Any:
+    """The bits of every entry as an element type of the same size.
+
+    Raises:
+        RuntimeError: the types differ in shape, or in the size of their elements.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> reinterpret_array(UInt, Float(1.0))
+    [1065353216]
+    """
+    what = "dr.reinterpret_array"
+    if not is_array_class(dtype) or not is_array(value):
+        raise TypeError(f"{what}({label(dtype)}, {label(value)}): expected an array type and an array")
+    a, b = type(value), dtype
+    if a._dtype.itemsize != b._dtype.itemsize or a._dtype.is_mask is not b._dtype.is_mask:
+        raise RuntimeError(
+            f"{what}(): entries of {label(a)} and {label(b)} are of different size"
+        )
+    if (a._kind, a.__meta__.dims, a.__meta__.is_jit) != (b._kind, b.__meta__.dims, b.__meta__.is_jit):
+        raise RuntimeError(f"{what}(): {label(a)} and {label(b)} are of different shape")
+    return _reinterpret(dtype, value)
+
+
+def _reinterpret(dtype: Any, value: Any) -> Any:
+    if not is_array(value):
+        raise TypeError(f"dr.reinterpret_array(): cannot reinterpret a {label(value)}")
+    if value._kind == "leaf":
+        return leaf.bitcast(dtype, value)
+    if value._kind == "tensor":
+        return tensor(dtype, _reinterpret(dtype.Array, value._array), value._shape)
+    if is_array_class(dtype.Value):
+        components = [_reinterpret(dtype.Value, c) for c in value._c]
+    else:
+        data = np.array(value._c, value._dtype.numpy)
+        components = data.view(dtype._dtype.numpy).tolist()
+    return nested(dtype, components)
+
+
+def binary_search(start: Any, end: Any, pred: Callable[[Any], Any]) -> Any:
+    """The first index in [start, end) for which `pred` is false, or `end` if it always holds.
+
+    `pred` maps indices to masks, and must hold for all indices below some position, and for none from there on. With arrays, every lane
+    searches for itself; all steps are traced, so that `pred` may gather.
+
+    Raises:
+        RuntimeError: `start` and `end` differ in size.
+
+    >>> from drjit.llvm import Float
+    >>> from drjit.function.memory import gather
+    >>> a = Float(1, 3, 5, 7)
+    >>> binary_search(0, 4, lambda i: gather(Float, a, i) < Float(0, 4, 9))
+    [0, 2, 4]
+    """
+    plain = not is_array(start) and not is_array(end)
+    if plain:
+        steps = int(end - start).bit_length() if end > start else 0
+    else:
+        span = (end - start).numpy()
+        steps = int(span.max()).bit_length() if span.size and span.max() > 0 else 0
+    low, high = start, end
+    for _ in range(steps):
+        # Lanes that are done ask once more, at a valid index, and ignore the answer.
+        middle = low + ((high - low) >> 1)
+        last = end - 1
+        if is_array(middle) or is_array(last):
+            middle = elementwise(op.minimum, middle, last, name="dr.minimum")
+        elif middle > last:
+            break
+        holds = pred(middle)
+        if is_array(holds) or is_array(middle):
+            searching = elementwise(op.lt, low, high, name="dr.binary_search")
+            up = holds & searching
+            low = elementwise(op.select, up, middle + 1, low, name="dr.select")
+            high = elementwise(op.select, holds, high, middle, name="dr.select")
+        elif holds:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+__all__ = ["binary_search", "compress", "ravel", "reinterpret_array", "slice", "unravel"]

@@ -1,0 +1,520 @@
+"""Gathers, scatters, and atomic operations.
+
+Every index is checked: one that is out of bounds raises IndexError at the latest at the next synchronisation, reads 0, and writes nothing.
+"""
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..array import leaf, leaf_access
+from ..array.meta import DYNAMIC
+from ..array.pytree import is_container, map_tree
+from ..array.show import inner
+from ..jit import dtype as dt
+from ..jit import op
+from ..jit import node as jit
+from ..jit.op import ReduceMode, ReduceOp
+from . import parts
+from .parts import assemble, flat_class, index_leaf, is_array, is_array_class, label, mask_leaf, nested, tensor
+
+REDUCTIONS = {
+    ReduceOp.Add: "add", ReduceOp.Mul: "mul", ReduceOp.Min: "min", ReduceOp.Max: "max",
+    ReduceOp.And: "and", ReduceOp.Or: "or",
+}  # fmt: skip
+
+
+def supports(reduce: str, dtype: dt.DType) -> bool:
+    """Whether a reduction is defined for an element type."""
+    return not dtype.is_float if reduce in ("and", "or") else not dtype.is_mask
+
+
+# ------------------------------------------------------------------------------ gather
+
+
+def gather(
+    dtype: type,
+    source: Any,
+    index: Any,
+    active: Any = True,
+    mode: ReduceMode = ReduceMode.Auto,
+    shape: tuple[int, ...] | None = None,
+) -> Any:
+    """Reads entries of `source` at the positions `index`; gives 0 where `active` is false.
+
+    `source` is a one-dimensional array. If `dtype` is its class, the result has one entry per index. If `dtype` is a nested class with `k` innermost
+    components, such as `Array3f`, the result takes the `k` consecutive entries from `index * k` on. A nested source, or a PyTree, is
+    read component by component; a tensor by its flat index. A class of dynamic size needs a `shape`, such as (2, n). `mode` is for the adjoint.
+
+    Raises:
+        IndexError: an index is out of bounds: at once if it is constant, else at the next synchronisation.
+        TypeError: `dtype` does not go with the type of `source`, or index and mask have wrong types.
+        RuntimeError: index and mask differ in size.
+
+    >>> from drjit.llvm import Float, Array2f, UInt
+    >>> gather(Float, Float(1, 2, 3, 4), UInt(3, 0))
+    [4, 1]
+    >>> gather(Array2f, Float(1, 2, 3, 4), UInt(1, 0))
+    [[3, 4],
+     [1, 2]]
+    """
+    what = "dr.gather"
+    if is_container(source):
+        if dtype is not type(source):
+            raise TypeError(
+                f"{what}(): 'dtype' is {label(dtype)}, but the source is of type {label(source)}"
+            )
+        return map_tree(lambda s: gather(type(s), s, index, active, mode), source, what=what)
+    if not is_array_class(dtype) or not is_array(source):
+        wrong = dtype if not is_array_class(dtype) else type(source)
+        raise TypeError(
+            f"{what}({label(dtype)}, {label(source)}): 'dtype' must be an array type and 'source' "
+            f"an array of one dimension, {label(wrong)} is neither"
+        )
+    if dtype._kind == "tensor":
+        return _gather_tensor(dtype, source, index, active, shape)
+    if source._kind == "tensor":
+        source = source._array
+    if not dtype.__meta__.is_jit:
+        return _gather_scalar(dtype, source, index, active, shape)
+    if source._kind == "nested":
+        return _gather_components(dtype, source, index, active)
+    if dtype.__meta__.namespace != source.__meta__.namespace or dtype._dtype is not source._dtype:
+        raise TypeError(
+            f"{what}({label(dtype)}): a {label(source)} has entries of another type. Gather as "
+            f"{label(source)}, or a nested type of it, and convert the result."
+        )
+    if dtype._kind == "leaf":
+        return leaf_access.gather(
+            source, index_leaf(index, dtype, what), mask_leaf(active, dtype, what), what
+        )
+    dims = _result_dims(dtype, shape, what)
+    if is_array(index) and index._kind == "nested":
+        return _gather_components(dtype, source, index, active)
+    entries = leaf_access.gather_packet(
+        source,
+        index_leaf(index, dtype, what),
+        mask_leaf(active, dtype, what),
+        prod(dims),
+        what,
+    )
+    return assemble(dtype, entries, dims)
+
+
+def _result_dims(dtype: type, shape: Any, what: str) -> tuple[int, ...]:
+    """The sizes of the levels of a nested result."""
+    dims = dtype.__meta__.dims
+    if shape is None and DYNAMIC in dims:
+        raise RuntimeError(
+            f"{what}(): the type {label(dtype)} has a dynamic size; give a 'shape' such as (2, n)"
+        )
+    if shape is not None:
+        fits = len(shape) == len(dims) + 1 and all(
+            d in (DYNAMIC, s) for d, s in zip(dims, shape, strict=False)
+        )
+        if not fits:
+            raise RuntimeError(f"{what}(): the shape {tuple(shape)} does not fit {label(dtype)}")
+        return tuple(shape[:-1])
+    return dims
+
+
+def _gather_components(dtype: type, source: Any, index: Any, active: Any) -> Any:
+    """A gather in which source or index is nested: component by component."""
+    nested_source = source._kind == "nested"
+    by_index = is_array(index) and index._kind == "nested"
+    if nested_source and dtype is not type(source):
+        raise TypeError(
+            f"dr.gather({label(dtype)}): the source is of type {label(source)}; a nested source "
+            "is read component by component, which gives its own type"
+        )
+    count = len(source._c) if nested_source else len(index._c)
+    if (by_index and len(index._c) != count) or dtype._size not in (None, count):
+        raise TypeError(
+            f"dr.gather({label(dtype)}): index of type {label(index)} has the wrong number of "
+            f"components; expected one index for all, or {dtype._size} components"
+        )
+    return nested(
+        dtype,
+        [
+            gather(
+                dtype.Value,
+                source._c[k] if nested_source else source,
+                index._c[k] if by_index else index,
+                active,
+            )
+            for k in range(count)
+        ],
+    )
+
+
+def _gather_tensor(dtype: type, source: Any, index: Any, active: Any, shape: Any) -> Any:
+    """A gather from the storage of a tensor, or from a flat array, that gives a tensor of the index's shape."""
+    storage = source._array if source._kind == "tensor" else source
+    entries = gather(dtype.Array, storage, index, active)
+    size = len(entries)
+    if shape is None:
+        shape = index._shape if is_array(index) and index._kind == "tensor" else (size,)
+    if prod(shape) != size:
+        raise RuntimeError(f"dr.gather(): {size} entries do not make a tensor of shape {shape}")
+    return tensor(dtype, entries, shape)
+
+
+# ------------------------------------------------------------------------------ gathers and scatters of drjit.scalar
+
+
+def _positions(index: Any, what: str) -> list[int]:
+    if is_array(index):
+        index = index._array if index._kind == "tensor" else index
+        if index.__meta__.is_jit or not index._dtype.is_int:
+            raise TypeError(f"{what}(): the index is of type {label(index)}, which does not fit")
+        return list(index._c)
+    return [int(i) for i in np.atleast_1d(np.asarray(index, np.int64)).reshape(-1)]
+
+
+def _flags(active: Any, count: int) -> list[bool]:
+    values = active._c if is_array(active) else np.atleast_1d(np.asarray(active, bool)).tolist()
+    return list(values) * count if len(values) == 1 else list(values)
+
+
+def _checked(i: int, size: int, what: str) -> int:
+    if not 0 <= i < size:
+        raise IndexError(f"{what}: index {i} is out of bounds for an array of size {size}")
+    return i
+
+
+def _gather_scalar(dtype: type, source: Any, index: Any, active: Any, shape: Any) -> Any:
+    what = "dr.gather"
+    if source.__meta__.is_jit or source._dtype is not dtype._dtype or not parts.is_flat(type(source)):
+        raise TypeError(
+            f"{what}({label(dtype)}): the source is of type {label(source)}; expected "
+            f"{label(flat_class(dtype))}"
+        )
+    positions, data = _positions(index, what), source._c
+    enabled = _flags(active, len(positions))
+    zero = source._dtype.scalar(0).item()
+    if parts.is_flat(dtype):
+        return nested(
+            dtype,
+            [
+                data[_checked(i, len(data), what)] if on else zero
+                for i, on in zip(positions, enabled, strict=True)
+            ],
+        )
+    if len(positions) != 1:
+        raise TypeError(f"{what}({label(dtype)}): expected one index, got {len(positions)}")
+    dims = dtype.__meta__.dims if shape is None else tuple(shape)
+    count = prod(dims)
+    first = _checked(positions[0], len(data) // count, what) * count
+    entries = data[first : first + count] if enabled[0] else [zero] * count
+    return assemble(dtype, entries, dims)
+
+
+def _scatter_scalar(
+    target: Any, value: Any, index: Any, active: Any, combine: Callable | None, what: str
+) -> None:
+    data = target._c
+    if not parts.is_flat(type(target)):
+        raise TypeError(f"{what}(): the target is of type {label(target)}, not one-dimensional")
+    positions = _positions(index, what)
+    leaves = list(inner(value)) if is_array(value) else None
+    per_index = 1
+    if leaves is not None and not parts.is_flat(type(value)) and len(positions) == 1:
+        per_index = len(leaves)
+    values = list(inner(type(target)(leaves if leaves is not None else value)))
+    enabled = _flags(active, len(positions))
+    limit = len(data) // per_index
+    positions = [_checked(i, limit, what) if on else i for i, on in zip(positions, enabled, strict=True)]
+    if per_index == 1 and len(values) == 1:
+        values = values * len(positions)
+    where = [i * per_index + j for i in positions for j in range(per_index)]
+    if len(values) != len(where):
+        raise RuntimeError(f"{what}(): {len(values)} values for {len(where)} indices")
+    for k, (i, v) in enumerate(zip(where, values, strict=True)):
+        if enabled[k // per_index]:
+            data[i] = v if combine is None else combine(data[i], v)
+
+
+# ------------------------------------------------------------------------------ scatter
+
+
+def scatter(
+    target: Any,
+    value: Any,
+    index: Any,
+    active: Any = True,
+    mode: ReduceMode = ReduceMode.Auto,
+) -> None:
+    """Writes `value` to the entries `index` of `target`, where `active` holds.
+
+    `value` is converted to the element type of `target`. A nested value with `k` innermost components goes to the `k` consecutive entries of a
+    one-dimensional target from `index * k` on; a nested target, or a PyTree, is written component by component, a tensor by its flat index. If an
+    index occurs twice in one call, either value may end up there; later calls overwrite earlier ones. Other arrays keep their contents.
+
+    Raises:
+        IndexError: an index is out of bounds: at once if it is constant, else at the next synchronisation.
+        TypeError: the target is not an array, or value, index and mask have wrong types.
+        RuntimeError: value, index and mask differ in size.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> a = Float(1, 2, 3)
+    >>> scatter(a, Float(10, 20), UInt(2, 0))
+    >>> a
+    [20, 2, 10]
+    """
+    _scatter(None, target, value, index, active, mode, "dr.scatter")
+
+
+def scatter_reduce(
+    op: ReduceOp,
+    target: Any,
+    value: Any,
+    index: Any,
+    active: Any = True,
+    mode: ReduceMode = ReduceMode.Auto,
+) -> None:
+    """Combines `value` with the entries `index` of `target` by `op`, atomically, where `active` holds.
+
+    Arguments are as for `scatter`. `mode` says how conflicts are resolved: `Direct` and `Local` by atomic operations, `Expand` in a copy
+    per thread, which is faster for small targets; `Auto` chooses. With `NoConflicts` the caller promises that no index occurs twice.
+
+    Raises:
+        IndexError, TypeError, RuntimeError: as for `scatter`; the element type does not support the operation.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> a = Float(1, 2, 3)
+    >>> scatter_reduce(ReduceOp.Max, a, Float(10, 20), UInt(2, 2))
+    >>> a
+    [1, 2, 20]
+    """
+    if op is ReduceOp.Identity:
+        _scatter(None, target, value, index, active, mode, "dr.scatter")
+        return
+    if mode is ReduceMode.Permute:
+        raise RuntimeError(
+            "dr.scatter_reduce(): ReduceMode.Permute is for gathers and scatters without a "
+            "reduction; use ReduceMode.NoConflicts"
+        )
+    _scatter(REDUCTIONS[op], target, value, index, active, mode, "dr.scatter_reduce")
+
+
+def scatter_add(
+    target: Any,
+    value: Any,
+    index: Any,
+    active: Any = True,
+    mode: ReduceMode = ReduceMode.Auto,
+) -> None:
+    """Adds `value` to the entries `index` of `target`, atomically: `scatter_reduce` with `ReduceOp.Add`.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> a = Float(0, 0)
+    >>> scatter_add(a, 1, UInt(0, 1, 1))
+    >>> a
+    [1, 2]
+    """
+    scatter_reduce(ReduceOp.Add, target, value, index, active, mode)
+
+
+_COMBINE: dict[str, Callable] = {
+    "add": lambda a, b: a + b,
+    "mul": lambda a, b: a * b,
+    "min": min,
+    "max": max,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+}
+
+
+def _scatter(
+    reduce: str | None,
+    target: Any,
+    value: Any,
+    index: Any,
+    active: Any,
+    mode: Any,
+    what: str,
+) -> None:
+    if is_container(target):
+        map_tree(
+            lambda t, v: _scatter(reduce, t, v, index, active, mode, what),
+            target,
+            value,
+            what=what,
+        )
+        return
+    if not is_array(target):
+        raise TypeError(
+            f"{what}(): the target is of type {label(target)}; expected an array, or a tree of them"
+        )
+    if value is None or isinstance(value, (str, dict)):
+        raise TypeError(f"{what}(): a value of type {label(value)} cannot go into a {label(target)}")
+    if target._kind == "tensor":
+        target = target._array
+    if is_array(value) and value._kind == "tensor":
+        value = value._array
+    cls = type(target)
+    if reduce is not None and not supports(reduce, cls._dtype):
+        raise RuntimeError(
+            f"{what}(): the operation '{reduce}' is not defined for the entries of a {label(cls)}"
+        )
+    if not cls.__meta__.is_jit:
+        combine = None
+        if reduce is not None:
+            round_, plain = jit.normalize, _COMBINE[reduce]
+            combine = lambda a, b: round_(cls._dtype, plain(a, b))  # noqa: E731
+        _scatter_scalar(target, value, index, active, combine, what)
+        return
+    if cls._kind == "nested":
+        _scatter_components(reduce, target, value, index, active, mode, what)
+        return
+    where, enabled = index_leaf(index, cls, what), mask_leaf(active, cls, what)
+    values = _values(cls, value, what)
+    if reduce is None:
+        leaf_access.scatter(target, values, where, enabled, what)
+    else:
+        leaf_access.scatter_reduce(reduce, target, values, where, enabled, mode, what)
+
+
+def _values(cls: type, value: Any, what: str) -> list[Any]:
+    """The innermost components of a value, converted to a class of traced arrays."""
+    if is_array(value) and value._kind == "nested" and value.__meta__.is_jit:
+        return [cls(v) for v in inner(value)]
+    if isinstance(value, (str, bytes)):
+        raise TypeError(f"{what}(): a value of type {label(value)} cannot go into a {label(cls)}")
+    return [value if type(value) is cls else cls(value)]
+
+
+def _scatter_components(
+    reduce: str | None, target: Any, value: Any, index: Any, active: Any, mode: Any, what: str
+) -> None:
+    """A scatter into a nested array. All components are checked before the first is written."""
+    cls = type(target)
+    dims = parts.dims_of(target, what)
+    if type(value) is not cls:
+        value = related_value(target, value)
+    places, width = parts.even_leaves(target, what)
+    for place, spread in zip(inner(target), places, strict=True):
+        place._n = spread._n
+    values = list(inner(value))
+    if len(values) != len(places):
+        raise TypeError(
+            f"{what}(): a value of type {label(value)} with {len(values)} components cannot go "
+            f"into a {label(cls)} with {len(places)}"
+        )
+    if is_array(index) and index._kind == "nested":
+        indices = [index_leaf(i, cls, what) for i in inner(index)]
+        if len(indices) != len(places):
+            raise TypeError(
+                f"{what}(): an index of type {label(index)} does not go with a target of type "
+                f"{label(cls)} (shape {(*dims, width)})"
+            )
+    else:
+        indices = [index_leaf(index, cls, what)] * len(places)
+    enabled = mask_leaf(active, cls, what)
+    for v, i in zip(values, indices, strict=True):
+        leaf_access.check(width, [v], i, enabled, what)
+    for place, v, i in zip(inner(target), values, indices, strict=True):
+        if reduce is None:
+            leaf_access.scatter(place, [v], i, enabled, what)
+        else:
+            leaf_access.scatter_reduce(reduce, place, [v], i, enabled, mode, what)
+
+
+def related_value(target: Any, value: Any) -> Any:
+    """A value as an array like `target`: numbers and one-dimensional arrays go to every component."""
+    cls = type(target)
+    if is_array(value) and value._kind == "leaf" or isinstance(value, (bool, int, float)):
+        entry = cls._leaf(value)
+        return parts.map_leaves(target, lambda _: entry)
+    return cls(value)
+
+
+# ------------------------------------------------------------------------------ atomics
+
+
+def _atomic_target(target: Any, what: str) -> type:
+    if is_array(target) and target._kind == "leaf":
+        return type(target)
+    raise RuntimeError(
+        f"{what}(): the target is of type {label(target)}; expected a one-dimensional traced array"
+    )
+
+
+def scatter_inc(target: Any, index: Any, active: Any = True) -> Any:
+    """Atomically adds 1 to the entries `index` of an integer array and gives the values from before.
+
+    Where several lanes increment the same entry, each gets another value, so the results can serve as distinct positions. Inactive lanes get 0.
+
+    Raises:
+        IndexError: an index is out of bounds.
+        RuntimeError: the target is not a one-dimensional integer array.
+
+    >>> from drjit.llvm import UInt
+    >>> counter = UInt(5)
+    >>> sorted(scatter_inc(counter, UInt(0, 0, 0))), counter
+    ([5, 6, 7], [8])
+    """
+    what = "dr.scatter_inc"
+    cls = _atomic_target(target, what)
+    if not cls._dtype.is_int:
+        raise RuntimeError(f"{what}(): the target is of type {label(cls)}; expected integers")
+    return leaf_access.scatter_inc(
+        target, index_leaf(index, cls, what), mask_leaf(active, cls, what), what
+    )
+
+
+def scatter_exch(target: Any, value: Any, index: Any, active: Any = True) -> Any:
+    """Atomically replaces the entries `index` of `target` by `value` and gives the values from before; 0 for inactive lanes.
+
+    Raises:
+        IndexError: an index is out of bounds.
+        RuntimeError: the target is not a one-dimensional traced array.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> a = Float(1, 2, 3)
+    >>> scatter_exch(a, 9, UInt(1)), a
+    ([2], [1, 9, 3])
+    """
+    what = "dr.scatter_exch"
+    cls = _atomic_target(target, what)
+    (new,) = _values(cls, value, what)
+    return leaf_access.scatter_exch(
+        target, new, index_leaf(index, cls, what), mask_leaf(active, cls, what), what
+    )
+
+
+def scatter_cas(
+    target: Any, compare: Any, value: Any, index: Any, active: Any = True
+) -> tuple[Any, Any]:
+    """Atomically replaces the entries `index` of `target` that equal `compare`, bit by bit, by `value`.
+
+    Gives the values from before (0 for inactive lanes), and a mask of the lanes whose entry was replaced.
+
+    Raises:
+        IndexError: an index is out of bounds.
+        RuntimeError: the target is not a one-dimensional traced array.
+
+    >>> from drjit.llvm import UInt
+    >>> a = UInt(1, 2, 3)
+    >>> scatter_cas(a, 2, 7, UInt(0, 1)), a
+    (([1, 2], [False, True]), [1, 7, 3])
+    """
+    what = "dr.scatter_cas"
+    cls = _atomic_target(target, what)
+    (expected,), (new,) = _values(cls, compare, what), _values(cls, value, what)
+    enabled = mask_leaf(active, cls, what)
+    old = leaf_access.scatter_cas(
+        target, expected, new, index_leaf(index, cls, what), enabled, what
+    )
+    bits = cls
+    if cls._dtype.is_float and cls._dtype is not dt.f16:
+        bits = parts.with_dtype(cls, dt.u32 if cls._dtype is dt.f32 else dt.u64)
+    same = leaf.apply(op.eq, *[leaf.bitcast(bits, v) for v in (old, expected)])
+    return old, leaf.apply(op.and_, leaf.cast(type(same), enabled), same)
+
+
+__all__ = [
+    "gather", "scatter", "scatter_add", "scatter_cas", "scatter_exch", "scatter_inc", "scatter_reduce",
+]  # fmt: skip

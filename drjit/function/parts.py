@@ -1,0 +1,277 @@
+"""What the functions on memory, reductions and shapes share: related classes, the innermost components of nested arrays, and the conversion of
+indices, masks, sizes and axes."""
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..array import leaf, leaf_access, table
+from ..array.base import ArrayBase, type_label
+from ..array.interop import host_array, is_foreign_array
+from ..array.meta import DYNAMIC
+from ..array.show import common_width, component_shape, inner
+from ..jit import dtype as dt
+from ..jit import node as jit
+from ..jit.dtype import DType
+from ..jit.memory import allocate_for
+
+label = type_label
+
+
+def related(cls: type, **changes: Any) -> type:
+    """The class whose descriptor differs in some fields: `dtype`, `kind`, `dims`, `namespace`."""
+    return table.find(*cls.__meta__._replace(**changes))
+
+
+def with_dtype(cls: type, dtype: DType) -> type:
+    """The class of the same shape with another element type."""
+    return cls if cls._dtype is dtype else related(cls, dtype=dtype)
+
+
+def flat_class(cls: type, dtype: DType | None = None) -> type:
+    """The one-dimensional array class of a namespace: `Float` for `Array3f`, `ArrayXf` for `drjit.scalar.Array3f`."""
+    dtype = dtype or cls._dtype
+    if cls.__meta__.is_jit:
+        return related(cls, kind="leaf", dims=(), dtype=dtype)
+    return related(cls, kind="vector", dims=(DYNAMIC,), dtype=dtype)
+
+
+def tensor_class(cls: type) -> type:
+    """The tensor class of a namespace and element type."""
+    return related(cls, kind="tensor", dims=())
+
+
+def is_array(value: Any) -> bool:
+    return isinstance(value, ArrayBase)
+
+
+def is_array_class(cls: Any) -> bool:
+    return isinstance(cls, type) and issubclass(cls, ArrayBase)
+
+
+def is_flat(cls: type) -> bool:
+    """Whether an array class is one-dimensional and of dynamic size."""
+    if cls._kind == "leaf":
+        return True
+    meta = cls.__meta__
+    return meta.kind == "vector" and meta.dims == (DYNAMIC,) and not meta.is_jit
+
+
+def nested(cls: type, components: Sequence[Any]) -> Any:
+    """A nested array of the given components."""
+    made = object.__new__(cls)
+    made._c = list(components)
+    return made
+
+
+def tensor(cls: type, array: Any, shape: Iterable[int]) -> Any:
+    """A tensor of the given storage."""
+    made = object.__new__(cls)
+    made._array = array
+    made._shape = tuple(shape)
+    return made
+
+
+def assemble(cls: type, leaves: Sequence[Any], dims: Sequence[int]) -> Any:
+    """A nested array of class `cls` from its innermost components in row-major order; `dims` are the sizes of its levels."""
+    if not dims:
+        return leaves[0]
+    size, step = dims[0], prod(dims[1:])
+    parts = [
+        assemble(cls.Value, leaves[k * step : (k + 1) * step], dims[1:]) for k in range(size)
+    ]
+    return nested(cls, parts)
+
+
+def dims_of(value: Any, what: str) -> tuple[int, ...]:
+    """The sizes of the levels of a nested array, without its lanes.
+
+    Raises:
+        RuntimeError: they differ between components.
+    """
+    shape = component_shape(value)
+    if shape is None:
+        raise RuntimeError(f"{what}(<{label(value)}>): the components have different sizes")
+    return shape
+
+
+def width_of(leaves: Sequence[Any], what: str, cls: type) -> int:
+    """The number of lanes of innermost components.
+
+    Raises:
+        RuntimeError: it is not the same everywhere.
+    """
+    width = common_width(leaves)
+    if width is None:
+        sizes = ", ".join(str(v._n.size) for v in leaves)
+        raise RuntimeError(
+            f"{what}(<{label(cls)}>): the array is ragged, its components have {sizes} entries. "
+            "They must all have the same number of entries, or one."
+        )
+    return width
+
+
+def even_leaves(value: Any, what: str) -> tuple[list[Any], int]:
+    """The innermost components of a traced array, all brought to the same number of lanes, and that number."""
+    leaves = list(inner(value))
+    width = width_of(leaves, what, type(value))
+    return [leaf.resize(v, width) for v in leaves], width
+
+
+def index_leaf(index: Any, cls: type, what: str) -> Any:
+    """An index argument as a traced integer array of one dimension; `cls` names the namespace.
+
+    Raises:
+        TypeError: the index is no integer, array or sequence of integers.
+    """
+    if is_array(index):
+        if index._kind == "tensor":
+            index = index._array
+        if index._kind == "leaf" and index._dtype.is_int:
+            return index
+        if index._kind == "leaf" or index.__meta__.is_jit or not is_flat(type(index)):
+            raise TypeError(
+                f"{what}(): the index is of type {label(index)}; expected an integer, a sequence "
+                f"of integers, or a one-dimensional integer array such as "
+                f"{label(flat_class(cls, dt.u32))}"
+            )
+        index = index._c
+    if type(index) is int:
+        return leaf.literal(flat_class(cls, _index_dtype(index, index)), index)
+    if is_foreign_array(index):
+        data = np.atleast_1d(host_array(index)).reshape(-1)
+    elif isinstance(index, (list, tuple, range)):
+        data = np.array(index, np.int64 if len(index) == 0 else None).reshape(-1)
+    else:
+        try:
+            if isinstance(index, bool):
+                raise TypeError
+            return index_leaf(operator.index(index), cls, what)
+        except TypeError:
+            raise TypeError(
+                f"{what}(): the index is of type {label(index)}; expected an integer, a sequence "
+                "of integers, or an integer array"
+            ) from None
+    if data.dtype.kind not in "iu":
+        raise TypeError(f"{what}(): the index has elements of type {data.dtype}, not integers")
+    low, high = (int(data.min()), int(data.max())) if data.size else (0, 0)
+    return leaf.from_numpy(flat_class(cls, _index_dtype(low, high)), data, copy=True)
+
+
+def _index_dtype(low: int, high: int) -> DType:
+    if low < 0:
+        return dt.i32 if low >= -(1 << 31) and high < 1 << 31 else dt.i64
+    return dt.u32 if high < 1 << 32 else dt.u64
+
+
+def mask_leaf(active: Any, cls: type, what: str) -> Any:
+    """A mask argument as a traced mask of one dimension; `cls` names the namespace.
+
+    Raises:
+        TypeError: it is no bool, mask, or sequence of bools.
+    """
+    if is_array(active) and active._kind == "tensor":
+        active = active._array
+    if is_array(active) and active._kind == "leaf" and active._dtype.is_mask:
+        return active
+    target = flat_class(cls, dt.mask)
+    if isinstance(active, (bool, np.bool_)):
+        return leaf.literal(target, bool(active))
+    if not is_array(active) or not active.__meta__.is_jit:
+        try:
+            return target(list(active) if is_array(active) else active)
+        except (TypeError, RuntimeError):
+            pass
+    raise TypeError(
+        f"{what}(): 'active' is of type {label(active)}; expected a bool or a mask such as "
+        f"{label(target)}"
+    )
+
+
+def lanes(cls: type, size: int) -> Any:
+    """0 ... size-1 as a traced array of unsigned integers, in the namespace of `cls`."""
+    return leaf.lane(flat_class(cls, dt.u32), size)
+
+
+def yes(cls: type) -> Any:
+    """The mask that always holds, in the namespace of `cls`."""
+    return leaf.literal(flat_class(cls, dt.mask), True)
+
+
+def pick(source: Any, index: Any, what: str) -> Any:
+    """Entries of a traced array at an index that is known to be in bounds."""
+    return leaf_access.gather(source, index, yes(type(source)), what)
+
+
+def normalized_axis(axis: int, ndim: int, what: str) -> int:
+    """An axis counted from the front.
+
+    Raises:
+        RuntimeError: it is out of range.
+    """
+    found = axis + ndim if axis < 0 else axis
+    if not 0 <= found < ndim:
+        raise RuntimeError(f"{what}: axis {axis} is out of bounds for an array of {ndim} dimensions")
+    return found
+
+
+def size_tuple(shape: Any, what: str) -> tuple[int, ...] | int:
+    """A `shape` argument: an int, or a tuple of ints.
+
+    Raises:
+        TypeError: it is neither, or negative.
+    """
+    try:
+        if isinstance(shape, (tuple, list)):
+            sizes = tuple([operator.index(s) for s in shape])
+        else:
+            sizes = (operator.index(shape),)
+    except TypeError:
+        raise TypeError(
+            f"{what}(): 'shape' must be an int or a tuple of ints, not {shape!r}"
+        ) from None
+    if any(s < 0 for s in sizes):
+        raise TypeError(f"{what}(): 'shape' must not be negative, got {shape!r}")
+    return sizes if isinstance(shape, (tuple, list)) else sizes[0]
+
+
+def map_leaves(value: Any, f: Callable[[Any], Any]) -> Any:
+    """A nested array of the same class with `f` applied to its innermost components."""
+    if not is_array(value) or value._kind == "leaf":
+        return f(value)
+    return nested(type(value), [map_leaves(c, f) for c in value._c])
+
+
+def unwritten(cls: type, size: int) -> Any:
+    """A traced array of undefined contents, for a scatter that writes every entry."""
+    t = cls._dtype
+    if size == 0 or t.is_mask:
+        return leaf.literal(cls, 0, size)
+    return leaf.wrap(cls, jit.buffer(t, size, allocate_for(t, size)))
+
+
+def spread(value: Any) -> Any:
+    """A nested array whose innermost components all have its width, unless it is ragged."""
+    width = common_width(list(inner(value)))
+    return value if width in (None, 1) else map_leaves(value, lambda v: leaf.resize(v, width))
+
+
+def permuted(array: Any, shape: Sequence[int], order: Sequence[int], what: str) -> Any:
+    """The storage of a tensor with its axes in another order."""
+    moving = [a for a in order if shape[a] != 1]
+    if moving == sorted(moving):
+        return array
+    strides = [prod(shape[a + 1 :]) for a in range(len(shape))]
+    rest = lanes(type(array), prod(shape))
+    index = None
+    for axis in reversed(moving):
+        n = shape[axis]
+        last = axis == moving[0]
+        here = rest if last else rest % n
+        rest = rest if last else rest // n
+        step = here * strides[axis]
+        index = step if index is None else index + step
+    return array if index is None else pick(array, index, what)

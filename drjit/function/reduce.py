@@ -1,0 +1,526 @@
+"""Reductions along axes, dot products and norms.
+
+A reduction of a traced array of one dimension is itself traced: it gives an array with one entry, and nothing is evaluated. Axis 0 of a nested array are its
+components, the last axis its lanes; lanes of one entry count as broadcast.
+"""
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce as fold
+from math import prod as product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..array import leaf, leaf_access
+from ..array.elementwise import elementwise
+from ..array.promote import promote
+from ..array.show import common_width, inner
+from ..jit import dtype as dt
+from ..jit import node as jit
+from ..jit import op as ops
+from ..jit.op import ReduceOp
+from . import parts
+from .memory import REDUCTIONS, supports
+from .parts import is_array, label, nested, permuted, spread, tensor
+
+Axis = int | tuple[int, ...] | None | type(Ellipsis)
+
+
+def _minimum(a: Any, b: Any) -> Any:
+    return elementwise(ops.minimum, a, b, name="dr.min")
+
+
+def _maximum(a: Any, b: Any) -> Any:
+    return elementwise(ops.maximum, a, b, name="dr.max")
+
+
+class Rule(NamedTuple):
+    """A reduction: the operation on traced arrays, on two values, and its value for nothing."""
+
+    key: str
+    combine: Callable[[Any, Any], Any]
+    op: ops.Op
+    identity: Any
+
+
+RULES = {
+    "add": Rule("add", operator.add, ops.add, 0),
+    "mul": Rule("mul", operator.mul, ops.mul, 1),
+    "min": Rule("min", _minimum, ops.minimum, float("inf")),
+    "max": Rule("max", _maximum, ops.maximum, float("-inf")),
+    "and": Rule("and", operator.and_, ops.and_, True),
+    "or": Rule("or", operator.or_, ops.or_, False),
+}
+
+
+def identity(rule: Rule, dtype: dt.DType) -> Any:
+    """What a reduction of no entries gives."""
+    if rule.key == "and":
+        return True if dtype.is_mask else -1 if dtype.is_signed else (1 << dtype.bits) - 1
+    if dtype.is_int and rule.key in ("min", "max"):
+        info = np.iinfo(dtype.numpy)
+        return int(info.max if rule.key == "min" else info.min)
+    return rule.identity
+
+
+def check_mode(mode: Any, what: str) -> None:
+    if mode not in (None, "symbolic", "evaluated"):
+        raise RuntimeError(f"{what}: 'mode' must be 'symbolic', 'evaluated' or None, not {mode!r}")
+
+
+def axes_of(axis: Any, ndim: int, default: tuple[int, ...], what: str) -> tuple[int, ...]:
+    """The axes to reduce, counted from the front, each once, in increasing order."""
+    if axis is Ellipsis:
+        return default
+    if axis is None:
+        return tuple(range(ndim))
+    if isinstance(axis, (int, np.integer)) and not isinstance(axis, bool):
+        axis = (axis,)
+    if not isinstance(axis, tuple) or not all(isinstance(a, (int, np.integer)) for a in axis):
+        raise RuntimeError(f"{what}: 'axis' must be an int, a tuple of ints, None or ..., not {axis!r}")
+    return tuple(sorted({parts.normalized_axis(int(a), ndim, what) for a in axis}))
+
+
+# ------------------------------------------------------------------------------ reductions along axes
+
+
+def _reduce(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name: str) -> Any:
+    """A reduction of anything."""
+    rule = RULES[key]
+    what = f"{name}(<{label(value)}>)"
+    check_mode(mode, what)
+    if not is_array(value):
+        return _reduce_python(rule, value, axis, mode, keepdims, name)
+    if not supports(key, value._dtype):
+        raise RuntimeError(
+            f"{what}: the reduction is not defined for entries of type {value._dtype.name}"
+        )
+    if value._kind == "tensor":
+        ndim = len(value._shape)
+        axes = axes_of(axis, ndim, tuple(range(ndim)), what)
+        return _reduce_tensor(rule, value, axes, keepdims, what)
+    ndim = len(value.__meta__.dims) + value.__meta__.is_jit
+    axes = axes_of(axis, ndim, (0,), what)
+    if keepdims and axes not in ((), (ndim - 1,)) or (keepdims and not value.__meta__.is_jit):
+        raise RuntimeError(
+            f"{what}: 'keepdims' is for tensors, and for the last axis of arrays, whose size is "
+            f"dynamic; here the axes are {axes} of {ndim}"
+        )
+    if axes and axes[-1] == ndim - 1 and value.__meta__.is_jit and value._kind == "nested":
+        value = spread(value)
+    return _reduce_nested(rule, value, axes)
+
+
+def _reduce_nested(rule: Rule, value: Any, axes: Sequence[int]) -> Any:
+    """A reduction of an array along axes counted from its first component axis."""
+    if not axes:
+        return value
+    if value._kind == "leaf":
+        return leaf_access.reduce_all(rule.key, value)
+    below = [a - 1 for a in axes if a > 0]
+    cls = type(value)
+    if axes[0] != 0:
+        reduced = [_reduce_nested(rule, c, below) for c in value._c]
+        return nested(_rebuilt(cls, reduced), reduced)
+    if not value._c:
+        start = identity(rule, cls._dtype)
+        return cls.Value(start) if value.__meta__.is_jit else jit.normalize(cls._dtype, start)
+    total = fold(partial(combine, rule), _elements(value))
+    return _reduce_nested(rule, total, below) if is_array(total) else total
+
+
+def combine(rule: Rule, a: Any, b: Any) -> Any:
+    return elementwise(rule.op, a, b) if is_array(a) or is_array(b) else rule.combine(a, b)
+
+
+def _elements(value: Any) -> list[Any]:
+    """The components of a nested array; rows of a matrix as plain arrays."""
+    return list(value._c)
+
+
+def _rebuilt(cls: type, components: Sequence[Any]) -> type:
+    """The class of a nested array like `cls` whose components have become others."""
+    if not components or type(components[0]) is cls.Value:
+        return cls
+    dims = cls.__meta__.dims
+    first = components[0]
+    inner_dims = first.__meta__.dims if is_array(first) else ()
+    return parts.related(cls, kind="vector", dims=(dims[0], *inner_dims))
+
+
+def _reduce_python(rule: Rule, value: Any, axis: Any, mode: Any, keepdims: bool, name: str) -> Any:
+    """A reduction of a Python number or iterable."""
+    what = f"{name}(<{label(value)}>)"
+    logical = name in ("dr.all", "dr.any", "dr.none")
+    if isinstance(value, (bool, np.bool_)) if logical else (
+        isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    ):
+        return value
+    if value is None or not isinstance(value, Iterable) or isinstance(value, (str, bytes)):
+        expected = "a bool" if logical else "a number"
+        raise (TypeError if value is None else RuntimeError)(
+            f"{what}: expected an array, {expected}, or an iterable of them"
+        )
+    if axis not in (0, None, Ellipsis) and axis != (0,):
+        raise RuntimeError(
+            f"{what}: 'axis' must be 0 or None for Python iterables, not {axis!r}"
+        )
+    entries = list(value)
+    if not entries:
+        return rule.identity
+    total = fold(rule.combine, entries)
+    if axis is None and is_array(total):
+        return _reduce(rule.key, total, None, mode, keepdims, name)
+    return total
+
+
+# ------------------------------------------------------------------------------ tensors
+
+
+def _reduce_tensor(
+    rule: Rule, value: Any, axes: tuple[int, ...], keepdims: bool, what: str
+) -> Any:
+    """A reduction of a tensor: axes that are reduced are moved to the end, then every run of entries is reduced."""
+    cls, shape, array = type(value), value._shape, value._array
+    if not axes:
+        return value
+    kept = [a for a in range(len(shape)) if a not in axes]
+    count = product(shape[a] for a in axes)
+    outer = product(shape[a] for a in kept)
+    result = [1 if a in axes else shape[a] for a in range(len(shape)) if keepdims or a not in axes]
+    if array._kind == "nested":
+        reduced = _reduce_entries(rule, array, shape, axes)
+    elif outer == 0 or count == 0:
+        reduced = leaf.literal(type(array), identity(rule, cls._dtype), outer)
+    elif outer == 1:
+        reduced = leaf_access.reduce_all(rule.key, array)
+    else:
+        moved = permuted(array, shape, [*kept, *axes], what)
+        reduced = leaf_access.block_reduce(rule.key, moved, count)
+    return tensor(cls, reduced, result)
+
+
+def _reduce_entries(rule: Rule, array: Any, shape: tuple, axes: tuple[int, ...]) -> Any:
+    """A reduction of the storage of a tensor of `drjit.scalar`."""
+    entries = np.empty(len(array._c), object)
+    entries[:] = array._c
+    moved = np.moveaxis(entries.reshape(shape), axes, range(-len(axes), 0))
+    rows = moved.reshape(-1, product(shape[a] for a in axes)) if entries.size else ()
+    start, dtype = identity(rule, array._dtype), array._dtype
+    if not entries.size:
+        rows = [()] * product(n for a, n in enumerate(shape) if a not in axes)
+    return nested(
+        type(array), [jit.normalize(dtype, fold(rule.combine, r) if len(r) else start) for r in rows]
+    )
+
+
+# ------------------------------------------------------------------------------ public reductions
+
+
+def reduce(
+    op: ReduceOp, value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False
+) -> Any:
+    """A reduction of `value` along one or several axes by `op`.
+
+    Without `axis`, tensors are reduced along all axes, everything else along axis 0: an array of one dimension to one entry, a nested array to a combination of
+    its components. `None` means all axes, a tuple several, negative ones count from the end. Python numbers are their own reduction,
+    iterables are folded. An empty axis gives the neutral element. `float16` sums are accumulated in `float32`. `keepdims` keeps reduced
+    axes of tensors with size 1. `mode` ('symbolic', 'evaluated' or None) is a hint.
+
+    Raises:
+        RuntimeError: an axis is out of bounds, or the operation is not defined for the type.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> reduce(ReduceOp.Max, Float(1, 3, 2))
+    [3]
+    >>> reduce(ReduceOp.Add, Array2f([1, 2], [3, 4]), axis=1)
+    [[3, 7]]
+    """
+    if op not in REDUCTIONS:
+        raise RuntimeError(f"dr.reduce(): {op} is not a reduction")
+    key = REDUCTIONS[op]
+    if key in ("and", "or") and isinstance(value, (bool, np.bool_)):
+        return value
+    return _reduce(key, value, axis, mode, keepdims, "dr.reduce")
+
+
+def sum(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+    """The sum along axes; see `reduce`.
+
+    >>> from drjit.llvm import Array2f
+    >>> sum(Array2f([1, 2], [3, 4])), sum(Array2f([1, 2], [3, 4]), axis=None), sum([1, 2])
+    ([4, 6], [10], 3)
+    """
+    return _reduce("add", value, axis, mode, keepdims, "dr.sum")
+
+
+def prod(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+    """The product along axes; see `reduce`.
+
+    >>> from drjit.llvm import Float
+    >>> prod(Float(1, 2, 3, 4))
+    [24]
+    """
+    return _reduce("mul", value, axis, mode, keepdims, "dr.prod")
+
+
+def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+    """The minimum along axes; see `reduce`.
+
+    >>> from drjit.llvm import Float
+    >>> min(Float(3, 1, 2))
+    [1]
+    """
+    return _reduce("min", value, axis, mode, keepdims, "dr.min")
+
+
+def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+    """The maximum along axes; see `reduce`.
+
+    >>> from drjit.llvm import Float
+    >>> max(Float(3, 1, 2))
+    [3]
+    """
+    return _reduce("max", value, axis, mode, keepdims, "dr.max")
+
+
+def _logical(key: str, value: Any, axis: Any, keepdims: bool, name: str) -> Any:
+    if is_array(value) and not value._dtype.is_mask:
+        raise RuntimeError(
+            f"{name}(<{label(value)}>): expected a mask such as {label(value.Mask)}; compare first"
+        )
+    return _reduce(key, value, axis, None, keepdims, name)
+
+
+def all(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
+    """Whether a mask holds everywhere along axes; see `reduce`.
+
+    >>> from drjit.llvm import Bool
+    >>> all(Bool(True, False)), all([True, True])
+    ([False], True)
+    """
+    return _logical("and", value, axis, keepdims, "dr.all")
+
+
+def any(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
+    """Whether a mask holds anywhere along axes; see `reduce`.
+
+    >>> from drjit.llvm import Bool
+    >>> any(Bool(True, False))
+    [True]
+    """
+    return _logical("or", value, axis, keepdims, "dr.any")
+
+
+def none(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
+    """Whether a mask holds nowhere along axes; see `reduce`.
+
+    >>> from drjit.llvm import Bool
+    >>> none(Bool(True, False))
+    [False]
+    """
+    found = _logical("or", value, axis, keepdims, "dr.none")
+    return ~found if is_array(found) else not found
+
+
+def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
+    """The number of entries along axes where a mask holds, as an unsigned integer; see `reduce`.
+
+    >>> from drjit.llvm import Bool
+    >>> count(Bool(True, False, True))
+    [2]
+    """
+    name = "dr.count"
+    if is_array(value):
+        if not value._dtype.is_mask:
+            raise RuntimeError(f"{name}(<{label(value)}>): expected a mask")
+        return _reduce("add", _ones(value), axis, None, keepdims, name)
+    if isinstance(value, (bool, np.bool_)):
+        return int(value)
+    if not isinstance(value, Iterable) or isinstance(value, (str, bytes)):
+        raise RuntimeError(f"{name}(<{label(value)}>): expected a mask, or an iterable of masks")
+    entries = [_ones(v) if is_array(v) else count(v) for v in value]
+    return _reduce("add", entries, axis, None, keepdims, name)
+
+
+def _ones(mask: Any) -> Any:
+    """1 where a mask holds, else 0, as unsigned integers."""
+    if not is_array(mask):
+        return int(mask)
+    cls = parts.with_dtype(type(mask), dt.u32)
+    if mask._kind == "leaf":
+        return leaf.cast(cls, mask)
+    if mask._kind == "tensor":
+        return tensor(cls, _ones(mask._array), mask._shape)
+    return nested(cls, [_ones(c) for c in mask._c])
+
+
+def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+    """The mean along axes: the sum times the reciprocal of the number of entries; see `reduce`. NaN if there are none.
+
+    Raises:
+        TypeError: the array holds integers.
+
+    >>> from drjit.llvm import Float
+    >>> mean(Float(1, 2, 6)), mean([1, 2])
+    ([3], 1.5)
+    """
+    name = "dr.mean"
+    if not is_array(value):
+        if isinstance(value, Iterable) and not isinstance(value, (list, tuple)):
+            value = list(value)
+        total = _reduce("add", value, axis, mode, keepdims, name)
+        n = len(value) if isinstance(value, (list, tuple)) else 1
+        if axis is None and n and is_array(total):
+            n *= common_width([v for e in value if is_array(e) for v in inner(e)]) or 1
+        return _scaled(total, n) if is_array(total) else total / n if n else float("nan")
+    if value._kind != "nested" or value.__meta__.is_jit:
+        if not value._dtype.is_float:
+            raise TypeError(
+                f"{name}(<{label(value)}>): the mean of integers is no integer; convert to "
+                f"{label(parts.with_dtype(type(value), dt.f32))} first"
+            )
+    total = _reduce("add", value, axis, mode, keepdims, name)
+    if value._kind == "tensor":
+        shape: tuple[int, ...] = value._shape
+        axes = axes_of(axis, len(shape), tuple(range(len(shape))), name)
+    else:
+        shape = parts.dims_of(value, name)
+        if value.__meta__.is_jit:
+            shape = (*shape, common_width(list(inner(value))) or 0)
+        axes = axes_of(axis, len(shape), (0,), name)
+    return _scaled(total, product(shape[a] for a in axes))
+
+
+def _scaled(total: Any, n: int) -> Any:
+    """A sum divided by the number of its terms."""
+    if not is_array(total):
+        return total / n if n else float("nan")
+    dtype = total._dtype
+    # The reciprocal is rounded to the element type first.
+    return total * (jit.normalize(dtype, 1.0 / n) if n else float("nan"))
+
+
+def _nested_form(name: str) -> Callable[[Any], Any]:
+    along = {"sum": sum, "prod": prod, "min": min, "max": max, "all": all, "any": any, "none": none}
+
+    def over_all(arg: Any, /) -> Any:
+        return along[name](arg, axis=None)
+
+    over_all.__name__ = over_all.__qualname__ = f"{name}_nested"
+    over_all.__doc__ = f"`{name}` over all axes: `{name}(arg, axis=None)`."
+    return over_all
+
+
+sum_nested, prod_nested, min_nested, max_nested = map(_nested_form, ("sum", "prod", "min", "max"))
+all_nested, any_nested, none_nested = map(_nested_form, ("all", "any", "none"))
+
+
+# ------------------------------------------------------------------------------ products
+
+
+def dot(arg0: Any, arg1: Any, /) -> Any:
+    """The sum along axis 0 of the products of the entries or components.
+
+    Components are summed with one rounding a term (`fma`). Complex numbers, quaternions and matrices are taken as arrays of their components.
+
+    Raises:
+        RuntimeError: the operands differ in size, or are both numbers.
+
+    >>> from drjit.llvm import Array3f, Float
+    >>> dot(Array3f(1, 2, 3), Array3f(4, 5, 6)), dot(Float(1, 2), Float(3, 4)), dot([1, 2], [3, 4])
+    ([32], [11], 11)
+    """
+    what = f"dr.dot(<{label(arg0)}>, <{label(arg1)}>)"
+    if not is_array(arg0) and not is_array(arg1):
+        if not isinstance(arg0, Iterable) or not isinstance(arg1, Iterable):
+            raise RuntimeError(f"{what}: expected arrays, or sequences of the same length")
+        a, b = list(arg0), list(arg1)
+        if len(a) != len(b):
+            raise RuntimeError(f"{what}: the operands have {len(a)} and {len(b)} entries")
+        return _dot_terms(a, b)
+    try:
+        a, b = promote(_plain(arg0), _plain(arg1))
+    except RuntimeError as error:
+        raise RuntimeError(f"{what}: {error}") from None
+    if a._dtype.is_mask:
+        raise RuntimeError(f"{what}: the operation is not defined for masks")
+    if a._kind == "leaf":
+        return sum(elementwise(ops.mul, a, b, name="dr.dot"))
+    if a._kind == "tensor":
+        return sum(elementwise(ops.mul, a, b, name="dr.dot"), axis=0)
+    if len(a._c) != len(b._c):
+        raise RuntimeError(f"{what}: the operands have {len(a._c)} and {len(b._c)} components")
+    return _dot_terms(a._c, b._c) if a._c else _reduce("add", a, 0, None, False, "dr.dot")
+
+
+def _plain(value: Any) -> Any:
+    """A matrix, complex number or quaternion as an array of its components."""
+    if is_array(value) and value._kind == "nested" and value.__meta__.kind != "vector":
+        return nested(type(value).Array, [_plain(c) for c in value._c])
+    return value
+
+
+def _dot_terms(a: Sequence[Any], b: Sequence[Any]) -> Any:
+    """The sum of products of components."""
+    if not a:
+        return 0
+    total = a[0] * b[0]
+    for x, y in zip(a[1:], b[1:], strict=True):
+        fused = is_array(total) and total._dtype.is_float
+        total = elementwise(ops.fma, x, y, total, name="dr.dot") if fused else total + x * y
+    return total
+
+
+def abs_dot(arg0: Any, arg1: Any, /) -> Any:
+    """The absolute value of `dot`.
+
+    >>> from drjit.llvm import Array2f
+    >>> abs_dot(Array2f(1, 2), Array2f(-3, 1))
+    [1]
+    """
+    found = dot(arg0, arg1)
+    return elementwise(ops.abs, found, name="dr.abs_dot") if is_array(found) else abs(found)
+
+
+def squared_norm(
+    value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False
+) -> Any:
+    """The sum of squares along axes; see `reduce`.
+
+    >>> from drjit.llvm import Array2f
+    >>> squared_norm(Array2f(3, 4))
+    [25]
+    """
+    if not is_array(value):
+        if isinstance(value, (int, float)):
+            return value * value
+        return dot(value, value)
+    if value._kind == "nested" and axis is Ellipsis and not keepdims:
+        return dot(value, value)
+    value = _plain(value)
+    squares = elementwise(ops.mul, value, value, name="dr.squared_norm")
+    return _reduce("add", squares, axis, mode, keepdims, "dr.squared_norm")
+
+
+def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+    """The Euclidean norm along axes, the square root of `squared_norm`.
+
+    Raises:
+        RuntimeError: the array holds integers.
+
+    >>> from drjit.llvm import Array2f
+    >>> norm(Array2f(3, 4)), norm([3, 4])
+    ([5], 5.0)
+    """
+    found = squared_norm(value, axis, mode, keepdims)
+    if is_array(found):
+        return elementwise(ops.sqrt, found, name="dr.norm")
+    return found**0.5
+
+
+__all__ = [
+    "abs_dot", "all", "all_nested", "any", "any_nested", "count", "dot", "max", "max_nested", "mean", "min", "min_nested",
+    "none", "none_nested", "norm", "prod", "prod_nested", "reduce", "squared_norm", "sum", "sum_nested",
+]  # fmt: skip

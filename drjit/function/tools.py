@@ -1,0 +1,307 @@
+"""Looking at what a program holds: labels, lists and graphs of live values; backends; memory; marks for profilers."""
+
+import gc
+import sys
+from typing import Any
+
+from ..array import pytree
+from ..array.base import ArrayBase, type_label
+from ..array.meta import JitBackend
+from ..jit import access, kernel, label, log, memory, op, runtime
+from ..jit.flags import JitFlag, flag, scoped_set_flag, set_flag
+from ..jit.log import LogLevel, log_level, set_log_level
+from ..jit.node import Node
+
+__all__ = [
+    "JitFlag",
+    "LogLevel",
+    "expand_threshold",
+    "flag",
+    "flush_malloc_cache",
+    "graphviz",
+    "has_backend",
+    "log_level",
+    "profile_enable",
+    "profile_mark",
+    "profile_range",
+    "scoped_set_flag",
+    "set_expand_threshold",
+    "set_flag",
+    "set_label",
+    "set_log_level",
+    "whos",
+]
+
+
+# ---- Labels
+
+
+def set_label(*args: Any, **kwargs: Any) -> None:
+    """Names values for `whos`, `graphviz` and the comments of kernel texts.
+
+    `set_label(value, "name")` names one value, `set_label(a=a, b=b)` several. Entries of trees and components of nested arrays get names such as
+    `name_0`, `name_key`.
+
+    >>> a = Array3f(1, 2, 3)
+    >>> dr.set_label(a, "position")
+    >>> a.x.label
+    'position_0'
+    """
+    if kwargs and not args:
+        for name, value in kwargs.items():
+            _label(value, name)
+    elif len(args) == 2 and not kwargs and isinstance(args[1], str):
+        _label(args[0], args[1])
+    elif args or kwargs:
+        raise TypeError("dr.set_label(): expected (value, name) or only keyword arguments name=value")
+
+
+def _label(value: Any, name: str) -> None:
+    if isinstance(value, ArrayBase):
+        if value._kind == "leaf":
+            label.labels[value._n] = name
+        elif value._kind == "tensor":
+            _label(value._array, name)
+        else:
+            for i, component in enumerate(value._c):
+                _label(component, f"{name}_{i}")
+        return
+    found = pytree.children(value)
+    for way, child in found[0] if found else ():
+        _label(child, f"{name}_{way.strip('[].').strip(chr(39))}")
+
+
+# ---- Live values
+
+
+def live_nodes() -> list[Node]:
+    """All traced values that something refers to, in order of creation."""
+    nodes = [n for n in gc.get_objects() if type(n) is Node and n is not access.ACTIVE]
+    return sorted(nodes, key=lambda n: n.serial)
+
+
+def _status(n: Node) -> str:
+    if n.is_literal:
+        return "literal"
+    return "evaluated" if n.is_evaluated else "pending"
+
+
+def _size_text(nbytes: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if nbytes < 1024:
+            return f"{nbytes:.4g} {unit}"
+        nbytes /= 1024
+    return f"{nbytes:.4g} GiB"
+
+
+_LIST, _LOOP, _CALL = 1, 1, 1
+
+
+def whos(as_string: bool = False) -> str | None:
+    """Prints (or gives as a string) all live traced values, and what memory and kernels amount to.
+
+    `Refs` counts arrays and operations that refer to a value, `Storage` is the memory of evaluated ones.
+
+    >>> a = dr.arange(Float, 1000)
+    >>> dr.set_label(a, "position")
+    >>> "position" in dr.whos(as_string=True)
+    True
+    """
+    rule = "  " + "=" * 76
+    lines = ["", "  ID       Type      Status          Refs        Size     Storage   Label", rule]
+    stored = waiting = 0
+    nodes = live_nodes()
+    for n in nodes:
+        nbytes = n.size * n.dtype.itemsize
+        stored += nbytes if n.is_evaluated else 0
+        waiting += 0 if n.is_evaluated or n.is_literal else nbytes
+        # Not counted: the list, the loop variable and the argument of the call.
+        refs = sys.getrefcount(n) - _LIST - _LOOP - _CALL
+        storage = _size_text(nbytes) if n.is_evaluated else ""
+        lines.append(
+            f"  {n.serial:<8} LLVM {n.dtype.code:<4} {_status(n):<12}{refs:8}{n.size:12}"
+            f"{storage:>12}   {label.labels.get(n, '')}".rstrip()
+        )
+    if not nodes:
+        lines.append(f"{'-- no values --':^80}".rstrip())
+    found = [k for k in kernel.kernels() if k.launches]
+    statistics = memory.statistics()
+    lines += [
+        rule,
+        "",
+        "  Compiler",
+        "  ========",
+        f"   - Values   : {len(nodes)}, {_size_text(stored)} evaluated, {_size_text(waiting)} pending.",
+        f"   - Kernels  : {len(found)}, {sum(1 for k in found if k.address)} of them compiled.",
+        f"   - Launches : {sum(k.launches for k in found)}.",
+        "",
+        "  Memory",
+        "  ======",
+        f"   - In use   : {_size_text(statistics['in_use'])}, at most {_size_text(statistics['peak'])}.",
+        f"   - Pool     : {_size_text(statistics['pooled'])} to be used again.",
+        "",
+    ]
+    text = "\n".join(lines)
+    if as_string:
+        return text
+    print(text)
+    return None
+
+
+_COLORS = {
+    "literal": ("Constant", "gray90"),
+    "labeled": ("Labeled", "wheat"),
+    "evaluated": ("Evaluated", "lightblue2"),
+    "effect": ("Side effect", "salmon"),
+}
+
+
+def graphviz(as_string: bool = False) -> Any:
+    """The graph of all live traced values, as text in the DOT language or as an object of the package `graphviz` that notebooks show.
+
+    Raises:
+        ModuleNotFoundError: an object is wanted and the package is not installed.
+
+    >>> a = dr.sin(dr.arange(Float, 1000))
+    >>> print(dr.graphviz(as_string=True))
+    digraph {
+    ...
+    """
+    lines = [
+        "digraph {",
+        "    rankdir=TB;",
+        '    graph [dpi=50 fontname="monospace"];',
+        '    node [shape=record fontname="monospace"];',
+        '    edge [fontname="monospace"];',
+    ]
+    edges = []
+    used = set()
+    for n in live_nodes():
+        name = label.labels.get(n)
+        kind = _status(n)
+        if n.op.text == "scatter":
+            kind = "effect"
+        if name is not None:
+            kind = "labeled"
+        title = f"Literal: {n.data:.6g}" if n.is_literal else n.op.name
+        parts = [f'Label: \\"{_escape(name)}\\"'] if name is not None else []
+        parts += [title, f"{{Type: LLVM {n.dtype.code}|Size: {n.size}}}", f"r{n.serial}"]
+        style = ""
+        if kind in _COLORS:
+            used.add(kind)
+            style = f" fillcolor={_COLORS[kind][1]} style=filled"
+        lines.append(f'    {n.serial} [label="{{{"|".join(parts)}}}"{style}];')
+        for number, d in enumerate(n.deps, 1):
+            shown = f' [label=" {number}"]' if len(n.deps) > 1 else ""
+            edges.append(f"    {d.serial} -> {n.serial}{shown};")
+    lines += edges
+    if used:
+        lines += ["    subgraph cluster_legend {", '        label="Legend";']
+        for number, kind in enumerate(sorted(used)):
+            text, color = _COLORS[kind]
+            lines.append(f'        l{number} [style=filled fillcolor={color} label="{text}"];')
+        lines.append("    }")
+    text = "\n".join([*lines, "}"]) + "\n"
+    if as_string:
+        return text
+    try:
+        import graphviz as package
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "dr.graphviz() shows graphs by the package 'graphviz' (pip install graphviz); "
+            "dr.graphviz(as_string=True) gives the text without it."
+        ) from None
+    return package.Source(text)
+
+
+def _escape(name: str) -> str:
+    return "".join("\\" + c if c in '\\"{}|<>' else c for c in name)
+
+
+# ---- Backends and memory
+
+
+def has_backend(arg: JitBackend, /) -> bool:
+    """Whether arrays of a backend can be used on this machine.
+
+    >>> dr.has_backend(dr.JitBackend.LLVM)
+    True
+    """
+    if not isinstance(arg, JitBackend) or arg is JitBackend.Invalid:
+        raise RuntimeError(f"dr.has_backend(): expected a backend, got {arg!r}")
+    return arg is JitBackend.LLVM
+
+
+def flush_malloc_cache() -> None:
+    """Gives memory that is not in use back to the system; waits for queued work.
+
+    >>> dr.flush_malloc_cache()
+    """
+    memory.flush_malloc_cache()
+
+
+def expand_threshold() -> int:
+    """The largest target, in entries, for which scatter-reductions use a private copy per thread.
+
+    >>> before = dr.expand_threshold()
+    >>> dr.set_expand_threshold(1000); dr.expand_threshold()
+    1000
+    >>> dr.set_expand_threshold(before)
+    """
+    return access.expand_threshold
+
+
+def set_expand_threshold(arg: int, /) -> None:
+    """Sets the largest target for which scatter-reductions use private copies; see `expand_threshold`."""
+    if not isinstance(arg, int) or arg < 0:
+        raise TypeError(f"dr.set_expand_threshold(): expected a non-negative integer, got {arg!r}")
+    access.expand_threshold = arg
+
+
+# ---- Marks for profilers
+
+
+def profile_mark(arg: str, /) -> None:
+    """Writes a mark with the number of launches so far to the log, at level `Debug`.
+
+    >>> dr.profile_mark("scene loaded")
+    """
+    if not isinstance(arg, str):
+        raise TypeError(f"dr.profile_mark(): expected a string, got {type_label(arg)}")
+    log.log(LogLevel.Debug, "mark %s (%d jobs queued)", arg, runtime.submitted)
+
+
+class profile_range:  # noqa: N801
+    """Context manager that marks the begin and the end of a part of a program in the log.
+
+    >>> with dr.profile_range("render"):
+    ...     pass
+    """
+
+    def __init__(self, arg: str, /) -> None:
+        self._name = arg
+
+    def __enter__(self) -> None:
+        profile_mark(f"{self._name}: begin")
+
+    def __exit__(self, *_: object) -> None:
+        profile_mark(f"{self._name}: end")
+
+
+class profile_enable:  # noqa: N801
+    """Context manager that turns the marks on (or off) by way of the log level.
+
+    >>> with dr.profile_enable(False):
+    ...     dr.profile_mark("not shown")
+    """
+
+    def __init__(self, active: bool = True) -> None:
+        self._active = active
+
+    def __enter__(self) -> None:
+        self._before = log.level
+        limit = LogLevel.Debug.value
+        log.level = max(log.level, limit) if self._active else min(log.level, limit - 1)
+
+    def __exit__(self, *_: object) -> None:
+        log.level = self._before

@@ -1,0 +1,12 @@
+"""The backends: where the kernels of a type run."""
+
+import enum
+
+
+class JitBackend(enum.Enum):
+    """Where the kernels of a type run."""
+
+    Invalid = 0
+    CUDA = 1
+    LLVM = 2
+    Metal = 3
