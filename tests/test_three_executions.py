@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from drjit.jit import access, kernel, op, runtime, schedule
@@ -199,6 +199,9 @@ def test_library_functions(t: DType, half: int, monkeypatch: pytest.MonkeyPatch)
 # Random programs. An instruction is a few numbers that choose an operation and its operands among
 # the values so far, so that every list of them is a program.
 
+# Shrinking would compile thousands of kernels: a failing program is shown as found.
+PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
+
 instructions = st.lists(st.tuples(*[st.integers(0, 999)] * 5), min_size=4, max_size=24)
 
 
@@ -288,20 +291,20 @@ SIZES = st.sampled_from([1, 2, 7, 16, 37, 100])
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, phases=PHASES)
 @given(instructions, SEEDS, SIZES)
 def test_random_programs(monkeypatch, program: list[tuple], seed: int, size: int) -> None:
     check_program(program, seed, size, ALL_BUT_HALF, monkeypatch)
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, phases=PHASES)
 @given(instructions, SEEDS, SIZES)
 def test_random_programs_with_halves(monkeypatch, program: list[tuple], seed: int, size) -> None:
     check_program(program, seed, size, list(dt.ALL), monkeypatch)
 
 
 @pytest.mark.sweep
-@settings(max_examples=400)
+@settings(max_examples=400, phases=PHASES)
 @given(instructions, SEEDS, SIZES, st.booleans())
 def test_many_random_programs(monkeypatch, program, seed: int, size: int, half: bool) -> None:
     check_program(program, seed, size, list(dt.ALL) if half else ALL_BUT_HALF, monkeypatch)
@@ -325,14 +328,14 @@ def check_folding(program: list[tuple], seed: int) -> None:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, phases=PHASES)
 @given(instructions, SEEDS)
 def test_folded_values_are_those_of_kernels(tier: str, program: list[tuple], seed: int) -> None:
     check_folding(program, seed)
 
 
 @pytest.mark.sweep
-@settings(max_examples=1000)
+@settings(max_examples=1000, phases=PHASES)
 @given(instructions, SEEDS)
 def test_many_folded_programs(tier: str, program: list[tuple], seed: int) -> None:
     check_folding(program, seed)

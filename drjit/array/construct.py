@@ -372,9 +372,12 @@ def _resized(cls: Any, arg: Any) -> list:
 # Tensors
 
 
-def _init_tensor(self: Any, array: Any = None, shape: Any = None) -> None:
+_MISSING = object()
+
+
+def _init_tensor(self: Any, array: Any = _MISSING, shape: Any = None) -> None:
     cls = type(self)
-    if array is None and shape is None:
+    if array is _MISSING and shape is None:
         self._array, self._shape = cls.Array(), (0,)
         return
     if shape is not None:

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from ..jit import dtype as dt
+from ..jit import node
 from ..jit.dtype import DType
 from ..jit.op import Op
-from ..jit.target import numpy as numpy_target
 from . import leaf, tensor
 from .base import ArrayBase, type_label
 from .leaf import new
@@ -27,7 +27,20 @@ def elementwise(op_: Op, *args: Any, name: str = "") -> Any:
     `name` is what the user called, for messages.
 
     Raises:
-        RuntimeError: types, sizes or shapes are incompatible, or the element type is not supported (`Unsupported`).
+        RuntimeError: types, sizes or shapes are incompatible, or the element type is not supported.
+    """
+    try:
+        return attempt(op_, *args, name=name)
+    except Unsupported as problem:
+        raise RuntimeError(str(problem)) from None
+
+
+def attempt(op_: Op, *args: Any, name: str = "") -> Any:
+    """`elementwise`, which tells an element type that is not supported from other errors.
+
+    Raises:
+        Unsupported: the operation does not have the element type.
+        RuntimeError: types, sizes or shapes are incompatible.
     """
     cls = type(args[0])
     name = name or f"dr.{op_.name.rstrip('_')}"
@@ -95,9 +108,8 @@ def numbers(op_: Op, dtype: DType, values: list) -> Any:
     types = [dtype] * len(values)
     if op_.result == "second":
         types[0] = dt.mask
-    operands = [t.scalar(v) for t, v in zip(types, values, strict=True)]
-    with np.errstate(all="ignore"):
-        return numpy_target.evaluate(op_.text, op_.kind, operands).item()
+    literals = [node.literal(t, v) for t, v in zip(types, values, strict=True)]
+    return node.evaluate_literal(op_, dtype, tuple(literals))
 
 
 def _map(op_: Op, cls: Any, operands: list) -> Any:
@@ -118,7 +130,7 @@ def _map(op_: Op, cls: Any, operands: list) -> Any:
     r._c = []
     for i in range(size):
         entry = [c[i if len(c) > 1 else 0] if isinstance(c, list) else c for c in columns]
-        r._c.append(elementwise(op_, *entry) if traced else numbers(op_, cls._dtype, entry))
+        r._c.append(attempt(op_, *entry) if traced else numbers(op_, cls._dtype, entry))
     return r
 
 
@@ -136,7 +148,7 @@ def _components(cls: Any, value: Any, is_mask: bool) -> Any:
         if kind == "vector":
             shallow = value._kind == "leaf" and type(value) is not cls._leaf
             return leaf.cast(cls._leaf, value) if shallow else value
-    elif kind == "vector" and not isinstance(value, (list, tuple)):
+    elif kind == "vector" and not isinstance(value, (list, tuple, np.ndarray)):
         if not is_mask:
             check_range(cls, value)
         return value
@@ -172,4 +184,4 @@ def _map_tensor(op_: Op, cls: Any, result: Any, operands: list, first: int) -> A
         a if shape is None else tensor.broadcast(a, s, shape)
         for a, s in zip(parts, shapes, strict=True)
     ]
-    return tensor.wrap(result, elementwise(op_, *arrays), shape)
+    return tensor.wrap(result, attempt(op_, *arrays), shape)

@@ -41,7 +41,7 @@ def getitem(self: Any, key: Any) -> Any:
             i = _position(self, key, self._n.size, "__getitem__")
             return reader(evaluated([self])[0])(i)
     if kind == "tensor":
-        return self if _is_mask(key) else tensor_index.getitem(self, key)
+        return type(self)(self) if _is_mask(key) else tensor_index.getitem(self, key)
     if isinstance(key, tuple):
         value = self
         for k in key:
@@ -50,7 +50,7 @@ def getitem(self: Any, key: Any) -> Any:
     if isinstance(key, slice):
         return _leaf_slice(self, key) if kind == "leaf" else _nested_slice(self, key)
     if _is_mask(key):
-        return self
+        return type(self)(self)
     if _is_integer(key):
         return getitem(self, operator.index(key))
     if kind == "leaf" and _is_index_array(key):
@@ -100,7 +100,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
 
 
 def iterate(self: Any) -> Iterator[Any]:
-    """The entries of a 1-D array as Python numbers, the components of a nested array, the slices of a tensor."""
+    """The entries of a 1-D array as numbers, the components of a nested array, rows of a tensor."""
     if self._kind == "leaf":
         return iter(leaf.host(self).tolist())
     if self._kind == "nested":
@@ -297,7 +297,7 @@ def _set_components(self: Any, positions: Sequence[int], value: Any) -> None:
         values = list(value)
         if len(values) != n:
             raise TypeError(
-                f"{_what(self, '__setitem__')}: cannot assign {len(values)} values to {n} components"
+                f"{_what(self, '__setitem__')}: {len(values)} values cannot go to {n} components"
             )
         # Components may be assigned to one another: take the values before the first is changed.
         values = [type(v)(v) if isinstance(v, ArrayBase) else v for v in values]
@@ -310,7 +310,8 @@ def _set_components(self: Any, positions: Sequence[int], value: Any) -> None:
 def _nested_slice(self: Any, key: slice) -> Any:
     parts = self._c[key]
     cls = type(self)
-    return _copies(cls if self._size == len(parts) else _sized(cls, len(parts)), parts)
+    same = self._size == len(parts) or (self._size is None and not self.__meta__.is_jit)
+    return _copies(cls if same else _sized(cls, len(parts)), parts)
 
 
 def _sized(cls: Any, count: int) -> Any:
@@ -323,9 +324,12 @@ def _sized(cls: Any, count: int) -> Any:
     kind = "vector" if meta.kind == "quaternion" and count == 3 else meta.kind
     dims = (count if count <= 4 else DYNAMIC, *meta.dims[1:])
     try:
-        return table.find(meta.namespace, kind, meta.dtype, dims)
+        found = table.find(meta.namespace, kind, meta.dtype, dims)
     except RuntimeError as error:
         raise TypeError(f"{type_label(cls)}: {error}") from None
+    if found.__meta__.dims != dims:  # a matrix is named by its columns
+        raise TypeError(f"{type_label(cls)}: there is no such type of {count} components")
+    return found
 
 
 def _copies(cls: Any, parts: Sequence[Any]) -> Any:
@@ -337,7 +341,7 @@ def _copies(cls: Any, parts: Sequence[Any]) -> Any:
 
 def _set_masked(self: Any, mask: Any, value: Any) -> None:
     what = _what(self, "__setitem__")
-    result = elementwise.elementwise(op.select, mask, value, self, name=what)
+    result = elementwise.elementwise(op.select, mask, value, self, name=what[:-2])
     if type(result) is not type(self):
         raise TypeError(
             f"{what}: a masked assignment cannot change the type from '{type_label(self)}' to "
@@ -346,31 +350,18 @@ def _set_masked(self: Any, mask: Any, value: Any) -> None:
     self._assign(result)
 
 
-def _letters(self: Any, name: str) -> list[int]:
-    """The components that a swizzle such as `zyx` names.
-
-    Raises:
-        AttributeError: the array has no such components.
-    """
-    meta = self.__meta__
-    letters = LETTERS[: max(meta.dims[0], 0)] if meta.kind in ("vector", "quaternion") else ""
-    if len(name) > 1 and set(name) <= set(letters):
-        return [LETTERS.index(c) for c in name]
-    raise AttributeError(f"{type_label(self)} has no attribute {name!r}", name=name, obj=self)
-
-
 def getattr_swizzle(self: Any, name: str) -> Any:
-    """`self.zyx`: an array of the named components, which may repeat.
+    """`self.zyx`: an array of copies of the named components, which may repeat.
 
     Raises:
         AttributeError: the array has no such components.
     """
-    positions = _letters(self, name)
-    return _copies(_sized(type(self), len(positions)), [self._c[i] for i in positions])
+    parts = [self._c[i] for i in _letters(self, name)]
+    return _copies(_sized(type(self), len(parts)), parts)
 
 
 def setattr_swizzle(self: Any, name: str, value: Any) -> None:
-    """`self.zyx = value`: assigns components to components, anything else to each of them.
+    """`self.zyx = value`: assigns components one by one, and anything else to each of them.
 
     Raises:
         AttributeError: the array has no such components.
@@ -386,3 +377,16 @@ def setattr_swizzle(self: Any, name: str, value: Any) -> None:
     elif isinstance(value, (list, tuple)) and self.__meta__.is_jit:
         value = self._leaf(value)
     _set_components(self, positions, value)
+
+
+def _letters(self: Any, name: str) -> list[int]:
+    """The components that a swizzle names.
+
+    Raises:
+        AttributeError: the array has no such components.
+    """
+    meta = self.__meta__
+    letters = LETTERS[: max(meta.dims[0], 0)] if meta.kind in ("vector", "quaternion") else ""
+    if len(name) > 1 and set(name) <= set(letters):
+        return [LETTERS.index(c) for c in name]
+    raise AttributeError(f"{type_label(self)} has no attribute {name!r}", name=name, obj=self)

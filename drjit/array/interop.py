@@ -95,7 +95,7 @@ def from_object(cls: type, obj: Any) -> Any:
 
 
 def build(cls: type, data: np.ndarray, obj: Any = None) -> Any:
-    """An array of the class from an array of the very element type; see `from_object` for shapes."""
+    """An array of the class from one of the very element type; see `from_object` for shapes."""
     if cls._kind == "tensor":
         result = cls.__new__(cls)
         result._array = build(cls.Array, np.ascontiguousarray(data).reshape(-1))
@@ -110,10 +110,7 @@ def build(cls: type, data: np.ndarray, obj: Any = None) -> Any:
     shape = _expected(cls)
     given = data.shape
     if cls.__meta__.is_jit and data.ndim == len(shape) - 1:
-        if shape[0] is None:
-            data = data[np.newaxis]  # a dynamic number of components, of which this is one
-        else:
-            data = data[..., np.newaxis]
+        data = data[..., np.newaxis]
     if data.ndim != len(shape) or any(
         s is not None and s != n for s, n in zip(shape, data.shape, strict=True)
     ):
@@ -311,13 +308,13 @@ def _foreign_integers(data: np.ndarray, library: Any, names: str) -> np.ndarray:
 
 def _missing(value: Any, method: str, library: str, command: str) -> ImportError:
     return ImportError(
-        f"{_name(type(value))}.{method}(): {library} is not installed. Install it with `{command}`, "
-        "or use .numpy()."
+        f"{_name(type(value))}.{method}(): {library} is not installed. "
+        f"Install it with `{command}`, or use .numpy()."
     )
 
 
 def get_state(value: Any) -> tuple[tuple[int, ...], bytes]:
-    """What is pickled: the shape, with the lanes last, and the bytes of the entries. Gradients are left out."""
+    """What is pickled, without gradients: the shape, with the lanes last, and the entries."""
     data = components(value)
     return data.shape, data.astype(data.dtype.newbyteorder("<"), copy=False).tobytes()
 

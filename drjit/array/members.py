@@ -44,29 +44,28 @@ def ndim(self: Any) -> int:
     return len(self.__meta__.dims) + self.__meta__.is_jit
 
 
-def shape(self: Any) -> tuple[int, ...] | None:
-    """Sizes of all dimensions, lanes last; None if components differ in size."""
+def shape(self: Any) -> tuple[int, ...]:
+    """Sizes of all dimensions, lanes last.
+
+    Raises:
+        RuntimeError: components differ in size.
+    """
+    found = _shape(self)
+    if found is None:
+        raise RuntimeError(f"{type_label(self)}: components differ in size, there is no shape")
+    return found
+
+
+def _shape(self: Any) -> tuple[int, ...] | None:
     if self._kind == "tensor":
         return self._shape
     if self._kind == "leaf":
         return (self._n.size,)
-    if not self._c:
-        rest = self.ndim - 1
-        return (0,) + (0,) * rest
-    if not isinstance(self._c[0], ArrayBase):
-        return (len(self._c),)
-    shapes = [c.shape for c in self._c]
-    return None if None in shapes else _common_shape(shapes, len(self._c))
-
-
-def _common_shape(shapes: list[Any], n: int) -> tuple[int, ...] | None:
-    result = []
-    for sizes in zip(*shapes, strict=True):
-        wider = set(sizes) - {1} if 0 not in sizes else set(sizes)
-        if len(wider) > 1:
-            return None
-        result.append(wider.pop() if wider else 1)
-    return (n, *result)
+    sizes = show.component_shape(self)
+    if sizes is None or self._namespace == "scalar":
+        return sizes
+    lanes = show.common_width(list(show.inner(self)))
+    return None if lanes is None else (*sizes, lanes)
 
 
 def array(self: Any) -> Any:

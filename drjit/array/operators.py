@@ -10,7 +10,7 @@ from ..jit import op as ops
 from ..jit.op import Op
 from . import leaf, special, tensor
 from .base import ArrayBase, type_label
-from .elementwise import Unsupported, elementwise
+from .elementwise import Unsupported, attempt, elementwise
 from .inline import ARITHMETIC, COMPARISONS, UNARY
 from .promote import Incompatible, number_type
 
@@ -38,11 +38,16 @@ def _expression(a: Any, symbol: str, b: Any) -> str:
 
 def _apply(op_: Op, a: Any, symbol: str, b: Any) -> Any:
     try:
-        return elementwise(op_, a, b, name=f"operator {symbol}")
+        return attempt(op_, a, b, name=f"operator {symbol}")
     except Unsupported:
         hint = _HINTS.get(symbol, "")
         text = f"unsupported operand types for {_expression(a, symbol, b)}{hint}"
         raise TypeError(text) from None
+    except RuntimeError as problem:
+        _, found, text = str(problem).partition(f"operator {symbol}(): ")
+        if not found:
+            raise
+        raise RuntimeError(f"{_expression(a, symbol, b)}: {text}") from None
 
 
 def _arithmetic(name: str, op_: Op, reflected: bool) -> Callable:
@@ -56,16 +61,15 @@ def _arithmetic(name: str, op_: Op, reflected: bool) -> Callable:
                 return products(a, b)
             except Incompatible as problem:
                 raise RuntimeError(f"{_expression(a, symbol, b)}: {problem}") from None
-        if op_ is ops.and_ and _is_float(a) and _is_mask(b):
-            zero = type(a)(0) if special.is_special(a) else 0.0
-            return elementwise(ops.select, b, a, zero, name="operator &")
+        if op_ is ops.and_ and _is_number_array(a) and _is_mask(b):
+            return elementwise(ops.select, b, a, type(a)(0), name="operator &")
         return _apply(op_, a, symbol, b)
 
     return method
 
 
-def _is_float(a: Any) -> bool:
-    return type(a) is float or isinstance(a, ArrayBase) and a._dtype.is_float
+def _is_number_array(a: Any) -> bool:
+    return isinstance(a, ArrayBase) and a._dtype.is_arithmetic
 
 
 def _is_mask(a: Any) -> bool:
@@ -100,7 +104,7 @@ def _unary(name: str, op_: Op) -> Callable:
     def method(self: Any) -> Any:
         if op_ is ops.abs and self.__meta__.kind in ("complex", "quaternion"):
             return special.formulas[self.__meta__.kind, "abs"](tuple(self._c))
-        return elementwise(op_, self, name=f"operator {name}")
+        return elementwise(op_, self, name=f"{type_label(self)}.__{name}__")
 
     return method
 
@@ -150,7 +154,7 @@ def power(a: Any, b: Any) -> Any:
         raise RuntimeError(
             f"{_expression(a, '**', b)}: an integer base needs a Python integer as exponent; convert the base to float first"
         )
-    return elementwise(ops.pow, a, b, name="operator **")
+    return _apply(ops.pow, a, "**", b)
 
 
 def _integer(b: Any) -> int | None:

@@ -119,7 +119,8 @@ def _labels(types: tuple) -> str:
 
 
 def operand(arg: Any, arrays: list) -> tuple[Any, tuple]:
-    """A value as an operand beside others, and the types it brings: sequences bring the types of their entries and are converted later."""
+    """A value as an operand beside others, and the types it brings: sequences and NumPy
+    arrays bring the types of their entries and are converted later."""
     cls = type(arg)
     if isinstance(arg, ArrayBase) or cls in _NUMBERS:
         return arg, (cls,)
@@ -133,7 +134,9 @@ def operand(arg: Any, arrays: list) -> tuple[Any, tuple]:
         if number is not None:
             return number(arg), (number,)
     if isinstance(arg, np.ndarray):
-        return _from_numpy(arg, arrays)
+        if arg.ndim == 0:
+            return operand(arg.item(), arrays)
+        return arg, (_numpy_type(arg, arrays),)
     if number_type(cls) is not None:
         return number_type(cls)(arg), (number_type(cls),)
     raise Incompatible(
@@ -142,21 +145,13 @@ def operand(arg: Any, arrays: list) -> tuple[Any, tuple]:
     )
 
 
-def _from_numpy(arg: np.ndarray, arrays: list) -> tuple[Any, tuple]:
+def _numpy_type(arg: np.ndarray, arrays: list) -> type:
+    """The one-dimensional (or Python) type of the entries of a NumPy array."""
     if arg.dtype.kind not in "biuf":
         raise Incompatible(f"unsupported operand: a NumPy array of type {arg.dtype}")
     dtype = _NUMPY.get(arg.dtype) or dt.BY_NUMPY.get(arg.dtype.newbyteorder("="), dt.f64)
-    if arg.ndim == 0:
-        value = arg.item()
-        return value, (type(value),)
-    namespace = max((a._namespace for a in arrays), key=lambda n: _RANK[n])
-    if arg.ndim == 1 and namespace != "scalar":
-        cls = table.find(namespace, "leaf", dtype)
-    elif arg.ndim == 1:
-        cls = table.find(namespace, "vector", dtype, (DYNAMIC,))
-    else:
-        cls = table.find(namespace, "tensor", dtype)
-    return cls(arg), (cls,)
+    namespace = max((a._namespace for a in arrays), key=lambda n: _RANK[n], default="scalar")
+    return table.find(namespace, "leaf", dtype)
 
 
 def resolve(args: tuple) -> tuple[Any, list]:
@@ -168,7 +163,7 @@ def resolve(args: tuple) -> tuple[Any, list]:
         operands.append(value)
         types.extend(brings)
     cls = join(tuple(types))
-    if not arrays and any(isinstance(a, (list, tuple)) for a in args):
+    if not arrays and any(isinstance(a, (list, tuple, np.ndarray)) for a in args):
         raise Incompatible("at least one operand has to be an array or a number")
     return cls, operands
 

@@ -39,7 +39,7 @@ def struct_fields(cls: type) -> dict[str, Any] | None:
 
 
 def is_struct(arg: Any) -> bool:
-    """Whether a type, or the type of a value, is a structure: a data class or a class with `DRJIT_STRUCT`."""
+    """Whether a type or a value is a structure: a data class or a class with `DRJIT_STRUCT`."""
     return struct_fields(arg if isinstance(arg, type) else type(arg)) is not None
 
 
@@ -132,7 +132,10 @@ def arrays(tree: Any) -> list[Any]:
 
 
 def leaf_arrays(tree: Any) -> list[Any]:
-    """The 1-D arrays that hold the contents of a tree: leaf arrays, components of nested arrays, flat arrays of tensors."""
+    """The 1-D arrays that hold the contents of a tree.
+
+    These are leaf arrays, innermost components of nested arrays, and flat arrays of tensors.
+    """
     found: list[Any] = []
     for value in arrays(tree):
         _collect(value, found)

@@ -55,7 +55,7 @@ def array_repr(value: Any, limit: int = LIMIT) -> str:
 
 
 def component_shape(value: Any) -> tuple[int, ...] | None:
-    """The numbers of components of a nested array by level, or None if they are not the same everywhere."""
+    """The numbers of components of a nested array by level, or None if they vary."""
     if not isinstance(value, ArrayBase) or value._kind == "leaf":
         return ()
     parts = value._c
@@ -76,7 +76,7 @@ def inner(value: Any) -> Iterator[Any]:
 
 
 def common_width(leaves: Sequence[Any]) -> int | None:
-    """The number of lanes of leaf arrays, of which those of one lane are broadcast; None if they disagree."""
+    """The number of lanes of leaf arrays, of which some may have one; None if they disagree."""
     widths = {leaf._n.size for leaf in leaves}
     if len(widths) > 1:
         widths.discard(1)
@@ -86,7 +86,7 @@ def common_width(leaves: Sequence[Any]) -> int | None:
 
 
 def reader(n: Node) -> Callable[[int], Any]:
-    """A function that reads entries of an evaluated value as Python numbers; one lane stands for all."""
+    """A function that reads entries of an evaluated value as Python numbers; one stands for all."""
     if n.is_literal:
         return lambda _: n.data
     data = kernel.to_numpy(n.dtype, n.size, n.data)

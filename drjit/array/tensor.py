@@ -27,7 +27,7 @@ def parts(cls: Any, value: Any) -> tuple[Any, Shape]:
     """The flat array and the shape of an operand of an operation on tensors; numbers have the shape `()`."""
     if isinstance(value, ArrayBase) and value._kind == "tensor":
         array, shape = value._array, value._shape
-    elif isinstance(value, (list, tuple)):
+    elif isinstance(value, (list, tuple, np.ndarray)):
         value = cls(value)
         array, shape = value._array, value._shape
     elif isinstance(value, ArrayBase):

@@ -58,7 +58,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
             fits = False
         if not fits:
             raise TypeError(
-                f"{what}: cannot assign a tensor of shape {given._shape} to entries of shape {shape}"
+                f"{what}: a tensor of shape {given._shape} does not fit entries of shape {shape}"
             )
         source = tensor.broadcast(given._array, given._shape, shape)
     size = len(source)

@@ -61,7 +61,7 @@ def select(arg0: Any, arg1: Any, arg2: Any, /) -> Any:
     if isinstance(arg0, bool):
         chosen = arg1 if arg0 else arg2
         return elementwise(op.select, arg0, arg1, arg2, name="dr.select") if _is_array(arg1, arg2) else chosen
-    if not isinstance(arg0, ArrayBase):
+    if not isinstance(arg0, ArrayBase) or not arg0._dtype.is_mask:
         raise RuntimeError(f"dr.select(): expected a mask or a bool, got {type_label(arg0)}")
     if is_container(arg1) and is_container(arg2):
         return map_tree(lambda a, b: select(arg0, a, b), arg1, arg2, what="dr.select")
@@ -146,7 +146,7 @@ def maximum(arg0: Any, arg1: Any, /) -> Any:
 def fmin(arg0: Any, arg1: Any, /) -> Any:
     """The smaller of two values; the other one if one is NaN.
 
-    >>> dr.fmin(Float(1, math.nan), 3)
+    >>> dr.fmin(Float(1, dr.nan), 3)
     [1, 3]
     """
     return _fmin(arg0, arg1)
@@ -155,7 +155,7 @@ def fmin(arg0: Any, arg1: Any, /) -> Any:
 def fmax(arg0: Any, arg1: Any, /) -> Any:
     """The larger of two values; the other one if one is NaN.
 
-    >>> dr.fmax(Float(1, math.nan), 3)
+    >>> dr.fmax(Float(1, dr.nan), 3)
     [3, 3]
     """
     return _fmax(arg0, arg1)
@@ -323,7 +323,7 @@ def abs(arg: Any, /) -> Any:  # noqa: A001
         if kind == "complex":
             return complex.modulus(*arg._c)
         if kind == "quaternion":
-            return functions.quaternion.norm(tuple(arg._c))
+            return functions.quaternion.modulus(tuple(arg._c))
         return elementwise(op.abs, arg, name="dr.abs")
     if not _is_number(arg):
         raise unsupported("abs", arg)
@@ -437,7 +437,7 @@ round = _rounding("round", """The nearest integral value, the even one of two, a
 def isnan(arg: Any, /) -> Any:
     """Whether values are NaN.
 
-    >>> dr.isnan(Float(1, math.nan)), dr.isnan(1.5)
+    >>> dr.isnan(Float(1, dr.nan)), dr.isnan(1.5)
     ([False, True], False)
     """
     return arg != arg
@@ -446,7 +446,7 @@ def isnan(arg: Any, /) -> Any:
 def isinf(arg: Any, /) -> Any:
     """Whether values are infinite.
 
-    >>> dr.isinf(Float(1, -math.inf, math.nan))
+    >>> dr.isinf(Float(1, -dr.inf, dr.nan))
     [False, True, False]
     """
     return abs(arg) == math.inf
@@ -455,7 +455,7 @@ def isinf(arg: Any, /) -> Any:
 def isfinite(arg: Any, /) -> Any:
     """Whether values are neither infinite nor NaN.
 
-    >>> dr.isfinite(Float(1, -math.inf, math.nan))
+    >>> dr.isfinite(Float(1, -dr.inf, dr.nan))
     [True, False, False]
     """
     return abs(arg) < math.inf
@@ -598,7 +598,7 @@ def safe_acos(arg: Any, /) -> Any:
 def rad2deg(arg: Any, /) -> Any:
     """Radians to degrees.
 
-    >>> dr.rad2deg(Float(1)), dr.rad2deg(math.pi)
+    >>> dr.rad2deg(Float(1)), dr.rad2deg(dr.pi)
     ([57.2958], 180.0)
     """
     return arg * (180.0 / math.pi)

@@ -53,8 +53,8 @@ def allclose(
         x, y = (host_array(v) if is_foreign_array(v) else v for v in (a, b))
         return bool(np.allclose(x, y, *_tolerances((), rtol, atol), equal_nan))
     if pytree.is_container(a) or pytree.is_container(b):
-        pairs = _pairs("dr.allclose", a, b)
-        return all([bool(allclose(x, y, rtol, atol, equal_nan)) for _, x, y in pairs])
+        pairs = list(_pairs("dr.allclose", a, b))
+        return all(bool(allclose(x, y, rtol, atol, equal_nan)) for _, x, y in pairs)
     if not all(isinstance(v, (int, float, complex)) for v in (a, b)):
         raise TypeError(f"dr.allclose(): cannot compare {type_label(a)} and {type_label(b)}")
     return bool(np.allclose(a, b, *_tolerances((), rtol, atol), equal_nan))
@@ -348,8 +348,7 @@ def _pairs(what: str, a: Any, b: Any, path: str = "") -> Iterator[tuple[str, Any
         raise RuntimeError(f"{what}(): dictionaries with keys {list(a)} and {list(b)}")
     others = [b[k] for k in a] if isinstance(a, dict) else [v for _, v in second[0]]
     if len(others) != len(first[0]):
-        raise RuntimeError(
-            f"{what}(): sizes differ{' at ' + path if path else ''}: {len(first[0])} and {len(others)}"
-        )
+        sizes = f"{len(first[0])} and {len(others)}"
+        raise RuntimeError(f"{what}(): sizes differ{' at ' + path if path else ''}: {sizes}")
     for (name, x), y in zip(first[0], others, strict=True):
         yield from _pairs(what, x, y, path + name)

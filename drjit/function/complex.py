@@ -93,12 +93,21 @@ def exp2(x: Any, y: Any) -> Pair:
     return r * _cos(y), r * _sin(y)
 
 
+def _log_modulus(x: Any, y: Any, logarithm: Callable, unit: float) -> Any:
+    """The logarithm of the modulus; where that is near 1 by `log √(1 + u) = atanh(u / (2 + u))` with `u = x² - 1 + y²`."""
+    a, b = _abs(x), _abs(y)
+    a, b = _maximum(a, b), _minimum(a, b)
+    u = (a - 1.0) * (a + 1.0) + b * b
+    near = _lt(_abs(u), 0.5)
+    return _select(near, _atanh(_div(u, u + 2.0)) * (1 / unit), logarithm(modulus(x, y)))
+
+
 def log(x: Any, y: Any) -> Pair:
-    return _log(modulus(x, y)), _atan2(y, x)
+    return _log_modulus(x, y, _log, 1.0), _atan2(y, x)
 
 
 def log2(x: Any, y: Any) -> Pair:
-    return _log2(modulus(x, y)), _atan2(y, x) * (1 / math.log(2))
+    return _log_modulus(x, y, _log2, math.log(2)), _atan2(y, x) * (1 / math.log(2))
 
 
 def power(a: Any, b: Any, c: Any, d: Any) -> Pair:

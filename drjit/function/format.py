@@ -164,8 +164,7 @@ def _filled(what: str, text: str, values: list[Any], kwargs: Mapping[str, Any], 
         count += 1
         if position >= len(values):
             raise RuntimeError(
-                f"{what}(): the field at position {found.start()} needs value {position}, but there "
-                f"are {len(values)}"
+                f"{what}(): no value is given for field {position} at position {found.start()}"
             )
         return prefix + value_text(values[position], limit)
 

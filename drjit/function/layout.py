@@ -266,8 +266,7 @@ def binary_search(start: Any, end: Any, pred: Callable[[Any], Any]) -> Any:
             break
         holds = pred(middle)
         if is_array(holds) or is_array(middle):
-            searching = elementwise(op.lt, low, high, name="dr.binary_search")
-            up = holds & searching
+            up = holds & (low < high)
             low = elementwise(op.select, up, middle + 1, low, name="dr.select")
             high = elementwise(op.select, holds, high, middle, name="dr.select")
         elif holds:

@@ -129,6 +129,8 @@ def _gather_components(dtype: type, source: Any, index: Any, active: Any) -> Any
             f"dr.gather({label(dtype)}): the source is of type {label(source)}; a nested source "
             "is read component by component, which gives its own type"
         )
+    if nested_source:
+        source = parts.spread(source)
     count = len(source._c) if nested_source else len(index._c)
     if (by_index and len(index._c) != count) or dtype._size not in (None, count):
         raise TypeError(
@@ -442,6 +444,16 @@ def _atomic_target(target: Any, what: str) -> type:
     )
 
 
+def _one_value(cls: type, value: Any, what: str) -> Any:
+    values = _values(cls, value, what)
+    if len(values) != 1:
+        raise TypeError(
+            f"{what}(): a value of type {label(value)} has {len(values)} components; a {label(cls)} "
+            "takes one"
+        )
+    return values[0]
+
+
 def scatter_inc(target: Any, index: Any, active: Any = True) -> Any:
     """Atomically adds 1 to the entries `index` of an integer array and gives the values from before.
 
@@ -479,7 +491,7 @@ def scatter_exch(target: Any, value: Any, index: Any, active: Any = True) -> Any
     """
     what = "dr.scatter_exch"
     cls = _atomic_target(target, what)
-    (new,) = _values(cls, value, what)
+    new = _one_value(cls, value, what)
     return leaf_access.scatter_exch(
         target, new, index_leaf(index, cls, what), mask_leaf(active, cls, what), what
     )
@@ -503,7 +515,7 @@ def scatter_cas(
     """
     what = "dr.scatter_cas"
     cls = _atomic_target(target, what)
-    (expected,), (new,) = _values(cls, compare, what), _values(cls, value, what)
+    expected, new = _one_value(cls, compare, what), _one_value(cls, value, what)
     enabled = mask_leaf(active, cls, what)
     old = leaf_access.scatter_cas(
         target, expected, new, index_leaf(index, cls, what), enabled, what

@@ -44,7 +44,7 @@ def divide(p: Quad, q: Quad) -> Quad:
     return multiply(p, rcp(q))
 
 
-def norm(q: Quad) -> Any:
+def modulus(q: Quad) -> Any:
     """The length of the four parts."""
     x, y, z, w = q
     return _sqrt(x * x + y * y + z * z + w * w)
@@ -79,4 +79,4 @@ FUNCTIONS: dict[str, Callable[[Quad], Quad]] = {"rcp": rcp, "square": square} | 
     for name in ("sqrt", "rsqrt", "exp", "exp2", "log", "log2")
 }
 
-special.register("quaternion", mul=multiply, div=divide, power=power, rcp=rcp, abs=norm)
+special.register("quaternion", mul=multiply, div=divide, power=power, rcp=rcp, abs=modulus)

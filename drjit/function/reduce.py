@@ -397,9 +397,14 @@ def _scaled(total: Any, n: int) -> Any:
     """A sum divided by the number of its terms."""
     if not is_array(total):
         return total / n if n else float("nan")
-    dtype = total._dtype
-    # The reciprocal is rounded to the element type first.
-    return total * (jit.normalize(dtype, 1.0 / n) if n else float("nan"))
+    if total._kind == "tensor":
+        return tensor(type(total), _scaled(total._array, n), total._shape)
+    if total._kind == "nested":
+        return nested(type(total), [_scaled(c, n) for c in total._c])
+    cls = type(total)
+    if total._n.is_literal or n == 0:
+        return leaf.apply(ops.div, total, leaf.literal(cls, n))
+    return leaf.apply(ops.mul, total, leaf.apply(ops.div, leaf.literal(cls, 1), leaf.literal(cls, n)))
 
 
 def _nested_form(name: str) -> Callable[[Any], Any]:

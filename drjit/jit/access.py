@@ -42,7 +42,8 @@ def bounds(index: Node, active: Node, size: int, what: str) -> tuple[Node, Node]
     if not active.dtype.is_mask:
         raise TypeError(f"{what}: 'active' must be a mask, not {active.dtype.name}")
     signed = index.dtype.is_signed
-    if index.op is LITERAL and active.op is LITERAL and active.data and not 0 <= index.data < size:
+    certain = index.op is LITERAL and active.op is LITERAL and active.data
+    if certain and index.size * active.size and not 0 <= index.data < size:
         raise IndexError(f"{what}: index {index.data} is out of bounds for an array of size {size}")
     index = _unsigned(index)
     if size >= 1 << 31:
@@ -74,9 +75,10 @@ def gather_packet(source: Node, index: Node, active: Node, count: int, what: str
     """`count` consecutive entries per lane, from `index * count` on."""
     lanes = broadcast_size((index, active), what)
     if source.op is LITERAL or source.size % count:
-        base = apply(op.mul, index, literal(index.dtype, count))
+        wide = dt.i64 if index.dtype.is_signed else dt.u64  # where the product cannot wrap
+        base = apply(op.mul, cast(wide, index), literal(wide, count))
         return [
-            gather(source, apply(op.add, base, literal(index.dtype, j)), active, what)
+            gather(source, apply(op.add, base, literal(wide, j)), active, what)
             for j in range(count)
         ]
     index, mask = bounds(index, active, source.size // count, what)

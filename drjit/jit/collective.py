@@ -1,7 +1,8 @@
 """Operations in which lanes work together: prefix and block reductions, and compression of masks.
 
-They are kernel texts of their own, which read evaluated buffers. A prefix reduction over all lanes takes two launches: totals of blocks, then the
-running values (Blelloch, "Prefix sums and their applications", 1990).
+They are kernel texts of their own, which read evaluated buffers. A prefix reduction over many lanes
+takes two launches: totals of blocks, then the running values (Blelloch, "Prefix sums and their
+applications", 1990).
 """
 
 from math import lcm
@@ -95,7 +96,7 @@ def prefix(reduce: str, a: Node, exclusive: bool, block_size: int = 0) -> Node:
 
 
 def block_reduce(reduce: str, a: Node, block_size: int) -> Node:
-    """The reduction of each run of `block_size` lanes; the last run may be shorter only if it is the only one."""
+    """The reduction of each run of `block_size` lanes, of which the size is a multiple."""
     t, n = a.dtype, a.size
     if block_size == 1 or n == 0:
         return a
@@ -104,15 +105,16 @@ def block_reduce(reduce: str, a: Node, block_size: int) -> Node:
     if pieces > 1:
         return block_reduce(reduce, block_reduce(reduce, a, block_size // pieces), pieces)
     result = allocate_for(t, count)
-    launch = kernel.for_text(
-        _BLOCK_REDUCE.format(t=t.code, op=reduce), 4, max(4, block_size // 8)
-    )
-    kernel.run_text(launch, count, [(_evaluated(a), t, n), block_size, (result, t, count)])
+    launch = kernel.for_text(_BLOCK_REDUCE.format(t=t.code, op=reduce), 4, 4)
+    arguments = [(_evaluated(a), t, n), block_size, (result, t, count)]
+    # A short run costs as much as one that fills a few vectors.
+    cost = max(64, 2 * block_size)
+    kernel.run_text(launch, count, arguments, 0, launch.prefers_numpy(n), cost)
     return buffer(t, count, result)
 
 
 def _pieces(reduce: str, a: Node, block_size: int) -> int:
-    """Into how many equal pieces to divide each run, so that every thread gets packets of results."""
+    """Into how many equal pieces to divide a run, so that every thread gets packets of results."""
     wanted = 64 * runtime.thread_count() * block_size // a.size
     if a.size < _DIVIDED or wanted < 2 or (a.dtype is dt.f16 and reduce in ("add", "mul")):
         return 1
@@ -120,7 +122,10 @@ def _pieces(reduce: str, a: Node, block_size: int) -> int:
 
 
 def compress(mask: Node) -> Node:
-    """The `u32` indices of the lanes where a mask holds. Waits for the mask, since the size of the result depends on it."""
+    """The `u32` indices of the lanes where a mask holds.
+
+    Waits for the mask, since the size of the result depends on it.
+    """
     n = mask.size
     if mask.op is LITERAL:
         return lane(n) if mask.data else literal(dt.u32, 0, 0)

@@ -350,11 +350,13 @@ def run_text(
     arguments: list,
     block: int = 0,
     on_numpy: bool | None = None,
+    cost: int = 0,
 ) -> None:
     """Launches a kernel made by `for_text`: an argument is a size, or a buffer with its element type and size.
 
-    `block` prescribes the lanes of a block, `on_numpy` whether to run on NumPy: launches that hand over results of blocks
-    must agree on both.
+    `block` prescribes the lanes of a block, `on_numpy` whether to run on NumPy: launches that hand
+    over results of blocks must agree on both. `cost` replaces that of the kernel where it depends
+    on the arguments.
     """
     kernel.launches += 1
     if kernel.prefers_numpy(size) if on_numpy is None else on_numpy:
@@ -363,7 +365,7 @@ def run_text(
     else:
         if not kernel.address:
             kernel.compile()
-        inline, chosen = _division(kernel.cost, size, 64)
+        inline, chosen = _division(cost or kernel.cost, size, 64)
         words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
         _launch(kernel, words, size, block or chosen, inline, [kernel], None)
     if flags.current & JitFlag.LaunchBlocking:

@@ -29,5 +29,5 @@ def comments(nodes: list[Node]) -> dict[Node, str]:
         if n in labels:
             parts.append(f"[{labels[n]}]")
         if parts:
-            found[n] = " ".join(parts)
+            found[n] = " ".join(" ".join(parts).split())  # a comment has one line
     return found

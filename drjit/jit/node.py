@@ -203,7 +203,10 @@ def cast(dtype: DType, a: Node) -> Node:
     if a.dtype is dtype:
         return a
     if a.op is LITERAL:
-        return literal(dtype, a.data, a.size)
+        # By NumPy's rules: a Python float in between would round large integers twice.
+        with np.errstate(all="ignore"):
+            value = numpy_target.namespace[dtype.code](a.dtype.scalar(a.data)).item()
+        return literal(dtype, value, a.size)
     return make(op.cast, dtype, a.size, (a,))
 
 
@@ -220,8 +223,9 @@ def bitcast(dtype: DType, a: Node) -> Node:
     if a.op is LITERAL:
         bits = np.array(a.data, a.dtype.numpy).view(dtype.numpy)
         return literal(dtype, bits.item(), a.size)
+    deps = a.deps  # read before the op: another thread may be evaluating the node
     if a.op is op.bitcast:
-        return bitcast(dtype, a.deps[0])
+        return bitcast(dtype, deps[0])
     return make(op.bitcast, dtype, a.size, (a,))
 
 
@@ -339,11 +343,13 @@ def _select(size: int, m: Node, a: Node, b: Node) -> Node | None:
 
 
 def _not(size: int, a: Node) -> Node | None:
-    return a.deps[0] if a.op is op.not_ else None
+    deps = a.deps  # read before the op: another thread may be evaluating the node
+    return deps[0] if a.op is op.not_ else None
 
 
 def _neg(size: int, a: Node) -> Node | None:
-    return a.deps[0] if a.op is op.neg else None
+    deps = a.deps
+    return deps[0] if a.op is op.neg else None
 
 
 SIMPLIFY: dict[Op, Callable[..., Node | None]] = {

@@ -107,8 +107,9 @@ def preview(roots: list[Node]) -> list[kernel.Kernel]:
                 copy.data.order = tuple([copies[o] for o in e.order if o in copies])
             elif n.op is AFTER:
                 copy.deps[0].data.after = weakref.ref(copy)
-            if n in label.labels:
-                label.labels[copy] = label.labels[n]
+            for table in (label.labels, label.locations):
+                if n in table:
+                    table[copy] = table[n]
         wanted = [n for n in roots if n.op is not BUFFER and n.op is not LITERAL]
         _preview = []
         try:
@@ -195,10 +196,13 @@ def _reachable(roots: list[Node]) -> tuple[list[Node], bool]:
     stack = []
     found = []
     staged = False
+    special = False
     for r in roots:
         if r.mark is not mark:
             r.mark = mark
             stack.append(r)
+            if r.op is op.reduce or r.op in EFFECTS:
+                special = True
     while stack:
         n = stack.pop()
         found.append(n)
@@ -213,6 +217,8 @@ def _reachable(roots: list[Node]) -> tuple[list[Node], bool]:
                 stack.append(d)
                 if d.op is op.reduce or d.op in EFFECTS:
                     staged = True
+            elif special and (d.op is op.reduce or d.op in EFFECTS):
+                staged = True  # a root that another root waits for
     found.sort(key=_serial)
     return found, staged
 
@@ -238,6 +244,8 @@ def _stages(roots: list[Node], nodes: list[Node]) -> list[list[Node]]:
                 if before.op in EFFECTS:
                     same = before.op is op.scatter_reduce and o is op.scatter_reduce
                     commute = same and before.data.static == n.data.static
+                    # Without atomics, lanes of two updates on different threads would meet.
+                    commute = commute and n.data.mode != "no_conflicts"
                     own = max(own, level[before] + (not commute))
         level[n] = own + 1 if o is AFTER else own
     for n in roots:
@@ -325,9 +333,10 @@ def _effect_key(n: Node, targets: list[Effect]) -> tuple:
 def _finish(n: Node, memory: Buffer | None) -> None:
     """Turns a node whose kernel is launched into a buffer; an effect ends and frees whoever waited for it."""
     effect = n.data if n.op in EFFECTS else None
+    # In this order, as other threads look at the node: whoever sees a buffer sees its memory.
+    n.data = memory
     n.op = BUFFER
     n.deps = ()
-    n.data = memory
     if effect is not None:
         after = effect.after and effect.after()
         if after is not None:

@@ -3,18 +3,15 @@
 from typing import Any
 
 from ..array import table
+from . import ad
 
-__all__ = table.names("llvm")  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*table.names("llvm"), "ad"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "ad":
-        import importlib
-
-        return importlib.import_module(".ad", __name__)
     found = globals()[name] = table.attribute("llvm", name)
     return found
 
 
 def __dir__() -> list[str]:
-    return [*table.names("llvm"), "ad"]
+    return list(__all__)

@@ -10,17 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from . import elementwise, library_calls, memory
+from . import collective, elementwise, library_calls, memory
 from .memory import Lanes
 
 namespace: dict[str, Any] = {
     **{name: getattr(elementwise, name) for name in elementwise.__all__},
     **{name: getattr(memory, name) for name in memory.__all__},
+    **{name: getattr(collective, name) for name in collective.__all__},
     **library_calls.functions,
 }
 
 
-def run(kernel: Callable | CodeType | str, p: list, size: int) -> None:
+def run(kernel: Callable[[Lanes, list], None] | CodeType | str, p: list, size: int) -> None:
     """Executes a kernel (a function, a code object or text) on `size` lanes.
 
     >>> import numpy as np
@@ -30,12 +31,13 @@ def run(kernel: Callable | CodeType | str, p: list, size: int) -> None:
     >>> y.tolist()
     [1.0, 4.0, 9.0]
     """
-    if not callable(kernel):
+    function: Any = kernel
+    if isinstance(kernel, str | CodeType):
         names = dict(namespace)
         exec(kernel, names)
-        kernel = names["kernel"]
+        function = names["kernel"]
     with np.errstate(all="ignore"):
-        kernel(Lanes(0, size), p)
+        function(Lanes(0, size), p)
 
 
 __all__ = ["Lanes", "namespace", "run"]

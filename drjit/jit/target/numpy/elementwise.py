@@ -34,14 +34,14 @@ class Type:
     def __call__(self, x: Value) -> Value:
         if isinstance(x, bool | int | float):
             x = self._constant(x)
-        source = getattr(x, "dtype", None)
-        if source is self.dtype or source == self.dtype:
+        source = x.dtype
+        if source == self.dtype:
             return x
         if self.kind == "b":
             return x != 0
         if self.kind in "iu" and source.kind == "f":
             return self._saturate(x)
-        if self.dtype == _F16 and source != _F32:
+        if self.dtype == _F16 and source.kind != "f":
             return x.astype(_F32).astype(_F16)
         return x.astype(self.dtype)
 

@@ -13,8 +13,8 @@ from .elementwise import Value, typed
 
 
 def _call(name: str) -> Callable:
-    def function(*operands: Value) -> Value:
-        operands = typed(*operands)
+    def function(*arguments: Value) -> Value:
+        operands = typed(*arguments)
         half = operands[0].dtype == np.float16
         if half:
             operands = [x.astype(np.float32) for x in operands]

@@ -1,4 +1,4 @@
-"""Lanes and memory of the kernel language on NumPy arrays: loads, scatters, reductions.
+"""Lanes and memory of the kernel language on NumPy arrays: loads, gathers, scatters, atomics.
 
 Lanes take effect one after the other, so the highest lane wins and atomics give old values in the
 order of lanes. An index beyond the end of a buffer never reaches memory.
@@ -9,22 +9,7 @@ from typing import Any
 import numpy as np
 
 from .elementwise import Type, Value
-
-_REDUCE = {
-    "add": (np.add, lambda t: t.type(0)),
-    "mul": (np.multiply, lambda t: t.type(1)),
-    "min": (np.fmin, lambda t: _extreme(t, 1)),
-    "max": (np.fmax, lambda t: _extreme(t, -1)),
-    "and": (np.bitwise_and, lambda t: np.invert(t.type(0))),
-    "or": (np.bitwise_or, lambda t: t.type(0)),
-}
-
-
-def _extreme(dtype: np.dtype, sign: int) -> Any:
-    if dtype.kind == "f":
-        return dtype.type(sign * np.inf)
-    info = np.iinfo(dtype)
-    return dtype.type(info.max if sign > 0 else info.min)
+from .reduction import OPERATIONS, identity
 
 
 class Lanes:
@@ -103,10 +88,10 @@ def gather_packet(t: Type, buffer: Any, x: Value, m: Value, count: int) -> tuple
 def _lanes(buffer: Any, x: Value, m: Value, *values: Value, count: int = 1) -> list[Any]:
     """Indices and values of the valid lanes, without the others."""
     index, valid = _within(buffer, x, m, count)
-    index, valid, *values = np.broadcast_arrays(np.atleast_1d(index), valid, *values)
+    index, valid, *full = np.broadcast_arrays(np.atleast_1d(index), valid, *values)
     if np.all(valid):
-        return [index, *values]
-    return [index[valid], *(v[valid] for v in values)]
+        return [index, *full]
+    return [index[valid], *(v[valid] for v in full)]
 
 
 def scatter(t: Type, buffer: Any, v: Value, x: Value, m: Value) -> None:
@@ -117,8 +102,8 @@ def scatter(t: Type, buffer: Any, v: Value, x: Value, m: Value) -> None:
 def scatter_packet(t: Type, buffer: Any, x: Value, m: Value, *values: Value) -> None:
     """Writes elements `x * count + j`; the highest lane wins."""
     count = len(values)
-    index, *values = _lanes(buffer, x, m, *values, count=count)
-    for j, v in enumerate(values):
+    index, *chosen = _lanes(buffer, x, m, *values, count=count)
+    for j, v in enumerate(chosen):
         buffer[index * count + j] = v
 
 
@@ -126,11 +111,11 @@ def scatter_reduce(t: Type, op: str, mode: str, buffer: Any, v: Value, x: Value,
     """Combines `v` into element `x`, lane by lane."""
     index, v = _lanes(buffer, x, m, v)
     # An undefined value in memory stays, one among the values is passed over: `minimum(v, old)`.
-    undefined = buffer[buffer != buffer] if op in ("min", "max") and t.kind == "f" else ()
-    where = np.flatnonzero(buffer != buffer) if len(undefined) else ()
-    _REDUCE[op][0].at(buffer, index, v)
-    if len(undefined):
-        buffer[where] = undefined
+    stays = np.flatnonzero(buffer != buffer) if op in ("min", "max") and t.kind == "f" else ()
+    undefined = buffer[stays] if len(stays) else ()
+    OPERATIONS[op].at(buffer, index, v)
+    if len(stays):
+        buffer[stays] = undefined
 
 
 def scatter_reduce_expand(
@@ -140,9 +125,9 @@ def scatter_reduce_expand(
     if t.dtype != np.float16:
         scatter_reduce(t, op, "direct", buffer, v, x, m)
         return
-    function, identity = _REDUCE[op]
+    function = OPERATIONS[op]
     index, v = _lanes(buffer, x, m, v)
-    total = np.full(buffer.size, identity(np.dtype(np.float32)), np.float32)
+    total = np.full(buffer.size, identity(op, np.dtype(np.float32)), np.float32)
     function.at(total, index, v.astype(np.float32))
     buffer[:] = function(buffer.astype(np.float32), total).astype(np.float16)
 
@@ -200,16 +185,8 @@ def scatter_cas(t: Type, buffer: Any, compare: Value, v: Value, x: Value, m: Val
     return _spread(old, valid)
 
 
-def reduce(t: Type, op: str, partial: Any, buffer: Any, i: Lanes, x: Value) -> None:
-    """Combines the values of all lanes into element 0 of the buffer."""
-    function, identity = _REDUCE[op]
-    accumulator = np.dtype(np.float32) if t.dtype == np.float16 else t.dtype
-    x = np.broadcast_to(np.asarray(x, accumulator), i.end - i.begin)
-    buffer[0] = function.reduce(x, dtype=accumulator, initial=identity(accumulator))
-
-
 __all__ = [
     *("active", "broadcast", "gather", "gather_packet", "in_bounds", "lane", "literal", "load"),
-    *("reduce", "scatter", "scatter_cas", "scatter_exch", "scatter_inc", "scatter_packet"),
+    *("scatter", "scatter_cas", "scatter_exch", "scatter_inc", "scatter_packet"),
     *("scatter_reduce", "scatter_reduce_expand", "store"),
 ]

@@ -1,0 +1,17 @@
+"""Arrays whose kernels run on an NVIDIA GPU. `drjit.cuda.ad` has the same types with derivatives."""
+
+from typing import Any
+
+from ..array import table
+from . import ad
+
+__all__ = [*table.names("cuda"), "ad"]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    found = globals()[name] = table.attribute("cuda", name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

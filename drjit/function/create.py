@@ -1,0 +1,407 @@
+"""Creation of arrays: constants, ranges, arrays like others, and values that are kept out of the program text."""
+
+import operator
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from ..array import leaf
+from ..array.meta import DYNAMIC
+from ..array.pytree import is_container, leaf_arrays, make_struct, map_tree, struct_fields
+from ..array.show import common_width, component_shape, inner
+from ..jit import dtype as dt
+from ..jit import node as jit
+from ..jit import op
+from . import parts
+from .evaluation import copy, make_opaque
+from .parts import is_array, is_array_class, is_flat, label, nested, size_tuple, tensor
+
+Fill = Callable[[Any, Any, int | None], Any]
+"""Makes an array of a one-dimensional class, from a value and a size; a number for Python types, and, with size None, for the entries of a class of
+`drjit.scalar`."""
+
+
+def _build(dtype: Any, shape: Any, fill: Fill, value: Any, what: str) -> Any:
+    """An array, structure or number of type `dtype`."""
+    if not isinstance(dtype, type):
+        raise TypeError(f"{what}(): 'dtype' must be a type, not {dtype!r}")
+    sizes = size_tuple(shape, what)
+    if is_array_class(dtype):
+        return _array(dtype, sizes, fill, value, what)
+    fields = struct_fields(dtype)
+    if fields is not None:
+        values = []
+        for name, kind in fields.items():
+            entry = getattr(value, name) if type(value) is dtype else value
+            values.append(_build(kind, shape, fill, entry, what))
+        return make_struct(dtype, values)
+    if dtype in (bool, int, float):
+        return fill(dtype, value, 1)
+    if value in (None, 0):
+        return dtype()
+    try:
+        return dtype(value)
+    except (TypeError, ValueError):
+        raise RuntimeError(f"{what}(): cannot make a {label(dtype)} of {value!r}") from None
+
+
+def _mismatch(dtype: type, sizes: Any, what: str) -> RuntimeError:
+    shape = dtype.__meta__.shape
+    shown = ", ".join("n" if n == DYNAMIC else str(n) for n in shape)
+    return RuntimeError(
+        f"{what}({label(dtype)}): the shape {sizes!r} does not fit; expected a number of lanes, "
+        f"or a shape of the form ({shown}{',' if len(shape) == 1 else ''})"
+    )
+
+
+def _array(dtype: Any, sizes: Any, fill: Fill, value: Any, what: str) -> Any:
+    if dtype._kind == "tensor":
+        shape = sizes if isinstance(sizes, tuple) else (sizes,)
+        flat = _array(dtype.Array, (prod(shape),), fill, value, what)
+        return tensor(dtype, flat, shape)
+    if dtype._kind == "leaf":
+        if isinstance(sizes, tuple) and len(sizes) != 1:
+            raise _mismatch(dtype, sizes, what)
+        return fill(dtype, value, sizes[0] if isinstance(sizes, tuple) else sizes)
+    dims, traced = dtype.__meta__.dims, dtype.__meta__.is_jit
+    if isinstance(sizes, tuple):
+        if len(sizes) != len(dims) + traced:
+            raise _mismatch(dtype, sizes, what)
+        shape, width = sizes[: len(dims)], sizes[-1] if traced else 1
+    else:
+        dynamic = 1 if traced else sizes
+        shape, width = tuple(dynamic if d == DYNAMIC else d for d in dims), sizes
+    if any(d not in (DYNAMIC, s) for d, s in zip(dims, shape, strict=True)):
+        raise _mismatch(dtype, sizes, what)
+    return _nested(dtype, shape, width, fill, value, what)
+
+
+def _nested(dtype: Any, shape: tuple, width: int, fill: Fill, value: Any, what: str) -> Any:
+    if not is_array_class(dtype) or dtype._kind == "leaf":
+        return fill(dtype, value, width)
+    count, kind = shape[0], dtype.__meta__.kind
+    if isinstance(value, (list, tuple)) or (is_array(value) and value._kind == "nested"):
+        values = list(value)
+        if len(values) != count:
+            raise RuntimeError(
+                f"{what}({label(dtype)}): expected {count} components, got {len(values)}"
+            )
+    elif isinstance(value, complex) and kind == "complex":
+        values = [value.real, value.imag]
+    elif kind in ("complex", "quaternion"):
+        values = [0] * count
+        values[0 if kind == "complex" else -1] = value
+    else:
+        values = [value] * count
+    if not is_array_class(dtype.Value):
+        return nested(dtype, [fill(dtype, v, None) for v in values])
+    return nested(dtype, [_nested(dtype.Value, shape[1:], width, fill, v, what) for v in values])
+
+
+def _constant(cls: Any, value: Any, size: int | None, what: str) -> Any:
+    """A `Fill` with a value that is a number, or an array of one dimension."""
+    if cls in (bool, int, float):
+        return cls(value)
+    if is_array(value):
+        if size is not None and value._kind == "leaf" and value._n.size in (1, size):
+            return leaf.resize(cls(value), size)
+    elif isinstance(value, (bool, int, float)) or hasattr(value, "__index__"):
+        dtype = cls._dtype
+        number = jit.normalize(dtype, value)
+        if not dtype.is_int or number == value:
+            return number if size is None else leaf.literal(cls, number, size)
+    raise RuntimeError(f"{what}(): {value!r} is not a value for the entries of {label(cls)}")
+
+
+def _undefined(cls: Any, value: Any, size: int | None) -> Any:
+    """A `Fill` that leaves memory as it is."""
+    if size is None or cls in (bool, int, float):
+        return _constant(cls, 0, size, "dr.empty")
+    return parts.unwritten(cls, size)
+
+
+def full(dtype: Any, value: Any, shape: Any = 1) -> Any:
+    """An array of type `dtype` filled with `value`, traced as a constant.
+
+    `shape` is the number of lanes, or a tuple: (n,) for arrays of one dimension, (3, n) for `Array3f`, anything for tensors. A sequence is spread over the
+    components of a nested type; complex numbers and quaternions get it as real part. Structures are filled field by field, Python types give numbers.
+
+    Raises:
+        RuntimeError: the shape does not fit the type, or the value the entries.
+        TypeError: `dtype` is not a type, or `shape` no size.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> full(Float, 1.5, 3), full(Array2f, [1, 2])
+    ([1.5, 1.5, 1.5], [[1, 2]])
+    """
+    what = "dr.full"
+    return _build(dtype, shape, lambda c, v, n: _constant(c, v, n, what), value, what)
+
+
+def zeros(dtype: Any, shape: Any = 1) -> Any:
+    """An array of type `dtype` filled with 0; see `full`.
+
+    >>> from drjit.llvm import Float
+    >>> zeros(Float, 2)
+    [0, 0]
+    """
+    what = "dr.zeros"
+    return _build(dtype, shape, lambda c, v, n: _constant(c, v, n, what), 0, what)
+
+
+def ones(dtype: Any, shape: Any = 1) -> Any:
+    """An array of type `dtype` filled with 1 (complex numbers and quaternions: the number 1); see `full`.
+
+    >>> from drjit.llvm import Float
+    >>> ones(Float, 2)
+    [1, 1]
+    """
+    what = "dr.ones"
+    return _build(dtype, shape, lambda c, v, n: _constant(c, v, n, what), 1, what)
+
+
+def empty(dtype: Any, shape: Any = 1) -> Any:
+    """An array of type `dtype` with undefined contents, to be filled by scatters; see `full`.
+
+    >>> from drjit.llvm import Float
+    >>> len(empty(Float, 3))
+    3
+    """
+    return _build(dtype, shape, _undefined, 0, "dr.empty")
+
+
+def _like(arg: Any, make: Callable[[Any, Any], Any], number: Any, what: str) -> Any:
+    """What `make(dtype, shape)` gives for the type and shape of a value; for the leaves of a PyTree."""
+    if is_container(arg):
+        return map_tree(lambda v: _like(v, make, number, what), arg)
+    if is_array(arg):
+        return make(type(arg), _shape_of(arg, what))
+    if isinstance(arg, (bool, int, float)):
+        return type(arg)(number)
+    raise TypeError(f"{what}(): expected an array, a number, or a tree of them, not {label(arg)}")
+
+
+def _shape_of(arg: Any, what: str) -> tuple[int, ...]:
+    if arg._kind == "tensor":
+        return arg._shape
+    if arg._kind == "leaf":
+        return (arg._n.size,)
+    dims = component_shape(arg)
+    width = common_width(list(inner(arg))) if arg.__meta__.is_jit else 0
+    if dims is None or width is None:
+        raise RuntimeError(f"{what}(<{label(arg)}>): the array is ragged")
+    return (*dims, width) if arg.__meta__.is_jit else dims
+
+
+def zeros_like(arg: Any, /) -> Any:
+    """Zeros of the type and shape of `arg`, an array, number or PyTree.
+
+    >>> from drjit.llvm import Float
+    >>> zeros_like([Float(1, 2), 5])
+    [[0, 0], 0]
+    """
+    return _like(arg, zeros, 0, "dr.zeros_like")
+
+
+def ones_like(arg: Any, /) -> Any:
+    """Ones of the type and shape of `arg`, an array, number or PyTree.
+
+    >>> from drjit.llvm import Float
+    >>> ones_like(Float(5, 6))
+    [1, 1]
+    """
+    return _like(arg, ones, 1, "dr.ones_like")
+
+
+def empty_like(arg: Any, /) -> Any:
+    """Undefined contents of the type and shape of `arg`, an array, number or PyTree.
+
+    >>> from drjit.llvm import Float
+    >>> len(empty_like(Float(5, 6)))
+    2
+    """
+    return _like(arg, empty, 0, "dr.empty_like")
+
+
+def identity(dtype: Any, size: Any = 1) -> Any:
+    """The identity of multiplication: identity matrices, ones for everything else.
+
+    Raises:
+        RuntimeError: `size` does not fit the type.
+
+    >>> from drjit.llvm import Matrix2f
+    >>> identity(Matrix2f)
+    [[[1, 0],
+      [0, 1]]]
+    """
+    if not is_array_class(dtype) or dtype.__meta__.kind != "matrix":
+        return ones(dtype, size)
+    what, n = "dr.identity", dtype.__meta__.dims[0]
+    if len(dtype.__meta__.dims) > 2:
+        one, zero = ones(dtype.Value.Value), zeros(dtype.Value.Value)
+    else:
+        one, zero = 1, 0
+    rows = [[one if i == j else zero for j in range(n)] for i in range(n)]
+    return _build(dtype, size, lambda c, v, m: _constant(c, v, m, what), rows, what)
+
+
+# ------------------------------------------------------------------------------ ranges
+
+
+def _range_class(dtype: Any, what: str) -> Any:
+    """The one-dimensional class in which a range is made."""
+    if not is_array_class(dtype):
+        raise TypeError(f"{what}(): 'dtype' must be an array type, not {dtype!r}")
+    if dtype._kind != "tensor" and not is_flat(dtype):
+        raise TypeError(
+            f"{what}(): {label(dtype)} is not one-dimensional; expected a type such as "
+            f"{label(parts.flat_class(dtype))}, or a tensor"
+        )
+    return dtype.Array if dtype._kind == "tensor" else dtype
+
+
+def _finish_range(dtype: Any, entries: Any, size: int) -> Any:
+    return tensor(dtype, entries, (size,)) if dtype._kind == "tensor" else entries
+
+
+def arange(
+    dtype: Any,
+    start: int | None = None,
+    stop: int | None = None,
+    step: int = 1,
+    *,
+    size: int | None = None,
+) -> Any:
+    """The integers 0 ... size-1, as `arange(dtype, size)`; or `start`, `start + step`, ... below `stop`.
+
+    Raises:
+        RuntimeError: `stop` lies on the wrong side of `start`, or `size` is negative.
+        TypeError: the type is not one-dimensional and arithmetic, or an argument not an integer.
+        ValueError: `step` is 0.
+
+    >>> from drjit.llvm import Float, Int
+    >>> arange(Float, 3), arange(Int, 5, 0, -2)
+    ([0, 1, 2], [5, 3, 1])
+    """
+    what = "dr.arange"
+    cls = _range_class(dtype, what)
+    t = cls._dtype
+    if t.is_mask:
+        raise TypeError(f"{what}({label(dtype)}): the type must be arithmetic")
+    if stop is None:
+        start, stop = 0, size if start is None else start
+    try:
+        first, last, by = (operator.index(v) for v in (start, stop, step))  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(
+            f"{what}(): expected integers, either a size or start, stop and step; got "
+            f"start={start!r}, stop={stop!r}, step={step!r}"
+        ) from None
+    if by == 0:
+        raise ValueError(f"{what}(): 'step' must not be 0")
+    if (last - first) * by < 0:
+        raise RuntimeError(
+            f"{what}(): the size cannot be negative (start={first}, stop={last}, step={by})"
+        )
+    count = len(range(first, last, by))
+    if t.is_int and not t.is_signed and (first < 0 or by < 0):
+        raise TypeError(f"{what}({label(dtype)}): start={first}, step={by} in an unsigned type")
+    if not cls.__meta__.is_jit:
+        values = [jit.normalize(t, v) for v in range(first, last, by)]
+        return _finish_range(dtype, nested(cls, values), count)
+    lane = leaf.lane(cls, count)
+    if (first, by) != (0, 1):
+        scale, offset = leaf.literal(cls, by), leaf.literal(cls, first)
+        if t.is_float:
+            lane = leaf.apply(op.fma, lane, scale, offset)
+        else:
+            lane = leaf.apply(op.add, leaf.apply(op.mul, lane, scale), offset)
+    return _finish_range(dtype, lane, count)
+
+
+def linspace(dtype: Any, start: float, stop: float, num: int, endpoint: bool = True) -> Any:
+    """`num` values with equal distances from `start` to `stop`, which is the last one unless `endpoint` is false.
+
+    Raises:
+        TypeError: the type is not one-dimensional and of floating point numbers, or an argument is no number.
+
+    >>> from drjit.llvm import Float
+    >>> linspace(Float, 0, 1, 5)
+    [0, 0.25, 0.5, 0.75, 1]
+    """
+    what = "dr.linspace"
+    cls = _range_class(dtype, what)
+    t = cls._dtype
+    if not t.is_float:
+        raise TypeError(f"{what}({label(dtype)}): the type must be a floating point type")
+    try:
+        num = operator.index(num)
+        if is_array(start) or is_array(stop):
+            raise TypeError
+        first, last = float(start), float(stop)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{what}(): expected numbers, got start={start!r}, stop={stop!r}, num={num!r}"
+        ) from None
+    if num < 0:
+        raise TypeError(f"{what}(): 'num' must not be negative, got {num}")
+    gaps = num - 1 if endpoint else num
+    step = (last - first) / gaps if gaps > 0 else 0.0
+    if not cls.__meta__.is_jit:
+        values = [jit.normalize(t, first + step * k) for k in range(num)]
+        return _finish_range(dtype, nested(cls, values), num)
+    # Lanes and steps of half precision would be too coarse.
+    wide = parts.with_dtype(cls, dt.f32) if t is dt.f16 else cls
+    lane = leaf.lane(wide, num)
+    entries = leaf.apply(op.fma, lane, leaf.literal(wide, step), leaf.literal(wide, first))
+    return _finish_range(dtype, leaf.cast(cls, entries), num)
+
+
+# ------------------------------------------------------------------------------ opaque values
+
+
+_MISSING = object()
+
+
+def opaque(dtype: Any, value: Any = _MISSING, shape: Any = 1) -> Any:
+    """An evaluated array: its value is data to a kernel, not part of the program, so that another value needs no other kernel.
+
+    `opaque(arg)` gives a copy of an array or PyTree, `opaque(dtype, value, shape)` makes what `full` makes.
+
+    Raises:
+        RuntimeError, TypeError: as `full`.
+
+    >>> from drjit.llvm import Float
+    >>> opaque(Float, 3, 2), opaque(Float(1))
+    ([3, 3], [1])
+    """
+    made = copy(dtype) if value is _MISSING else full(dtype, value, shape)
+    make_opaque(made)
+    return made
+
+
+def opaque_width(arg: Any, /) -> Any:
+    """The number of lanes of an array or PyTree as an opaque unsigned integer.
+
+    Raises:
+        RuntimeError: arrays of the tree differ in size.
+        TypeError: the tree has no traced array.
+
+    >>> from drjit.llvm import Float
+    >>> opaque_width(Float(1, 2, 3))
+    [3]
+    """
+    found = [a for a in leaf_arrays(arg) if a._kind == "leaf"]
+    if not found:
+        raise TypeError(f"dr.opaque_width(): a {label(arg)} has no traced arrays")
+    width = common_width(found)
+    if width is None:
+        sizes = ", ".join(str(a._n.size) for a in found)
+        raise RuntimeError(f"dr.opaque_width(): the arrays have different sizes ({sizes})")
+    return opaque(parts.flat_class(type(found[0]), dt.u32), width)
+
+
+__all__ = [
+    "arange", "empty", "empty_like", "full", "identity", "linspace", "ones", "ones_like", "opaque", "opaque_width", "zeros",
+    "zeros_like",
+]  # fmt: skip

@@ -1,0 +1,110 @@
+"""When things are computed: scheduling, evaluation, waiting, and copies."""
+
+import weakref
+from typing import Any
+
+from ..array.base import ArrayBase
+from ..array.pytree import leaf_arrays, map_tree
+from ..jit import op, runtime
+from ..jit import schedule as scheduler
+from ..jit.node import BUFFER, LITERAL, Node, make
+
+# Weak: what nobody holds any more need not be computed.
+_scheduled: list[weakref.ref[Node]] = []
+
+
+def _nodes(args: tuple) -> list[Node]:
+    """Nodes of all traced arrays in the arguments."""
+    return [a._n for arg in args for a in leaf_arrays(arg) if a._kind == "leaf"]
+
+
+def schedule(*args: Any) -> bool:
+    """Marks the arrays of the arguments (arrays, PyTrees) for the next evaluation, which computes all of them together.
+
+    Returns whether one of them still has to be computed.
+
+    >>> from drjit.llvm import Float
+    >>> a = Float(1, 2) + 1
+    >>> schedule(a), eval(), schedule(a)
+    (True, True, False)
+    """
+    waiting = [n for n in _nodes(args) if n.op is not BUFFER and n.op is not LITERAL]
+    _scheduled.extend([weakref.ref(n) for n in waiting])
+    return bool(waiting)
+
+
+def eval(*args: Any) -> bool:
+    """Computes the arrays of the arguments (arrays, PyTrees), all that is scheduled, and all pending side effects.
+
+    Work is queued; reading a result waits for it. Constants stay constants. Returns whether there was anything to do.
+
+    Raises:
+        IndexError: an index of work done so far was out of bounds.
+
+    >>> from drjit.llvm import Float
+    >>> a = Float(1, 2) + 1
+    >>> eval(a), eval(a)
+    (True, False)
+    """
+    taken = _scheduled[:]
+    # Another thread may have added to the list meanwhile.
+    del _scheduled[: len(taken)]
+    alive = [n for r in taken if (n := r()) is not None]
+    return scheduler.evaluate([*_nodes(args), *alive])
+
+
+def make_opaque(*args: Any) -> None:
+    """Evaluates the arrays of the arguments in place, constants included: they become data, and no part of programs any more.
+
+    >>> from drjit.llvm import Float
+    >>> a = Float(1)
+    >>> make_opaque(a)
+    >>> a.state
+    <VarState.Evaluated: 4>
+    """
+    arrays = [a for arg in args for a in leaf_arrays(arg) if a._kind == "leaf"]
+    for a in arrays:
+        if a._n.is_literal:
+            a._n = make(op.copy, a._n.dtype, a._n.size, (a._n,))
+    scheduler.evaluate([a._n for a in arrays])
+
+
+def copy(arg: Any, /) -> Any:
+    """A copy of a PyTree with new arrays: in-place changes of the one do not show in the other. Memory is shared until then.
+
+    >>> from drjit.llvm import Float
+    >>> a = Float(1, 2)
+    >>> b = copy(a)
+    >>> b += 1
+    >>> a, b
+    ([1, 2], [2, 3])
+    """
+    return map_tree(lambda v: type(v)(v) if isinstance(v, ArrayBase) else v, arg, what="dr.copy")
+
+
+def sync_thread() -> None:
+    """Waits for all queued work.
+
+    Raises:
+        IndexError: an index in that work was out of bounds.
+    """
+    runtime.sync()
+
+
+def flush_thread() -> None:
+    """Submits queued work. Work is submitted at once, so that there is nothing to do."""
+
+
+def thread_count() -> int:
+    """The number of threads that kernels run on."""
+    return runtime.thread_count()
+
+
+def set_thread_count(arg: int, /) -> None:
+    """Sets the number of threads that kernels run on, from the next launch on."""
+    runtime.set_thread_count(arg)
+
+
+__all__ = [
+    "copy", "eval", "flush_thread", "make_opaque", "schedule", "set_thread_count", "sync_thread", "thread_count",
+]  # fmt: skip

@@ -1,0 +1,510 @@
+"""Changes of shape: grids, repetition, concatenation, reversal, and reshaping, of one-dimensional and nested arrays, tensors, and PyTrees."""
+
+import operator
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..array import leaf, leaf_access
+from ..array.meta import DYNAMIC
+from ..array.pytree import is_container, map_tree
+from ..jit import dtype as dt
+from ..jit.op import ReduceMode
+from . import parts
+from .layout import ravel, unravel_dims
+from .parts import is_array, is_array_class, is_flat, label, nested, pick, tensor
+
+
+def _take(array: Any, size: int, index: Callable[[Any], Any], what: str) -> Any:
+    """The array of `size` entries whose entry i is entry `index(i)` of a flat array. For `drjit.scalar`, `index` gets a NumPy array."""
+    if array._kind == "nested":
+        entries = array._c
+        return nested(type(array), [entries[i] for i in index(np.arange(size)).tolist()])
+    if array._n.is_literal:
+        return leaf.literal(type(array), array._n.data, size)
+    if size == 0:
+        return leaf.literal(type(array), 0, 0)
+    return pick(array, index(parts.lanes(type(array), size)), what)
+
+
+def _size(array: Any) -> int:
+    return array._n.size if array._kind == "leaf" else len(array._c)
+
+
+def _each(f: Callable[[Any], Any], value: Any) -> Any:
+    """Applies a function to the one-dimensional arrays of an array, with all lanes spread out."""
+    if is_flat(type(value)):
+        return f(value)
+    if not value.__meta__.is_jit:
+        return value
+    return parts.map_leaves(parts.spread(value), f)
+
+
+# ------------------------------------------------------------------------------ grids
+
+
+def meshgrid(*args: Any, indexing: str = "xy") -> Any:
+    """The coordinates of all points of a grid, from those of its axes, as one-dimensional arrays.
+
+    With 'xy' the first axis varies fastest, the second next; with 'ij' the last one varies fastest. Further axes are as in NumPy.
+
+    Raises:
+        TypeError: the arguments are not one-dimensional arrays of the same type.
+        ValueError: `indexing` is unknown.
+
+    >>> from drjit.llvm import Float
+    >>> meshgrid(Float(1, 2), Float(3, 4))
+    ([1, 2, 1, 2], [3, 3, 4, 4])
+    """
+    what = "dr.meshgrid"
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"{what}(): 'indexing' must be 'xy' or 'ij', not {indexing!r}")
+    for a in args:
+        if not is_array(a) or not is_flat(type(a)) or type(a) is not type(args[0]):
+            raise TypeError(
+                f"{what}(): expected one-dimensional arrays of the same type, got "
+                f"{', '.join(label(v) for v in args)}"
+            )
+    if len(args) == 1:
+        return args[0]
+    order = list(range(len(args)))
+    if indexing == "xy" and len(args) >= 2:
+        order[:2] = [1, 0]
+    sizes = [_size(args[k]) for k in order]
+    total = prod(sizes)
+    grid: dict[int, Any] = {}
+    for position, k in enumerate(order):
+        stride, n = prod(sizes[position + 1 :]), sizes[position]
+        grid[k] = _take(args[k], total, lambda i, s=stride, n=n: (i // s) % n, what)
+    return tuple([grid[k] for k in range(len(args))])
+
+
+# ------------------------------------------------------------------------------ repetition
+
+
+def _repeat_index(stride: int, count: int) -> Callable[[Any], Any]:
+    """From an entry of a tensor with an axis of n entries repeated `count` times each to the entry it is a copy of."""
+
+    def index(i: Any) -> Any:
+        if stride == 1:
+            return i // count
+        # i = (outer * n * count + r) * stride + rest, where r // count is the entry of the axis
+        return (i // (stride * count)) * stride + i % stride
+
+    return index
+
+
+def repeat(value: Any, repeats: Any, axis: int | None = None) -> Any:
+    """Every entry `repeats` times in a row.
+
+    One-dimensional and nested arrays are repeated along their lanes, tensors along `axis`, or as flat arrays without. An integer array gives every
+    entry a number of its own. PyTrees are repeated array by array; numbers stay as they are.
+
+    Raises:
+        RuntimeError: an axis is out of bounds, or `repeats` has the wrong number of entries.
+        ValueError: `repeats` is negative.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> repeat(Float(1, 2), 3), repeat(Float(1, 2), UInt(1, 2))
+    ([1, 1, 1, 2, 2, 2], [1, 2, 2])
+    """
+    what = "dr.repeat"
+    if is_container(value):
+        return map_tree(lambda v: repeat(v, repeats, axis), value, what=what)
+    if not is_array(value):
+        return value
+    if not is_array(repeats):
+        try:
+            repeats = operator.index(repeats)
+        except TypeError:
+            raise TypeError(
+                f"{what}(): 'repeats' must be an int or an integer array, not {label(repeats)}"
+            ) from None
+        if repeats < 0:
+            raise ValueError(f"{what}(): 'repeats' must not be negative, got {repeats}")
+    if value._kind == "tensor":
+        return _repeat_tensor(value, repeats, axis, what)
+    if axis is not None:
+        depth = len(value.__meta__.dims) + value.__meta__.is_jit
+        found = parts.normalized_axis(axis, depth, what) if axis < 0 else axis
+        if found != (0 if axis == 0 else depth - 1):
+            raise RuntimeError(f"{what}(<{label(value)}>): only the lanes can be repeated")
+    return _each(lambda v: _repeat_flat(v, repeats, what), value)
+
+
+def _repeat_flat(value: Any, repeats: Any, what: str) -> Any:
+    if not isinstance(repeats, int):
+        sources = _sources(value, repeats, _size(value), what)
+        if value._kind == "nested":
+            return nested(type(value), [value._c[i] for i in sources])
+        return pick(value, sources, what) if _size(sources) else leaf.literal(type(value), 0, 0)
+    return _take(value, _size(value) * repeats, lambda i: i // repeats, what)
+
+
+def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
+    """For every entry of the result the entry that it is a copy of, where each has a number of copies of its own."""
+    if not is_array(repeats) or not is_flat(type(repeats)) or not repeats._dtype.is_int:
+        raise TypeError(f"{what}(): 'repeats' must be an int or an integer array, not {label(repeats)}")
+    if _size(repeats) != size:
+        raise RuntimeError(
+            f"{what}(): 'repeats' has {_size(repeats)} entries, but there are {size} to repeat"
+        )
+    if repeats._kind == "nested":
+        return np.repeat(np.arange(size), repeats._c).tolist()
+    counts = parts.flat_class(type(value), dt.u32)(repeats)
+    starts = leaf_access.prefix("add", counts, True)
+    total = leaf_access.reduce_all("add", counts)[0]
+    if total == 0:
+        return leaf.literal(type(counts), 0, 0)
+    # Entry k of the result comes from the last entry that starts at or before k: count the starts.
+    marks = leaf.literal(type(counts), 0, total)
+    one = leaf.literal(type(counts), 1)
+    inside = starts < total
+    leaf_access.scatter_reduce("add", marks, [one], starts, inside, ReduceMode.Auto, what)
+    return leaf_access.prefix("add", marks, False) - 1
+
+
+def _repeat_tensor(value: Any, repeats: Any, axis: int | None, what: str) -> Any:
+    shape = value._shape
+    if axis is None:
+        flat = _repeat_flat(value._array, repeats, what)
+        return tensor(type(value), flat, (_size(flat),))
+    k = parts.normalized_axis(axis, len(shape), f"{what}(<{label(value)}>)")
+    stride, n = prod(shape[k + 1 :]), shape[k]
+    if isinstance(repeats, int):
+        count = n * repeats
+        index = _repeat_index(stride, repeats)
+        flat = _take(value._array, prod(shape) * repeats, index, what)
+    else:
+        sources = _sources(value._array, repeats, n, what)
+        count = len(sources)
+
+        def index(i: Any) -> Any:
+            position = (i // stride) % count
+            if isinstance(i, np.ndarray):
+                chosen = np.array(sources, np.int64)[position]
+            else:
+                chosen = pick(sources, position, what)
+            return ((i // (stride * count)) * n + chosen) * stride + i % stride
+
+        flat = _take(value._array, prod(shape[:k]) * count * stride, index, what)
+    return tensor(type(value), flat, (*shape[:k], count, *shape[k + 1 :]))
+
+
+def tile(value: Any, reps: int | Sequence[int]) -> Any:
+    """The array as a whole, several times one after the other.
+
+    With a sequence, tensors (and one-dimensional arrays, which become tensors if it has several entries) are repeated along several axes, as in NumPy.
+    Nested arrays are repeated along their lanes; PyTrees array by array; numbers stay as they are.
+
+    Raises:
+        ValueError: a number of repetitions is negative.
+        TypeError: `reps` is no int and no sequence of ints, or does not go with the type.
+
+    >>> from drjit.llvm import Float
+    >>> tile(Float(1, 2), 2)
+    [1, 2, 1, 2]
+    """
+    what = "dr.tile"
+    if is_container(value):
+        return map_tree(lambda v: tile(v, reps), value, what=what)
+    if not is_array(value):
+        return value
+    try:
+        times = tuple([operator.index(r) for r in reps]) if isinstance(reps, (tuple, list)) else (
+            operator.index(reps),
+        )
+    except TypeError:
+        raise TypeError(f"{what}(): 'reps' must be an int or a sequence of ints, not {reps!r}") from None
+    if any(r < 0 for r in times):
+        raise ValueError(f"{what}(): 'reps' must not be negative, got {reps!r}")
+    if value._kind == "tensor" or (len(times) > 1 and is_flat(type(value))):
+        return _tile_tensor(value, times, what)
+    if len(times) != 1:
+        raise TypeError(f"{what}(<{label(value)}>): nested arrays are tiled along their lanes only")
+    (count,) = times
+    return _each(
+        lambda v: _take(v, _size(v) * count, lambda i: i % _size(v) if _size(v) else i, what), value
+    )
+
+
+def _tile_tensor(value: Any, times: tuple[int, ...], what: str) -> Any:
+    if value._kind == "tensor":
+        array, shape, cls = value._array, value._shape, type(value)
+    else:
+        array, shape, cls = value, (_size(value),), parts.tensor_class(type(value))
+    depth = max(len(shape), len(times))
+    shape = (1,) * (depth - len(shape)) + shape
+    times = (1,) * (depth - len(times)) + times
+    result = tuple([n * r for n, r in zip(shape, times, strict=True)])
+
+    def index(i: Any) -> Any:
+        found, rest, stride = 0, i, 1
+        for n, m in zip(reversed(shape), reversed(result), strict=True):
+            found = found + (rest % m % n) * stride
+            rest = rest // m
+            stride *= n
+        return found
+
+    if prod(result) == 0:
+        return tensor(cls, _take(array, 0, lambda i: i, what), result)
+    return tensor(cls, _take(array, prod(result), index, what), result)
+
+
+# ------------------------------------------------------------------------------ concatenation
+
+
+def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
+    """One array of several ones along an axis; None joins their flat entries.
+
+    The axis of one-dimensional arrays is 0. Nested arrays have their components as axis 0, which can be joined if the type is of dynamic size, and their
+    lanes as last axis.
+
+    Raises:
+        RuntimeError: there are no arrays, or the axis is out of bounds.
+        TypeError: the arrays differ in type, or in their size along another axis.
+
+    >>> from drjit.llvm import Float
+    >>> concat([Float(1, 2), Float(3)])
+    [1, 2, 3]
+    """
+    what = "dr.concat"
+    if not isinstance(arr, (list, tuple)):
+        raise TypeError(f"{what}(): expected a sequence of arrays, not {label(arr)}")
+    if not arr:
+        raise RuntimeError(f"{what}(): at least one array is needed")
+    cls = type(arr[0])
+    for a in arr:
+        if not is_array(a) or type(a) is not cls:
+            raise TypeError(
+                f"{what}(): the arrays must all be of the same type, got {label(cls)} and {label(a)}"
+            )
+    if cls._kind == "tensor":
+        if axis is None:
+            return _concat_flat([a._array for a in arr], what)
+        return _concat_tensors(arr, axis, what)
+    if axis is None:
+        return _concat_flat([ravel(a, "C") for a in arr], what)
+    depth = len(cls.__meta__.dims) + cls.__meta__.is_jit
+    k = parts.normalized_axis(axis, depth, f"{what}(<{label(cls)}>)")
+    return _concat_axis(arr, k, what)
+
+
+def _concat_axis(arr: Sequence[Any], axis: int, what: str) -> Any:
+    cls = type(arr[0])
+    if is_flat(cls):
+        return _concat_flat(arr, what)
+    if axis == 0:
+        if cls._size is not None:
+            raise RuntimeError(
+                f"{what}(<{label(cls)}>): the type has {cls._size} components; only types of "
+                "dynamic size can be joined along axis 0"
+            )
+        return nested(cls, [c for a in arr for c in a._c])
+    counts = {len(a._c) for a in arr}
+    if len(counts) > 1:
+        raise TypeError(f"{what}(<{label(cls)}>): the arrays have {sorted(counts)} components")
+    spread = [parts.spread(a) for a in arr] if cls.__meta__.is_jit else arr
+    columns = zip(*[a._c for a in spread], strict=True)
+    return nested(cls, [_concat_axis(column, axis - 1, what) for column in columns])
+
+
+def _concat_flat(arr: Sequence[Any], what: str) -> Any:
+    cls = type(arr[0])
+    if cls._kind == "nested":
+        return nested(cls, [v for a in arr for v in a._c])
+    filled = [a for a in arr if a._n.size]
+    if len(filled) <= 1:
+        return cls(filled[0]) if filled else cls()
+    result = parts.unwritten(cls, sum(a._n.size for a in filled))
+    start = 0
+    for a in filled:
+        n = a._n.size
+        index = parts.lanes(cls, n) + start
+        leaf_access.scatter(result, [a], index, parts.yes(cls), what)
+        start += n
+    return result
+
+
+def _concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
+    cls, shape = type(arr[0]), arr[0]._shape
+    k = parts.normalized_axis(axis, len(shape), f"{what}(<{label(cls)}>)")
+    for position, a in enumerate(arr):
+        other = a._shape
+        if len(other) != len(shape) or any(
+            m != n for j, (m, n) in enumerate(zip(other, shape, strict=True)) if j != k
+        ):
+            raise TypeError(
+                f"{what}(): array {position} of shape {other} does not go with one of shape {shape} "
+                f"along axis {k}"
+            )
+    total = sum(a._shape[k] for a in arr)
+    result_shape = (*shape[:k], total, *shape[k + 1 :])
+    if arr[0]._array._kind == "nested":
+        joined = np.concatenate([_host(a) for a in arr], k).ravel().tolist()
+        return tensor(cls, nested(cls.Array, joined), result_shape)
+    stride = prod(shape[k + 1 :])
+    result = parts.unwritten(cls.Array, prod(result_shape))
+    start = 0
+    for a in arr:
+        n = a._shape[k]
+        run = n * stride
+        if prod(a._shape):
+            i = parts.lanes(cls, prod(a._shape))
+            index = (i // run) * (total * stride) + i % run + start * stride
+            leaf_access.scatter(result, [a._array], index, parts.yes(cls), what)
+        start += n
+    return tensor(cls, result, result_shape)
+
+
+def _host(value: Any) -> np.ndarray:
+    """The entries of a tensor of `drjit.scalar`, as Python numbers."""
+    entries = np.empty(len(value._array._c), object)
+    entries[:] = value._array._c
+    return entries.reshape(value._shape)
+
+
+# ------------------------------------------------------------------------------ reversal
+
+
+def reverse(value: Any, axis: int | tuple[int, ...] = 0) -> Any:
+    """The entries along an axis in reverse order: of arrays, the components of nested arrays, and sequences.
+
+    Raises:
+        RuntimeError: an axis is out of bounds.
+        TypeError: the value is not a sequence.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> reverse(Float(1, 2, 3)), reverse(Array2f(1, 2)), reverse([1, 2])
+    ([3, 2, 1], [[2, 1]], [2, 1])
+    """
+    what = "dr.reverse"
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    if not is_array(value):
+        if not isinstance(value, (list, tuple, str)):
+            raise TypeError(f"{what}(): expected an array or a sequence, not {label(value)}")
+        for a in axes:
+            parts.normalized_axis(a, 1, f"{what}(<{label(value)}>)")
+        return value[::-1]
+    if value._kind == "tensor":
+        depth = len(value._shape)
+    else:
+        depth = len(value.__meta__.dims) + value.__meta__.is_jit
+    found = {parts.normalized_axis(a, depth, f"{what}(<{label(value)}>)") for a in axes}
+    if value._kind != "tensor":
+        return _reverse_axes(value, found, what)
+    shape, array = value._shape, value._array
+
+    def index(i: Any) -> Any:
+        for k in found:
+            stride, n = prod(shape[k + 1 :]), shape[k]
+            here = (i // stride) % n
+            i = i - here * stride + ((n - 1) - here) * stride
+        return i
+
+    return tensor(type(value), _take(array, prod(shape), index, what), shape)
+
+
+def _reverse_axes(value: Any, axes: set[int], what: str) -> Any:
+    if not axes:
+        return value
+    if is_flat(type(value)):
+        n = _size(value)
+        return _take(value, n, lambda i: (n - 1) - i, what)
+    below = {a - 1 for a in axes if a > 0}
+    components = [_reverse_axes(c, below, what) if below else c for c in value._c]
+    return nested(type(value), components[::-1] if 0 in axes else components)
+
+
+# ------------------------------------------------------------------------------ reshaping
+
+
+def reshape(
+    dtype: Any,
+    value: Any = None,
+    shape: Any = None,
+    order: str = "A",
+    shrink: bool = False,
+) -> Any:
+    """The entries of an array as another type, or in another shape: `reshape(dtype, value, shape)` or `reshape(value, shape)`.
+
+    `shape` includes the lanes: (3, n) for `Array3f`. One entry may be -1, and follows from the others. `order` is that in which entries are
+    read and written, see `ravel`. With `shrink`, surplus entries at the end are dropped. PyTrees are reshaped array by array.
+
+    Raises:
+        RuntimeError: sizes do not agree, or `shape` does not fit the type.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> reshape(Array2f, Float(1, 2, 3, 4), (2, -1))
+    [[1, 2],
+     [3, 4]]
+    """
+    if not isinstance(dtype, type):
+        if shape is None:
+            value, shape = dtype, value
+        elif value is None:
+            value = dtype
+        else:
+            # All given by position: reshape(value, shape, order, shrink)
+            value, shape, order, shrink = dtype, value, shape, order is True or shrink
+        dtype = None
+    what = f"dr.reshape(<{label(dtype if dtype is not None else value)}>, <{label(value)}>)"
+    if is_container(value):
+        if is_array_class(dtype) and isinstance(value, (list, tuple)):
+            value = parts.tensor_class(dtype)(value)
+        else:
+            return map_tree(lambda v: reshape(v, shape, order, shrink), value, what=what)
+    if not is_array(value):
+        return value
+    dtype = type(value) if dtype is None else dtype
+    if not is_array_class(dtype):
+        raise TypeError(f"{what}: expected an array type, not {label(dtype)}")
+    return _reshape(dtype, value, _wanted(shape, what), order, shrink, what)
+
+
+def _wanted(shape: Any, what: str) -> tuple[int, ...]:
+    try:
+        sizes = [operator.index(s) for s in (shape if isinstance(shape, (tuple, list)) else (shape,))]
+    except TypeError:
+        raise TypeError(f"{what}: 'shape' must be an int or a tuple of ints, not {shape!r}") from None
+    if any(s < -1 for s in sizes) or sizes.count(-1) > 1:
+        raise RuntimeError(f"{what}: at most one entry of 'shape' may be -1, got {shape!r}")
+    return tuple(sizes)
+
+
+def _reshape(
+    dtype: Any, value: Any, shape: tuple[int, ...], order: str, shrink: bool, what: str
+) -> Any:
+    if dtype._kind == "tensor" and value._kind == "tensor" and order == "F":
+        raise RuntimeError(f"{what}: tensors are laid out in 'C' order only")
+    flat = ravel(value, order)
+    size = _size(flat)
+    if -1 in shape:
+        known = -prod(shape)
+        if known == 0 or size % known:
+            raise RuntimeError(f"{what}: {size} entries do not fill a shape {shape}")
+        shape = tuple([size // known if s == -1 else s for s in shape])
+    count = prod(shape)
+    if count > size or (count < size and not shrink):
+        raise RuntimeError(f"{what}: the sizes differ, {size} entries for a shape {shape}")
+    if count < size:
+        flat = _take(flat, count, lambda i: i, what)
+    if dtype._kind == "tensor":
+        return tensor(dtype, dtype.Array(flat), shape)
+    dims = dtype.__meta__.dims if not is_flat(dtype) else ()
+    lanes = 1 if dtype.__meta__.is_jit or is_flat(dtype) else 0
+    if len(shape) != len(dims) + lanes or any(
+        d not in (DYNAMIC, s) for d, s in zip(dims, shape, strict=False)
+    ):
+        raise RuntimeError(f"{what}: the shape {shape} does not fit the type {label(dtype)}")
+    if not dims:
+        return dtype(flat)
+    if count == 0:
+        empty = dtype._leaf() if dtype.__meta__.is_jit else None
+        return parts.assemble(dtype, [dtype._leaf(empty) for _ in range(prod(dims))], shape[: len(dims)])
+    return unravel_dims(dtype, flat, shape[: len(dims)], order, what)
+
+
+__all__ = ["concat", "meshgrid", "repeat", "reshape", "reverse", "tile"]

@@ -1,0 +1,86 @@
+"""Reductions, prefix reductions and compression of the kernel language on NumPy arrays.
+
+All lanes are one block here, so that totals of blocks are those of element 0. Sums are pairwise;
+`min` and `max` pass over NaN; `f16` accumulates in `f32`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from .elementwise import Type, Value
+from .memory import Lanes
+from .reduction import OPERATIONS, accumulator, identity
+
+# Elements that a block reduction gathers at once.
+_GATHERED = 1 << 22
+
+
+def _of_lanes(t: Type, i: Lanes, x: Value) -> Any:
+    return np.broadcast_to(np.asarray(x, accumulator(t)), i.end - i.begin)
+
+
+def reduce(t: Type, op: str, partial: Any, buffer: Any, i: Lanes, x: Value) -> None:
+    """Combines the values of all lanes into element 0 of the buffer."""
+    dtype = accumulator(t)
+    x = _of_lanes(t, i, x)
+    buffer[0] = OPERATIONS[op].reduce(x, dtype=dtype, initial=identity(op, dtype))
+
+
+def block_reduce(t: Type, op: str, buffer: Any, x: Value, n: Value, m: Value) -> Value:
+    """Combines `n` consecutive elements from index `x` on, 0 where the mask is false."""
+    dtype, length = accumulator(t), int(np.ravel(n)[0]) if np.size(n) else 0
+    x, m = np.broadcast_arrays(np.atleast_1d(x), m)
+    result = np.zeros(x.shape, t.dtype)
+    lanes = np.flatnonzero(m & (x.astype(np.float64) + length <= buffer.size))
+    rows = max(1, _GATHERED // max(length, 1))
+    for k in range(0, len(lanes), rows):
+        some = lanes[k : k + rows]
+        elements = buffer[x[some].astype(np.intp)[:, None] + np.arange(length)].astype(dtype)
+        initial = identity(op, dtype)
+        result[some] = OPERATIONS[op].reduce(elements, axis=1, dtype=dtype, initial=initial)
+    return result
+
+
+def _prefix(op: str, dtype: np.dtype, first: Any, x: Any, inclusive: bool) -> Any:
+    """The running values along the last axis, from `first` on."""
+    start = np.broadcast_to(dtype.type(first), (*x.shape[:-1], 1))
+    values = np.concatenate([start, x], axis=-1)
+    running = OPERATIONS[op].accumulate(values, axis=-1, dtype=dtype)
+    return running[..., 1:] if inclusive else running[..., :-1]
+
+
+def _starting_value(op: str, dtype: np.dtype) -> Any:
+    # A prefix sum starts from 0.0, not from -0.0, since it is seen.
+    return dtype.type(0) if op == "add" else identity(op, dtype)
+
+
+def scan_totals(t: Type, op: str, totals: Any, i: Lanes, x: Value) -> None:
+    """Where the prefix reductions of the blocks start: the only block at the neutral element."""
+    totals[0] = _starting_value(op, accumulator(t))
+
+
+def scan(t: Type, op: str, totals: Any, i: Lanes, x: Value, inclusive: bool) -> Value:
+    """The prefix reduction over all lanes, from the total of the block on."""
+    return t(_prefix(op, accumulator(t), totals[0], _of_lanes(t, i, x), inclusive))
+
+
+def scan_blocks(t: Type, op: str, i: Lanes, x: Value, n: int, inclusive: bool) -> Value:
+    """The prefix reduction within each run of `n` lanes."""
+    dtype, n = accumulator(t), int(n)
+    x = _of_lanes(t, i, x)
+    runs = np.full(-(-len(x) // n) * n, identity(op, dtype), dtype)
+    runs[: len(x)] = x
+    # The first lane of a run keeps a negative zero.
+    first = identity(op, dtype) if inclusive else _starting_value(op, dtype)
+    return t(_prefix(op, dtype, first, runs.reshape(-1, n), inclusive).ravel()[: len(x)])
+
+
+def compress(positions: Any, buffer: Any, i: Lanes, m: Value) -> None:
+    """Writes the indices of the lanes with `m` one after the other."""
+    chosen = np.flatnonzero(np.broadcast_to(m, i.end - i.begin)) + i.begin
+    first = int(positions[0])
+    buffer[first : first + len(chosen)] = chosen
+
+
+__all__ = ["block_reduce", "compress", "reduce", "scan", "scan_blocks", "scan_totals"]
