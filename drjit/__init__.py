@@ -1,6 +1,6 @@
 """Array programs traced into kernels: the public names, by theme."""
 
-from . import auto, cuda, llvm, scalar
+from . import auto, cuda, detail, llvm, scalar
 from .array.base import ArrayBase
 from .array.meta import VarState
 from .function.arithmetic import (
@@ -90,6 +90,7 @@ from .function.evaluation import copy, eval, flush_thread, make_opaque, schedule
 from .function.format import format, print
 from .function.geometry import cross, normalize, sphdir, unit_angle
 from .function.kernels import (
+    KernelRecordingMode,
     KernelType,
     flush_kernel_cache,
     kernel_history,
@@ -237,10 +238,13 @@ from .jit.log import LogLevel, log_level, set_log_level
 from .jit.op import ReduceMode, ReduceOp
 from .jit.runtime import set_thread_count, thread_count
 
+__version__ = "0.1.0"
+
 __all__ = [
     "ArrayBase",
     "JitBackend",
     "JitFlag",
+    "KernelRecordingMode",
     "KernelType",
     "LogLevel",
     "ReduceMode",
@@ -293,6 +297,7 @@ __all__ = [
     "deg2rad",
     "depth_v",
     "detached_t",
+    "detail",
     "diff_array_t",
     "dot",
     "e",
@@ -328,9 +333,9 @@ __all__ = [
     "identity",
     "imag",
     "inf",
+    "int8_array_t",
     "int32_array_t",
     "int64_array_t",
-    "int8_array_t",
     "int_array_t",
     "inv_four_pi",
     "inv_log_two",
@@ -474,9 +479,9 @@ __all__ = [
     "two_pi",
     "type_v",
     "tzcnt",
+    "uint8_array_t",
     "uint32_array_t",
     "uint64_array_t",
-    "uint8_array_t",
     "uint_array_t",
     "unit_angle",
     "unravel",

@@ -1,4 +1,5 @@
-"""`python -m drjit doctor` prints what a bug report should say: versions, processor, cache, GPU, and whether kernels run.
+"""`python -m drjit doctor` prints what a bug report should say: versions, processor, cache, GPU,
+and whether kernels run.
 
 Whatever is missing on a machine is a line of the report, never an error.
 """
@@ -12,7 +13,18 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-FEATURES = ("sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512fp16", "avx512bf16", "neon", "sve")
+FEATURES = (
+    "sse4.2",
+    "avx",
+    "avx2",
+    "fma",
+    "f16c",
+    "avx512f",
+    "avx512fp16",
+    "avx512bf16",
+    "neon",
+    "sve",
+)
 TEST_SIZE = 1000
 
 
@@ -204,7 +216,9 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m drjit", description="Tools of drjit.")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("doctor", help="print what a bug report should say, and test that kernels run")
+    commands.add_parser(
+        "doctor", help="print what a bug report should say, and test that kernels run"
+    )
     parser.parse_args(arguments)
     for line in report():
         print(line)

@@ -1,4 +1,6 @@
-"""Facts about values and the compiler that libraries on top of this package ask for. Most programs need none of it."""
+"""Facts about values and the compiler that libraries on top of this package ask for. Most programs
+need none of it.
+"""
 
 from typing import Any
 
@@ -46,7 +48,8 @@ def cuda_version() -> tuple[int, int]:
 
 
 def launch_stats() -> tuple[int, int, int]:
-    """The number of launches, of those whose kernel was there already, and of kernels that came from the disk.
+    """The number of launches, of those whose kernel was there already, and of kernels that came
+    from the disk.
 
     >>> launches, hits, loads = dr.detail.launch_stats()
     >>> launches >= hits
@@ -80,15 +83,19 @@ def reduce_identity(dtype: Any, op: ReduceOp, size: int = 1, /) -> Any:
     Raises:
         TypeError: not a one-dimensional array type, or the operation is not defined for it.
 
-    >>> dr.detail.reduce_identity(Float, dr.ReduceOp.Min), dr.detail.reduce_identity(Int, dr.ReduceOp.Mul, 2)
-    ([inf], [1, 1])
+    >>> dr.detail.reduce_identity(Float, dr.ReduceOp.Min)
+    [inf]
     """
     what = f"drjit.detail.reduce_identity({type_label(dtype)}, {op.name})"
     if not (isinstance(dtype, type) and issubclass(dtype, ArrayBase) and dtype._kind == "leaf"):
         raise TypeError(f"{what}: expected the type of a one-dimensional array")
     element = dtype._dtype
     bitwise = op in (ReduceOp.And, ReduceOp.Or)
-    if op is ReduceOp.Identity or (element.is_mask and not bitwise) or (element.is_float and bitwise):
+    if (
+        op is ReduceOp.Identity
+        or (element.is_mask and not bitwise)
+        or (element.is_float and bitwise)
+    ):
         raise TypeError(f"{what}: the operation is not defined for {element.name}")
     return leaf.literal(dtype, kernel.identity(element, op.name.lower()).item(), size)
 
@@ -96,8 +103,8 @@ def reduce_identity(dtype: Any, op: ReduceOp, size: int = 1, /) -> Any:
 def can_scatter_reduce(arg0: type, arg1: ReduceOp, /) -> bool:
     """Whether `dr.scatter_reduce` supports an operation on targets of a type.
 
-    >>> dr.detail.can_scatter_reduce(Float, dr.ReduceOp.Add), dr.detail.can_scatter_reduce(Float, dr.ReduceOp.And)
-    (True, False)
+    >>> [dr.detail.can_scatter_reduce(t, dr.ReduceOp.And) for t in (Int, Float)]
+    [True, False]
     """
     element = arg0._dtype
     if arg1 in (ReduceOp.And, ReduceOp.Or):
@@ -106,7 +113,8 @@ def can_scatter_reduce(arg0: type, arg1: ReduceOp, /) -> bool:
 
 
 def import_tensor(tensor: Any, ad: bool = False) -> Any:
-    """An array of another library as a tensor of `drjit.llvm` (with `ad`: `drjit.llvm.ad`) with the same element type and shape.
+    """An array of another library as a tensor of `drjit.llvm` (with `ad`: `drjit.llvm.ad`) with the
+    same element type and shape.
 
     Raises:
         TypeError: not an array, or of an element type that there are no tensors for.
@@ -136,7 +144,9 @@ def reset(arg: Any, /) -> Any:
 
 
 def leak_warnings() -> bool:
-    """Whether warnings about leaked values are on. Values are freed by Python's reference counting, so there are none to report."""
+    """Whether warnings about leaked values are on. Values are freed by Python's reference counting,
+    so there are none to report.
+    """
     return _leak_warnings
 
 

@@ -395,18 +395,19 @@ def _executed(tree, scope):
 
 
 @cache
-def _module(name):
-    """The functions of a module of the library."""
-    with open(f"{library._FOLDER}/{name}.py", encoding="utf-8") as file:
-        tree = ast.parse(file.read())
+def _library():
+    """The functions of the library; their names and those of its constants are unique."""
     scope = dict(names)
     body = []
-    for statement in tree.body:
-        if isinstance(statement, ast.FunctionDef):
-            statement.body = statement.body[1:]  # without the docstring
-            body.append(Calls().visit(statement))
-        elif isinstance(statement, ast.Assign):
-            body.append(statement)
+    for module in sorted(set(library.MODULES.values())):
+        with open(f"{library._FOLDER}/{module}.py", encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+        for statement in tree.body:
+            if isinstance(statement, ast.FunctionDef):
+                statement.body = statement.body[1:]  # without the docstring
+                body.append(Calls().visit(statement))
+            elif isinstance(statement, ast.Assign):
+                body.append(statement)
     scope = _executed(ast.Module(body, []), scope)
     for key, value in scope.items():
         if isinstance(value, tuple):
@@ -418,7 +419,7 @@ def _library_function(name):
     arity = 2 if name in ("atan2", "pow") else 1
 
     def body(t):
-        return _module(library.MODULES[name])[f"{name}_{'f32' if t is types.float32 else 'f64'}"]
+        return _library()[f"{name}_{'f32' if t is types.float32 else 'f64'}"]
 
     define(name, arity, body)
 

@@ -1,4 +1,6 @@
-"""Element-wise functions that are not transcendental: selection, extrema, signs, products, powers, roundings, and bit operations."""
+"""Element-wise functions that are not transcendental: selection, extrema, signs, products, powers,
+roundings, and bit operations.
+"""
 
 import math
 
@@ -36,7 +38,9 @@ def same(got, cls, want):
     assert type(got) is cls
     if hasattr(got, "numpy"):
         got = got.numpy()
-    want = np.broadcast_to(np.asarray(want, got.dtype if hasattr(got, "dtype") else None), np.shape(got))
+    want = np.broadcast_to(
+        np.asarray(want, got.dtype if hasattr(got, "dtype") else None), np.shape(got)
+    )
     np.testing.assert_array_equal(got, want)
     if np.asarray(got).dtype.kind == "f":
         known = ~np.isnan(want)
@@ -73,7 +77,9 @@ def test_select(args, cls, want, tier):
 
 def test_select_goes_through_trees():
     mask = Bool(True, False)
-    got = dr.select(mask, [Float(1), (Int(2), {"a": Float(5)})], [Float(3), (Int(4), {"a": Float(6)})])
+    got = dr.select(
+        mask, [Float(1), (Int(2), {"a": Float(5)})], [Float(3), (Int(4), {"a": Float(6)})]
+    )
     same(got[0], Float, [1, 3])
     same(got[1][0], Int, [2, 4])
     same(got[1][1]["a"], Float, [5, 6])
@@ -291,7 +297,9 @@ def test_classification(tier):
     x = np.float32([1, nan, inf, -inf])
     for name in ("isnan", "isinf", "isfinite"):
         same(getattr(dr, name)(Float(x)), Bool, getattr(np, name)(x))
-        same(getattr(dr, name)(Array3f(1, nan, inf)), Array3b, getattr(np, name)([[1], [nan], [inf]]))
+        same(
+            getattr(dr, name)(Array3f(1, nan, inf)), Array3b, getattr(np, name)([[1], [nan], [inf]])
+        )
         assert [getattr(dr, name)(float(v)) for v in x] == getattr(np, name)(x).tolist()
     same(dr.isnan(Int(3)), Bool, [False])
     same(dr.isfinite(Int(3)), Bool, [True])
@@ -321,7 +329,13 @@ def test_bits(cls, tier):
 
 
 def test_bits_of_numbers():
-    assert (dr.popcnt(255), dr.lzcnt(1), dr.lzcnt(0), dr.tzcnt(8), dr.tzcnt(0)) == (8, 31, 32, 3, 32)
+    assert (dr.popcnt(255), dr.lzcnt(1), dr.lzcnt(0), dr.tzcnt(8), dr.tzcnt(0)) == (
+        8,
+        31,
+        32,
+        3,
+        32,
+    )
     assert (dr.brev(1), dr.log2i(9), dr.log2i(0)) == (1 << 31, 3, -1)
     for name in ("popcnt", "lzcnt", "tzcnt", "brev", "log2i"):
         for value in (-1, 1 << 32, 1.5, "x"):
@@ -339,7 +353,11 @@ def test_wide_products(a, b):
     ua, ub = a & 0xFFFFFFFF, b & 0xFFFFFFFF
     same(dr.mul_wide(UInt(ua), UInt(ub)), UInt64, np.uint64(ua * ub))
     same(dr.mul_hi(UInt(ua), UInt(ub)), UInt, [ua * ub >> 32])
-    same(dr.mul_hi(UInt64(ua << 31), UInt64(ub << 31)), UInt64, np.uint64((ua << 31) * (ub << 31) >> 64))
+    same(
+        dr.mul_hi(UInt64(ua << 31), UInt64(ub << 31)),
+        UInt64,
+        np.uint64((ua << 31) * (ub << 31) >> 64),
+    )
 
 
 def test_wide_products_of_numbers_and_nested_arrays():
@@ -358,7 +376,9 @@ def test_wide_products_of_numbers_and_nested_arrays():
 
 def test_guarded_functions(tier):
     same(dr.safe_sqrt(Float(-1, 4, nan)), Float, [0, 2, nan])
-    np.testing.assert_allclose(dr.safe_asin(Float(2, -2)).numpy(), [math.pi / 2, -math.pi / 2], rtol=1e-6)
+    np.testing.assert_allclose(
+        dr.safe_asin(Float(2, -2)).numpy(), [math.pi / 2, -math.pi / 2], rtol=1e-6
+    )
     np.testing.assert_allclose(dr.safe_acos(Float(2, -2)).numpy(), [0, math.pi], rtol=1e-6)
     assert (dr.safe_sqrt(-3), dr.safe_asin(3.0), dr.safe_acos(3)) == (0.0, math.pi / 2, 0.0)
 

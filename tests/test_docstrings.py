@@ -34,7 +34,11 @@ def examples() -> list[doctest.DocTest]:
         value = getattr(dr, name)
         if callable(value):
             tests += finder.find(value, f"drjit.{name}", module=False)
-    return list({(test.docstring, test.lineno): test for test in tests if test.examples}.values())
+    first: dict = {}
+    for test in tests:
+        if test.examples:
+            first.setdefault((test.docstring, test.lineno), test)
+    return list(first.values())
 
 
 @pytest.mark.parametrize("test", examples(), ids=lambda test: test.name)

@@ -1,4 +1,6 @@
-"""Transcendental functions: values against NumPy and SciPy on every type and kind of array, special values, numbers, complex numbers aside."""
+"""Transcendental functions: values against NumPy and SciPy on every type and kind of array, special
+values, numbers, complex numbers aside.
+"""
 
 import importlib
 import math
@@ -164,7 +166,9 @@ def test_integers_and_other_things_are_refused(name):
     with pytest.raises(RuntimeError, match=rf"dr\.{name}\(\).*drjit\.llvm\.Int"):
         function(dr.llvm.Int(1))
     for value in ("x", [1.0], None, 1j, {"a": 1}):
-        with pytest.raises(TypeError, match=rf"dr\.{name}\(\): expected a Dr\.Jit array or a number"):
+        with pytest.raises(
+            TypeError, match=rf"dr\.{name}\(\): expected a Dr\.Jit array or a number"
+        ):
             function(value)
 
 

@@ -55,7 +55,9 @@ def wrapped(value, t):
 def test_division(t):
     x, y = pairs(t)
     quotients, remainders = call("quotient", x, y), call("remainder", x, y)
-    for a, b, q, r in zip(x.tolist(), y.tolist(), quotients.tolist(), remainders.tolist()):
+    for a, b, q, r in zip(
+        x.tolist(), y.tolist(), quotients.tolist(), remainders.tolist(), strict=True
+    ):
         expected = 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
         assert q == wrapped(expected, t)
         assert r == (0 if b == 0 else a - b * expected)
@@ -69,7 +71,7 @@ def test_shifts(t):
     x, y = (v.ravel() for v in np.meshgrid(edge_values(t), counts))
     left, right = call("shl", x, y), call("shr", x, y)
     assert np.array_equal(left, x << y) and np.array_equal(right, x >> y)
-    for a, n, lo, hi in zip(x.tolist(), y.tolist(), left.tolist(), right.tolist()):
+    for a, n, lo, hi in zip(x.tolist(), y.tolist(), left.tolist(), right.tolist(), strict=True):
         n = n if 0 <= n < t.bits else t.bits
         assert lo == wrapped(a << n, t)
         assert hi == a >> n
@@ -79,7 +81,7 @@ def test_shifts(t):
 def test_bits(t):
     x = edge_values(t)
     results = [call(name, x).tolist() for name in ("popcnt", "lzcnt", "tzcnt", "brev")]
-    for a, count, leading, trailing, reverse in zip(x.tolist(), *results):
+    for a, count, leading, trailing, reverse in zip(x.tolist(), *results, strict=True):
         digits = format(a % (1 << t.bits), f"0{t.bits}b")
         assert count == digits.count("1")
         assert leading == len(digits) - len(digits.lstrip("0"))
@@ -91,7 +93,7 @@ def test_bits(t):
 def test_high_half_of_products(t):
     x, y = pairs(t)
     high = call("mul_hi", x, y).tolist()
-    assert high == [a * b >> t.bits for a, b in zip(x.tolist(), y.tolist())]
+    assert high == [a * b >> t.bits for a, b in zip(x.tolist(), y.tolist(), strict=True)]
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
@@ -109,7 +111,7 @@ def test_float_to_integer_saturates(source, t):
     limits = [float(info.max), float(info.min), info.max + 1.0, info.min - 1.0]
     values = [0.0, -0.0, 0.9, -0.9, 1.5, -1.5, np.nan, np.inf, -np.inf, 1e30, -1e30, *limits]
     x = np.array(values).astype(source.numpy)
-    for a, result in zip(x.tolist(), call(t.code, x).tolist()):
+    for a, result in zip(x.tolist(), call(t.code, x).tolist(), strict=True):
         if a != a:
             assert result == 0
         else:

@@ -1,4 +1,6 @@
-"""The array classes: one table of types, classes built on demand, promotion, operators, indexing, printing, and exchange with other libraries."""
+"""The array classes: one table of types, classes built on demand, promotion, operators, indexing,
+printing, and exchange with other libraries.
+"""
 
 from . import members, operators, table
 from .base import ArrayBase

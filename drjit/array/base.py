@@ -1,17 +1,21 @@
-"""The base of all array classes: what every class states about itself, and how one array takes over the contents of another."""
+"""The base of all array classes: what every class states about itself, and how one array takes over
+the contents of another.
+"""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..jit.dtype import DType
 from ..jit.backend import JitBackend
+from ..jit.dtype import DType
 from .meta import ArrayMeta
 
 
 class ArrayBase:
     """Base class of all arrays, with all operators and properties.
 
-    A traced one-dimensional array (`_kind` is `leaf`) holds a node in `_n`, and in `_a` what differentiation knows about it. A `nested` array holds its
-    components in `_c`, a `tensor` a one-dimensional array in `_array` and its `_shape`.
+    A traced one-dimensional array (`_kind` is `leaf`) holds a node in `_n`, and in `_a` what
+    differentiation knows about it. A `nested` array holds its components in `_c`, a `tensor` a
+    one-dimensional array in `_array` and its `_shape`.
     """
 
     __slots__ = ()
@@ -34,11 +38,32 @@ class ArrayBase:
 
     _a: Any = None
 
+    if TYPE_CHECKING:
+        # What `operators` and `members` give to this class.
+        def __getattr__(self, name: str) -> Any: ...
+        def __len__(self) -> int: ...
+        def __iter__(self) -> Iterator[Any]: ...
+        def __getitem__(self, key: Any) -> Any: ...
+        def __setitem__(self, key: Any, value: Any) -> None: ...
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+        def __neg__(self) -> Any: ...
+        def __invert__(self) -> Any: ...
+        def _binary(self, other: Any) -> Any: ...
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _binary
+        __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _binary
+        __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _binary
+        __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _binary
+        __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _binary
+        __lt__ = __le__ = __gt__ = __ge__ = _binary
+
     def __class_getitem__(cls, item: Any) -> type["ArrayBase"]:
         return cls
 
     def _assign(self, other: Any) -> None:
-        """Takes over the value of an array of the same class. Whoever holds this object, or a component of it, sees the change."""
+        """Takes over the value of an array of the same class. Whoever holds this object, or a
+        component of it, sees the change.
+        """
         kind = self._kind
         if kind == "leaf":
             self._n = other._n

@@ -1,6 +1,8 @@
-"""Construction of arrays from numbers, sequences, other arrays, and whatever offers its contents as an array.
+"""Construction of arrays from numbers, sequences, other arrays, and whatever offers its contents as
+an array.
 
-Explicit conversions follow the kernel's casts. Python numbers have to fit: `UInt(-1)` is an error, and a sequence for an integer type may not contain a `float`.
+Explicit conversions follow the kernel's casts. Python numbers have to fit: `UInt(-1)` is an error,
+and a sequence for an integer type may not contain a `float`.
 """
 
 import math
@@ -44,8 +46,9 @@ def require_cuda(cls: type) -> None:
     RuntimeError: always, as long as there is no CUDA target.
     """
     raise RuntimeError(
-        f"{type_label(cls)}(): the CUDA backend is not available. It needs an NVIDIA GPU with its driver, and the "
-        "packages of the extra: pip install 'drjit-numba[cuda]'. On the CPU, use drjit.llvm."
+        f"{type_label(cls)}(): the CUDA backend is not available. It needs an NVIDIA GPU with "
+        "its driver, and the packages of the extra: pip install 'drjit-numba[cuda]'. On the "
+        "CPU, use drjit.llvm."
     )
 
 
@@ -74,7 +77,8 @@ def number(cls: Any, dtype: DType, value: Any, strict: bool = False) -> Any:
     if kind is float:
         if strict:
             raise TypeError(
-                f"{type_label(cls)}(): a sequence for an integer type may not contain a float ({value!r})"
+                f"{type_label(cls)}(): a sequence for an integer type may not contain a float "
+                f"({value!r})"
             )
         if not math.isfinite(value):
             raise TypeError(f"{type_label(cls)}(): {value} has no integer value")
@@ -112,6 +116,11 @@ def _init_leaf(self: Any, args: tuple) -> None:
             self._n = arg._n
             if cls._diff:
                 self._a = arg._a
+            return
+        if type(arg) in (float, int, bool):
+            self._n = node.literal(cls._dtype, number(cls, cls._dtype, arg))
+            if cls._diff:
+                self._a = None
             return
         made = _leaf(cls, arg)
     elif args:
@@ -257,8 +266,10 @@ def _empty(value: Any) -> Any:
 def _broadcasts(cls: Any, arg: Any) -> bool:
     """Whether a nested array goes into every component of the class."""
     mine, theirs = cls.__meta__.dims, arg.__meta__.dims
-    return len(theirs) < len(mine) and mine[len(mine) - len(theirs) :] == theirs and (
-        mine[0] != theirs[0]
+    return (
+        len(theirs) < len(mine)
+        and mine[len(mine) - len(theirs) :] == theirs
+        and (mine[0] != theirs[0])
     )
 
 
@@ -325,8 +336,8 @@ def _matrix(cls: Any, args: tuple) -> list:
             if arg._kind == "nested":
                 if len(arg.__meta__.dims) < 2:
                     raise TypeError(
-                        f"{type_label(cls)}(): cannot convert {type_label(arg)}; a matrix is made from "
-                        f"a number, {n} rows, or {n * n} entries"
+                        f"{type_label(cls)}(): cannot convert {type_label(arg)}; a matrix is "
+                        f"made from a number, {n} rows, or {n * n} entries"
                     )
                 return _components(cls, list(arg._c))
             return _diagonal(cls, arg)
@@ -380,11 +391,11 @@ def _init_tensor(self: Any, array: Any = _MISSING, shape: Any = None) -> None:
     if array is _MISSING and shape is None:
         self._array, self._shape = cls.Array(), (0,)
         return
-    if shape is not None:
-        if not isinstance(shape, tuple) or not all(isinstance(n, int) and n >= 0 for n in shape):
-            raise TypeError(
-                f"{type_label(cls)}(): 'shape' must be a tuple of sizes such as (2, 3), not {shape!r}"
-            )
+    sizes = shape if isinstance(shape, tuple) else (-1,)
+    if shape is not None and not all(isinstance(n, int) and n >= 0 for n in sizes):
+        raise TypeError(
+            f"{type_label(cls)}(): 'shape' must be a tuple of sizes such as (2, 3), not {shape!r}"
+        )
     flat, natural = _flat(cls, array)
     if shape is not None and len(flat) != math.prod(shape):
         raise TypeError(
@@ -414,15 +425,17 @@ def _flat(cls: Any, arg: Any) -> tuple[Any, tuple[int, ...]]:
 
 def _flat_nested(storage: Any, arg: Any) -> tuple[Any, tuple[int, ...]]:
     """Components one after the other, lanes last."""
-    parts = [_flat(storage, c) if c._kind == "nested" else (storage(c), (len(c),)) for c in arg._c] \
-        if issubclass(arg.Value, ArrayBase) else [(list(arg._c), (len(arg._c),))]
     if not issubclass(arg.Value, ArrayBase):
-        return storage(parts[0][0]), parts[0][1]
+        return storage(list(arg._c)), (len(arg._c),)
+    nested = arg.Value._kind == "nested"
+    parts = [_flat_nested(storage, c) if nested else (storage(c), (len(c),)) for c in arg._c]
     return _joined(storage, parts)
 
 
 def _joined(storage: Any, parts: list) -> tuple[Any, tuple[int, ...]]:
-    """Flat arrays with their shapes, stacked along a new first axis; a lane count of 1 is broadcast."""
+    """Flat arrays with their shapes, stacked along a new first axis; a lane count of 1 is
+    broadcast.
+    """
     shapes = {s for _, s in parts}
     widest = max(shapes, key=math.prod) if shapes else (0,)
     for s in shapes:
@@ -466,7 +479,7 @@ def _collect(cls: Any, values: list, numbers: list) -> tuple[int, ...]:
         else:
             shapes.add(_collect(cls, _sequence(cls, v), numbers))
     if len(shapes) > 1:
-        raise TypeError(f"{type_label(cls)}(): the nested sequences are ragged, rows differ in size")
+        raise TypeError(
+            f"{type_label(cls)}(): the nested sequences are ragged, rows differ in size"
+        )
     return (len(values), *(shapes.pop() if shapes else ()))
-
-

@@ -1,4 +1,6 @@
-"""Element-wise operations on anything: arrays of any kind, mixed with Python numbers, are promoted and mapped over components and tensors."""
+"""Element-wise operations on anything: arrays of any kind, mixed with Python numbers, are promoted
+and mapped over components and tensors.
+"""
 
 from typing import Any
 
@@ -18,11 +20,13 @@ class Unsupported(RuntimeError):
     """An operation that the element type does not have."""
 
 
+_KIND = {t: "b" if t.is_mask else "f" if t.is_float else "i" for t in dt.ALL}
 _PYTHON = {bool: dt.mask, int: dt.i64, float: dt.f64}
 
 
 def elementwise(op_: Op, *args: Any, name: str = "") -> Any:
-    """An operation of the table on arrays and numbers; gives a Python number if no argument is an array.
+    """An operation of the table on arrays and numbers; gives a Python number if no argument is an
+    array.
 
     `name` is what the user called, for messages.
 
@@ -42,12 +46,15 @@ def attempt(op_: Op, *args: Any, name: str = "") -> Any:
         Unsupported: the operation does not have the element type.
         RuntimeError: types, sizes or shapes are incompatible.
     """
-    cls = type(args[0])
+    cls = type(args[-1])
+    if getattr(cls, "_kind", None) == "leaf" and _is_leaf_case(op_, cls, args):
+        try:
+            return leaf.apply(op_, *args)
+        except RuntimeError as problem:
+            raise _renamed(problem, op_, name) from None
     name = name or f"dr.{op_.name.rstrip('_')}"
     try:
         if len(args) == 1 and isinstance(args[0], ArrayBase):
-            operands = list(args)
-        elif getattr(cls, "_kind", None) == "leaf" and all([type(a) is cls for a in args]):
             operands = list(args)
         elif op_.result == "second":
             cls, operands = _resolve_select(args)
@@ -66,10 +73,25 @@ def attempt(op_: Op, *args: Any, name: str = "") -> Any:
     except Incompatible as problem:
         raise RuntimeError(f"{name}(): {problem}") from None
     except RuntimeError as problem:
-        shown = str(problem)
-        if shown.startswith(f"{op_.name}:"):
-            raise RuntimeError(f"{name}():{shown[len(op_.name) + 1 :]}") from None
-        raise
+        raise _renamed(problem, op_, name) from None
+
+
+def _is_leaf_case(op_: Op, cls: Any, args: tuple) -> bool:
+    """Whether the operation takes the arguments as they are: all of one class, and of an element
+    type that it has.
+    """
+    if op_.result == "second":
+        return type(args[1]) is cls and type(args[0]) is cls.Mask
+    return all(type(a) is cls for a in args) and _KIND[cls._dtype] in op_.domain
+
+
+def _renamed(problem: RuntimeError, op_: Op, name: str) -> RuntimeError:
+    """An error of the operation as one of the function that the user called."""
+    text = str(problem)
+    if not text.startswith(f"{op_.name}:"):
+        return problem
+    name = name or f"dr.{op_.name.rstrip('_')}"
+    return RuntimeError(f"{name}():{text[len(op_.name) + 1 :]}")
 
 
 def _resolve_select(args: tuple) -> tuple[Any, list]:
@@ -91,12 +113,13 @@ def _resolve_select(args: tuple) -> tuple[Any, list]:
 def _accepts(op_: Op, dtype: DType) -> bool:
     if op_.result == "second":
         return True
-    kind = "b" if dtype.is_mask else "f" if dtype.is_float else "i"
-    return kind in op_.domain
+    return _KIND[dtype] in op_.domain
 
 
 def _python_dtype(op_: Op, cls: type) -> DType | None:
-    """The element type that stands for a Python number; integers become floats where the operation needs it."""
+    """The element type that stands for a Python number; integers become floats where the operation
+    needs it.
+    """
     dtype = _PYTHON.get(cls)
     if dtype is not None and not _accepts(op_, dtype) and op_.domain == "f":
         return dt.f64

@@ -18,7 +18,7 @@ from ..jit.node import normalize
 from . import elementwise, leaf, leaf_access, table, tensor_index
 from .base import ArrayBase, type_label
 from .meta import DYNAMIC
-from .show import evaluated, reader
+from .show import evaluated, is_array, reader
 
 LETTERS = "xyzw"
 
@@ -142,7 +142,7 @@ def _bad_key(self: Any, key: Any, method: str) -> TypeError:
 
 
 def _is_mask(key: Any) -> bool:
-    return isinstance(key, ArrayBase) and key._dtype.is_mask
+    return is_array(key) and key._dtype.is_mask
 
 
 def _is_integer(key: Any) -> bool:
@@ -150,15 +150,15 @@ def _is_integer(key: Any) -> bool:
 
 
 def _is_index_array(key: Any) -> bool:
-    return isinstance(key, ArrayBase) and key._dtype.is_int and key._kind != "nested"
+    return is_array(key) and key._dtype.is_int and key._kind != "nested"
 
 
 def _position(self: Any, i: int, size: int, method: str) -> int:
-    """The index counted from the start. A 1-D array of one entry stands for one of any size."""
+    """The index counted from the start. When read, a 1-D array of one entry stands for any size."""
     at = i + size if i < 0 else i
     if 0 <= at < size:
         return at
-    if size == 1 and i >= 0 and self._kind == "leaf":
+    if size == 1 and i >= 0 and self._kind == "leaf" and method == "__getitem__":
         return 0
     raise IndexError(
         f"{_what(self, method)}: entry {i} is out of bounds (the array is of size {size})"
@@ -210,7 +210,7 @@ def _leaf_slice(self: Any, key: slice) -> Any:
 def _scatter(self: Any, index: Any, value: Any) -> None:
     cls = type(self)
     what = _what(self, "__setitem__")
-    if isinstance(value, ArrayBase) and value._kind == "nested":
+    if is_array(value) and value._kind == "nested":
         raise TypeError(f"{what}: cannot assign a '{type_label(value)}' to entries of a 1-D array")
     source = value if type(value) is cls else cls(value)
     if source._n.size not in (1, index._n.size):
@@ -229,11 +229,12 @@ def _set_entry(self: Any, i: int, value: Any) -> None:
     held = access.Target(node)
     self._n = None
     del node
-    owned = None
     try:
         owned = held.own()
-    finally:
-        self._n = witness() if owned is None else owned
+    except BaseException:
+        self._n = witness()
+        raise
+    self._n = owned
     schedule.evaluate([owned])
     runtime.sync()
     kernel.to_numpy(owned.dtype, owned.size, owned.data)[i] = number
@@ -265,17 +266,17 @@ def _number(self: Any, cls: Any, value: Any) -> Any:
 
 
 def _set_component(self: Any, i: int, value: Any) -> None:
-    kind = self.Value
+    kind: Any = self.Value
     if not issubclass(kind, ArrayBase):
         self._c[i] = _number(self, type(self), value)
         return
     if not isinstance(value, kind):
         if isinstance(value, (bool, int, float, np.number, np.bool_)):
             value = _number(self, kind, value)
-        elif isinstance(value, ArrayBase) and len(value.__meta__.shape) > len(kind.__meta__.shape):
+        elif is_array(value) and len(value.__meta__.shape) > len(kind.__meta__.shape):
             raise _no_component(self, value)
         try:
-            value = kind(value)
+            value = self.Value(value)
         except (TypeError, RuntimeError) as error:
             raise _no_component(self, value) from error
     self._c[i]._assign(value)
@@ -289,18 +290,16 @@ def _no_component(self: Any, value: Any) -> TypeError:
 
 
 def _set_components(self: Any, positions: Sequence[int], value: Any) -> None:
-    """Assigns the entries of a sequence, or of an array of as many components, or one value to all."""
+    """Assigns the parts of a sequence or nested array one by one, anything else to all."""
     n = len(positions)
-    if isinstance(value, (list, tuple)) or (
-        isinstance(value, ArrayBase) and value._kind == "nested"
-    ):
+    if isinstance(value, (list, tuple)) or (is_array(value) and value._kind == "nested"):
         values = list(value)
         if len(values) != n:
             raise TypeError(
                 f"{_what(self, '__setitem__')}: {len(values)} values cannot go to {n} components"
             )
         # Components may be assigned to one another: take the values before the first is changed.
-        values = [type(v)(v) if isinstance(v, ArrayBase) else v for v in values]
+        values = [type(v)(v) if is_array(v) else v for v in values]
     else:
         values = [value] * n
     for i, v in zip(positions, values, strict=True):
@@ -335,7 +334,7 @@ def _sized(cls: Any, count: int) -> Any:
 def _copies(cls: Any, parts: Sequence[Any]) -> Any:
     """An array of copies of components."""
     result = leaf.new(cls)
-    result._c = [type(c)(c) if isinstance(c, ArrayBase) else c for c in parts]
+    result._c = [type(c)(c) if is_array(c) else c for c in parts]
     return result
 
 
@@ -368,7 +367,7 @@ def setattr_swizzle(self: Any, name: str, value: Any) -> None:
         IndexError: the value has another number of components.
     """
     positions = _letters(self, name)
-    if isinstance(value, ArrayBase) and value._kind == "nested":
+    if is_array(value) and value._kind == "nested":
         if len(value._c) != len(positions):
             raise IndexError(
                 f"{type_label(self)}.{name}: cannot assign {len(value._c)} components to "

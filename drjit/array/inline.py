@@ -1,20 +1,27 @@
-"""Operators of traced one-dimensional arrays with the common cases inlined: both operands of one class and size, or a Python number on one side.
+"""Operators of traced one-dimensional arrays with the common cases inlined: both operands of one
+class and size, or a Python number on one side.
 
-Tracing is what a program pays on every iteration, so these methods build the node themselves. Everything else (promotion, broadcasting, literals,
-differentiation, debug mode) is left to the general operator of `ArrayBase`.
+Tracing is what a program pays on every iteration, so these methods build the node themselves.
+Everything else (promotion, broadcasting, literals, differentiation, debug mode) is left to the
+general operator of `ArrayBase`.
 """
 
 from collections.abc import Callable
+from struct import Struct
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from ..jit import flags, node
 from ..jit import op as ops
-from ..jit.node import LITERAL, Node, next_serial, normalize
+from ..jit.dtype import DType
+from ..jit.node import LITERAL, Node, next_serial
 from ..jit.op import Op
 from .leaf import new
 
-# Python method name, op, and the numbers on the right that simplify, which is left to the general case.
+# Python method name, op, and the numbers on the right that simplify, which is left to the general
+# case.
 ARITHMETIC = (
     ("add", ops.add, (0,)),
     ("sub", ops.sub, (0,)),
@@ -57,7 +64,9 @@ def operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
 
 
 def _own_code(f: Any, name: str, cls: type) -> Callable:
-    """The function with a code object of its own: the interpreter specializes code for the types that it meets."""
+    """The function with a code object of its own: the interpreter specializes code for the types
+    that it meets.
+    """
     code = f.__code__.replace(co_name=name, co_qualname=f"{cls.__qualname__}.{name}")
     method = FunctionType(code, f.__globals__, name, None, f.__closure__)
     method.__qualname__ = code.co_qualname
@@ -72,6 +81,9 @@ def _binary(
     number = dtype.scalar(0).item().__class__  # bool, int or float
     also = int if number is float else number
     low, high = _range(dtype)
+    exact = number is not float
+    form = Struct({2: "e", 4: "f"}.get(dtype.itemsize, "d"))
+    pack, unpack = form.pack, form.unpack  # rounds to the element type
 
     def forward(self, other):
         kind = type(other)
@@ -99,7 +111,7 @@ def _binary(
                 r = new(result)
                 b = Node()
                 b.op, b.dtype, b.size, b.deps, b.mark = LITERAL, dtype, 1, (), None
-                b.data = normalize(dtype, other)
+                b.data = other if exact else unpack(pack(other))[0]
                 b.serial = next_serial()
                 r._n = n = Node()
                 n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, out, a.size, (a, b), None, None
@@ -117,7 +129,7 @@ def _binary(
                 r = new(result)
                 b = Node()
                 b.op, b.dtype, b.size, b.deps, b.mark = LITERAL, dtype, 1, (), None
-                b.data = normalize(dtype, other)
+                b.data = other if exact else unpack(pack(other))[0]
                 b.serial = next_serial()
                 r._n = n = Node()
                 n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, out, a.size, (b, a), None, None
@@ -130,14 +142,15 @@ def _binary(
     return backward if reflected else forward
 
 
-def _range(dtype: Any) -> tuple[Any, Any]:
-    """The numbers that an operand of the type may be; comparing with NaN sends it to the general case."""
+def _range(dtype: DType) -> tuple[Any, Any]:
+    """The numbers that are taken as they are, or rounded; infinities and NaN are left to the
+    general case.
+    """
     if dtype.is_mask:
         return False, True
-    if dtype.is_float:
-        return float("-inf"), float("inf")
-    high = (1 << (dtype.bits - dtype.is_signed)) - 1
-    return (-high - 1 if dtype.is_signed else 0), high
+    info = np.finfo(dtype.numpy) if dtype.is_float else np.iinfo(dtype.numpy)
+    number = float if dtype.is_float else int
+    return number(info.min), number(info.max)
 
 
 def _unary(cls: type, op_: Op, general: Callable) -> Callable:

@@ -17,7 +17,7 @@ from ..jit.target import numpy as numpy_target
 from . import leaf
 from .base import ArrayBase
 from .base import type_label as _name
-from .show import common_width, component_shape, evaluated, inner
+from .show import common_width, component_shape, evaluated, inner, is_array
 
 _PROTOCOLS = ("__array_interface__", "__array__", "__dlpack__", "__buffer__")
 _BUFFERS = (memoryview, bytes, bytearray)
@@ -26,7 +26,7 @@ _COMPLEX = {dt.f32: np.dtype(np.complex64), dt.f64: np.dtype(np.complex128)}
 
 def is_foreign_array(obj: object) -> bool:
     """Whether an object, not one of ours, offers its contents as an array of numbers."""
-    if isinstance(obj, ArrayBase):
+    if is_array(obj):
         return False
     if isinstance(obj, (np.ndarray, np.generic, *_BUFFERS)):
         return True
@@ -68,7 +68,7 @@ def host_array(obj: Any) -> np.ndarray:
     return np.asarray(memoryview(obj))
 
 
-def from_object(cls: type, obj: Any) -> Any:
+def from_object(cls: Any, obj: Any) -> Any:
     """An array of the class with the contents of a foreign array.
 
     Accepts what NumPy, the buffer protocol, `__array_interface__`, `__array__` and DLPack offer,
@@ -84,7 +84,7 @@ def from_object(cls: type, obj: Any) -> Any:
     if cls.__meta__.kind == "complex":
         if data.dtype.kind not in "biufc":
             raise _mismatch(cls, obj, data)
-        wide = data.astype(_COMPLEX[cls._dtype], copy=False)
+        wide: Any = data.astype(_COMPLEX[cls._dtype], copy=False)
         if wide.ndim > 1:
             raise _mismatch(cls, obj, data)
         parts = np.stack([wide.real, wide.imag]) if wide.ndim else np.array([wide.real, wide.imag])
@@ -94,7 +94,7 @@ def from_object(cls: type, obj: Any) -> Any:
     return build(cls, _converted(cls._dtype, data), obj)
 
 
-def build(cls: type, data: np.ndarray, obj: Any = None) -> Any:
+def build(cls: Any, data: np.ndarray, obj: Any = None) -> Any:
     """An array of the class from one of the very element type; see `from_object` for shapes."""
     if cls._kind == "tensor":
         result = cls.__new__(cls)
@@ -156,7 +156,7 @@ def _mismatch(cls: type, obj: Any, data: np.ndarray) -> TypeError:
         shape = f"shape ({', '.join(axes)}{',' if len(axes) == 1 else ''})"
     kind = "complex or real" if cls.__meta__.kind == "complex" else "real"
     hint = ""
-    expected = () if cls._kind == "tensor" else _expected(cls)
+    expected = (None,) if cls._kind == "tensor" else _expected(cls)
     if data.ndim == len(expected) == 2 and data.shape[1] == expected[0]:
         hint = " Components come first: pass the transpose."
     return TypeError(
@@ -254,7 +254,7 @@ def to_array(value: Any, dtype: Any = None, copy: bool | None = None) -> np.ndar
 
 def to_memoryview(value: Any) -> memoryview:
     """The array as a memoryview; shares memory as `numpy()` does."""
-    return memoryview(to_numpy(value))
+    return to_numpy(value).data
 
 
 def dlpack(value: Any, stream: Any = None, **arguments: Any) -> Any:
@@ -280,7 +280,7 @@ def to_torch(value: Any) -> Any:
         ImportError: PyTorch is not installed.
     """
     try:
-        import torch
+        import torch  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise _missing(value, "torch", "PyTorch", "pip install torch") from None
     return torch.from_numpy(_foreign_integers(to_numpy(value), torch, "uint16 uint32 uint64"))
@@ -293,7 +293,7 @@ def to_jax(value: Any) -> Any:
         ImportError: JAX is not installed.
     """
     try:
-        import jax.numpy
+        import jax.numpy  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise _missing(value, "jax", "JAX", "pip install jax") from None
     return jax.numpy.asarray(to_numpy(value))

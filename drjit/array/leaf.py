@@ -1,5 +1,7 @@
-"""Operations on traced one-dimensional arrays. Whatever is recorded on such arrays passes through here (or through the generated operators), so that
-this is the place where derivatives are recorded as well."""
+"""Operations on traced one-dimensional arrays. Whatever is recorded on such arrays passes through
+here (or through the generated operators), so that this is the place where derivatives are recorded
+as well.
+"""
 
 from typing import Any
 
@@ -77,7 +79,9 @@ def host_node(n: Node) -> np.ndarray:
 
 
 def from_numpy(cls: type, values: np.ndarray, copy: bool = False) -> Any:
-    """An array with the entries of a one-dimensional NumPy array, which is converted as C converts. Memory is shared where possible."""
+    """An array with the entries of a one-dimensional NumPy array, which is converted as C converts.
+    Memory is shared where possible.
+    """
     return wrap(cls, node_from_numpy(cls._dtype, values, copy))
 
 

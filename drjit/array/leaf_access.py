@@ -1,8 +1,9 @@
-"""Indexed access, reductions and scans of leaf arrays: the one place where each of them meets nodes, and derivatives.
+"""Indexed access, reductions and scans of leaf arrays: the one place where each of them meets
+nodes, and derivatives.
 
-Operands are leaves of one namespace with the right element types: the functions of `drjit.function` convert, broadcast over components, and check.
-A scatter replaces the node of its target; when it fails, the target is as it was.
-"""
+Operands are leaves of one namespace with the right element types: the functions of `drjit.function`
+convert, broadcast over components, and check. A scatter replaces the node of its target; when it
+fails, the target is as it was."""
 
 import weakref
 from typing import Any
@@ -11,7 +12,6 @@ from ..jit import access, collective, op, schedule
 from ..jit import dtype as dt
 from ..jit import node as jit
 from ..jit.node import Node
-
 from .leaf import wrap
 
 
@@ -48,7 +48,8 @@ def _update(
     mode: str = "direct",
     packet: int = 1,
 ) -> Node | None:
-    """Queues a scatter and puts the node that results into the target; None if there is nothing to do."""
+    """Queues a scatter and puts the node that results into the target; None if there is nothing to
+    do."""
     node = target._n
     witness = weakref.ref(node)
     target._n = None
@@ -58,20 +59,20 @@ def _update(
     try:
         after = access.scatter(kind, taken, values, index, active, what, reduce, mode, packet)
     finally:
-        # Until the scatter has replaced it, the old node lives in `taken` or in a frame of the exception's traceback.
+        # Until the scatter has replaced it, the old node lives in `taken` or in a frame of the
+        # exception's traceback.
         target._n = witness() if after is None else after
     return after
 
 
 def check(size: int, values: list, index: Any, active: Any, what: str) -> None:
-    """Raises what a scatter into a target of `size` entries would raise at once, and changes nothing."""
+    """Raises what a scatter into a target of `size` entries would raise at once, and changes
+    nothing."""
     jit.broadcast_size((*[v._n for v in values], index._n, active._n), what)
     access.bounds(index._n, active._n, size, what)
 
 
-def scatter(
-    target: Any, values: list, index: Any, active: Any, what: str = "dr.scatter"
-) -> None:
+def scatter(target: Any, values: list, index: Any, active: Any, what: str = "dr.scatter") -> None:
     """Writes components `values` to `target` at entries `index * len(values) + 0, 1, ...`."""
     nodes = [v._n for v in values]
     count = len(nodes)
@@ -86,7 +87,8 @@ def scatter(
 def _records(
     target: Any, index: Any, active: Any, count: int, what: str
 ) -> tuple[list[Node], Node]:
-    """The entries of the components of records, and the mask of lanes whose record lies within the target as a whole."""
+    """The entries of the components of records, and the mask of lanes whose record lies within the
+    target as a whole."""
     if count == 1:
         return [index._n], active._n
     bounded, mask = access.bounds(index._n, active._n, target._n.size // count, what)
@@ -111,7 +113,8 @@ def scatter_reduce(
     mode: Any,
     what: str = "dr.scatter_reduce",
 ) -> None:
-    """Combines components `values` with the entries `index * len(values) + 0, 1, ...` of `target`."""
+    """Combines components `values` with the entries `index * len(values) + 0, 1, ...` of
+    `target`."""
     nodes = [v._n for v in values]
     where, mask = _records(target, index, active, len(nodes), what)
     for value, entry in zip(nodes, where, strict=True):
@@ -147,7 +150,8 @@ def scatter_exch(
 def scatter_cas(
     target: Any, compare: Any, value: Any, index: Any, active: Any, what: str = "dr.scatter_cas"
 ) -> Any:
-    """Atomically replaces entries of `target` that equal `compare` bit by bit; gives their old values."""
+    """Atomically replaces entries of `target` that equal `compare` bit by bit; gives their old
+    values."""
     return _atomic(target, op.scatter_cas, [compare._n, value._n], index, active, what)
 
 

@@ -1,4 +1,5 @@
-"""Properties and protocols of all arrays: components, length, iteration, conversion to Python values, labels, copies, exchange with other libraries.
+"""Properties and protocols of all arrays: components, length, iteration, conversion to Python
+values, labels, copies, exchange with other libraries.
 
 Importing this module gives them to `ArrayBase`.
 """
@@ -25,12 +26,14 @@ def components(self: Any) -> list | None:
 
 
 def state(self: Any) -> VarState:
-    """How far the evaluation got: a literal, unevaluated, evaluated, with pending side effects (dirty), or mixed."""
+    """How far the evaluation got: a literal, unevaluated, evaluated, with pending side effects
+    (dirty), or mixed.
+    """
     if self._kind == "leaf":
         n = self._n
         return VarState.Invalid if n.size == 0 else _STATES.get(n.op, VarState.Unevaluated)
     if self._namespace == "scalar":
-        return VarState.Evaluated
+        return VarState.Invalid
     found = {c.state for c in components(self)}
     if not found:
         return VarState.Invalid
@@ -69,7 +72,9 @@ def _shape(self: Any) -> tuple[int, ...] | None:
 
 
 def array(self: Any) -> Any:
-    """The plain array: the entries of a tensor, `Array33f` for `Matrix3f`, otherwise the array itself."""
+    """The plain array: the entries of a tensor, `Array33f` for `Matrix3f`, otherwise the array
+    itself.
+    """
     if self._kind == "tensor":
         return self._array
     if type(self) is self.Array:
@@ -103,7 +108,7 @@ def length(self: Any) -> int:
 
 
 def iterate(self: Any) -> Iterator[Any]:
-    """The entries of a one-dimensional array as Python numbers, components, or slices of a tensor."""
+    """The entries as Python numbers, components, or slices of a tensor."""
     kind = self._kind
     if kind == "leaf":
         return iter(leaf.host(self).tolist())
@@ -135,8 +140,8 @@ def truth(self: Any) -> bool:
     """
     if not self._dtype.is_mask:
         raise TypeError(
-            f"{type_label(self)}: only masks convert to bool. Compare first, such as in `if (x > 0):`, "
-            "or use dr.any() and dr.all()"
+            f"{type_label(self)}: only masks convert to bool. Compare first, such as in `if (x > "
+            "0):`, or use dr.any() and dr.all()"
         )
     flat = self._array if self._kind == "tensor" else self
     if flat._kind == "nested":
@@ -146,8 +151,8 @@ def truth(self: Any) -> bool:
     elif flat._n.size == 1:
         return bool(item(flat))
     raise RuntimeError(
-        f"{type_label(self)}: the truth of an array of shape {self.shape} is not defined. Use dr.any() or "
-        "dr.all(), or @dr.syntax for a condition on every entry"
+        f"{type_label(self)}: the truth of an array of shape {self.shape} is not defined. Use "
+        "dr.any() or dr.all(), or @dr.syntax for a condition on every entry"
     )
 
 
@@ -170,8 +175,11 @@ def _position(self: Any, name: str) -> int:
 
 def _named(name: str) -> property:
     def get(self: Any) -> Any:
-        if name == "imag" and self.__meta__.kind == "quaternion":
+        kind = self.__meta__.kind
+        if name == "imag" and kind == "quaternion":
             return index.getattr_swizzle(self, "xyz")
+        if name in ("real", "imag") and kind not in ("complex", "quaternion"):
+            return self if name == "real" else type(self)(0)
         return self._c[_position(self, name)]
 
     def put(self: Any, value: Any) -> None:
@@ -184,7 +192,7 @@ def transposed(self: Any) -> Any:
     """The transpose of a matrix or a square array."""
     dims = self.__meta__.dims
     if self._kind != "nested" or len(dims) < 2 or dims[0] != dims[1]:
-        raise RuntimeError(f"{type_label(self)}: only matrices and square arrays have a transpose")
+        raise TypeError(f"{type_label(self)}: only matrices and square arrays have a transpose")
     cls = type(self)
     return cls([cls.Value([row._c[i] for row in self._c]) for i in range(dims[0])])
 
@@ -236,10 +244,13 @@ def _swizzle(name: str) -> property:
     return property(get, put, doc=f"The components {name}.")
 
 
-# A property for every name that can be assigned to: a __setattr__ would slow down every operation. Others are read by __getattr__.
+# A property for every name that can be assigned to: a __setattr__ would slow down every operation.
+# Others are read by __getattr__.
 _SWIZZLES = {
     size: {
-        "".join(p): _swizzle("".join(p)) for n in range(2, size + 1) for p in permutations("xyzw"[:size], n)
+        "".join(p): _swizzle("".join(p))
+        for n in range(2, size + 1)
+        for p in permutations("xyzw"[:size], n)
     }
     for size in (2, 3, 4)
 }
@@ -301,4 +312,3 @@ def install() -> None:
 
 
 install()
-

@@ -1,4 +1,4 @@
-"""What an array class says about itself: its `ArrayMeta`, and the enumeration of evaluation states."""
+"""What an array class says about itself, its `ArrayMeta`, and the states of evaluation."""
 
 import enum
 from typing import NamedTuple
@@ -31,8 +31,8 @@ KINDS = ("leaf", "vector", "complex", "quaternion", "matrix", "tensor")
 class ArrayMeta(NamedTuple):
     """The descriptor of an array class.
 
-    `kind` is one of `KINDS`. `dims` are the sizes of the nesting levels without the lanes of a traced type: `(3,)` for `Array3f`, `()` for
-    `drjit.llvm.Float`; tensors have none.
+    `kind` is one of `KINDS`. `dims` are the sizes of the nesting levels without the lanes of a
+    traced type: `(3,)` for `Array3f`, `()` for `drjit.llvm.Float`; tensors have none.
 
     >>> import drjit as dr
     >>> dr.llvm.Array3f.__meta__

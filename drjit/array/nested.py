@@ -1,7 +1,27 @@
-"""Operators of nested arrays with the common case inlined: an operand of the same class, whose components are combined one by one."""
+"""Operators of nested arrays with the common case inlined: an operand of the same class, whose
+components are combined one by one.
+"""
 
 from collections.abc import Callable
-from operator import add, and_, eq, floordiv, ge, gt, le, lshift, lt, mod, mul, ne, or_, rshift, sub, truediv, xor
+from operator import (
+    add,
+    and_,
+    eq,
+    floordiv,
+    ge,
+    gt,
+    le,
+    lshift,
+    lt,
+    mod,
+    mul,
+    ne,
+    or_,
+    rshift,
+    sub,
+    truediv,
+    xor,
+)
 from types import FunctionType
 from typing import Any
 
@@ -11,35 +31,73 @@ _VECTOR = {
     "add": add, "sub": sub, "mul": mul, "truediv": truediv, "floordiv": floordiv, "mod": mod,
     "and": and_, "or": or_, "xor": xor, "lshift": lshift, "rshift": rshift,
 }  # fmt: skip
-_LINEAR = {"add": add, "sub": sub}
 _ORDER = {"lt": lt, "le": le, "gt": gt, "ge": ge}
 _EQUALITY = {"eq": eq, "ne": ne}
 
 
 def operators(cls: type, general: type) -> dict[str, Callable]:
-    """Methods for a nested class of a traced namespace; `general` has the general methods."""
+    """Methods for a nested class of a traced namespace; `general` has the general methods.
+
+    They combine arrays of the class component by component, and each component with a number or a
+    one-dimensional array, as far as this is what the operator means: a number is added to the
+    diagonal of a matrix, and `*` of special arrays is a product of its own.
+    """
     if cls._namespace == "scalar" or cls._size is None:
         return {}
-    is_vector = cls.__meta__.kind == "vector"
-    rows = [(name, f, cls) for name, f in (_VECTOR if is_vector else _LINEAR).items()]
-    comparisons = _EQUALITY | (_ORDER if is_vector else {})
-    rows += [(name, f, cls.Mask) for name, f in comparisons.items()]
+    leaf = cls._leaf
+    numbers = (float, int) if leaf._dtype.is_float else (int,) if leaf._dtype.is_int else ()
+    scalars = frozenset((leaf, *numbers))
+    none: frozenset = frozenset()
+    rows: list[tuple[str, Callable, Any, bool, frozenset, frozenset]] = []
+    if cls.__meta__.kind == "vector":
+        rows += [(n, f, cls, True, scalars, scalars) for n, f in _VECTOR.items()]
+        rows += [(n, f, cls.Mask, True, scalars, none) for n, f in (_EQUALITY | _ORDER).items()]
+    else:
+        rows += [(n, _VECTOR[n], cls, True, none, none) for n in ("add", "sub")]
+        rows += [("mul", mul, cls, False, scalars, scalars)]
+        rows += [("truediv", truediv, cls, False, scalars, none)]
+        rows += [(n, f, cls.Mask, True, none, none) for n, f in _EQUALITY.items()]
     found: dict[str, Callable] = {}
-    for name, f, result in rows:
+    for name, combine, result, pairs, right, left in rows:
         method = f"__{name}__"
-        if not hasattr(cls._leaf, method) or getattr(cls._leaf, method) is getattr(general, method):
+        if getattr(leaf, method) is getattr(general, method):
             continue  # the element type does not have it
-        found[method] = _binary(cls, result, f, getattr(general, method), method)
-    return found
+        found[method] = _forward(cls, result, combine, pairs, right, getattr(general, method))
+        if left:
+            reflected = f"__r{name}__"
+            found[reflected] = _backward(result, combine, left, getattr(general, reflected))
+    return {name: _named(f, name, cls) for name, f in found.items()}
 
 
-def _binary(cls: type, result: Any, combine: Callable, general: Callable, name: str) -> Callable:
+def _forward(
+    cls: type, result: Any, combine: Callable, pairs: bool, scalars: frozenset, general: Callable
+) -> Callable:
     def binary(self, other):
-        if type(other) is cls:
+        kind = type(other)
+        if kind is cls and pairs:
             r = new(result)
-            r._c = [combine(a, b) for a, b in zip(self._c, other._c)]
+            r._c = [combine(a, b) for a, b in zip(self._c, other._c)]  # noqa: B905
+            return r
+        if kind in scalars:
+            r = new(result)
+            r._c = [combine(a, other) for a in self._c]
             return r
         return general(self, other)
 
-    code = binary.__code__.replace(co_name=name, co_qualname=f"{cls.__qualname__}.{name}")
-    return FunctionType(code, binary.__globals__, name, None, binary.__closure__)
+    return binary
+
+
+def _backward(result: Any, combine: Callable, scalars: frozenset, general: Callable) -> Callable:
+    def binary(self, other):
+        if type(other) in scalars:
+            r = new(result)
+            r._c = [combine(other, a) for a in self._c]
+            return r
+        return general(self, other)
+
+    return binary
+
+
+def _named(f: Any, name: str, cls: type) -> Callable:
+    code = f.__code__.replace(co_name=name, co_qualname=f"{cls.__qualname__}.{name}")
+    return FunctionType(code, f.__globals__, name, None, f.__closure__)

@@ -1,4 +1,5 @@
-"""The operators of all arrays in full generality: promotion, special arrays, in-place forms, powers, comparisons.
+"""The operators of all arrays in full generality: promotion, special arrays, in-place forms,
+powers, comparisons.
 
 Importing this module gives them to `ArrayBase`. The classes inline the common cases.
 """
@@ -21,7 +22,8 @@ SYMBOLS = {
 }  # fmt: skip
 _PRODUCTS = {"mul": special.product, "truediv": special.quotient}
 
-# How often an exponent that is an integer may be squared before a general power is cheaper: x**2 to x**1023.
+# How often an exponent that is an integer may be squared before a general power is cheaper: x**2 to
+# x**1023.
 _MAX_SQUARINGS = 10
 
 
@@ -73,7 +75,7 @@ def _is_number_array(a: Any) -> bool:
 
 
 def _is_mask(a: Any) -> bool:
-    return type(a) is bool or isinstance(a, ArrayBase) and a._dtype.is_mask
+    return type(a) is bool or (isinstance(a, ArrayBase) and a._dtype.is_mask)
 
 
 def _comparison(name: str, op_: Op) -> Callable:
@@ -83,7 +85,8 @@ def _comparison(name: str, op_: Op) -> Callable:
     def method(self: Any, other: Any) -> Any:
         if ordered and (special.is_special(self) or special.is_special(other)):
             raise RuntimeError(
-                f"{_expression(self, symbol, other)}: complex numbers, quaternions and matrices have no order"
+                f"{_expression(self, symbol, other)}: complex numbers, quaternions and matrices "
+                "have no order"
             )
         if ordered and self._dtype.is_mask and _is_mask(other):
             return _order_of_masks(name, self, other)
@@ -97,7 +100,9 @@ def _order_of_masks(name: str, a: Any, b: Any) -> Any:
     if name in ("gt", "ge"):
         name, a, b = ("lt" if name == "gt" else "le"), b, a
     first = elementwise(ops.not_, a) if isinstance(a, ArrayBase) else not a
-    return elementwise(ops.and_ if name == "lt" else ops.or_, first, b, name=f"operator {SYMBOLS[name]}")
+    return elementwise(
+        ops.and_ if name == "lt" else ops.or_, first, b, name=f"operator {SYMBOLS[name]}"
+    )
 
 
 def _unary(name: str, op_: Op) -> Callable:
@@ -124,20 +129,27 @@ def _in_place(name: str) -> Callable:
 
 def copy(a: Any) -> Any:
     """A new array object with the same contents."""
-    return type(a)(a) if a._kind != "tensor" else tensor.wrap(type(a), type(a._array)(a._array), a._shape)
+    return (
+        type(a)(a)
+        if a._kind != "tensor"
+        else tensor.wrap(type(a), type(a._array)(a._array), a._shape)
+    )
 
 
 def power(a: Any, b: Any) -> Any:
-    """`a ** b`. An integer exponent becomes a few multiplications and keeps the type, also that of integers.
+    """`a ** b`. An integer exponent becomes a few multiplications and keeps the type, also that of
+    integers.
 
     Raises:
-        RuntimeError: an integer base with a negative exponent, or with one that is not a Python number; incompatible types.
+        RuntimeError: an integer base with a negative exponent, or with one that is not a Python
+        number; incompatible types.
     """
     exponent = _integer(b)
     if exponent is not None and isinstance(a, ArrayBase):
         if exponent < 0 and not a._dtype.is_float:
             raise RuntimeError(
-                f"{_expression(a, '**', b)}: an integer array has no negative powers; convert it to float first"
+                f"{_expression(a, '**', b)}: an integer array has no negative powers; convert it "
+                "to float first"
             )
         if a._dtype.is_mask:
             raise RuntimeError(f"{_expression(a, '**', b)}: masks have no powers")
@@ -152,7 +164,8 @@ def power(a: Any, b: Any) -> Any:
         a = float(a) if number_type(type(a)) is not None else a
     elif isinstance(a, ArrayBase) and not a._dtype.is_float:
         raise RuntimeError(
-            f"{_expression(a, '**', b)}: an integer base needs a Python integer as exponent; convert the base to float first"
+            f"{_expression(a, '**', b)}: an integer base needs a Python integer as exponent; "
+            "convert the base to float first"
         )
     return _apply(ops.pow, a, "**", b)
 
@@ -192,7 +205,11 @@ def ones(a: Any) -> Any:
         return leaf.literal(cls, 1, len(a))
     if a._kind == "tensor":
         size = len(a._array)
-        ones_ = leaf.literal(cls.Array, 1, size) if cls._namespace != "scalar" else cls.Array([1] * size)
+        ones_ = (
+            leaf.literal(cls.Array, 1, size)
+            if cls._namespace != "scalar"
+            else cls.Array([1] * size)
+        )
         return tensor.wrap(cls, ones_, a._shape)
     one = [ones(c) if isinstance(c, ArrayBase) else type(c)(1) for c in a._c]
     return special.of_components(cls, one)
@@ -223,7 +240,9 @@ def _matmul(a: Any, b: Any) -> Any:
         for x, y in zip(a._c[1:], b._c[1:], strict=True):
             total = total + x * y
         return total
-    raise TypeError(f"unsupported operand types for {_expression(a, '@', b)}: use * for products by element")
+    raise TypeError(
+        f"unsupported operand types for {_expression(a, '@', b)}: use * for products by element"
+    )
 
 
 matmul: dict[str, Callable[[Any, Any], Any]] = {}
@@ -232,7 +251,8 @@ matmul: dict[str, Callable[[Any, Any], Any]] = {}
 
 def install() -> None:
     """Gives the operators to `ArrayBase`."""
-    methods: dict[str, Callable] = {"__pow__": _pow, "__rpow__": _rpow, "__ipow__": _in_place("pow")}
+    methods: dict[str, Callable] = {"__pow__": _pow, "__rpow__": _rpow}
+    methods["__ipow__"] = _in_place("pow")
     for name, op_, _ in ARITHMETIC:
         methods[f"__{name}__"] = _arithmetic(name, op_, False)
         methods[f"__r{name}__"] = _arithmetic(name, op_, True)

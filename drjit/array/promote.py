@@ -1,8 +1,9 @@
 """Promotion: the type in which values of different types meet, and implicit conversion to it.
 
-Element types meet in the larger one in the order Bool, Int8, UInt8, Int, UInt, Int64, UInt64, Float16, Float, Float64. A Python number takes the array's type,
-except that an `int` makes an Int of a Bool, and a `float` makes a Float of an integer. `drjit.scalar` types become traced types when they meet one, and
-those become differentiable ones.
+Element types meet in the larger one in the order Bool, Int8, UInt8, Int, UInt, Int64, UInt64,
+Float16, Float, Float64. A Python number takes the array's type, except that an `int` makes an Int
+of a Bool, and a `float` makes a Float of an integer. `drjit.scalar` types become traced types when
+they meet one, and those become differentiable ones.
 """
 
 from typing import Any
@@ -18,6 +19,7 @@ from .meta import BACKENDS, DYNAMIC
 _RANK = {"scalar": 0, "llvm": 1, "llvm.ad": 2, "cuda": 1, "cuda.ad": 2}
 _SPECIAL = ("complex", "quaternion", "matrix")
 _expr: dict[tuple, Any] = {}
+_plain: dict[tuple, Any] = {}  # the same for arguments that are operands as they are
 _NUMBERS = (bool, int, float)
 
 # NumPy element types that arrays do not exist for
@@ -93,7 +95,8 @@ def _join_shapes(metas: list, types: tuple) -> tuple[str, tuple[int, ...]]:
             flat = m.namespace == "scalar" and m.kind == "vector" and len(m.dims) == 1
             if m.kind not in ("tensor", "leaf") and not flat:
                 raise Incompatible(
-                    f"tensors only mix with tensors, one-dimensional arrays and numbers: {_labels(types)}"
+                    "tensors only mix with tensors, one-dimensional arrays and numbers: "
+                    f"{_labels(types)}"
                 )
         return "tensor", ()
     special = [m for m in metas if m.kind in _SPECIAL]
@@ -105,13 +108,13 @@ def _join_shapes(metas: list, types: tuple) -> tuple[str, tuple[int, ...]]:
                 raise Incompatible(f"these types do not go together: {_labels(types)}")
         return kind, dims
     depth = max(len(m.dims) for m in metas)
-    dims: list[int] = []
+    joined: list[int] = []
     for level in range(1, depth + 1):
         sizes = {m.dims[-level] for m in metas if len(m.dims) >= level}
         if len(sizes) > 1 and DYNAMIC not in sizes:
             raise Incompatible(f"arrays of different sizes do not go together: {_labels(types)}")
-        dims.append(DYNAMIC if DYNAMIC in sizes else sizes.pop())
-    return ("vector" if depth else "leaf"), tuple(reversed(dims))
+        joined.append(DYNAMIC if DYNAMIC in sizes else sizes.pop())
+    return ("vector" if depth else "leaf"), tuple(reversed(joined))
 
 
 def _labels(types: tuple) -> str:
@@ -156,6 +159,10 @@ def _numpy_type(arg: np.ndarray, arrays: list) -> type:
 
 def resolve(args: tuple) -> tuple[Any, list]:
     """The class in which the arguments meet, and the arguments as operands (see `operand`)."""
+    given = tuple([type(a) for a in args])
+    cls = _plain.get(given)
+    if cls is not None:
+        return cls, list(args)
     arrays = [a for a in args if isinstance(a, ArrayBase)]
     operands, types = [], []
     for arg in args:
@@ -165,6 +172,8 @@ def resolve(args: tuple) -> tuple[Any, list]:
     cls = join(tuple(types))
     if not arrays and any(isinstance(a, (list, tuple, np.ndarray)) for a in args):
         raise Incompatible("at least one operand has to be an array or a number")
+    if tuple(types) == given:
+        _plain[given] = cls
     return cls, operands
 
 
@@ -200,7 +209,8 @@ def check_range(cls: Any, value: Any) -> None:
 
 
 def expr_t(*args: Any) -> Any:
-    """The type in which values of the given types (or types of the given values) meet in an expression.
+    """The type in which values of the given types (or types of the given values) meet in an
+    expression.
 
     >>> import drjit as dr
     >>> dr.expr_t(dr.llvm.Int, dr.llvm.Array3f, float)
@@ -226,5 +236,8 @@ def promote(*args: Any) -> list:
     Raises:
         RuntimeError: there is none.
     """
+    first = type(args[0])
+    if issubclass(first, ArrayBase) and all(type(a) is first for a in args):
+        return list(args)
     cls, operands = resolve(args)
     return [convert(cls, value) for value in operands]

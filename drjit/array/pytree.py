@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_type_hints
 
-from .base import ArrayBase
+from .show import is_array
 
 Rebuild = Callable[[list[Any]], Any]
 
@@ -128,7 +128,7 @@ def leaves(tree: Any) -> list[Any]:
 
 def arrays(tree: Any) -> list[Any]:
     """The Dr.Jit arrays, of any kind, among the leaves of a tree."""
-    return [v for v in leaves(tree) if isinstance(v, ArrayBase)]
+    return [v for v in leaves(tree) if is_array(v)]
 
 
 def leaf_arrays(tree: Any) -> list[Any]:
@@ -143,7 +143,7 @@ def leaf_arrays(tree: Any) -> list[Any]:
 
 
 def _collect(value: Any, found: list[Any]) -> None:
-    kind = value._kind if isinstance(value, ArrayBase) else None
+    kind = value._kind if is_array(value) else None
     if kind == "leaf":
         found.append(value)
     elif kind == "nested":

@@ -21,6 +21,11 @@ _UNITS = {"complex": ("", "j"), "quaternion": ("i", "j", "k", "")}
 Cell = Callable[[tuple[int, ...]], Any]
 
 
+def is_array(value: Any) -> bool:
+    """Whether a value is a Dr.Jit array of any kind."""
+    return isinstance(value, ArrayBase)
+
+
 def array_repr(value: Any, limit: int = LIMIT) -> str:
     """An array as text; the middle of an axis of more than `limit` entries is left out (never, if
     negative).
@@ -56,7 +61,7 @@ def array_repr(value: Any, limit: int = LIMIT) -> str:
 
 def component_shape(value: Any) -> tuple[int, ...] | None:
     """The numbers of components of a nested array by level, or None if they vary."""
-    if not isinstance(value, ArrayBase) or value._kind == "leaf":
+    if not is_array(value) or value._kind == "leaf":
         return ()
     parts = value._c
     shapes = {component_shape(c) for c in parts}
@@ -68,7 +73,7 @@ def component_shape(value: Any) -> tuple[int, ...] | None:
 
 def inner(value: Any) -> Iterator[Any]:
     """The innermost components of a nested array: leaf arrays, or numbers in `drjit.scalar`."""
-    if not isinstance(value, ArrayBase) or value._kind == "leaf":
+    if not is_array(value) or value._kind == "leaf":
         yield value
     else:
         for c in value._c:

@@ -1,4 +1,5 @@
-"""Products of special arrays: matrices here, complex numbers and quaternions by the formulas that `register` was given.
+"""Products of special arrays: matrices here, complex numbers and quaternions by the formulas that
+`register` was given.
 
 A formula takes and gives tuples of components.
 """
@@ -17,7 +18,9 @@ formulas: dict[tuple[str, str], Callable] = {}
 
 
 def register(kind: str, **functions: Callable) -> None:
-    """Sets formulas of a kind: `mul`, `div` and `power` of two tuples of components, `rcp` of one, `abs` to one component."""
+    """Sets formulas of a kind: `mul`, `div` and `power` of two tuples of components, `rcp` of one,
+    `abs` to one component.
+    """
     for name, function in functions.items():
         formulas[kind, name] = function
 
@@ -28,7 +31,9 @@ def is_special(value: Any) -> bool:
 
 
 def of_components(cls: Any, components: Any) -> Any:
-    """An array of the class that takes over components; numbers of `drjit.scalar` are rounded to the element type."""
+    """An array of the class that takes over components; numbers of `drjit.scalar` are rounded to
+    the element type.
+    """
     if not issubclass(cls.Value, ArrayBase):
         return cls(list(components))
     r = new(cls)
@@ -37,7 +42,9 @@ def of_components(cls: Any, components: Any) -> Any:
 
 
 def _is_scalar(value: Any) -> bool:
-    return number_type(type(value)) is not None or (isinstance(value, ArrayBase) and value._kind == "leaf")
+    return number_type(type(value)) is not None or (
+        isinstance(value, ArrayBase) and value._kind == "leaf"
+    )
 
 
 def scale(factor: Any, value: Any, combine: Callable) -> Any:
@@ -126,14 +133,15 @@ def _dot(a: Any, b: Any) -> Any:
 
 
 def matrix_product(a: Any, b: Any) -> Any:
-    """The product of two matrices, of a matrix and a column vector, or of a row vector and a matrix.
+    """The product of two matrices, of a matrix and a column vector, or of a row vector and a
+    matrix.
 
     Raises:
         RuntimeError: the types or sizes do not go together.
     """
     if isinstance(a, (list, tuple)) or isinstance(b, (list, tuple)):
-        size = b._size if isinstance(a, (list, tuple)) else a._size
-        other = b if isinstance(a, (list, tuple)) else a
+        other: Any = b if isinstance(a, (list, tuple)) else a
+        size = other._size
         vector = table.find(other._namespace, "vector", other._dtype, (size,))
         a, b = (vector(v) if isinstance(v, (list, tuple)) else v for v in (a, b))
     ka, kb = _kind(a), _kind(b)
@@ -144,10 +152,14 @@ def matrix_product(a: Any, b: Any) -> Any:
         return of_components(cls, [of_components(cls.Value, row) for row in rows])
     matrix, vector = (a, b) if ka == "matrix" else (b, a)
     sizes = getattr(vector, "__meta__", None)
-    if _kind(vector) != "vector" or sizes is None or sizes.dims not in ((matrix._size,), (DYNAMIC,)):
+    if (
+        _kind(vector) != "vector"
+        or sizes is None
+        or sizes.dims not in ((matrix._size,), (DYNAMIC,))
+    ):
         raise Incompatible(
-            f"cannot multiply {type_label(a)} and {type_label(b)}: a matrix goes with a matrix or a "
-            "vector of its size"
+            f"cannot multiply {type_label(a)} and {type_label(b)}: a matrix goes with a matrix "
+            "or a vector of its size"
         )
     if len(vector._c) != matrix._size:
         raise Incompatible(f"a matrix of {matrix._size} rows times {len(vector._c)} components")

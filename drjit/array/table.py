@@ -1,6 +1,8 @@
-"""The one table of types: every name of the namespaces follows from a few rules, and a class is built when it is first asked for.
+"""The one table of types: every name of the namespaces follows from a few rules, and a class is
+built when it is first asked for.
 
-`find` gives the class of a namespace, kind, element type and shape; `attribute` serves the namespace modules.
+`find` gives the class of a namespace, kind, element type and shape; `attribute` serves the
+namespace modules.
 """
 
 import threading
@@ -45,12 +47,16 @@ SCALARS: dict[str, type] = {
 } | {"Float32": float, "Int32": int, "UInt32": int, "Int16": int, "UInt16": int}
 
 extras: dict[str, Callable[[str], Any]] = {}
-"""Further types of the namespaces: name -> function that gives the type for a namespace such as `llvm.ad`. For modules above this one."""
+"""Further types of the namespaces: name -> function that gives the type for a namespace such as
+`llvm.ad`. For modules above this one.
+"""
 
 finishers: list[Callable[[type], None]] = []
 """What else is done to a class when it is built. For modules above this one."""
 
 _classes: dict[tuple[str, str], type] = {}
+# Classes that are being built refer to one another; other threads see them when all are complete.
+_unfinished: dict[tuple[str, str], type] = {}
 _lock = threading.RLock()
 
 
@@ -72,7 +78,9 @@ def find(namespace: str, kind: str, dtype: DType, dims: tuple[int, ...] = ()) ->
     if namespace == "scalar" and kind == "leaf":
         return python_type(dtype)
     if name not in SPECS:
-        raise RuntimeError(f"the operation needs a type drjit.{namespace}.{name}, which does not exist")
+        raise RuntimeError(
+            f"the operation needs a type drjit.{namespace}.{name}, which does not exist"
+        )
     return build(namespace, name)
 
 
@@ -91,9 +99,18 @@ def move(cls: Any, namespace: str) -> Any:
 def build(namespace: str, name: str) -> type:
     """The class of that name, which exists once."""
     with _lock:
-        cls = _classes.get((namespace, name))
-        if cls is None:
+        key = (namespace, name)
+        cls = _classes.get(key) or _unfinished.get(key)
+        if cls is not None:
+            return cls
+        outermost = not _unfinished
+        try:
             cls = _build(namespace, name)
+            if outermost:
+                _classes.update(_unfinished)
+        finally:
+            if outermost:
+                _unfinished.clear()
         return cls
 
 
@@ -115,30 +132,26 @@ def _build(namespace: str, name: str) -> type:
         "_namespace": namespace,
     }
     cls: Any = type(name, (ArrayBase,), members)
-    _classes[namespace, name] = cls
-    try:
-        cls._leaf = cls if is_leaf else find(namespace, "leaf", dtype)
-        cls.Mask = _mask(meta)
-        if is_leaf:
-            cls.Value, cls.Array = python_type(dtype), cls
-            methods = inline.operators(cls, cls.Mask, ArrayBase)
-        elif is_tensor:
-            cls.Value = python_type(dtype)
-            scalar = namespace == "scalar"
-            cls.Array = find(namespace, "vector", dtype, (DYNAMIC,)) if scalar else cls._leaf
-            methods = {}
-        else:
-            rest = dims[1:]
-            cls.Value = find(namespace, "vector" if rest else "leaf", dtype, rest)
-            cls.Array = cls if kind == "vector" else find(namespace, "vector", dtype, dims)
-            methods = nested.operators(cls, ArrayBase)
-        for method, function in methods.items():
-            setattr(cls, method, function)
-        for finish in finishers:
-            finish(cls)
-    except BaseException:
-        del _classes[namespace, name]
-        raise
+    _unfinished[namespace, name] = cls
+    cls._leaf = cls if is_leaf else find(namespace, "leaf", dtype)
+    cls.Mask = _mask(meta)
+    if is_leaf:
+        cls.Value, cls.Array = python_type(dtype), cls
+        methods = inline.operators(cls, cls.Mask, ArrayBase)
+    elif is_tensor:
+        cls.Value = python_type(dtype)
+        scalar = namespace == "scalar"
+        cls.Array = find(namespace, "vector", dtype, (DYNAMIC,)) if scalar else cls._leaf
+        methods = {}
+    else:
+        rest = dims[1:]
+        cls.Value = find(namespace, "vector" if rest else "leaf", dtype, rest)
+        cls.Array = cls if kind == "vector" else find(namespace, "vector", dtype, dims)
+        methods = nested.operators(cls, ArrayBase)
+    for method, function in methods.items():
+        setattr(cls, method, function)
+    for finish in finishers:
+        finish(cls)
     return cls
 
 

@@ -24,7 +24,9 @@ def wrap(cls: type, array: Any, shape: Shape) -> Any:
 
 
 def parts(cls: Any, value: Any) -> tuple[Any, Shape]:
-    """The flat array and the shape of an operand of an operation on tensors; numbers have the shape `()`."""
+    """The flat array and the shape of an operand of an operation on tensors; numbers have the shape
+    `()`.
+    """
     if isinstance(value, ArrayBase) and value._kind == "tensor":
         array, shape = value._array, value._shape
     elif isinstance(value, (list, tuple, np.ndarray)):
@@ -34,7 +36,9 @@ def parts(cls: Any, value: Any) -> tuple[Any, Shape]:
         array, shape = value, (len(value),)
     else:
         check_range(cls, value)
-        return (leaf.literal(cls.Array, value) if cls._namespace != "scalar" else cls.Array(value)), ()
+        return (
+            leaf.literal(cls.Array, value) if cls._namespace != "scalar" else cls.Array(value)
+        ), ()
     return convert(cls.Array, array), shape
 
 

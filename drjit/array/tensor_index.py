@@ -14,7 +14,8 @@ import numpy as np
 from ..jit import dtype as dt
 from ..jit import op
 from . import elementwise, leaf, leaf_access, table, tensor
-from .base import ArrayBase, type_label
+from .base import type_label
+from .show import is_array
 
 Shape = tuple[int, ...]
 
@@ -48,7 +49,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     array = self._array
     shape, index = slice_index(self._namespace, self._shape, key, what)
     count = prod(shape)
-    if isinstance(value, ArrayBase) and value._kind != "tensor":
+    if is_array(value) and value._kind != "tensor":
         source = type(array)(value)
     else:
         given = type(self)(value)
@@ -99,7 +100,7 @@ def slice_index(namespace: str, shape: Shape, key: Any, what: str) -> tuple[Shap
             chosen = range(*k.indices(n))
             parts.append((len(result), stride, chosen))
             result.append(len(chosen))
-        elif isinstance(k, ArrayBase):
+        elif is_array(k):
             count = len(k)
             if paired < 0:
                 paired = len(result)
@@ -155,7 +156,7 @@ def _expanded(keys: tuple, shape: Shape, what: str) -> list[Any]:
 
 
 def _is_index_array(key: Any) -> bool:
-    if not isinstance(key, ArrayBase) or not key._dtype.is_int:
+    if not is_array(key) or not key._dtype.is_int:
         return False
     if key._kind == "tensor":
         return len(key._shape) == 1

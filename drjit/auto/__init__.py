@@ -1,4 +1,6 @@
-"""The types of the backend that `drjit.set_backend` chose: `drjit.llvm` unless it was called. `drjit.auto.ad` has them with derivatives."""
+"""The types of the backend that `drjit.set_backend` chose: `drjit.llvm` unless it was called.
+`drjit.auto.ad` has them with derivatives.
+"""
 
 from typing import Any
 

@@ -1,9 +1,10 @@
-"""The types with derivatives of the backend that `drjit.set_backend` chose; those without where there are none, in `drjit.scalar`."""
+"""The types with derivatives of the backend that `drjit.set_backend` chose; those without where
+there are none, in `drjit.scalar`.
+"""
 
 from typing import Any
 
 from ..array import table
-
 
 _chosen = "llvm"
 

@@ -1,4 +1,4 @@
-"""Arrays whose kernels run on an NVIDIA GPU. `drjit.cuda.ad` has the same types with derivatives."""
+"""Arrays whose kernels run on an NVIDIA GPU. `drjit.cuda.ad` has them with derivatives."""
 
 from typing import Any
 

@@ -1,7 +1,8 @@
-"""Element-wise functions that are not transcendental: selection, extrema, signs, products, roundings, and bit operations.
+"""Element-wise functions that are not transcendental: selection, extrema, signs, products,
+roundings, and bit operations.
 
-Unless said otherwise, arguments are arrays of any kind and Python numbers in any mixture; they are promoted as by an operator. On Python numbers alone
-the result is a Python number.
+Unless said otherwise, arguments are arrays of any kind and Python numbers in any mixture; they are
+promoted as by an operator. On Python numbers alone the result is a Python number.
 """
 
 import math
@@ -18,7 +19,7 @@ from ..jit import op
 from . import complex
 from . import math as functions
 from .complex import negative
-from .math import NUMBERS, acos, asin, number_function, special_form, sqrt, unsupported
+from .math import NUMBERS, acos, asin, special_form, sqrt, unsupported
 
 
 def _is_number(*args: Any) -> bool:
@@ -45,7 +46,8 @@ def _numbers(*values: Any) -> list:
 
 
 def select(arg0: Any, arg1: Any, arg2: Any, /) -> Any:
-    """The second argument where the mask `arg0` holds, else the third; entry by entry, also through trees (lists, dictionaries, ...).
+    """The second argument where the mask `arg0` holds, else the third; entry by entry, also through
+    trees (lists, dictionaries, ...).
 
     A Python `bool` selects one of the arguments as it is, promoted if one is an array.
 
@@ -60,8 +62,12 @@ def select(arg0: Any, arg1: Any, arg2: Any, /) -> Any:
     """
     if isinstance(arg0, bool):
         chosen = arg1 if arg0 else arg2
-        return elementwise(op.select, arg0, arg1, arg2, name="dr.select") if _is_array(arg1, arg2) else chosen
-    if not isinstance(arg0, ArrayBase) or not arg0._dtype.is_mask:
+        return (
+            elementwise(op.select, arg0, arg1, arg2, name="dr.select")
+            if _is_array(arg1, arg2)
+            else chosen
+        )
+    if not _is_array(arg0) or not arg0._dtype.is_mask:
         raise RuntimeError(f"dr.select(): expected a mask or a bool, got {type_label(arg0)}")
     if is_container(arg1) and is_container(arg2):
         return map_tree(lambda a, b: select(arg0, a, b), arg1, arg2, what="dr.select")
@@ -74,7 +80,7 @@ def select(arg0: Any, arg1: Any, arg2: Any, /) -> Any:
 
 
 def _extremum(name: str, o: op.Op, better: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
-    """`minimum` or `maximum`; the operation of kernels gives its second operand if either is NaN."""
+    """`minimum` or `maximum`; that of kernels gives its second operand if either is NaN."""
     title = f"dr.{name}"
 
     def function(a: Any, b: Any) -> Any:
@@ -162,7 +168,8 @@ def fmax(arg0: Any, arg1: Any, /) -> Any:
 
 
 def clip(value: Any, min: Any, max: Any) -> Any:
-    """The value where it lies between the bounds, else the nearest bound: `minimum(maximum(value, min), max)`.
+    """The value where it lies between the bounds, else the nearest bound: `minimum(maximum(value,
+    min), max)`.
 
     >>> dr.clip(Float(-1, 0.5, 2), 0, 1)
     [0, 0.5, 1]
@@ -217,7 +224,7 @@ def square(arg: Any, /) -> Any:
     >>> dr.square(Float(1, 2, 3)), dr.square(3)
     ([1, 4, 9], 9)
     """
-    if isinstance(arg, ArrayBase):
+    if _is_array(arg):
         result = special_form("square", arg)
         if result is not None:
             return result
@@ -239,7 +246,7 @@ def rcp(arg: Any, /) -> Any:
     >>> dr.rcp(Float(2, 0)), dr.rcp(Complex2f(1, 2)), dr.rcp(4)
     ([0.5, inf], [0.2-0.4j], 0.25)
     """
-    if isinstance(arg, ArrayBase):
+    if _is_array(arg):
         result = special_form("rcp", arg)
         if result is not None:
             return result
@@ -259,7 +266,7 @@ def rsqrt(arg: Any, /) -> Any:
     >>> dr.rsqrt(Float(4, 0)), dr.rsqrt(4)
     ([0.5, inf], 0.5)
     """
-    if isinstance(arg, ArrayBase):
+    if _is_array(arg):
         result = special_form("rsqrt", arg)
         if result is not None:
             return result
@@ -289,8 +296,9 @@ def hypot(a: Any, b: Any, /) -> Any:
 def power(arg0: Any, arg1: Any, /) -> Any:
     """`arg0` to the power of `arg1`.
 
-    On arrays this is the operator `**`: a Python number with an integral value as exponent means repeated multiplication and keeps the type, other
-    exponents need floating-point numbers. On Python numbers the result is a float.
+    On arrays this is the operator `**`: a Python number with an integral value as exponent means
+    repeated multiplication and keeps the type, other exponents need floating-point numbers. On
+    Python numbers the result is a float.
 
     Raises:
         RuntimeError: a negative exponent on integers, or an integer array as the exponent of one.
@@ -312,13 +320,13 @@ def power(arg0: Any, arg1: Any, /) -> Any:
 # ---- Signs
 
 
-def abs(arg: Any, /) -> Any:  # noqa: A001
+def abs(arg: Any, /) -> Any:
     """The absolute value; the modulus of complex numbers and quaternions, as a real array.
 
     >>> dr.abs(Float(-1, 2)), dr.abs(Complex2f(3, 4)), dr.abs(-3)
     ([1, 2], [5], 3)
     """
-    if isinstance(arg, ArrayBase):
+    if _is_array(arg):
         kind = arg.__meta__.kind
         if kind == "complex":
             return complex.modulus(*arg._c)
@@ -337,19 +345,15 @@ def sign(arg: Any, /) -> Any:
     >>> dr.sign(Float(-2, 0, 3)), dr.sign(-2)
     ([-1, 1, 1], -1)
     """
-    if isinstance(arg, ArrayBase):
+    if _is_array(arg):
         cls = type(arg)
-        if not cls._dtype.is_signed:
-            return cls(1) if not cls._dtype.is_mask else _no_sign(arg)
-        return select(arg >= 0, cls(1), cls(-1))
+        if cls._dtype.is_mask:
+            raise RuntimeError(f"dr.sign(): operation not supported for {type_label(arg)}")
+        return select(arg >= 0, cls(1), cls(-1 if cls._dtype.is_signed else 1))
     if not _is_number(arg):
         raise unsupported("sign", arg)
     value = _number(arg)
     return type(value)(1 if value >= 0 else -1)
-
-
-def _no_sign(arg: Any) -> Any:
-    raise RuntimeError(f"dr.sign(): operation not supported for {type_label(arg)}")
 
 
 def copysign(arg0: Any, arg1: Any, /) -> Any:
@@ -364,7 +368,9 @@ def copysign(arg0: Any, arg1: Any, /) -> Any:
         a, b = _numbers(arg0, arg1)
         return math.copysign(a, b) if isinstance(a, float) else -abs(a) if b < 0 else abs(a)
     a, b = promote(arg0, arg1)
-    minus = negative(b) if b.__meta__.dtype.is_float else elementwise(op.lt, b, 0, name="dr.copysign")
+    minus = (
+        negative(b) if b.__meta__.dtype.is_float else elementwise(op.lt, b, 0, name="dr.copysign")
+    )
     a = elementwise(op.abs, a, name="dr.copysign")
     return elementwise(op.select, minus, elementwise(op.neg, a), a)
 
@@ -401,7 +407,7 @@ def _rounding(name: str, doc: str) -> Callable[[Any], Any]:
     o = op.TABLE[name]
 
     def function(arg: Any, /) -> Any:
-        if isinstance(arg, ArrayBase):
+        if _is_array(arg):
             return elementwise(o, arg, name=f"dr.{name}")
         if _is_number(arg):
             return elementwise(o, functions.to_float(arg))
@@ -412,12 +418,14 @@ def _rounding(name: str, doc: str) -> Callable[[Any], Any]:
     return function
 
 
-floor = _rounding("floor", """The largest integral value that is not above the argument, as a floating-point number.
+floor = _rounding("floor", """The largest integral value that is not above the argument, as a
+    floating-point number.
 
     >>> dr.floor(Float(-1.5, 1.5)), dr.floor(1.5)
     ([-2, 1], 1.0)
     """)  # fmt: skip
-ceil = _rounding("ceil", """The smallest integral value that is not below the argument, as a floating-point number.
+ceil = _rounding("ceil", """The smallest integral value that is not below the argument, as a
+    floating-point number.
 
     >>> dr.ceil(Float(-1.5, 1.5))
     [-1, 2]
@@ -427,7 +435,8 @@ trunc = _rounding("trunc", """The argument rounded towards zero, as a floating-p
     >>> dr.trunc(Float(-1.5, 1.5))
     [-1, 1]
     """)  # fmt: skip
-round = _rounding("round", """The nearest integral value, the even one of two, as a floating-point number.
+round = _rounding("round", """The nearest integral value, the even one of two, as a floating-point
+    number.
 
     >>> dr.round(Float(0.5, 1.5, 2.25))
     [0, 2, 2]
@@ -479,7 +488,7 @@ def _bits(name: str, on_word: Callable[[int], int], doc: str) -> Callable[[Any],
     o = op.TABLE[name]
 
     def function(arg: Any, /) -> Any:
-        if isinstance(arg, ArrayBase):
+        if _is_array(arg):
             return elementwise(o, arg, name=f"dr.{name}")
         return on_word(_word(name, arg)[0])
 
@@ -488,17 +497,20 @@ def _bits(name: str, on_word: Callable[[int], int], doc: str) -> Callable[[Any],
     return function
 
 
-popcnt = _bits("popcnt", int.bit_count, """The number of bits that are set; in the type of the argument.
+popcnt = _bits("popcnt", int.bit_count, """The number of bits that are set; in the type of the
+    argument.
 
     >>> dr.popcnt(UInt(0, 7)), dr.popcnt(255)
     ([0, 3], 8)
     """)  # fmt: skip
-lzcnt = _bits("lzcnt", lambda x: 32 - x.bit_length(), """The number of zero bits above the highest set bit; the width of the type for 0.
+lzcnt = _bits("lzcnt", lambda x: 32 - x.bit_length(), """The number of zero bits above the highest
+    set bit; the width of the type for 0.
 
     >>> dr.lzcnt(UInt(0, 1)), dr.lzcnt(UInt64(1))
     ([32, 31], [63])
     """)  # fmt: skip
-tzcnt = _bits("tzcnt", lambda x: (x & -x).bit_length() - 1 if x else 32, """The number of zero bits below the lowest set bit; the width of the type for 0.
+tzcnt = _bits("tzcnt", lambda x: (x & -x).bit_length() - 1 if x else 32, """The number of zero bits
+    below the lowest set bit; the width of the type for 0.
 
     >>> dr.tzcnt(UInt(0, 8))
     [32, 3]
@@ -511,12 +523,13 @@ brev = _bits("brev", lambda x: int(f"{x:032b}"[::-1], 2), """The bits in reverse
 
 
 def log2i(arg: Any, /) -> Any:
-    """The position of the highest set bit, the integer part of the logarithm to the base 2; -1 (all bits set) for 0.
+    """The position of the highest set bit, the integer part of the logarithm to the base 2; -1 (all
+    bits set) for 0.
 
     >>> dr.log2i(UInt(1, 8, 9)), dr.log2i(9)
     ([0, 3, 3], 3)
     """
-    bits = type(arg)._dtype.bits if isinstance(arg, ArrayBase) else 32
+    bits = type(arg)._dtype.bits if _is_array(arg) else 32
     return (bits - 1) - lzcnt(arg)
 
 
@@ -526,9 +539,7 @@ def _factors(name: str, a: Any, b: Any) -> tuple[int, int]:
         low, high = (-1 << 31, 1 << 31) if min_of(a, b) < 0 else (0, 1 << 32)
         if low <= a < high and low <= b < high:
             return int(a), int(b)
-    raise TypeError(
-        f"dr.{name}(): expected integer arrays or 32-bit integers, got {a!r} and {b!r}"
-    )
+    raise TypeError(f"dr.{name}(): expected integer arrays or 32-bit integers, got {a!r} and {b!r}")
 
 
 def min_of(a: int, b: int) -> int:
@@ -560,7 +571,9 @@ def mul_wide(arg0: Any, arg1: Any, /) -> Any:
     a, b = promote(arg0, arg1)
     wide = {dt.i32: dt.i64, dt.u32: dt.u64}.get(type(a)._dtype)
     if wide is None:
-        raise RuntimeError(f"dr.mul_wide(): operation not supported for {type_label(a)}; it takes 32-bit integers")
+        raise RuntimeError(
+            f"dr.mul_wide(): operation not supported for {type_label(a)}; it takes 32-bit integers"
+        )
     cls = like(type(a), wide)
     return cls(a) * cls(b)
 

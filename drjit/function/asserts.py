@@ -20,6 +20,7 @@ from ..jit import flags, op
 from ..jit.flags import JitFlag
 from ..jit.location import Location, describe
 from .format import formatted, select_lanes, value_text
+from .parts import is_array
 
 _TOLERANCES = {dt.f16: (1e-2, 1e-2), dt.f32: (1e-3, 1e-5)}
 _DEFAULT_TOLERANCES = (1e-5, 1e-8)
@@ -46,7 +47,7 @@ def allclose(
     >>> dr.allclose(dr.llvm.Float(1, 2), [1, 2.0001])
     [True]
     """
-    if isinstance(a, ArrayBase) or isinstance(b, ArrayBase):
+    if is_array(a) or is_array(b):
         close = _close(*_promoted("dr.allclose", a, b), rtol, atol, equal_nan)
         return _all(close)
     if is_foreign_array(a) or is_foreign_array(b):
@@ -62,21 +63,22 @@ def allclose(
 
 def _tolerances(values: tuple, rtol: float | None, atol: float | None) -> tuple[float, float]:
     """The given tolerances, or those of the element type."""
-    dtype = values[0]._dtype if values else None
+    dtype = values[0]._dtype if values else dt.f64
     relative, absolute = _TOLERANCES.get(dtype, _DEFAULT_TOLERANCES)
     return relative if rtol is None else rtol, absolute if atol is None else atol
 
 
-def _promoted(what: str, a: Any, b: Any) -> list[Any]:
+def _promoted(what: str, a: Any, b: Any) -> tuple[Any, Any]:
     """Both as arrays of one class, matrices and complex numbers as plain arrays.
 
     Raises:
         TypeError: they do not go together.
     """
     try:
-        cls = type(a) if isinstance(a, ArrayBase) else type(b)
+        cls = type(a) if is_array(a) else type(b)
         values = [v if isinstance(v, (ArrayBase, bool, int, float)) else cls(v) for v in (a, b)]
-        return [_plain(v) for v in promote(*values)]
+        x, y = promote(*values)
+        return _plain(x), _plain(y)
     except TypeError as error:
         names = f"{type_label(a)} and {type_label(b)}"
         raise TypeError(f"{what}(): cannot compare {names}: {error}") from None
@@ -143,7 +145,7 @@ def assert_allclose(
         TypeError: the values cannot be compared.
     """
     held = allclose(actual, desired, rtol, atol, equal_nan)
-    if not (components(held).all() if isinstance(held, ArrayBase) else held):
+    if not (components(held).all() if is_array(held) else held):
         report = _difference(actual, desired, rtol, atol, equal_nan)
         raise AssertionError("\n".join([*([err_msg] if err_msg else []), *report]))
 
@@ -152,7 +154,7 @@ def _difference(
     actual: Any, desired: Any, rtol: float | None, atol: float | None, equal_nan: bool
 ) -> list[str]:
     """How two values differ, in lines of text."""
-    if not (isinstance(actual, ArrayBase) or isinstance(desired, ArrayBase)):
+    if not (is_array(actual) or is_array(desired)):
         return [f"dr.assert_allclose() failed: actual={actual!r}, desired={desired!r}"]
     a, b = _promoted("dr.assert_allclose", actual, desired)
     relative, absolute = _tolerances((a,), rtol, atol)
@@ -160,7 +162,7 @@ def _difference(
     x, y = np.broadcast_arrays(components(a), components(b))
     lines = [
         f"The arrays differ by more than rtol={relative:g}, atol={absolute:g}",
-        f"Entries that differ: {differs.sum()} of {differs.size} ({differs.mean():.3g} of all)",
+        f"Entries that differ: {differs.sum()} of {differs.size} ({100 * differs.mean():.3g}%)",
     ]
     for index in np.argwhere(differs)[:3].tolist():
         at = tuple(index)
@@ -178,7 +180,7 @@ def _difference(
     return lines
 
 
-def _number(value: np.generic) -> str:
+def _number(value: Any) -> str:
     return f"{value:g}" if isinstance(value, np.floating) else str(value)
 
 
@@ -260,14 +262,14 @@ def assert_equal(
 
 
 def _equality(a: Any, b: Any) -> np.ndarray:
-    if isinstance(a, ArrayBase) or isinstance(b, ArrayBase):
+    if is_array(a) or is_array(b):
         return components(a == b)
     return np.asarray(a == b)
 
 
 def _values(a: Any, b: Any, equal: np.ndarray, limit: int) -> list[str]:
     """The first values that differ, in lines of text."""
-    x, y = (components(v) if isinstance(v, ArrayBase) else np.asarray(v) for v in (a, b))
+    x, y = (components(v) if is_array(v) else np.asarray(v) for v in (a, b))
     x, y = np.broadcast_to(x, equal.shape), np.broadcast_to(y, equal.shape)
     lines = []
     for index in np.argwhere(~equal)[:limit].tolist():
@@ -281,7 +283,7 @@ def _truth(what: str, value: Any) -> np.ndarray:
     """A mask of any kind, or a bool, as a NumPy array."""
     if isinstance(value, (bool, np.bool_)):
         return np.asarray(value)
-    if isinstance(value, ArrayBase) and value._dtype.is_mask:
+    if is_array(value) and value._dtype.is_mask:
         return components(value)
     if isinstance(value, np.ndarray) and value.dtype == bool:
         return value
@@ -298,10 +300,11 @@ def _fail(
     shown: list[str] | None = None,
 ) -> None:
     """Raises the error of an assertion that does not hold."""
-    failing = ~held
+    failing = np.asarray(~held)
     lines = ["Assertion failure!"]
     if fmt is not None:
-        lanes = failing.any(axis=tuple(range(failing.ndim - 1))) if failing.ndim else failing
+        lanes = np.any(failing, axis=tuple(range(failing.ndim - 1)))
+        lanes = np.asarray(lanes)
         if lanes.size > 1:
             args, kwargs = select_lanes((args, kwargs), lanes)
         lines = [f"Assertion failure: {formatted('dr.format', (fmt, *args), kwargs)}"]
@@ -335,7 +338,7 @@ def _pairs(what: str, a: Any, b: Any, path: str = "") -> Iterator[tuple[str, Any
         RuntimeError: the trees differ in structure.
     """
     first, second = pytree.children(a), pytree.children(b)
-    arrays = isinstance(a, ArrayBase) or isinstance(b, ArrayBase)
+    arrays = is_array(a) or is_array(b)
     if (first is None and second is None) or arrays:
         yield path, a, b
         return

@@ -1,12 +1,15 @@
-"""Functions of complex numbers, on pairs of real and imaginary parts, and the accessors `real`, `imag`, `conj`, `arg`.
+"""Functions of complex numbers, on pairs of real and imaginary parts, and the accessors `real`,
+`imag`, `conj`, `arg`.
 
-Formulas are from W. Kahan, "Branch Cuts for Complex Elementary Functions" (1987), and the NIST Digital Library of Mathematical Functions (DLMF,
-chapter 4), arranged so that no intermediate value overflows or cancels where the result does not. Branch cuts are those of C99 and NumPy.
+Formulas are from W. Kahan, "Branch Cuts for Complex Elementary Functions" (1987), and the NIST
+Digital Library of Mathematical Functions (DLMF, chapter 4), arranged so that no intermediate value
+overflows or cancels where the result does not. Branch cuts are those of C99 and NumPy.
 """
 
 import math
 from collections.abc import Callable
 from functools import partial
+from numbers import Complex
 from typing import Any
 
 from ..array import special
@@ -32,7 +35,9 @@ _lt, _le, _gt, _eq = (partial(elementwise, o) for o in (op.lt, op.le, op.gt, op.
 
 
 def negative(x: Any) -> Any:
-    """Whether the sign of a floating-point value is negative; that of -0 counts, that of NaN does not."""
+    """Whether the sign of a floating-point value is negative; that of -0 counts, that of NaN does
+    not.
+    """
     return _lt(_select(_eq(x, 0.0), _div(1.0, x), x), 0.0)
 
 
@@ -42,7 +47,9 @@ def _with_sign(x: Any, sign: Any) -> Any:
 
 
 def modulus(x: Any, y: Any) -> Any:
-    """The length of (x, y), `a sqrt(1 + (b/a)²)` with the larger part `a`: the squares of large parts would overflow."""
+    """The length of (x, y), `a sqrt(1 + (b/a)²)` with the larger part `a`: the squares of large
+    parts would overflow.
+    """
     x, y = _abs(x), _abs(y)
     # In this order NaN survives: minimum and maximum give their second operand if one is NaN.
     a, b = _maximum(x, y), _minimum(y, x)
@@ -57,7 +64,7 @@ def multiply(a: Any, b: Any, c: Any, d: Any) -> Pair:
 
 
 def divide(a: Any, b: Any, c: Any, d: Any) -> Pair:
-    """(a + bi) / (c + di), the product with the conjugate of the divisor over its squared modulus."""
+    """(a + bi) / (c + di), the product with the divisor's conjugate over its squared modulus."""
     n = c * c + d * d
     return _div(a * c + b * d, n), _div(b * c - a * d, n)
 
@@ -72,7 +79,7 @@ def square(x: Any, y: Any) -> Pair:
 
 
 def sqrt(x: Any, y: Any) -> Pair:
-    """Kahan's CSQRT: the part that involves no cancellation, and the other as `|y|` over twice it."""
+    """Kahan's CSQRT: the part without cancellation, and the other as `|y|` over twice it."""
     t = _sqrt(modulus(x, y) * 0.5 + _abs(x) * 0.5)
     u = _select(_eq(t, 0.0), 0.0, _div(_abs(y), t * 2.0))
     right = _le(0.0, x)
@@ -94,7 +101,9 @@ def exp2(x: Any, y: Any) -> Pair:
 
 
 def _log_modulus(x: Any, y: Any, logarithm: Callable, unit: float) -> Any:
-    """The logarithm of the modulus; where that is near 1 by `log √(1 + u) = atanh(u / (2 + u))` with `u = x² - 1 + y²`."""
+    """The logarithm of the modulus; where that is near 1 by `log √(1 + u) = atanh(u / (2 + u))`
+    with `u = x² - 1 + y²`.
+    """
     a, b = _abs(x), _abs(y)
     a, b = _maximum(a, b), _minimum(a, b)
     u = (a - 1.0) * (a + 1.0) + b * b
@@ -111,7 +120,7 @@ def log2(x: Any, y: Any) -> Pair:
 
 
 def power(a: Any, b: Any, c: Any, d: Any) -> Pair:
-    """exp(log(a + bi) (c + di)), and 0 for a zero base and an exponent with a positive real part."""
+    """exp(log(a + bi) (c + di)), and 0 for base 0 and an exponent with a positive real part."""
     x, y = exp(*multiply(*log(a, b), c, d))
     zero = _select(_eq(_abs(a) + _abs(b), 0.0), _gt(c, 0.0), False)
     return _select(zero, 0.0, x), _select(zero, 0.0, y)
@@ -142,7 +151,9 @@ _FLAT = {"float16": 5.0, "float32": 10.0, "float64": 20.0}
 
 
 def tanh(x: Any, y: Any) -> Pair:
-    """DLMF 4.35.36 with the denominator `(cosh 2x + cos 2y) / 2 = sinh²x + cos²y`, which has no cancellation."""
+    """DLMF 4.35.36 with the denominator `(cosh 2x + cos 2y) / 2 = sinh²x + cos²y`, which has no
+    cancellation.
+    """
     dtype = getattr(type(x), "_dtype", None)
     limit = _FLAT["float64" if dtype is None else dtype.name]
     x = _maximum(-limit, _minimum(limit, x))
@@ -232,7 +243,8 @@ def real(arg: Any, /) -> Any:
 
 
 def imag(arg: Any, /) -> Any:
-    """The imaginary part of a complex number, the three imaginary parts of a quaternion, or zero for anything else.
+    """The imaginary part of a complex number, the three imaginary parts of a quaternion, or zero
+    for anything else.
 
     >>> dr.imag(Complex2f(1, 2)), dr.imag(1 + 2j), dr.imag(Float(3))
     ([2], 2.0, [0])
@@ -242,8 +254,10 @@ def imag(arg: Any, /) -> Any:
     if is_quaternion(arg):
         meta = arg.__meta__
         return find(meta.namespace, "vector", meta.dtype, (3,))(*arg._c[:3])
-    if isinstance(arg, ArrayBase | bool | int | float | complex):
-        return arg.imag if isinstance(arg, complex) else type(arg)(0)
+    if hasattr(arg, "__meta__"):
+        return type(arg)(0)
+    if isinstance(arg, Complex):
+        return arg.imag
     raise TypeError(f"dr.imag(): unsupported argument of type {type(arg).__name__}")
 
 

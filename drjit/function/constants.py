@@ -37,12 +37,15 @@ _BITS = {dt.f16: 11, dt.f32: 24, dt.f64: 53}
 def _dtype(arg: Any, name: str) -> DType:
     cls = arg if isinstance(arg, type) else type(arg)
     if not issubclass(cls, ArrayBase) or not cls._dtype.is_float:
-        raise TypeError(f"dr.{name}(): expected a floating-point array or type, got {type_label(arg)}")
+        raise TypeError(
+            f"dr.{name}(): expected a floating-point array or type, got {type_label(arg)}"
+        )
     return cls._dtype
 
 
 def epsilon(arg: Any, /) -> float:
-    """The largest relative error of rounding to the element type: half the distance from 1 to the next number.
+    """The largest relative error of rounding to the element type: half the distance from 1 to the
+    next number.
 
     Raises:
         TypeError: not a floating-point array or type.
@@ -88,7 +91,29 @@ def largest(arg: Any, /) -> float:
 
 
 __all__ = [
-    "e", "epsilon", "four_pi", "inf", "inv_four_pi", "inv_log_two", "inv_pi", "inv_sqrt_four_pi", "inv_sqrt_pi",
-    "inv_sqrt_two", "inv_sqrt_two_pi", "inv_two_pi", "largest", "log_two", "nan", "newaxis", "one_minus_epsilon", "pi",
-    "recip_overflow", "smallest", "sqrt_four_pi", "sqrt_pi", "sqrt_two", "sqrt_two_pi", "two_pi",
-]  # fmt: skip
+    "e",
+    "epsilon",
+    "four_pi",
+    "inf",
+    "inv_four_pi",
+    "inv_log_two",
+    "inv_pi",
+    "inv_sqrt_four_pi",
+    "inv_sqrt_pi",
+    "inv_sqrt_two",
+    "inv_sqrt_two_pi",
+    "inv_two_pi",
+    "largest",
+    "log_two",
+    "nan",
+    "newaxis",
+    "one_minus_epsilon",
+    "pi",
+    "recip_overflow",
+    "smallest",
+    "sqrt_four_pi",
+    "sqrt_pi",
+    "sqrt_two",
+    "sqrt_two_pi",
+    "two_pi",
+]

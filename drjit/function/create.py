@@ -1,4 +1,5 @@
-"""Creation of arrays: constants, ranges, arrays like others, and values that are kept out of the program text."""
+"""Creation of arrays: constants, ranges, arrays like others, and values that are kept out of the
+program text."""
 
 import operator
 from collections.abc import Callable
@@ -17,8 +18,8 @@ from .evaluation import copy, make_opaque
 from .parts import is_array, is_array_class, is_flat, label, nested, size_tuple, tensor
 
 Fill = Callable[[Any, Any, int | None], Any]
-"""Makes an array of a one-dimensional class, from a value and a size; a number for Python types, and, with size None, for the entries of a class of
-`drjit.scalar`."""
+"""Makes an array of a one-dimensional class, from a value and a size; a number for Python types,
+and, with size None, for the entries of a class of `drjit.scalar`."""
 
 
 def _build(dtype: Any, shape: Any, fill: Fill, value: Any, what: str) -> Any:
@@ -123,8 +124,10 @@ def _undefined(cls: Any, value: Any, size: int | None) -> Any:
 def full(dtype: Any, value: Any, shape: Any = 1) -> Any:
     """An array of type `dtype` filled with `value`, traced as a constant.
 
-    `shape` is the number of lanes, or a tuple: (n,) for arrays of one dimension, (3, n) for `Array3f`, anything for tensors. A sequence is spread over the
-    components of a nested type; complex numbers and quaternions get it as real part. Structures are filled field by field, Python types give numbers.
+    `shape` is the number of lanes, or a tuple: (n,) for arrays of one dimension, (3, n) for
+    `Array3f`, anything for tensors. A sequence is spread over the components of a nested type;
+    complex numbers and quaternions get it as real part. Structures are filled field by field,
+    Python types give numbers.
 
     Raises:
         RuntimeError: the shape does not fit the type, or the value the entries.
@@ -150,7 +153,8 @@ def zeros(dtype: Any, shape: Any = 1) -> Any:
 
 
 def ones(dtype: Any, shape: Any = 1) -> Any:
-    """An array of type `dtype` filled with 1 (complex numbers and quaternions: the number 1); see `full`.
+    """An array of type `dtype` filled with 1 (complex numbers and quaternions: the number 1); see
+    `full`.
 
     >>> from drjit.llvm import Float
     >>> ones(Float, 2)
@@ -171,7 +175,8 @@ def empty(dtype: Any, shape: Any = 1) -> Any:
 
 
 def _like(arg: Any, make: Callable[[Any, Any], Any], number: Any, what: str) -> Any:
-    """What `make(dtype, shape)` gives for the type and shape of a value; for the leaves of a PyTree."""
+    """What `make(dtype, shape)` gives for the type and shape of a value; for the leaves of a
+    PyTree."""
     if is_container(arg):
         return map_tree(lambda v: _like(v, make, number, what), arg)
     if is_array(arg):
@@ -245,7 +250,7 @@ def identity(dtype: Any, size: Any = 1) -> Any:
     return _build(dtype, size, lambda c, v, m: _constant(c, v, m, what), rows, what)
 
 
-# ------------------------------------------------------------------------------ ranges
+# Ranges
 
 
 def _range_class(dtype: Any, what: str) -> Any:
@@ -272,7 +277,8 @@ def arange(
     *,
     size: int | None = None,
 ) -> Any:
-    """The integers 0 ... size-1, as `arange(dtype, size)`; or `start`, `start + step`, ... below `stop`.
+    """The integers 0 ... size-1, as `arange(dtype, size)`; or `start`, `start + step`, ... below
+    `stop`.
 
     Raises:
         RuntimeError: `stop` lies on the wrong side of `start`, or `size` is negative.
@@ -320,10 +326,12 @@ def arange(
 
 
 def linspace(dtype: Any, start: float, stop: float, num: int, endpoint: bool = True) -> Any:
-    """`num` values with equal distances from `start` to `stop`, which is the last one unless `endpoint` is false.
+    """`num` values with equal distances from `start` to `stop`, which is the last one unless
+    `endpoint` is false.
 
     Raises:
-        TypeError: the type is not one-dimensional and of floating point numbers, or an argument is no number.
+        TypeError: the type is not one-dimensional and of floating point numbers, or an argument is
+            no number.
 
     >>> from drjit.llvm import Float
     >>> linspace(Float, 0, 1, 5)
@@ -357,16 +365,18 @@ def linspace(dtype: Any, start: float, stop: float, num: int, endpoint: bool = T
     return _finish_range(dtype, leaf.cast(cls, entries), num)
 
 
-# ------------------------------------------------------------------------------ opaque values
+# Opaque values
 
 
 _MISSING = object()
 
 
 def opaque(dtype: Any, value: Any = _MISSING, shape: Any = 1) -> Any:
-    """An evaluated array: its value is data to a kernel, not part of the program, so that another value needs no other kernel.
+    """An evaluated array: its value is data to a kernel, not part of the program, so that another
+    value needs no other kernel.
 
-    `opaque(arg)` gives a copy of an array or PyTree, `opaque(dtype, value, shape)` makes what `full` makes.
+    `opaque(arg)` gives a copy of an array or PyTree, `opaque(dtype, value, shape)` makes what
+    `full` makes.
 
     Raises:
         RuntimeError, TypeError: as `full`.
@@ -402,6 +412,6 @@ def opaque_width(arg: Any, /) -> Any:
 
 
 __all__ = [
-    "arange", "empty", "empty_like", "full", "identity", "linspace", "ones", "ones_like", "opaque", "opaque_width", "zeros",
-    "zeros_like",
+    "arange", "empty", "empty_like", "full", "identity", "linspace", "ones", "ones_like",
+    "opaque", "opaque_width", "zeros", "zeros_like",
 ]  # fmt: skip

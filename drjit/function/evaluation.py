@@ -19,7 +19,8 @@ def _nodes(args: tuple) -> list[Node]:
 
 
 def schedule(*args: Any) -> bool:
-    """Marks the arrays of the arguments (arrays, PyTrees) for the next evaluation, which computes all of them together.
+    """Marks the arrays of the arguments (arrays, PyTrees) for the next evaluation, which computes
+    all of them together.
 
     Returns whether one of them still has to be computed.
 
@@ -34,9 +35,11 @@ def schedule(*args: Any) -> bool:
 
 
 def eval(*args: Any) -> bool:
-    """Computes the arrays of the arguments (arrays, PyTrees), all that is scheduled, and all pending side effects.
+    """Computes the arrays of the arguments (arrays, PyTrees), all that is scheduled, and all
+    pending side effects.
 
-    Work is queued; reading a result waits for it. Constants stay constants. Returns whether there was anything to do.
+    Work is queued; reading a result waits for it. Constants stay constants. Returns whether there
+    was anything to do.
 
     Raises:
         IndexError: an index of work done so far was out of bounds.
@@ -54,13 +57,14 @@ def eval(*args: Any) -> bool:
 
 
 def make_opaque(*args: Any) -> None:
-    """Evaluates the arrays of the arguments in place, constants included: they become data, and no part of programs any more.
+    """Evaluates the arrays of the arguments in place, constants included: they become data, and no
+    part of programs any more.
 
     >>> from drjit.llvm import Float
     >>> a = Float(1)
     >>> make_opaque(a)
-    >>> a.state
-    <VarState.Evaluated: 4>
+    >>> a.state.name
+    'Evaluated'
     """
     arrays = [a for arg in args for a in leaf_arrays(arg) if a._kind == "leaf"]
     for a in arrays:
@@ -70,7 +74,8 @@ def make_opaque(*args: Any) -> None:
 
 
 def copy(arg: Any, /) -> Any:
-    """A copy of a PyTree with new arrays: in-place changes of the one do not show in the other. Memory is shared until then.
+    """A copy of a PyTree with new arrays: in-place changes of the one do not show in the other.
+    Memory is shared until then.
 
     >>> from drjit.llvm import Float
     >>> a = Float(1, 2)
@@ -106,5 +111,6 @@ def set_thread_count(arg: int, /) -> None:
 
 
 __all__ = [
-    "copy", "eval", "flush_thread", "make_opaque", "schedule", "set_thread_count", "sync_thread", "thread_count",
+    "copy", "eval", "flush_thread", "make_opaque", "schedule", "set_thread_count",
+    "sync_thread", "thread_count",
 ]  # fmt: skip

@@ -13,7 +13,8 @@ from typing import Any, TextIO
 import numpy as np
 
 from ..array import leaf, pytree, show
-from ..array.base import ArrayBase, type_label
+from ..array.base import type_label
+from .parts import is_array
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _BRACKETS = {list: "[]", tuple: "()"}
@@ -82,7 +83,7 @@ def host_mask(active: Any, what: str) -> np.ndarray:
     """
     if isinstance(active, (bool, np.bool_)):
         return np.array([active])
-    if isinstance(active, ArrayBase) and active._kind == "leaf" and active._dtype.is_mask:
+    if is_array(active) and active._kind == "leaf" and active._dtype.is_mask:
         return leaf.host(active)
     raise RuntimeError(
         f"{what}(): 'active' must be a 1-D mask or a bool, not '{type_label(active)}'"
@@ -97,7 +98,7 @@ def select_lanes(tree: Any, mask: np.ndarray) -> Any:
     chosen = np.flatnonzero(mask)
 
     def select(value: Any) -> Any:
-        if not isinstance(value, ArrayBase) or value._kind == "tensor":
+        if not is_array(value) or value._kind == "tensor":
             return value
         if value.__meta__.is_jit and show.common_width(list(show.inner(value))) in (1, mask.size):
             return _take(value, chosen)
@@ -185,7 +186,7 @@ def value_text(value: Any, limit: int = 20) -> str:
 
 def _text(value: Any, limit: int, depth: int) -> str:
     cls = type(value)
-    if isinstance(value, ArrayBase):
+    if is_array(value):
         return show.array_repr(value, limit).replace("\n", "\n" + " " * depth)
     if cls is str:
         return f"'{value}'"

@@ -12,7 +12,8 @@ from .reduce import dot, norm, squared_norm
 
 
 def normalize(arg: Any, /) -> Any:
-    """The argument over its length: a vector, complex number or quaternion per lane, or a whole one-dimensional array; NaN for length 0.
+    """The argument over its length: a vector, complex number or quaternion per lane, or a whole
+    one-dimensional array; NaN for length 0.
 
     >>> dr.normalize(Array3f(3, 0, 4))
     [[0.6, 0, 0.8]]
@@ -30,7 +31,7 @@ def cross(arg0: Any, arg1: Any, /) -> Any:
     [[0, 0, 1]]
     """
     for a in (arg0, arg1):
-        if not isinstance(a, ArrayBase) or a._kind != "nested" or len(a) != 3:
+        if getattr(a, "_kind", "") != "nested" or len(a._c) != 3:
             raise TypeError(
                 f"dr.cross(): expected two arrays with three components, "
                 f"got {type_label(arg0)} and {type_label(arg1)}"
@@ -41,7 +42,8 @@ def cross(arg0: Any, arg1: Any, /) -> Any:
 
 
 def sphdir(theta: Any, phi: Any) -> Any:
-    """The unit vector at polar angle `theta` from the z axis and azimuth `phi` from the x axis, in radians.
+    """The unit vector at polar angle `theta` from the z axis and azimuth `phi` from the x axis, in
+    radians.
 
     Raises:
         TypeError: neither argument is a one-dimensional array.
@@ -51,7 +53,8 @@ def sphdir(theta: Any, phi: Any) -> Any:
     """
     if not (isinstance(theta, ArrayBase) or isinstance(phi, ArrayBase)):
         raise TypeError(
-            f"dr.sphdir(): expected one-dimensional arrays, got {type_label(theta)} and {type_label(phi)}"
+            "dr.sphdir(): expected one-dimensional arrays, "
+            f"got {type_label(theta)} and {type_label(phi)}"
         )
     theta, phi = promote(theta, phi)
     meta = theta.__meta__
@@ -64,8 +67,9 @@ def sphdir(theta: Any, phi: Any) -> Any:
 def unit_angle(arg0: Any, arg1: Any, /) -> Any:
     """The angle between unit vectors in radians, accurate also for angles near 0 and π.
 
-    `2 asin(|b - a| / 2)`, after W. Kahan, "How Futile are Mindless Assessments of Roundoff in Floating-Point Computation?" (2006), section 12;
-    the vector `-a` takes the place of `a` beyond a right angle.
+    `2 asin(|b - a| / 2)`, after W. Kahan, "How Futile are Mindless Assessments of Roundoff in
+    Floating-Point Computation?" (2006), section 12; the vector `-a` takes the place of `a` beyond a
+    right angle.
 
     >>> dr.unit_angle(Array3f(1, 0, 0), Array3f(0, 1, 0))
     [1.5708]

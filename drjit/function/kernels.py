@@ -1,4 +1,5 @@
-"""What the compiler did and is about to do: the text of kernels, the record of launches, and a table of all kernels.
+"""What the compiler did and is about to do: the text of kernels, the record of launches, and a
+table of all kernels.
 
 Times are in milliseconds, as everywhere in this interface.
 """
@@ -10,8 +11,7 @@ from typing import Any, NamedTuple
 
 from ..array.meta import JitBackend
 from ..array.pytree import leaf_arrays
-from ..jit import history, kernel, runtime, schedule
-
+from ..jit import cache, history, kernel, runtime, schedule
 
 
 class KernelType(enum.Enum):
@@ -91,11 +91,13 @@ def _entry(launch: history.Launch) -> dict[str, Any]:
 
 
 def kernel_history(types: Sequence[KernelType] = ()) -> list[dict[str, Any]]:
-    """The kernels launched since the last call while `JitFlag.KernelHistory` was on; waits for them.
+    """The kernels launched since the last call while `JitFlag.KernelHistory` was on; waits for
+    them.
 
-    `types` restricts the list. Entries are dictionaries: `source` is the kernel's text (`ir` the same as a file), `tier` is `numpy` or
-    `compiled`, `size` the number of lanes, `cache_hit` tells that nothing had to be compiled, `cache_disk` that the code came from the disk;
-    `backend_time` and `execution_time` are what compiling or loading and running took.
+    `types` restricts the list. Entries are dictionaries: `source` is the kernel's text (`ir` the
+    same as a file), `tier` is `numpy` or `compiled`, `size` the number of lanes, `cache_hit` tells
+    that nothing had to be compiled, `cache_disk` that the code came from the disk; `backend_time`
+    and `execution_time` are what compiling or loading and running took.
 
     >>> with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
     ...     dr.eval(dr.arange(Float, 1000) + 1)
@@ -118,13 +120,14 @@ def kernel_history_clear() -> None:
 def kernel_source(*values: Any) -> str:
     """The text of the kernels that evaluating these values and all pending side effects would run.
 
-    Nothing is evaluated. A value that has no kernel, since it is evaluated or a constant, is named in a comment.
+    Nothing is evaluated. A value that has no kernel, since it is evaluated or a constant, is named
+    in a comment.
 
     >>> print(dr.kernel_source(dr.arange(Float, 1000) + 2))
     def kernel(i, p):
-        c0 = literal(f32, p[1])
         v0 = lane(i)
         v1 = f32(v0)
+        c0 = literal(f32, p[1])
         v2 = v1 + c0
         store(f32, p[2], i, v2)
     <BLANKLINE>
@@ -191,7 +194,8 @@ def _info(k: kernel.Kernel) -> KernelInfo:
 
 
 def kernels() -> KernelTable:
-    """All kernels that ran in this process, with their number of launches, tier, and time; waits for those under way.
+    """All kernels that ran in this process, with their number of launches, tier, and time; waits
+    for those under way.
 
     >>> dr.eval(dr.arange(Float, 1000) * 3)
     True
@@ -207,4 +211,5 @@ def flush_kernel_cache() -> None:
     """Drops all kernels, in memory and on disk; waits for those under way."""
     with schedule.lock:
         schedule._kernels.clear()
-        kernel.flush()
+        kernel.forget()
+        cache.flush()

@@ -1,4 +1,5 @@
-"""Changes of layout: slices, flat and nested forms of the same entries, indices of masks, reinterpretation of bits; and binary search."""
+"""Changes of layout: slices, flat and nested forms of the same entries, indices of masks,
+reinterpretation of bits; and binary search."""
 
 from collections.abc import Callable, Sequence
 from math import prod
@@ -19,9 +20,11 @@ from .parts import assemble, flat_class, is_array, is_array_class, label, nested
 
 
 def slice(value: Any, index: Any = 0) -> Any:
-    """The entries `index` along the lanes: of the last axis of an array, for every array of a PyTree.
+    """The entries `index` along the lanes: of the last axis of an array, for every array of a
+    PyTree.
 
-    With an integer, arrays become Python numbers, or arrays of `drjit.scalar`; with an integer array, they stay of their type.
+    With an integer, arrays become Python numbers, or arrays of `drjit.scalar`; with an integer
+    array, they stay of their type.
 
     Raises:
         IndexError: the index is out of bounds.
@@ -61,8 +64,9 @@ def _column_major(dims: Sequence[int]) -> list[int]:
 def ravel(array: Any, order: str = "A") -> Any:
     """The entries of an array as one array of one dimension.
 
-    'C' is row-major: the lanes of a component stay together. 'F' is column-major: the components of a lane stay together, in the layout
-    that `gather` and `scatter` of nested types use. 'A' is 'F' for nested arrays and 'C' for tensors. Lists of numbers become arrays of `drjit.scalar`.
+    'C' is row-major: the lanes of a component stay together. 'F' is column-major: the components of
+    a lane stay together, in the layout that `gather` and `scatter` of nested types use. 'A' is 'F'
+    for nested arrays and 'C' for tensors. Lists of numbers become arrays of `drjit.scalar`.
 
     Raises:
         RuntimeError: the array is ragged, or `order` unknown, or 'F' for a tensor.
@@ -120,7 +124,8 @@ def _ravel_sequence(array: Sequence[Any], order: str) -> Any:
 
 
 def unravel(dtype: type, array: Any, order: str = "A") -> Any:
-    """A nested array of class `dtype` from the entries of a one-dimensional array; the inverse of `ravel`.
+    """A nested array of class `dtype` from the entries of a one-dimensional array; the inverse of
+    `ravel`.
 
     Raises:
         TypeError: `dtype` is a tensor or of dynamic size, or `array` is not one-dimensional.
@@ -176,7 +181,8 @@ def unravel_dims(dtype: type, array: Any, dims: tuple[int, ...], order: str, wha
 
 
 def compress(arg: Any, /) -> Any:
-    """The indices at which a one-dimensional mask holds, in increasing order, as unsigned integers. Evaluates the mask.
+    """The indices at which a one-dimensional mask holds, in increasing order, as unsigned integers.
+    Evaluates the mask.
 
     Raises:
         RuntimeError: the argument is not a one-dimensional mask.
@@ -208,13 +214,17 @@ def reinterpret_array(dtype: type, value: Any, /) -> Any:
     """
     what = "dr.reinterpret_array"
     if not is_array_class(dtype) or not is_array(value):
-        raise TypeError(f"{what}({label(dtype)}, {label(value)}): expected an array type and an array")
+        raise TypeError(
+            f"{what}({label(dtype)}, {label(value)}): expected an array type and an array"
+        )
     a, b = type(value), dtype
     if a._dtype.itemsize != b._dtype.itemsize or a._dtype.is_mask is not b._dtype.is_mask:
-        raise RuntimeError(
-            f"{what}(): entries of {label(a)} and {label(b)} are of different size"
-        )
-    if (a._kind, a.__meta__.dims, a.__meta__.is_jit) != (b._kind, b.__meta__.dims, b.__meta__.is_jit):
+        raise RuntimeError(f"{what}(): entries of {label(a)} and {label(b)} are of different size")
+    if (a._kind, a.__meta__.dims, a.__meta__.is_jit) != (
+        b._kind,
+        b.__meta__.dims,
+        b.__meta__.is_jit,
+    ):
         raise RuntimeError(f"{what}(): {label(a)} and {label(b)} are of different shape")
     return _reinterpret(dtype, value)
 
@@ -237,8 +247,9 @@ def _reinterpret(dtype: Any, value: Any) -> Any:
 def binary_search(start: Any, end: Any, pred: Callable[[Any], Any]) -> Any:
     """The first index in [start, end) for which `pred` is false, or `end` if it always holds.
 
-    `pred` maps indices to masks, and must hold for all indices below some position, and for none from there on. With arrays, every lane
-    searches for itself; all steps are traced, so that `pred` may gather.
+    `pred` maps indices to masks, and must hold for all indices below some position, and for none
+    from there on. With arrays, every lane searches for itself; all steps are traced, so that `pred`
+    may gather.
 
     Raises:
         RuntimeError: `start` and `end` differ in size.

@@ -1,8 +1,10 @@
 """Transcendental functions and roots, element by element.
 
-They take arrays of every floating-point type and kind, with the same result type, and Python numbers, for which they give floats in double precision.
-Complex arrays use the formulas of `complex.py`, quaternions those of `quaternion.py` as far as there are some, else each part is mapped by itself.
-On arrays of float32 and float64, results are within 2 units in the last place; NaN gives NaN.
+They take arrays of every floating-point type and kind, with the same result type, and Python
+numbers, for which they give floats in double precision. Complex arrays use the formulas of
+`complex.py`, quaternions those of `quaternion.py` as far as there are some, else each part is
+mapped by itself. On arrays of float32 and float64, results are within 2 units in the last place;
+NaN gives NaN.
 """
 
 import math
@@ -21,7 +23,9 @@ NUMBERS = (bool, int, np.bool_, np.integer, *FLOATS)
 
 
 def special_form(name: str, arg: Any) -> Any:
-    """The function of that name of a complex number or quaternion; None if the argument is none or has no such function."""
+    """The function of that name of a complex number or quaternion; None if the argument is none or
+    has no such function.
+    """
     kind = arg.__meta__.kind
     if kind == "complex" and name in complex.FUNCTIONS:
         return type(arg)(*complex.FUNCTIONS[name](*arg._c))
@@ -31,7 +35,9 @@ def special_form(name: str, arg: Any) -> Any:
 
 
 def number_function(o: op.Op) -> Callable[[float], float]:
-    """An operation on a Python number: that of `math` or, where that raises (a pole, an overflow), the definition that kernels share."""
+    """An operation on a Python number: that of `math` or, where that raises (a pole, an overflow),
+    the definition that kernels share.
+    """
     native = getattr(math, o.name, None)
 
     def function(x: float) -> float:
@@ -106,22 +112,26 @@ log = _function("log", """Natural logarithm; -infinity for 0, NaN for negative n
     >>> dr.log(Float(0, 1, 10))
     [-inf, 0, 2.30259]
     """)  # fmt: skip
-log2 = _function("log2", """Logarithm to the base 2, exact for powers of 2; -infinity for 0, NaN for negative numbers.
+log2 = _function("log2", """Logarithm to the base 2, exact for powers of 2; -infinity for 0, NaN for
+    negative numbers.
 
     >>> dr.log2(Float(0.5, 8))
     [-1, 3]
     """)  # fmt: skip
-sin = _function("sin", """Sine of an angle in radians, over the full range of the type; NaN for infinities.
+sin = _function("sin", """Sine of an angle in radians, over the full range of the type; NaN for
+    infinities.
 
     >>> dr.sin(Float(0, 1))
     [0, 0.841471]
     """)  # fmt: skip
-cos = _function("cos", """Cosine of an angle in radians, over the full range of the type; NaN for infinities.
+cos = _function("cos", """Cosine of an angle in radians, over the full range of the type; NaN for
+    infinities.
 
     >>> dr.cos(Float(0, 1))
     [1, 0.540302]
     """)  # fmt: skip
-tan = _function("tan", """Tangent of an angle in radians, over the full range of the type; NaN for infinities.
+tan = _function("tan", """Tangent of an angle in radians, over the full range of the type; NaN for
+    infinities.
 
     >>> dr.tan(Float(0, 1))
     [0, 1.55741]
@@ -166,22 +176,26 @@ acosh = _function("acosh", """Inverse of the hyperbolic cosine, not negative; Na
     >>> dr.acosh(Float(1, 2))
     [0, 1.31696]
     """)  # fmt: skip
-atanh = _function("atanh", """Inverse of the hyperbolic tangent; ±infinity for ±1, NaN outside of [-1, 1].
+atanh = _function("atanh", """Inverse of the hyperbolic tangent; ±infinity for ±1, NaN outside of
+    [-1, 1].
 
     >>> dr.atanh(Float(0, 0.5, 1))
     [0, 0.549306, inf]
     """)  # fmt: skip
-erf = _function("erf", """Error function, 2/√π times the integral of exp(-t²) from 0 to the argument.
+erf = _function("erf", """Error function, 2/√π times the integral of exp(-t²) from 0 to the
+    argument.
 
     >>> dr.erf(Float(0, 1))
     [0, 0.842701]
     """)  # fmt: skip
-erfinv = _function("erfinv", """Inverse of the error function; ±infinity for ±1, NaN outside of [-1, 1].
+erfinv = _function("erfinv", """Inverse of the error function; ±infinity for ±1, NaN outside of [-1,
+    1].
 
     >>> dr.erfinv(Float(0, 0.5))
     [0, 0.476936]
     """)  # fmt: skip
-lgamma = _function("lgamma", """Logarithm of the absolute value of the gamma function; infinity for 0 and negative integers.
+lgamma = _function("lgamma", """Logarithm of the absolute value of the gamma function; infinity for
+    0 and negative integers.
 
     >>> dr.lgamma(Float(1, 4))
     [0, 1.79176]
@@ -207,7 +221,8 @@ def sincosh(arg: Any, /) -> tuple[Any, Any]:
 
 
 def atan2(arg0: Any, arg1: Any, /) -> Any:
-    """The angle of the point (arg1, arg0) in radians, in [-π, π]; the sign of a zero tells from which side it was approached.
+    """The angle of the point (arg1, arg0) in radians, in [-π, π]; the sign of a zero tells from
+    which side it was approached.
 
     >>> dr.atan2(Float(1, -1, 0), Float(0, 0, -1))
     [1.5708, -1.5708, 3.14159]

@@ -1,13 +1,10 @@
 """Gathers, scatters, and atomic operations.
 
-Every index is checked: one that is out of bounds raises IndexError at the latest at the next synchronisation, reads 0, and writes nothing.
-"""
+Every index is checked: one that is out of bounds raises IndexError at the latest at the next
+synchronisation, reads 0, and writes nothing."""
 
-from collections.abc import Callable
 from math import prod
 from typing import Any
-
-import numpy as np
 
 from ..array import leaf, leaf_access
 from ..array.meta import DYNAMIC
@@ -15,10 +12,18 @@ from ..array.pytree import is_container, map_tree
 from ..array.show import inner
 from ..jit import dtype as dt
 from ..jit import op
-from ..jit import node as jit
 from ..jit.op import ReduceMode, ReduceOp
-from . import parts
-from .parts import assemble, flat_class, index_leaf, is_array, is_array_class, label, mask_leaf, nested, tensor
+from . import parts, scalar_access
+from .parts import (
+    assemble,
+    index_leaf,
+    is_array,
+    is_array_class,
+    label,
+    mask_leaf,
+    nested,
+    tensor,
+)
 
 REDUCTIONS = {
     ReduceOp.Add: "add", ReduceOp.Mul: "mul", ReduceOp.Min: "min", ReduceOp.Max: "max",
@@ -31,7 +36,7 @@ def supports(reduce: str, dtype: dt.DType) -> bool:
     return not dtype.is_float if reduce in ("and", "or") else not dtype.is_mask
 
 
-# ------------------------------------------------------------------------------ gather
+# Gather
 
 
 def gather(
@@ -44,13 +49,17 @@ def gather(
 ) -> Any:
     """Reads entries of `source` at the positions `index`; gives 0 where `active` is false.
 
-    `source` is a one-dimensional array. If `dtype` is its class, the result has one entry per index. If `dtype` is a nested class with `k` innermost
-    components, such as `Array3f`, the result takes the `k` consecutive entries from `index * k` on. A nested source, or a PyTree, is
-    read component by component; a tensor by its flat index. A class of dynamic size needs a `shape`, such as (2, n). `mode` is for the adjoint.
+    `source` is a one-dimensional array. If `dtype` is its class, the result has one entry per
+    index. If `dtype` is a nested class with `k` innermost components, such as `Array3f`, the result
+    takes the `k` consecutive entries from `index * k` on. A nested source, or a PyTree, is read
+    component by component; a tensor by its flat index. A class of dynamic size needs a `shape`,
+    such as (2, n). `mode` is for the adjoint.
 
     Raises:
-        IndexError: an index is out of bounds: at once if it is constant, else at the next synchronisation.
-        TypeError: `dtype` does not go with the type of `source`, or index and mask have wrong types.
+        IndexError: an index is out of bounds: at once if it is constant, else at the next
+            synchronisation.
+        TypeError: `dtype` does not go with the type of `source`, or index and mask have wrong
+            types.
         RuntimeError: index and mask differ in size.
 
     >>> from drjit.llvm import Float, Array2f, UInt
@@ -61,6 +70,9 @@ def gather(
      [1, 2]]
     """
     what = "dr.gather"
+    if type(source) is dtype and getattr(dtype, "_kind", "") == "leaf":
+        where, enabled = index_leaf(index, dtype, what), mask_leaf(active, dtype, what)
+        return leaf_access.gather(source, where, enabled, what)
     if is_container(source):
         if dtype is not type(source):
             raise TypeError(
@@ -78,7 +90,7 @@ def gather(
     if source._kind == "tensor":
         source = source._array
     if not dtype.__meta__.is_jit:
-        return _gather_scalar(dtype, source, index, active, shape)
+        return scalar_access.gather(dtype, source, index, active, shape)
     if source._kind == "nested":
         return _gather_components(dtype, source, index, active)
     if dtype.__meta__.namespace != source.__meta__.namespace or dtype._dtype is not source._dtype:
@@ -87,9 +99,7 @@ def gather(
             f"{label(source)}, or a nested type of it, and convert the result."
         )
     if dtype._kind == "leaf":
-        return leaf_access.gather(
-            source, index_leaf(index, dtype, what), mask_leaf(active, dtype, what), what
-        )
+        return gather(dtype, source, index, active)  # the storage of a tensor
     dims = _result_dims(dtype, shape, what)
     if is_array(index) and index._kind == "nested":
         return _gather_components(dtype, source, index, active)
@@ -152,7 +162,8 @@ def _gather_components(dtype: type, source: Any, index: Any, active: Any) -> Any
 
 
 def _gather_tensor(dtype: type, source: Any, index: Any, active: Any, shape: Any) -> Any:
-    """A gather from the storage of a tensor, or from a flat array, that gives a tensor of the index's shape."""
+    """A gather from the storage of a tensor, or from a flat array, that gives a tensor of the
+    index's shape."""
     storage = source._array if source._kind == "tensor" else source
     entries = gather(dtype.Array, storage, index, active)
     size = len(entries)
@@ -163,82 +174,7 @@ def _gather_tensor(dtype: type, source: Any, index: Any, active: Any, shape: Any
     return tensor(dtype, entries, shape)
 
 
-# ------------------------------------------------------------------------------ gathers and scatters of drjit.scalar
-
-
-def _positions(index: Any, what: str) -> list[int]:
-    if is_array(index):
-        index = index._array if index._kind == "tensor" else index
-        if index.__meta__.is_jit or not index._dtype.is_int:
-            raise TypeError(f"{what}(): the index is of type {label(index)}, which does not fit")
-        return list(index._c)
-    return [int(i) for i in np.atleast_1d(np.asarray(index, np.int64)).reshape(-1)]
-
-
-def _flags(active: Any, count: int) -> list[bool]:
-    values = active._c if is_array(active) else np.atleast_1d(np.asarray(active, bool)).tolist()
-    return list(values) * count if len(values) == 1 else list(values)
-
-
-def _checked(i: int, size: int, what: str) -> int:
-    if not 0 <= i < size:
-        raise IndexError(f"{what}: index {i} is out of bounds for an array of size {size}")
-    return i
-
-
-def _gather_scalar(dtype: type, source: Any, index: Any, active: Any, shape: Any) -> Any:
-    what = "dr.gather"
-    if source.__meta__.is_jit or source._dtype is not dtype._dtype or not parts.is_flat(type(source)):
-        raise TypeError(
-            f"{what}({label(dtype)}): the source is of type {label(source)}; expected "
-            f"{label(flat_class(dtype))}"
-        )
-    positions, data = _positions(index, what), source._c
-    enabled = _flags(active, len(positions))
-    zero = source._dtype.scalar(0).item()
-    if parts.is_flat(dtype):
-        return nested(
-            dtype,
-            [
-                data[_checked(i, len(data), what)] if on else zero
-                for i, on in zip(positions, enabled, strict=True)
-            ],
-        )
-    if len(positions) != 1:
-        raise TypeError(f"{what}({label(dtype)}): expected one index, got {len(positions)}")
-    dims = dtype.__meta__.dims if shape is None else tuple(shape)
-    count = prod(dims)
-    first = _checked(positions[0], len(data) // count, what) * count
-    entries = data[first : first + count] if enabled[0] else [zero] * count
-    return assemble(dtype, entries, dims)
-
-
-def _scatter_scalar(
-    target: Any, value: Any, index: Any, active: Any, combine: Callable | None, what: str
-) -> None:
-    data = target._c
-    if not parts.is_flat(type(target)):
-        raise TypeError(f"{what}(): the target is of type {label(target)}, not one-dimensional")
-    positions = _positions(index, what)
-    leaves = list(inner(value)) if is_array(value) else None
-    per_index = 1
-    if leaves is not None and not parts.is_flat(type(value)) and len(positions) == 1:
-        per_index = len(leaves)
-    values = list(inner(type(target)(leaves if leaves is not None else value)))
-    enabled = _flags(active, len(positions))
-    limit = len(data) // per_index
-    positions = [_checked(i, limit, what) if on else i for i, on in zip(positions, enabled, strict=True)]
-    if per_index == 1 and len(values) == 1:
-        values = values * len(positions)
-    where = [i * per_index + j for i in positions for j in range(per_index)]
-    if len(values) != len(where):
-        raise RuntimeError(f"{what}(): {len(values)} values for {len(where)} indices")
-    for k, (i, v) in enumerate(zip(where, values, strict=True)):
-        if enabled[k // per_index]:
-            data[i] = v if combine is None else combine(data[i], v)
-
-
-# ------------------------------------------------------------------------------ scatter
+# Scatter
 
 
 def scatter(
@@ -250,12 +186,15 @@ def scatter(
 ) -> None:
     """Writes `value` to the entries `index` of `target`, where `active` holds.
 
-    `value` is converted to the element type of `target`. A nested value with `k` innermost components goes to the `k` consecutive entries of a
-    one-dimensional target from `index * k` on; a nested target, or a PyTree, is written component by component, a tensor by its flat index. If an
-    index occurs twice in one call, either value may end up there; later calls overwrite earlier ones. Other arrays keep their contents.
+    `value` is converted to the element type of `target`. A nested value with `k` innermost
+    components goes to the `k` consecutive entries of a one-dimensional target from `index * k` on;
+    a nested target, or a PyTree, is written component by component, a tensor by its flat index. If
+    an index occurs twice in one call, either value may end up there; later calls overwrite earlier
+    ones. Other arrays keep their contents.
 
     Raises:
-        IndexError: an index is out of bounds: at once if it is constant, else at the next synchronisation.
+        IndexError: an index is out of bounds: at once if it is constant, else at the next
+            synchronisation.
         TypeError: the target is not an array, or value, index and mask have wrong types.
         RuntimeError: value, index and mask differ in size.
 
@@ -276,13 +215,16 @@ def scatter_reduce(
     active: Any = True,
     mode: ReduceMode = ReduceMode.Auto,
 ) -> None:
-    """Combines `value` with the entries `index` of `target` by `op`, atomically, where `active` holds.
+    """Combines `value` with the entries `index` of `target` by `op`, atomically, where `active`
+    holds.
 
-    Arguments are as for `scatter`. `mode` says how conflicts are resolved: `Direct` and `Local` by atomic operations, `Expand` in a copy
-    per thread, which is faster for small targets; `Auto` chooses. With `NoConflicts` the caller promises that no index occurs twice.
+    Arguments are as for `scatter`. `mode` says how conflicts are resolved: `Direct` and `Local` by
+    atomic operations, `Expand` in a copy per thread, which is faster for small targets; `Auto`
+    chooses. With `NoConflicts` the caller promises that no index occurs twice.
 
     Raises:
-        IndexError, TypeError, RuntimeError: as for `scatter`; the element type does not support the operation.
+        IndexError, TypeError, RuntimeError: as for `scatter`; the element type does not support the
+            operation.
 
     >>> from drjit.llvm import Float, UInt
     >>> a = Float(1, 2, 3)
@@ -308,7 +250,8 @@ def scatter_add(
     active: Any = True,
     mode: ReduceMode = ReduceMode.Auto,
 ) -> None:
-    """Adds `value` to the entries `index` of `target`, atomically: `scatter_reduce` with `ReduceOp.Add`.
+    """Adds `value` to the entries `index` of `target`, atomically: `scatter_reduce` with
+    `ReduceOp.Add`.
 
     >>> from drjit.llvm import Float, UInt
     >>> a = Float(0, 0)
@@ -317,16 +260,6 @@ def scatter_add(
     [1, 2]
     """
     scatter_reduce(ReduceOp.Add, target, value, index, active, mode)
-
-
-_COMBINE: dict[str, Callable] = {
-    "add": lambda a, b: a + b,
-    "mul": lambda a, b: a * b,
-    "min": min,
-    "max": max,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-}
 
 
 def _scatter(
@@ -338,7 +271,7 @@ def _scatter(
     mode: Any,
     what: str,
 ) -> None:
-    if is_container(target):
+    if not is_array(target) and is_container(target):
         map_tree(
             lambda t, v: _scatter(reduce, t, v, index, active, mode, what),
             target,
@@ -351,7 +284,9 @@ def _scatter(
             f"{what}(): the target is of type {label(target)}; expected an array, or a tree of them"
         )
     if value is None or isinstance(value, (str, dict)):
-        raise TypeError(f"{what}(): a value of type {label(value)} cannot go into a {label(target)}")
+        raise TypeError(
+            f"{what}(): a value of type {label(value)} cannot go into a {label(target)}"
+        )
     if target._kind == "tensor":
         target = target._array
     if is_array(value) and value._kind == "tensor":
@@ -362,11 +297,7 @@ def _scatter(
             f"{what}(): the operation '{reduce}' is not defined for the entries of a {label(cls)}"
         )
     if not cls.__meta__.is_jit:
-        combine = None
-        if reduce is not None:
-            round_, plain = jit.normalize, _COMBINE[reduce]
-            combine = lambda a, b: round_(cls._dtype, plain(a, b))  # noqa: E731
-        _scatter_scalar(target, value, index, active, combine, what)
+        scalar_access.scatter(reduce, target, value, index, active, what)
         return
     if cls._kind == "nested":
         _scatter_components(reduce, target, value, index, active, mode, what)
@@ -425,15 +356,16 @@ def _scatter_components(
 
 
 def related_value(target: Any, value: Any) -> Any:
-    """A value as an array like `target`: numbers and one-dimensional arrays go to every component."""
+    """A value as an array like `target`: numbers and one-dimensional arrays go to every
+    component."""
     cls = type(target)
-    if is_array(value) and value._kind == "leaf" or isinstance(value, (bool, int, float)):
+    if (is_array(value) and value._kind == "leaf") or isinstance(value, (bool, int, float)):
         entry = cls._leaf(value)
         return parts.map_leaves(target, lambda _: entry)
     return cls(value)
 
 
-# ------------------------------------------------------------------------------ atomics
+# Atomics
 
 
 def _atomic_target(target: Any, what: str) -> type:
@@ -448,16 +380,18 @@ def _one_value(cls: type, value: Any, what: str) -> Any:
     values = _values(cls, value, what)
     if len(values) != 1:
         raise TypeError(
-            f"{what}(): a value of type {label(value)} has {len(values)} components; a {label(cls)} "
-            "takes one"
+            f"{what}(): a value of type {label(value)} has {len(values)} components; an entry of "
+            f"{label(cls)} takes one"
         )
     return values[0]
 
 
 def scatter_inc(target: Any, index: Any, active: Any = True) -> Any:
-    """Atomically adds 1 to the entries `index` of an integer array and gives the values from before.
+    """Atomically adds 1 to the entries `index` of an integer array and gives the values from
+    before.
 
-    Where several lanes increment the same entry, each gets another value, so the results can serve as distinct positions. Inactive lanes get 0.
+    Where several lanes increment the same entry, each gets another value, so the results can serve
+    as distinct positions. Inactive lanes get 0.
 
     Raises:
         IndexError: an index is out of bounds.
@@ -478,7 +412,8 @@ def scatter_inc(target: Any, index: Any, active: Any = True) -> Any:
 
 
 def scatter_exch(target: Any, value: Any, index: Any, active: Any = True) -> Any:
-    """Atomically replaces the entries `index` of `target` by `value` and gives the values from before; 0 for inactive lanes.
+    """Atomically replaces the entries `index` of `target` by `value` and gives the values from
+    before; 0 for inactive lanes.
 
     Raises:
         IndexError: an index is out of bounds.
@@ -500,9 +435,11 @@ def scatter_exch(target: Any, value: Any, index: Any, active: Any = True) -> Any
 def scatter_cas(
     target: Any, compare: Any, value: Any, index: Any, active: Any = True
 ) -> tuple[Any, Any]:
-    """Atomically replaces the entries `index` of `target` that equal `compare`, bit by bit, by `value`.
+    """Atomically replaces the entries `index` of `target` that equal `compare`, bit by bit, by
+    `value`.
 
-    Gives the values from before (0 for inactive lanes), and a mask of the lanes whose entry was replaced.
+    Gives the values from before (0 for inactive lanes), and a mask of the lanes whose entry was
+    replaced.
 
     Raises:
         IndexError: an index is out of bounds.
@@ -528,5 +465,6 @@ def scatter_cas(
 
 
 __all__ = [
-    "gather", "scatter", "scatter_add", "scatter_cas", "scatter_exch", "scatter_inc", "scatter_reduce",
+    "gather", "scatter", "scatter_add", "scatter_cas", "scatter_exch", "scatter_inc",
+    "scatter_reduce",
 ]  # fmt: skip

@@ -1,8 +1,9 @@
-"""What the functions on memory, reductions and shapes share: related classes, the innermost components of nested arrays, and the conversion of
-indices, masks, sizes and axes."""
+"""What the functions on memory, reductions and shapes share: related classes, the innermost
+components of nested arrays, and the conversion of indices, masks, sizes and axes."""
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -21,7 +22,8 @@ from ..jit.memory import allocate_for
 label = type_label
 
 
-def related(cls: type, **changes: Any) -> type:
+@cache
+def related(cls: type, **changes: Any) -> Any:
     """The class whose descriptor differs in some fields: `dtype`, `kind`, `dims`, `namespace`."""
     return table.find(*cls.__meta__._replace(**changes))
 
@@ -31,15 +33,17 @@ def with_dtype(cls: type, dtype: DType) -> type:
     return cls if cls._dtype is dtype else related(cls, dtype=dtype)
 
 
-def flat_class(cls: type, dtype: DType | None = None) -> type:
-    """The one-dimensional array class of a namespace: `Float` for `Array3f`, `ArrayXf` for `drjit.scalar.Array3f`."""
+@cache
+def flat_class(cls: type, dtype: DType | None = None) -> Any:
+    """The one-dimensional array class of a namespace, of an element type: `Float` for `Array3f`,
+    `ArrayXf` for `drjit.scalar.Array3f`."""
     dtype = dtype or cls._dtype
     if cls.__meta__.is_jit:
         return related(cls, kind="leaf", dims=(), dtype=dtype)
     return related(cls, kind="vector", dims=(DYNAMIC,), dtype=dtype)
 
 
-def tensor_class(cls: type) -> type:
+def tensor_class(cls: type) -> Any:
     """The tensor class of a namespace and element type."""
     return related(cls, kind="tensor", dims=())
 
@@ -76,13 +80,12 @@ def tensor(cls: type, array: Any, shape: Iterable[int]) -> Any:
 
 
 def assemble(cls: type, leaves: Sequence[Any], dims: Sequence[int]) -> Any:
-    """A nested array of class `cls` from its innermost components in row-major order; `dims` are the sizes of its levels."""
+    """A nested array of class `cls` from its innermost components in row-major order; `dims` are
+    the sizes of its levels."""
     if not dims:
         return leaves[0]
     size, step = dims[0], prod(dims[1:])
-    parts = [
-        assemble(cls.Value, leaves[k * step : (k + 1) * step], dims[1:]) for k in range(size)
-    ]
+    parts = [assemble(cls.Value, leaves[k * step : (k + 1) * step], dims[1:]) for k in range(size)]
     return nested(cls, parts)
 
 
@@ -115,7 +118,8 @@ def width_of(leaves: Sequence[Any], what: str, cls: type) -> int:
 
 
 def even_leaves(value: Any, what: str) -> tuple[list[Any], int]:
-    """The innermost components of a traced array, all brought to the same number of lanes, and that number."""
+    """The innermost components of a traced array, all brought to the same number of lanes, and that
+    number."""
     leaves = list(inner(value))
     width = width_of(leaves, what, type(value))
     return [leaf.resize(v, width) for v in leaves], width
@@ -173,6 +177,8 @@ def mask_leaf(active: Any, cls: type, what: str) -> Any:
     Raises:
         TypeError: it is no bool, mask, or sequence of bools.
     """
+    if active is True:
+        return yes(cls)
     if is_array(active) and active._kind == "tensor":
         active = active._array
     if is_array(active) and active._kind == "leaf" and active._dtype.is_mask:
@@ -196,8 +202,9 @@ def lanes(cls: type, size: int) -> Any:
     return leaf.lane(flat_class(cls, dt.u32), size)
 
 
+@cache
 def yes(cls: type) -> Any:
-    """The mask that always holds, in the namespace of `cls`."""
+    """The mask that always holds, in the namespace of `cls`. It is shared: for operands only."""
     return leaf.literal(flat_class(cls, dt.mask), True)
 
 
@@ -214,7 +221,9 @@ def normalized_axis(axis: int, ndim: int, what: str) -> int:
     """
     found = axis + ndim if axis < 0 else axis
     if not 0 <= found < ndim:
-        raise RuntimeError(f"{what}: axis {axis} is out of bounds for an array of {ndim} dimensions")
+        raise RuntimeError(
+            f"{what}: axis {axis} is out of bounds for an array of {ndim} dimensions"
+        )
     return found
 
 

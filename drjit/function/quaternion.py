@@ -1,7 +1,8 @@
 """Functions of quaternions xi + yj + zk + w, on tuples (x, y, z, w).
 
-A function that the complex numbers have is extended: w + n v̂ with a unit vector v̂ behaves as the complex number w + ni (K. Shoemake, "Quaternion
-Calculus for Animation", 1987). Where the vector is zero, v̂ = i, as in the complex numbers.
+A function that the complex numbers have is extended: w + n v̂ with a unit vector v̂ behaves as the
+complex number w + ni (K. Shoemake, "Quaternion Calculus for Animation", 1987). Where the vector is
+zero, v̂ = i, as in the complex numbers.
 """
 
 from collections.abc import Callable

@@ -1,12 +1,13 @@
 """Reductions along axes, dot products and norms.
 
-A reduction of a traced array of one dimension is itself traced: it gives an array with one entry, and nothing is evaluated. Axis 0 of a nested array are its
-components, the last axis its lanes; lanes of one entry count as broadcast.
-"""
+A reduction of a traced array of one dimension is itself traced: it gives an array with one entry,
+and nothing is evaluated. Axis 0 of a nested array are its components, the last axis its lanes;
+lanes of one entry count as broadcast."""
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial, reduce as fold
+from functools import partial
+from functools import reduce as fold
 from math import prod as product
 from typing import Any, NamedTuple
 
@@ -23,8 +24,6 @@ from ..jit.op import ReduceOp
 from . import parts
 from .memory import REDUCTIONS, supports
 from .parts import is_array, label, nested, permuted, spread, tensor
-
-Axis = int | tuple[int, ...] | None | type(Ellipsis)
 
 
 def _minimum(a: Any, b: Any) -> Any:
@@ -78,11 +77,13 @@ def axes_of(axis: Any, ndim: int, default: tuple[int, ...], what: str) -> tuple[
     if isinstance(axis, (int, np.integer)) and not isinstance(axis, bool):
         axis = (axis,)
     if not isinstance(axis, tuple) or not all(isinstance(a, (int, np.integer)) for a in axis):
-        raise RuntimeError(f"{what}: 'axis' must be an int, a tuple of ints, None or ..., not {axis!r}")
+        raise RuntimeError(
+            f"{what}: 'axis' must be an int, a tuple of ints, None or ..., not {axis!r}"
+        )
     return tuple(sorted({parts.normalized_axis(int(a), ndim, what) for a in axis}))
 
 
-# ------------------------------------------------------------------------------ reductions along axes
+# Reductions along axes
 
 
 def _reduce(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name: str) -> Any:
@@ -102,7 +103,7 @@ def _reduce(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name: st
         return _reduce_tensor(rule, value, axes, keepdims, what)
     ndim = len(value.__meta__.dims) + value.__meta__.is_jit
     axes = axes_of(axis, ndim, (0,), what)
-    if keepdims and axes not in ((), (ndim - 1,)) or (keepdims and not value.__meta__.is_jit):
+    if (keepdims and axes not in ((), (ndim - 1,))) or (keepdims and not value.__meta__.is_jit):
         raise RuntimeError(
             f"{what}: 'keepdims' is for tensors, and for the last axis of arrays, whose size is "
             f"dynamic; here the axes are {axes} of {ndim}"
@@ -126,17 +127,12 @@ def _reduce_nested(rule: Rule, value: Any, axes: Sequence[int]) -> Any:
     if not value._c:
         start = identity(rule, cls._dtype)
         return cls.Value(start) if value.__meta__.is_jit else jit.normalize(cls._dtype, start)
-    total = fold(partial(combine, rule), _elements(value))
+    total = fold(partial(combine, rule), value._c)
     return _reduce_nested(rule, total, below) if is_array(total) else total
 
 
 def combine(rule: Rule, a: Any, b: Any) -> Any:
     return elementwise(rule.op, a, b) if is_array(a) or is_array(b) else rule.combine(a, b)
-
-
-def _elements(value: Any) -> list[Any]:
-    """The components of a nested array; rows of a matrix as plain arrays."""
-    return list(value._c)
 
 
 def _rebuilt(cls: type, components: Sequence[Any]) -> type:
@@ -153,9 +149,8 @@ def _reduce_python(rule: Rule, value: Any, axis: Any, mode: Any, keepdims: bool,
     """A reduction of a Python number or iterable."""
     what = f"{name}(<{label(value)}>)"
     logical = name in ("dr.all", "dr.any", "dr.none")
-    if isinstance(value, (bool, np.bool_)) if logical else (
-        isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    ):
+    is_bool = isinstance(value, (bool, np.bool_))
+    if is_bool if logical else isinstance(value, (int, float, np.number)) and not is_bool:
         return value
     if value is None or not isinstance(value, Iterable) or isinstance(value, (str, bytes)):
         expected = "a bool" if logical else "a number"
@@ -163,10 +158,13 @@ def _reduce_python(rule: Rule, value: Any, axis: Any, mode: Any, keepdims: bool,
             f"{what}: expected an array, {expected}, or an iterable of them"
         )
     if axis not in (0, None, Ellipsis) and axis != (0,):
-        raise RuntimeError(
-            f"{what}: 'axis' must be 0 or None for Python iterables, not {axis!r}"
-        )
+        raise RuntimeError(f"{what}: 'axis' must be 0 or None for Python iterables, not {axis!r}")
     entries = list(value)
+    if axis is None:
+        entries = [
+            _reduce(rule.key, v, None, mode, keepdims, name) if isinstance(v, (list, tuple)) else v
+            for v in entries
+        ]
     if not entries:
         return rule.identity
     total = fold(rule.combine, entries)
@@ -175,13 +173,12 @@ def _reduce_python(rule: Rule, value: Any, axis: Any, mode: Any, keepdims: bool,
     return total
 
 
-# ------------------------------------------------------------------------------ tensors
+# Tensors
 
 
-def _reduce_tensor(
-    rule: Rule, value: Any, axes: tuple[int, ...], keepdims: bool, what: str
-) -> Any:
-    """A reduction of a tensor: axes that are reduced are moved to the end, then every run of entries is reduced."""
+def _reduce_tensor(rule: Rule, value: Any, axes: tuple[int, ...], keepdims: bool, what: str) -> Any:
+    """A reduction of a tensor: axes that are reduced are moved to the end, then every run of
+    entries is reduced."""
     cls, shape, array = type(value), value._shape, value._array
     if not axes:
         return value
@@ -211,11 +208,12 @@ def _reduce_entries(rule: Rule, array: Any, shape: tuple, axes: tuple[int, ...])
     if not entries.size:
         rows = [()] * product(n for a, n in enumerate(shape) if a not in axes)
     return nested(
-        type(array), [jit.normalize(dtype, fold(rule.combine, r) if len(r) else start) for r in rows]
+        type(array),
+        [jit.normalize(dtype, fold(rule.combine, r) if len(r) else start) for r in rows],
     )
 
 
-# ------------------------------------------------------------------------------ public reductions
+# Public reductions
 
 
 def reduce(
@@ -223,10 +221,12 @@ def reduce(
 ) -> Any:
     """A reduction of `value` along one or several axes by `op`.
 
-    Without `axis`, tensors are reduced along all axes, everything else along axis 0: an array of one dimension to one entry, a nested array to a combination of
-    its components. `None` means all axes, a tuple several, negative ones count from the end. Python numbers are their own reduction,
-    iterables are folded. An empty axis gives the neutral element. `float16` sums are accumulated in `float32`. `keepdims` keeps reduced
-    axes of tensors with size 1. `mode` ('symbolic', 'evaluated' or None) is a hint.
+    Without `axis`, tensors are reduced along all axes, everything else along axis 0: an array of
+    one dimension to one entry, a nested array to a combination of its components. `None` means all
+    axes, a tuple several, negative ones count from the end. Python numbers are their own reduction,
+    iterables are folded. An empty axis gives the neutral element. `float16` sums are accumulated in
+    `float32`. `keepdims` keeps reduced axes of tensors with size 1. `mode` ('symbolic', 'evaluated'
+    or None) is a hint.
 
     Raises:
         RuntimeError: an axis is out of bounds, or the operation is not defined for the type.
@@ -357,7 +357,8 @@ def _ones(mask: Any) -> Any:
 
 
 def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """The mean along axes: the sum times the reciprocal of the number of entries; see `reduce`. NaN if there are none.
+    """The mean along axes: the sum times the reciprocal of the number of entries; see `reduce`. NaN
+    if there are none.
 
     Raises:
         TypeError: the array holds integers.
@@ -375,12 +376,16 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
         if axis is None and n and is_array(total):
             n *= common_width([v for e in value if is_array(e) for v in inner(e)]) or 1
         return _scaled(total, n) if is_array(total) else total / n if n else float("nan")
-    if value._kind != "nested" or value.__meta__.is_jit:
-        if not value._dtype.is_float:
-            raise TypeError(
-                f"{name}(<{label(value)}>): the mean of integers is no integer; convert to "
-                f"{label(parts.with_dtype(type(value), dt.f32))} first"
-            )
+    if not value._dtype.is_float and value.__meta__.is_jit:
+        raise TypeError(
+            f"{name}(<{label(value)}>): the mean of integers is no integer; convert to "
+            f"{label(parts.with_dtype(type(value), dt.f32))} first"
+        )
+    if value._dtype is dt.f16 and value.__meta__.is_jit:
+        # The sum may overflow where the mean does not.
+        wide = parts.with_dtype(type(value), dt.f32)(value)
+        found = mean(wide, axis, mode, keepdims)
+        return parts.with_dtype(type(found), dt.f16)(found)
     total = _reduce("add", value, axis, mode, keepdims, name)
     if value._kind == "tensor":
         shape: tuple[int, ...] = value._shape
@@ -404,7 +409,9 @@ def _scaled(total: Any, n: int) -> Any:
     cls = type(total)
     if total._n.is_literal or n == 0:
         return leaf.apply(ops.div, total, leaf.literal(cls, n))
-    return leaf.apply(ops.mul, total, leaf.apply(ops.div, leaf.literal(cls, 1), leaf.literal(cls, n)))
+    return leaf.apply(
+        ops.mul, total, leaf.apply(ops.div, leaf.literal(cls, 1), leaf.literal(cls, n))
+    )
 
 
 def _nested_form(name: str) -> Callable[[Any], Any]:
@@ -422,13 +429,14 @@ sum_nested, prod_nested, min_nested, max_nested = map(_nested_form, ("sum", "pro
 all_nested, any_nested, none_nested = map(_nested_form, ("all", "any", "none"))
 
 
-# ------------------------------------------------------------------------------ products
+# Products
 
 
 def dot(arg0: Any, arg1: Any, /) -> Any:
     """The sum along axis 0 of the products of the entries or components.
 
-    Components are summed with one rounding a term (`fma`). Complex numbers, quaternions and matrices are taken as arrays of their components.
+    Components are summed with one rounding a term (`fma`). Complex numbers, quaternions and
+    matrices are taken as arrays of their components.
 
     Raises:
         RuntimeError: the operands differ in size, or are both numbers.
@@ -526,6 +534,7 @@ def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
 
 
 __all__ = [
-    "abs_dot", "all", "all_nested", "any", "any_nested", "count", "dot", "max", "max_nested", "mean", "min", "min_nested",
-    "none", "none_nested", "norm", "prod", "prod_nested", "reduce", "squared_norm", "sum", "sum_nested",
+    "abs_dot", "all", "all_nested", "any", "any_nested", "count", "dot", "max", "max_nested",
+    "mean", "min", "min_nested", "none", "none_nested", "norm", "prod", "prod_nested", "reduce",
+    "squared_norm", "sum", "sum_nested",
 ]  # fmt: skip

@@ -1,4 +1,5 @@
-"""Prefix reductions (scans) along axes, and reductions and scans of blocks. They are launches of their own, and evaluate their argument."""
+"""Prefix reductions (scans) along axes, and reductions and scans of blocks. They are launches of
+their own, and evaluate their argument."""
 
 import operator
 from collections.abc import Callable
@@ -21,10 +22,11 @@ from .reduce import RULES, Rule, axes_of, check_mode, combine, identity
 def prefix_reduce(
     op: ReduceOp, value: Any, axis: Any = 0, exclusive: bool = True, reverse: bool = False
 ) -> Any:
-    """The running reductions along an axis, or several one after the other: entry i is the reduction of entries 0 to i-1.
+    """The running reductions along an axis, or several one after the other: entry i is the
+    reduction of entries 0 to i-1.
 
-    `exclusive=False` includes entry i itself; `reverse` runs from the end. Works along the entries of arrays and lists, the components of nested
-    arrays, and axes of tensors. Evaluates the array.
+    `exclusive=False` includes entry i itself; `reverse` runs from the end. Works along the entries
+    of arrays and lists, the components of nested arrays, and axes of tensors. Evaluates the array.
 
     Raises:
         RuntimeError: an axis is out of bounds, or the operation is not defined for the type.
@@ -165,7 +167,7 @@ def _prefix_tensor(
     return tensor(cls, permuted(found, [shape[a] for a in order], back, what), shape)
 
 
-# ------------------------------------------------------------------------------ blocks
+# Blocks
 
 
 def _block_size(block_size: Any, what: str) -> int:
@@ -181,7 +183,8 @@ def _block_size(block_size: Any, what: str) -> int:
 
 
 def _each_flat(f: Callable[[Any], Any], value: Any, what: str) -> Any:
-    """Applies a function to the one-dimensional arrays of a tree; tensors become as long as the result."""
+    """Applies a function to the one-dimensional arrays of a tree; tensors become as long as the
+    result."""
     if is_container(value):
         return map_tree(lambda v: _each_flat(f, v, what), value)
     if not is_array(value):
@@ -204,12 +207,15 @@ def _check_block(value: Any, size: int, what: str) -> None:
 
 
 def block_reduce(op: ReduceOp, value: Any, block_size: int, mode: str | None = None) -> Any:
-    """The reduction of each run of `block_size` entries; the last run may be shorter. Evaluates the array.
+    """The reduction of each run of `block_size` entries; the last run may be shorter. Evaluates the
+    array.
 
-    Nested arrays and PyTrees are reduced component by component, tensors by their flat index, to a tensor of one dimension.
+    Nested arrays and PyTrees are reduced component by component, tensors by their flat index, to a
+    tensor of one dimension.
 
     Raises:
-        RuntimeError: `block_size` is 0 or exceeds the size, or the operation is not defined for the type.
+        RuntimeError: `block_size` is 0 or exceeds the size, or the operation is not defined for the
+            type.
 
     >>> from drjit.llvm import Float
     >>> block_reduce(ReduceOp.Add, Float(1, 2, 3, 4, 5), 2)
@@ -254,7 +260,8 @@ def block_prefix_reduce(
     """The running reductions within each run of `block_size` entries; see `prefix_reduce`.
 
     Raises:
-        RuntimeError: `block_size` is 0 or exceeds the size, or the operation is not defined for the type.
+        RuntimeError: `block_size` is 0 or exceeds the size, or the operation is not defined for the
+            type.
 
     >>> from drjit.llvm import Float
     >>> block_prefix_reduce(ReduceOp.Add, Float(1, 2, 3, 4), 2)
@@ -287,5 +294,6 @@ def block_prefix_sum(
 
 
 __all__ = [
-    "block_prefix_reduce", "block_prefix_sum", "block_reduce", "block_sum", "cumsum", "prefix_reduce", "prefix_sum",
+    "block_prefix_reduce", "block_prefix_sum", "block_reduce", "block_sum", "cumsum",
+    "prefix_reduce", "prefix_sum",
 ]  # fmt: skip

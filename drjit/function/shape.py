@@ -1,4 +1,5 @@
-"""Changes of shape: grids, repetition, concatenation, reversal, and reshaping, of one-dimensional and nested arrays, tensors, and PyTrees."""
+"""Changes of shape: grids, repetition, concatenation, reversal, and reshaping, of one-dimensional
+and nested arrays, tensors, and PyTrees."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -18,7 +19,8 @@ from .parts import is_array, is_array_class, is_flat, label, nested, pick, tenso
 
 
 def _take(array: Any, size: int, index: Callable[[Any], Any], what: str) -> Any:
-    """The array of `size` entries whose entry i is entry `index(i)` of a flat array. For `drjit.scalar`, `index` gets a NumPy array."""
+    """The array of `size` entries whose entry i is entry `index(i)` of a flat array. For
+    `drjit.scalar`, `index` gets a NumPy array."""
     if array._kind == "nested":
         entries = array._c
         return nested(type(array), [entries[i] for i in index(np.arange(size)).tolist()])
@@ -42,13 +44,14 @@ def _each(f: Callable[[Any], Any], value: Any) -> Any:
     return parts.map_leaves(parts.spread(value), f)
 
 
-# ------------------------------------------------------------------------------ grids
+# Grids
 
 
 def meshgrid(*args: Any, indexing: str = "xy") -> Any:
     """The coordinates of all points of a grid, from those of its axes, as one-dimensional arrays.
 
-    With 'xy' the first axis varies fastest, the second next; with 'ij' the last one varies fastest. Further axes are as in NumPy.
+    With 'xy' the first axis varies fastest, the second next; with 'ij' the last one varies fastest.
+    Further axes are as in NumPy.
 
     Raises:
         TypeError: the arguments are not one-dimensional arrays of the same type.
@@ -81,11 +84,12 @@ def meshgrid(*args: Any, indexing: str = "xy") -> Any:
     return tuple([grid[k] for k in range(len(args))])
 
 
-# ------------------------------------------------------------------------------ repetition
+# Repetition
 
 
 def _repeat_index(stride: int, count: int) -> Callable[[Any], Any]:
-    """From an entry of a tensor with an axis of n entries repeated `count` times each to the entry it is a copy of."""
+    """From an entry of a tensor with an axis of n entries repeated `count` times each to the entry
+    it is a copy of."""
 
     def index(i: Any) -> Any:
         if stride == 1:
@@ -99,8 +103,9 @@ def _repeat_index(stride: int, count: int) -> Callable[[Any], Any]:
 def repeat(value: Any, repeats: Any, axis: int | None = None) -> Any:
     """Every entry `repeats` times in a row.
 
-    One-dimensional and nested arrays are repeated along their lanes, tensors along `axis`, or as flat arrays without. An integer array gives every
-    entry a number of its own. PyTrees are repeated array by array; numbers stay as they are.
+    One-dimensional and nested arrays are repeated along their lanes, tensors along `axis`, or as
+    flat arrays without. An integer array gives every entry a number of its own. PyTrees are
+    repeated array by array; numbers stay as they are.
 
     Raises:
         RuntimeError: an axis is out of bounds, or `repeats` has the wrong number of entries.
@@ -144,9 +149,12 @@ def _repeat_flat(value: Any, repeats: Any, what: str) -> Any:
 
 
 def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
-    """For every entry of the result the entry that it is a copy of, where each has a number of copies of its own."""
+    """For every entry of the result the entry that it is a copy of, where each has a number of
+    copies of its own."""
     if not is_array(repeats) or not is_flat(type(repeats)) or not repeats._dtype.is_int:
-        raise TypeError(f"{what}(): 'repeats' must be an int or an integer array, not {label(repeats)}")
+        raise TypeError(
+            f"{what}(): 'repeats' must be an int or an integer array, not {label(repeats)}"
+        )
     if _size(repeats) != size:
         raise RuntimeError(
             f"{what}(): 'repeats' has {_size(repeats)} entries, but there are {size} to repeat"
@@ -196,8 +204,9 @@ def _repeat_tensor(value: Any, repeats: Any, axis: int | None, what: str) -> Any
 def tile(value: Any, reps: int | Sequence[int]) -> Any:
     """The array as a whole, several times one after the other.
 
-    With a sequence, tensors (and one-dimensional arrays, which become tensors if it has several entries) are repeated along several axes, as in NumPy.
-    Nested arrays are repeated along their lanes; PyTrees array by array; numbers stay as they are.
+    With a sequence, tensors (and one-dimensional arrays, which become tensors if it has several
+    entries) are repeated along several axes, as in NumPy. Nested arrays are repeated along their
+    lanes; PyTrees array by array; numbers stay as they are.
 
     Raises:
         ValueError: a number of repetitions is negative.
@@ -213,11 +222,15 @@ def tile(value: Any, reps: int | Sequence[int]) -> Any:
     if not is_array(value):
         return value
     try:
-        times = tuple([operator.index(r) for r in reps]) if isinstance(reps, (tuple, list)) else (
-            operator.index(reps),
+        times = (
+            tuple([operator.index(r) for r in reps])
+            if isinstance(reps, (tuple, list))
+            else (operator.index(reps),)
         )
     except TypeError:
-        raise TypeError(f"{what}(): 'reps' must be an int or a sequence of ints, not {reps!r}") from None
+        raise TypeError(
+            f"{what}(): 'reps' must be an int or a sequence of ints, not {reps!r}"
+        ) from None
     if any(r < 0 for r in times):
         raise ValueError(f"{what}(): 'reps' must not be negative, got {reps!r}")
     if value._kind == "tensor" or (len(times) > 1 and is_flat(type(value))):
@@ -253,14 +266,14 @@ def _tile_tensor(value: Any, times: tuple[int, ...], what: str) -> Any:
     return tensor(cls, _take(array, prod(result), index, what), result)
 
 
-# ------------------------------------------------------------------------------ concatenation
+# Concatenation
 
 
 def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
     """One array of several ones along an axis; None joins their flat entries.
 
-    The axis of one-dimensional arrays is 0. Nested arrays have their components as axis 0, which can be joined if the type is of dynamic size, and their
-    lanes as last axis.
+    The axis of one-dimensional arrays is 0. Nested arrays have their components as axis 0, which
+    can be joined if the type is of dynamic size, and their lanes as last axis.
 
     Raises:
         RuntimeError: there are no arrays, or the axis is out of bounds.
@@ -279,7 +292,8 @@ def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
     for a in arr:
         if not is_array(a) or type(a) is not cls:
             raise TypeError(
-                f"{what}(): the arrays must all be of the same type, got {label(cls)} and {label(a)}"
+                f"{what}(): the arrays must all be of the same type, got "
+                f"{label(cls)} and {label(a)}"
             )
     if cls._kind == "tensor":
         if axis is None:
@@ -337,7 +351,8 @@ def _concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
             m != n for j, (m, n) in enumerate(zip(other, shape, strict=True)) if j != k
         ):
             raise TypeError(
-                f"{what}(): array {position} of shape {other} does not go with one of shape {shape} "
+                f"{what}(): array {position} of shape {other} does not go with one of "
+                f"shape {shape} "
                 f"along axis {k}"
             )
     total = sum(a._shape[k] for a in arr)
@@ -366,11 +381,12 @@ def _host(value: Any) -> np.ndarray:
     return entries.reshape(value._shape)
 
 
-# ------------------------------------------------------------------------------ reversal
+# Reversal
 
 
 def reverse(value: Any, axis: int | tuple[int, ...] = 0) -> Any:
-    """The entries along an axis in reverse order: of arrays, the components of nested arrays, and sequences.
+    """The entries along an axis in reverse order: of arrays, the components of nested arrays, and
+    sequences.
 
     Raises:
         RuntimeError: an axis is out of bounds.
@@ -418,7 +434,7 @@ def _reverse_axes(value: Any, axes: set[int], what: str) -> Any:
     return nested(type(value), components[::-1] if 0 in axes else components)
 
 
-# ------------------------------------------------------------------------------ reshaping
+# Reshaping
 
 
 def reshape(
@@ -428,10 +444,12 @@ def reshape(
     order: str = "A",
     shrink: bool = False,
 ) -> Any:
-    """The entries of an array as another type, or in another shape: `reshape(dtype, value, shape)` or `reshape(value, shape)`.
+    """The entries of an array as another type, or in another shape: `reshape(dtype, value, shape)`
+    or `reshape(value, shape)`.
 
-    `shape` includes the lanes: (3, n) for `Array3f`. One entry may be -1, and follows from the others. `order` is that in which entries are
-    read and written, see `ravel`. With `shrink`, surplus entries at the end are dropped. PyTrees are reshaped array by array.
+    `shape` includes the lanes: (3, n) for `Array3f`. One entry may be -1, and follows from the
+    others. `order` is that in which entries are read and written, see `ravel`. With `shrink`,
+    surplus entries at the end are dropped. PyTrees are reshaped array by array.
 
     Raises:
         RuntimeError: sizes do not agree, or `shape` does not fit the type.
@@ -466,9 +484,13 @@ def reshape(
 
 def _wanted(shape: Any, what: str) -> tuple[int, ...]:
     try:
-        sizes = [operator.index(s) for s in (shape if isinstance(shape, (tuple, list)) else (shape,))]
+        sizes = [
+            operator.index(s) for s in (shape if isinstance(shape, (tuple, list)) else (shape,))
+        ]
     except TypeError:
-        raise TypeError(f"{what}: 'shape' must be an int or a tuple of ints, not {shape!r}") from None
+        raise TypeError(
+            f"{what}: 'shape' must be an int or a tuple of ints, not {shape!r}"
+        ) from None
     if any(s < -1 for s in sizes) or sizes.count(-1) > 1:
         raise RuntimeError(f"{what}: at most one entry of 'shape' may be -1, got {shape!r}")
     return tuple(sizes)
@@ -503,7 +525,9 @@ def _reshape(
         return dtype(flat)
     if count == 0:
         empty = dtype._leaf() if dtype.__meta__.is_jit else None
-        return parts.assemble(dtype, [dtype._leaf(empty) for _ in range(prod(dims))], shape[: len(dims)])
+        return parts.assemble(
+            dtype, [dtype._leaf(empty) for _ in range(prod(dims))], shape[: len(dims)]
+        )
     return unravel_dims(dtype, flat, shape[: len(dims)], order, what)
 
 

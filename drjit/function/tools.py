@@ -1,37 +1,18 @@
-"""Looking at what a program holds: labels, lists and graphs of live values; backends; memory; marks for profilers."""
+"""Looking at what a program holds: labels, lists and graphs of live values; backends; memory; marks
+for profilers.
+"""
 
 import gc
+import importlib
 import sys
 from typing import Any
 
 from ..array import pytree
-from ..array.base import ArrayBase, type_label
+from ..array.base import type_label
 from ..array.meta import JitBackend
-from ..jit import access, kernel, label, log, memory, op, runtime
-from ..jit.flags import JitFlag, flag, scoped_set_flag, set_flag
-from ..jit.log import LogLevel, log_level, set_log_level
+from ..jit import access, kernel, label, log, memory, runtime
+from ..jit.log import LogLevel
 from ..jit.node import Node
-
-__all__ = [
-    "JitFlag",
-    "LogLevel",
-    "expand_threshold",
-    "flag",
-    "flush_malloc_cache",
-    "graphviz",
-    "has_backend",
-    "log_level",
-    "profile_enable",
-    "profile_mark",
-    "profile_range",
-    "scoped_set_flag",
-    "set_expand_threshold",
-    "set_flag",
-    "set_label",
-    "set_log_level",
-    "whos",
-]
-
 
 # ---- Labels
 
@@ -39,8 +20,8 @@ __all__ = [
 def set_label(*args: Any, **kwargs: Any) -> None:
     """Names values for `whos`, `graphviz` and the comments of kernel texts.
 
-    `set_label(value, "name")` names one value, `set_label(a=a, b=b)` several. Entries of trees and components of nested arrays get names such as
-    `name_0`, `name_key`.
+    `set_label(value, "name")` names one value, `set_label(a=a, b=b)` several. Entries of trees and
+    components of nested arrays get names such as `name_0`, `name_key`.
 
     >>> a = Array3f(1, 2, 3)
     >>> dr.set_label(a, "position")
@@ -53,18 +34,21 @@ def set_label(*args: Any, **kwargs: Any) -> None:
     elif len(args) == 2 and not kwargs and isinstance(args[1], str):
         _label(args[0], args[1])
     elif args or kwargs:
-        raise TypeError("dr.set_label(): expected (value, name) or only keyword arguments name=value")
+        raise TypeError(
+            "dr.set_label(): expected (value, name) or only keyword arguments name=value"
+        )
 
 
 def _label(value: Any, name: str) -> None:
-    if isinstance(value, ArrayBase):
-        if value._kind == "leaf":
-            label.labels[value._n] = name
-        elif value._kind == "tensor":
-            _label(value._array, name)
-        else:
-            for i, component in enumerate(value._c):
-                _label(component, f"{name}_{i}")
+    kind = getattr(type(value), "_kind", None)
+    if kind == "leaf":
+        label.labels[value._n] = name
+    elif kind == "tensor":
+        _label(value._array, name)
+    elif kind == "nested":
+        for i, component in enumerate(value._c):
+            _label(component, f"{name}_{i}")
+    if kind is not None:
         return
     found = pytree.children(value)
     for way, child in found[0] if found else ():
@@ -94,13 +78,11 @@ def _size_text(nbytes: float) -> str:
     return f"{nbytes:.4g} GiB"
 
 
-_LIST, _LOOP, _CALL = 1, 1, 1
-
-
 def whos(as_string: bool = False) -> str | None:
     """Prints (or gives as a string) all live traced values, and what memory and kernels amount to.
 
-    `Refs` counts arrays and operations that refer to a value, `Storage` is the memory of evaluated ones.
+    `Refs` counts arrays and operations that refer to a value, `Storage` is the memory of evaluated
+    ones.
 
     >>> a = dr.arange(Float, 1000)
     >>> dr.set_label(a, "position")
@@ -116,7 +98,7 @@ def whos(as_string: bool = False) -> str | None:
         stored += nbytes if n.is_evaluated else 0
         waiting += 0 if n.is_evaluated or n.is_literal else nbytes
         # Not counted: the list, the loop variable and the argument of the call.
-        refs = sys.getrefcount(n) - _LIST - _LOOP - _CALL
+        refs = sys.getrefcount(n) - 3
         storage = _size_text(nbytes) if n.is_evaluated else ""
         lines.append(
             f"  {n.serial:<8} LLVM {n.dtype.code:<4} {_status(n):<12}{refs:8}{n.size:12}"
@@ -126,18 +108,19 @@ def whos(as_string: bool = False) -> str | None:
         lines.append(f"{'-- no values --':^80}".rstrip())
     found = [k for k in kernel.kernels() if k.launches]
     statistics = memory.statistics()
+    stored_text, in_use = _size_text(stored), _size_text(statistics["in_use"])
     lines += [
         rule,
         "",
         "  Compiler",
         "  ========",
-        f"   - Values   : {len(nodes)}, {_size_text(stored)} evaluated, {_size_text(waiting)} pending.",
+        f"   - Values   : {len(nodes)}, {stored_text} evaluated, {_size_text(waiting)} pending.",
         f"   - Kernels  : {len(found)}, {sum(1 for k in found if k.address)} of them compiled.",
         f"   - Launches : {sum(k.launches for k in found)}.",
         "",
         "  Memory",
         "  ======",
-        f"   - In use   : {_size_text(statistics['in_use'])}, at most {_size_text(statistics['peak'])}.",
+        f"   - In use   : {in_use}, at most {_size_text(statistics['peak'])}.",
         f"   - Pool     : {_size_text(statistics['pooled'])} to be used again.",
         "",
     ]
@@ -157,7 +140,8 @@ _COLORS = {
 
 
 def graphviz(as_string: bool = False) -> Any:
-    """The graph of all live traced values, as text in the DOT language or as an object of the package `graphviz` that notebooks show.
+    """The graph of all live traced values, as text in the DOT language or as an object of the
+    package `graphviz` that notebooks show.
 
     Raises:
         ModuleNotFoundError: an object is wanted and the package is not installed.
@@ -205,7 +189,7 @@ def graphviz(as_string: bool = False) -> Any:
     if as_string:
         return text
     try:
-        import graphviz as package
+        package = importlib.import_module("graphviz")
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
             "dr.graphviz() shows graphs by the package 'graphviz' (pip install graphviz); "
@@ -252,7 +236,9 @@ def expand_threshold() -> int:
 
 
 def set_expand_threshold(arg: int, /) -> None:
-    """Sets the largest target for which scatter-reductions use private copies; see `expand_threshold`."""
+    """Sets the largest target for which scatter-reductions use private copies; see
+    `expand_threshold`.
+    """
     if not isinstance(arg, int) or arg < 0:
         raise TypeError(f"dr.set_expand_threshold(): expected a non-negative integer, got {arg!r}")
     access.expand_threshold = arg
@@ -271,7 +257,7 @@ def profile_mark(arg: str, /) -> None:
     log.log(LogLevel.Debug, "mark %s (%d jobs queued)", arg, runtime.submitted)
 
 
-class profile_range:  # noqa: N801
+class profile_range:
     """Context manager that marks the begin and the end of a part of a program in the log.
 
     >>> with dr.profile_range("render"):
@@ -288,7 +274,7 @@ class profile_range:  # noqa: N801
         profile_mark(f"{self._name}: end")
 
 
-class profile_enable:  # noqa: N801
+class profile_enable:
     """Context manager that turns the marks on (or off) by way of the log level.
 
     >>> with dr.profile_enable(False):

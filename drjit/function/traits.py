@@ -1,6 +1,7 @@
 """Questions about types, `*_v`, and types derived from others, `*_t`. All take a type or a value.
 
-Types and values that are no arrays get the answer that fits Python numbers: `mask_t(1.0)` is `bool`.
+Types and values that are no arrays get the answer that fits Python numbers: `mask_t(1.0)` is
+`bool`.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,40 +36,69 @@ def _array_meta(arg: Any, name: str) -> ArrayMeta:
 # Questions
 
 _ARRAYS: dict[str, tuple[str, Callable[[ArrayMeta], Any], Any]] = {
-    "is_jit_v": ("Whether operations on the type are traced and compiled.", lambda m: m.is_jit, False),
+    "is_jit_v": (
+        "Whether operations on the type are traced and compiled.",
+        lambda m: m.is_jit,
+        False,
+    ),
     "is_diff_v": ("Whether the type can carry derivatives.", lambda m: m.is_diff, False),
     "is_tensor_v": ("Whether it is a tensor type.", lambda m: m.kind == "tensor", False),
-    "is_complex_v": ("Whether it is a type of complex numbers.", lambda m: m.kind == "complex", False),
+    "is_complex_v": (
+        "Whether it is a type of complex numbers.",
+        lambda m: m.kind == "complex",
+        False,
+    ),
     "is_quaternion_v": (
-        "Whether it is a type of quaternions.", lambda m: m.kind == "quaternion", False,
+        "Whether it is a type of quaternions.",
+        lambda m: m.kind == "quaternion",
+        False,
     ),
     "is_matrix_v": ("Whether it is a matrix type.", lambda m: m.kind == "matrix", False),
-    "is_vector_v": ("Whether it is a type of vectors, also nested ones.", lambda m: m.kind == "vector", False),
+    "is_vector_v": (
+        "Whether it is a type of vectors, also nested ones.",
+        lambda m: m.kind == "vector",
+        False,
+    ),
     "is_special_v": (
         "Whether it is a matrix, complex or quaternion type, whose product is not element by element.",
-        lambda m: m.kind in ("matrix", "complex", "quaternion"), False,
+        lambda m: m.kind in ("matrix", "complex", "quaternion"),
+        False,
     ),
     "is_dynamic_v": (
         "Whether the number of entries is not part of the type.",
-        lambda m: m.kind == "tensor" or DYNAMIC in m.shape, False,
+        lambda m: m.kind == "tensor" or DYNAMIC in m.shape,
+        False,
     ),
     "is_half_v": ("Whether entries are of half precision.", lambda m: m.dtype is dt.f16, False),
-    "depth_v": ("The number of dimensions, lanes included; 0 for tensors and numbers.", lambda m: len(m.shape), 0),
+    "depth_v": (
+        "The number of dimensions, lanes included; 0 for tensors and numbers.",
+        lambda m: len(m.shape),
+        0,
+    ),
     "backend_v": ("The backend of the type.", lambda m: m.backend, JitBackend.Invalid),
-    "type_v": ("The element type as a `VarType`; `Void` if it is no array.", lambda m: m.dtype.var_type, VarType.Void),
+    "type_v": (
+        "The element type as a `VarType`; `Void` if it is no array.",
+        lambda m: m.dtype.var_type,
+        VarType.Void,
+    ),
     "size_v": (
         "The number of components, -1 if it is not part of the type; 1 for numbers, 0 for tensors.",
-        lambda m: 0 if m.kind == "tensor" else (m.dims or m.shape)[0], 1,
+        lambda m: 0 if m.kind == "tensor" else (m.dims or m.shape)[0],
+        1,
     ),
-}  # fmt: skip
+}
 _ENTRIES: dict[str, tuple[str, Callable[[DType], bool], tuple[type, ...]]] = {
     "is_mask_v": ("Whether entries are bool.", lambda t: t.is_mask, (bool,)),
     "is_float_v": ("Whether entries are floating-point numbers.", lambda t: t.is_float, (float,)),
     "is_integral_v": ("Whether entries are integers.", lambda t: t.is_int, (int,)),
-    "is_arithmetic_v": ("Whether entries are numbers, not bool.", lambda t: t.is_arithmetic, (int, float)),
+    "is_arithmetic_v": (
+        "Whether entries are numbers, not bool.",
+        lambda t: t.is_arithmetic,
+        (int, float),
+    ),
     "is_signed_v": ("Whether entries can be negative.", lambda t: t.is_signed, (int, float)),
     "is_unsigned_v": ("Whether entries cannot be negative.", lambda t: not t.is_signed, (bool,)),
-}  # fmt: skip
+}
 
 
 def _about_arrays(name: str, doc: str, of: Callable[[ArrayMeta], Any], otherwise: Any) -> Callable:
@@ -137,7 +167,9 @@ def mask_t(arg: Any, /) -> Any:
 
 
 def array_t(arg: Any, /) -> Any:
-    """The plain array type of the same shape: `Array33f` for `Matrix3f`, the type of the storage for tensors."""
+    """The plain array type of the same shape: `Array33f` for `Matrix3f`, the type of the storage
+    for tensors.
+    """
     return _class(arg).Array if is_array_v(arg) else _class(arg)
 
 
@@ -231,7 +263,9 @@ def _sized(kind: str) -> Callable:
         return replace_type_t(arg, found)
 
     shown = {"uint": "unsigned integers", "int": "signed integers", "float": "floats"}[kind]
-    return _named(derived, f"{kind}_array_t", f"The type with {shown} of the same size as elements.")
+    return _named(
+        derived, f"{kind}_array_t", f"The type with {shown} of the same size as elements."
+    )
 
 
 def _element(name: str) -> Callable:
@@ -241,7 +275,11 @@ def _element(name: str) -> Callable:
     def derived(arg: Any, /) -> Any:
         return replace_type_t(arg, t.var_type) if is_array_v(arg) else python
 
-    return _named(derived, f"{name}_array_t", f"The type with {name} elements; `{python.__name__}` for numbers.")
+    return _named(
+        derived,
+        f"{name}_array_t",
+        f"The type with {name} elements; `{python.__name__}` for numbers.",
+    )
 
 
 for _name in ("uint", "int", "float"):
@@ -272,7 +310,11 @@ def diff_array_t(arg: Any, /) -> Any:
 def detached_t(arg: Any, /) -> Any:
     """The type without derivatives."""
     meta = _meta(arg)
-    return table.move(_class(arg), meta.namespace.removesuffix(".ad")) if meta and meta.is_diff else _class(arg)
+    return (
+        table.move(_class(arg), meta.namespace.removesuffix(".ad"))
+        if meta and meta.is_diff
+        else _class(arg)
+    )
 
 
 # Sizes of values
@@ -352,8 +394,27 @@ __all__ = [
     *_ARRAYS,
     *_ENTRIES,
     *(f"{n}_array_t" for n in ("uint", "int", "float")),
-    *(f"{t.name}_array_t" for t in (dt.i8, dt.u8, dt.i32, dt.u32, dt.i64, dt.u64, dt.f16, dt.f32, dt.f64)),
-    "array_t", "detached_t", "diff_array_t", "expr_t", "is_array_v", "is_struct_v", "itemsize_v", "leaf_t",
-    "mask_t", "matrix_t", "reinterpret_array_t", "replace_shape_t", "replace_type_t", "scalar_t",
-    "set_backend", "shape", "tensor_t", "value_t", "width",
-]  # fmt: skip
+    *(
+        f"{t.name}_array_t"
+        for t in (dt.i8, dt.u8, dt.i32, dt.u32, dt.i64, dt.u64, dt.f16, dt.f32, dt.f64)
+    ),
+    "array_t",
+    "detached_t",
+    "diff_array_t",
+    "expr_t",
+    "is_array_v",
+    "is_struct_v",
+    "itemsize_v",
+    "leaf_t",
+    "mask_t",
+    "matrix_t",
+    "reinterpret_array_t",
+    "replace_shape_t",
+    "replace_type_t",
+    "scalar_t",
+    "set_backend",
+    "shape",
+    "tensor_t",
+    "value_t",
+    "width",
+]

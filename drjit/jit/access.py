@@ -45,6 +45,8 @@ def bounds(index: Node, active: Node, size: int, what: str) -> tuple[Node, Node]
     certain = index.op is LITERAL and active.op is LITERAL and active.data
     if certain and index.size * active.size and not 0 <= index.data < size:
         raise IndexError(f"{what}: index {index.data} is out of bounds for an array of size {size}")
+    if certain:
+        return _unsigned(index), ACTIVE
     index = _unsigned(index)
     if size >= 1 << 31:
         index = cast(dt.u64, index)
@@ -67,6 +69,8 @@ def gather(source: Node, index: Node, active: Node, what: str = "gather") -> Nod
     if mask.op is LITERAL:
         return literal(dtype, 0, lanes)
     if source.op is LITERAL:
+        if mask is ACTIVE:
+            return literal(dtype, source.data, lanes)
         return apply(op.select, mask, source if source.size == 1 else literal(dtype, source.data), literal(dtype, 0))
     return make(op.gather, dtype, lanes, (source, index, mask))
 
@@ -140,9 +144,10 @@ def scatter(
     index, mask = bounds(index, active, target.size // packet, what)
     if lanes == 0 or mask.op is LITERAL:
         return None
-    before = target.own()
-    effect = schedule.Effect(before.data, target.dtype, target.size, reduce, mode)
-    return schedule.add_effect(kind, (*values, index, mask), lanes, effect, before)
+    with schedule.lock:  # between the two, another thread must not evaluate the target
+        before = target.own()
+        effect = schedule.Effect(before.data, target.dtype, target.size, reduce, mode)
+        return schedule.add_effect(kind, (*values, index, mask), lanes, effect, before)
 
 
 def reduce_mode(mode: Any, target: Target, lanes: int) -> str:

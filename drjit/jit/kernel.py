@@ -249,15 +249,15 @@ def _interpret(kernel: Kernel, p: list, size: int) -> None:
     runtime.drain()
     if kernel.state == "new":
         kernel.state = "numpy"
+    start = time.perf_counter()
     if flags.current & JitFlag.Debug:
         debug.run(kernel.text, kernel.name, p, size)
-        return
-    if kernel.function is None:
-        names = dict(numpy_target.namespace)
-        exec(compile(kernel.text, f"<{kernel.name}>", "exec"), names)
-        kernel.function = names["kernel"]
-    start = time.perf_counter()
-    numpy_target.run(kernel.function, p, size)
+    else:
+        if kernel.function is None:
+            names = dict(numpy_target.namespace)
+            exec(compile(kernel.text, f"<{kernel.name}>", "exec"), names)
+            kernel.function = names["kernel"]
+        numpy_target.run(kernel.function, p, size)
     seconds = time.perf_counter() - start
     kernel.time += seconds
     kernel.measured += 1

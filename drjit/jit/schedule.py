@@ -99,7 +99,8 @@ def preview(roots: list[Node]) -> list[kernel.Kernel]:
     with lock:
         copies: dict[Node, Node] = {}
         effects = pending[:]
-        for n in _reachable(roots + effects)[0]:
+        values = _old_values(effects)
+        for n in _reachable(roots + effects + values)[0]:
             copy = copies[n] = make(n.op, n.dtype, n.size, tuple([copies[d] for d in n.deps]), n.data)
             if n.op in EFFECTS:
                 e = n.data
@@ -113,7 +114,7 @@ def preview(roots: list[Node]) -> list[kernel.Kernel]:
         wanted = [n for n in roots if n.op is not BUFFER and n.op is not LITERAL]
         _preview = []
         try:
-            _evaluate([copies[n] for n in wanted + effects])
+            _evaluate([copies[n] for n in wanted + effects + values])
             return _preview
         finally:
             _preview = None
@@ -127,12 +128,15 @@ def materialize(node: Node) -> Node:
     return node
 
 
+def _old_values(roots: list[Node]) -> list[Node]:
+    """The old values, where somebody holds them, of the atomic updates among the roots."""
+    updates = [n for n in roots if n.op in EFFECTS and n.data.value is not None]
+    values = [n.data.value() for n in updates]
+    return [v for v in values if v is not None and v.op is not BUFFER]
+
+
 def _evaluate(roots: list[Node]) -> None:
-    for n in roots:
-        if n.op in EFFECTS and n.data.value is not None:
-            value = n.data.value()
-            if value is not None and value.op is not BUFFER:
-                roots.append(value)
+    roots += _old_values(roots)
     nodes, staged = _reachable(roots)
     if staged:
         for stage in _stages(roots, nodes):
@@ -150,15 +154,17 @@ def _run_groups(roots: list[Node], nodes: list[Node] | None) -> None:
     for size, group in groups.items():
         below = nodes if nodes is not None and len(groups) == 1 else _reachable(group)[0]
         while len(below) > LONGEST:
-            first = _first_part(size, below)
+            first = _first_part(size, below, set(group))
             if not first:
                 break
-            _run(size, first, _reachable(first)[0])
+            _run_groups(first, None)
+            group = [n for n in group if n.op is not BUFFER]
             below = _reachable(group)[0]
-        _run(size, group, below)
+        if group:
+            _run(size, group, below)
 
 
-def _first_part(size: int, nodes: list[Node]) -> list[Node]:
+def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
     """Values to finish in a kernel of their own, so that a very long program becomes several: the cut that fewest values cross.
 
     Gives nothing if the program cannot be cut: an atomic's old value must come from the kernel that makes the update.
@@ -173,8 +179,8 @@ def _first_part(size: int, nodes: list[Node]) -> list[Node]:
     crossing = [0] * (len(nodes) + 1)
     for k, end in enumerate(last):
         n = nodes[k]
-        # Leaves and uniform values are cheaper computed twice; a packet has no single value to keep.
-        if n.deps and n.size == size:
+        # Leaves are there anyway; a packet has no single value to keep.
+        if n.deps:
             weight = len(nodes) if n.op is op.packet else 1
             crossing[k + 1] += weight
             crossing[end + 1] -= weight
@@ -186,7 +192,7 @@ def _first_part(size: int, nodes: list[Node]) -> list[Node]:
     return [
         n
         for k, n in enumerate(nodes[:cut])
-        if last[k] >= cut and n.deps and n.size == size and n.op is not op.reduce
+        if n in roots or last[k] >= cut and n.deps
     ]
 
 

@@ -1,4 +1,6 @@
-"""Arrays whose kernels run on the CPU, compiled by LLVM. `drjit.llvm.ad` has the same types with derivatives."""
+"""Arrays whose kernels run on the CPU, compiled by LLVM. `drjit.llvm.ad` has the same types with
+derivatives.
+"""
 
 from typing import Any
 

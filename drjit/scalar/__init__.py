@@ -1,4 +1,6 @@
-"""Arrays of Python numbers, which are computed at once. `Float`, `Int` and the like are the types of Python."""
+"""Arrays of Python numbers, which are computed at once. `Float`, `Int` and the like are the types
+of Python.
+"""
 
 from typing import Any
 

@@ -136,7 +136,7 @@ def pow_f32(x, y):
     q = fma(fma(fma(z, 0.3346449, 0.41201532), z, 0.5770778), z, 0.9617967)
     h = s * 2.885390043258667
     low = fma(s, 3.851925982253235e-08, fma(s, 2.885390043258667, -h))
-    low = fma(s * z, q, fma(s_low, 2.885390043258667, low))
+    low = fma(s * z, q, fma(s_low, fma(z, 2.885390043258667, 2.885390043258667), low))
     w = f32(e) + offset
     sum = w + h
     low = ((w - sum) + h) + low
@@ -150,8 +150,11 @@ def pow_f32(x, y):
     p = fma(fma(fma(p, r, 0.009617064), r, 0.05550273), r, 0.24022655)
     p = fma(fma(p, r, 0.69314724), r, 1.0)
     power = bitcast(f32, bitcast(i32, p) + shl(bitcast(i32, t), 23))
-    special = special | ~(abs(v) < 126.0)
+    special = special | ~(abs(v) < 64.0)
     if any_lane(special):
+        # A large result magnifies what the product s z lost.
+        low = fma(fma(s, z, -(s * z)) + s * fma(s, s, -z), q, low)
+        rest = fma(y, low, fma(y, high, -v))
         v = select(abs(sum) < INF, v, y * sum)
         rest = select(abs(v) < 151.0, rest, 0.0)
         v = minimum(129.0, maximum(-151.0, v))

@@ -1,0 +1,105 @@
+"""How rules compute: on nodes, or on values that are recorded in turn so that derivatives can be differentiated again."""
+
+from typing import Any
+
+from ..jit import flags, node, op
+from ..jit.node import LITERAL, Node, next_serial
+from ..jit.op import Op
+from .graph import Value, Var, new_var, scopes, visible
+from .rules import RULES
+
+
+def record(op_: Op, n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, ...]) -> Var | None:
+    """The variable of the value `n` of an element-wise operation, or None if it does not depend on a differentiable input."""
+    rule = RULES.get(op_)
+    if rule is None or not n.dtype.is_float:
+        return None
+    if scopes:
+        deps = tuple([visible(d) for d in deps])
+        if not any(deps):
+            return None
+    return new_var(rule, n, inputs, deps)
+
+
+def _fast(op_: Op) -> Any:
+    def compute(a: Node, b: Node) -> Node:
+        size = a.size
+        if size != b.size or a.op is LITERAL or b.op is LITERAL or flags.current & 1:
+            return node.apply(op_, a, b)
+        n = Node()
+        n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, a.dtype, size, (a, b), None, None
+        n.serial = next_serial()
+        return n
+
+    return staticmethod(compute)
+
+
+class Plain:
+    """Arithmetic on nodes: `o(op.sin, x)`, and names for what rules use most."""
+
+    add, sub, mul, div = _fast(op.add), _fast(op.sub), _fast(op.mul), _fast(op.div)
+    __call__ = staticmethod(node.apply)
+
+    @staticmethod
+    def neg(a: Node) -> Node:
+        return node.apply(op.neg, a)
+
+    @staticmethod
+    def select(m: Node, a: Node, b: Node) -> Node:
+        return node.apply(op.select, m, a, b)
+
+    @staticmethod
+    def number(like: Node, value: float) -> Node:
+        """A constant of the element type of `like`."""
+        return node.literal(like.dtype, value)
+
+
+class Recorded:
+    """The same on values with variables."""
+
+    def __call__(self, op_: Op, *values: Value) -> Value:
+        nodes = tuple([v.node for v in values])
+        deps = tuple([v.var for v in values])
+        n = node.apply(op_, *nodes)
+        return Value(n, record(op_, n, nodes, deps) if any(deps) else None)
+
+    def add(self, a: Value, b: Value) -> Value:
+        return self(op.add, a, b)
+
+    def sub(self, a: Value, b: Value) -> Value:
+        return self(op.sub, a, b)
+
+    def mul(self, a: Value, b: Value) -> Value:
+        return self(op.mul, a, b)
+
+    def div(self, a: Value, b: Value) -> Value:
+        return self(op.div, a, b)
+
+    def neg(self, a: Value) -> Value:
+        return self(op.neg, a)
+
+    def select(self, m: Value, a: Value, b: Value) -> Value:
+        return self(op.select, m, a, b)
+
+    @staticmethod
+    def number(like: Value, value: float) -> Value:
+        return Value(node.literal(like.node.dtype, value))
+
+
+_keep_graph = False
+
+
+def keep_graph() -> bool:
+    """Whether the traversal under way records derivatives of derivatives."""
+    return _keep_graph
+
+
+def set_keep_graph(on: bool) -> bool:
+    """Switches recording during traversals; gives the former state."""
+    global _keep_graph
+    before, _keep_graph = _keep_graph, on
+    return before
+
+
+PLAIN = Plain()
+RECORDED = Recorded()

@@ -1,0 +1,343 @@
+"""Derivatives of operations that move entries between lanes: gathers, scatters, reductions, scans, casts.
+
+Each function makes the primal node and, where an operand has a variable, records one. The rules below them give both directions, in terms of
+the same functions, so that derivatives of any order can be had.
+"""
+
+from typing import Any
+
+from ..jit import access, collective, node, op
+from ..jit import dtype as dt
+from ..jit.access import Target
+from ..jit.dtype import DType
+from ..jit.node import Node
+from .algebra import RECORDED, keep_graph
+from .graph import Value, Var, new_var, scopes, visible
+
+
+class LaneRule:
+    """How an operation that is not element-wise differentiates.
+
+    `forward(v, tangents)` gives the tangent of the result of `v` from those of its operands (None: zero). `backward(v, g, give)` passes gradients on by
+    `give.add(i, value)` or `give.scatter_add(i, value, index, mask)`.
+    """
+
+    elementwise = False
+    always = False  # called also without a gradient
+    keeps_inputs = True
+    keeps_result = False
+    name = ""
+
+    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+        raise NotImplementedError
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        raise NotImplementedError
+
+
+def _value(rule: LaneRule, n: Node, inputs: tuple, deps: tuple, data: Any = None) -> Value:
+    if scopes:
+        deps = tuple([visible(d) for d in deps])
+    if not any(deps) or not n.dtype.is_float:
+        return Value(n)
+    return Value(n, new_var(rule, n, inputs, deps, data))
+
+
+def _lift(like: Value, value: float, size: int = 1) -> Value:
+    return Value(node.literal(like.node.dtype, value, size))
+
+
+def _select(m: Node, a: Value, b: Value) -> Value:
+    return RECORDED(op.select, Value(m), a, b)
+
+
+# Casts
+
+
+class _Cast(LaneRule):
+    name = "cast"
+    keeps_inputs = False
+
+    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+        return cast(v.dtype, tangents[0])
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        give.add(0, cast(v.deps[0].dtype, g))
+
+
+def cast(dtype: DType, a: Value) -> Value:
+    """Conversion to another element type."""
+    return _value(CAST, node.cast(dtype, a.node), (), (a.var,))
+
+
+# Gathers
+
+
+class _Gather(LaneRule):
+    """`data` is the number of entries of the source."""
+
+    name = "gather"
+
+    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+        index, mask = v.inputs
+        return gather(full(tangents[0], v.data), index, mask)
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        index, mask = v.inputs
+        give.scatter_add(0, g, index, mask)
+
+
+def gather(source: Value, index: Node, mask: Node, what: str = "dr.gather") -> Value:
+    """The entries of `source` at `index`."""
+    n = access.gather(source.node, index, mask, what)
+    return _value(GATHER, n, (index, mask), (source.var,), source.node.size)
+
+
+def full(a: Value, size: int) -> Value:
+    """A value of size 1 as one of another size."""
+    if a.node.size == size:
+        return a
+    return _value(BROADCAST, node.resize(a.node, size), (), (a.var,))
+
+
+class _Broadcast(LaneRule):
+    name = "broadcast"
+    keeps_inputs = False
+
+    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+        return full(tangents[0], v.size)
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        give.add(0, g)
+
+
+# Scatters
+
+
+class _Scatter(LaneRule):
+    """Operands: the target before, and the value. `data` is the reduction, or '' for a plain scatter."""
+
+    name = "scatter"
+
+    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+        index, mask = v.inputs[:2]
+        target, value = tangents
+        zero = Value(node.literal(v.dtype, 0))
+        target = full(target or zero, v.size)
+        if v.data == "add":
+            return target if value is None else scatter("add", target, value, index, mask)
+        if v.data == "":
+            return scatter("", target, value or zero, index, mask)
+        kept, taken = self._winners(v)
+        target = _select(kept, target, zero)
+        if value is None:
+            return target
+        return scatter("add", target, _select(taken, value, zero), index, mask)
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        index, mask = v.inputs[:2]
+        zero = _lift(g, 0)
+        if v.deps[1] is not None:
+            value = gather(full(g, v.size), index, mask)
+            if v.data == "mul":
+                value = RECORDED(op.mul, value, self._others(v, 1))
+            elif v.data in ("min", "max"):
+                value = _select(self._winners(v)[1], value, zero)
+            give.add(1, value)
+        if v.deps[0] is not None:
+            target = g
+            if v.data == "":
+                target = scatter("", full(g, v.size), zero, index, mask)
+            elif v.data == "mul":
+                target = RECORDED(op.mul, g, self._others(v, 0))
+            elif v.data in ("min", "max"):
+                target = _select(self._winners(v)[0], g, zero)
+            give.add(0, target)
+
+    def _winners(self, v: Var) -> tuple[Node, Node]:
+        """Where the target's old entry, and where a lane's value, is what the reduction gave."""
+        index, mask, target, value, result = v.inputs
+        there = access.gather(result, index, mask)
+        return node.apply(op.eq, target, result), node.apply(op.eq, value, there)
+
+    def _others(self, v: Var, which: int) -> Value:
+        """The product of everything else that was multiplied into an entry, right also where factors are 0."""
+        index, mask, target, value, _ = v.inputs
+        one, zero = node.literal(v.dtype, 1), node.literal(v.dtype, 0)
+
+        def split(x: Node) -> tuple[Node, Node]:
+            is_zero = node.apply(op.eq, x, zero)
+            return node.apply(op.select, is_zero, one, x), node.apply(op.select, is_zero, one, zero)
+
+        factors, zeros = split(value)
+        own, own_zero = split(target)
+        product = _scattered("mul", own, factors, index, mask)
+        count = _scattered("add", own_zero, zeros, index, mask)
+        x, x_zero = (target, own_zero) if which == 0 else (value, zeros)
+        if which == 1:
+            product, count = (access.gather(a, index, mask) for a in (product, count))
+            own = factors
+        rest = node.apply(op.sub, count, x_zero)
+        others = node.apply(op.div, product, own)
+        return Value(node.apply(op.select, node.apply(op.eq, rest, zero), others, zero))
+
+
+def _scattered(reduce: str, target: Node, value: Node, index: Node, mask: Node) -> Node:
+    """The target after a scatter, which leaves the given node alone."""
+    copy = [node.make(op.copy, target.dtype, target.size, (target,))]
+    taken = Target(copy.pop())
+    if reduce:
+        mode = access.reduce_mode(op.ReduceMode.Auto, taken, max(value.size, index.size))
+        after = access.scatter(op.scatter_reduce, taken, [value], index, mask, "", reduce, mode)
+    else:
+        after = access.scatter(op.scatter, taken, [value], index, mask, "")
+    return target if after is None else after
+
+
+def scatter(reduce: str, target: Value, value: Value, index: Node, mask: Node) -> Value:
+    """The target after a scatter (`reduce` is '') or scatter-reduction, as a value of its own."""
+    n = _scattered(reduce, target.node, value.node, index, mask)
+    return record_scatter(reduce, target, value, index, mask, n)
+
+
+def record_scatter(
+    reduce: str, target: Value, value: Value, index: Node, mask: Node, n: Node
+) -> Value:
+    """The value `n` that a scatter has made of a target."""
+    inputs = (index, mask) if reduce in ("", "add") else (index, mask, target.node, value.node, n)
+    return _value(SCATTER, n, inputs, (target.var, value.var), reduce)
+
+
+# Reductions of all lanes, and of runs
+
+
+class _Reduce(LaneRule):
+    """`data` is the reduction and the length of a run."""
+
+    name = "reduce"
+    keeps_result = True
+
+    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+        reduction, run = v.data
+        t = full(tangents[0], v.inputs[0].size)
+        if reduction != "add":
+            t = RECORDED(op.mul, t, self._weights(v))
+        return reduce("add", t, run)
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        reduction, run = v.data
+        if reduction != "add":
+            g = RECORDED(op.mul, spread(g, v.inputs[0].size, run), self._weights(v))
+        elif v.size > 1:
+            g = spread(g, v.inputs[0].size, run)
+        give.add(0, g)
+
+    def _weights(self, v: Var) -> Value:
+        """The derivative of the result with respect to each entry."""
+        reduction, run = v.data
+        x = Value(v.inputs[0], v.deps[0] if keep_graph() else None)
+        y = spread(Value(v.result, v if keep_graph() else None), x.node.size, run)
+        one, zero = _lift(x, 1), _lift(x, 0)
+        if reduction in ("min", "max"):
+            return _select(node.apply(op.eq, x.node, y.node), one, zero)
+        # The product of the others, right also where factors are 0.
+        is_zero = node.apply(op.eq, x.node, zero.node)
+        count = spread(reduce("add", _select(is_zero, one, zero), run), x.node.size, run)
+        factor = _select(is_zero, one, x)
+        product = spread(reduce("mul", factor, run), x.node.size, run)
+        lone = RECORDED(op.eq, count, _select(is_zero, one, zero))
+        return _select(lone.node, RECORDED(op.div, product, factor), zero)
+
+
+def reduce(reduction: str, a: Value, run: int = 0) -> Value:
+    """The reduction of all lanes (`run` 0), or of runs of that many lanes."""
+    n = a.node
+    r = collective.block_reduce(reduction, n, run) if run else access.reduce_all(reduction, n)
+    if r is n:
+        return a
+    inputs = (n,)
+    return _value(REDUCE, r, inputs, (a.var,), (reduction, run))
+
+
+def spread(a: Value, size: int, run: int) -> Value:
+    """The opposite of `reduce`: each entry for all lanes of its run."""
+    if not run or a.node.size == 1:
+        return full(a, size)
+    index = node.apply(op.quotient, node.lane(size), node.literal(dt.u32, run))
+    return gather(a, index, node.literal(dt.mask, True))
+
+
+class _Prefix(LaneRule):
+    """`data` is the reduction, whether it is exclusive, and the length of a run."""
+
+    name = "prefix_reduce"
+    keeps_result = True
+
+    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+        reduction, exclusive, run = v.data
+        t = full(tangents[0], v.size)
+        if reduction == "add":
+            return prefix("add", t, exclusive, run)
+        if reduction == "mul":
+            x = v.inputs[0]
+            ratio = RECORDED(op.div, t, Value(x))
+            return RECORDED(op.mul, Value(v.result), prefix("add", ratio, exclusive, run))
+        index, valid = self._source(v)
+        return gather(t, index, valid)
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        reduction, exclusive, run = v.data
+        g = full(g, v.size)
+        if reduction == "add":
+            give.add(0, _reversed_prefix(g, exclusive, run))
+        elif reduction == "mul":
+            weighted = RECORDED(op.mul, g, Value(v.result))
+            total = _reversed_prefix(weighted, exclusive, run)
+            give.add(0, RECORDED(op.div, total, Value(v.inputs[0])))
+        else:
+            index, valid = self._source(v)
+            give.scatter_add(0, g, index, valid)
+
+    def _source(self, v: Var) -> tuple[Node, Node]:
+        """The lane whose entry a running minimum or maximum took, and whether there is one."""
+        reduction, exclusive, run = v.data
+        x = v.inputs[0]
+        lane = node.lane(x.size)
+        inclusive = collective.prefix(reduction, x, False, run)
+        zero = node.literal(dt.u32, 0)
+        own = node.apply(op.select, node.apply(op.eq, x, inclusive), lane, zero)
+        index = collective.prefix("max", own, False, run)
+        valid = node.literal(dt.mask, True, x.size)
+        if exclusive:
+            position = node.apply(op.remainder, lane, node.literal(dt.u32, run or x.size))
+            valid = node.apply(op.gt, position, zero)
+            before = node.apply(op.sub, lane, node.literal(dt.u32, 1))
+            index = access.gather(index, before, valid)
+        return index, valid
+
+
+def prefix(reduction: str, a: Value, exclusive: bool, run: int = 0) -> Value:
+    """The running reduction over all lanes, or within runs."""
+    n = collective.prefix(reduction, a.node, exclusive, run)
+    if n is a.node:
+        return a
+    return _value(PREFIX, n, (a.node,), (a.var,), (reduction, exclusive, run))
+
+
+def _reversed_prefix(g: Value, exclusive: bool, run: int) -> Value:
+    return reverse(prefix("add", reverse(g, run), exclusive, run), run)
+
+
+def reverse(a: Value, run: int = 0) -> Value:
+    """The entries in reverse order, within runs of `run` lanes if that is not 0."""
+    size = a.node.size
+    lane = node.lane(size)
+    run = run or size
+    position = node.apply(op.remainder, lane, node.literal(dt.u32, run))
+    last = node.apply(op.sub, node.literal(dt.u32, run - 1), position)
+    index = node.apply(op.add, node.apply(op.sub, lane, position), last)
+    return gather(a, index, node.literal(dt.mask, True))
+
+
+CAST, GATHER, BROADCAST = _Cast(), _Gather(), _Broadcast()
+SCATTER, REDUCE, PREFIX = _Scatter(), _Reduce(), _Prefix()

@@ -1,0 +1,188 @@
+"""Derivative rules: for every differentiable op, how a gradient of the result becomes one of each operand.
+
+A rule of an element-wise op is written once, as the product of a gradient with the partial derivative, and serves both directions, since such a product is
+its own transpose. It is evaluated by an algebra: on nodes for first derivatives, or on values that are themselves recorded, for higher ones. Ops that move
+entries between lanes are in `lanes.py`.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ..jit import op
+from ..jit.op import Op
+
+
+class Rule:
+    """How an element-wise op differentiates.
+
+    `partials[i](o, g, y, *x)` gives the gradient `g` times the derivative of the result `y` with respect to operand `x[i]`, by the algebra `o`.
+    `keeps_inputs` and `keeps_result` say which primal values that needs.
+    """
+
+    __slots__ = ("guarded", "keeps_inputs", "keeps_result", "name", "partials")
+
+    elementwise = True
+
+    def __init__(self, name: str, keeps: str, partials: tuple[Callable | None, ...]) -> None:
+        self.name, self.partials = name, partials
+        self.keeps_inputs = "x" in keeps
+        self.keeps_result = "y" in keeps
+        self.guarded = name in _UNBOUNDED
+
+
+# Ops whose derivative may be infinite at ordinary values: its product with a gradient of 0 is 0.
+_UNBOUNDED = frozenset(
+    "div sqrt log log2 asin acos acosh atanh pow cbrt erfinv lgamma atan2 tan".split()
+)
+
+
+def _unary(keeps: str, partial: Callable) -> tuple[str, tuple[Callable, ...]]:
+    return keeps, (partial,)
+
+
+def _one_over_sqrt(o: Any, g: Any, s: Any) -> Any:
+    return o.div(g, o(op.sqrt, s))
+
+
+def _abs(o: Any, g: Any, y: Any, x: Any) -> Any:
+    zero = o.number(x, 0)
+    return o.select(o(op.gt, x, zero), g, o.select(o(op.lt, x, zero), o.neg(g), o.number(g, 0)))
+
+
+def _pow_base(o: Any, g: Any, y: Any, x: Any, e: Any) -> Any:
+    # e * x^(e-1), and 0 for e = 0, where x^(e-1) may be infinite.
+    one = o.number(e, 1)
+    slope = o.mul(e, o(op.pow, x, o.sub(e, one)))
+    return o.mul(g, o.select(o(op.eq, e, o.number(e, 0)), o.number(e, 0), slope))
+
+
+def _pow_exponent(o: Any, g: Any, y: Any, x: Any, e: Any) -> Any:
+    # y * log(x), and 0 where y = 0, since x^e is constant 0 beside x = 0, e > 0.
+    zero = o.number(y, 0)
+    return o.mul(g, o.select(o(op.eq, y, zero), zero, o.mul(y, o(op.log, x))))
+
+
+def _atan2_y(o: Any, g: Any, r: Any, y: Any, x: Any) -> Any:
+    return o.div(o.mul(g, x), o(op.fma, x, x, o.mul(y, y)))
+
+
+def _atan2_x(o: Any, g: Any, r: Any, y: Any, x: Any) -> Any:
+    return o.neg(o.div(o.mul(g, y), o(op.fma, x, x, o.mul(y, y))))
+
+
+def _digamma(o: Any, x: Any) -> Any:
+    """The derivative of lgamma: reflection, recurrence up to 6, and the asymptotic series (Abramowitz & Stegun 6.3.7, 6.3.5, 6.3.18)."""
+    half = o.number(x, 0.5)
+    small = o(op.lt, x, half)
+    z = o.select(small, o.sub(o.number(x, 1), x), x)
+    total = o.number(x, 0)
+    for _ in range(7):
+        near = o(op.lt, z, o.number(z, 7))
+        total = o.sub(total, o.select(near, o.div(o.number(z, 1), z), o.number(z, 0)))
+        z = o.select(near, o.add(z, o.number(z, 1)), z)
+    w = o.div(o.number(z, 1), o.mul(z, z))
+    series = o.number(z, -691 / 32760)
+    for c in (1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12):
+        series = o(op.fma, series, w, o.number(z, c))
+    value = o.sub(o(op.log, z), o.div(half, z))
+    value = o.add(o.sub(value, o.mul(series, w)), total)
+    pi_x = o.mul(x, o.number(x, math.pi))
+    turned = o.div(o.mul(o.number(x, math.pi), o(op.cos, pi_x)), o(op.sin, pi_x))
+    return o.select(small, o.sub(value, turned), value)
+
+
+def _minus_if(partial: Callable) -> Callable:
+    return lambda o, g, *rest: o.neg(partial(o, g, *rest))
+
+
+def _asin(o: Any, g: Any, y: Any, x: Any) -> Any:
+    return _one_over_sqrt(o, g, o(op.fma, o.neg(x), x, o.number(x, 1)))
+
+
+def _erf(sign: int, factor: float) -> Callable:
+    def partial(o: Any, g: Any, y: Any, x: Any) -> Any:
+        at = x if sign < 0 else y
+        square = o.mul(at, at)
+        e = o(op.exp, o.neg(square) if sign < 0 else square)
+        return o.mul(g, o.mul(e, o.number(g, factor)))
+
+    return partial
+
+
+_ROWS: dict[str, tuple[str, tuple[Callable | None, ...]]] = {
+    "neg": _unary("", lambda o, g, y, *_: o.neg(g)),
+    "copy": _unary("", lambda o, g, y, *_: g),
+    "add": ("", (lambda o, g, y, *_: g, lambda o, g, y, *_: g)),
+    "sub": ("", (lambda o, g, y, *_: g, lambda o, g, y, *_: o.neg(g))),
+    "mul": ("x", (lambda o, g, y, a, b: o.mul(g, b), lambda o, g, y, a, b: o.mul(g, a))),
+    "div": (
+        "xy",
+        (
+            lambda o, g, y, a, b: o.div(g, b),
+            lambda o, g, y, a, b: o.neg(o.mul(y, o.div(g, b))),
+        ),
+    ),
+    "fma": (
+        "x",
+        (
+            lambda o, g, y, a, b, c: o.mul(g, b),
+            lambda o, g, y, a, b, c: o.mul(g, a),
+            lambda o, g, y, a, b, c: g,
+        ),
+    ),
+    "select": (
+        "x",
+        (
+            None,
+            lambda o, g, y, m, a, b: o.select(m, g, o.number(g, 0)),
+            lambda o, g, y, m, a, b: o.select(m, o.number(g, 0), g),
+        ),
+    ),
+    "minimum": (
+        "x",
+        (
+            lambda o, g, y, a, b: o.select(o(op.lt, a, b), g, o.number(g, 0)),
+            lambda o, g, y, a, b: o.select(o(op.lt, a, b), o.number(g, 0), g),
+        ),
+    ),
+    "maximum": (
+        "x",
+        (
+            lambda o, g, y, a, b: o.select(o(op.gt, a, b), g, o.number(g, 0)),
+            lambda o, g, y, a, b: o.select(o(op.gt, a, b), o.number(g, 0), g),
+        ),
+    ),
+    "abs": _unary("x", _abs),
+    "sqrt": _unary("y", lambda o, g, y, *_: o.div(o.mul(g, o.number(g, 0.5)), y)),
+    "sin": _unary("x", lambda o, g, y, x: o.mul(g, o(op.cos, x))),
+    "cos": _unary("x", lambda o, g, y, x: o.neg(o.mul(g, o(op.sin, x)))),
+    "tan": _unary("y", lambda o, g, y, *_: o(op.fma, g, o.mul(y, y), g)),
+    "asin": _unary("x", _asin),
+    "acos": _unary("x", _minus_if(_asin)),
+    "atan": _unary("x", lambda o, g, y, x: o.div(g, o(op.fma, x, x, o.number(x, 1)))),
+    "atan2": ("x", (_atan2_y, _atan2_x)),
+    "sinh": _unary("x", lambda o, g, y, x: o.mul(g, o(op.cosh, x))),
+    "cosh": _unary("x", lambda o, g, y, x: o.mul(g, o(op.sinh, x))),
+    "tanh": _unary("y", lambda o, g, y, *_: o(op.fma, o.neg(g), o.mul(y, y), g)),
+    "asinh": _unary("x", lambda o, g, y, x: _one_over_sqrt(o, g, o(op.fma, x, x, o.number(x, 1)))),
+    "acosh": _unary("x", lambda o, g, y, x: _one_over_sqrt(o, g, o(op.fma, x, x, o.number(x, -1)))),
+    "atanh": _unary("x", lambda o, g, y, x: o.div(g, o(op.fma, o.neg(x), x, o.number(x, 1)))),
+    "exp": _unary("y", lambda o, g, y, *_: o.mul(g, y)),
+    "exp2": _unary("y", lambda o, g, y, *_: o.mul(g, o.mul(y, o.number(g, math.log(2))))),
+    "log": _unary("x", lambda o, g, y, x: o.div(g, x)),
+    "log2": _unary("x", lambda o, g, y, x: o.div(o.mul(g, o.number(g, 1 / math.log(2))), x)),
+    "cbrt": _unary("y", lambda o, g, y, *_: o.div(o.mul(g, o.number(g, 1 / 3)), o.mul(y, y))),
+    "erf": _unary("x", _erf(-1, 2 / math.sqrt(math.pi))),
+    "erfinv": _unary("xy", _erf(1, math.sqrt(math.pi) / 2)),
+    "lgamma": _unary("x", lambda o, g, y, x: o.mul(g, _digamma(o, x))),
+    "pow": ("xy", (_pow_base, _pow_exponent)),
+}
+
+# Ops without a rule have a derivative that is zero wherever it exists, or no derivative at all: what depends on them is constant.
+RULES: dict[Op, Rule] = {op.TABLE[name]: Rule(name, *row) for name, row in _ROWS.items()}
+CONSTANT = frozenset(
+    op.TABLE[name]
+    for name in """not_ and_ or_ xor eq ne lt le gt ge shl shr quotient remainder mul_hi floor ceil trunc round
+    popcnt lzcnt tzcnt brev bitcast literal buffer lane active in_bounds scatter_inc""".split()
+)

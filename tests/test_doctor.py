@@ -1,0 +1,89 @@
+"""`python -m drjit doctor` reports on every machine, and says what is missing."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from drjit import __main__ as doctor
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(*arguments, **variables):
+    return subprocess.run(
+        [sys.executable, "-m", "drjit", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, **variables},
+    )
+
+
+def test_the_report_can_be_pasted_into_a_bug_report(tmp_path):
+    done = run("doctor", DRJIT_CACHE_DIR=str(tmp_path), DRJIT_NUM_THREADS="1")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = dict(re.findall(r"^  (\S.*?) {2,}(\S.*)$", done.stdout, re.MULTILINE))
+    for name in (
+        "drjit",
+        "Python",
+        "NumPy",
+        "Numba",
+        "llvmlite",
+        "LLVM",
+        "processor",
+        "memory",
+        "GPU",
+    ):
+        assert lines[name] and "unknown" not in lines[name], (name, lines[name])
+    assert lines["threads"].startswith("1 of ")
+    assert re.fullmatch(r"(8|16) per packet", lines["lanes"])
+    assert lines["cache"] == f"{tmp_path} (writable)"
+    assert re.match(r"\d+ kernels, [\d.]+ MiB of at most \d+ MiB", lines["cached"])
+    assert f"DRJIT_CACHE_DIR={tmp_path}" in lines["tier"]
+    for name in ("import", "NumPy tier", "compiled"):
+        assert lines[name].startswith("ok, ")
+
+
+def test_numba_is_not_imported_for_its_version():
+    code = (
+        "import sys; from drjit import __main__ as m; "
+        "m.main(['doctor']); assert 'numba' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("missing", ["llvmlite", "numpy"])
+def test_what_is_missing_is_a_line_of_the_report(monkeypatch, missing):
+    def version(name):
+        if name == missing:
+            raise doctor.importlib.metadata.PackageNotFoundError
+        return "1.0"
+
+    monkeypatch.setattr(doctor.importlib.metadata, "version", version)
+    assert any(re.search("not installed$", line) for line in doctor.report())
+
+
+def test_a_probe_that_fails_is_a_line_of_the_report(monkeypatch):
+    def broken():
+        raise OSError("no such thing")
+
+    monkeypatch.setitem(doctor.SECTIONS["machine"], "memory", broken)
+    assert "  memory      unknown (OSError: no such thing)" in list(doctor.report())
+
+
+def test_a_cache_that_cannot_be_used_is_reported(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    done = run("doctor", DRJIT_CACHE_DIR=str(blocked / "folder"))
+    assert done.returncode == 0
+    assert "every process compiles" in done.stdout
+    assert "compiled    ok" in done.stdout
+
+
+def test_the_command_line_explains_itself():
+    assert "doctor" in run("--help").stdout
+    assert run().returncode == 2

@@ -1,0 +1,587 @@
+"""Gathers, scatters, atomics and layouts: values, sizes, masks, aliasing, order, and errors."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.llvm import (
+    Array2f,
+    Array3f,
+    Array3u,
+    ArrayXf,
+    Bool,
+    Complex2f,
+    Float,
+    Float16,
+    Float64,
+    Int,
+    Int64,
+    Matrix2f,
+    Matrix4f,
+    TensorXf,
+    TensorXu,
+    UInt,
+    UInt8,
+    UInt64,
+)
+
+LEAVES = ("Bool", "Int8", "UInt8", "Int", "UInt", "Int64", "UInt64", "Float16", "Float", "Float64")
+SIZES = (1, 15, 17, 1000)
+REDUCTIONS = {
+    dr.ReduceOp.Add: np.add,
+    dr.ReduceOp.Mul: np.multiply,
+    dr.ReduceOp.Min: np.minimum,
+    dr.ReduceOp.Max: np.maximum,
+    dr.ReduceOp.And: np.bitwise_and,
+    dr.ReduceOp.Or: np.bitwise_or,
+}
+every_leaf = pytest.mark.parametrize("cls", LEAVES, indirect=True)
+
+
+@pytest.fixture
+def cls(request):
+    return getattr(dr.llvm, request.param)
+
+
+def numbers(cls, size, seed=0):
+    """Small random numbers of the element type, without rounding errors in sums."""
+    rng = np.random.default_rng(seed)
+    if cls is Bool:
+        return rng.random(size) < 0.5
+    return rng.integers(0, 20, size).astype(cls(1).numpy().dtype)
+
+
+def supports(op, cls):
+    logical = op in (dr.ReduceOp.And, dr.ReduceOp.Or)
+    return cls.Value is not float if logical else cls is not Bool
+
+
+# ------------------------------------------------------------------------------ gather
+
+
+@every_leaf
+def test_gather_matches_numpy_for_every_size(cls, tier):
+    rng = np.random.default_rng(1)
+    for size in SIZES:
+        source = numbers(cls, size)
+        for count in (0, 1, 16, 33):
+            index = rng.integers(0, size, count)
+            active = rng.random(count) < 0.6
+            result = dr.gather(cls, cls(source), UInt(index), Bool(active))
+            assert type(result) is cls
+            expected = np.where(active, source[index], 0).astype(source.dtype)
+            np.testing.assert_array_equal(result.numpy(), expected)
+
+
+@pytest.mark.parametrize("index_type", ["UInt8", "Int8", "UInt", "Int", "UInt64", "Int64"])
+def test_every_integer_type_is_an_index(index_type, tier):
+    index = getattr(dr.llvm, index_type)([5, 0, 3])
+    assert list(dr.gather(Float, dr.arange(Float, 6), index)) == [5, 0, 3]
+
+
+@pytest.mark.parametrize("index", [[5, 0], (5, 0), np.array([5, 0]), range(5, -1, -5)])
+def test_sequences_are_indices(index):
+    assert list(dr.gather(Float, dr.arange(Float, 6), index)) == [5, 0]
+
+
+def test_gather_at_a_number_gives_one_entry():
+    assert list(dr.gather(Int, Int(4, 5, 6), 2)) == [6]
+
+
+@pytest.mark.parametrize("index", [Float(1), True, Bool(True), 1.5, "1", None, [0.5]])
+def test_other_indices_are_refused(index):
+    with pytest.raises(TypeError, match=r"dr\.gather.*index"):
+        dr.gather(Float, Float(1, 2), index)
+
+
+def test_gather_reads_packets(tier):
+    source = np.arange(24, dtype=np.float32)
+    index = UInt(3, 0, 2)
+    np.testing.assert_array_equal(
+        dr.gather(Array3f, Float(source), index).numpy(), source.reshape(8, 3)[[3, 0, 2]].T
+    )
+    np.testing.assert_array_equal(
+        dr.gather(Matrix2f, Float(source), index).numpy(),
+        np.moveaxis(source.reshape(6, 2, 2)[[3, 0, 2]], 0, -1),
+    )
+    np.testing.assert_array_equal(
+        dr.gather(ArrayXf, Float(source), index, shape=(6, 3)).numpy(),
+        source.reshape(4, 6)[[3, 0, 2]].T,
+    )
+    assert str(dr.gather(Complex2f, Float(source), 1)) == "[2+3j]"
+    assert list(dr.gather(Matrix4f, Float(source), 0)[3, 3]) == [15]
+
+
+@every_leaf
+def test_packets_of_every_type(cls, tier):
+    source = numbers(cls, 60)
+    array3 = getattr(dr.llvm, f"Array3{dr.array.meta.SUFFIX[cls._dtype]}")
+    index = np.array([7, 0, 19, 3])
+    got = dr.gather(array3, cls(source), UInt(index), Bool(True, True, False, True)).numpy()
+    expected = source.reshape(20, 3)[index].T.copy()
+    expected[:, 2] = 0
+    np.testing.assert_array_equal(got, expected)
+    target = cls(np.zeros(60, source.dtype))
+    dr.scatter(target, array3(*source[:12].reshape(3, 4)), UInt(index))
+    back = np.zeros((20, 3), source.dtype)
+    back[index] = source[:12].reshape(3, 4).T
+    np.testing.assert_array_equal(target.numpy(), back.ravel())
+
+
+@pytest.mark.parametrize("size", [7, 8])
+def test_records_that_do_not_fill_the_source(size, tier):
+    source = dr.arange(Float, size)
+    assert dr.gather(Array3f, source, UInt(1)).numpy().ravel().tolist() == [3, 4, 5]
+    with pytest.raises(IndexError, match="size 2"):
+        dr.eval(dr.gather(Array3f, source, dr.opaque(UInt, 2)))
+        dr.sync_thread()
+
+
+def test_multiples_of_an_index_do_not_wrap(tier):
+    """Three times this index is 2 in 32 bits."""
+    source = dr.arange(Float, 7)
+    with pytest.raises(IndexError):
+        dr.gather(Array3f, source, dr.opaque(UInt, 1431655766)).numpy()
+    assert list(dr.gather(Array3f, dr.arange(Float, 304), UInt8(100)).z) == [302]
+
+
+def test_nested_sources_are_read_by_component(tier):
+    source = Array3f([1, 2], [3, 4], 5)
+    assert dr.gather(Array3f, source, UInt(1, 0)).numpy().tolist() == [[2, 1], [4, 3], [5, 5]]
+    by_component = dr.gather(Array3f, source, Array3u(1, 0, 0))
+    assert by_component.numpy().ravel().tolist() == [2, 3, 5]
+
+
+def test_trees_and_tensors_are_read():
+    @dataclass
+    class Pair:
+        a: Float
+        b: Int
+
+    pair = dr.gather(Pair, Pair(Float(1, 2), Int(3, 4)), UInt(1))
+    assert (list(pair.a), list(pair.b)) == ([2], [4])
+    assert [list(v) for v in dr.gather(list, [Float(1, 2), Int(3, 4)], 0)] == [[1], [3]]
+    assert list(dr.gather(dict, {"x": Float(1, 2)}, 1)["x"]) == [2]
+    tensor = TensorXf(np.arange(6).reshape(2, 3))
+    assert list(dr.gather(Float, tensor, UInt(5))) == [5]
+    assert dr.gather(TensorXf, tensor, TensorXu([[0, 4]])).numpy().tolist() == [[0, 4]]
+
+
+def test_gather_from_a_constant_checks_the_index():
+    assert list(dr.gather(Float, dr.full(Float, 7, 5), UInt(0, 4))) == [7, 7]
+    with pytest.raises(IndexError):
+        dr.gather(Float, dr.full(Float, 7, 5), UInt(0, 5)).numpy()
+
+
+def test_gather_of_scalar_arrays():
+    source = dr.scalar.ArrayXf(1, 2, 3, 4)
+    assert list(dr.gather(dr.scalar.ArrayXf, source, [3, 0])) == [4, 1]
+    assert list(dr.gather(dr.scalar.Array2f, source, 1)) == [3, 4]
+    with pytest.raises(IndexError, match="index 4 is out of bounds"):
+        dr.gather(dr.scalar.ArrayXf, source, 4)
+
+
+def test_gather_refuses_types_that_do_not_go_together():
+    with pytest.raises(TypeError, match=r"drjit\.llvm\.Int.*drjit\.llvm\.Float"):
+        dr.gather(Int, Float(1, 2), UInt(0))
+    with pytest.raises(TypeError, match="'source'"):
+        dr.gather(Float, 5, UInt(0))
+    with pytest.raises(RuntimeError, match="shape"):
+        dr.gather(ArrayXf, Float(1, 2), UInt(0))
+    with pytest.raises(RuntimeError, match=r"sizes \(?3, 2|3, 2"):
+        dr.gather(Float, Float(1, 2, 3), UInt(0, 1, 2), Bool(True, False))
+    with pytest.raises(TypeError, match="active"):
+        dr.gather(Float, Float(1, 2), UInt(0), Float(1))
+
+
+# ------------------------------------------------------------------------------ bounds
+
+
+@pytest.mark.parametrize("index", [-1, 3, 1 << 31, 1 << 40, -(1 << 40)])
+def test_constant_indices_are_checked_at_once(index):
+    target = Float(1, 2, 3)
+    for access in (
+        lambda: dr.gather(Float, target, index),
+        lambda: dr.scatter(target, 5, index),
+        lambda: dr.scatter_add(target, 5, index),
+        lambda: dr.scatter_exch(target, 5, index),
+    ):
+        with pytest.raises(
+            IndexError, match=f"index {index} is out of bounds for an array of size 3"
+        ):
+            access()
+    assert list(target) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("index_type", [Int, UInt, Int64, UInt64])
+def test_out_of_bounds_names_the_line_and_harms_nothing(index_type, tier):
+    bad = -1 if index_type in (Int, Int64) else 7
+    index = index_type([0, bad, 2])
+    source = Float(1, 2, 3)
+    gathered = dr.gather(Float, source, index)  # this very line
+    with pytest.raises(IndexError) as caught:
+        dr.eval(gathered)
+        dr.sync_thread()
+    message = str(caught.value)
+    assert re.search(
+        rf"dr\.gather: index {bad} .* size 3 .*lane 1.*{re.escape(__file__)}:\d+", message
+    )
+    assert list(gathered) == [1, 0, 3]
+    target = Float(1, 2, 3)
+    dr.scatter(target, Float(10, 20, 30), index)
+    with pytest.raises(IndexError, match=r"dr\.scatter"):
+        dr.eval()
+        dr.sync_thread()
+    assert list(target) == [10, 2, 30]
+    assert list(source) == [1, 2, 3]
+
+
+def test_indices_of_inactive_lanes_may_be_anything(tier):
+    index, active = UInt(0, 100), Bool(True, False)
+    assert list(dr.gather(Float, Float(1, 2), index, active)) == [1, 0]
+    target = Float(1, 2)
+    dr.scatter(target, 9, index, active)
+    assert list(target) == [9, 2]
+
+
+def test_empty_arrays():
+    empty = Float()
+    assert len(dr.gather(Float, empty, UInt())) == 0
+    assert len(dr.gather(Array3f, Float(1, 2, 3), UInt()).x) == 0
+    with pytest.raises(IndexError, match="size 0"):
+        dr.gather(Float, empty, 0)
+    dr.scatter(empty, 1, UInt())
+    dr.scatter_add(empty, Float(), UInt())
+    target = Float(1, 2)
+    dr.scatter(target, Float(), UInt())
+    assert list(target) == [1, 2]
+    assert len(dr.scatter_inc(UInt(0), UInt())) == 0
+
+
+# ------------------------------------------------------------------------------ scatter
+
+
+@every_leaf
+def test_scatter_matches_numpy(cls, tier):
+    rng = np.random.default_rng(2)
+    for size in SIZES:
+        before, values = numbers(cls, size), numbers(cls, size, 1)
+        index = rng.permutation(size)
+        active = rng.random(size) < 0.6
+        target = cls(before.copy())
+        dr.scatter(target, cls(values), UInt(index), Bool(active))
+        expected = before.copy()
+        expected[index[active]] = values[active]
+        np.testing.assert_array_equal(target.numpy(), expected)
+
+
+@pytest.mark.parametrize("op", REDUCTIONS)
+@every_leaf
+def test_scatter_reduce_matches_numpy(op, cls, tier):
+    if not supports(op, cls):
+        with pytest.raises(RuntimeError, match="not defined"):
+            dr.scatter_reduce(op, cls(1), cls(1), 0)
+        return
+    rng = np.random.default_rng(3)
+    for size in (1, 17, 1000):
+        before = numbers(cls, 16)
+        values = np.ones(size, before.dtype) if op is dr.ReduceOp.Mul else numbers(cls, size, 1)
+        index = rng.integers(0, 16, size)
+        active = rng.random(size) < 0.6
+        target = cls(before.copy())
+        dr.scatter_reduce(op, target, cls(values), UInt(index), Bool(active))
+        expected = before.astype(np.float64) if cls is Float16 else before.copy()
+        REDUCTIONS[op].at(expected, index[active], values[active])
+        np.testing.assert_array_equal(target.numpy(), expected.astype(before.dtype))
+
+
+@pytest.mark.parametrize("mode", ["Auto", "Direct", "Local", "Expand"])
+def test_modes_agree(mode, tier):
+    target = dr.zeros(Float, 3)
+    index = dr.arange(UInt, 1000) % 3
+    dr.scatter_add(target, dr.arange(Float, 1000), index, mode=dr.ReduceMode[mode])
+    values = np.arange(1000)
+    assert list(target) == [values[k::3].sum() for k in range(3)]
+
+
+def test_no_conflicts_mode(tier):
+    target = Float(1, 2, 3)
+    dr.scatter_add(target, Float(10, 20), UInt(2, 0), mode=dr.ReduceMode.NoConflicts)
+    assert list(target) == [21, 2, 13]
+    with pytest.raises(RuntimeError, match="NoConflicts"):
+        dr.scatter_add(target, 1, 0, mode=dr.ReduceMode.Permute)
+
+
+def test_values_are_converted_and_spread(tier):
+    target = Float(1, 2, 3)
+    dr.scatter(target, Int(7), UInt(0))
+    dr.scatter(target, Float64(8, 9), UInt(1, 2))
+    assert list(target) == [7, 8, 9]
+    whole = Int(1, 2, 3)
+    dr.scatter(whole, 8.7, UInt(1, 2))
+    assert list(whole) == [1, 8, 8]
+    nested = Array3f([1, 2], [3, 4], 5)
+    dr.scatter(nested, Array3f(7, 8, 9), UInt(1))
+    assert nested.numpy().tolist() == [[1, 7], [3, 8], [5, 9]]
+    dr.scatter(nested, 0, UInt(0))
+    assert nested.numpy().tolist() == [[0, 7], [0, 8], [0, 9]]
+    dr.scatter_add(nested, Array3f(1, 2, 3), UInt(1, 1))
+    assert nested.numpy().tolist() == [[0, 9], [0, 12], [0, 15]]
+    tensor = TensorXf(np.zeros((2, 3)))
+    dr.scatter(tensor, TensorXf([5, 6]), TensorXu([4, 0]))
+    assert tensor.numpy().tolist() == [[6, 0, 0], [0, 5, 0]]
+    scalars = dr.scalar.ArrayXf(1, 2, 3, 4)
+    dr.scatter(scalars, dr.scalar.Array2f(5, 6), 1)
+    dr.scatter_add(scalars, 1, [0, 0])
+    assert list(scalars) == [3, 2, 5, 6]
+
+
+def test_trees_are_written():
+    tree = {"a": [Float(1, 2)], "b": Int(3, 4)}
+    dr.scatter(tree, {"a": [Float(9)], "b": 8}, UInt(1))
+    assert list(tree["a"][0]) == [1, 9] and list(tree["b"]) == [3, 8]
+    with pytest.raises(TypeError, match="different lengths"):
+        dr.scatter([Float(1)], [Float(1), Float(2)], 0)
+
+
+def test_scatter_refuses_what_cannot_be_written():
+    target = Float(1, 2, 3)
+    for value in (None, "x", {}, object()):
+        with pytest.raises(TypeError):
+            dr.scatter(target, value, 0)
+    with pytest.raises(TypeError, match="target"):
+        dr.scatter(5, 1, 0)
+    with pytest.raises(RuntimeError, match="2, 3"):
+        dr.scatter(target, Float(1, 2), UInt(0, 1, 2))
+    assert list(target) == [1, 2, 3]
+
+
+def test_a_failing_component_leaves_all_components_alone():
+    target = Array3f([1, 2], [3, 4], [5, 6])
+    with pytest.raises(IndexError):
+        dr.scatter(target, 0, Array3u(0, 1, 2))
+    assert target.numpy().tolist() == [[1, 2], [3, 4], [5, 6]]
+
+
+# ------------------------------------------------------------------------------ aliasing and order
+
+
+def test_arrays_that_share_memory_change_separately(tier):
+    a = Float(1, 2, 3)
+    b = Float(a)
+    c = dr.copy([a])[0]
+    dr.scatter(a, 9, UInt(1))
+    assert (list(a), list(b), list(c)) == ([1, 9, 3], [1, 2, 3], [1, 2, 3])
+
+
+def test_two_names_of_one_array_change_together():
+    a = Float(1, 2, 3)
+    b = a
+    dr.scatter(a, 9, UInt(1))
+    assert list(b) == [1, 9, 3]
+
+
+def test_numpy_views_keep_the_old_values(tier):
+    a = Float(1, 2, 3)
+    view = a.numpy()
+    dr.scatter(a, 9, UInt(1))
+    assert view.tolist() == [1, 2, 3] and list(a) == [1, 9, 3]
+    foreign = np.array([1, 2, 3], np.float32)
+    b = Float(foreign)
+    dr.scatter(b, 9, UInt(1))
+    assert foreign.tolist() == [1, 2, 3] and list(b) == [1, 9, 3]
+
+
+def test_unevaluated_values_see_what_was_there_before(tier):
+    a = Float(1, 2, 3)
+    before = a + 1
+    gathered = dr.gather(Float, a, UInt(1))
+    dr.scatter(a, 9, UInt(1))
+    after = a + 1
+    assert list(before) == [2, 3, 4]
+    assert list(gathered) == [2]
+    assert list(after) == [2, 10, 4]
+
+
+def test_scatter_from_the_target_itself(tier):
+    a = Float(1, 2, 3, 4)
+    dr.scatter(a, a, UInt(3, 2, 1, 0))
+    assert list(a) == [4, 3, 2, 1]
+    dr.scatter(a, a * 2, dr.gather(UInt, UInt(1, 2, 3, 0), dr.arange(UInt, 4)))
+    assert list(a) == [2, 8, 6, 4]
+
+
+def test_pending_scatters_run_in_order(tier):
+    a = dr.zeros(Float, 4)
+    dr.scatter(a, 1, UInt(0, 1, 2))
+    dr.scatter(a, 2, UInt(1, 2))
+    dr.scatter_add(a, 10, UInt(2, 2))
+    dr.scatter(a, 5, UInt(0))
+    read = dr.gather(Float, a, UInt(2, 0))
+    dr.scatter_add(a, 1, UInt(2))
+    dr.eval(read, a)
+    assert list(read) == [22, 5]
+    assert list(a) == [5, 2, 23, 0]
+
+
+def test_a_target_that_nobody_holds_is_written_all_the_same():
+    a = Float(1, 2)
+    dr.scatter(a, 3, UInt(0))
+    del a
+    dr.eval()
+    dr.sync_thread()
+
+
+def test_scatter_within_a_function_of_many_targets(tier):
+    targets = [dr.zeros(Float, 17) for _ in range(4)]
+    for k, t in enumerate(targets):
+        dr.scatter(t, dr.arange(Float, 17) * k, dr.arange(UInt, 17))
+    dr.eval()
+    for k, t in enumerate(targets):
+        np.testing.assert_array_equal(t.numpy(), np.arange(17) * k)
+
+
+# ------------------------------------------------------------------------------ atomics
+
+
+@pytest.mark.parametrize("name", ["UInt", "Int", "UInt64", "Int64"])
+def test_increments_give_distinct_positions(name, tier):
+    counter = getattr(dr.llvm, name)([5, 0])
+    old = dr.scatter_inc(counter, dr.zeros(UInt, 1000), dr.arange(UInt, 1000) % 2 == 0)
+    dr.eval(old, counter)
+    got = old.numpy()
+    assert sorted(got[::2]) == list(range(5, 505))
+    assert (got[1::2] == 0).all()
+    assert list(counter) == [505, 0]
+
+
+@pytest.mark.parametrize("name", [n for n in LEAVES if n != "Bool"])
+def test_exchange(name, tier):
+    kind = getattr(dr.llvm, name)
+    target = kind([1, 2, 3])
+    old = dr.scatter_exch(target, kind([7, 8]), UInt(2, 0), Bool(True, False))
+    assert list(old) == [3, 0] and list(target) == [1, 2, 7]
+
+
+@pytest.mark.parametrize("name", ["UInt", "Int64", "Float", "Float64"])
+def test_compare_and_swap(name, tier):
+    kind = getattr(dr.llvm, name)
+    target = kind([1, 2, 3])
+    old, swapped = dr.scatter_cas(
+        target, kind([2, 9, 1]), kind([7, 8, 9]), UInt(1, 2, 0), Bool(True, True, False)
+    )
+    assert list(old) == [2, 3, 0] and list(swapped) == [True, False, False]
+    assert list(target) == [1, 7, 3]
+
+
+def test_atomics_refuse_other_targets():
+    for call in (
+        lambda: dr.scatter_inc(Float(0), 0),
+        lambda: dr.scatter_inc(5, 0),
+        lambda: dr.scatter_exch(Array2f(1, 2), 1, 0),
+        lambda: dr.scatter_cas(TensorXf([1]), 1, 2, 0),
+    ):
+        with pytest.raises(RuntimeError, match="target"):
+            call()
+    with pytest.raises(TypeError, match="2 components"):
+        dr.scatter_exch(Float(1), Array2f(1, 2), 0)
+
+
+# ------------------------------------------------------------------------------ layouts
+
+
+@pytest.mark.parametrize("width", [0, 1, 17])
+def test_ravel_and_unravel_are_inverse(width, tier):
+    values = np.arange(3 * width, dtype=np.float32).reshape(3, width)
+    array = Array3f(values) if width else Array3f()
+    for order in "ACF":
+        flat = dr.ravel(array, order)
+        np.testing.assert_array_equal(
+            flat.numpy(), values.ravel(order="C" if order == "C" else "F")
+        )
+        np.testing.assert_array_equal(dr.unravel(Array3f, flat, order).numpy(), values)
+
+
+def test_layout_of_matrices(tier):
+    matrix = Matrix2f([1, 5], [2, 6], [3, 7], [4, 8])
+    assert list(dr.ravel(matrix)) == [1, 3, 2, 4, 5, 7, 6, 8]
+    assert list(dr.ravel(matrix, "C")) == [1, 5, 2, 6, 3, 7, 4, 8]
+    for order in "ACF":
+        np.testing.assert_array_equal(
+            dr.unravel(Matrix2f, dr.ravel(matrix, order), order).numpy(), matrix.numpy()
+        )
+
+
+def test_ravel_of_other_things():
+    assert list(dr.ravel(Array3f([1, 2], 3, 4))) == [1, 3, 4, 2, 3, 4]
+    assert list(dr.ravel(dr.scalar.Matrix2f(1, 2, 3, 4))) == [1, 3, 2, 4]
+    assert list(dr.ravel([[1, 2], [3, 4]])) == [1, 3, 2, 4]
+    assert dr.ravel(5) == 5
+    assert list(dr.ravel(TensorXf([[1, 2], [3, 4]]))) == [1, 2, 3, 4]
+    with pytest.raises(RuntimeError, match="ragged"):
+        dr.ravel(Array3f([1, 2], [1, 2, 3], 1))
+    with pytest.raises(RuntimeError, match="order"):
+        dr.ravel(Array3f(1), "X")
+    with pytest.raises(RuntimeError, match="3 entries cannot be divided among 2"):
+        dr.unravel(Array2f, Float(1, 2, 3))
+    with pytest.raises(TypeError):
+        dr.unravel(TensorXf, Float(1))
+
+
+def test_slice():
+    assert dr.slice(Float(5, 6, 7), 1) == 6.0
+    assert type(dr.slice(Array3f([1, 2], 3, 4), 1)) is dr.scalar.Array3f
+    assert list(dr.slice(Array3f([1, 2], 3, 4), 1)) == [2, 3, 4]
+    assert dr.slice(Array3f([1, 2], 3, 4), UInt(1, 1)).numpy().tolist() == [[2, 2], [3, 3], [4, 4]]
+    assert dr.slice((Float(1, 2), 5, "x"), 1) == (2.0, 5, "x")
+    with pytest.raises(IndexError):
+        dr.slice(Float(1, 2), 2)
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 17, 1000, 50_000])
+def test_compress(size, tier):
+    mask = np.random.default_rng(4).random(size) < 0.3
+    found = dr.compress(Bool(mask))
+    assert type(found) is UInt
+    np.testing.assert_array_equal(found.numpy(), np.flatnonzero(mask))
+
+
+def test_compress_of_constants_and_other_things():
+    assert list(dr.compress(dr.full(Bool, True, 3))) == [0, 1, 2]
+    assert len(dr.compress(dr.full(Bool, False, 3))) == 0
+    assert list(dr.compress(dr.scalar.ArrayXb(True, False, True))) == [0, 2]
+    with pytest.raises(RuntimeError, match="one-dimensional mask"):
+        dr.compress(Float(1))
+
+
+def test_reinterpret(tier):
+    values = np.array([1.5, -0.0, np.inf], np.float32)
+    bits = dr.reinterpret_array(UInt, Float(values))
+    np.testing.assert_array_equal(bits.numpy(), values.view(np.uint32))
+    np.testing.assert_array_equal(dr.reinterpret_array(Float, bits).numpy(), values)
+    assert list(dr.reinterpret_array(dr.scalar.Array2u, dr.scalar.Array2f(1, 0))) == [0x3F800000, 0]
+    with pytest.raises(RuntimeError, match="size"):
+        dr.reinterpret_array(UInt64, Float(1))
+    with pytest.raises(RuntimeError, match="shape"):
+        dr.reinterpret_array(UInt, Array2f(1))
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 15, 16, 17, 1000])
+def test_binary_search_matches_searchsorted(size, tier):
+    table = np.sort(np.random.default_rng(5).random(size).astype(np.float32))
+    wanted = np.random.default_rng(6).random(100).astype(np.float32)
+    source, x = Float(table), Float(wanted)
+    found = dr.binary_search(UInt(0), UInt(size), lambda i: dr.gather(Float, source, i) < x)
+    expected = np.searchsorted(table, wanted)
+    np.testing.assert_array_equal(np.broadcast_to(found.numpy(), 100), expected)
+    dr.sync_thread()  # no index was out of bounds
+
+
+def test_binary_search_of_numbers():
+    assert dr.binary_search(0, 10, lambda i: i < 5) == 5
+    assert dr.binary_search(0, 10, lambda i: True) == 10
+    assert dr.binary_search(3, 3, lambda i: True) == 3
+    assert list(dr.binary_search(0, 100, lambda i: i < UInt(3, 50))) == [3, 50]

@@ -1,0 +1,167 @@
+"""The type in which operands of different types meet."""
+
+import operator
+
+import numpy as np
+import pytest
+
+import drjit as dr
+
+L, S, A = dr.llvm, dr.scalar, dr.llvm.ad
+
+ORDER = [L.Bool, L.Int8, L.UInt8, L.Int, L.UInt, L.Int64, L.UInt64, L.Float16, L.Float, L.Float64]
+
+
+@pytest.mark.parametrize("a", ORDER)
+@pytest.mark.parametrize("b", ORDER)
+def test_element_types_meet_in_the_larger(a, b) -> None:
+    larger = max(a, b, key=ORDER.index)
+    assert dr.expr_t(a, b) is larger
+    x, y = a(1), b(1)
+    if larger is L.Bool:
+        with pytest.raises(TypeError, match=r"Bool \+ drjit.llvm.Bool"):
+            x + y
+        assert type(x | y) is L.Bool
+    else:
+        assert type(x + y) is larger
+        assert (x + y)[0] == 2
+    assert type(x == y) is L.Bool
+    if dr.is_float_v(larger):
+        assert type(x / y) is larger
+        with pytest.raises(TypeError, match="//"):
+            x // y
+    else:
+        with pytest.raises(TypeError, match="true division needs floats"):
+            x / y
+
+
+NUMBERS = [
+    # array type, number, result of +
+    (L.Int, True, L.Int),
+    (L.Int, 3, L.Int),
+    (L.Int, 1.5, L.Float),
+    (L.Int64, 1.5, L.Float),
+    (L.Bool, 3, L.Int),
+    (L.Bool, 1.5, L.Float),
+    (L.UInt8, 255, L.UInt8),
+    (L.Float16, 1.5, L.Float16),
+    (L.Float64, 3, L.Float64),
+    (L.Array3i, 1.5, L.Array3f),
+    (L.Array3b, 1, L.Array3i),
+    (L.TensorXi, 2.5, L.TensorXf),
+    (L.Int, np.float32(1.5), L.Float),
+    (L.Int, np.int64(2), L.Int),
+    (L.Float, np.bool_(True), L.Float),
+    (L.Float, [2], L.Float),
+    (L.Int, [1.5, 2.5], L.Float),
+    (L.Array3f, (1, 2, 3), L.Array3f),
+    (L.Array3f, np.arange(3, dtype=np.float32), L.Array3f),
+    (L.Int, np.arange(3, dtype=np.float32), L.Float),
+    (L.Float, np.arange(3, dtype=np.float64), L.Float64),
+    (S.Array3i, 1.5, S.Array3f),
+    (A.Float, 1, A.Float),
+]
+
+
+@pytest.mark.parametrize(("cls", "number", "result"), NUMBERS)
+def test_numbers_and_sequences_take_the_type_of_the_array(cls, number, result) -> None:
+    assert type(cls(1) + number) is result
+    if not isinstance(number, (np.ndarray, np.generic)):
+        assert type(number + cls(1)) is result
+
+
+TYPES = [
+    (L.Float, L.Array3f, L.Array3f),
+    (L.Float64, L.Array3f, L.Array3f64),
+    (L.Array3f, L.Int, L.Array3f),
+    (L.Array3i, L.Float, L.Array3f),
+    (L.Array3f, L.ArrayXf, L.ArrayXf),
+    (L.Array33f, L.Array3f, L.Array33f),
+    (L.Float, L.Matrix3f, L.Matrix3f),
+    (L.Matrix3f, L.Matrix3f64, L.Matrix3f64),
+    (L.Int, L.Complex2f, L.Complex2f),
+    (L.Array2f, L.Complex2f, L.Complex2f),
+    (L.Array4f, L.Quaternion4f, L.Quaternion4f),
+    (L.Float, L.TensorXi, L.TensorXf),
+    (L.Float, S.Array3f, L.Array3f),
+    (S.ArrayXf, L.Array3f, L.ArrayXf),
+    (S.Matrix3f, L.Float, L.Matrix3f),
+    (L.Float, A.Float, A.Float),
+    (L.Array3f, A.Int, A.Array3f),
+    (A.TensorXf, L.TensorXf64, A.TensorXf64),
+    (S.Array3f, A.Float16, A.Array3f),
+]
+
+
+@pytest.mark.parametrize(("a", "b", "result"), TYPES)
+def test_shapes_and_namespaces_meet(a, b, result) -> None:
+    assert dr.expr_t(a, b) is result
+    assert dr.expr_t(b, a) is result
+    for x, y in ((a, b), (b, a)):
+        assert type(x(1) + y(1)) is result
+        assert type(x(1) == y(1)) is result.Mask
+
+
+INCOMPATIBLE = [
+    (L.Array2f, L.Array3f),
+    (L.Array1f, L.Array3f),
+    (L.Array3f, L.TensorXf),
+    (L.Matrix3f, L.Array3f),
+    (L.Matrix3f, L.Array33f),
+    (L.Matrix2f, L.Matrix3f),
+    (L.Complex2f, L.Quaternion4f),
+]
+
+
+@pytest.mark.parametrize(("a", "b"), INCOMPATIBLE)
+def test_types_that_do_not_go_together(a, b) -> None:
+    with pytest.raises(RuntimeError, match=rf"drjit.llvm.{a.__name__} \+ drjit.llvm.{b.__name__}"):
+        a(1) + b(1)
+    with pytest.raises(TypeError, match="incompatible types"):
+        dr.expr_t(a, b)
+
+
+@pytest.mark.parametrize("other", [None, "x", 1j, object(), {}])
+def test_other_values_are_refused_also_by_equality(other) -> None:
+    for f in (operator.add, operator.eq, operator.ne, operator.lt):
+        with pytest.raises(RuntimeError, match="needed"):
+            f(L.Float(1), other)
+
+
+@pytest.mark.parametrize(("cls", "value"), [(L.UInt, -1), (L.UInt8, 300), (L.Int, 2**31)])
+def test_integers_have_to_fit(cls, value) -> None:
+    for a in (cls(1), cls([1, 2])):
+        with pytest.raises(RuntimeError, match=f"{value} does not fit"):
+            a + value
+
+
+def test_a_vector_is_added_to_every_row() -> None:
+    a = L.Array33f(0) + L.Array3f(1, 2, 3)
+    np.testing.assert_array_equal(a.numpy()[..., 0], [[1, 2, 3]] * 3)
+
+
+def test_masks_select_with_the_and_operator() -> None:
+    mask = L.Bool(True, False)
+    assert list(L.Float(6) & mask) == [6, 0]
+    assert list(L.Int(6) & mask) == [6, 0]
+    assert list(L.Bool(True) & L.Int(6)) == [0]
+    a = L.Array3f(1, 2, 3) & L.Array3b(True, False, True)
+    np.testing.assert_array_equal(a.numpy()[:, 0], [1, 0, 3])
+    with pytest.raises(TypeError):
+        L.Float(6) & L.Float(3)
+
+
+def test_a_select_takes_the_shape_of_mask_and_values() -> None:
+    m = L.Bool(True, False)
+    np.testing.assert_array_equal(dr.select(m, L.Array2f(1, 2), 0).numpy(), [[1, 0], [2, 0]])
+    np.testing.assert_array_equal(dr.select(L.Array2b(True, False), 1.0, 2.0).numpy(), [[1], [2]])
+    assert type(dr.select(m, 1, 2)) is L.Int
+    assert type(dr.select(m, L.Matrix2f(1), L.Matrix2f(2))) is L.Matrix2f
+    assert type(dr.select(L.Array3b(True), A.Float(1), 0)) is A.Array3f
+    assert dr.select(True, 1, 2) == 1
+
+
+def test_expressions_of_python_types() -> None:
+    assert dr.expr_t(float, int) is float
+    assert dr.expr_t(1, True) is int
+    assert dr.expr_t(L.Float(1), 2, L.Array3i) is L.Array3f

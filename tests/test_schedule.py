@@ -1,0 +1,760 @@
+"""The structure of evaluation: which kernels are launched, in what order, and what stays intact."""
+
+import gc
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from drjit.jit import access, flags, kernel, memory, op, program, runtime, schedule
+from drjit.jit import dtype as dt
+from drjit.jit import node as jit
+from drjit.jit.dtype import DType
+from drjit.jit.flags import JitFlag
+from drjit.jit.node import Node
+
+TRUE = jit.literal(dt.mask, True)
+
+
+def opaque(values: object, t: DType = dt.f32) -> Node:
+    values = np.atleast_1d(np.asarray(values, t.numpy))
+    return jit.buffer(t, values.size, kernel.from_numpy(t, values))
+
+
+def ramp(size: int, t: DType = dt.f32) -> Node:
+    return opaque(np.arange(size), t)
+
+
+def number(value: object, t: DType = dt.f32, size: int = 1) -> Node:
+    return jit.literal(t, value, size)
+
+
+def add(a: Node, b: Node) -> Node:
+    return jit.apply(op.add, a, b)
+
+
+def mul(a: Node, b: Node) -> Node:
+    return jit.apply(op.mul, a, b)
+
+
+def values(n: Node) -> list:
+    """The values of a node, as a list."""
+    schedule.evaluate([n])
+    if n.is_literal:
+        return [n.data] * n.size
+    return kernel.to_numpy(n.dtype, n.size, n.data).tolist()
+
+
+class Array:
+    """What an array class does with its node, as far as scatters are concerned."""
+
+    def __init__(self, node: Node) -> None:
+        self.node: Node | None = node
+
+    def scatter(
+        self, kind: op.Op, operands: list[Node], index: Node, mask: Node = TRUE, **how: object
+    ) -> Node:
+        node, self.node = self.node, None
+        witness = weakref.ref(node)
+        target = access.Target(node)
+        del node
+        after = None
+        try:
+            after = access.scatter(kind, target, operands, index, mask, "scatter", **how)
+        finally:
+            self.node = witness() if after is None else after
+        return after
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Iterator[None]:
+    """No effect of one test waits for another."""
+    schedule.evaluate([])
+    yield
+    schedule.pending.clear()
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Text and size of the kernels that run, in order."""
+    seen: list[tuple[str, int]] = []
+    run = kernel.run
+
+    def watched(found: kernel.Kernel, size: int, *others: object) -> list:
+        seen.append((found.text, size))
+        return run(found, size, *others)
+
+    monkeypatch.setattr(kernel, "run", watched)
+    return seen
+
+
+# Grouping
+
+
+def test_outputs_of_equal_size_share_a_kernel(tier: str, launches: list) -> None:
+    x = ramp(5)
+    a, b, c = add(x, x), mul(x, x), jit.cast(dt.i32, x)
+    assert schedule.evaluate([a, b, c])
+    assert [size for _, size in launches] == [5]
+    assert [n.is_evaluated for n in (a, b, c)] == [True] * 3
+    assert (values(a)[4], values(b)[4], values(c)[4]) == (8, 16, 4)
+    assert not schedule.evaluate([a, b, c])
+    assert len(launches) == 1
+
+
+def test_groups_by_size(tier: str, launches: list) -> None:
+    roots = [add(x, x) for x in (ramp(5), ramp(1), ramp(5), ramp(9), ramp(1))]
+    schedule.evaluate(roots)
+    assert sorted(size for _, size in launches) == [1, 5, 9]
+    assert [values(n)[-1] for n in roots] == [8, 0, 8, 16, 0]
+
+
+def test_evaluated_nodes_drop_their_operands(tier: str) -> None:
+    x = ramp(4)
+    inner = add(x, x)
+    witness = weakref.ref(inner)
+    outer = mul(inner, inner)
+    del inner
+    schedule.evaluate([outer])
+    assert witness() is None
+    assert outer.deps == ()
+    assert values(outer) == [0, 4, 16, 36]
+
+
+def test_uniform_values_in_a_larger_kernel(tier: str, launches: list) -> None:
+    x, u = ramp(6), opaque([3.0])
+    uniform = add(mul(u, u), number(1))
+    assert uniform.size == 1
+    y = add(x, uniform)
+    assert values(y) == [10, 11, 12, 13, 14, 15]
+    assert [size for _, size in launches] == [6]
+    assert "broadcast(f32" in launches[0][0]
+    resized = jit.resize(uniform, 4)
+    assert values(resized) == [10] * 4
+
+
+def test_size_zero(tier: str, launches: list) -> None:
+    x = ramp(0)
+    y = add(x, number(1))
+    z = jit.apply(op.sin, y)
+    assert values(z) == []
+    assert values(access.reduce_all("add", z)) == [0]
+    assert values(access.gather(ramp(3), jit.lane(0), TRUE)) == []
+    assert values(access.gather(ramp(0), number(0, dt.u32, 0), TRUE)) == []
+    target = Array(ramp(3))
+    assert target.scatter(op.scatter, [y], jit.lane(0)) is None
+    assert values(target.node) == [0, 1, 2]
+    assert not launches
+
+
+def test_common_subexpressions(tier: str, launches: list) -> None:
+    x = ramp(4)
+    two = number(2)
+    a = jit.apply(op.sin, mul(x, two))
+    b = jit.apply(op.sin, mul(x, two))
+    schedule.evaluate([a, b])
+    (text, _), = launches
+    assert text.count("sin(") == 1
+    assert text.count(" * ") == 1
+    assert values(a) == values(b)
+
+
+def test_many_outputs(tier: str, launches: list) -> None:
+    x = ramp(3)
+    roots = [add(x, opaque([k])) for k in range(500)]
+    schedule.evaluate(roots)
+    assert len(launches) == 1
+    assert all(values(n) == [k, k + 1, k + 2] for k, n in enumerate(roots))
+
+
+# Stages
+
+
+def test_reduction_is_fused_with_its_operand(tier: str, launches: list) -> None:
+    x = ramp(1000)
+    y = mul(x, x)
+    total, top = access.reduce_all("add", y), access.reduce_all("max", y)
+    schedule.evaluate([total, top, y])
+    assert [size for _, size in launches] == [1000]
+    assert values(total) == [332833500.0] or abs(values(total)[0] - 332833500) < 100
+    assert values(top) == [998001]
+    assert values(y)[3] == 9
+
+
+@pytest.mark.parametrize("order", [[0], [1], [0, 1], [1, 0], [2, 1, 0], [2, 0], [0, 2, 1]])
+def test_a_reduction_that_other_values_use(tier: str, order: list[int], launches: list) -> None:
+    """Whatever the order in which results are asked for."""
+    x = ramp(4)
+    total = access.reduce_all("add", x)
+    nodes = [total, mul(x, total), add(total, number(1))]
+    schedule.evaluate([nodes[k] for k in order])
+    assert values(nodes[0]) == [6]
+    assert values(nodes[1]) == [0, 6, 12, 18]
+    assert values(nodes[2]) == [7]
+    texts = [text for text, _ in launches]
+    assert sum("reduce(" in text for text in texts) == 1
+
+
+def test_reductions_of_reductions(tier: str) -> None:
+    x = ramp(8)
+    mean = mul(access.reduce_all("add", x), number(1 / 8))
+    centred = jit.apply(op.sub, x, mean)
+    variance = access.reduce_all("add", mul(centred, centred))
+    y = mul(centred, variance)
+    assert values(y) == [k * 42.0 for k in np.arange(8) - 3.5]
+
+
+def test_gather_from_an_unevaluated_source(tier: str, launches: list) -> None:
+    x = ramp(4)
+    source = mul(x, x)
+    index = opaque([3, 0, 2, 2, 1], dt.u32)
+    y = add(access.gather(source, index, TRUE), number(1))
+    assert values(y) == [10, 1, 5, 5, 2]
+    assert [size for _, size in launches] == [4, 5]
+    assert source.is_evaluated
+
+
+def test_gather_from_a_source_that_is_also_computed_with(tier: str) -> None:
+    x = ramp(4)
+    source = add(x, number(1))
+    reverse = opaque([3, 2, 1, 0], dt.u32)
+    y = mul(source, access.gather(source, reverse, TRUE))
+    assert values(y) == [4, 6, 6, 4]
+    assert values(source) == [1, 2, 3, 4]
+
+
+def test_gathered_packets(tier: str) -> None:
+    index = opaque([1, 0], dt.u8)
+    for source in (ramp(6), opaque(np.arange(6)), add(ramp(6), number(0, size=6))):
+        parts = access.gather_packet(source, index, TRUE, 3)
+        schedule.evaluate(parts)
+        assert [values(p) for p in parts] == [[3, 0], [4, 1], [5, 2]]
+
+
+def test_gathered_packet_where_the_index_would_wrap(tier: str) -> None:
+    """The product of index and packet size is not that of the index type."""
+    index = opaque([100, 255], dt.u8)
+    parts = access.gather_packet(ramp(1025), index, TRUE, 4)
+    assert [values(p) for p in parts] == [[400, 1020], [401, 1021], [402, 1022], [403, 1023]]
+
+
+def test_scatter_then_read(tier: str, launches: list) -> None:
+    target = Array(ramp(5))
+    target.scatter(op.scatter, [opaque([10.0, 20.0])], opaque([1, 3], dt.u32))
+    y = add(target.node, number(1))
+    assert values(y) == [1, 11, 3, 21, 5]
+    assert [size for _, size in launches] == [2, 5]
+    assert values(target.node) == [0, 10, 2, 20, 4]
+    assert len(launches) == 2
+
+
+def test_scatter_of_what_the_target_holds(tier: str) -> None:
+    """The values are those before the scatter."""
+    target = Array(ramp(4))
+    shifted = access.gather(target.node, opaque([1, 2, 3, 0], dt.u32), TRUE)
+    target.scatter(op.scatter, [shifted], jit.lane(4))
+    del shifted
+    assert values(target.node) == [1, 2, 3, 0]
+
+
+def test_overlapping_scatters_happen_in_order(tier: str) -> None:
+    target = Array(ramp(4))
+    for k in range(5):
+        target.scatter(op.scatter, [number(10 * k, size=2)], opaque([k % 3, 3], dt.u32))
+    assert values(target.node) == [30, 40, 20, 40]
+
+
+def test_scatters_and_reads_in_turns(tier: str) -> None:
+    """A value read between two scatters is that between them."""
+    target = Array(ramp(3))
+    index = opaque([0], dt.u32)
+    seen = []
+    for k in range(4):
+        target.scatter(op.scatter, [opaque([k * 1.0])], index)
+        seen.append(mul(target.node, number(1.5)))
+    schedule.evaluate([target.node, *seen])
+    assert [values(n)[0] for n in seen] == [0, 1.5, 3, 4.5]
+    assert values(target.node) == [3, 1, 2]
+
+
+@pytest.mark.parametrize("mode", ["direct", "expand", "no_conflicts"])
+@pytest.mark.parametrize("t", [dt.f32, dt.i64, dt.f16], ids=str)
+def test_scatter_reductions_add_up(tier: str, mode: str, t: DType) -> None:
+    target = Array(ramp(8, t))
+    index = jit.apply(op.and_, jit.lane(8), number(7, dt.u32))
+    for k in range(3):
+        how = {"reduce": "add", "mode": mode}
+        target.scatter(op.scatter_reduce, [number(k + 1, t, 8)], index, **how)
+    assert values(target.node) == [k + 6 for k in range(8)]
+
+
+def test_scatter_reductions_share_a_kernel_unless_they_assume_no_conflicts(
+    tier: str, launches: list
+) -> None:
+    for mode, kernels in (("direct", 1), ("expand", 1), ("no_conflicts", 2)):
+        target = Array(ramp(64))
+        forward = jit.lane(64)
+        backward = jit.apply(op.sub, number(63, dt.u32), forward)
+        for index in (forward, backward):
+            how = {"reduce": "add", "mode": mode}
+            target.scatter(op.scatter_reduce, [number(1, size=64)], index, **how)
+        launches.clear()
+        assert values(target.node) == [k + 2 for k in range(64)]
+        assert len(launches) == kernels, mode
+
+
+def test_different_updates_of_one_target_keep_their_order(tier: str) -> None:
+    target = Array(ramp(2))
+    zero = number(0, dt.u32, 1)
+    target.scatter(op.scatter_reduce, [number(5)], zero, reduce="add")
+    target.scatter(op.scatter_reduce, [number(3)], zero, reduce="mul")
+    target.scatter(op.scatter, [number(7)], number(1, dt.u32))
+    target.scatter(op.scatter_reduce, [number(2)], zero, reduce="add")
+    assert values(target.node) == [17, 7]
+
+
+# Atomics that give old values
+
+
+@pytest.mark.parametrize("order", [[0], [1], [2], [2, 1], [1, 2, 0]])
+def test_scatter_inc_happens_once(tier: str, order: list[int]) -> None:
+    """However many kernels of whatever sizes use the old values."""
+    counter = Array(ramp(3, dt.u32))
+    after = counter.scatter(op.scatter_inc, [], opaque([0, 0, 2, 0], dt.u32))
+    old = schedule.effect_value(after, dt.u32)
+    del after
+    uses = [add(old, number(1, dt.u32)), access.reduce_all("add", old)]
+    uses.append(access.gather(old, opaque([0, 1, 2, 3, 2], dt.u32), TRUE))
+    schedule.evaluate([uses[k] for k in order])
+    assert values(counter.node) == [3, 1, 3]
+    assert sorted(values(old)) == [0, 1, 2, 2]
+    assert values(old)[2] == 2
+    assert sorted(values(uses[0])) == [1, 2, 3, 3]
+    assert values(uses[1]) == [5]
+    assert values(uses[2]) == [values(old)[k] for k in (0, 1, 2, 3, 2)]
+    assert values(counter.node) == [3, 1, 3]
+
+
+@pytest.mark.parametrize("use_first", [False, True])
+def test_scatter_inc_of_one_lane_in_a_larger_kernel(tier: str, use_first: bool) -> None:
+    counter = Array(opaque([5], dt.u32))
+    after = counter.scatter(op.scatter_inc, [], number(0, dt.u32))
+    old = schedule.effect_value(after, dt.u32)
+    del after
+    y = add(jit.lane(40), old)
+    if use_first:
+        assert values(y) == list(range(5, 45))
+    else:
+        schedule.evaluate([])
+    assert values(old) == [5]
+    assert values(counter.node) == [6]
+    assert values(y) == list(range(5, 45))
+
+
+def test_old_values_that_nobody_holds(tier: str, launches: list) -> None:
+    counter = Array(opaque([5], dt.u32))
+    counter.scatter(op.scatter_inc, [], number(0, dt.u32))
+    assert values(counter.node) == [6]
+    assert "store(" not in launches[0][0]
+
+
+# In place, or a copy
+
+
+def address(n: Node) -> int:
+    return n.data.address
+
+
+def test_scatter_in_place(tier: str) -> None:
+    target = Array(ramp(4))
+    where = address(target.node)
+    target.scatter(op.scatter, [number(9)], number(2, dt.u32))
+    assert values(target.node) == [0, 1, 9, 3]
+    assert address(target.node) == where
+
+
+def test_scatter_into_a_shared_node_copies(tier: str) -> None:
+    target = Array(ramp(4))
+    other = target.node
+    target.scatter(op.scatter, [number(9)], number(2, dt.u32))
+    assert values(target.node) == [0, 1, 9, 3]
+    assert values(other) == [0, 1, 2, 3]
+
+
+def test_scatter_leaves_unevaluated_dependents_alone(tier: str) -> None:
+    target = Array(ramp(4))
+    dependent = add(target.node, number(1))
+    target.scatter(op.scatter, [number(9)], number(2, dt.u32))
+    assert values(target.node) == [0, 1, 9, 3]
+    assert values(dependent) == [1, 2, 3, 4]
+
+
+def test_scatter_leaves_exported_views_alone(tier: str) -> None:
+    target = Array(ramp(4))
+    view = target.node.data.view(dt.f32.numpy, 4)
+    target.scatter(op.scatter, [number(9)], number(2, dt.u32))
+    assert values(target.node) == [0, 1, 9, 3]
+    assert view.tolist() == [0, 1, 2, 3]
+    where = address(target.node)
+    del view
+    target.scatter(op.scatter, [number(8)], number(0, dt.u32))
+    assert values(target.node) == [8, 1, 9, 3]
+    assert address(target.node) == where
+
+
+def test_scatter_into_foreign_memory_copies(tier: str) -> None:
+    foreign = np.zeros(4096, np.uint8)[:2048].view(np.float32)
+    buffer = memory.adopt(foreign)
+    if buffer is None:
+        pytest.skip("this array cannot be adopted")
+    target = Array(jit.buffer(dt.f32, foreign.size, buffer))
+    target.scatter(op.scatter, [number(9)], number(2, dt.u32))
+    assert values(target.node)[:4] == [0, 0, 9, 0]
+    assert not foreign.any()
+
+
+@pytest.mark.parametrize("make", [lambda: number(1, size=3), lambda: mul(ramp(3), ramp(3))])
+def test_scatter_into_what_is_not_evaluated(tier: str, make: Callable[[], Node]) -> None:
+    target = Array(make())
+    other = target.node
+    before = values(make())
+    target.scatter(op.scatter, [number(9)], number(1, dt.u32))
+    assert values(target.node) == [before[0], 9, before[2]]
+    assert values(other) == before
+
+
+def test_a_target_cannot_be_taken_twice() -> None:
+    target = access.Target(ramp(2))
+    target.own()
+    with pytest.raises(RuntimeError, match="taken twice"):
+        target.own()
+
+
+# Literals
+
+
+def test_literals_never_make_a_new_kernel(tier: str, launches: list) -> None:
+    x, k = ramp(4), opaque(np.arange(4), dt.i32)
+    results = []
+    for step in range(8):
+        y = mul(add(x, number(step * 0.1)), number(-step * 1e3))
+        z = jit.apply(op.sub, mul(k, number(step + 2, dt.i32)), number(step, dt.i32))
+        schedule.evaluate([y, z])
+        results.append(values(z))
+        assert np.allclose(values(y), (np.arange(4) + step * 0.1) * -step * 1e3, rtol=1e-5)
+    assert results == [[j * (step + 2) - step for j in range(4)] for step in range(8)]
+    # A sum with 0 and a product with 1 are no operations; all other literals are parameters.
+    assert len({text for text, _ in launches[1:]}) == 1
+
+
+def test_sizes_never_make_a_new_kernel(tier: str, launches: list) -> None:
+    for size in (2, 3, 17, 64, 65, 1000):
+        source = ramp(size + 1)
+        y = access.gather(source, jit.apply(op.add, jit.lane(size), number(1, dt.u32)), TRUE)
+        total = access.reduce_all("max", y)
+        schedule.evaluate([y, total])
+        assert values(y) == list(range(1, size + 1))
+        assert values(total) == [size]
+    assert len({text for text, _ in launches}) == 1
+
+
+def test_loops_over_steps_compile_once(launches: list, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "tier", "compiled")
+    x = ramp(3)
+    known = len(kernel.kernels())
+    for step in range(1, 20):
+        x = jit.apply(op.fma, x, number(step * 0.1), number(step, size=1))
+        schedule.evaluate([x])
+    assert len(kernel.kernels()) <= known + 1
+    assert len({text for text, _ in launches}) == 1
+
+
+# Errors
+
+
+class Failure(Exception):
+    pass
+
+
+@pytest.mark.parametrize("fail_at", [1, 2, 3, 4])
+def test_a_failed_allocation_leaves_everything_intact(
+    tier: str, fail_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = Array(ramp(4))
+    target.scatter(op.scatter_reduce, [number(1, size=4)], jit.lane(4), reduce="add")
+    x = ramp(5)
+    total = access.reduce_all("add", add(x, number(1)))
+    y = mul(x, total)
+    z = add(target.node, number(1))
+    count = 0
+    allocate_for = memory.allocate_for
+
+    def failing(*arguments: object, **options: object) -> memory.Buffer:
+        nonlocal count
+        count += 1
+        if count == fail_at:
+            raise Failure
+        return allocate_for(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(memory, "allocate_for", failing)
+        try:
+            schedule.evaluate([y, z])
+        except Failure:
+            assert not (y.is_evaluated and z.is_evaluated)
+        else:
+            assert fail_at == 4
+    assert values(target.node) == [1, 2, 3, 4]
+    assert values(z) == [2, 3, 4, 5]
+    assert values(total) == [15]
+    assert values(y) == [0, 15, 30, 45, 60]
+    assert values(target.node) == [1, 2, 3, 4]
+
+
+def test_a_failed_scatter_leaves_the_target(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = Array(mul(ramp(3), ramp(3)))
+
+    def failing(*_: object, **__: object) -> None:
+        raise Failure
+
+    with monkeypatch.context() as patch:
+        patch.setattr(memory, "allocate_for", failing)
+        with pytest.raises(Failure):
+            target.scatter(op.scatter, [number(9)], number(1, dt.u32))
+    assert values(target.node) == [0, 1, 4]
+    with pytest.raises(IndexError, match="index 3 is out of bounds for an array of size 3"):
+        target.scatter(op.scatter, [number(9)], number(3, dt.u32))
+    assert values(target.node) == [0, 1, 4]
+
+
+def test_an_index_beyond_the_end_is_reported_once(tier: str) -> None:
+    source, index = ramp(3), opaque([0, 7, -1, 2], dt.i32)
+    y = access.gather(source, index, TRUE, "gather()")
+    schedule.evaluate([y])
+    with pytest.raises(IndexError, match=r"gather\(\): index (7|-1) is out of .* size 3 \(lane [12]"):
+        runtime.sync()
+    assert values(y) == [0, 0, 0, 2]
+
+
+# Long programs
+
+
+@pytest.mark.parametrize("uniform", [False, True])
+def test_a_long_chain(tier: str, uniform: bool, launches: list) -> None:
+    """No recursion anywhere, not even when the graph is freed; several kernels."""
+    x = opaque([1.0]) if uniform else ramp(3)
+    y, length = x, 50_000
+    one = opaque([1.0])
+    for _ in range(length):
+        y = add(y, one)
+    z = y if not uniform else add(y, number(0, size=3))
+    schedule.evaluate([z])
+    assert values(z) == [1 + length] * 3 if uniform else [length, length + 1, length + 2]
+    assert len(launches) > 5
+    assert max(text.count("\n") for text, _ in launches) <= schedule.LONGEST + 2
+
+
+def test_a_long_chain_is_freed_without_recursion() -> None:
+    y = x = ramp(3)
+    for _ in range(50_000):
+        y = add(y, x)
+    witness = weakref.ref(y)
+    del y
+    assert witness() is None
+
+
+def test_a_long_program_with_many_values_alive(tier: str) -> None:
+    x = ramp(3)
+    alive = [add(x, opaque([k])) for k in range(40)]
+    for step in range(200):
+        alive = [add(a, b) if step % 2 else mul(a, number(0.5)) for a, b in
+                 zip(alive, alive[1:] + alive[:1], strict=True)]  # fmt: skip
+    schedule.evaluate(alive)
+    assert abs(sum(values(n)[0] for n in alive) - sum(range(40))) < 1e-2
+
+
+def test_more_outputs_than_a_kernel_takes(
+    tier: str, launches: list, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "LONGEST", 300)
+    x = ramp(3)
+    roots = [add(x, opaque([k])) for k in range(schedule.LONGEST)]
+    target = Array(ramp(3))
+    target.scatter(op.scatter, [roots[7]], jit.lane(3))
+    schedule.evaluate(roots)
+    assert len(launches) > 1
+    assert max(text.count("\n") for text, _ in launches) <= 2 * schedule.LONGEST
+    assert values(target.node) == [7, 8, 9]
+    assert all(values(roots[k]) == [k, k + 1, k + 2] for k in range(0, schedule.LONGEST, 97))
+
+
+# Threads
+
+
+def test_two_threads_trace_and_evaluate(tier: str) -> None:
+    """With nodes of their own, and with shared ones that each may evaluate first."""
+    x = ramp(64, dt.i64)
+    errors: list[BaseException] = []
+    shared = [[mul(x, number(k, dt.i64)), None] for k in range(60)]
+    for pair in shared:
+        pair[1] = jit.apply(op.neg, add(pair[0], x))
+    gate = threading.Barrier(2)
+
+    def work(seed: int) -> None:
+        try:
+            gate.wait()
+            for k, (inner, outer) in enumerate(shared):
+                own = add(jit.apply(op.neg, outer), mul(inner, number(seed, dt.i64)))
+                want = [j * (k + 1) + j * k * seed for j in range(64)]
+                assert values(own) == want
+                first, second = (inner, outer) if seed % 2 else (outer, inner)
+                schedule.evaluate([first])
+                schedule.evaluate([second])
+                total = access.reduce_all("add", inner)
+                assert values(total) == [2016 * k]
+                counter = Array(ramp(4, dt.i64))
+                how = {"reduce": "add"}
+                counter.scatter(op.scatter_reduce, [own], number(seed, dt.u32), **how)
+                assert values(counter.node)[seed] == seed + sum(want)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in (2, 3)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not errors, errors
+
+
+# What evaluation leaves behind
+
+
+def step(x: Node, target: Array) -> Node:
+    y = mul(add(x, number(0.25)), number(0.5))
+    total = access.reduce_all("add", y)
+    target.scatter(op.scatter_reduce, [y], jit.lane(4), reduce="add")
+    after = target.scatter(op.scatter_reduce, [number(0.0, size=4)], jit.lane(4), reduce="add")
+    del after
+    result = add(y, mul(total, number(1e-9)))
+    schedule.evaluate([result])
+    return result
+
+
+def test_nothing_grows_over_many_evaluations(tier: str) -> None:
+    x, target = ramp(4), Array(ramp(4))
+    for _ in range(50):
+        x = step(x, target)
+    runtime.sync()
+    gc.collect()
+    objects, in_use = len(gc.get_objects()), memory.statistics()["in_use"]
+    for _ in range(2000):
+        x = step(x, target)
+    runtime.sync()
+    gc.collect()
+    assert len(gc.get_objects()) - objects < 50
+    assert memory.statistics()["in_use"] - in_use < 4096
+
+
+def test_no_reference_cycles(tier: str) -> None:
+
+    def work() -> None:
+        x, target = ramp(4), Array(ramp(4))
+        for _ in range(3):
+            x = step(x, target)
+        counter = Array(ramp(4, dt.u32))
+        after = counter.scatter(op.scatter_inc, [], jit.lane(4))
+        old = schedule.effect_value(after, dt.u32)
+        del after
+        schedule.preview([old, add(x, x)])
+        dropped = Array(ramp(4))
+        dropped.scatter(op.scatter, [x], jit.lane(4))
+        del dropped
+        values(old)
+        runtime.sync()
+
+    work()  # the compiler may make cycles
+    gc.collect()
+    gc.disable()
+    try:
+        work()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
+# Preview
+
+
+def test_preview_launches_nothing_and_shows_what_runs(tier: str, launches: list) -> None:
+    target, counter = Array(ramp(4)), Array(ramp(4, dt.u32))
+    target.scatter(op.scatter, [number(3.0, size=2)], opaque([1, 2], dt.u32))
+    after = counter.scatter(op.scatter_inc, [], jit.lane(4))
+    old = schedule.effect_value(after, dt.u32)
+    del after
+    x = ramp(6)
+    total = access.reduce_all("add", mul(x, x))
+    y = add(mul(x, total), access.gather(target.node, number(1, dt.u32), TRUE))
+    for roots in ([y], [y, total, target.node]):
+        texts = [k.text for k in schedule.preview(roots)]
+        assert not launches
+        assert not y.is_evaluated and not total.is_evaluated and not old.is_evaluated
+        assert len(schedule.pending) == 2
+    schedule.evaluate([y, total, target.node])
+    assert [text for text, _ in launches] == texts
+    assert values(y) == [3, 58, 113, 168, 223, 278]
+    assert values(target.node) == [0, 3, 3, 3]
+    assert values(counter.node) == [1, 2, 3, 4]
+    assert values(old) == [0, 1, 2, 3]
+
+
+def test_preview_shows_old_values_that_are_stored(tier: str, launches: list) -> None:
+    counter = Array(ramp(4, dt.u32))
+    after = counter.scatter(op.scatter_inc, [], jit.lane(4))
+    old = schedule.effect_value(after, dt.u32)
+    del after
+    shown = [k.text for k in schedule.preview([])]
+    schedule.evaluate([])
+    assert [text for text, _ in launches] == shown
+    assert values(old) == [0, 1, 2, 3]
+
+
+def test_preview_shows_the_comments_of_debug_mode(launches: list) -> None:
+    with flags.scoped_set_flag(JitFlag.Debug):
+        y = mul(ramp(3), ramp(3))
+        shown = [k.text for k in schedule.preview([y])]
+        schedule.evaluate([y])
+    assert [text for text, _ in launches] == shown
+    assert "test_schedule.py:" in shown[0]
+
+
+def test_programs_of_random_graphs_are_well_formed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`program.check` accepts what `build` makes."""
+    checked = []
+    build = program.build
+
+    def checking(*arguments: object) -> program.Program:
+        made = build(*arguments)
+        program.check(made)
+        checked.append(made)
+        return made
+
+    monkeypatch.setattr(program, "build", checking)
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        nodes = [ramp(7), opaque([2.0]), number(3.0)]
+        for _ in range(15):
+            a, b = (nodes[k] for k in rng.integers(0, len(nodes), 2))
+            row = (op.add, op.mul, op.minimum, op.sub)[rng.integers(4)]
+            nodes.append(jit.apply(row, a, b))
+        nodes.append(access.reduce_all("add", nodes[-1]))
+        schedule.evaluate(nodes[3:])
+    assert len(checked) >= 10
