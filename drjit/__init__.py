@@ -1,6 +1,6 @@
 """Array programs traced into kernels: the public names, by theme."""
 
-from . import auto, cuda, detail, llvm, scalar
+from . import auto, cuda, llvm, scalar
 from .array.base import ArrayBase
 from .array.meta import VarState
 from .function.arithmetic import (
@@ -62,6 +62,7 @@ from .function.constants import (
     largest,
     log_two,
     nan,
+    newaxis,
     one_minus_epsilon,
     pi,
     recip_overflow,
@@ -90,7 +91,6 @@ from .function.evaluation import copy, eval, flush_thread, make_opaque, schedule
 from .function.format import format, print
 from .function.geometry import cross, normalize, sphdir, unit_angle
 from .function.kernels import (
-    KernelRecordingMode,
     KernelType,
     flush_kernel_cache,
     kernel_history,
@@ -166,6 +166,7 @@ from .function.scan import (
     prefix_reduce,
     prefix_sum,
 )
+from .function.shape import concat, meshgrid, repeat, reshape, reverse, tile
 from .function.tools import (
     expand_threshold,
     flush_malloc_cache,
@@ -238,13 +239,10 @@ from .jit.log import LogLevel, log_level, set_log_level
 from .jit.op import ReduceMode, ReduceOp
 from .jit.runtime import set_thread_count, thread_count
 
-__version__ = "0.1.0"
-
 __all__ = [
     "ArrayBase",
     "JitBackend",
     "JitFlag",
-    "KernelRecordingMode",
     "KernelType",
     "LogLevel",
     "ReduceMode",
@@ -285,6 +283,7 @@ __all__ = [
     "clamp",
     "clip",
     "compress",
+    "concat",
     "conj",
     "copy",
     "copysign",
@@ -297,7 +296,6 @@ __all__ = [
     "deg2rad",
     "depth_v",
     "detached_t",
-    "detail",
     "diff_array_t",
     "dot",
     "e",
@@ -333,9 +331,9 @@ __all__ = [
     "identity",
     "imag",
     "inf",
-    "int8_array_t",
     "int32_array_t",
     "int64_array_t",
+    "int8_array_t",
     "int_array_t",
     "inv_four_pi",
     "inv_log_two",
@@ -390,6 +388,7 @@ __all__ = [
     "max_nested",
     "maximum",
     "mean",
+    "meshgrid",
     "min",
     "min_nested",
     "minimum",
@@ -397,6 +396,7 @@ __all__ = [
     "mul_wide",
     "mulsign",
     "nan",
+    "newaxis",
     "none",
     "none_nested",
     "norm",
@@ -425,8 +425,11 @@ __all__ = [
     "reduce",
     "reinterpret_array",
     "reinterpret_array_t",
+    "repeat",
     "replace_shape_t",
     "replace_type_t",
+    "reshape",
+    "reverse",
     "round",
     "rsqrt",
     "safe_acos",
@@ -475,13 +478,14 @@ __all__ = [
     "tanh",
     "tensor_t",
     "thread_count",
+    "tile",
     "trunc",
     "two_pi",
     "type_v",
     "tzcnt",
-    "uint8_array_t",
     "uint32_array_t",
     "uint64_array_t",
+    "uint8_array_t",
     "uint_array_t",
     "unit_angle",
     "unravel",

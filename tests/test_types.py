@@ -92,6 +92,23 @@ def test_classes_are_built_on_demand() -> None:
     assert int(done.stdout) == 0
 
 
+def test_threads_get_the_same_complete_classes() -> None:
+    code = (
+        "import sys, threading\n"
+        "sys.setswitchinterval(1e-6)\n"
+        "import drjit as dr\n"
+        "found = []\n"
+        "def use():\n"
+        "    m = dr.llvm.Matrix3f\n"
+        "    found.append((m, m.Value, m.Mask, m.Array, str(m(1) == m(1))))\n"
+        "threads = [threading.Thread(target=use) for _ in range(8)]\n"
+        "[t.start() for t in threads]; [t.join() for t in threads]\n"
+        "print(len(found), len(set(found)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["8", "1"]
+
+
 def test_auto_follows_set_backend() -> None:
     assert dr.auto.Float is dr.llvm.Float
     assert dr.auto.ad.Float is dr.llvm.ad.Float

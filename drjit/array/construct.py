@@ -224,10 +224,10 @@ def _components(cls: Any, values: list) -> list:
     return [component(cls, v) for v in values]
 
 
-def _nested(cls: Any, args: tuple) -> list:
+def _nested(cls: Any, args: tuple[Any, ...]) -> list:
     size = cls._size
     if not args:
-        return [_empty(cls.Value) for _ in range(size or 0)]
+        return [cls.Value() for _ in range(size or 0)]
     if len(args) > 1:
         return _components(cls, list(args))
     arg = args[0]
@@ -257,10 +257,6 @@ def _nested(cls: Any, args: tuple) -> list:
         parts[0 if kind == "complex" else -1] = component(cls, arg, strict=False)
         return parts
     return [component(cls, arg, strict=False) for _ in range(1 if size is None else size)]
-
-
-def _empty(value: Any) -> Any:
-    return value()
 
 
 def _broadcasts(cls: Any, arg: Any) -> bool:

@@ -146,7 +146,7 @@ def _map(op_: Op, cls: Any, operands: list) -> Any:
     result = cls.Mask if op_.result == "mask" else cls
     if kind == "tensor":
         return _map_tensor(op_, cls, result, operands, first)
-    columns = [_components(cls, v, first and i == 0) for i, v in enumerate(operands)]
+    columns = [_components(cls, v, first == 1 and i == 0) for i, v in enumerate(operands)]
     size = _common_size([len(c) for c in columns if isinstance(c, list)])
     r = new(result)
     traced = issubclass(cls.Value, ArrayBase)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..ad import algebra, lanes
+from ..ad.graph import Value
 from ..jit import kernel, memory, node, schedule
 from ..jit.dtype import DType
 from ..jit.node import BUFFER, LITERAL, Node
@@ -36,7 +38,28 @@ def apply(op_: Op, *args: Any) -> Any:
         cls = cls.Mask
     elif op_.result == "second":
         cls = type(args[1])
-    return wrap(cls, node.apply(op_, *[a._n for a in args]))
+    nodes = tuple([a._n for a in args])
+    n = node.apply(op_, *nodes)
+    result = wrap(cls, n)
+    if cls._diff:
+        deps = tuple([a._a for a in args])
+        if any(deps):
+            result._a = algebra.record(op_, n, nodes, deps)
+    return result
+
+
+def value(a: Any) -> Value:
+    """The traced value of an array, with its place in the graph of derivatives."""
+    return Value(a._n, a._a)
+
+
+def from_value(cls: type, v: Value) -> Any:
+    """An array of the class for a traced value."""
+    array = new(cls)
+    array._n = v.node
+    if cls._diff:
+        array._a = v.var
+    return array
 
 
 def literal(cls: type, value: Any, size: int = 1) -> Any:
@@ -46,7 +69,7 @@ def literal(cls: type, value: Any, size: int = 1) -> Any:
 
 def cast(cls: type, a: Any) -> Any:
     """Conversion to the element type of another class."""
-    return wrap(cls, node.cast(cls._dtype, a._n))
+    return from_value(cls, lanes.cast(cls._dtype, value(a)))
 
 
 def bitcast(cls: type, a: Any) -> Any:
@@ -61,7 +84,7 @@ def lane(cls: type, size: int) -> Any:
 
 def resize(a: Any, size: int) -> Any:
     """An array of size 1 as one of another size."""
-    return wrap(type(a), node.resize(a._n, size))
+    return from_value(type(a), lanes.full(value(a), size))
 
 
 def host(a: Any) -> np.ndarray:

@@ -19,10 +19,9 @@ from .operators import copy
 _STATES = {LITERAL: VarState.Literal, BUFFER: VarState.Evaluated, AFTER: VarState.Dirty}
 
 
-def components(self: Any) -> list | None:
-    """The components of a nested array, [storage] of a tensor, None for a leaf."""
-    kind = self._kind
-    return None if kind == "leaf" else [self._array] if kind == "tensor" else self._c
+def components(self: Any) -> list:
+    """The components of a nested array, or the storage of a tensor."""
+    return [self._array] if self._kind == "tensor" else self._c
 
 
 def state(self: Any) -> VarState:

@@ -1,7 +1,9 @@
 """The operators of all arrays in full generality: promotion, special arrays, in-place forms,
 powers, comparisons.
 
-Importing this module gives them to `ArrayBase`. The classes inline the common cases.
+Integer `//` and `%` truncate towards zero as in C and as kernels do, so `Int(-7) // 2` is -3; a
+division by 0 gives 0. Importing this module gives the operators to `ArrayBase`. The classes inline
+the common cases.
 """
 
 from collections.abc import Callable

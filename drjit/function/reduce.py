@@ -376,7 +376,7 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
         if axis is None and n and is_array(total):
             n *= common_width([v for e in value if is_array(e) for v in inner(e)]) or 1
         return _scaled(total, n) if is_array(total) else total / n if n else float("nan")
-    if not value._dtype.is_float and value.__meta__.is_jit:
+    if value._dtype.is_int and value.__meta__.is_jit:
         raise TypeError(
             f"{name}(<{label(value)}>): the mean of integers is no integer; convert to "
             f"{label(parts.with_dtype(type(value), dt.f32))} first"

@@ -60,7 +60,7 @@ _ARRAYS: dict[str, tuple[str, Callable[[ArrayMeta], Any], Any]] = {
         False,
     ),
     "is_special_v": (
-        "Whether it is a matrix, complex or quaternion type, whose product is not element by element.",
+        "Whether it is a matrix, complex or quaternion type, with a product of its own.",
         lambda m: m.kind in ("matrix", "complex", "quaternion"),
         False,
     ),

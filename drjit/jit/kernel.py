@@ -120,10 +120,12 @@ class Kernel:
 
     def prefers_numpy(self, size: int) -> bool:
         """Whether the NumPy tier is the better choice for the next launch; adds up what that costs."""
-        if self.address or tier == "compiled":
+        if tier == "compiled":
             return False
         if tier == "numpy" or flags.current & JitFlag.Debug:
             return True
+        if self.address:
+            return False
         once = self.cost * (NUMPY_STATEMENT + size * NUMPY_LANE)
         buy = COMPILE_BASE + COMPILE_STATEMENT * self.statements
         if "llvmlite" not in sys.modules:
