@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import drjit as dr
 from drjit.llvm import (
@@ -585,3 +587,51 @@ def test_binary_search_of_numbers():
     assert dr.binary_search(0, 10, lambda i: True) == 10
     assert dr.binary_search(3, 3, lambda i: True) == 3
     assert list(dr.binary_search(0, 100, lambda i: i < UInt(3, 50))) == [3, 50]
+
+
+# ------------------------------------------------------------------------------ random programs
+
+STEP = st.tuples(
+    st.sampled_from(["scatter", "add", "gather", "copy", "compute", "eval", "scatter_own"]),
+    st.integers(0, 2),
+    st.integers(0, 2),
+    st.integers(0, 99),
+)
+
+
+@settings(max_examples=150)
+@given(steps=st.lists(STEP, max_size=12), compiled=st.booleans())
+def test_random_programs_match_numpy(steps, compiled):
+    """Three arrays share memory, are written, read, and computed from one another in any order."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("drjit.jit.kernel.tier", "compiled" if compiled else "numpy")
+        arrays = [Int([1, 2, 3, 4, 5]) for _ in range(3)]
+        models = [np.array([1, 2, 3, 4, 5], np.int32) for _ in range(3)]
+        for kind, a, b, number in steps:
+            index = np.random.default_rng(number).permutation(5)[:3]
+            if kind == "scatter":
+                dr.scatter(arrays[a], number, UInt(index))
+                models[a] = models[a].copy()
+                models[a][index] = number
+            elif kind == "add":
+                dr.scatter_add(arrays[a], dr.gather(Int, arrays[b], UInt(index)), UInt(index))
+                models[a], read = models[a].copy(), models[b][index]
+                models[a][index] += read
+            elif kind == "gather":
+                order = np.random.default_rng(number).permutation(5)
+                arrays[a] = dr.gather(Int, arrays[b], UInt(order))
+                models[a] = models[b][order]
+            elif kind == "copy":
+                arrays[a], models[a] = Int(arrays[b]), models[b]
+            elif kind == "compute":
+                arrays[a] = arrays[a] * 3 + dr.max(arrays[b]) + number
+                models[a] = models[a] * np.int32(3) + models[b].max() + np.int32(number)
+            elif kind == "eval":
+                dr.eval(arrays[a])
+            else:
+                dr.scatter(arrays[a], arrays[a] + arrays[b], UInt(0, 4, 1, 3, 2))
+                values = models[a] + models[b]
+                models[a] = values[[0, 2, 4, 3, 1]]
+        dr.eval(arrays)
+        for array, model in zip(arrays, models, strict=True):
+            np.testing.assert_array_equal(array.numpy(), model)

@@ -417,3 +417,14 @@ def test_blocks_of_other_things(tier):
     assert len(dr.block_sum(Float(), 2)) == 0
     assert list(dr.block_sum(Float64(values), 12)) == [66]
     assert list(dr.block_sum(Float16(np.ones(4096)), 4096)) == [4096]
+
+
+def test_minimum_and_maximum_ignore_nan(tier):
+    nan = float("nan")
+    values = np.arange(100, dtype=np.float32)
+    values[[0, 50, 99]] = nan
+    assert list(dr.max(Float(values))) == [98] and list(dr.min(Float(values))) == [1]
+    for a, b in ((1, nan), (nan, 1)):
+        assert list(dr.max(Array2f(a, b))) == [1] == list(dr.min(Array2f(a, b)))
+        assert list(dr.max(dr.opaque(Array2f, [a, b]))) == [1]
+        assert dr.max([a, b]) == 1 == dr.min(dr.scalar.Array2f(a, b))

@@ -186,10 +186,14 @@ def convert(cls: Any, value: Any) -> Any:
     kind = type(value)
     if kind is cls:
         return value
-    if kind in _NUMBERS and isinstance(cls, type) and issubclass(cls, ArrayBase):
-        check_range(cls, value)
-        if cls._kind == "leaf":
+    if getattr(cls, "_kind", None) == "leaf":
+        if kind in _NUMBERS:
+            check_range(cls, value)
             return leaf.literal(cls, value)
+        if getattr(value, "_kind", None) == "leaf":
+            return leaf.cast(cls, value)
+    elif kind in _NUMBERS and issubclass(cls, ArrayBase):
+        check_range(cls, value)
     return cls(value)
 
 

@@ -235,6 +235,8 @@ def scatter_reduce(
     if op is ReduceOp.Identity:
         _scatter(None, target, value, index, active, mode, "dr.scatter")
         return
+    if op not in REDUCTIONS:
+        raise TypeError(f"dr.scatter_reduce(): 'op' must be a dr.ReduceOp, not {op!r}")
     if mode is ReduceMode.Permute:
         raise RuntimeError(
             "dr.scatter_reduce(): ReduceMode.Permute is for gathers and scatters without a "

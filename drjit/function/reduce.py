@@ -6,7 +6,6 @@ lanes of one entry count as broadcast."""
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from functools import reduce as fold
 from math import prod as product
 from typing import Any, NamedTuple
@@ -27,11 +26,22 @@ from .parts import is_array, label, nested, permuted, spread, tensor
 
 
 def _minimum(a: Any, b: Any) -> Any:
-    return elementwise(ops.minimum, a, b, name="dr.min")
+    """The smaller of two values; if one is NaN, the other, if an array `b` is not NaN."""
+    if is_array(a) or is_array(b):
+        return elementwise(ops.minimum, a, b, name="dr.min")
+    return _python(a if a < b or b != b else b, a, b)
 
 
 def _maximum(a: Any, b: Any) -> Any:
-    return elementwise(ops.maximum, a, b, name="dr.max")
+    """The larger of two values; if one is NaN, the other, if an array `b` is not NaN."""
+    if is_array(a) or is_array(b):
+        return elementwise(ops.maximum, a, b, name="dr.max")
+    return _python(a if a > b or b != b else b, a, b)
+
+
+def _python(found: Any, a: Any, b: Any) -> Any:
+    """One of two Python numbers in the type in which both meet."""
+    return float(found) if isinstance(a, float) or isinstance(b, float) else found
 
 
 class Rule(NamedTuple):
@@ -127,12 +137,23 @@ def _reduce_nested(rule: Rule, value: Any, axes: Sequence[int]) -> Any:
     if not value._c:
         start = identity(rule, cls._dtype)
         return cls.Value(start) if value.__meta__.is_jit else jit.normalize(cls._dtype, start)
-    total = fold(partial(combine, rule), value._c)
+    total = _total(rule, value._c)
     return _reduce_nested(rule, total, below) if is_array(total) else total
 
 
 def combine(rule: Rule, a: Any, b: Any) -> Any:
+    """One step of a reduction of components."""
     return elementwise(rule.op, a, b) if is_array(a) or is_array(b) else rule.combine(a, b)
+
+
+def _total(rule: Rule, entries: Sequence[Any]) -> Any:
+    """The reduction of components or Python values. `min` and `max` ignore NaN."""
+    first, *rest = entries
+    if rule.key in ("min", "max"):
+        if is_array(first) and first._dtype.is_float:
+            first = combine(rule, first, rule.identity)
+        return fold(lambda total, v: rule.combine(v, total), rest, first)
+    return fold(rule.combine, rest, first)
 
 
 def _rebuilt(cls: type, components: Sequence[Any]) -> type:
@@ -167,7 +188,7 @@ def _reduce_python(rule: Rule, value: Any, axis: Any, mode: Any, keepdims: bool,
         ]
     if not entries:
         return rule.identity
-    total = fold(rule.combine, entries)
+    total = _total(rule, entries)
     if axis is None and is_array(total):
         return _reduce(rule.key, total, None, mode, keepdims, name)
     return total
@@ -216,6 +237,20 @@ def _reduce_entries(rule: Rule, array: Any, shape: tuple, axes: tuple[int, ...])
 # Public reductions
 
 
+def reduction(name: str, op: Any) -> str:
+    """The key of a reduction.
+
+    Raises:
+        TypeError: it is no `ReduceOp`.
+        RuntimeError: it is `ReduceOp.Identity`.
+    """
+    if not isinstance(op, ReduceOp):
+        raise TypeError(f"{name}(): 'op' must be a ReduceOp such as dr.ReduceOp.Add, not {op!r}")
+    if op not in REDUCTIONS:
+        raise RuntimeError(f"{name}(): {op} is not a reduction")
+    return REDUCTIONS[op]
+
+
 def reduce(
     op: ReduceOp, value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False
 ) -> Any:
@@ -237,9 +272,7 @@ def reduce(
     >>> reduce(ReduceOp.Add, Array2f([1, 2], [3, 4]), axis=1)
     [[3, 7]]
     """
-    if op not in REDUCTIONS:
-        raise RuntimeError(f"dr.reduce(): {op} is not a reduction")
-    key = REDUCTIONS[op]
+    key = reduction("dr.reduce", op)
     if key in ("and", "or") and isinstance(value, (bool, np.bool_)):
         return value
     return _reduce(key, value, axis, mode, keepdims, "dr.reduce")

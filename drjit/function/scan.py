@@ -14,9 +14,9 @@ from ..array.pytree import is_container, map_tree
 from ..jit import op as ops
 from ..jit.op import ReduceOp
 from . import parts
-from .memory import REDUCTIONS, supports
+from .memory import supports
 from .parts import is_array, label, map_leaves, nested, permuted, spread, tensor
-from .reduce import RULES, Rule, axes_of, check_mode, combine, identity
+from .reduce import RULES, Rule, axes_of, check_mode, combine, identity, reduction
 
 
 def prefix_reduce(
@@ -36,9 +36,8 @@ def prefix_reduce(
     >>> prefix_reduce(ReduceOp.Mul, Float(2, 3, 4))
     [1, 2, 6]
     """
-    if op not in REDUCTIONS:
-        raise RuntimeError(f"dr.prefix_reduce(): {op} is not a reduction")
-    return _prefix(RULES[REDUCTIONS[op]], value, axis, exclusive, reverse, "dr.prefix_reduce")
+    rule = RULES[reduction("dr.prefix_reduce", op)]
+    return _prefix(rule, value, axis, exclusive, reverse, "dr.prefix_reduce")
 
 
 def cumsum(value: Any, axis: Any = 0, reverse: bool = False) -> Any:
@@ -223,9 +222,7 @@ def block_reduce(op: ReduceOp, value: Any, block_size: int, mode: str | None = N
     """
     what = f"dr.block_reduce(<{label(value)}>)"
     check_mode(mode, what)
-    if op not in REDUCTIONS:
-        raise RuntimeError(f"{what}: {op} is not a reduction")
-    rule, size = RULES[REDUCTIONS[op]], _block_size(block_size, what)
+    rule, size = RULES[reduction("dr.block_reduce", op)], _block_size(block_size, what)
 
     def one(v: Any) -> Any:
         _check_block(v, size, what)
@@ -268,9 +265,7 @@ def block_prefix_reduce(
     [0, 1, 0, 3]
     """
     what = f"dr.block_prefix_reduce(<{label(value)}>)"
-    if op not in REDUCTIONS:
-        raise RuntimeError(f"{what}: {op} is not a reduction")
-    rule, size = RULES[REDUCTIONS[op]], _block_size(block_size, what)
+    rule, size = RULES[reduction("dr.block_prefix_reduce", op)], _block_size(block_size, what)
 
     def one(v: Any) -> Any:
         _check_block(v, size, what)

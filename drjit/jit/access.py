@@ -1,7 +1,7 @@
 """Indexed access to buffers: gathers, scatters, and atomic updates, as nodes.
 
-An index is checked against the size of the buffer unless `JitFlag.BoundsChecks` is off. A scatter writes in place if nobody else holds the
-target, else into a copy.
+An index is checked against the size of the buffer unless `JitFlag.BoundsChecks` is off. A scatter
+writes in place if nobody else holds the target, else into a copy.
 """
 
 import weakref
@@ -17,7 +17,8 @@ from .node import AFTER, BUFFER, LITERAL, Node, apply, bitcast, broadcast_size, 
 
 ACTIVE = make(op.active, dt.mask, 1)
 
-# Above this many entries a scatter-reduction with `ReduceMode.Auto` uses atomics instead of private copies.
+# Above this many entries a scatter-reduction with `ReduceMode.Auto` uses atomics instead of private
+# copies.
 expand_threshold = 1_000_000
 
 
@@ -71,11 +72,18 @@ def gather(source: Node, index: Node, active: Node, what: str = "gather") -> Nod
     if source.op is LITERAL:
         if mask is ACTIVE:
             return literal(dtype, source.data, lanes)
-        return apply(op.select, mask, source if source.size == 1 else literal(dtype, source.data), literal(dtype, 0))
+        return apply(
+            op.select,
+            mask,
+            source if source.size == 1 else literal(dtype, source.data),
+            literal(dtype, 0),
+        )
     return make(op.gather, dtype, lanes, (source, index, mask))
 
 
-def gather_packet(source: Node, index: Node, active: Node, count: int, what: str = "gather") -> list[Node]:
+def gather_packet(
+    source: Node, index: Node, active: Node, count: int, what: str = "gather"
+) -> list[Node]:
     """`count` consecutive entries per lane, from `index * count` on."""
     lanes = broadcast_size((index, active), what)
     if source.op is LITERAL or source.size % count:
@@ -95,7 +103,8 @@ def gather_packet(source: Node, index: Node, active: Node, count: int, what: str
 class Target:
     """The node that a scatter is about to replace, taken out of its array.
 
-    Between `take` and `put` the array holds nothing, so that whether somebody else holds the node can be seen from a weak reference.
+    Between `take` and `put` the array holds nothing, so that whether somebody else holds the node
+    can be seen from a weak reference.
     """
 
     __slots__ = ("_node", "dtype", "size")
@@ -136,9 +145,11 @@ def scatter(
     mode: str = "direct",
     packet: int = 1,
 ) -> Node | None:
-    """Queues a scatter of the given kind; gives the node that replaces the target's, or None if there is nothing to do.
+    """Queues a scatter of the given kind; gives the node that replaces the target's, or None if
+    there is nothing to do.
 
-    `values` are the operands before the index: the value, or the value to compare with and the new value, or the components of a packet.
+    `values` are the operands before the index: the value, or the value to compare with and the new
+    value, or the components of a packet.
     """
     lanes = broadcast_size((*values, index, active), what)
     index, mask = bounds(index, active, target.size // packet, what)

@@ -1,7 +1,9 @@
-"""Debug mode: kernels run on NumPy as ordinary Python that a debugger can step through, and every operation knows the line that traced it.
+"""Debug mode: kernels run on NumPy as ordinary Python that a debugger can step through, and every
+operation knows the line that traced it.
 
-The text is registered with `linecache`, so tracebacks and pdb show it. `JitFlag.TrapNaN` and `JitFlag.TrapInf` stop at the first operation that makes
-a NaN or an infinity from operands that have none.
+The text is registered with `linecache`, so tracebacks and pdb show it. `JitFlag.TrapNaN` and
+`JitFlag.TrapInf` stop at the first operation that makes a NaN or an infinity from operands that
+have none.
 """
 
 import linecache
@@ -77,7 +79,9 @@ class Trap:
                     bad = bad & np.isfinite(o)
             if np.any(bad):
                 lane = int(np.argmax(bad))
-                inputs = ", ".join(str(np.broadcast_to(o, np.shape(bad) or (1,)).flat[lane]) for o in operands)
+                inputs = ", ".join(
+                    str(np.broadcast_to(o, np.shape(bad) or (1,)).flat[lane]) for o in operands
+                )
                 raise FloatingPointError(
                     f"{what} in lane {lane}: {self.lines[line].strip()}   (operands: {inputs})"
                 )

@@ -1,4 +1,6 @@
-"""Element types. One `DType` object per type, compared by identity; everything else about types is read off it."""
+"""Element types. One `DType` object per type, compared by identity; everything else about types is
+read off it.
+"""
 
 import enum
 
@@ -25,7 +27,9 @@ class VarType(enum.Enum):
 
 
 class DType:
-    """An element type: its long name (`float32`), its name in kernel text (`f32`), NumPy type, size in bytes, and kind."""
+    """An element type: its long name (`float32`), its name in kernel text (`f32`), NumPy type, size
+    in bytes, and kind.
+    """
 
     __slots__ = (
         "bits",

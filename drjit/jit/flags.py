@@ -1,6 +1,8 @@
-"""Switches of the compiler. `JitFlag` has the names and values of the interface; `flag`/`set_flag` read and write the current set.
+"""Switches of the compiler. `JitFlag` has the names and values of the interface; `flag`/`set_flag`
+read and write the current set.
 
-The set is one integer, so that hot code can test a bit without a call: `flags.current & JitFlag.Debug`.
+The set is one integer, so that hot code can test a bit without a call: `flags.current &
+JitFlag.Debug`.
 """
 
 import enum

@@ -1,6 +1,8 @@
-"""Names that users give to values, and the user lines that traced them: shown as comments in kernel text and in graphs.
+"""Names that users give to values, and the user lines that traced them: shown as comments in kernel
+text and in graphs.
 
-Lines are recorded in debug mode only, since asking Python for them on every traced operation is slow.
+Lines are recorded in debug mode only, since asking Python for them on every traced operation is
+slow.
 """
 
 import linecache

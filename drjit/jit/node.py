@@ -1,7 +1,9 @@
-"""Traced values. A `Node` is an operation on other nodes, a literal, or a buffer with evaluated data.
+"""Traced values. A `Node` is an operation on other nodes, a literal, or a buffer with evaluated
+data.
 
-Nodes are immutable but for becoming evaluated, at which point they drop their operands. They form a graph without cycles and are freed by
-reference counting. Operations on literals are carried out at once, by the NumPy definition that kernels use as well.
+Nodes are immutable but for becoming evaluated, at which point they drop their operands. They form a
+graph without cycles and are freed by reference counting. Operations on literals are carried out at
+once, by the NumPy definition that kernels use as well.
 """
 
 import operator
@@ -24,8 +26,9 @@ next_serial = count(1).__next__
 class Node:
     """A traced value: `size` lanes of type `dtype`.
 
-    `data` is the Python number of a literal, the `Buffer` of a buffer or of an `after`, or an op's static metadata. `serial` orders nodes by
-    creation: operands come first. `mark` and `id` belong to the scheduler.
+    `data` is the Python number of a literal, the `Buffer` of a buffer or of an `after`, or an op's
+    static metadata. `serial` orders nodes by creation: operands come first. `mark` and `id` belong
+    to the scheduler.
     """
 
     __slots__ = ("__weakref__", "data", "deps", "dtype", "id", "mark", "op", "serial", "size")
@@ -72,7 +75,9 @@ _SMALL = {t: range(0, 256) if not t.is_signed else range(-128, 128) for t in dt.
 
 
 def literal(dtype: DType, value: Any, size: int = 1) -> Node:
-    """A constant. Numbers are converted as a kernel converts them: integers wrap, floats round to the type."""
+    """A constant. Numbers are converted as a kernel converts them: integers wrap, floats round to
+    the type.
+    """
     return make(LITERAL, dtype, size, (), normalize(dtype, value))
 
 
@@ -258,8 +263,8 @@ _INFIX = {
 }  # fmt: skip
 
 
-# Algebraic identities. A rule returns a simpler node of the given size, or None. Identities hold for every value, so x*0 stays (NaN), as do
-# x+0 for floats (-0 + 0 is 0) and x-x.
+# Algebraic identities. A rule returns a simpler node of the given size, or None. Identities hold
+# for every value, so x*0 stays (NaN), as do x+0 for floats (-0 + 0 is 0) and x-x.
 
 
 def _same_size(size: int, a: Node) -> Node | None:
@@ -338,7 +343,11 @@ def _select(size: int, m: Node, a: Node, b: Node) -> Node | None:
     if m.op is LITERAL:
         chosen = a if m.data else b
         # A broadcast of a non-literal keeps the select: it is what gives the value its size.
-        return literal(chosen.dtype, chosen.data, size) if chosen.op is LITERAL else _same_size(size, chosen)
+        return (
+            literal(chosen.dtype, chosen.data, size)
+            if chosen.op is LITERAL
+            else _same_size(size, chosen)
+        )
     return _same_size(size, a) if a is b else None
 
 

@@ -1,7 +1,8 @@
 """The op table: the single declaration of every operation of a traced program.
 
-A row says how many operands an op takes, which element types it accepts, what type it gives, and how it reads in kernel text. The
-targets (NumPy, SIMD, CUDA) and differentiation hold one dict each with the same keys.
+A row says how many operands an op takes, which element types it accepts, what type it gives, and
+how it reads in kernel text. The targets (NumPy, SIMD, CUDA) and differentiation hold one dict each
+with the same keys.
 """
 
 import enum
@@ -33,9 +34,11 @@ class ReduceMode(enum.Enum):
 class Op:
     """A row of the table.
 
-    `result` is `same` (the type of the first operand), `mask`, `second` (the type of the second operand) or `static` (stated where the node is
-    made). `domain` lists the kinds that the first operand may have: `b`ool, `i`nteger, `f`loat. `text` is the infix symbol or function name.
-    `cost` estimates the operation's price in elementary instructions, for the choice of the tier and of the block size.
+    `result` is `same` (the type of the first operand), `mask`, `second` (the type of the second
+    operand) or `static` (stated where the node is made). `domain` lists the kinds that the first
+    operand may have: `b`ool, `i`nteger, `f`loat. `text` is the infix symbol or function name.
+    `cost` estimates the operation's price in elementary instructions, for the choice of the tier
+    and of the block size.
     """
 
     __slots__ = ("arity", "cost", "domain", "kind", "name", "result", "text")
@@ -51,7 +54,8 @@ class Op:
         return (TABLE.__getitem__, (self.name,))
 
 
-# kind: how the op reads in kernel text. 'prefix' and 'infix' operators, 'call', and the special forms that source.py knows.
+# kind: how the op reads in kernel text. 'prefix' and 'infix' operators, 'call', and the special
+# forms that source.py knows.
 _ROWS = """
 neg         1 same   if   -           1  prefix
 not_        1 same   bi   ~           1  prefix

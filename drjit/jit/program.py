@@ -1,6 +1,8 @@
-"""The linear, typed program: what a kernel computes, in order. `build` makes one from nodes, `check` states what a well-formed one is.
+"""The linear, typed program: what a kernel computes, in order. `build` makes one from nodes,
+`check` states what a well-formed one is.
 
-A program knows no buffers and no sizes: those are parameters. Its rendering (`source.py`) is all that a target sees.
+A program knows no buffers and no sizes: those are parameters. Its rendering (`source.py`) is all
+that a target sees.
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +14,9 @@ from .node import BUFFER, LITERAL, Node
 
 
 class Instr(NamedTuple):
-    """One operation: its operands are numbers of earlier instructions, `param` the first word it uses of the parameter block."""
+    """One operation: its operands are numbers of earlier instructions, `param` the first word it
+    uses of the parameter block.
+    """
 
     op: op.Op
     dtype: DType
@@ -34,7 +38,8 @@ class Output(NamedTuple):
 class Program(NamedTuple):
     """Instructions, outputs and the layout of the parameter block.
 
-    Words of the block: the error record, then inputs, literals, sizes of bounds checks, targets of effects, outputs.
+    Words of the block: the error record, then inputs, literals, sizes of bounds checks, targets of
+    effects, outputs.
     """
 
     instrs: tuple[Instr, ...]
@@ -52,12 +57,16 @@ class Program(NamedTuple):
 
 
 def effect_words(mode: str) -> int:
-    """Words of the parameter block that an effect uses: its target; per-thread copies and their size."""
+    """Words of the parameter block that an effect uses: its target; per-thread copies and their
+    size.
+    """
     return 3 if mode == "expand" else 1
 
 
 def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None = None) -> Program:
-    """The program that computes `roots`; `nodes` are all nodes below them in order, with structural numbers in `Node.id`."""
+    """The program that computes `roots`; `nodes` are all nodes below them in order, with structural
+    numbers in `Node.id`.
+    """
     inputs = [n for n in nodes if n.op is BUFFER]
     literals = [n for n in nodes if n.op is LITERAL]
     checks = sum(n.op is op.in_bounds for n in nodes)
@@ -109,7 +118,8 @@ def check(p: Program) -> None:
     """States what a well-formed program is.
 
     Raises:
-        ValueError: an operand comes later than its use, has the wrong type, or a parameter is out of the block.
+        ValueError: an operand comes later than its use, has the wrong type, or a parameter is out
+        of the block.
     """
     for number, i in enumerate(p.instrs):
         row = i.op

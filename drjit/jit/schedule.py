@@ -1,8 +1,10 @@
-"""From pending values to kernel launches: grouping by size and order, common subexpressions, and the structural key of a program.
+"""From pending values to kernel launches: grouping by size and order, common subexpressions, and
+the structural key of a program.
 
-Evaluation collects the graph below the requested values and the pending side effects, splits it into stages (a value that needs a finished buffer,
-such as the result of a reduction or a scatter's target, waits for the stage before), and runs each stage size by size. Every node gets an
-integer that stands for its structure, so a program seen before is found by one dictionary look-up.
+Evaluation collects the graph below the requested values and the pending side effects, splits it
+into stages (a value that needs a finished buffer, such as the result of a reduction or a scatter's
+target, waits for the stage before), and runs each stage size by size. Every node gets an integer
+that stands for its structure, so a program seen before is found by one dictionary look-up.
 """
 
 import threading
@@ -30,10 +32,11 @@ _SOURCED = frozenset((op.gather, op.packet))
 
 
 class Effect:
-    """What a side effect does beyond its operands: the buffer it writes, its op and mode, and who waits for it.
+    """What a side effect does beyond its operands: the buffer it writes, its op and mode, and who
+    waits for it.
 
-    `after` refers to the node that stands for the target afterwards, `value` to the node of the old value that an atomic gives, `order` to
-    effects that must have finished before.
+    `after` refers to the node that stands for the target afterwards, `value` to the node of the old
+    value that an atomic gives, `order` to effects that must have finished before.
     """
 
     __slots__ = ("after", "buffer", "dtype", "mode", "order", "reduce", "size", "value")
@@ -51,7 +54,9 @@ class Effect:
         return (self.dtype, self.reduce, self.mode)
 
 
-def add_effect(effect_op: op.Op, deps: tuple[Node, ...], size: int, effect: Effect, before: Node) -> Node:
+def add_effect(
+    effect_op: op.Op, deps: tuple[Node, ...], size: int, effect: Effect, before: Node
+) -> Node:
     """Queues a side effect; returns the node that stands for its target from now on.
 
     `before` is the node that stood for the target: its effects, if pending, come first.
@@ -75,9 +80,11 @@ def effect_value(after: Node, dtype: dt.DType) -> Node:
 
 
 def evaluate(roots: list[Node]) -> bool:
-    """Launches kernels for the given nodes and all pending side effects. Returns whether there was anything to do.
+    """Launches kernels for the given nodes and all pending side effects. Returns whether there was
+    anything to do.
 
-    Afterwards every root is a buffer (its data may still be on the way). Literals stay literals: `materialize` turns one into a buffer.
+    Afterwards every root is a buffer (its data may still be on the way). Literals stay literals:
+    `materialize` turns one into a buffer.
     """
     with lock:
         effects = pending[:]
@@ -94,14 +101,18 @@ def evaluate(roots: list[Node]) -> bool:
 
 
 def preview(roots: list[Node]) -> list[kernel.Kernel]:
-    """The kernels that `evaluate` would launch for these nodes and all pending side effects, without launching them."""
+    """The kernels that `evaluate` would launch for these nodes and all pending side effects,
+    without launching them.
+    """
     global _preview
     with lock:
         copies: dict[Node, Node] = {}
         effects = pending[:]
         values = _old_values(effects)
         for n in _reachable(roots + effects + values)[0]:
-            copy = copies[n] = make(n.op, n.dtype, n.size, tuple([copies[d] for d in n.deps]), n.data)
+            copy = copies[n] = make(
+                n.op, n.dtype, n.size, tuple([copies[d] for d in n.deps]), n.data
+            )
             if n.op in EFFECTS:
                 e = n.data
                 copy.data = Effect(e.buffer, e.dtype, e.size, e.reduce, e.mode)
@@ -165,9 +176,11 @@ def _run_groups(roots: list[Node], nodes: list[Node] | None) -> None:
 
 
 def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
-    """Values to finish in a kernel of their own, so that a very long program becomes several: the cut that fewest values cross.
+    """Values to finish in a kernel of their own, so that a very long program becomes several: the
+    cut that fewest values cross.
 
-    Gives nothing if the program cannot be cut: an atomic's old value must come from the kernel that makes the update.
+    Gives nothing if the program cannot be cut: an atomic's old value must come from the kernel that
+    makes the update.
     """
     place = {n: k for k, n in enumerate(nodes)}
     last = list(range(len(nodes)))
@@ -189,15 +202,13 @@ def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
     cut = min(range(LONGEST // 2, LONGEST), key=crossing.__getitem__)
     if crossing[cut] >= LONGEST // 4:
         return []
-    return [
-        n
-        for k, n in enumerate(nodes[:cut])
-        if n in roots or last[k] >= cut and n.deps
-    ]
+    return [n for k, n in enumerate(nodes[:cut]) if n in roots or last[k] >= cut and n.deps]
 
 
 def _reachable(roots: list[Node]) -> tuple[list[Node], bool]:
-    """All nodes below the roots in order of creation, and whether one of them needs an earlier stage."""
+    """All nodes below the roots in order of creation, and whether one of them needs an earlier
+    stage.
+    """
     mark = object()
     stack = []
     found = []
@@ -337,7 +348,9 @@ def _effect_key(n: Node, targets: list[Effect]) -> tuple:
 
 
 def _finish(n: Node, memory: Buffer | None) -> None:
-    """Turns a node whose kernel is launched into a buffer; an effect ends and frees whoever waited for it."""
+    """Turns a node whose kernel is launched into a buffer; an effect ends and frees whoever waited
+    for it.
+    """
     effect = n.data if n.op in EFFECTS else None
     # In this order, as other threads look at the node: whoever sees a buffer sees its memory.
     n.data = memory
