@@ -45,6 +45,12 @@ from .function.arithmetic import (
     tzcnt,
 )
 from .function.asserts import allclose, assert_allclose, assert_equal, assert_false, assert_true
+from .function.color import (
+    linear_srgb_to_oklab,
+    linear_to_srgb,
+    oklab_to_linear_srgb,
+    srgb_to_linear,
+)
 from .function.complex import arg, conj, imag, real
 from .function.constants import (
     e,
@@ -99,6 +105,7 @@ from .function.kernels import (
     kernels,
 )
 from .function.layout import binary_search, compress, ravel, reinterpret_array, slice, unravel
+from .function.linalg import det, diag, frob, inverse, polar_decomp, trace
 from .function.math import (
     acos,
     acosh,
@@ -166,6 +173,7 @@ from .function.scan import (
     prefix_reduce,
     prefix_sum,
 )
+from .function.sh import sh_eval
 from .function.shape import concat, meshgrid, repeat, reshape, reverse, tile
 from .function.tools import (
     expand_threshold,
@@ -232,6 +240,17 @@ from .function.traits import (
     value_t,
     width,
 )
+from .function.transform import (
+    euler_to_quat,
+    matrix_to_quat,
+    quat_apply,
+    quat_to_euler,
+    quat_to_matrix,
+    rotate,
+    slerp,
+    transform_compose,
+    transform_decompose,
+)
 from .jit.backend import JitBackend
 from .jit.dtype import VarType
 from .jit.flags import JitFlag, flag, scoped_set_flag, set_flag
@@ -295,7 +314,9 @@ __all__ = [
     "cumsum",
     "deg2rad",
     "depth_v",
+    "det",
     "detached_t",
+    "diag",
     "diff_array_t",
     "dot",
     "e",
@@ -304,6 +325,7 @@ __all__ = [
     "epsilon",
     "erf",
     "erfinv",
+    "euler_to_quat",
     "eval",
     "exp",
     "exp2",
@@ -323,6 +345,7 @@ __all__ = [
     "fmin",
     "format",
     "four_pi",
+    "frob",
     "full",
     "gather",
     "graphviz",
@@ -331,9 +354,9 @@ __all__ = [
     "identity",
     "imag",
     "inf",
+    "int8_array_t",
     "int32_array_t",
     "int64_array_t",
-    "int8_array_t",
     "int_array_t",
     "inv_four_pi",
     "inv_log_two",
@@ -343,6 +366,7 @@ __all__ = [
     "inv_sqrt_two",
     "inv_sqrt_two_pi",
     "inv_two_pi",
+    "inverse",
     "is_arithmetic_v",
     "is_array_v",
     "is_complex_v",
@@ -373,6 +397,8 @@ __all__ = [
     "leaf_t",
     "lerp",
     "lgamma",
+    "linear_srgb_to_oklab",
+    "linear_to_srgb",
     "linspace",
     "llvm",
     "log",
@@ -384,6 +410,7 @@ __all__ = [
     "make_opaque",
     "mask_t",
     "matrix_t",
+    "matrix_to_quat",
     "max",
     "max_nested",
     "maximum",
@@ -401,12 +428,14 @@ __all__ = [
     "none_nested",
     "norm",
     "normalize",
+    "oklab_to_linear_srgb",
     "one_minus_epsilon",
     "ones",
     "ones_like",
     "opaque",
     "opaque_width",
     "pi",
+    "polar_decomp",
     "popcnt",
     "power",
     "prefix_reduce",
@@ -417,6 +446,9 @@ __all__ = [
     "profile_enable",
     "profile_mark",
     "profile_range",
+    "quat_apply",
+    "quat_to_euler",
+    "quat_to_matrix",
     "rad2deg",
     "ravel",
     "rcp",
@@ -430,6 +462,7 @@ __all__ = [
     "replace_type_t",
     "reshape",
     "reverse",
+    "rotate",
     "round",
     "rsqrt",
     "safe_acos",
@@ -452,6 +485,7 @@ __all__ = [
     "set_label",
     "set_log_level",
     "set_thread_count",
+    "sh_eval",
     "shape",
     "sign",
     "sin",
@@ -459,6 +493,7 @@ __all__ = [
     "sincosh",
     "sinh",
     "size_v",
+    "slerp",
     "slice",
     "smallest",
     "sphdir",
@@ -470,6 +505,7 @@ __all__ = [
     "sqrt_two_pi",
     "square",
     "squared_norm",
+    "srgb_to_linear",
     "step",
     "sum",
     "sum_nested",
@@ -479,13 +515,16 @@ __all__ = [
     "tensor_t",
     "thread_count",
     "tile",
+    "trace",
+    "transform_compose",
+    "transform_decompose",
     "trunc",
     "two_pi",
     "type_v",
     "tzcnt",
+    "uint8_array_t",
     "uint32_array_t",
     "uint64_array_t",
-    "uint8_array_t",
     "uint_array_t",
     "unit_angle",
     "unravel",

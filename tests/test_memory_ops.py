@@ -635,3 +635,21 @@ def test_random_programs_match_numpy(steps, compiled):
         dr.eval(arrays)
         for array, model in zip(arrays, models, strict=True):
             np.testing.assert_array_equal(array.numpy(), model)
+
+
+def test_a_target_of_its_own_is_written_in_place(tier):
+    """A copy for every scatter would cost a pass over the target."""
+    flat, tree = Float(range(100)), [Int(range(100))]
+    nested, tensor = Array3f(1, 2, 3) + Float(range(100)), TensorXf(np.ones((10, 10))) + 1
+    dr.make_opaque(flat, nested, tensor, tree)
+    leaves = [flat, nested.x, nested.y, nested.z, tensor.array, tree[0]]
+    before = [v._n.data.address for v in leaves]
+    dr.scatter(flat, 1, UInt(1, 2))
+    dr.scatter(flat, Array2f(1, 2), UInt(1, 2))
+    dr.scatter_add(flat, 1, UInt(3))
+    dr.eval(dr.scatter_exch(flat, 1, UInt(3)))
+    dr.scatter(nested, Array3f(1, 2, 3), UInt(4))
+    dr.scatter(tensor, 5, UInt(3))
+    dr.scatter(tree, [5], UInt(3))
+    dr.eval(leaves)
+    assert [v._n.data.address for v in leaves] == before

@@ -196,6 +196,10 @@ def test_reshape_shrinks_and_maps():
     assert list(dr.reshape(Float, Float(1, 2, 3), 2, shrink=True)) == [1, 2]
     assert [list(v) for v in dr.reshape([Float(1, 2), Float(3, 4)], 2)] == [[1, 2], [3, 4]]
     assert dr.reshape(5, 1) == 5
+    array = Array2f([1, 2], [3, 4])
+    assert dr.reshape(array, (2, 2), "C").numpy().tolist() == [[1, 2], [3, 4]]
+    assert dr.reshape(value=array, shape=(2, -1)).numpy().tolist() == [[1, 2], [3, 4]]
+    assert [list(v) for v in dr.reshape([Float(1, 2, 3)], 2, shrink=True)] == [[1, 2]]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,10 @@ njit_target = pytest.importorskip("njit_target", reason="the third execution nee
 LIBRARY = sorted(library.names)
 CALLS = [name for name in op.ELEMENTWISE if op.TABLE[name].kind not in ("cast", "bitcast")]
 PLAIN = [name for name in CALLS if name not in library.names]
+NUMBERS = [t for t in dt.ALL if t.is_arithmetic]
+# Numba takes seconds for a type: it runs the others in the sweep.
+QUICK = [dt.i8, dt.u32, dt.f32]
+SLOW = [t for t in NUMBERS if t not in QUICK and t is not dt.f16]
 REDUCTIONS = ("add", "mul", "min", "max", "and", "or")
 
 
@@ -133,9 +137,8 @@ def applied(names: list[str], t: DType, operands: list[Node]) -> dict[str, Node]
     return outputs
 
 
-@pytest.mark.parametrize("t", [t for t in dt.ALL if t.is_arithmetic], ids=str)
-def test_every_operation_on_edge_values(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every pair of edge values, and every triple shifted against it, through all operations."""
+def check_operations(t: DType, njit: bool, patch: pytest.MonkeyPatch) -> None:
+    """Every pair of edge values, and a third one shifted against them, through all operations."""
     x = edges(t)
     a, b = np.repeat(x, x.size), np.tile(x, x.size)
     c = np.roll(np.concatenate([a[::2], b[1::2]]), 7)[: a.size]
@@ -143,7 +146,18 @@ def test_every_operation_on_edge_values(t: DType, monkeypatch: pytest.MonkeyPatc
     def build() -> dict[str, Node]:
         return applied(PLAIN, t, [opaque(t, v) for v in (a, b, c)])
 
-    execute(build, monkeypatch, njit=t is not dt.f16)
+    execute(build, patch, njit)
+
+
+@pytest.mark.parametrize("t", NUMBERS, ids=str)
+def test_every_operation_on_edge_values(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_operations(t, t in QUICK, monkeypatch)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("t", SLOW, ids=str)
+def test_every_operation_by_numba(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_operations(t, True, monkeypatch)
 
 
 def test_masks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,21 +193,43 @@ def test_conversions(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
         return outputs
 
     execute(lambda: build(True), monkeypatch, njit=False)
-    if t is not dt.f16:
+    if t in QUICK:
         execute(lambda: build(False), monkeypatch)
 
 
-@pytest.mark.parametrize("t", [dt.f16, dt.f32, dt.f64], ids=str)
-@pytest.mark.parametrize("half", [0, 1])
-def test_library_functions(t: DType, half: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.sweep
+@pytest.mark.parametrize("t", SLOW, ids=str)
+def test_conversions_by_numba(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = [to for to in dt.ALL if to is not dt.f16]
+    execute(
+        lambda: {to.name: jit.cast(to, opaque(t, edges(t))) for to in others}, monkeypatch
+    )
+
+
+def check_library(t: DType, some: list[str], njit: bool, patch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     x = np.concatenate([edges(t), (rng.standard_normal(200) * 20).astype(t.numpy)])
     y = rng.permutation(x)
 
     def build() -> dict[str, Node]:
-        return applied(LIBRARY[half::2], t, [opaque(t, x), opaque(t, y)])
+        return applied(some, t, [opaque(t, x), opaque(t, y)])
 
-    execute(build, monkeypatch, njit=t is not dt.f16)
+    execute(build, patch, njit)
+
+
+@pytest.mark.parametrize("t", [dt.f16, dt.f32, dt.f64], ids=str)
+def test_library_functions(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_library(t, LIBRARY, False, monkeypatch)
+
+
+def test_some_library_functions_by_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_library(dt.f32, ["sin", "exp", "log", "atan2"], True, monkeypatch)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("t", [dt.f32, dt.f64], ids=str)
+def test_library_functions_by_numba(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_library(t, LIBRARY, True, monkeypatch)
 
 
 # Random programs. An instruction is a few numbers that choose an operation and its operands among
@@ -291,7 +327,7 @@ SIZES = st.sampled_from([1, 2, 7, 16, 37, 100])
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=25, phases=PHASES)
+@settings(max_examples=8, phases=PHASES)
 @given(instructions, SEEDS, SIZES)
 def test_random_programs(monkeypatch, program: list[tuple], seed: int, size: int) -> None:
     check_program(program, seed, size, ALL_BUT_HALF, monkeypatch)
@@ -304,7 +340,7 @@ def test_random_programs_with_halves(monkeypatch, program: list[tuple], seed: in
 
 
 @pytest.mark.sweep
-@settings(max_examples=400, phases=PHASES)
+@settings(max_examples=200, phases=PHASES)
 @given(instructions, SEEDS, SIZES, st.booleans())
 def test_many_random_programs(monkeypatch, program, seed: int, size: int, half: bool) -> None:
     check_program(program, seed, size, list(dt.ALL) if half else ALL_BUT_HALF, monkeypatch)

@@ -7,8 +7,10 @@ A formula takes and gives tuples of components.
 from collections.abc import Callable
 from typing import Any
 
+from ..jit import op
 from . import table
 from .base import ArrayBase, type_label
+from .elementwise import elementwise
 from .leaf import new
 from .meta import DYNAMIC
 from .promote import Incompatible, convert, number_type, resolve
@@ -175,10 +177,10 @@ def _inverse(m: list[list]) -> list[list]:
     """The inverse by cofactors, over the determinant expanded along the first row (Laplace)."""
     n = len(m)
     if n == 1:
-        return [[1 / m[0][0]]]
+        return [[elementwise(op.div, 1.0, m[0][0])]]
     cofactors = [[_cofactor(m, i, j) for j in range(n)] for i in range(n)]
     determinant = _dot(m[0], cofactors[0])
-    r = 1 / determinant
+    r = elementwise(op.div, 1.0, determinant)
     return [[cofactors[j][i] * r for j in range(n)] for i in range(n)]
 
 

@@ -134,7 +134,7 @@ def full(dtype: Any, value: Any, shape: Any = 1) -> Any:
         TypeError: `dtype` is not a type, or `shape` no size.
 
     >>> from drjit.llvm import Array2f, Float
-    >>> full(Float, 1.5, 3), full(Array2f, [1, 2])
+    >>> dr.full(Float, 1.5, 3), dr.full(Array2f, [1, 2])
     ([1.5, 1.5, 1.5], [[1, 2]])
     """
     what = "dr.full"
@@ -145,7 +145,7 @@ def zeros(dtype: Any, shape: Any = 1) -> Any:
     """An array of type `dtype` filled with 0; see `full`.
 
     >>> from drjit.llvm import Float
-    >>> zeros(Float, 2)
+    >>> dr.zeros(Float, 2)
     [0, 0]
     """
     what = "dr.zeros"
@@ -157,7 +157,7 @@ def ones(dtype: Any, shape: Any = 1) -> Any:
     `full`.
 
     >>> from drjit.llvm import Float
-    >>> ones(Float, 2)
+    >>> dr.ones(Float, 2)
     [1, 1]
     """
     what = "dr.ones"
@@ -168,7 +168,7 @@ def empty(dtype: Any, shape: Any = 1) -> Any:
     """An array of type `dtype` with undefined contents, to be filled by scatters; see `full`.
 
     >>> from drjit.llvm import Float
-    >>> len(empty(Float, 3))
+    >>> len(dr.empty(Float, 3))
     3
     """
     return _build(dtype, shape, _undefined, 0, "dr.empty")
@@ -202,7 +202,7 @@ def zeros_like(arg: Any, /) -> Any:
     """Zeros of the type and shape of `arg`, an array, number or PyTree.
 
     >>> from drjit.llvm import Float
-    >>> zeros_like([Float(1, 2), 5])
+    >>> dr.zeros_like([Float(1, 2), 5])
     [[0, 0], 0]
     """
     return _like(arg, zeros, 0, "dr.zeros_like")
@@ -212,7 +212,7 @@ def ones_like(arg: Any, /) -> Any:
     """Ones of the type and shape of `arg`, an array, number or PyTree.
 
     >>> from drjit.llvm import Float
-    >>> ones_like(Float(5, 6))
+    >>> dr.ones_like(Float(5, 6))
     [1, 1]
     """
     return _like(arg, ones, 1, "dr.ones_like")
@@ -222,7 +222,7 @@ def empty_like(arg: Any, /) -> Any:
     """Undefined contents of the type and shape of `arg`, an array, number or PyTree.
 
     >>> from drjit.llvm import Float
-    >>> len(empty_like(Float(5, 6)))
+    >>> len(dr.empty_like(Float(5, 6)))
     2
     """
     return _like(arg, empty, 0, "dr.empty_like")
@@ -235,7 +235,7 @@ def identity(dtype: Any, size: Any = 1) -> Any:
         RuntimeError: `size` does not fit the type.
 
     >>> from drjit.llvm import Matrix2f
-    >>> identity(Matrix2f)
+    >>> dr.identity(Matrix2f)
     [[[1, 0],
       [0, 1]]]
     """
@@ -286,7 +286,7 @@ def arange(
         ValueError: `step` is 0.
 
     >>> from drjit.llvm import Float, Int
-    >>> arange(Float, 3), arange(Int, 5, 0, -2)
+    >>> dr.arange(Float, 3), dr.arange(Int, 5, 0, -2)
     ([0, 1, 2], [5, 3, 1])
     """
     what = "dr.arange"
@@ -334,7 +334,7 @@ def linspace(dtype: Any, start: float, stop: float, num: int, endpoint: bool = T
             no number.
 
     >>> from drjit.llvm import Float
-    >>> linspace(Float, 0, 1, 5)
+    >>> dr.linspace(Float, 0, 1, 5)
     [0, 0.25, 0.5, 0.75, 1]
     """
     what = "dr.linspace"
@@ -382,7 +382,7 @@ def opaque(dtype: Any, value: Any = _MISSING, shape: Any = 1) -> Any:
         RuntimeError, TypeError: as `full`.
 
     >>> from drjit.llvm import Float
-    >>> opaque(Float, 3, 2), opaque(Float(1))
+    >>> dr.opaque(Float, 3, 2), dr.opaque(Float(1))
     ([3, 3], [1])
     """
     made = copy(dtype) if value is _MISSING else full(dtype, value, shape)
@@ -398,7 +398,7 @@ def opaque_width(arg: Any, /) -> Any:
         TypeError: the tree has no traced array.
 
     >>> from drjit.llvm import Float
-    >>> opaque_width(Float(1, 2, 3))
+    >>> dr.opaque_width(Float(1, 2, 3))
     [3]
     """
     found = [a for a in leaf_arrays(arg) if a._kind == "leaf"]

@@ -1,6 +1,7 @@
 """When things are computed: scheduling, evaluation, waiting, and copies."""
 
 import weakref
+from collections import deque
 from typing import Any
 
 from ..array.base import ArrayBase
@@ -10,7 +11,7 @@ from ..jit import schedule as scheduler
 from ..jit.node import BUFFER, LITERAL, Node, make
 
 # Weak: what nobody holds any more need not be computed.
-_scheduled: list[weakref.ref[Node]] = []
+_scheduled: deque[weakref.ref[Node]] = deque()
 
 
 def _nodes(args: tuple) -> list[Node]:
@@ -26,7 +27,7 @@ def schedule(*args: Any) -> bool:
 
     >>> from drjit.llvm import Float
     >>> a = Float(1, 2) + 1
-    >>> schedule(a), eval(), schedule(a)
+    >>> dr.schedule(a), dr.eval(), dr.schedule(a)
     (True, True, False)
     """
     waiting = [n for n in _nodes(args) if n.op is not BUFFER and n.op is not LITERAL]
@@ -46,14 +47,20 @@ def eval(*args: Any) -> bool:
 
     >>> from drjit.llvm import Float
     >>> a = Float(1, 2) + 1
-    >>> eval(a), eval(a)
+    >>> dr.eval(a), dr.eval(a)
     (True, False)
     """
-    taken = _scheduled[:]
-    # Another thread may have added to the list meanwhile.
-    del _scheduled[: len(taken)]
-    alive = [n for r in taken if (n := r()) is not None]
-    return scheduler.evaluate([*_nodes(args), *alive])
+    taken = []
+    while _scheduled:
+        try:
+            taken.append(_scheduled.popleft())
+        except IndexError:  # another thread was faster
+            break
+    try:
+        return scheduler.evaluate([*_nodes(args), *[n for r in taken if (n := r()) is not None]])
+    except BaseException:
+        _scheduled.extendleft(reversed(taken))
+        raise
 
 
 def make_opaque(*args: Any) -> None:
@@ -62,7 +69,7 @@ def make_opaque(*args: Any) -> None:
 
     >>> from drjit.llvm import Float
     >>> a = Float(1)
-    >>> make_opaque(a)
+    >>> dr.make_opaque(a)
     >>> a.state.name
     'Evaluated'
     """
@@ -79,7 +86,7 @@ def copy(arg: Any, /) -> Any:
 
     >>> from drjit.llvm import Float
     >>> a = Float(1, 2)
-    >>> b = copy(a)
+    >>> b = dr.copy(a)
     >>> b += 1
     >>> a, b
     ([1, 2], [2, 3])

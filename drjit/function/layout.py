@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..array import leaf, leaf_access
+from ..array import leaf, leaf_access, table
 from ..array.elementwise import elementwise
 from ..array.meta import DYNAMIC
 from ..array.pytree import is_container, map_tree
@@ -30,9 +30,9 @@ def slice(value: Any, index: Any = 0) -> Any:
         IndexError: the index is out of bounds.
 
     >>> from drjit.llvm import Array2f, Float
-    >>> slice(Array2f([1, 2], [3, 4]), 1)
+    >>> dr.slice(Array2f([1, 2], [3, 4]), 1)
     [2, 4]
-    >>> slice(Float(5, 6, 7), 2)
+    >>> dr.slice(Float(5, 6, 7), 2)
     7.0
     """
     if is_container(value):
@@ -72,9 +72,9 @@ def ravel(array: Any, order: str = "A") -> Any:
         RuntimeError: the array is ragged, or `order` unknown, or 'F' for a tensor.
 
     >>> from drjit.llvm import Array2f
-    >>> ravel(Array2f([1, 2, 3], [4, 5, 6]))
+    >>> dr.ravel(Array2f([1, 2, 3], [4, 5, 6]))
     [1, 4, 2, 5, 3, 6]
-    >>> ravel(Array2f([1, 2, 3], [4, 5, 6]), order='C')
+    >>> dr.ravel(Array2f([1, 2, 3], [4, 5, 6]), order='C')
     [1, 2, 3, 4, 5, 6]
     """
     what = "dr.ravel"
@@ -118,9 +118,8 @@ def _ravel_sequence(array: Sequence[Any], order: str) -> Any:
         cls = parts.related(type(first), kind="vector", dims=(DYNAMIC,))
         return ravel(cls(*array), order)
     data = np.array(array, np.float32)
-    from ..scalar import ArrayXf
-
-    return ArrayXf(data.ravel(order="C" if order == "C" else "F").tolist())
+    cls = table.find("scalar", "vector", dt.f32, (DYNAMIC,))
+    return cls(data.ravel(order="C" if order == "C" else "F").tolist())
 
 
 def unravel(dtype: type, array: Any, order: str = "A") -> Any:
@@ -132,7 +131,7 @@ def unravel(dtype: type, array: Any, order: str = "A") -> Any:
         RuntimeError: the entries do not fill all components, or `order` is unknown.
 
     >>> from drjit.llvm import Array2f, Float
-    >>> unravel(Array2f, Float(1, 2, 3, 4, 5, 6))
+    >>> dr.unravel(Array2f, Float(1, 2, 3, 4, 5, 6))
     [[1, 2],
      [3, 4],
      [5, 6]]
@@ -188,7 +187,7 @@ def compress(arg: Any, /) -> Any:
         RuntimeError: the argument is not a one-dimensional mask.
 
     >>> from drjit.llvm import Bool
-    >>> compress(Bool(True, False, True))
+    >>> dr.compress(Bool(True, False, True))
     [0, 2]
     """
     if not is_array(arg):
@@ -209,7 +208,7 @@ def reinterpret_array(dtype: type, value: Any, /) -> Any:
         RuntimeError: the types differ in shape, or in the size of their elements.
 
     >>> from drjit.llvm import Float, UInt
-    >>> reinterpret_array(UInt, Float(1.0))
+    >>> dr.reinterpret_array(UInt, Float(1.0))
     [1065353216]
     """
     what = "dr.reinterpret_array"
@@ -255,9 +254,8 @@ def binary_search(start: Any, end: Any, pred: Callable[[Any], Any]) -> Any:
         RuntimeError: `start` and `end` differ in size.
 
     >>> from drjit.llvm import Float
-    >>> from drjit.function.memory import gather
     >>> a = Float(1, 3, 5, 7)
-    >>> binary_search(0, 4, lambda i: gather(Float, a, i) < Float(0, 4, 9))
+    >>> dr.binary_search(0, 4, lambda i: dr.gather(Float, a, i) < Float(0, 4, 9))
     [0, 2, 4]
     """
     plain = not is_array(start) and not is_array(end)

@@ -63,9 +63,9 @@ def gather(
         RuntimeError: index and mask differ in size.
 
     >>> from drjit.llvm import Float, Array2f, UInt
-    >>> gather(Float, Float(1, 2, 3, 4), UInt(3, 0))
+    >>> dr.gather(Float, Float(1, 2, 3, 4), UInt(3, 0))
     [4, 1]
-    >>> gather(Array2f, Float(1, 2, 3, 4), UInt(1, 0))
+    >>> dr.gather(Array2f, Float(1, 2, 3, 4), UInt(1, 0))
     [[3, 4],
      [1, 2]]
     """
@@ -200,7 +200,7 @@ def scatter(
 
     >>> from drjit.llvm import Float, UInt
     >>> a = Float(1, 2, 3)
-    >>> scatter(a, Float(10, 20), UInt(2, 0))
+    >>> dr.scatter(a, Float(10, 20), UInt(2, 0))
     >>> a
     [20, 2, 10]
     """
@@ -228,7 +228,7 @@ def scatter_reduce(
 
     >>> from drjit.llvm import Float, UInt
     >>> a = Float(1, 2, 3)
-    >>> scatter_reduce(ReduceOp.Max, a, Float(10, 20), UInt(2, 2))
+    >>> dr.scatter_reduce(dr.ReduceOp.Max, a, Float(10, 20), UInt(2, 2))
     >>> a
     [1, 2, 20]
     """
@@ -257,7 +257,7 @@ def scatter_add(
 
     >>> from drjit.llvm import Float, UInt
     >>> a = Float(0, 0)
-    >>> scatter_add(a, 1, UInt(0, 1, 1))
+    >>> dr.scatter_add(a, 1, UInt(0, 1, 1))
     >>> a
     [1, 2]
     """
@@ -329,9 +329,11 @@ def _scatter_components(
     dims = parts.dims_of(target, what)
     if type(value) is not cls:
         value = related_value(target, value)
-    places, width = parts.even_leaves(target, what)
-    for place, spread in zip(inner(target), places, strict=True):
-        place._n = spread._n
+    places = list(inner(target))
+    width = parts.width_of(places, what, cls)
+    for place in places:
+        if place._n.size != width:
+            place._assign(leaf.resize(place, width))
     values = list(inner(value))
     if len(values) != len(places):
         raise TypeError(
@@ -350,7 +352,7 @@ def _scatter_components(
     enabled = mask_leaf(active, cls, what)
     for v, i in zip(values, indices, strict=True):
         leaf_access.check(width, [v], i, enabled, what)
-    for place, v, i in zip(inner(target), values, indices, strict=True):
+    for place, v, i in zip(places, values, indices, strict=True):
         if reduce is None:
             leaf_access.scatter(place, [v], i, enabled, what)
         else:
@@ -401,7 +403,7 @@ def scatter_inc(target: Any, index: Any, active: Any = True) -> Any:
 
     >>> from drjit.llvm import UInt
     >>> counter = UInt(5)
-    >>> sorted(scatter_inc(counter, UInt(0, 0, 0))), counter
+    >>> sorted(dr.scatter_inc(counter, UInt(0, 0, 0))), counter
     ([5, 6, 7], [8])
     """
     what = "dr.scatter_inc"
@@ -423,7 +425,7 @@ def scatter_exch(target: Any, value: Any, index: Any, active: Any = True) -> Any
 
     >>> from drjit.llvm import Float, UInt
     >>> a = Float(1, 2, 3)
-    >>> scatter_exch(a, 9, UInt(1)), a
+    >>> dr.scatter_exch(a, 9, UInt(1)), a
     ([2], [1, 9, 3])
     """
     what = "dr.scatter_exch"
@@ -449,7 +451,7 @@ def scatter_cas(
 
     >>> from drjit.llvm import UInt
     >>> a = UInt(1, 2, 3)
-    >>> scatter_cas(a, 2, 7, UInt(0, 1)), a
+    >>> dr.scatter_cas(a, 2, 7, UInt(0, 1)), a
     (([1, 2], [False, True]), [1, 7, 3])
     """
     what = "dr.scatter_cas"

@@ -267,9 +267,9 @@ def reduce(
         RuntimeError: an axis is out of bounds, or the operation is not defined for the type.
 
     >>> from drjit.llvm import Array2f, Float
-    >>> reduce(ReduceOp.Max, Float(1, 3, 2))
+    >>> dr.reduce(dr.ReduceOp.Max, Float(1, 3, 2))
     [3]
-    >>> reduce(ReduceOp.Add, Array2f([1, 2], [3, 4]), axis=1)
+    >>> dr.reduce(dr.ReduceOp.Add, Array2f([1, 2], [3, 4]), axis=1)
     [[3, 7]]
     """
     key = reduction("dr.reduce", op)
@@ -282,7 +282,7 @@ def sum(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     """The sum along axes; see `reduce`.
 
     >>> from drjit.llvm import Array2f
-    >>> sum(Array2f([1, 2], [3, 4])), sum(Array2f([1, 2], [3, 4]), axis=None), sum([1, 2])
+    >>> dr.sum(Array2f([1, 2], [3, 4])), dr.sum(Array2f([1, 2], [3, 4]), axis=None), dr.sum([1, 2])
     ([4, 6], [10], 3)
     """
     return _reduce("add", value, axis, mode, keepdims, "dr.sum")
@@ -292,7 +292,7 @@ def prod(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     """The product along axes; see `reduce`.
 
     >>> from drjit.llvm import Float
-    >>> prod(Float(1, 2, 3, 4))
+    >>> dr.prod(Float(1, 2, 3, 4))
     [24]
     """
     return _reduce("mul", value, axis, mode, keepdims, "dr.prod")
@@ -302,7 +302,7 @@ def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     """The minimum along axes; see `reduce`.
 
     >>> from drjit.llvm import Float
-    >>> min(Float(3, 1, 2))
+    >>> dr.min(Float(3, 1, 2))
     [1]
     """
     return _reduce("min", value, axis, mode, keepdims, "dr.min")
@@ -312,7 +312,7 @@ def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     """The maximum along axes; see `reduce`.
 
     >>> from drjit.llvm import Float
-    >>> max(Float(3, 1, 2))
+    >>> dr.max(Float(3, 1, 2))
     [3]
     """
     return _reduce("max", value, axis, mode, keepdims, "dr.max")
@@ -330,7 +330,7 @@ def all(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     """Whether a mask holds everywhere along axes; see `reduce`.
 
     >>> from drjit.llvm import Bool
-    >>> all(Bool(True, False)), all([True, True])
+    >>> dr.all(Bool(True, False)), dr.all([True, True])
     ([False], True)
     """
     return _logical("and", value, axis, keepdims, "dr.all")
@@ -340,7 +340,7 @@ def any(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     """Whether a mask holds anywhere along axes; see `reduce`.
 
     >>> from drjit.llvm import Bool
-    >>> any(Bool(True, False))
+    >>> dr.any(Bool(True, False))
     [True]
     """
     return _logical("or", value, axis, keepdims, "dr.any")
@@ -350,7 +350,7 @@ def none(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     """Whether a mask holds nowhere along axes; see `reduce`.
 
     >>> from drjit.llvm import Bool
-    >>> none(Bool(True, False))
+    >>> dr.none(Bool(True, False))
     [False]
     """
     found = _logical("or", value, axis, keepdims, "dr.none")
@@ -361,7 +361,7 @@ def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     """The number of entries along axes where a mask holds, as an unsigned integer; see `reduce`.
 
     >>> from drjit.llvm import Bool
-    >>> count(Bool(True, False, True))
+    >>> dr.count(Bool(True, False, True))
     [2]
     """
     name = "dr.count"
@@ -397,7 +397,7 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
         TypeError: the array holds integers.
 
     >>> from drjit.llvm import Float
-    >>> mean(Float(1, 2, 6)), mean([1, 2])
+    >>> dr.mean(Float(1, 2, 6)), dr.mean([1, 2])
     ([3], 1.5)
     """
     name = "dr.mean"
@@ -475,8 +475,8 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
         RuntimeError: the operands differ in size, or are both numbers.
 
     >>> from drjit.llvm import Array3f, Float
-    >>> dot(Array3f(1, 2, 3), Array3f(4, 5, 6)), dot(Float(1, 2), Float(3, 4)), dot([1, 2], [3, 4])
-    ([32], [11], 11)
+    >>> dr.dot(Array3f(1, 2, 3), Array3f(4, 5, 6)), dr.dot(Float(1, 2), Float(3, 4))
+    ([32], [11])
     """
     what = f"dr.dot(<{label(arg0)}>, <{label(arg1)}>)"
     if not is_array(arg0) and not is_array(arg1):
@@ -523,7 +523,7 @@ def abs_dot(arg0: Any, arg1: Any, /) -> Any:
     """The absolute value of `dot`.
 
     >>> from drjit.llvm import Array2f
-    >>> abs_dot(Array2f(1, 2), Array2f(-3, 1))
+    >>> dr.abs_dot(Array2f(1, 2), Array2f(-3, 1))
     [1]
     """
     found = dot(arg0, arg1)
@@ -536,7 +536,7 @@ def squared_norm(
     """The sum of squares along axes; see `reduce`.
 
     >>> from drjit.llvm import Array2f
-    >>> squared_norm(Array2f(3, 4))
+    >>> dr.squared_norm(Array2f(3, 4))
     [25]
     """
     if not is_array(value):
@@ -557,7 +557,7 @@ def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
         RuntimeError: the array holds integers.
 
     >>> from drjit.llvm import Array2f
-    >>> norm(Array2f(3, 4)), norm([3, 4])
+    >>> dr.norm(Array2f(3, 4)), dr.norm([3, 4])
     ([5], 5.0)
     """
     found = squared_norm(value, axis, mode, keepdims)

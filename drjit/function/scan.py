@@ -33,7 +33,7 @@ def prefix_reduce(
         TypeError: the value is not a sequence.
 
     >>> from drjit.llvm import Float
-    >>> prefix_reduce(ReduceOp.Mul, Float(2, 3, 4))
+    >>> dr.prefix_reduce(dr.ReduceOp.Mul, Float(2, 3, 4))
     [1, 2, 6]
     """
     rule = RULES[reduction("dr.prefix_reduce", op)]
@@ -44,7 +44,7 @@ def cumsum(value: Any, axis: Any = 0, reverse: bool = False) -> Any:
     """The running sums along an axis, each with its own entry; see `prefix_reduce`.
 
     >>> from drjit.llvm import Float
-    >>> cumsum(Float(1, 2, 3))
+    >>> dr.cumsum(Float(1, 2, 3))
     [1, 3, 6]
     """
     return _prefix(RULES["add"], value, axis, False, reverse, "dr.cumsum")
@@ -54,7 +54,7 @@ def prefix_sum(value: Any, axis: Any = 0, reverse: bool = False) -> Any:
     """The running sums along an axis, each without its own entry; see `prefix_reduce`.
 
     >>> from drjit.llvm import Float
-    >>> prefix_sum(Float(1, 2, 3))
+    >>> dr.prefix_sum(Float(1, 2, 3))
     [0, 1, 3]
     """
     return _prefix(RULES["add"], value, axis, True, reverse, "dr.prefix_sum")
@@ -217,7 +217,7 @@ def block_reduce(op: ReduceOp, value: Any, block_size: int, mode: str | None = N
             type.
 
     >>> from drjit.llvm import Float
-    >>> block_reduce(ReduceOp.Add, Float(1, 2, 3, 4, 5), 2)
+    >>> dr.block_reduce(dr.ReduceOp.Add, Float(1, 2, 3, 4, 5), 2)
     [3, 7, 5]
     """
     what = f"dr.block_reduce(<{label(value)}>)"
@@ -245,7 +245,7 @@ def block_sum(value: Any, block_size: int, mode: str | None = None) -> Any:
     """The sum of each run of `block_size` entries; see `block_reduce`.
 
     >>> from drjit.llvm import Float
-    >>> block_sum(Float(1, 2, 3, 4), 2)
+    >>> dr.block_sum(Float(1, 2, 3, 4), 2)
     [3, 7]
     """
     return block_reduce(ReduceOp.Add, value, block_size, mode)
@@ -261,7 +261,7 @@ def block_prefix_reduce(
             type.
 
     >>> from drjit.llvm import Float
-    >>> block_prefix_reduce(ReduceOp.Add, Float(1, 2, 3, 4), 2)
+    >>> dr.block_prefix_reduce(dr.ReduceOp.Add, Float(1, 2, 3, 4), 2)
     [0, 1, 0, 3]
     """
     what = f"dr.block_prefix_reduce(<{label(value)}>)"
@@ -282,7 +282,7 @@ def block_prefix_sum(
     """The running sums within each run of `block_size` entries; see `prefix_reduce`.
 
     >>> from drjit.llvm import Float
-    >>> block_prefix_sum(Float(1, 2, 3, 4), 2, exclusive=False)
+    >>> dr.block_prefix_sum(Float(1, 2, 3, 4), 2, exclusive=False)
     [1, 3, 3, 7]
     """
     return block_prefix_reduce(ReduceOp.Add, value, block_size, exclusive, reverse)

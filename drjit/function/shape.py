@@ -58,7 +58,7 @@ def meshgrid(*args: Any, indexing: str = "xy") -> Any:
         ValueError: `indexing` is unknown.
 
     >>> from drjit.llvm import Float
-    >>> meshgrid(Float(1, 2), Float(3, 4))
+    >>> dr.meshgrid(Float(1, 2), Float(3, 4))
     ([1, 2, 1, 2], [3, 3, 4, 4])
     """
     what = "dr.meshgrid"
@@ -112,7 +112,7 @@ def repeat(value: Any, repeats: Any, axis: int | None = None) -> Any:
         ValueError: `repeats` is negative.
 
     >>> from drjit.llvm import Float, UInt
-    >>> repeat(Float(1, 2), 3), repeat(Float(1, 2), UInt(1, 2))
+    >>> dr.repeat(Float(1, 2), 3), dr.repeat(Float(1, 2), UInt(1, 2))
     ([1, 1, 1, 2, 2, 2], [1, 2, 2])
     """
     what = "dr.repeat"
@@ -183,8 +183,7 @@ def _repeat_tensor(value: Any, repeats: Any, axis: int | None, what: str) -> Any
     stride, n = prod(shape[k + 1 :]), shape[k]
     if isinstance(repeats, int):
         count = n * repeats
-        index = _repeat_index(stride, repeats)
-        flat = _take(value._array, prod(shape) * repeats, index, what)
+        flat = _take(value._array, prod(shape) * repeats, _repeat_index(stride, repeats), what)
     else:
         sources = _sources(value._array, repeats, n, what)
         count = len(sources)
@@ -213,7 +212,7 @@ def tile(value: Any, reps: int | Sequence[int]) -> Any:
         TypeError: `reps` is no int and no sequence of ints, or does not go with the type.
 
     >>> from drjit.llvm import Float
-    >>> tile(Float(1, 2), 2)
+    >>> dr.tile(Float(1, 2), 2)
     [1, 2, 1, 2]
     """
     what = "dr.tile"
@@ -222,10 +221,8 @@ def tile(value: Any, reps: int | Sequence[int]) -> Any:
     if not is_array(value):
         return value
     try:
-        times = (
-            tuple([operator.index(r) for r in reps])
-            if isinstance(reps, (tuple, list))
-            else (operator.index(reps),)
+        times = tuple(
+            [operator.index(r) for r in (reps if isinstance(reps, Sequence) else (reps,))]
         )
     except TypeError:
         raise TypeError(
@@ -280,7 +277,7 @@ def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
         TypeError: the arrays differ in type, or in their size along another axis.
 
     >>> from drjit.llvm import Float
-    >>> concat([Float(1, 2), Float(3)])
+    >>> dr.concat([Float(1, 2), Float(3)])
     [1, 2, 3]
     """
     what = "dr.concat"
@@ -393,7 +390,7 @@ def reverse(value: Any, axis: int | tuple[int, ...] = 0) -> Any:
         TypeError: the value is not a sequence.
 
     >>> from drjit.llvm import Array2f, Float
-    >>> reverse(Float(1, 2, 3)), reverse(Array2f(1, 2)), reverse([1, 2])
+    >>> dr.reverse(Float(1, 2, 3)), dr.reverse(Array2f(1, 2)), dr.reverse([1, 2])
     ([3, 2, 1], [[2, 1]], [2, 1])
     """
     what = "dr.reverse"
@@ -438,7 +435,7 @@ def _reverse_axes(value: Any, axes: set[int], what: str) -> Any:
 
 
 def reshape(
-    dtype: Any,
+    dtype: Any = None,
     value: Any = None,
     shape: Any = None,
     order: str = "A",
@@ -455,25 +452,23 @@ def reshape(
         RuntimeError: sizes do not agree, or `shape` does not fit the type.
 
     >>> from drjit.llvm import Array2f, Float
-    >>> reshape(Array2f, Float(1, 2, 3, 4), (2, -1))
+    >>> dr.reshape(Array2f, Float(1, 2, 3, 4), (2, -1))
     [[1, 2],
      [3, 4]]
     """
-    if not isinstance(dtype, type):
-        if shape is None:
-            value, shape = dtype, value
-        elif value is None:
-            value = dtype
-        else:
-            # All given by position: reshape(value, shape, order, shrink)
-            value, shape, order, shrink = dtype, value, shape, order is True or shrink
-        dtype = None
+    if dtype is not None and not isinstance(dtype, type):
+        # Called without a type, everything is one place further to the left.
+        if isinstance(shape, str):
+            order = shape
+        if value is not None:
+            shape = value
+        dtype, value = None, dtype
     what = f"dr.reshape(<{label(dtype if dtype is not None else value)}>, <{label(value)}>)"
     if is_container(value):
-        if is_array_class(dtype) and isinstance(value, (list, tuple)):
+        if dtype is not None and is_array_class(dtype) and isinstance(value, (list, tuple)):
             value = parts.tensor_class(dtype)(value)
         else:
-            return map_tree(lambda v: reshape(v, shape, order, shrink), value, what=what)
+            return map_tree(lambda v: reshape(None, v, shape, order, shrink), value, what=what)
     if not is_array(value):
         return value
     dtype = type(value) if dtype is None else dtype

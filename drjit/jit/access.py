@@ -84,15 +84,10 @@ def gather(source: Node, index: Node, active: Node, what: str = "gather") -> Nod
 def gather_packet(
     source: Node, index: Node, active: Node, count: int, what: str = "gather"
 ) -> list[Node]:
-    """`count` consecutive entries per lane, from `index * count` on."""
+    """`count` (2 to 16) consecutive entries per lane, from `index * count` on, of a source whose
+    size is a multiple of `count`.
+    """
     lanes = broadcast_size((index, active), what)
-    if source.op is LITERAL or source.size % count:
-        wide = dt.i64 if index.dtype.is_signed else dt.u64  # where the product cannot wrap
-        base = apply(op.mul, cast(wide, index), literal(wide, count))
-        return [
-            gather(source, apply(op.add, base, literal(wide, j)), active, what)
-            for j in range(count)
-        ]
     index, mask = bounds(index, active, source.size // count, what)
     if mask.op is LITERAL:
         return [literal(source.dtype, 0, lanes) for _ in range(count)]
@@ -183,7 +178,8 @@ def reduce_all(reduce: str, a: Node) -> Node:
         return a
     if a.op is LITERAL:
         if reduce == "add":
-            return apply(op.mul, literal(dtype, a.data), literal(dtype, a.size))
+            # One rounding: the size may not fit the element type.
+            return literal(dtype, a.data * a.size)
         if reduce != "mul":
             return literal(dtype, a.data)
     return make(op.reduce, dtype, 1, (a,), reduce)

@@ -67,10 +67,10 @@ class Record:
             return
         self.words[0] = 0
         (_, what, location, signed), dtype = self.checks[site]
-        if signed:
-            index = ctypes.c_int64(index).value
-            if dtype is dt.u32 and index >= 1 << 31:
-                index -= 1 << 32
+        if not signed:
+            index = ctypes.c_uint64(index).value
+        elif dtype is dt.u32 and index >= 1 << 31:
+            index -= 1 << 32
         raise IndexError(
             f"{what}: index {index} is out of bounds for an array of size {size} "
             f"(lane {lane}; at {describe(location)}). The entry was skipped."

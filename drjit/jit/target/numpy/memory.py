@@ -129,7 +129,9 @@ def scatter_reduce_expand(
     index, v = _lanes(buffer, x, m, v)
     total = np.full(buffer.size, identity(op, np.dtype(np.float32)), np.float32)
     function.at(total, index, v.astype(np.float32))
-    buffer[:] = function(buffer.astype(np.float32), total).astype(np.float16)
+    combined = function(buffer.astype(np.float32), total).astype(np.float16)
+    stays = buffer != buffer if op in ("min", "max") else False
+    buffer[:] = np.where(stays, buffer, combined)
 
 
 def _spread(result: Any, valid: Any) -> Value:

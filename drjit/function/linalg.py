@@ -1,0 +1,180 @@
+"""Small matrices: determinant, inverse, trace, diagonals, the Frobenius norm, and the polar
+decomposition, all lane by lane."""
+
+import operator
+from functools import partial
+from typing import Any
+
+from ..array.base import ArrayBase, type_label
+from ..array.elementwise import elementwise
+from ..array.special import determinant, of_components
+from ..array.table import find, like
+from ..jit import dtype as dt
+from ..jit import op
+from .arithmetic import rcp
+
+_div, _sqrt = partial(elementwise, op.div), partial(elementwise, op.sqrt)
+
+
+def is_matrix(value: Any) -> bool:
+    """Whether a value is an array of matrices."""
+    return isinstance(value, ArrayBase) and value.__meta__.kind == "matrix"
+
+
+def check_matrix(value: Any, what: str) -> None:
+    """Raises:
+    TypeError: the value is not a matrix.
+    """
+    if not is_matrix(value):
+        raise TypeError(
+            f"{what}(): expected a matrix such as drjit.llvm.Matrix3f, got {type_label(value)}"
+        )
+
+
+def rows_of(arg: Any) -> list[list]:
+    """The components of a matrix by rows."""
+    return [list(row._c) for row in arg._c]
+
+
+def from_rows(cls: Any, rows: Any) -> Any:
+    """A matrix of the class from components by rows."""
+    return of_components(cls, [of_components(cls.Value, row) for row in rows])
+
+
+def det(arg: Any, /) -> Any:
+    """The determinant of a matrix.
+
+    Raises:
+        TypeError: the argument is not a matrix.
+
+    >>> dr.det(Matrix2f([[1, 2], [3, 4]]))
+    [-2]
+    """
+    check_matrix(arg, "dr.det")
+    return determinant(rows_of(arg))
+
+
+def inverse(arg: Any, /) -> Any:
+    """The inverse of a matrix, complex number or quaternion; 1/x of anything else. That of a
+    singular matrix has infinities and NaN.
+
+    Raises:
+        TypeError, RuntimeError: the argument is not a floating-point number or array.
+
+    >>> dr.inverse(Matrix2f([[1, 2], [3, 4]]))
+    [[[-2, 1],
+      [1.5, -0.5]]]
+    """
+    return rcp(arg)
+
+
+def trace(arg: Any, /) -> Any:
+    """The sum of the diagonal of a matrix.
+
+    Raises:
+        TypeError: the argument is not a matrix.
+
+    >>> dr.trace(Matrix2f([[1, 2], [3, 4]]))
+    [5]
+    """
+    check_matrix(arg, "dr.trace")
+    return _total([row[i] for i, row in enumerate(rows_of(arg))])
+
+
+def diag(arg: Any, /) -> Any:
+    """The diagonal of a matrix as a vector, or the matrix whose diagonal is the given vector of 2
+    to 4 components.
+
+    Raises:
+        TypeError: the argument is neither.
+
+    >>> dr.diag(Matrix2f([[1, 2], [3, 4]]))
+    [[1, 4]]
+    >>> dr.diag(Array2f(1, 2))
+    [[[1, 0],
+      [0, 2]]]
+    """
+    meta = getattr(arg, "__meta__", None)
+    if is_matrix(arg):
+        vector = find(meta.namespace, "vector", meta.dtype, meta.dims[1:])
+        return of_components(vector, [row[i] for i, row in enumerate(rows_of(arg))])
+    fits = meta is not None and meta.kind == "vector" and len(meta.dims) == 1
+    if not fits or meta.dims[0] not in (2, 3, 4) or not meta.dtype.is_float:
+        raise TypeError(
+            "dr.diag(): expected a matrix, or a vector of 2 to 4 floating-point components, "
+            f"got {type_label(arg)}"
+        )
+    n = meta.dims[0]
+    cls = find(meta.namespace, "matrix", meta.dtype, (n, n))
+    zero = 0.0 if meta.namespace == "scalar" else cls._leaf(0)
+    return from_rows(cls, [[c if i == j else zero for j in range(n)] for i, c in enumerate(arg._c)])
+
+
+def frob(arg: Any, /) -> Any:
+    """The squared Frobenius norm of a matrix: the sum of the squares of its entries.
+
+    Raises:
+        TypeError: the argument is not a matrix.
+
+    >>> dr.frob(Matrix2f([[1, 2], [3, 4]]))
+    [30]
+    """
+    check_matrix(arg, "dr.frob")
+    return _total([c * c for row in rows_of(arg) for c in row])
+
+
+def polar_decomp(arg: Any, it: int = 10) -> tuple[Any, Any]:
+    """The polar decomposition of a square matrix into an orthogonal matrix Q and a symmetric
+    positive definite matrix P, whose product QP it is.
+
+    Takes `it` steps of the scaled Newton iteration of N. J. Higham, "Computing the Polar
+    Decomposition - with Applications" (1986): `X ← (γX + X⁻ᵀ/γ) / 2`, where γ² is the ratio of the
+    Frobenius norms of X⁻¹ and X. The results for a singular matrix are NaN.
+
+    Raises:
+        TypeError: the argument is not a matrix, or `it` not an integer.
+        RuntimeError: `it` is negative.
+
+    >>> q, p = dr.polar_decomp(Matrix2f([[0, -3], [2, 0]]))
+    >>> q
+    [[[0, -1],
+      [1, 0]]]
+    >>> p
+    [[[2, 0],
+      [0, 3]]]
+    """
+    what = "dr.polar_decomp"
+    check_matrix(arg, what)
+    if arg.__meta__.dims[0] != len(arg._c[0]._c):
+        raise TypeError(f"{what}(): expected a square matrix, got {type_label(arg)}")
+    try:
+        steps = operator.index(it)
+    except TypeError:
+        raise TypeError(f"{what}(): 'it' must be an integer, got {it!r}") from None
+    if steps < 0:
+        raise RuntimeError(f"{what}(): 'it' must not be negative, got {it}")
+    cls = type(arg)
+    if cls._dtype is dt.f16:  # the squares of the norms leave its range
+        q, p = polar_decomp(like(cls, dt.f32)(arg), steps)
+        return cls(q), cls(p)
+    q = arg
+    for _ in range(steps):
+        x = rcp(q)
+        scale = _sqrt(_sqrt(_div(frob(x), frob(q))))
+        a, b = 0.5 * scale, _div(0.5, scale)
+        columns = zip(*rows_of(x), strict=True)
+        q = from_rows(
+            cls,
+            [
+                [u * a + v * b for u, v in zip(row, column, strict=True)]
+                for row, column in zip(rows_of(q), columns, strict=True)
+            ],
+        )
+    return q, q.T @ arg
+
+
+def _total(terms: list) -> Any:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
