@@ -164,6 +164,11 @@ from .function.reduce import (
     sum,
     sum_nested,
 )
+from .function.resample import (
+    convolve,
+    resample,
+    upsample,
+)
 from .function.scan import (
     block_prefix_reduce,
     block_prefix_sum,
@@ -257,6 +262,7 @@ from .jit.flags import JitFlag, flag, scoped_set_flag, set_flag
 from .jit.log import LogLevel, log_level, set_log_level
 from .jit.op import ReduceMode, ReduceOp
 from .jit.runtime import set_thread_count, thread_count
+from .random import rng
 
 __all__ = [
     "ArrayBase",
@@ -304,6 +310,7 @@ __all__ = [
     "compress",
     "concat",
     "conj",
+    "convolve",
     "copy",
     "copysign",
     "cos",
@@ -460,9 +467,11 @@ __all__ = [
     "repeat",
     "replace_shape_t",
     "replace_type_t",
+    "resample",
     "reshape",
     "reverse",
     "rotate",
+    "rng",
     "round",
     "rsqrt",
     "safe_acos",
@@ -528,6 +537,7 @@ __all__ = [
     "uint_array_t",
     "unit_angle",
     "unravel",
+    "upsample",
     "value_t",
     "whos",
     "width",

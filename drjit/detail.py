@@ -9,6 +9,7 @@ import numpy as np
 from .array import leaf, pytree, table
 from .array.base import ArrayBase, type_label
 from .array.meta import VarState
+from .function.resampler import Resampler as Resampler
 from .jit import dtype as dt
 from .jit import kernel, memory
 from .jit.backend import JitBackend

@@ -1,4 +1,4 @@
-"""A third execution of kernel text, for cross-checks only: plain Numba on scalars, one lane after the other.
+"""A third execution of kernel text, for cross-checks only: plain Numba on scalars, lane by lane.
 
 The text is that of the other targets; only infix operators become calls, since Numba widens small
 integers. There is no `f16` here: Numba has no CPU float16. `launch` replaces `kernel.run`.
@@ -29,7 +29,7 @@ TYPES = {
 
 
 def common(*operands):
-    """The type of operands, numbers of the text aside: Numba takes these for `int64` and `float64`."""
+    """The type of operands; numbers of the text, `int64` or `float64` to Numba, adapt to it."""
     found = [t for t in operands if not isinstance(t, types.Literal)] or [types.int64]
     for t in (types.float32, types.float64):
         if t in found:
@@ -447,7 +447,7 @@ def run(text, p, size):
 
 
 def launch(kernel, size, inputs, literals, checks, targets):
-    """Does what `drjit.jit.kernel.run` does; targets of side effects are those of plain scatters."""
+    """Does what `drjit.jit.kernel.run` does, for programs whose only side effects are scatters."""
     p = [np.zeros(5, np.int64)]
     p += [n.data.array(n.dtype.numpy, n.size) for n in inputs]
     p += [n.dtype.scalar(n.data) for n in literals]
@@ -463,4 +463,3 @@ def launch(kernel, size, inputs, literals, checks, targets):
             p.append(outputs[-1].array(o.dtype.numpy, lanes))
     run(kernel.text, p, size)
     return outputs
-

@@ -1,4 +1,4 @@
-"""Prefix reductions, reductions of runs, and compression, against sequential definitions in NumPy."""
+"""Prefix and block reductions and compression, against sequential definitions in NumPy."""
 
 from collections.abc import Callable
 
@@ -135,7 +135,8 @@ def test_sums_of_halves_accumulate_in_single_precision(tier: str) -> None:
 
 def test_sums_of_floats(tier: str) -> None:
     values = np.random.default_rng(1).random(5000)
-    for t, tolerance in ((dt.f32, 2e-6), (dt.f64, 1e-13)):
+    # One after the other, 5000 additions lose some 10 units in the last place.
+    for t, tolerance in ((dt.f32, 1e-5), (dt.f64, 1e-13)):
         got = result(collective.prefix("add", opaque(t, values), False))
         np.testing.assert_allclose(got, np.cumsum(values), rtol=tolerance)
 

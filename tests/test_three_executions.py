@@ -201,9 +201,7 @@ def test_conversions(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("t", SLOW, ids=str)
 def test_conversions_by_numba(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
     others = [to for to in dt.ALL if to is not dt.f16]
-    execute(
-        lambda: {to.name: jit.cast(to, opaque(t, edges(t))) for to in others}, monkeypatch
-    )
+    execute(lambda: {to.name: jit.cast(to, opaque(t, edges(t))) for to in others}, monkeypatch)
 
 
 def check_library(t: DType, some: list[str], njit: bool, patch: pytest.MonkeyPatch) -> None:
@@ -375,6 +373,25 @@ def test_folded_values_are_those_of_kernels(tier: str, program: list[tuple], see
 @given(instructions, SEEDS)
 def test_many_folded_programs(tier: str, program: list[tuple], seed: int) -> None:
     check_folding(program, seed)
+
+
+def test_literals_hold_values_of_their_type() -> None:
+    for t, value, want in (
+        (dt.f32, 0.1, float(np.float32(0.1))),
+        (dt.f16, 0.1, float(np.float16(0.1))),
+        (dt.f64, 0.1, 0.1),
+        (dt.f32, 1e39, float("inf")),
+        (dt.f16, -65520, float("-inf")),
+        (dt.f64, -(10**400), float("-inf")),
+        (dt.i8, 200, -56),
+        (dt.u8, -1, 255),
+        (dt.u64, -1, 2**64 - 1),
+        (dt.i32, 1e10, 2**31 - 1),
+        (dt.u16, -3.5, 0),
+        (dt.i64, float("nan"), 0),
+        (dt.mask, 2, True),
+    ):
+        assert jit.literal(t, value).data == want, (t, value)
 
 
 @pytest.mark.parametrize("t", dt.ALL, ids=str)

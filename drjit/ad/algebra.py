@@ -1,5 +1,7 @@
-"""How rules compute: on nodes, or on values that are recorded in turn so that derivatives can be differentiated again."""
+"""How rules compute: on nodes, or on values that are recorded in turn so that derivatives can be
+differentiated again."""
 
+import threading
 from typing import Any
 
 from ..jit import flags, node, op
@@ -10,7 +12,8 @@ from .rules import RULES
 
 
 def record(op_: Op, n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, ...]) -> Var | None:
-    """The variable of the value `n` of an element-wise operation, or None if it does not depend on a differentiable input."""
+    """The variable of the value `n` of an element-wise operation, or None if it does not depend on
+    a differentiable input."""
     rule = RULES.get(op_)
     if rule is None or not n.dtype.is_float:
         return None
@@ -86,18 +89,21 @@ class Recorded:
         return Value(node.literal(like.node.dtype, value))
 
 
-_keep_graph = False
+class _State(threading.local):
+    keep_graph = False
+
+
+_state = _State()
 
 
 def keep_graph() -> bool:
-    """Whether the traversal under way records derivatives of derivatives."""
-    return _keep_graph
+    """Whether the traversal under way in this thread records derivatives of derivatives."""
+    return _state.keep_graph
 
 
 def set_keep_graph(on: bool) -> bool:
     """Switches recording during traversals; gives the former state."""
-    global _keep_graph
-    before, _keep_graph = _keep_graph, on
+    before, _state.keep_graph = _state.keep_graph, on
     return before
 
 

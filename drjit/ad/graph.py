@@ -1,14 +1,19 @@
-"""The graph of derivatives. A `Var` stands beside a traced value that depends on a differentiable input and remembers how it was made.
+"""The graph of derivatives. A `Var` stands beside a traced value that depends on a differentiable
+input and remembers how it was made.
 
-Variables refer to those that they were computed from, so the graph is freed by reference counting from the results; forward traversals find dependents
-through a list of weak references in the order of creation.
+Variables refer to those that they were computed from, so the graph is freed by reference counting
+from the results; forward traversals find dependents through a list of weak references in the order
+of creation.
 """
 
+import threading
 import weakref
 from itertools import count
 from typing import Any, NamedTuple
 
+from ..jit import flags
 from ..jit.dtype import DType
+from ..jit.location import Location, describe, user_location
 from ..jit.node import Node
 
 next_serial = count(1).__next__
@@ -22,10 +27,12 @@ class Value(NamedTuple):
 
 
 class Var:
-    """A differentiable value: `rule` and `deps` say how it depends on others, `inputs` and `result` are primal nodes that the rule needs.
+    """A differentiable value: `rule` and `deps` say how it depends on others, `inputs` and `result`
+    are primal nodes that the rule needs.
 
-    `grad` is the gradient accumulated so far: a node, or None for zero; `grad_var` is its own variable where the graph is kept for higher derivatives.
-    An input of the program has no rule.
+    `grad` is the gradient accumulated so far: a node, which may have size 1 and then stands for all
+    lanes, or None for zero; `grad_var` is its own variable where the graph is kept for higher
+    derivatives. An input of the program has no rule.
     """
 
     __slots__ = (
@@ -48,9 +55,16 @@ class Var:
         return f"<{name} {self.dtype}[{self.size}]>"
 
 
-# Variables in order of creation, for forward traversals. Entries of freed ones go when the list has doubled.
+labels: weakref.WeakKeyDictionary[Var, str] = weakref.WeakKeyDictionary()
+"""Names that users give to variables."""
+locations: weakref.WeakKeyDictionary[Var, Location] = weakref.WeakKeyDictionary()
+"""The user lines that recorded variables, in debug mode."""
+
+# Variables in order of creation, for forward traversals. Entries of freed ones go when the list has
+# doubled.
 _tape: list["weakref.ref[Var]"] = []
 _tape_limit = 1 << 14
+_tape_lock = threading.Lock()
 _ref = weakref.ref
 
 
@@ -71,7 +85,9 @@ def new_var(
     v.serial = next_serial()
     _tape.append(_ref(v))
     if len(_tape) > _tape_limit:
-        _compact()
+        compact()
+    if flags.current & 1:
+        locations[v] = user_location()
     return v
 
 
@@ -83,50 +99,124 @@ def new_input(n: Node) -> Var:
     v.dtype, v.size = n.dtype, n.size
     v.serial = next_serial()
     _tape.append(_ref(v))
+    if len(_tape) > _tape_limit:
+        compact()
+    if flags.current & 1:
+        locations[v] = user_location()
     return v
 
 
-def _compact() -> None:
+def compact() -> None:
+    """Forgets variables that were freed."""
     global _tape_limit
-    _tape[:] = [r for r in _tape if r() is not None]
-    _tape_limit = max(1 << 14, 2 * len(_tape))
+    with _tape_lock:
+        n = len(_tape)
+        # Another thread may append meanwhile.
+        _tape[:n] = [r for r in _tape[:n] if r() is not None]
+        _tape_limit = max(1 << 14, 2 * len(_tape))
 
 
 def living() -> list[Var]:
     """All variables that exist, in order of creation."""
-    _compact()
+    compact()
     found = [r() for r in _tape]
     return sorted([v for v in found if v is not None], key=lambda v: v.serial)
+
+
+def where(v: Var) -> str:
+    """` recorded at file.py:12`, if that is known."""
+    location = locations.get(v)
+    return f" recorded at {describe(location)}" if location else ""
 
 
 # Scopes: whether operations record, and where traversals stop.
 
 
 class Scope:
-    """What `suspend_grad`, `resume_grad` and `isolate_grad` set up: `complement` says whether `only` are the variables that are suspended or the ones not."""
+    """What `suspend_grad`, `resume_grad` and `isolate_grad` set up.
 
-    __slots__ = ("all", "isolate_from", "postponed", "variables")
+    With `all`, derivatives are off but for `variables` and what was recorded from `start` on,
+    otherwise on but for `variables`. Traversals stop at variables from before `isolate_from`; those
+    that they gave gradients to wait in `postponed`.
+    """
 
-    def __init__(self, all_: bool, variables: frozenset[int], isolate_from: int = 0) -> None:
-        # all: derivatives are off but for `variables`; otherwise on but for `variables`
-        self.all, self.variables, self.isolate_from = all_, variables, isolate_from
-        self.postponed: list[tuple[Any, Var]] = []
+    __slots__ = ("all", "isolate_from", "postponed", "start", "variables")
+
+    def __init__(
+        self,
+        all_: bool = False,
+        variables: frozenset[int] = frozenset(),
+        start: int = 0,
+        isolate_from: int = 0,
+        postponed: dict[Var, None] | None = None,
+    ) -> None:
+        self.all, self.variables, self.start = all_, variables, start
+        self.isolate_from = isolate_from
+        self.postponed: dict[Var, None] = {} if postponed is None else postponed
 
     def hides(self, v: Var) -> bool:
         """Whether the variable takes no part in the recording."""
-        return (v.serial in self.variables) != self.all
+        if self.all:
+            return v.serial < self.start and v.serial not in self.variables
+        return v.serial in self.variables
+
+    def suspended(self, variables: frozenset[int] | None) -> "Scope":
+        """The scope within this one in which variables (None: all) are off."""
+        if variables is None:
+            return self._with(True, frozenset(), next_serial())
+        changed = self.variables - variables if self.all else self.variables | variables
+        return self._with(self.all, changed, self.start)
+
+    def resumed(self, variables: frozenset[int] | None) -> "Scope":
+        """The scope within this one in which variables (None: all) are on."""
+        if variables is None:
+            return self._with(False, frozenset(), 0)
+        changed = self.variables | variables if self.all else self.variables - variables
+        return self._with(self.all, changed, self.start)
+
+    def isolated(self) -> "Scope":
+        """The scope within this one that traversals do not leave."""
+        return Scope(self.all, self.variables, self.start, next_serial())
+
+    def _with(self, all_: bool, variables: frozenset[int], start: int) -> "Scope":
+        return Scope(all_, variables, start, self.isolate_from, self.postponed)
 
 
-scopes: list[Scope] = []
+scopes: dict[int, list[Scope]] = {}
+"""The scopes that a thread is in, innermost last; threads in none have no entry, so that the test
+whether anybody is in a scope is quick."""
+
+
+def scope() -> Scope | None:
+    """The innermost scope of this thread."""
+    found = scopes.get(threading.get_ident()) if scopes else None
+    return found[-1] if found else None
+
+
+def push(inner: Scope) -> None:
+    """Enters a scope."""
+    scopes.setdefault(threading.get_ident(), []).append(inner)
+
+
+def pop() -> Scope:
+    """Leaves the innermost scope."""
+    ident = threading.get_ident()
+    stack = scopes[ident]
+    left = stack.pop()
+    if not stack:
+        del scopes[ident]
+    return left
 
 
 def visible(v: Var | None) -> Var | None:
     """The variable, or None if a scope suspends it."""
-    if v is None or not scopes or not scopes[-1].hides(v):
+    if v is None or not scopes:
         return v
-    return None
+    inner = scope()
+    return None if inner is not None and inner.hides(v) else v
 
 
 def suspended() -> bool:
     """Whether new inputs would not be differentiable."""
-    return bool(scopes) and scopes[-1].all and not scopes[-1].variables
+    inner = scope()
+    return inner is not None and inner.all

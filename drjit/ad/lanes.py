@@ -1,7 +1,8 @@
-"""Derivatives of operations that move entries between lanes: gathers, scatters, reductions, scans, casts.
+"""Derivatives of operations that move entries between lanes: gathers, scatters, reductions, scans,
+casts.
 
-Each function makes the primal node and, where an operand has a variable, records one. The rules below them give both directions, in terms of
-the same functions, so that derivatives of any order can be had.
+Each function makes the primal node and, where an operand has a variable, records one. The rules
+give both directions in terms of the same functions, so that derivatives of any order can be had.
 """
 
 from typing import Any
@@ -10,7 +11,7 @@ from ..jit import access, collective, node, op
 from ..jit import dtype as dt
 from ..jit.access import Target
 from ..jit.dtype import DType
-from ..jit.node import Node
+from ..jit.node import LITERAL, Node
 from .algebra import RECORDED, keep_graph
 from .graph import Value, Var, new_var, scopes, visible
 
@@ -18,14 +19,18 @@ from .graph import Value, Var, new_var, scopes, visible
 class LaneRule:
     """How an operation that is not element-wise differentiates.
 
-    `forward(v, tangents)` gives the tangent of the result of `v` from those of its operands (None: zero). `backward(v, g, give)` passes gradients on by
-    `give.add(i, value)` or `give.scatter_add(i, value, index, mask)`.
+    `forward(v, tangents)` gives the tangent of the result of `v` from those of its operands (None:
+    zero). `backward(v, g, give)` passes gradients on by `give.add(i, value)` or
+    `give.scatter_add(i, value, index, mask)`. The gradient may have one entry that stands for all.
+    An op that `masks` passes nothing on in some lanes.
     """
 
     elementwise = False
     always = False  # called also without a gradient
+    keeps_gradient = False
     keeps_inputs = True
     keeps_result = False
+    masks = True
     name = ""
 
     def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
@@ -57,6 +62,7 @@ def _select(m: Node, a: Value, b: Value) -> Value:
 class _Cast(LaneRule):
     name = "cast"
     keeps_inputs = False
+    masks = False
 
     def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
         return cast(v.dtype, tangents[0])
@@ -90,7 +96,49 @@ class _Gather(LaneRule):
 def gather(source: Value, index: Node, mask: Node, what: str = "dr.gather") -> Value:
     """The entries of `source` at `index`."""
     n = access.gather(source.node, index, mask, what)
+    return record_gather(source, index, mask, n)
+
+
+def record_gather(source: Value, index: Node, mask: Node, n: Node) -> Value:
+    """The entries `n` that were read from `source`."""
     return _value(GATHER, n, (index, mask), (source.var,), source.node.size)
+
+
+class _Packet(_Gather):
+    """A component of records: `data` is the number of entries of the source, the number of
+    components, and which one it is."""
+
+    name = "gather_packet"
+
+    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+        size, count, j = v.data
+        index, mask = v.inputs
+        return gather(full(tangents[0], size), entry(index, count, j), mask)
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        _, count, j = v.data
+        index, mask = v.inputs
+        give.scatter_add(0, g, entry(index, count, j), mask)
+
+
+def gather_packet(
+    source: Value, index: Node, mask: Node, count: int, what: str = "dr.gather"
+) -> list[Value]:
+    """`count` consecutive entries per lane, from entry `index * count` on."""
+    n = source.node
+    nodes = access.gather_packet(n, index, mask, count, what)
+    return [
+        _value(PACKET, c, (index, mask), (source.var,), (n.size, count, j))
+        for j, c in enumerate(nodes)
+    ]
+
+
+def entry(index: Node, count: int, j: int) -> Node:
+    """The index of component `j` of a record of `count` entries, in 64 bits, where products cannot
+    wrap."""
+    wide = node.cast(dt.i64 if index.dtype.is_signed else dt.u64, index)
+    first = node.apply(op.mul, wide, node.literal(wide.dtype, count))
+    return node.apply(op.add, first, node.literal(wide.dtype, j))
 
 
 def full(a: Value, size: int) -> Value:
@@ -101,14 +149,22 @@ def full(a: Value, size: int) -> Value:
 
 
 class _Broadcast(LaneRule):
-    name = "broadcast"
     keeps_inputs = False
+    masks = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
-        return full(tangents[0], v.size)
+        return tangents[0]
 
     def backward(self, v: Var, g: Value, give: Any) -> None:
-        give.add(0, g)
+        give.add(0, g, v.size)
+
+
+def copy(a: Value) -> Value:
+    """The same value as a variable of its own, which has a gradient of its own."""
+    return _value(COPY, a.node, (), (a.var,))
 
 
 # Scatters
@@ -161,25 +217,28 @@ class _Scatter(LaneRule):
         return node.apply(op.eq, target, result), node.apply(op.eq, value, there)
 
     def _others(self, v: Var, which: int) -> Value:
-        """The product of everything else that was multiplied into an entry, right also where factors are 0."""
-        index, mask, target, value, _ = v.inputs
-        one, zero = node.literal(v.dtype, 1), node.literal(v.dtype, 0)
-
-        def split(x: Node) -> tuple[Node, Node]:
-            is_zero = node.apply(op.eq, x, zero)
-            return node.apply(op.select, is_zero, one, x), node.apply(op.select, is_zero, one, zero)
-
-        factors, zeros = split(value)
-        own, own_zero = split(target)
-        product = _scattered("mul", own, factors, index, mask)
-        count = _scattered("add", own_zero, zeros, index, mask)
-        x, x_zero = (target, own_zero) if which == 0 else (value, zeros)
+        """The product of everything else that was multiplied into an entry, right also where
+        factors are 0."""
+        index, mask = v.inputs[:2]
+        deps = v.deps if keep_graph() else (None, None)
+        target, value = [Value(n, d) for n, d in zip(v.inputs[2:4], deps, strict=True)]
+        own, own_zero = _split(target)
+        factors, zeros = _split(value)
+        product = scatter("mul", own, factors, index, mask)
+        count = scatter("add", own_zero, zeros, index, mask)
         if which == 1:
-            product, count = (access.gather(a, index, mask) for a in (product, count))
-            own = factors
-        rest = node.apply(op.sub, count, x_zero)
-        others = node.apply(op.div, product, own)
-        return Value(node.apply(op.select, node.apply(op.eq, rest, zero), others, zero))
+            product, count = gather(product, index, mask), gather(count, index, mask)
+            own, own_zero = factors, zeros
+        others = RECORDED(op.div, product, own)
+        only = RECORDED(op.eq, count, own_zero)
+        return _select(only.node, others, _lift(own, 0))
+
+
+def _split(x: Value) -> tuple[Value, Value]:
+    """Factors without zeros, for which 1 stands, and the number of zeros."""
+    one, zero = _lift(x, 1), _lift(x, 0)
+    is_zero = node.apply(op.eq, x.node, zero.node)
+    return _select(is_zero, one, x), _select(is_zero, one, zero)
 
 
 def _scattered(reduce: str, target: Node, value: Node, index: Node, mask: Node) -> Node:
@@ -212,10 +271,13 @@ def record_scatter(
 
 
 class _Reduce(LaneRule):
-    """`data` is the reduction and the length of a run."""
+    """`data` is the reduction and the length of a run, or 0."""
 
     name = "reduce"
     keeps_result = True
+
+    def __init__(self, masks: bool) -> None:
+        self.masks = masks
 
     def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
         reduction, run = v.data
@@ -226,10 +288,11 @@ class _Reduce(LaneRule):
 
     def backward(self, v: Var, g: Value, give: Any) -> None:
         reduction, run = v.data
+        size = v.inputs[0].size
         if reduction != "add":
-            g = RECORDED(op.mul, spread(g, v.inputs[0].size, run), self._weights(v))
-        elif v.size > 1:
-            g = spread(g, v.inputs[0].size, run)
+            g = RECORDED(op.mul, spread(g, size, run), self._weights(v))
+        elif g.node.size > 1:
+            g = spread(g, size, run)
         give.add(0, g)
 
     def _weights(self, v: Var) -> Value:
@@ -240,23 +303,30 @@ class _Reduce(LaneRule):
         one, zero = _lift(x, 1), _lift(x, 0)
         if reduction in ("min", "max"):
             return _select(node.apply(op.eq, x.node, y.node), one, zero)
-        # The product of the others, right also where factors are 0.
-        is_zero = node.apply(op.eq, x.node, zero.node)
-        count = spread(reduce("add", _select(is_zero, one, zero), run), x.node.size, run)
-        factor = _select(is_zero, one, x)
-        product = spread(reduce("mul", factor, run), x.node.size, run)
-        lone = RECORDED(op.eq, count, _select(is_zero, one, zero))
-        return _select(lone.node, RECORDED(op.div, product, factor), zero)
+        if keep_graph():
+            # Made of products alone, so that it can be differentiated where factors are 0.
+            before = prefix("mul", x, True, run)
+            after = reverse(prefix("mul", reverse(x, run), True, run), run)
+            return RECORDED(op.mul, before, after)
+        factors, zeros = _split(x)
+        product = spread(reduce("mul", factors, run), x.node.size, run)
+        count = spread(reduce("add", zeros, run), x.node.size, run)
+        others = RECORDED(op.div, product, factors)
+        return _select(RECORDED(op.eq, count, zeros).node, others, zero)
 
 
 def reduce(reduction: str, a: Value, run: int = 0) -> Value:
     """The reduction of all lanes (`run` 0), or of runs of that many lanes."""
     n = a.node
+    if n.op is LITERAL and reduction == "add" and n.size > 1 and not run:
+        # One rounding, where a product in half precision could overflow before it.
+        total = node.literal(n.dtype, n.data * n.size)
+        return _value(REDUCE, total, (n,), (a.var,), (reduction, run))
     r = collective.block_reduce(reduction, n, run) if run else access.reduce_all(reduction, n)
     if r is n:
         return a
-    inputs = (n,)
-    return _value(REDUCE, r, inputs, (a.var,), (reduction, run))
+    rule = EXTREMUM if reduction in ("min", "max") else REDUCE
+    return _value(rule, r, (n,), (a.var,), (reduction, run))
 
 
 def spread(a: Value, size: int, run: int) -> Value:
@@ -279,9 +349,12 @@ class _Prefix(LaneRule):
         if reduction == "add":
             return prefix("add", t, exclusive, run)
         if reduction == "mul":
-            x = v.inputs[0]
-            ratio = RECORDED(op.div, t, Value(x))
-            return RECORDED(op.mul, Value(v.result), prefix("add", ratio, exclusive, run))
+            factors, is_zero, first, result, rest = self._products(v)
+            zero = _lift(t, 0)
+            ratio = _select(is_zero, zero, RECORDED(op.div, t, factors))
+            total = RECORDED(op.mul, result, prefix("add", ratio, exclusive, run))
+            missing = prefix("add", _select(first, t, zero), exclusive, run)
+            return RECORDED(op.fma, missing, rest, total)
         index, valid = self._source(v)
         return gather(t, index, valid)
 
@@ -291,12 +364,28 @@ class _Prefix(LaneRule):
         if reduction == "add":
             give.add(0, _reversed_prefix(g, exclusive, run))
         elif reduction == "mul":
-            weighted = RECORDED(op.mul, g, Value(v.result))
-            total = _reversed_prefix(weighted, exclusive, run)
-            give.add(0, RECORDED(op.div, total, Value(v.inputs[0])))
+            factors, is_zero, first, result, rest = self._products(v)
+            total = _reversed_prefix(RECORDED(op.mul, g, result), exclusive, run)
+            missing = _reversed_prefix(RECORDED(op.mul, g, rest), exclusive, run)
+            missing = _select(first, missing, _lift(g, 0))
+            give.add(0, _select(is_zero, missing, RECORDED(op.div, total, factors)))
         else:
             index, valid = self._source(v)
             give.scatter_add(0, g, index, valid)
+
+    def _products(self, v: Var) -> tuple[Value, Node, Node, Value, Value]:
+        """What running products need where factors are 0: factors with 1 in their place, where they
+        are, where the first one of a run is, and the running products with and without that."""
+        _, exclusive, run = v.data
+        x = Value(v.inputs[0], v.deps[0] if keep_graph() else None)
+        result = Value(v.result, v if keep_graph() else None)  # type: ignore[arg-type]
+        factors, zeros = _split(x)
+        is_zero = node.apply(op.ne, zeros.node, node.literal(x.node.dtype, 0))
+        before = collective.prefix("add", zeros.node, True, run)
+        none_before = node.apply(op.eq, before, node.literal(x.node.dtype, 0))
+        first = node.apply(op.and_, is_zero, none_before)
+        rest = prefix("mul", _select(first, _lift(x, 1), x), exclusive, run)
+        return factors, is_zero, first, result, rest
 
     def _source(self, v: Var) -> tuple[Node, Node]:
         """The lane whose entry a running minimum or maximum took, and whether there is one."""
@@ -339,5 +428,7 @@ def reverse(a: Value, run: int = 0) -> Value:
     return gather(a, index, node.literal(dt.mask, True))
 
 
-CAST, GATHER, BROADCAST = _Cast(), _Gather(), _Broadcast()
-SCATTER, REDUCE, PREFIX = _Scatter(), _Reduce(), _Prefix()
+CAST, GATHER, BROADCAST, COPY = _Cast(), _Gather(), _Broadcast("broadcast"), _Broadcast("copy")
+PACKET = _Packet()
+SCATTER, PREFIX = _Scatter(), _Prefix()
+REDUCE, EXTREMUM = _Reduce(masks=False), _Reduce(masks=True)

@@ -1,8 +1,10 @@
-"""Derivative rules: for every differentiable op, how a gradient of the result becomes one of each operand.
+"""Derivative rules: for every differentiable op, how a gradient of the result becomes one of each
+operand.
 
-A rule of an element-wise op is written once, as the product of a gradient with the partial derivative, and serves both directions, since such a product is
-its own transpose. It is evaluated by an algebra: on nodes for first derivatives, or on values that are themselves recorded, for higher ones. Ops that move
-entries between lanes are in `lanes.py`.
+A rule of an element-wise op is written once, as the product of a gradient with the partial
+derivative, and serves both directions, since such a product is its own transpose. It is evaluated
+by an algebra: on nodes for first derivatives, or on values that are themselves recorded, for higher
+ones. Ops that move entries between lanes are in `lanes.py`.
 """
 
 import math
@@ -10,31 +12,44 @@ from collections.abc import Callable
 from typing import Any
 
 from ..jit import op
+from ..jit.node import LITERAL
 from ..jit.op import Op
 
 
 class Rule:
     """How an element-wise op differentiates.
 
-    `partials[i](o, g, y, *x)` gives the gradient `g` times the derivative of the result `y` with respect to operand `x[i]`, by the algebra `o`.
-    `keeps_inputs` and `keeps_result` say which primal values that needs.
+    `partials[i](o, g, y, *x)` gives the gradient `g` times the derivative of the result `y` with
+    respect to operand `x[i]`, by the algebra `o`. `keeps_inputs` and `keeps_result` say which
+    primal values that needs.
+
+    The derivative of a `guarded` op may be infinite at ordinary values. An op that `masks` passes
+    no gradient on in some lanes; what is below it may hold anything there, so that a `product` of
+    the gradient with it has to be guarded as well.
     """
 
-    __slots__ = ("guarded", "keeps_inputs", "keeps_result", "name", "partials")
+    __slots__ = (
+        "guarded", "keeps_inputs", "keeps_result", "masks", "name", "partials", "product",
+    )  # fmt: skip
 
     elementwise = True
+    always = False
+    keeps_gradient = False
 
     def __init__(self, name: str, keeps: str, partials: tuple[Callable | None, ...]) -> None:
         self.name, self.partials = name, partials
         self.keeps_inputs = "x" in keeps
         self.keeps_result = "y" in keeps
         self.guarded = name in _UNBOUNDED
+        self.masks = name in _MASKS
+        self.product = name not in _LINEAR and not self.masks
 
 
-# Ops whose derivative may be infinite at ordinary values: its product with a gradient of 0 is 0.
 _UNBOUNDED = frozenset(
     "div sqrt log log2 asin acos acosh atanh pow cbrt erfinv lgamma atan2 tan".split()
 )
+_MASKS = frozenset("select minimum maximum abs".split())
+_LINEAR = frozenset("neg copy add sub".split())
 
 
 def _unary(keeps: str, partial: Callable) -> tuple[str, tuple[Callable, ...]]:
@@ -48,6 +63,20 @@ def _one_over_sqrt(o: Any, g: Any, s: Any) -> Any:
 def _abs(o: Any, g: Any, y: Any, x: Any) -> Any:
     zero = o.number(x, 0)
     return o.select(o(op.gt, x, zero), g, o.select(o(op.lt, x, zero), o.neg(g), o.number(g, 0)))
+
+
+def _extremum(better: Op, better_than_number: Op) -> tuple[Callable, Callable]:
+    """The first operand has the gradient where it is better. `dr.minimum(x, 1)` has the number as
+    the first operand, but the other way round by the order of the user."""
+
+    def first(o: Any, a: Any, b: Any) -> Any:
+        is_number = getattr(a, "node", a).op is LITERAL
+        return o(better_than_number if is_number else better, a, b)
+
+    return (
+        lambda o, g, y, a, b: o.select(first(o, a, b), g, o.number(g, 0)),
+        lambda o, g, y, a, b: o.select(first(o, a, b), o.number(g, 0), g),
+    )
 
 
 def _pow_base(o: Any, g: Any, y: Any, x: Any, e: Any) -> Any:
@@ -72,7 +101,8 @@ def _atan2_x(o: Any, g: Any, r: Any, y: Any, x: Any) -> Any:
 
 
 def _digamma(o: Any, x: Any) -> Any:
-    """The derivative of lgamma: reflection, recurrence up to 6, and the asymptotic series (Abramowitz & Stegun 6.3.7, 6.3.5, 6.3.18)."""
+    """The derivative of lgamma: reflection, recurrence up to 6, and the asymptotic series (Abramowitz
+    & Stegun 6.3.7, 6.3.5, 6.3.18)."""
     half = o.number(x, 0.5)
     small = o(op.lt, x, half)
     z = o.select(small, o.sub(o.number(x, 1), x), x)
@@ -139,20 +169,8 @@ _ROWS: dict[str, tuple[str, tuple[Callable | None, ...]]] = {
             lambda o, g, y, m, a, b: o.select(m, o.number(g, 0), g),
         ),
     ),
-    "minimum": (
-        "x",
-        (
-            lambda o, g, y, a, b: o.select(o(op.lt, a, b), g, o.number(g, 0)),
-            lambda o, g, y, a, b: o.select(o(op.lt, a, b), o.number(g, 0), g),
-        ),
-    ),
-    "maximum": (
-        "x",
-        (
-            lambda o, g, y, a, b: o.select(o(op.gt, a, b), g, o.number(g, 0)),
-            lambda o, g, y, a, b: o.select(o(op.gt, a, b), o.number(g, 0), g),
-        ),
-    ),
+    "minimum": ("x", _extremum(op.le, op.lt)),
+    "maximum": ("x", _extremum(op.gt, op.ge)),
     "abs": _unary("x", _abs),
     "sqrt": _unary("y", lambda o, g, y, *_: o.div(o.mul(g, o.number(g, 0.5)), y)),
     "sin": _unary("x", lambda o, g, y, x: o.mul(g, o(op.cos, x))),
@@ -179,7 +197,8 @@ _ROWS: dict[str, tuple[str, tuple[Callable | None, ...]]] = {
     "pow": ("xy", (_pow_base, _pow_exponent)),
 }
 
-# Ops without a rule have a derivative that is zero wherever it exists, or no derivative at all: what depends on them is constant.
+# Ops without a rule have a derivative that is zero wherever it exists, or no derivative at all: what
+# depends on them is constant.
 RULES: dict[Op, Rule] = {op.TABLE[name]: Rule(name, *row) for name, row in _ROWS.items()}
 CONSTANT = frozenset(
     op.TABLE[name]

@@ -1,18 +1,24 @@
-"""Traversals of the graph of derivatives: tangents from inputs to results, gradients from results to inputs.
+"""Traversals of the graph of derivatives: tangents from inputs to results, gradients from results
+to inputs.
 
-`enqueue` collects the variables that a traversal will visit, `traverse` visits them in the order of creation, or the opposite one, so that the order in
-which gradients are added up never changes. Visited edges are freed on the way unless the flags say otherwise.
+`enqueue` collects the variables that a traversal will visit, `traverse` visits them in the order of
+creation, or the opposite one, so that the order in which gradients are added up never changes.
+Visited edges are freed on the way unless the flags say otherwise.
 """
 
 import enum
+import threading
+from operator import attrgetter
 from typing import Any
 
 from ..jit import access, node, op
+from ..jit import flags as jit_flags
 from ..jit.access import Target
+from ..jit.flags import JitFlag
 from ..jit.node import LITERAL, Node
-from . import lanes
+from . import lanes, trap
 from .algebra import PLAIN, RECORDED, set_keep_graph
-from .graph import Value, Var, living, scopes
+from .graph import Scope, Value, Var, living, scope, where
 
 
 class ADMode(enum.Enum):
@@ -37,100 +43,167 @@ class ADFlag(enum.IntEnum):
     KeepGraph = 16
 
 
-_queue: dict[Var, None] = {}
+class _Queue(threading.local):
+    """What a thread has enqueued: variables, those among them that a reverse traversal starts from,
+    and in which directions they were collected."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.variables: dict[Var, None] = {}
+        self.starts: set[Var] = set()
+        self.modes: set[ADMode] = set()
+
+
+_queue = _Queue()
+_serial = attrgetter("serial")
+
+
+def _boundary() -> tuple[Scope | None, int]:
+    inner = scope()
+    return inner, 0 if inner is None else inner.isolate_from
 
 
 def enqueue(mode: ADMode, seeds: list[Var]) -> None:
-    """Adds the variables that a traversal from `seeds` visits: those that depend on them, or those that they depend on."""
-    first = scopes[-1].isolate_from if scopes else 0
+    """Adds the variables that a traversal from `seeds` visits: those that depend on them, or those
+    that they depend on."""
+    first = _boundary()[1]
+    variables, starts = _queue.variables, _queue.starts
+    _queue.modes.add(mode)
     if mode is ADMode.Forward:
-        reached = {v for v in seeds if v.serial >= first}
-        _queue.update(dict.fromkeys(reached))
-        if not reached:
-            return
-        start = min(v.serial for v in reached)
-        for v in living():
-            if v.serial > start and v not in reached and not reached.isdisjoint(v.deps):
+        reached = set(seeds)
+        variables.update(dict.fromkeys(seeds))
+        start = min((v.serial for v in reached), default=0)
+        for v in living() if reached else ():
+            if v.serial > max(start, first - 1) and not reached.isdisjoint(v.deps):
                 reached.add(v)
-                _queue[v] = None
+                variables[v] = None
         return
-    stack = [v for v in seeds if v.serial >= first]
-    seen = set(stack)
+    stack = []
+    for v in seeds:
+        if v.serial >= first and v not in variables:
+            variables[v] = None
+            starts.add(v)
+            stack.append(v)
     while stack:
-        v = stack.pop()
-        _queue[v] = None
-        for d in v.deps:
-            if d is not None and d not in seen:
-                seen.add(d)
+        for d in stack.pop().deps:
+            if d is None:
+                continue
+            if d not in variables:
                 if d.serial >= first:
+                    variables[d] = None
                     stack.append(d)
-
-
-def pending() -> bool:
-    """Whether anything is enqueued."""
-    return bool(_queue)
+            elif d in starts:
+                starts.discard(d)
 
 
 def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
-    """Visits everything that is enqueued."""
-    variables = sorted(_queue, key=_serial)
+    """Visits everything that is enqueued.
+
+    Raises:
+        FloatingPointError: a trap is set, and a derivative is not finite.
+    """
+    variables = sorted(_queue.variables, key=_serial)
+    starts, modes = _queue.starts, _queue.modes
     _queue.clear()
     if not variables:
         return
     keep = bool(flags & ADFlag.KeepGraph)
     if keep:
         flags = flags & ~ADFlag.ClearEdges
+    members = None if modes == {mode} else set(variables)
+    if members is not None:
+        starts = members.difference([d for v in variables for d in v.deps])
+    give = Give(keep, members)
     before = set_keep_graph(keep)
     try:
         if mode is ADMode.Backward:
-            _backward(variables, flags, Give(keep))
+            _backward(variables, starts, flags, give)
         else:
-            _forward(variables, flags, Give(keep))
+            _forward(variables, flags, give)
+    except BaseException as error:
+        v = give.var
+        if v is not None and v.rule is not None:
+            error.add_note(f"This was the derivative of '{v.rule.name}'{where(v)}.")
+        for v in variables:
+            if v.rule is not None:
+                v.grad = v.grad_var = None
+        raise
     finally:
         set_keep_graph(before)
 
 
-def _serial(v: Var) -> int:
-    return v.serial
-
-
-def _backward(variables: list[Var], flags: int, give: "Give") -> None:
-    reached = {d for v in variables for d in v.deps if d is not None}
+def _backward(variables: list[Var], starts: set[Var], flags: int, give: "Give") -> None:
+    plain = not give.keep and give.inner is None and give.members is None and not give.trap
+    interior, edges = flags & ADFlag.ClearInterior, flags & ADFlag.ClearEdges
+    first, masked = give.first, give.masked
+    accumulate = give.accumulate
     while variables:
         v = variables.pop()
         rule = v.rule
         if rule is None:
             continue
-        if v.grad is not None or not rule.elementwise:
-            _give(v, rule, give)
-        if flags & (ADFlag.ClearInterior if v in reached else ADFlag.ClearInput):
-            v.grad = v.grad_var = None
-        if flags & ADFlag.ClearEdges:
-            _cut(v)
+        g = v.grad
+        if not rule.elementwise:
+            give.var = v
+            if g is not None or rule.always:
+                give.masking = rule.masks or v in masked
+                rule.backward(v, None if g is None else Value(g, v.grad_var), give)
+        elif g is not None:
+            give.var = v
+            size = v.size
+            guard = rule.guarded or (masked and rule.product and v in masked)
+            if rule.masks or masked:
+                give.masking = rule.masks or v in masked
+            if plain:
+                y, inputs = v.result, v.inputs
+                for d, partial in zip(v.deps, rule.partials, strict=True):
+                    if d is None or partial is None:
+                        continue
+                    c = partial(PLAIN, g, y, *inputs)
+                    if guard and g.op is not LITERAL:
+                        c = guarded(PLAIN, g, c)
+                    if d.size == 1 or give.masking:
+                        accumulate(d, c, size)
+                    else:
+                        d.grad = c if d.grad is None else PLAIN.add(d.grad, c)
+            else:
+                _partials(v, rule, guard, give)
+        if v.serial >= first and flags & (ADFlag.ClearInput if v in starts else interior):
+            if rule.keeps_gradient:
+                rule.clears(v)
+            else:
+                v.grad = v.grad_var = None
+        if edges:
+            _cut(v, give.members)
+        give.masking = False
 
 
-def _give(v: Var, rule: Any, give: "Give") -> None:
-    """Passes the gradient of a variable on to those that it depends on."""
-    give.var = v
-    if not rule.elementwise:
-        if v.grad is not None or rule.always:
-            rule.backward(v, None if v.grad is None else Value(v.grad, v.grad_var), give)
-        return
-    g, y, inputs, o = give.operands(v, v.grad, v.grad_var)
-    guard = rule.guarded and v.grad is not None and v.grad.op is not LITERAL
+def _partials(v: Var, rule: Any, guard: bool, give: "Give") -> None:
+    """Passes the gradient of the result of an element-wise operation on to its operands."""
     for d, partial in zip(v.deps, rule.partials, strict=True):
-        if d is not None and partial is not None:
-            c = partial(o, g, y, *inputs)
-            give.accumulate(d, _guarded(o, g, c) if guard else c)
+        if d is None or partial is None or not give.takes(d):
+            continue
+        g, y, inputs, o = give.operands(v, v.grad, v.grad_var)
+        c = partial(o, g, y, *inputs)
+        if guard and v.grad is not None and v.grad.op is not LITERAL:
+            c = guarded(o, g, c)
+        give.accumulate(d, c, v.size)
 
 
-def _guarded(o: Any, g: Any, c: Any) -> Any:
-    """The product of a gradient with a derivative that may be infinite: 0 where the gradient is, as in lanes that were masked out."""
+def guarded(o: Any, g: Any, c: Any) -> Any:
+    """The product of a gradient with a derivative that may be infinite: 0 where the gradient is, as
+    in lanes that were masked out."""
     zero = o.number(g, 0)
     return o.select(o(op.eq, g, zero), zero, c)
 
 
-def _cut(v: Var) -> None:
+def _cut(v: Var, members: set[Var] | None) -> None:
+    """Frees the edges of a variable, or those to the members of a traversal."""
+    if members is not None and any(d is not None and d not in members for d in v.deps):
+        v.deps = tuple([None if d in members else d for d in v.deps])
+        return
     v.deps, v.inputs, v.result, v.rule = (), (), None, None
     v.data = None
 
@@ -140,89 +213,139 @@ def _forward(variables: list[Var], flags: int, give: "Give") -> None:
     sources = {d for v in variables for d in v.deps if d is not None and d in members}
     for v in variables:
         rule = v.rule
-        if rule is None:
+        if rule is None or members.isdisjoint(v.deps):
             continue
         give.var = v
         if not rule.elementwise:
             tangents = [
-                None if d is None or d.grad is None else Value(d.grad, d.grad_var) for d in v.deps
-            ]
+                None if d is None or d.grad is None or d not in members
+                else Value(d.grad, d.grad_var)
+                for d in v.deps
+            ]  # fmt: skip
             if any(t is not None for t in tangents) or rule.always:
                 t = rule.forward(v, tangents)
                 if t is not None:
-                    give.accumulate(v, t if give.keep else t.node)
+                    give.accumulate(v, t if give.keep else t.node, 1)
             continue
         for d, partial in zip(v.deps, rule.partials, strict=True):
-            if d is None or d.grad is None or partial is None:
+            if d is None or d.grad is None or partial is None or d not in members:
                 continue
             t, y, inputs, o = give.operands(v, d.grad, d.grad_var)
             c = partial(o, t, y, *inputs)
-            guard = rule.guarded and d.grad.op is not LITERAL
-            give.accumulate(v, _guarded(o, t, c) if guard else c)
+            if rule.guarded and d.grad.op is not LITERAL:
+                c = guarded(o, t, c)
+            give.accumulate(v, c, 1)
     for v in variables:
-        if v in sources:
+        if v in sources and v.serial >= give.first:
             entered = any(d in members for d in v.deps)
             if flags & (ADFlag.ClearInterior if entered else ADFlag.ClearInput):
                 v.grad = v.grad_var = None
     if flags & ADFlag.ClearEdges:
         for v in variables:
-            _cut(v)
+            if v.deps:
+                _cut(v, members)
 
 
 class Give:
-    """Where a traversal puts gradients: on nodes, or on recorded values if the graph is kept."""
+    """Where a traversal puts gradients: on nodes, or on recorded values if the graph is kept.
 
-    __slots__ = ("keep", "var")
+    `masked` are variables whose gradient may be 0 in some lanes because an operation passes nothing
+    to them, so that the factors of products have to be kept from making NaN of it.
+    """
 
-    def __init__(self, keep: bool) -> None:
-        self.keep = keep
+    __slots__ = ("first", "inner", "keep", "masked", "masking", "members", "trap", "var")
+
+    def __init__(self, keep: bool, members: set[Var] | None) -> None:
+        self.keep, self.members = keep, members
+        self.inner, self.first = _boundary()
+        if self.first == 0:
+            self.inner = None
         self.var: Any = None
+        self.masked: set[Var] = set()
+        self.masking = False
+        current = jit_flags.current
+        self.trap = bool(
+            current & JitFlag.Debug and current & (JitFlag.TrapNaN | JitFlag.TrapInf)
+        )
 
-    def operands(self, v: Var, grad: Node | None, grad_var: Var | None) -> tuple[Any, Any, Any, Any]:
-        """The gradient, result and inputs of a variable in the algebra of this traversal, and the algebra."""
+    def takes(self, v: Var) -> bool:
+        """Whether the traversal visits a variable."""
+        return self.members is None or v in self.members
+
+    def operands(self, v: Var, grad: Any, grad_var: Var | None) -> tuple[Any, Any, Any, Any]:
+        """The gradient, result and inputs of a variable in the algebra of this traversal, and the
+        algebra."""
         if not self.keep:
             return grad, v.result, v.inputs, PLAIN
         inputs = [Value(n, d) for n, d in zip(v.inputs, v.deps, strict=False)]
         result = None if v.result is None else Value(v.result, v)
-        return Value(grad, grad_var), result, inputs, RECORDED  # type: ignore[arg-type]
+        return Value(grad, grad_var), result, inputs, RECORDED
 
-    def add(self, i: int, value: Value) -> None:
+    def add(self, i: int, value: Value, lanes_: int = 1) -> None:
         """Adds to the gradient of operand `i` of the current variable."""
         d = self.var.deps[i]
-        if d is not None:
-            self.accumulate(d, value if self.keep else value.node)
+        if d is not None and self.takes(d):
+            self.accumulate(d, value if self.keep else value.node, lanes_)
 
-    def accumulate(self, v: Var, c: Any) -> None:
-        """Adds a contribution to a gradient: summed over lanes if the variable has one entry, as that was broadcast."""
+    def accumulate(self, v: Var, c: Any, lanes_: int) -> None:
+        """Adds a contribution, which counts for a number of lanes, to a gradient: summed if the
+        variable has one entry, as that was broadcast."""
+        if self.trap:
+            trap.check(self.var, c.node if self.keep else c)
+        if v.size == 1:
+            c = self._total(c, lanes_)
         if not self.keep:
-            if c.size != v.size and v.size == 1:
-                c = access.reduce_all("add", c)
             v.grad = c if v.grad is None else PLAIN.add(v.grad, c)
         else:
-            if c.node.size != v.size and v.size == 1:
-                c = lanes.reduce("add", c)
             if v.grad is not None:
                 c = RECORDED.add(Value(v.grad, v.grad_var), c)
             v.grad, v.grad_var = c
-        if scopes and v.serial < scopes[-1].isolate_from:
-            scopes[-1].postponed.append(v)
+        self._mark(v)
+
+    def _total(self, c: Any, lanes_: int) -> Any:
+        if not self.keep:
+            if c.size != 1:
+                return access.reduce_all("add", c)
+            return c if lanes_ == 1 else node.apply(op.mul, c, node.literal(c.dtype, lanes_))
+        if c.node.size != 1:
+            return lanes.reduce("add", c)
+        return c if lanes_ == 1 else RECORDED.mul(c, RECORDED.number(c, lanes_))
+
+    def _mark(self, v: Var) -> None:
+        if self.masking:
+            self.masked.add(v)
+        if v.serial < self.first and self.inner is not None:
+            self.inner.postponed[v] = None
 
     def scatter_add(self, i: int, value: Value, index: Node, mask: Node) -> None:
         """Adds entries to the gradient of operand `i`, in place where nobody else holds it."""
         d = self.var.deps[i]
-        if d is None:
+        if d is None or not self.takes(d):
             return
+        if self.trap:
+            trap.check(self.var, value.node)
+        self._mark(d)
         if self.keep:
             zero = Value(node.literal(d.dtype, 0, d.size))
             target = zero if d.grad is None else lanes.full(Value(d.grad, d.grad_var), d.size)
             d.grad, d.grad_var = lanes.scatter("add", target, value, index, mask)
             return
         held = [node.literal(d.dtype, 0, d.size) if d.grad is None else node.resize(d.grad, d.size)]
-        d.grad = None
+        d.grad = None  # so that nobody else holds the node
         target = Target(held.pop())
         lanes_ = max(value.node.size, index.size, mask.size)
         mode = access.reduce_mode(op.ReduceMode.Auto, target, lanes_)
-        after = access.scatter(
-            op.scatter_reduce, target, [value.node], index, mask, "gradient of dr.gather", "add", mode
-        )
+        what = "gradient of dr.gather"
+        kind = op.scatter_reduce
+        after = access.scatter(kind, target, [value.node], index, mask, what, "add", mode)
         d.grad = node.literal(d.dtype, 0) if after is None else after
+
+
+def finish_isolation(inner: Scope) -> None:
+    """Continues the traversals that stopped at the boundary of a scope that has been left."""
+    outer, first = _boundary()
+    waiting = list(inner.postponed)
+    if outer is not None:
+        outer.postponed.update(dict.fromkeys([v for v in waiting if v.serial < first]))
+    enqueue(ADMode.Backward, [v for v in waiting if v.serial >= first])
+    traverse(ADMode.Backward)

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ..ad.graph import visible
 from ..jit import dtype as dt
 from ..jit import node
 from ..jit.dtype import DType
-from . import interop, leaf, leaf_access, table
+from . import interop, leaf, leaf_access, pytree, table
 from .base import ArrayBase, type_label
 from .promote import number_type
 
@@ -115,7 +116,7 @@ def _init_leaf(self: Any, args: tuple) -> None:
         if type(arg) is cls:
             self._n = arg._n
             if cls._diff:
-                self._a = arg._a
+                self._a = visible(arg._a)
             return
         if type(arg) in (float, int, bool):
             self._n = node.literal(cls._dtype, number(cls, cls._dtype, arg))
@@ -457,7 +458,10 @@ def _flat_sequence(cls: Any, values: list) -> tuple[Any, tuple[int, ...]]:
     if any(isinstance(v, ArrayBase) for v in values):
         return _joined(storage, [_flat(cls, v) for v in values])
     numbers: list = []
-    shape = _collect(cls, values, numbers)
+    try:
+        shape = _collect(cls, values, numbers)
+    except RecursionError:
+        raise pytree.too_deep() from None
     return storage(numbers), shape
 
 

@@ -8,11 +8,14 @@ fails, the target is as it was."""
 import weakref
 from typing import Any
 
+from ..ad import lanes
+from ..ad.graph import Value
 from ..jit import access, collective, op, schedule
 from ..jit import dtype as dt
 from ..jit import node as jit
 from ..jit.node import Node
-from .leaf import wrap
+from .leaf import from_value, wrap
+from .leaf import value as value_of
 
 
 def _wide(index: Node) -> Node:
@@ -22,7 +25,9 @@ def _wide(index: Node) -> Node:
 
 def gather(source: Any, index: Any, active: Any, what: str = "dr.gather") -> Any:
     """The entries of `source` at `index`; 0 where `active` is false or the index out of bounds."""
-    return wrap(type(source), access.gather(source._n, index._n, active._n, what))
+    if source._a is None:
+        return wrap(type(source), access.gather(source._n, index._n, active._n, what))
+    return from_value(type(source), lanes.gather(value_of(source), index._n, active._n, what))
 
 
 def gather_packet(
@@ -31,10 +36,13 @@ def gather_packet(
     """`count` consecutive entries per lane, from entry `index * count` on."""
     n, cls = source._n, type(source)
     if 2 <= count <= 16 and n.size % count == 0 and not n.is_literal:
-        nodes = access.gather_packet(n, index._n, active._n, count, what)
-        return [wrap(cls, c) for c in nodes]
-    index, mask = access.bounds(index._n, active._n, n.size // count, what)
-    return [wrap(cls, access.gather(n, i, mask, what)) for i in entries(index, count)]
+        values = lanes.gather_packet(value_of(source), index._n, active._n, count, what)
+        return [from_value(cls, c) for c in values]
+    index, mask = access.bounds(index._n, active._n, n.size, what, count)
+    return [
+        from_value(cls, lanes.gather(value_of(source), i, mask, what))
+        for i in entries(index, count)
+    ]
 
 
 def _update(
@@ -65,6 +73,22 @@ def _update(
     return after
 
 
+def _differentiable(target: Any, values: list) -> bool:
+    """Whether a scatter is part of the graph of derivatives."""
+    return target._diff and (target._a is not None or any(v._a is not None for v in values))
+
+
+def _record(
+    reduce: str, target: Any, value: Any, index: Node, mask: Node, before: Node | None
+) -> None:
+    """Records what has become of a target whose node was `before`; that is needed for some
+    reductions only."""
+    n = target._n
+    old = Value(n if before is None else before, target._a)
+    new = Value(value._n, value._a)
+    target._a = lanes.record_scatter(reduce, old, new, index, mask, n).var
+
+
 def check(size: int, values: list, index: Any, active: Any, what: str) -> None:
     """Raises what a scatter into a target of `size` entries would raise at once, and changes
     nothing."""
@@ -77,11 +101,16 @@ def scatter(target: Any, values: list, index: Any, active: Any, what: str = "dr.
     nodes = [v._n for v in values]
     count = len(nodes)
     if 2 <= count <= 16 and target._n.size % count == 0:
-        _update(target, op.scatter_packet, nodes, index._n, active._n, what, packet=count)
+        after = _update(target, op.scatter_packet, nodes, index._n, active._n, what, packet=count)
+        if after is not None and _differentiable(target, values):
+            for j, v in enumerate(values):
+                _record("", target, v, lanes.entry(index._n, count, j), active._n, None)
         return
     where, mask = _records(target, index, active, count, what)
-    for value, entry in zip(nodes, where, strict=True):
-        _update(target, op.scatter, [value], entry, mask, what)
+    for value, entry in zip(values, where, strict=True):
+        after = _update(target, op.scatter, [value._n], entry, mask, what)
+        if after is not None and _differentiable(target, [value]):
+            _record("", target, value, entry, mask, None)
 
 
 def _records(
@@ -91,7 +120,7 @@ def _records(
     target as a whole."""
     if count == 1:
         return [index._n], active._n
-    bounded, mask = access.bounds(index._n, active._n, target._n.size // count, what)
+    bounded, mask = access.bounds(index._n, active._n, target._n.size, what, count)
     return entries(bounded, count), mask
 
 
@@ -115,63 +144,78 @@ def scatter_reduce(
 ) -> None:
     """Combines components `values` with the entries `index * len(values) + 0, 1, ...` of
     `target`."""
-    nodes = [v._n for v in values]
-    where, mask = _records(target, index, active, len(nodes), what)
-    for value, entry in zip(nodes, where, strict=True):
-        lanes = jit.broadcast_size((value, entry, mask), what)
-        how = access.reduce_mode(mode, target._n, lanes)
-        _update(target, op.scatter_reduce, [value], entry, mask, what, reduce, how)
+    where, mask = _records(target, index, active, len(values), what)
+    differentiable = _differentiable(target, values)
+    # Sums do not need the old entries, so the target may change in place.
+    keep = differentiable and reduce != "add"
+    for value, entry in zip(values, where, strict=True):
+        size = jit.broadcast_size((value._n, entry, mask), what)
+        how = access.reduce_mode(mode, target._n, size)
+        before = target._n if keep else None
+        after = _update(target, op.scatter_reduce, [value._n], entry, mask, what, reduce, how)
+        if after is not None and differentiable:
+            _record(reduce, target, value, entry, mask, before)
 
 
 def _atomic(
     target: Any, kind: op.Op, values: list[Node], index: Any, active: Any, what: str
-) -> Any:
-    """Queues an atomic operation; gives the old values as a leaf."""
-    lanes = jit.broadcast_size((*values, index._n, active._n), what)
+) -> Node:
+    """Queues an atomic operation; gives the old values."""
+    size = jit.broadcast_size((*values, index._n, active._n), what)
     after = _update(target, kind, values, index._n, active._n, what)
     dtype = target._n.dtype
     if after is None:
-        return wrap(type(target), jit.literal(dtype, 0, lanes))
-    return wrap(type(target), schedule.effect_value(after, dtype))
+        return jit.literal(dtype, 0, size)
+    return schedule.effect_value(after, dtype)
 
 
 def scatter_inc(target: Any, index: Any, active: Any, what: str = "dr.scatter_inc") -> Any:
     """Atomically adds 1 to entries of `target`; gives their old values."""
-    return _atomic(target, op.scatter_inc, [], index, active, what)
+    return wrap(type(target), _atomic(target, op.scatter_inc, [], index, active, what))
 
 
 def scatter_exch(
     target: Any, value: Any, index: Any, active: Any, what: str = "dr.scatter_exch"
 ) -> Any:
-    """Atomically replaces entries of `target`; gives their old values."""
-    return _atomic(target, op.scatter_exch, [value._n], index, active, what)
+    """Atomically replaces entries of `target`; gives their old values. Derivatives hold where no
+    index occurs twice."""
+    old = _atomic(target, op.scatter_exch, [value._n], index, active, what)
+    if not _differentiable(target, [value]):
+        return wrap(type(target), old)
+    source = value_of(target)
+    _record("", target, value, index._n, active._n, None)
+    return from_value(type(target), lanes.record_gather(source, index._n, active._n, old))
 
 
 def scatter_cas(
     target: Any, compare: Any, value: Any, index: Any, active: Any, what: str = "dr.scatter_cas"
 ) -> Any:
     """Atomically replaces entries of `target` that equal `compare` bit by bit; gives their old
-    values."""
-    return _atomic(target, op.scatter_cas, [compare._n, value._n], index, active, what)
+    values. Derivatives hold where no index occurs twice."""
+    old = _atomic(target, op.scatter_cas, [compare._n, value._n], index, active, what)
+    if not _differentiable(target, [value]):
+        return wrap(type(target), old)
+    result = from_value(
+        type(target), lanes.record_gather(value_of(target), index._n, active._n, old)
+    )
+    swapped = jit.apply(op.and_, active._n, jit.apply(op.eq, old, compare._n))
+    _record("", target, value, index._n, swapped, None)
+    return result
 
 
 def reduce_all(reduce: str, value: Any) -> Any:
     """The reduction of all entries to one: `add`, `mul`, `min`, `max`, `and` or `or`."""
-    n = value._n
-    if n.is_literal and reduce == "add" and n.size > 1:
-        # One rounding, where a product in half precision could overflow before it.
-        return wrap(type(value), jit.literal(n.dtype, n.data * n.size))
-    return wrap(type(value), access.reduce_all(reduce, n))
+    return from_value(type(value), lanes.reduce(reduce, value_of(value)))
 
 
 def prefix(reduce: str, value: Any, exclusive: bool, block_size: int = 0) -> Any:
     """The running reduction over all entries, or within runs of `block_size` entries."""
-    return wrap(type(value), collective.prefix(reduce, value._n, exclusive, block_size))
+    return from_value(type(value), lanes.prefix(reduce, value_of(value), exclusive, block_size))
 
 
 def block_reduce(reduce: str, value: Any, block_size: int) -> Any:
     """The reduction of each run of `block_size` entries."""
-    return wrap(type(value), collective.block_reduce(reduce, value._n, block_size))
+    return from_value(type(value), lanes.reduce(reduce, value_of(value), block_size))
 
 
 def compress(mask: Any, result: type) -> Any:

@@ -103,18 +103,35 @@ def _is_structure_value(tree: Any) -> bool:
     return not isinstance(tree, type) and struct_fields(type(tree)) is not None
 
 
-def walk(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def too_deep() -> RecursionError:
+    """What to raise instead of Python's own message when a tree has no end."""
+    return RecursionError(
+        "the lists, tuples, dictionaries or structures are nested too deeply, or contain themselves"
+    )
+
+
+def walk(tree: Any) -> Iterator[tuple[str, Any]]:
     """The leaves of a tree in order, each with the way to it, such as `[0].x`.
+
+    Raises:
+        RecursionError: the tree is too deep, or contains itself.
 
     >>> list(walk({"a": [1, 2]}))
     [("['a'][0]", 1), ("['a'][1]", 2)]
     """
+    try:
+        yield from _walk(tree, "")
+    except RecursionError:
+        raise too_deep() from None
+
+
+def _walk(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
     found = children(tree)
     if found is None:
         yield path, tree
         return
     for name, value in found[0]:
-        yield from walk(value, path + name)
+        yield from _walk(value, path + name)
 
 
 def leaves(tree: Any) -> list[Any]:
@@ -159,12 +176,16 @@ def map_tree(f: Callable[..., Any], *trees: Any, what: str = "map_tree") -> Any:
     `what` names the function that the user called, for errors.
 
     Raises:
+        RecursionError: a tree is too deep, or contains itself.
         TypeError: the trees differ in structure.
 
     >>> map_tree(lambda a, b: a + b, [1, {"x": 2}], [10, {"x": 20}])
     [11, {'x': 22}]
     """
-    return _map(f, trees, what, "")
+    try:
+        return _map(f, trees, what, "")
+    except RecursionError:
+        raise too_deep() from None
 
 
 def _map(f: Callable[..., Any], trees: tuple[Any, ...], what: str, path: str) -> Any:

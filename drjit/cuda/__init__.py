@@ -5,13 +5,13 @@ from typing import Any
 from ..array import table
 from . import ad
 
-__all__ = [*table.names("cuda"), "ad"]  # pyright: ignore[reportUnsupportedDunderAll]
-
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":  # modules above this one add types
+        return [*table.names("cuda"), "ad"]
     found = globals()[name] = table.attribute("cuda", name)
     return found
 
 
 def __dir__() -> list[str]:
-    return list(__all__)
+    return [*table.names("cuda"), "ad"]

@@ -331,12 +331,20 @@ def _user_frames(depth: int, skip: int) -> list[Location]:
     return found[skip:]
 
 
-def _pairs(what: str, a: Any, b: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+def _pairs(what: str, a: Any, b: Any) -> Iterator[tuple[str, Any, Any]]:
     """Corresponding leaves of two trees with the way to them; a list may meet a tuple or an array.
 
     Raises:
+        RecursionError: a tree is too deep, or contains itself.
         RuntimeError: the trees differ in structure.
     """
+    try:
+        yield from _pairs_below(what, a, b, "")
+    except RecursionError:
+        raise pytree.too_deep() from None
+
+
+def _pairs_below(what: str, a: Any, b: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
     first, second = pytree.children(a), pytree.children(b)
     arrays = is_array(a) or is_array(b)
     if (first is None and second is None) or arrays:
@@ -354,4 +362,4 @@ def _pairs(what: str, a: Any, b: Any, path: str = "") -> Iterator[tuple[str, Any
         sizes = f"{len(first[0])} and {len(others)}"
         raise RuntimeError(f"{what}(): sizes differ{' at ' + path if path else ''}: {sizes}")
     for (name, x), y in zip(first[0], others, strict=True):
-        yield from _pairs(what, x, y, path + name)
+        yield from _pairs_below(what, x, y, path + name)

@@ -55,7 +55,9 @@ def modulus(x: Any, y: Any) -> Any:
     a, b = _maximum(x, y), _minimum(y, x)
     r = _div(b, a)
     inside = _select(_gt(a, 0.0), _lt(a, math.inf), False)
-    return _select(inside, a * _sqrt(r * r + 1.0), x + y)
+    # An infinite part wins over NaN, as in C99 (Annex F.10.4.3).
+    infinite = _select(_eq(x, math.inf), True, _eq(y, math.inf))
+    return _select(inside, a * _sqrt(r * r + 1.0), _select(infinite, math.inf, x + y))
 
 
 def multiply(a: Any, b: Any, c: Any, d: Any) -> Pair:

@@ -181,7 +181,10 @@ def _missing(what: str, name: str, position: int) -> str:
 
 def value_text(value: Any, limit: int = 20) -> str:
     """A value as it is shown in place of a replacement field: text as it is."""
-    return value if isinstance(value, str) else _text(value, limit, 0)
+    try:
+        return value if isinstance(value, str) else _text(value, limit, 0)
+    except RecursionError:
+        raise pytree.too_deep() from None
 
 
 def _text(value: Any, limit: int, depth: int) -> str:

@@ -324,15 +324,23 @@ def shape(arg: Any) -> tuple[int, ...]:
     """The sizes of all dimensions of an array or of a nest of sequences, lanes last.
 
     Raises:
+        RecursionError: the nest is too deep, or contains itself.
         RuntimeError: it is ragged.
     """
+    try:
+        return _shape(arg)
+    except RecursionError:
+        raise pytree.too_deep() from None
+
+
+def _shape(arg: Any) -> tuple[int, ...]:
     if isinstance(arg, ArrayBase):
         return arg.shape
     if isinstance(arg, (str, bytes, dict, type)) or not hasattr(arg, "__len__"):
         return ()
     if hasattr(arg, "shape"):
         return tuple(arg.shape)
-    inner = [shape(v) for v in arg]
+    inner = [_shape(v) for v in arg]
     if len({len(s) for s in inner}) > 1:
         raise RuntimeError(f"dr.shape(): ragged, entries have the shapes {sorted(set(inner))}")
     sizes = [set(axis) - {1} for axis in zip(*inner, strict=True)]

@@ -11,7 +11,7 @@ from . import dtype as dt
 from . import flags, op, schedule
 from .dtype import DType
 from .flags import JitFlag
-from .kernel import identity
+from .kernel import identity, out_of_bounds
 from .location import user_location
 from .node import AFTER, BUFFER, LITERAL, Node, apply, bitcast, broadcast_size, cast, literal, make
 
@@ -31,8 +31,11 @@ def _unsigned(index: Node) -> Node:
     return bitcast(dt.u32 if t.bits == 32 else dt.u64, index)
 
 
-def bounds(index: Node, active: Node, size: int, what: str) -> tuple[Node, Node]:
-    """The unsigned index and the mask of lanes that may access a buffer of `size` entries.
+def bounds(
+    index: Node, active: Node, size: int, what: str, packet: int = 1
+) -> tuple[Node, Node]:
+    """The unsigned index and the mask of lanes that may access a buffer of `size` entries, or the
+    packets of so many entries that it holds.
 
     Raises:
         IndexError: a constant index is out of bounds.
@@ -43,9 +46,10 @@ def bounds(index: Node, active: Node, size: int, what: str) -> tuple[Node, Node]
     if not active.dtype.is_mask:
         raise TypeError(f"{what}: 'active' must be a mask, not {active.dtype.name}")
     signed = index.dtype.is_signed
+    count = size // packet
     certain = index.op is LITERAL and active.op is LITERAL and active.data
-    if certain and index.size * active.size and not 0 <= index.data < size:
-        raise IndexError(f"{what}: index {index.data} is out of bounds for an array of size {size}")
+    if certain and index.size * active.size and not 0 <= index.data < count:
+        raise IndexError(out_of_bounds(what, index.data, size, packet))
     if certain:
         return _unsigned(index), ACTIVE
     index = _unsigned(index)
@@ -57,7 +61,7 @@ def bounds(index: Node, active: Node, size: int, what: str) -> tuple[Node, Node]
         active = apply(op.and_, active, ACTIVE)
     if flags.current & JitFlag.BoundsChecks and active.op is not LITERAL:
         lanes = broadcast_size((index, active), what)
-        data = (size, what, user_location(), signed)
+        data = (count, what, user_location(), signed, size, packet)
         active = make(op.in_bounds, dt.mask, lanes, (index, active), data)
     return index, active
 
@@ -88,7 +92,7 @@ def gather_packet(
     size is a multiple of `count`.
     """
     lanes = broadcast_size((index, active), what)
-    index, mask = bounds(index, active, source.size // count, what)
+    index, mask = bounds(index, active, source.size, what, count)
     if mask.op is LITERAL:
         return [literal(source.dtype, 0, lanes) for _ in range(count)]
     packet = make(op.packet, source.dtype, lanes, (source, index, mask), count)
@@ -147,7 +151,7 @@ def scatter(
     value, or the components of a packet.
     """
     lanes = broadcast_size((*values, index, active), what)
-    index, mask = bounds(index, active, target.size // packet, what)
+    index, mask = bounds(index, active, target.size, what, packet)
     if lanes == 0 or mask.op is LITERAL:
         return None
     with schedule.lock:  # between the two, another thread must not evaluate the target

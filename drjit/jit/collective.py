@@ -7,11 +7,11 @@ applications", 1990).
 
 from math import lcm
 
+from . import access, kernel, op, runtime, schedule
 from . import dtype as dt
-from . import kernel, runtime, schedule
 from .kernel import identity
 from .memory import Buffer, allocate_for
-from .node import LITERAL, Node, buffer, lane, literal
+from .node import LITERAL, Node, apply, buffer, cast, lane, literal
 
 _TOTALS = """def kernel(i, p):
     x0 = load({t}, p[1], i)
@@ -35,6 +35,9 @@ _BLOCK_REDUCE = """def kernel(i, p):
     v3 = block_reduce({t}, {op!r}, p[1], v2, c0, v0)
     store({t}, p[3], i, v3)
 """
+_REDUCE_ROWS = """def kernel(i, p):
+    reduce_rows({t}, {op!r}, p[1], p[2], i, p[3])
+"""
 _COUNTS = """def kernel(i, p):
     x0 = load(mask, p[1], i)
     v0 = u32(x0)
@@ -55,6 +58,11 @@ def _evaluated(a: Node) -> Buffer:
 _ONE_BLOCK = 65536
 # Elements above which a block reduction with few results is divided further.
 _DIVIDED = 1 << 18
+# Columns whose accumulators stay in the nearest cache, and fewest rows that are worth a task.
+_STRIP, _SHORTEST = 2048, 16
+_COMBINE = {
+    "add": op.add, "mul": op.mul, "min": op.minimum, "max": op.maximum, "and": op.and_, "or": op.or_,
+}  # fmt: skip
 
 
 def _blocks(size: int, multiple: int = 64) -> int:
@@ -119,6 +127,59 @@ def _pieces(reduce: str, a: Node, block_size: int) -> int:
     if a.size < _DIVIDED or wanted < 2 or (a.dtype is dt.f16 and reduce in ("add", "mul")):
         return 1
     return next((k for k in range(wanted, 1, -1) if block_size % k == 0), 1)
+
+
+def reduce_rows(reduce: str, a: Node, rows: int, columns: int) -> Node:
+    """The reductions of matrices of `rows` by `columns` lanes along their columns: `columns`
+    results for each.
+    """
+    t = a.dtype
+    matrices = a.size // (rows * columns)
+    if rows == 1 or a.size == 0:
+        return a
+    accumulator = dt.f32 if t is dt.f16 else t
+    strip = min(columns, _STRIP)
+    strips = -(-columns // strip)
+    tasks = matrices * strips
+    wanted = 4 * runtime.thread_count() if a.size >= _DIVIDED else 1
+    chunk = max(-(-rows * tasks // wanted), min(rows, _SHORTEST))
+    chunk = min(rows, -(-chunk // 8) * 8)
+    chunks = -(-rows // chunk)
+    stride = -(-columns // 64) * 64
+    size = matrices * chunks * stride
+    table = [rows, columns, chunk, chunks, strip, strips, stride]
+    words = allocate_for(dt.i64, len(table), host=True)
+    words.array(dt.i64.numpy, len(table))[:] = table
+    result = allocate_for(accumulator, size)
+    launch = kernel.for_text(_REDUCE_ROWS.format(t=t.code, op=reduce), 4, 1)
+    arguments = [
+        (_evaluated(a), t, a.size), (result, accumulator, size), (words, dt.i64, len(table))
+    ]  # fmt: skip
+    cost = max(1, a.size // (4 * tasks * chunks))
+    on_numpy = launch.prefers_numpy(a.size)
+    kernel.run_text(launch, tasks * chunks, arguments, 1, on_numpy, cost)
+    partial = buffer(accumulator, size, result)
+    return cast(t, _joined(reduce, partial, matrices, columns, chunks, stride))
+
+
+def _joined(
+    reduce: str, partial: Node, matrices: int, columns: int, chunks: int, stride: int
+) -> Node:
+    """The reductions of the chunks of each matrix, which stand `stride` lanes apart."""
+    if matrices == chunks == 1 and columns == stride:
+        return partial
+    index = lane(matrices * columns)
+    if matrices > 1:
+        width = literal(dt.u32, columns)
+        matrix = apply(op.quotient, index, width)
+        first = apply(op.mul, matrix, literal(dt.u32, chunks * stride))
+        index = apply(op.add, first, apply(op.remainder, index, width))
+    total = None
+    for number in range(chunks):
+        place = apply(op.add, index, literal(dt.u32, number * stride))
+        part = access.gather(partial, place, literal(dt.mask, True))
+        total = part if total is None else apply(_COMBINE[reduce], part, total)
+    return total
 
 
 def compress(mask: Node) -> Node:

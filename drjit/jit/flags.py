@@ -59,17 +59,28 @@ def flag(arg: JitFlag, /) -> bool:
     >>> flag(JitFlag.SymbolicLoops)
     True
     """
+    if not isinstance(arg, JitFlag):
+        raise TypeError(_not_a_flag(arg))
     return bool(current & arg)
+
+
+def _not_a_flag(arg: object) -> str:
+    return f"expected a flag such as dr.JitFlag.Debug, got {arg!r} of type {type(arg).__name__}"
 
 
 def set_flag(arg0: JitFlag, arg1: bool, /) -> None:
     """Turns a switch on or off.
+
+    Raises:
+        TypeError: the first argument is not a `JitFlag`.
 
     >>> set_flag(JitFlag.KernelHistory, True); flag(JitFlag.KernelHistory)
     True
     >>> set_flag(JitFlag.KernelHistory, False)
     """
     global current
+    if not isinstance(arg0, JitFlag):
+        raise TypeError(_not_a_flag(arg0))
     current = current | arg0 if arg1 else current & ~arg0
 
 

@@ -62,19 +62,28 @@ class Record:
         """Raises:
         IndexError: an index was beyond the end of an array.
         """
-        flag, site, index, size, lane = self.words.tolist()
+        flag, site, index, _, lane = self.words.tolist()
         if not flag:
             return
         self.words[0] = 0
-        (_, what, location, signed), dtype = self.checks[site]
+        (_, what, location, signed, size, packet), dtype = self.checks[site]
         if not signed:
             index = ctypes.c_uint64(index).value
         elif dtype is dt.u32 and index >= 1 << 31:
             index -= 1 << 32
         raise IndexError(
-            f"{what}: index {index} is out of bounds for an array of size {size} "
+            f"{out_of_bounds(what, index, size, packet)} "
             f"(lane {lane}; at {describe(location)}). The entry was skipped."
         )
+
+
+def out_of_bounds(what: str, index: int, size: int, packet: int) -> str:
+    """What to say of an index beyond the end of an array, or of its packets of so many entries."""
+    holds = f"an array of size {size}"
+    if packet > 1:
+        count = size // packet
+        holds += f", which holds {count} packet{'' if count == 1 else 's'} of {packet} entries"
+    return f"{what}: index {index} is out of bounds for {holds}"
 
 
 class Kernel:

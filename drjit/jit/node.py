@@ -55,6 +55,7 @@ class Node:
 
 
 LITERAL, BUFFER, AFTER = op.literal, op.buffer, op.after
+LARGEST = (1 << 32) - 1  # lanes have 32-bit numbers
 
 
 def make(op_: Op, dtype: DType, size: int, deps: tuple[Node, ...] = (), data: Any = None) -> Node:
@@ -77,7 +78,12 @@ _SMALL = {t: range(0, 256) if not t.is_signed else range(-128, 128) for t in dt.
 def literal(dtype: DType, value: Any, size: int = 1) -> Node:
     """A constant. Numbers are converted as a kernel converts them: integers wrap, floats round to
     the type.
+
+    Raises:
+        RuntimeError: the size is beyond `LARGEST`.
     """
+    if size > LARGEST:
+        raise _too_large(size)
     return make(LITERAL, dtype, size, (), normalize(dtype, value))
 
 
@@ -131,13 +137,21 @@ def _rounder(form: str) -> Callable[[float], float]:
 _ROUND = {dt.f16: _rounder("e"), dt.f32: _rounder("f")}
 
 
+def _too_large(size: int) -> RuntimeError:
+    return RuntimeError(f"an array cannot have {size:,} entries: the limit is {LARGEST:,}")
+
+
 def buffer(dtype: DType, size: int, memory: Any) -> Node:
     """An evaluated value."""
+    if size > LARGEST:
+        raise _too_large(size)
     return make(BUFFER, dtype, size, (), memory)
 
 
 def lane(size: int) -> Node:
     """The lane indices 0 ... size-1, in `u32`."""
+    if size > LARGEST:
+        raise _too_large(size)
     return literal(dt.u32, 0) if size == 1 else make(op.lane, dt.u32, size)
 
 

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 from . import dtype as dt
-from . import flags, kernel, label, op, program, source
+from . import flags, interrupt, kernel, label, op, program, source
 from .memory import Buffer, allocate_for
 from .node import AFTER, BUFFER, LITERAL, Node, make
 
@@ -202,7 +202,7 @@ def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
     cut = min(range(LONGEST // 2, LONGEST), key=crossing.__getitem__)
     if crossing[cut] >= LONGEST // 4:
         return []
-    return [n for k, n in enumerate(nodes[:cut]) if n in roots or last[k] >= cut and n.deps]
+    return [n for k, n in enumerate(nodes[:cut]) if n in roots or (last[k] >= cut and n.deps)]
 
 
 def _reachable(roots: list[Node]) -> tuple[list[Node], bool]:
@@ -322,9 +322,31 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
             i = interned[key] = len(interned)
         n.id = i
     structure = tuple([n.id for n in roots])
-    found = _kernels.get(structure)
-    if found is None or flags.current & flags.JitFlag.Debug:
-        found = _kernels[structure] = _kernel_for(nodes, roots)
+    labels = label.labels
+    if flags.current & flags.JitFlag.Debug or (labels and any(n in labels for n in nodes)):
+        # Its comments are about these nodes: others of this structure get a text of their own.
+        found = _kernel_for(nodes, roots, label.comments(nodes))
+    else:
+        found = _kernels.get(structure)
+        if found is None:
+            found = _kernels[structure] = _kernel_for(nodes, roots, None)
+    if targets and (not found.address or kernel.tier == "numpy"):
+        # On NumPy, updates take effect one by one, and those made must count as made.
+        with interrupt.postponed():
+            _launch(found, size, roots, inputs, literals, checks, targets)
+    else:
+        _launch(found, size, roots, inputs, literals, checks, targets)
+
+
+def _launch(
+    found: kernel.Kernel,
+    size: int,
+    roots: list[Node],
+    inputs: list[Node],
+    literals: list[Node],
+    checks: list[Node],
+    targets: list[Effect],
+) -> None:
     if _preview is not None:
         _preview.append(found)
         outputs: list = [None] * len(roots)
@@ -334,9 +356,11 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
         _finish(n, memory)
 
 
-def _kernel_for(nodes: list[Node], roots: list[Node]) -> kernel.Kernel:
-    """The kernel for a structure met for the first time."""
-    built = program.build(nodes, roots, label.comments(nodes))
+def _kernel_for(
+    nodes: list[Node], roots: list[Node], comments: dict[Node, str] | None
+) -> kernel.Kernel:
+    """The kernel of a text that is made anew; `comments` go beside the statements of nodes."""
+    built = program.build(nodes, roots, comments)
     if flags.current & flags.JitFlag.Debug:
         program.check(built)
     return kernel.for_program(source.render(built), built)

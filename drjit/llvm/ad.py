@@ -4,13 +4,13 @@ from typing import Any
 
 from ..array import table
 
-__all__ = table.names("llvm.ad")  # pyright: ignore[reportUnsupportedDunderAll]
-
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":  # modules above this one add types
+        return table.names("llvm.ad")
     found = globals()[name] = table.attribute("llvm.ad", name)
     return found
 
 
 def __dir__() -> list[str]:
-    return list(__all__)
+    return table.names("llvm.ad")

@@ -6,13 +6,13 @@ from typing import Any
 
 from ..array import table
 
-__all__ = table.names("scalar")  # pyright: ignore[reportUnsupportedDunderAll]
-
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":  # modules above this one add types
+        return table.names("scalar")
     found = globals()[name] = table.attribute("scalar", name)
     return found
 
 
 def __dir__() -> list[str]:
-    return list(__all__)
+    return table.names("scalar")

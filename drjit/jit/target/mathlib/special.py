@@ -200,6 +200,8 @@ def lgamma_f64(x):
         s = a - floor(a)
         s = sin_f64(3.141592653589793 * minimum(s, 1.0 - s))
         t = 1.1447298858494002 - log_f64(a * s) - g
+        # At integers `t` may be inf - inf; close to 0, where a * s underflows, gamma(x) = 1 / x.
+        t = select(s == 0.0, INF, select(a < 1e-20, g, t))
         g = select(negative, select(a < INF, t, a), g)
     return g
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from . import collective, elementwise, library_calls, memory
+from . import collective, elementwise, library_calls, memory, task
 from .memory import Lanes
 
 namespace: dict[str, Any] = {
     **{name: getattr(elementwise, name) for name in elementwise.__all__},
     **{name: getattr(memory, name) for name in memory.__all__},
     **{name: getattr(collective, name) for name in collective.__all__},
+    **{name: getattr(task, name) for name in task.__all__},
     **library_calls.functions,
 }
 

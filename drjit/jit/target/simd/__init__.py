@@ -27,6 +27,8 @@ __all__ = [
     "packet_lanes",
 ]
 
+# Statements for which a lane is a task, with loops of its own.
+TASKS = ("matmul(", "reduce_rows(")
 # A kernel with a loop that is longer than this keeps the default width.
 LOOP_LINES = 80
 
@@ -54,15 +56,18 @@ class Loaded:
 
 def default_lanes() -> int:
     """Lanes of a packet: 16 where the processor has AVX-512, else 8."""
-    return 16 if "+avx512f" in host_cpu()[1].split(",") else 8
+    return llvm.register_bytes() // 4
 
 
 def packet_lanes(text: str) -> int:
     """Lanes of the packets of a kernel: twice the default in a small kernel with a loop.
 
     Two independent vectors in flight hide the latency of a loop's dependent operations; in a large
-    kernel or one of 64-bit types they would not fit into the registers.
+    kernel or one of 64-bit types they would not fit into the registers. A task is a packet of one
+    lane.
     """
+    if any(f"    {name}" in text for name in TASKS):
+        return 1
     small = text.count("\n") <= LOOP_LINES and "64(" not in text and "64," not in text
     return default_lanes() * (2 if small and "    while " in text else 1)
 

@@ -4,13 +4,13 @@ body.
 
 import ast
 
-from . import atomic, reduction, runs, scan
+from . import atomic, product, radix, reduction, rows, runs, scan
 from .ir import Function, KernelError
 from .module import Library, Module
 from .translate import Translator
 
 # Imported for the calls that they add to the translator.
-__all__ = ["atomic", "module_text", "runs", "scan"]
+__all__ = ["atomic", "module_text", "product", "radix", "rows", "runs", "scan"]
 
 
 def module_text(
@@ -50,7 +50,7 @@ def module_text(
         f'define void @"{name}"(ptr %p, i64 %begin, i64 %end, i64 %block, i64 %thread) #0 {{\n'
         f"entry:\n{head}\nbr label %packet\npacket:\n{start}\n{body}\n}}"
     ]
-    has_finish = bool(t.reductions or t.expansions)
+    has_finish = bool(t.reductions or t.expansions or t.finishers)
     if has_finish:
         exported.append(reduction.finish(t, f"{name}_finish"))
     return module.text(exported), has_finish

@@ -33,6 +33,11 @@ def _target() -> Any:
     return binding.Target.from_triple(binding.get_process_triple())
 
 
+def register_bytes() -> int:
+    """Bytes of the widest vector register: 64 where the processor has AVX-512, else 32."""
+    return 64 if "+avx512f" in _host()[1].split(",") else 32
+
+
 def _new_machine(*, jit: bool) -> Any:
     name, features = _host()
     # Position-independent code with a small code model: valid at whatever address a later process

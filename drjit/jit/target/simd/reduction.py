@@ -219,6 +219,8 @@ def finish(t: Translator, name: str) -> str:
             f.do(f"store {MEMORY[code]} {narrow}, ptr {f.pointer(k)}, align {BYTES[code]}")
     for op, code, k, a, n in t.expansions:
         _finish_expansion(f, op, code, k, a, n)
+    for emit in t.finishers:
+        emit(f)
     f.do("ret void")
     return f'define void @"{name}"(ptr %p, i64 %n_blocks, i64 %n_threads) #0 {{\n{f.text()}\n}}'
 

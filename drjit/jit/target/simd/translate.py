@@ -74,6 +74,7 @@ class Translator:
         # loop carries.
         self.reductions: list = []
         self.expansions: list = []
+        self.finishers: list[Callable[[Function], None]] = []
         self.carried: list[Carried] = []
         self.needs_active = False
 

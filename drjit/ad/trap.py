@@ -1,0 +1,43 @@
+"""The trap of reverse and forward passes: stops at the first derivative that is not finite."""
+
+import numpy as np
+
+from ..jit import flags, kernel, schedule
+from ..jit.flags import JitFlag
+from ..jit.node import LITERAL, Node
+from .graph import Var, where
+
+_TRAPS = int(JitFlag.TrapNaN | JitFlag.TrapInf)
+
+
+def check(v: Var | None, contribution: Node) -> None:
+    """Evaluates a contribution to a gradient, which the rule of `v` has made.
+
+    Raises:
+        FloatingPointError: it has a NaN or an infinity and that trap is set.
+    """
+    if v is None or v.rule is None:
+        return
+    before = flags.current
+    flags.current &= ~_TRAPS  # of the kernels, which know less about where it comes from
+    try:
+        values = _entries(contribution)
+    finally:
+        flags.current = before
+    for bit, test, what in (
+        (JitFlag.TrapNaN, np.isnan, "nan"),
+        (JitFlag.TrapInf, np.isinf, "inf"),
+    ):
+        bad = test(values) if before & bit else np.zeros(1, bool)
+        if bad.any():
+            lane = int(np.argmax(bad))
+            raise FloatingPointError(
+                f"the derivative of '{v.rule.name}'{where(v)} is {what} in lane {lane}"
+            )
+
+
+def _entries(n: Node) -> np.ndarray:
+    if n.op is LITERAL:
+        return np.full(1, n.data, n.dtype.numpy)
+    schedule.evaluate([n])
+    return kernel.to_numpy(n.dtype, n.size, n.data)

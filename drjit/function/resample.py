@@ -1,0 +1,243 @@
+"""Resampling and convolution of arrays and tensors along their axes, and upsampling by
+repetition."""
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..array import leaf
+from ..array.base import type_label
+from ..array.meta import DYNAMIC
+from ..jit import dtype as dt
+from . import parts
+from .evaluation import eval as evaluate
+from .layout import ravel
+from .parts import flat_class, is_array, is_flat, nested, tensor
+from .reduce import axes_of, check_mode
+from .resampler import Resampler, numbers
+
+
+@lru_cache(maxsize=256)
+def _preset(*args: Any) -> Resampler:
+    return Resampler(*args)
+
+
+# ------------------------------------------------------------------------------ public functions
+
+
+def _storage(source: Any, what: str) -> tuple[Any, tuple[int, ...]]:
+    """The flat array and the shape of an argument."""
+    fits = is_array(source) and source._dtype.is_float
+    if fits and source._kind == "tensor":
+        return source._array, source._shape
+    if fits and is_flat(type(source)):
+        return source, (len(source),)
+    raise TypeError(
+        f"{what}(): expected a floating-point tensor or one-dimensional array, "
+        f"got {type_label(source)}"
+    )
+
+
+def _result(source: Any, flat: Any, shape: Sequence[int], mode: str | None) -> Any:
+    if mode != "symbolic":
+        evaluate(flat)
+    return tensor(type(source), flat, shape) if source._kind == "tensor" else flat
+
+
+def resample(
+    source: Any,
+    shape: Sequence[int],
+    filter: str | Callable[[float], float] = "cubic",
+    filter_radius: float | None = None,
+    boundary: str = "zero",
+    mode: str | None = None,
+) -> Any:
+    """A tensor or one-dimensional array brought to another resolution, axis by axis.
+
+    Sample i covers the interval from i to i + 1. The signal is reconstructed with a filter, which
+    is widened where there are fewer results than samples, so that it averages: `box` (radius 0.5),
+    `linear` (1), `hamming` (a windowed sinc, 1), `cubic` (R. Keys, "Cubic Convolution
+    Interpolation", 1981; 2), `lanczos` (3), `gaussian` (standard deviation 0.5, 2), or a function
+    of the distance, which needs a `filter_radius`. Weights are normalised. `boundary` says what
+    lies beyond the ends: nothing (`zero`), the last sample (`nearest`), the signal again (`wrap`),
+    or its reflection, with the last sample repeated (`reflect`) or not (`mirror`).
+
+    The result is evaluated, with `mode='symbolic'` it remains an expression.
+
+    Raises:
+        TypeError: the source is not a floating-point tensor or one-dimensional array, or `shape`
+            not
+            a sequence of integers.
+        RuntimeError: the number of axes differs, an axis with a different number of results is
+            empty,
+            or `filter`, `filter_radius`, `boundary` or `mode` are not valid.
+
+    >>> dr.resample(Float(1, 2, 4, 8), (2,), "box")
+    [1.5, 6]
+    """
+    what = "dr.resample"
+    flat, sizes = _storage(source, what)
+    check_mode(mode, what)
+    if is_array(shape) or not isinstance(shape, Sequence):
+        raise TypeError(f"{what}(): 'shape' must be a sequence of integers, got {shape!r}")
+    target = parts.size_tuple(tuple(shape), what)
+    if len(target) != len(sizes):
+        raise RuntimeError(
+            f"{what}(): the source has {len(sizes)} axes, 'shape' {target} has {len(target)}"
+        )
+    make = _preset if isinstance(filter, str) else Resampler
+    make(1, 1, filter, filter_radius, False, boundary, False)  # checks the arguments
+    for axis, (n, m) in enumerate(zip(sizes, target, strict=True)):
+        if n != m:
+            r = make(n, m, filter, filter_radius, False, boundary, True, mode == "symbolic")
+            flat = r.resample_fwd(flat, prod(sizes[axis + 1 :]))
+            if mode != "symbolic":
+                evaluate(flat)
+            sizes = (*sizes[:axis], m, *sizes[axis + 1 :])
+    return _result(source, flat, target, mode)
+
+
+def convolve(
+    source: Any,
+    filter: str | Callable[[float], float] | Sequence[float],
+    filter_radius: float | None = None,
+    *,
+    axis: int | tuple[int, ...] | None = None,
+    boundary: str = "zero",
+    normalize: bool = False,
+    mode: str | None = None,
+) -> Any:
+    """The convolution of a tensor or one-dimensional array with a filter along one axis, several,
+    or (`axis=None`) all of them. The shape remains.
+
+    The filter is a sequence of numbers, of which number `(len - 1) // 2` falls on the result's own
+    sample, as in `numpy.convolve(..., mode="same")`; a function, whose values at the integers in
+    [-filter_radius, filter_radius] are taken; or one of the filters of `resample` by name, widened
+    by `filter_radius`. With `normalize`, the weights of every result sum up to 1. `boundary` and
+    `mode` are as in `resample`.
+
+    Raises:
+        TypeError: the source is not a floating-point tensor or one-dimensional array, or the filter
+            is of another type.
+        RuntimeError: an axis is out of range or empty, or `filter`, `filter_radius`, `boundary` or
+            `mode` are not valid.
+
+    >>> dr.convolve(Float(1, 2, 3, 4), [1, 1, 1])
+    [3, 6, 9, 7]
+    """
+    what = "dr.convolve"
+    flat, sizes = _storage(source, what)
+    check_mode(mode, what)
+    axes = axes_of(axis, len(sizes), tuple(range(len(sizes))), what)
+    symbolic = mode == "symbolic"
+    if isinstance(filter, str):
+
+        def make(n: int) -> Resampler:
+            return _preset(n, n, filter, filter_radius, True, boundary, normalize, symbolic)
+
+    elif callable(filter) and not is_array(filter):
+        if filter_radius is None:
+            raise RuntimeError(f"{what}(): a filter that is a function needs a 'filter_radius'")
+
+        def make(n: int) -> Resampler:
+            return Resampler(n, n, filter, filter_radius, True, boundary, normalize, symbolic)
+
+    else:
+        if filter_radius is not None:
+            raise RuntimeError(f"{what}(): 'filter_radius' is not for a sequence of numbers")
+        kernel = numbers(filter)
+        origin = (kernel.size - 1) // 2
+
+        def make(n: int) -> Resampler:
+            return Resampler(n, kernel, max(origin, 0), boundary, normalize, symbolic=symbolic)
+
+    for a in axes:
+        r = make(sizes[a])
+        flat = r.resample_fwd(flat, prod(sizes[a + 1 :]))
+        if not symbolic:
+            evaluate(flat)
+    if flat is source:
+        flat = type(flat)(flat)
+    return _result(source, flat, sizes, mode)
+
+
+def upsample(t: Any, shape: Any = None, scale_factor: Any = None) -> Any:
+    """A tensor with every entry repeated, as often as given by `scale_factor` or by a target
+    `shape`, whose sizes have to be multiples of those of the tensor; axes that are left out remain.
+    A texture is sampled at the new resolution with its own filter, which needs no multiples.
+
+    Raises:
+        TypeError: the argument is not a tensor or texture, or the factors or sizes are not valid.
+
+    >>> dr.upsample(TensorXf([1, 2]), scale_factor=[2])
+    [1, 1, 2, 2]
+    """
+    what = "dr.upsample"
+    texture = not is_array(t) and hasattr(t, "tensor") and hasattr(t, "wrap_mode")
+    if not texture and not (is_array(t) and t._kind == "tensor"):
+        raise TypeError(f"{what}(): expected a tensor or a texture, got {type_label(t)}")
+    if shape is not None and scale_factor is not None:
+        raise TypeError(f"{what}(): give either 'shape' or 'scale_factor', not both")
+    sizes = tuple(t.shape)[:-1] if texture else t._shape
+    given, name = (shape, "shape") if shape is not None else (scale_factor, "scale_factor")
+    if not isinstance(given, (list, tuple)) or len(given) > len(sizes):
+        raise TypeError(
+            f"{what}(): '{name}' must be a list of at most {len(sizes)} integers, got {given!r}"
+        )
+    try:
+        values = [operator.index(v) for v in given]
+    except TypeError:
+        raise TypeError(f"{what}(): '{name}' must contain integers, got {given!r}") from None
+    if scale_factor is not None:
+        if any(v < 1 for v in values):
+            raise TypeError(f"{what}(): factors must be positive, got {given!r}")
+        values = [n * f for n, f in zip(sizes, values, strict=False)]
+    target = (*values, *sizes[len(values) :])
+    if any(m < n for n, m in zip(sizes, target, strict=True)):
+        raise TypeError(f"{what}(): the target shape {target} is smaller than {sizes}")
+    if texture:
+        return _upsample_texture(t, target)
+    if any(m % n if n else m for n, m in zip(sizes, target, strict=True)):
+        raise TypeError(f"{what}(): the sizes {target} are not multiples of {sizes}")
+    array = t._array
+    if not t.__meta__.is_jit:
+        values = np.array(array._c, array._dtype.numpy).reshape(sizes)
+        for a, (n, m) in enumerate(zip(sizes, target, strict=True)):
+            values = np.repeat(values, m // n if n else 1, a)
+        return tensor(type(t), nested(type(array), values.ravel().tolist()), target)
+    if prod(target) != prod(sizes):
+        rest = parts.lanes(type(t), prod(target))
+        index, stride = None, 1
+        for a in reversed(range(len(sizes))):
+            here = rest % target[a] if a else rest
+            rest = rest // target[a] if a else rest
+            step = here // (target[a] // sizes[a]) * stride
+            index, stride = step if index is None else index + step, stride * sizes[a]
+        array = parts.pick(array, index, what)
+    else:
+        array = type(array)(array)
+    return tensor(type(t), array, target)
+
+
+def _upsample_texture(t: Any, target: tuple[int, ...]) -> Any:
+    """A texture of the same kind, of values at the centres of the cells of another resolution."""
+    values = t.tensor()
+    flat = flat_class(type(values), dt.f32)
+    total = prod(target)
+    rest = leaf.lane(flat_class(flat, dt.u32), total)
+    position = []
+    for n in reversed(target):
+        position.append((flat(rest % n) + 0.5) * (1 / n))
+        rest = rest // n
+    point = parts.related(flat, kind="vector", dims=(len(target),))(*position)
+    channels = t.eval(point)
+    count = len(channels)
+    dims = (count if count <= 4 else DYNAMIC,)
+    stacked = parts.related(type(channels[0]), kind="vector", dims=dims)
+    storage = ravel(stacked(*channels)) if count > 1 else channels[0]
+    made = tensor(type(values), type(values).Array(storage), (*target, count))
+    return type(t)(made, filter_mode=t.filter_mode(), wrap_mode=t.wrap_mode())

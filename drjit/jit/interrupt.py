@@ -1,0 +1,32 @@
+"""Ctrl-C at the right moment: work that must not stop half-way, such as updates of arrays that a
+second attempt would make twice, lets an interrupt wait until it is complete.
+"""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def postponed() -> Iterator[None]:
+    """Lets a first Ctrl-C take effect at the end of the block, and a second one at once."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield  # Python handles signals in the main thread only
+        return
+    received: list[tuple[int, FrameType | None]] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        received.append((number, frame))
+        if len(received) > 1:
+            before(number, frame)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if len(received) == 1:
+            before(*received[0])

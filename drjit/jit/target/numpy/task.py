@@ -1,0 +1,66 @@
+"""Statements with loops of their own on NumPy arrays: matrix products, reductions over rows, and
+the passes of a radix sort.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from .elementwise import Type, Value
+from .memory import Lanes
+from .reduction import OPERATIONS, accumulator, identity
+
+_DIGIT = 2047
+
+
+def matmul(
+    t: Type,
+    rows: int,
+    depth: int,
+    a: Any,
+    b: Any,
+    c: Any,
+    i: Lanes,
+    sizes: Any,
+    scratch: Any,
+    a_transposed: bool,
+    b_transposed: bool,
+) -> None:
+    """The products of a batch of matrices, for all tiles at once."""
+    m, n, k = (int(v) for v in sizes[:3])
+    for number, (first_a, first_b) in enumerate(sizes[8:].reshape(-1, 2).tolist()):
+        x, y = a[first_a : first_a + m * k], b[first_b : first_b + k * n]
+        x = x.reshape((k, m)).T if a_transposed else x.reshape((m, k))
+        y = y.reshape((n, k)).T if b_transposed else y.reshape((k, n))
+        x, y = (v.astype(accumulator(t), copy=False) for v in (x, y))
+        c[number * m * n : (number + 1) * m * n] = np.matmul(x, y).ravel()
+
+
+def reduce_rows(t: Type, op: str, x: Any, partial: Any, i: Lanes, sizes: Any) -> None:
+    """The reductions of chunks of rows, a result per column."""
+    rows, columns, chunk, chunks, _, _, stride = (int(v) for v in sizes)
+    dtype = accumulator(t)
+    matrices = len(partial) // (chunks * stride)
+    source = x[: matrices * rows * columns].reshape((matrices, rows, columns))
+    target = partial.reshape((matrices, chunks, stride))
+    initial = identity(op, dtype)
+    for number in range(chunks):
+        part = source[:, number * chunk : (number + 1) * chunk]
+        target[:, number, :columns] = OPERATIONS[op].reduce(
+            part, axis=1, dtype=dtype, initial=initial
+        )
+
+
+def radix_count(starts: Any, i: Lanes, x: Value, shift: int) -> None:
+    """Nothing to count, as all lanes are one block here: `radix_move` knows every key."""
+
+
+def radix_move(starts: Any, i: Lanes, x: Value, shift: int, *moved: Any) -> None:
+    """Writes each of some values in the order of a digit of the key."""
+    shifted = np.broadcast_to(x, i.end - i.begin) >> x.dtype.type(shift)
+    order = np.argsort(shifted.astype(np.uint16) & np.uint16(_DIGIT), kind="stable")
+    for buffer, v in zip(moved[::2], moved[1::2], strict=True):
+        buffer[:] = v[order]
+
+
+__all__ = ["matmul", "radix_count", "radix_move", "reduce_rows"]

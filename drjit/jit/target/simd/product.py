@@ -1,0 +1,300 @@
+"""Matrix products: one tile of the result a task.
+
+A task packs a block of B so that its columns lie side by side as the registers want them, and a few
+rows of A at a time; the innermost loop adds outer products of a column of A and a row of B to
+accumulators that stay in registers (K. Goto, R. van de Geijn, "Anatomy of high-performance matrix
+multiplication", ACM TOMS 34(3), 2008).
+"""
+
+import ast
+from typing import NamedTuple
+
+from . import llvm
+from .ir import BYTES, FLOATS, SCALAR, Function, KernelError
+from .loops import address, below, load, loop, splat, store, suffix, vector, width
+from .reduction import accumulator
+from .translate import CALLS, Translator
+
+# Elements between the ends of packed rows of A: rows of a power of two would share cache sets.
+_GAP = 16
+
+
+class Shape(NamedTuple):
+    """What is fixed when a product is compiled: the element type and that of the accumulators,
+    rows and vectors of the register tile, lanes of a vector, depth of a block, and whether A and B
+    are stored transposed.
+    """
+
+    code: str
+    acc: str
+    rows: int
+    vectors: int
+    lanes: int
+    depth: int
+    a_transposed: bool
+    b_transposed: bool
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+
+def _register_tile(rows: int) -> tuple[int, int]:
+    """Rows and vectors of the accumulators, where the matrix has about so many rows."""
+    wide = llvm.register_bytes() == 64
+    if rows == 1:
+        return 1, 8 if wide else 6
+    if rows <= 4:
+        return 4, 4 if wide else 2
+    return (8, 2) if wide else (6, 2)
+
+
+def matmul(
+    t: Translator,
+    kind: ast.expr,
+    rows: ast.expr,
+    depth: ast.expr,
+    a: ast.expr,
+    b: ast.expr,
+    c: ast.expr,
+    i: ast.expr,
+    sizes: ast.expr,
+    scratch: ast.expr,
+    a_transposed: ast.expr,
+    b_transposed: ast.expr,
+) -> None:
+    """`matmul(T, rows, depth, p[a], p[b], p[c], i, p[sizes], p[scratch], False, False)`."""
+    t.lane_range(i)
+    f, code = t.f, t.type(kind)
+    if code not in FLOATS:
+        raise KernelError(f"there is no matrix product of {code}")
+    acc = accumulator(code)
+    flags = [ast.literal_eval(e) for e in (a_transposed, b_transposed)]
+    tile = _register_tile(t.integer(rows))
+    shape = Shape(code, acc, *tile, width(acc), t.integer(depth), *flags)
+    names = ("m", "n", "k", "mb", "nb", "tiles_m", "tiles_n", "room")
+    table = f.pointer(t.parameter(sizes))
+    size = {}
+    for number, name in enumerate(names):
+        place = f.once(f"%mm.{name}.p", f"getelementptr i64, ptr {table}, i64 {number}")
+        size[name] = f.once(f"%mm.{name}", f"load i64, ptr {place}")
+    # Which tile of which product of the batch this is.
+    column = f.op(f"udiv i64 %i, {size['tiles_m']}")
+    row = f.op(f"urem i64 %i, {size['tiles_m']}")
+    batch = f.op(f"udiv i64 {column}, {size['tiles_n']}")
+    column = f.op(f"urem i64 {column}, {size['tiles_n']}")
+    i0 = f.op(f"mul i64 {row}, {size['mb']}")
+    j0 = f.op(f"mul i64 {column}, {size['nb']}")
+    entry = f.op(f"mul i64 {batch}, 2")
+    offsets = []
+    for position in (len(names), len(names) + 1):
+        index = f.op(f"add i64 {entry}, {position}")
+        place = f.op(f"getelementptr i64, ptr {table}, i64 {index}")
+        offsets.append(f.op(f"load i64, ptr {place}"))
+    area = f.op(f"mul i64 {size['m']}, {size['n']}")
+    result = f.op(f"mul i64 {area}, {batch}")
+    bases = [
+        address(f, element, f.pointer(t.parameter(p)), offset)
+        for p, element, offset in zip((a, b, c), (code, code, acc), (*offsets, result), strict=True)
+    ]
+    room = f.op(f"mul i64 %thread, {size['room']}")
+    packed_b = address(f, acc, f.pointer(t.parameter(scratch)), room)
+    rest_m = f.op(f"sub i64 {size['m']}, {i0}")
+    rest_n = f.op(f"sub i64 {size['n']}, {j0}")
+    rows_here = f.op(f"call i64 @llvm.smin.i64(i64 {rest_m}, i64 {size['mb']})")
+    columns_here = f.op(f"call i64 @llvm.smin.i64(i64 {rest_n}, i64 {size['nb']})")
+    # A's panel stands behind that of B.
+    whole = f.op(f"add i64 {columns_here}, {shape.columns - 1}")
+    panels = f.op(f"udiv i64 {whole}, {shape.columns}")
+    behind = f.op(f"mul i64 {panels}, {shape.columns * shape.depth}")
+    packed_a = address(f, acc, packed_b, behind)
+
+    def block(k0: str, _: list[str]) -> tuple[()]:
+        rest = f.op(f"sub i64 {size['k']}, {k0}")
+        deep = f.op(f"call i64 @llvm.smin.i64(i64 {rest}, i64 {shape.depth})")
+        _pack_b(f, shape, bases[1], packed_b, size, k0, deep, j0, columns_here)
+
+        def rows_of_a(i1: str, _: list[str]) -> tuple[()]:
+            top = f.op(f"add i64 {i0}, {i1}")
+            rows_left = f.op(f"sub i64 {rows_here}, {i1}")
+            _pack_a(f, shape, bases[0], packed_a, size, k0, deep, top, rows_left)
+
+            def columns_of_b(j1: str, _: list[str]) -> tuple[()]:
+                left = f.op(f"add i64 {j0}, {j1}")
+                columns_left = f.op(f"sub i64 {columns_here}, {j1}")
+                panel = address(f, acc, packed_b, f.op(f"mul i64 {j1}, {shape.depth}"))
+                line = f.op(f"mul i64 {top}, {size['n']}")
+                place = address(f, acc, bases[2], line, left)
+                total = _accumulated(f, shape, packed_a, panel, deep)
+                _add_to_result(f, shape, total, place, size["n"], k0, rows_left, columns_left)
+                return ()
+
+            loop(f, "0", columns_here, str(shape.columns), (), columns_of_b)
+            return ()
+
+        loop(f, "0", rows_here, str(shape.rows), (), rows_of_a)
+        return ()
+
+    loop(f, "0", size["k"], str(shape.depth), (), block)
+
+
+def _widened(f: Function, s: Shape, x: str, lanes: int) -> str:
+    if s.code == s.acc:
+        return x
+    return f.op(f"fpext {vector(s.code, lanes)} {x} to {vector(s.acc, lanes)}")
+
+
+def _pack_b(
+    f: Function, s: Shape, b: str, packed: str, size: dict, k0: str, deep: str, j0: str, count: str
+) -> None:
+    """Columns `j0 ...` of the rows `k0 ...` of B: panels of as many columns as a register tile has,
+    each row by row.
+    """
+
+    def panel(j1: str, _: list[str]) -> tuple[()]:
+        left = f.op(f"add i64 {j0}, {j1}")
+        target = address(f, s.acc, packed, f.op(f"mul i64 {j1}, {s.depth}"))
+        rest = f.op(f"sub i64 {count}, {j1}")
+        if s.b_transposed:
+            for v in range(s.vectors):
+                _pack_transposed(f, s, b, target, size["k"], k0, deep, left, rest, v)
+            return ()
+        masks = [below(f, f.op(f"sub i64 {rest}, {v * s.lanes}"), s.lanes) for v in range(s.vectors)]
+
+        def row(k: str, _: list[str]) -> tuple[()]:
+            line = f.op(f"mul i64 {f.op(f'add i64 {k0}, {k}')}, {size['n']}")
+            source = address(f, s.code, b, line, left)
+            place = address(f, s.acc, target, f.op(f"mul i64 {k}, {s.columns}"))
+            for v, mask in enumerate(masks):
+                offset = str(v * s.lanes)
+                x = load(f, s.code, s.lanes, address(f, s.code, source, offset), mask)
+                store(f, s.acc, s.lanes, _widened(f, s, x, s.lanes), address(f, s.acc, place, offset))
+            return ()
+
+        loop(f, "0", deep, "1", (), row)
+        return ()
+
+    loop(f, "0", count, str(s.columns), (), panel)
+
+
+def _pack_transposed(
+    f: Function, s: Shape, b: str, target: str, stride: str, k0: str, deep: str, left: str,
+    rest: str, v: int,
+) -> None:  # fmt: skip
+    """One vector of columns of a panel, where they are stored as rows: square blocks, transposed in
+    registers.
+    """
+    n, kind = s.lanes, vector(s.acc, s.lanes)
+    halves = [
+        ", ".join([f"i32 {base + k // 2 + (n if k % 2 else 0)}" for k in range(n)])
+        for base in (0, n // 2)
+    ]
+    last = f.op(f"sub i64 {rest}, 1")
+    lines = []
+    for r in range(n):
+        # Rows beyond the end repeat the last one: nothing of them is stored in the end.
+        r_ = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {v * n + r})")
+        line = f.op(f"mul i64 {f.op(f'add i64 {left}, {r_}')}, {stride}")
+        lines.append(address(f, s.code, b, line, k0))
+
+    def square(k: str, _: list[str]) -> tuple[()]:
+        mask = below(f, f.op(f"sub i64 {deep}, {k}"), n)
+        x = [_widened(f, s, load(f, s.code, n, address(f, s.code, p, k), mask), n) for p in lines]
+        step = 1
+        while step < n:
+            x = [
+                f.op(
+                    f"shufflevector {kind} {x[j // 2]}, {kind} {x[j // 2 + n // 2]}, "
+                    f"<{n} x i32> <{halves[j % 2]}>"
+                )
+                for j in range(n)
+            ]
+            step *= 2
+        for j in range(n):
+            row = f.op(f"mul i64 {f.op(f'add i64 {k}, {j}')}, {s.columns}")
+            store(f, s.acc, n, x[j], address(f, s.acc, target, row, str(v * n)))
+        return ()
+
+    loop(f, "0", deep, str(n), (), square)
+
+
+def _pack_a(
+    f: Function, s: Shape, a: str, packed: str, size: dict, k0: str, deep: str, top: str, rest: str
+) -> None:
+    """Rows `top ...` of the columns `k0 ...` of A, side by side; column by column if they are
+    stored so.
+    """
+    if s.a_transposed:
+        mask = below(f, rest, s.rows)
+
+        def column(k: str, _: list[str]) -> tuple[()]:
+            line = f.op(f"mul i64 {f.op(f'add i64 {k0}, {k}')}, {size['m']}")
+            x = load(f, s.code, s.rows, address(f, s.code, a, line, top), mask)
+            place = address(f, s.acc, packed, f.op(f"mul i64 {k}, {s.rows}"))
+            store(f, s.acc, s.rows, _widened(f, s, x, s.rows), place)
+            return ()
+
+        loop(f, "0", deep, "1", (), column)
+        return
+    last = f.op(f"sub i64 {rest}, 1")
+    lines = []
+    for r in range(s.rows):
+        r_ = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {r})")
+        line = f.op(f"mul i64 {f.op(f'add i64 {top}, {r_}')}, {size['k']}")
+        lines.append(address(f, s.code, a, line, k0))
+
+    def part(k: str, _: list[str]) -> tuple[()]:
+        mask = below(f, f.op(f"sub i64 {deep}, {k}"), s.lanes)
+        for r, line in enumerate(lines):
+            x = load(f, s.code, s.lanes, address(f, s.code, line, k), mask)
+            place = address(f, s.acc, packed, k, str(r * (s.depth + _GAP)))
+            store(f, s.acc, s.lanes, _widened(f, s, x, s.lanes), place)
+        return ()
+
+    loop(f, "0", deep, str(s.lanes), (), part)
+
+
+def _accumulated(f: Function, s: Shape, a: str, b: str, deep: str) -> list[str]:
+    """The register tile: the sum over k of the products of A's column k and B's row k."""
+    kind, element = vector(s.acc, s.lanes), SCALAR[s.acc]
+    along_k, along_rows = (s.rows, 1) if s.a_transposed else (1, s.depth + _GAP)
+
+    def column(k: str, total: list[str]) -> list[str]:
+        row = address(f, s.acc, b, f.op(f"mul i64 {k}, {s.columns}"))
+        x = [
+            load(f, s.acc, s.lanes, address(f, s.acc, row, str(v * s.lanes)))
+            for v in range(s.vectors)
+        ]
+        first = address(f, s.acc, a, f.op(f"mul i64 {k}, {along_k}"))
+        result = []
+        for r in range(s.rows):
+            place = address(f, s.acc, first, str(r * along_rows))
+            y = splat(f, element, s.lanes, f.op(f"load {element}, ptr {place}, align {BYTES[s.acc]}"))
+            for v in range(s.vectors):
+                operands = f"{kind} {y}, {kind} {x[v]}, {kind} {total[r * s.vectors + v]}"
+                result.append(f.op(f"call {kind} @llvm.fma.{suffix(s.acc, s.lanes)}({operands})"))
+        return result
+
+    zeros = [(kind, "zeroinitializer")] * (s.rows * s.vectors)
+    return loop(f, "0", deep, "1", zeros, column)
+
+
+def _add_to_result(
+    f: Function, s: Shape, total: list[str], place: str, stride: str, k0: str, rows: str, columns: str
+) -> None:
+    """Stores the register tile; from the second block of k on, adds it to what is there."""
+    kind, mask_kind = vector(s.acc, s.lanes), f"<{s.lanes} x i1>"
+    masks = [below(f, f.op(f"sub i64 {columns}, {v * s.lanes}"), s.lanes) for v in range(s.vectors)]
+    again = splat(f, "i1", s.lanes, f.op(f"icmp ne i64 {k0}, 0"))
+    for r in range(s.rows):
+        line = address(f, s.acc, place, f.op(f"mul i64 {stride}, {r}")) if r else place
+        inside = splat(f, "i1", s.lanes, f.op(f"icmp sgt i64 {rows}, {r}"))
+        for v in range(s.vectors):
+            target = address(f, s.acc, line, str(v * s.lanes))
+            mask = f.op(f"and {mask_kind} {masks[v]}, {inside}")
+            before = load(f, s.acc, s.lanes, target, f.op(f"and {mask_kind} {mask}, {again}"))
+            x = f.op(f"fadd {kind} {total[r * s.vectors + v]}, {before}")
+            store(f, s.acc, s.lanes, x, target, mask)
+
+
+CALLS["matmul"] = matmul

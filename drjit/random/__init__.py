@@ -1,0 +1,8 @@
+"""Pseudorandom numbers: `rng` and the generators that it makes. The classes `PCG32` and
+`Philox4x32` are found in the namespaces, such as `drjit.llvm`.
+"""
+
+from . import pcg, philox
+from .generator import Generator, Philox4x32Generator, rng
+
+__all__ = ["Generator", "Philox4x32Generator", "rng"]

@@ -1,0 +1,458 @@
+"""Random arrays and tensors of any type and shape: `Generator` and the function `rng`.
+
+The stream of a seed is fixed. Call number `c` of a generator (from 0 on) uses the Philox4x32 blocks
+with the counter (c, i, 0, 0), 7 rounds, and the seed as key, for entry `i`. An entry of a tensor or
+one-dimensional array is the last number of its block. The components of entry `i` of a nested array
+are the numbers of its block from the last to the first; where they do not suffice, further calls
+are used up.
+"""
+
+import operator
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..array import leaf, table
+from ..array.base import ArrayBase, type_label
+from ..array.meta import DYNAMIC
+from ..function import arithmetic
+from ..function.evaluation import copy, make_opaque
+from ..function.evaluation import eval as evaluate
+from ..function.memory import gather
+from ..function.parts import assemble, is_array_class, normalized_axis, size_tuple, tensor
+from ..function.reduce import any as any_of
+from ..jit import dtype as dt
+from ..jit import flags
+from ..jit.dtype import DType
+from ..jit.flags import JitFlag
+from ..jit.node import BUFFER
+from .philox import block, normals, units
+from .words import Words, words
+
+_ROUNDS = 7
+_RECORDING = JitFlag.SymbolicScope | JitFlag.FreezingScope
+
+
+class Generator:
+    """The interface of random number generators; `dr.rng` makes one."""
+
+    __module__ = "drjit.random"
+
+    def random(self, dtype: type, shape: Any) -> Any:
+        """Uniform numbers in [0, 1) as an array or tensor of a floating point type. Numbers in half
+        precision are rounded from single precision, so that 1 can occur.
+
+        `shape` is the result's shape: lanes last for nested arrays, such as (3, n) for `Array3f`.
+
+        Raises:
+            RuntimeError: `dtype` is no floating point type, or does not go with `shape`.
+            TypeError: `shape` is no tuple of non-negative integers.
+
+        >>> from drjit.llvm import Float
+        >>> dr.rng(seed=5).random(Float, 3)
+        [0.0853155, 0.94187, 0.835392]
+        """
+        raise NotImplementedError("random(): a subclass has to implement this method")
+
+    def uniform(self, dtype: type, shape: Any, low: Any = 0.0, high: Any = 1.0) -> Any:
+        """Uniform numbers in [low, high); see `random`.
+
+        >>> from drjit.llvm import Float
+        >>> dr.rng(seed=5).uniform(Float, 3, 2, 4)
+        [2.17063, 3.88374, 3.67078]
+        """
+        return self.random(dtype, shape) * (high - low) + low
+
+    def integers(
+        self, dtype: type, shape: Any, low: Any = 0, high: Any = None, endpoint: bool = False
+    ) -> Any:
+        """Uniform 32-bit integers in [low, high), or [low, high] with `endpoint`, or [0, low) if
+        `high` is None.
+
+        There is no bias: D. Lemire, "Fast random integer generation in an interval", 2019. The
+        bounds are numbers or arrays that go with the result.
+
+        Raises:
+            RuntimeError: `dtype` is no 32-bit integer type, or does not go with `shape`.
+            ValueError: the interval is empty, or does not lie within the range of the type.
+
+        >>> from drjit.llvm import Int
+        >>> dr.rng(seed=5).integers(Int, 6, -5, 5)
+        [-5, 4, 3, -2, -5, 4]
+        """
+        raise NotImplementedError("integers(): a subclass has to implement this method")
+
+    def normal(self, dtype: type, shape: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """Normally distributed numbers of mean `loc` and standard deviation `scale`; see `random`.
+
+        >>> from drjit.llvm import Float
+        >>> dr.rng(seed=5).normal(Float, 3)
+        [-0.422253, 0.978531, -1.08348]
+        """
+        raise NotImplementedError("normal(): a subclass has to implement this method")
+
+    def clone(self) -> "Generator":
+        """A generator in the same state, which goes on independently."""
+        raise NotImplementedError("clone(): a subclass has to implement this method")
+
+    def permutation(self, x: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """A random permutation.
+
+        `permutation(dtype, n)` gives the integers below `n` in random order, as the 32-bit unsigned
+        array type that goes with `dtype`. `permutation(array)` gives the entries of a
+        one-dimensional array, and `permutation(tensor, axis=0)` the slices of a tensor along an
+        axis, in random order. The order is that of random numbers in single precision.
+
+        Raises:
+            RuntimeError: the arguments are none of these, or the axis does not exist.
+
+        >>> from drjit.llvm import UInt
+        >>> dr.rng(seed=5).permutation(UInt, 8)
+        [4, 0, 3, 6, 2, 7, 5, 1]
+        """
+        what = "Generator.permutation()"
+        if is_array_class(x):
+            return self._order(x, _length(what, *args, **kwargs))
+        if not isinstance(x, ArrayBase) or (x._kind == "nested" and x.__meta__.dims != (DYNAMIC,)):
+            raise RuntimeError(
+                f"{what}: the first argument must be an array type, a one-dimensional array, or a "
+                f"tensor, not {type_label(x)}"
+            )
+        if x._kind != "tensor":
+            if args or kwargs:
+                raise RuntimeError(f"{what}: 'axis' is for tensors only")
+            order = self._order(type(x), len(x))
+            return gather(type(x), x, order) if len(x) > 1 else copy(x)
+        axis = normalized_axis(_axis(*args, **kwargs), len(x._shape), what)
+        order = self._order(type(x), x._shape[axis])
+        selection = (slice(None),) * axis
+        return x[(*selection, order)] if x._shape[axis] > 1 else copy(x)
+
+    def _order(self, cls: Any, n: int) -> Any:
+        """A permutation of 0 ... n-1; none is drawn where there is but one."""
+        import drjit
+
+        scalar = cls._namespace == "scalar"
+        kind, dims = ("vector", (DYNAMIC,)) if scalar else ("leaf", ())
+        index = table.find(cls._namespace, kind, dt.u32, dims)
+        if n < 2:
+            return drjit.arange(index, n)
+        keys = self.random(table.find(cls._namespace, kind, dt.f32, dims), n)
+        if scalar:
+            return index(np.argsort(np.array(keys), kind="stable"))
+        return drjit.argsort(keys)
+
+
+def _length(what: str, n: Any = None, /, **kwargs: Any) -> int:
+    if not isinstance(n, int) or isinstance(n, bool) or kwargs:
+        raise RuntimeError(f"{what}: expected a type and a number of entries")
+    if n < 0:
+        raise RuntimeError(f"{what}: 'n' must not be negative, got {n}")
+    return n
+
+
+def _axis(axis: int = 0) -> int:
+    return operator.index(axis)
+
+
+class Philox4x32Generator(Generator):
+    """Random arrays by the counter-based generator Philox4x32; a PyTree of its seed and counter.
+
+    The counter is data, not part of programs: drawing again and again compiles once. With
+    `symbolic`, or while a program is recorded, the counter stays an expression instead.
+
+    Raises:
+        TypeError: seed or counter are no integers, or out of range.
+    """
+
+    __module__ = "drjit.random"
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"_seed": Any, "_counter": Any}
+
+    def __init__(self, seed: Any = 0, counter: Any = 0, symbolic: bool = False) -> None:
+        self._seed = _state(seed, 64, "seed")
+        self._counter = _state(counter, 32, "counter")
+        self._symbolic = bool(symbolic)
+
+    def __repr__(self) -> str:
+        return f"Philox4x32Generator[seed={_shown(self._seed)}, counter={_shown(self._counter)}]"
+
+    def clone(self) -> "Philox4x32Generator":
+        return type(self)(self._seed, self._counter, self._symbolic)
+
+    def random(self, dtype: type, shape: Any) -> Any:
+        target = _Target(dtype, shape, "random")
+        return target.build(self._draw(target, units))
+
+    def normal(self, dtype: type, shape: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        target = _Target(dtype, shape, "normal")
+        return target.build(self._draw(target, normals)) * scale + loc
+
+    def integers(
+        self, dtype: type, shape: Any, low: Any = 0, high: Any = None, endpoint: bool = False
+    ) -> Any:
+        target = _Target(dtype, shape, "integers", integer=True)
+        if high is None:
+            low, high = 0, low
+        low, first = _bound(low)
+        high, last = _bound(high)
+        if first is not None and last is not None:
+            _check_interval(target.dtype, first, last + bool(endpoint))
+        return _bounded(self, target, low, high, bool(endpoint))
+
+    def _draw(self, target: "_Target", make: Any) -> list[Any]:
+        """The numbers of a result: its components, or its entries in `drjit.scalar`."""
+        w = target.words
+        seed, counter = self._key(w), self._begin(w)
+        key = [w.low32(seed >> 32), w.low32(seed)]
+        zero = leaf.literal(w.UInt, 0) if w.traced else 0
+        one_lane = None if target.by_entry else target.lanes()
+        found: list[Any] = []
+        calls = 0
+        while len(found) < target.count:
+            lanes = len(found) if one_lane is None else one_lane
+            first = counter if target.by_entry else w.wrapped32(counter + calls)
+            numbers = make(w, block(w, [first, lanes, zero, zero], key, _ROUNDS), target.dtype)
+            found.extend(numbers[-1:] if target.single else reversed(numbers))
+            calls += 1
+        self._end(w, counter, 1 if target.by_entry else calls)
+        return found[: target.count]
+
+    def _key(self, w: Words) -> Any:
+        """The seed as a word of the namespace, which it keeps from now on."""
+        self._seed = _into(w, dt.u64, self._seed, not self._keeps())
+        return self._seed
+
+    def _begin(self, w: Words) -> Any:
+        self._counter = _into(w, dt.u32, self._counter, not self._keeps())
+        return self._counter
+
+    def _end(self, w: Words, counter: Any, calls: int) -> None:
+        """Advances the counter."""
+        if not w.traced or self._keeps():
+            self._counter = w.wrapped32(counter + calls)
+            return
+        if w.namespace.startswith("llvm") and counter._n.size == 1:
+            # Data in memory of the host, which nobody computes: no kernel is needed.
+            value = (int(leaf.host(counter)[0]) + calls) & 0xFFFFFFFF
+            self._counter = _data(w.UInt, value)
+        else:
+            self._counter = counter + calls
+            evaluate(self._counter)
+
+    def _keeps(self) -> bool:
+        """Whether the state stays an expression."""
+        return self._symbolic or bool(flags.current & _RECORDING)
+
+
+class _Target:
+    """What is to be made: an array or tensor class, a shape, and how many numbers that takes."""
+
+    def __init__(self, cls: Any, shape: Any, what: str, integer: bool = False) -> None:
+        what = f"Generator.{what}()"
+        self.plain = cls in ((int,) if integer else (float,))
+        if not self.plain and not is_array_class(cls):
+            raise RuntimeError(f"{what}: 'dtype' must be an array type, not {cls!r}")
+        self.dtype: DType = (dt.i32 if integer else dt.f32) if self.plain else cls._dtype
+        self._check_dtype(cls, what, integer)
+        sizes = size_tuple(shape, what.removesuffix("()"))
+        self.shape = sizes if isinstance(sizes, tuple) else (sizes,)
+        self.cls = cls
+        self.words = words("scalar" if self.plain else cls._namespace)
+        self.single = self.plain or cls._kind != "nested"
+        self.by_entry = not self.words.traced and not self.plain and cls._kind == "tensor"
+        traced = self.words.traced
+        if self.plain or cls._kind == "tensor":
+            dims, self.size = (), 1 if self.plain else prod(self.shape)
+        else:
+            if traced and not self.shape:
+                raise RuntimeError(f"{what}: the shape () does not go with {type_label(cls)}")
+            dims = self.shape[:-1] if traced else self.shape
+            self.size = self.shape[-1] if traced else 1
+        wanted = () if self.plain or cls._kind == "tensor" else cls.__meta__.dims
+        fits = len(dims) == len(wanted) and all(
+            w in (DYNAMIC, d) for w, d in zip(wanted, dims, strict=True)
+        )
+        if not fits:
+            raise RuntimeError(
+                f"{what}: the shape {self.shape} does not go with {type_label(cls)}"
+            )
+        self.dims = dims
+        self.count = self.size if self.by_entry else prod(dims)
+
+    def _check_dtype(self, cls: Any, what: str, integer: bool) -> None:
+        kinds = (dt.i32, dt.u32) if integer else (dt.f16, dt.f32, dt.f64)
+        if self.dtype not in kinds:
+            wanted = "32-bit integers" if integer else "floating point numbers"
+            raise RuntimeError(f"{what}: 'dtype' must be a type of {wanted}, not {type_label(cls)}")
+
+    def lanes(self) -> Any:
+        return leaf.lane(self.words.UInt, self.size) if self.words.traced else 0
+
+    def build(self, numbers: list[Any]) -> Any:
+        if self.plain:
+            return numbers[0]
+        if self.cls._kind == "leaf":
+            return numbers[0]
+        if self.cls._kind == "tensor":
+            array = self.cls.Array(numbers) if self.by_entry else numbers[0]
+            return tensor(self.cls, array, self.shape)
+        return assemble(self.cls, numbers, self.dims)
+
+
+def _state(value: Any, bits: int, name: str) -> Any:
+    """A seed or counter: an integer, or a traced array.
+
+    Raises:
+        TypeError: it is neither, or out of range.
+    """
+    if isinstance(value, ArrayBase):
+        if value._kind != "leaf" or value._dtype.is_mask:
+            raise TypeError(f"rng(): '{name}' must be an integer or a one-dimensional array of "
+                            f"integers, not {type_label(value)}")  # fmt: skip
+        return copy(value)
+    number = int(value)
+    if not 0 <= number < 1 << bits:
+        raise TypeError(f"rng(): '{name}' must be from 0 to 2**{bits} - 1, got {number}")
+    return number
+
+
+def _shown(value: Any) -> str:
+    return str(value[0]) if isinstance(value, ArrayBase) and len(value) == 1 else str(value)
+
+
+def _data(cls: Any, value: int) -> Any:
+    """A number as data, which is no part of programs."""
+    return leaf.from_numpy(cls, np.array([value], cls._dtype.numpy), copy=True)
+
+
+def _into(w: Words, dtype: DType, value: Any, opaque: bool) -> Any:
+    """A state as a word of a namespace, as data if it is to be opaque."""
+    if not w.traced:
+        if not isinstance(value, ArrayBase):
+            return value
+        if len(value) != 1:
+            raise RuntimeError("Generator: drjit.scalar takes one seed, not an array of them")
+        return int(value[0])
+    cls = table.find(w.namespace, "leaf", dtype)
+    if not isinstance(value, ArrayBase):
+        return _data(cls, value) if opaque else leaf.literal(cls, value)
+    if type(value) is not cls:
+        value = cls(value)
+    if opaque and value._n.op is not BUFFER:
+        make_opaque(value)
+    return value
+
+
+def _bound(value: Any) -> tuple[Any, int | None]:
+    """A bound of an interval of integers; its value where it is a number."""
+    if isinstance(value, ArrayBase):
+        return value, None
+    number = int(value)
+    return number, number
+
+
+def _check_interval(dtype: DType, low: int, high: int) -> None:
+    """Raises ValueError for an interval [low, high) that is empty or exceeds the type."""
+    least = -(1 << 31) if dtype.is_signed else 0
+    if low >= high:
+        raise ValueError(f"Generator.integers(): the interval [{low}, {high}) is empty")
+    if low < least or high > least + (1 << 32):
+        raise ValueError(
+            f"Generator.integers(): the interval [{low}, {high}) is not within the range of "
+            f"{dtype.name}"
+        )
+
+
+def _bounded(rng: Philox4x32Generator, target: _Target, low: Any, high: Any, closed: bool) -> Any:
+    """Integers in an interval: the upper half of word * range, where the lower half is not below
+    2**32 mod range.
+    """
+    if not target.words.traced:
+        return _bounded_plain(rng, target, low, high + closed)
+
+    def draw() -> Any:
+        return words_of.build(rng._draw(words_of, lambda w, x, dtype: x))
+
+    words_of = _Target(table.like(target.cls, dt.u32), target.shape, "integers", integer=True)
+    cls = words_of.cls
+    if isinstance(low, int) and isinstance(high, int):
+        size = high + closed - low
+        threshold = (1 << 32) % size
+        if size == 1 << 32:
+            return _shifted(target, draw(), low)
+        extent = cls(size)
+    else:
+        extent, threshold = _extent(cls, low, high, closed)
+    word = draw()
+    if isinstance(threshold, int) and threshold == 0:
+        return _shifted(target, arithmetic.mul_hi(word, extent), low)
+    while True:
+        rejected = word * extent < threshold
+        evaluate(word, rejected)
+        if not any_of(_entries(rejected), axis=None):
+            return _shifted(target, _upper(word, extent), low)
+        word = arithmetic.select(rejected, draw(), word)
+
+
+def _entries(value: Any) -> Any:
+    return value._array if value._kind == "tensor" else value
+
+
+def _upper(word: Any, extent: Any) -> Any:
+    """The upper half of the product; the word itself where the range is 2**32, shown as 0."""
+    return arithmetic.select(extent == 0, word, arithmetic.mul_hi(word, extent))
+
+
+def _extent(cls: Any, low: Any, high: Any, closed: bool) -> tuple[Any, Any]:
+    """The number of integers of each interval, modulo 2**32, and what is rejected below."""
+    if any_of(_entries(high < low if closed else high <= low), axis=None):
+        raise ValueError("Generator.integers(): an interval is empty")
+    extent = _bits(cls, high) - _bits(cls, low) + int(closed)
+    divisor = arithmetic.maximum(extent, 1)
+    return extent, arithmetic.select(extent == 0, 0, (0 - extent) % divisor)
+
+
+def _bits(cls: Any, value: Any) -> Any:
+    """A bound as 32 bits."""
+    return cls(value) if isinstance(value, ArrayBase) else cls(value & 0xFFFFFFFF)
+
+
+def _shifted(target: _Target, offset: Any, low: Any) -> Any:
+    """The result for the offset from the lower bound."""
+    value = offset + _bits(type(offset), low)
+    return value if target.dtype is dt.u32 else target.cls(value)
+
+
+def _bounded_plain(rng: Philox4x32Generator, target: _Target, low: int, high: int) -> Any:
+    size = high - low
+    numbers = rng._draw(target, lambda w, x, dtype: x)
+    while any(v * size & 0xFFFFFFFF < (1 << 32) % size for v in numbers):
+        again = rng._draw(target, lambda w, x, dtype: x)
+        numbers = [
+            b if a * size & 0xFFFFFFFF < (1 << 32) % size else a
+            for a, b in zip(numbers, again, strict=True)
+        ]
+    return target.build([(v * size >> 32) + low for v in numbers])
+
+
+def rng(seed: Any = 0, method: str = "philox4x32", symbolic: bool = False) -> Generator:
+    """A generator of random arrays.
+
+    Different seeds give independent streams; `seed` is an integer or an unsigned 64-bit array. The
+    only `method` is Philox4x32. With `symbolic`, seed and counter stay parts of the programs that
+    use them, instead of data that they read.
+
+    Raises:
+        TypeError: the seed is no integer, or out of range.
+        RuntimeError: there is no such method.
+
+    >>> from drjit.llvm import Array2f
+    >>> dr.rng(seed=5).random(Array2f, (2, 3))
+    [[0.0853155, 0.411792],
+     [0.94187, 0.0567534],
+     [0.835392, 0.26783]]
+    """
+    if method != "philox4x32":
+        raise RuntimeError(f"rng(): 'method' must be 'philox4x32', not {method!r}")
+    return Philox4x32Generator(seed, symbolic=symbolic)

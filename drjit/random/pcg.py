@@ -1,0 +1,364 @@
+"""PCG32, a small and fast generator of pseudorandom numbers (M. E. O'Neill, "PCG: A family of
+simple fast space-efficient statistically good algorithms for random number generation", 2014): a
+64-bit linear congruential generator whose output is permuted to 32 bits.
+"""
+
+from functools import cache
+from typing import Any, ClassVar
+
+from ..array import leaf, table
+from ..array.base import ArrayBase
+from ..function.evaluation import eval as evaluate
+from ..function.parts import is_array_class
+from ..function.reduce import any as any_of
+from ..jit import dtype as dt
+from ..jit.dtype import DType
+from .words import Words, words
+
+MULTIPLIER = 0x5851F42D4C957F2D
+INVERSE = pow(MULTIPLIER, -1, 1 << 64)
+INITIAL_STATE = 0x853C49E6748FEA9B
+INITIAL_SEQUENCE = 0xDA3E39CB94B95BDB
+_WORD = 1 << 64
+
+
+class Generator:
+    """A stream, or one per entry, of pseudorandom numbers by the PCG32 algorithm.
+
+    `size` streams are seeded with `initstate + i` and `initseq + i`. A stream has a period of 2**64
+    and is chosen by its odd increment `inc`. Every variate advances `state` by one step, 64-bit
+    integers by two; methods `prev_...` go backwards and give the same numbers in reverse. Entries
+    whose mask is false give a number, but do not advance.
+
+    The object is a PyTree of `state` and `inc`. Where numbers are drawn again and again without
+    being evaluated, evaluate the generator (`dr.eval(rng)`) to keep programs short.
+
+    Raises:
+        TypeError: arguments are no integers.
+
+    >>> from drjit.llvm import PCG32
+    >>> rng = PCG32(2)
+    >>> rng.next_uint32()
+    [465482994, 2293120725]
+    >>> (rng + 10) - rng
+    [10, 10]
+    """
+
+    _words: ClassVar[Words]
+    DRJIT_STRUCT: ClassVar[dict[str, Any]]
+
+    __slots__ = ("__weakref__", "_inc", "_state")
+
+    def __init__(
+        self,
+        size: Any = 1,
+        initstate: Any = INITIAL_STATE,
+        initseq: Any = INITIAL_SEQUENCE,
+    ) -> None:
+        if isinstance(size, type(self)):
+            self._state, self._inc = size._state, size._inc
+            return
+        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+            raise TypeError(f"PCG32(): 'size' must be a positive integer or a PCG32, not {size!r}")
+        w = self._words
+        state = w.word(dt.u64, initstate, "PCG32(): 'initstate'")
+        sequence = w.word(dt.u64, initseq, "PCG32(): 'initseq'")
+        if w.traced and size != 1:
+            lane = leaf.lane(w.UInt64, size)
+            state, sequence = state + lane, sequence + lane
+        self.seed(state, sequence)
+
+    def seed(self, initstate: Any = INITIAL_STATE, initseq: Any = INITIAL_SEQUENCE) -> None:
+        """Starts again from an initial state and the number of a stream.
+
+        Raises:
+            TypeError: arguments are no integers.
+        """
+        w = self._words
+        state = w.word(dt.u64, initstate, "PCG32.seed(): 'initstate'")
+        sequence = w.word(dt.u64, initseq, "PCG32.seed(): 'initseq'")
+        self._inc = w.low64(sequence << 1 | 1)
+        self._state = self._following(w.low64(self._inc + state))
+
+    @property
+    def state(self) -> Any:
+        """The state of the linear congruential generator, an unsigned 64-bit integer."""
+        return self._state
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        self._state = self._words.word(dt.u64, value, "PCG32.state")
+
+    @property
+    def inc(self) -> Any:
+        """The increment of the linear congruential generator, an odd 64-bit integer."""
+        return self._inc
+
+    @inc.setter
+    def inc(self, value: Any) -> None:
+        self._inc = self._words.word(dt.u64, value, "PCG32.inc")
+
+    def _following(self, state: Any) -> Any:
+        return self._words.low64(state * MULTIPLIER + self._inc)
+
+    def _draw(self, mask: Any, back: bool) -> Any:
+        """A 32-bit word; takes a step in either direction."""
+        w, state = self._words, self._state
+        if back:
+            moved = state = w.low64((state - self._inc) * INVERSE)
+        else:
+            moved = self._following(state)
+        if mask is True:
+            self._state = moved
+        else:
+            self._state = w.select(mask, moved, self._state)
+            state = self._state if back else state
+        mixed = w.low32((state >> 18 ^ state) >> 27)
+        turn = w.low32(state >> 59)
+        return mixed >> turn | w.wrapped32(mixed << ((32 - turn) & 31))
+
+    def _word32(self, mask: Any, back: bool, what: str) -> Any:
+        return self._draw(self._words.mask(mask, f"PCG32.{what}()"), back)
+
+    def _word64(self, mask: Any, back: bool, what: str) -> Any:
+        w = self._words
+        mask = w.mask(mask, f"PCG32.{what}()")
+        first, second = w.wide(self._draw(mask, back)), w.wide(self._draw(mask, back))
+        return second | first << 32 if back else first | second << 32
+
+    def _unit(self, dtype: DType, mask: Any, back: bool, what: str) -> Any:
+        w, word = self._words, self._word32(mask, back, what)
+        if dtype is dt.f64:
+            return w.unit64_from32(word)
+        unit = w.unit32(word)
+        return w.rounded(dt.f16, unit) if dtype is dt.f16 else unit
+
+    def _normal(self, dtype: DType, mask: Any, back: bool, what: str) -> Any:
+        w, word = self._words, self._word32(mask, back, what)
+        unit = w.unit64_from32(word) if dtype is dt.f64 else w.unit32(word)
+        return w.quantile(unit, dtype)
+
+    def _float_type(self, dtype: Any, what: str) -> DType:
+        """The element type that an argument `dtype` asks for.
+
+        Raises:
+            TypeError: it is no type of floating point numbers.
+        """
+        if not isinstance(dtype, type):
+            raise TypeError(f"PCG32.{what}(): 'dtype' must be a type, not {dtype!r}")
+        if dtype is float and not self._words.traced:
+            return dt.f32
+        if is_array_class(dtype) and dtype._dtype.is_float and self._words.traced:
+            return dtype._dtype
+        raise TypeError(
+            f"PCG32.{what}(): 'dtype' must be a floating point type of drjit."
+            f"{self._words.namespace}, not {dtype.__name__}"
+        )
+
+    def _bounded(self, word: str, bits: int, bound: Any, mask: Any) -> Any:
+        """A word below a bound. Words below `2**bits % bound` are rejected, so that an equal
+        number of words gives each remainder.
+        """
+        w, what = self._words, f"{word}_bounded"
+        if not isinstance(bound, int) or isinstance(bound, bool) or not 0 < bound < 1 << bits:
+            raise TypeError(
+                f"PCG32.{what}(): 'bound' must be an integer from 1 to 2**{bits} - 1, not {bound!r}"
+            )
+        mask = w.mask(mask, f"PCG32.{what}()")
+        draw = getattr(self, word)
+        threshold = (1 << bits) % bound
+        value = draw(mask)
+        if threshold:
+            rejected = (value < threshold) if mask is True else (value < threshold) & mask
+            while any_of(rejected) if w.traced else rejected:
+                value = w.select(rejected, draw(rejected), value)
+                rejected = (value < threshold) & rejected
+                if w.traced:
+                    evaluate(value, self._state)
+        value = value % bound
+        return value if mask is True else w.select(mask, value, value ^ value)
+
+    def next_uint32_bounded(self, bound: int, mask: Any = True) -> Any:
+        """A uniform 32-bit integer in [0, bound), without bias; evaluates unless `bound` is a power
+        of two.
+
+        Raises:
+            TypeError: `bound` is no integer from 1 to 2**32 - 1.
+        """
+        return self._bounded("next_uint32", 32, bound, mask)
+
+    def next_uint64_bounded(self, bound: int, mask: Any = True) -> Any:
+        """A uniform 64-bit integer in [0, bound), without bias; evaluates unless `bound` is a power
+        of two.
+
+        Raises:
+            TypeError: `bound` is no integer from 1 to 2**64 - 1.
+        """
+        return self._bounded("next_uint64", 64, bound, mask)
+
+    def _moved(self, steps: Any) -> Any:
+        made = type(self)(self)
+        w = self._words
+        if not isinstance(steps, ArrayBase):
+            factor, offset = jump(int(steps) % _WORD)
+            made._state = w.low64(self._state * factor + self._inc * offset)
+            return made
+        steps = leaf.cast(w.UInt64, steps)
+        # The binary method, with both cases of every digit: a state that is n steps ahead is
+        # state * factor + inc * offset.
+        state, inc = self._state, self._inc
+        for digit in range(64):
+            factor, offset = jump(1 << digit)
+            ahead = state * factor + inc * offset
+            state = w.select((steps >> digit & 1) != 0, ahead, state)
+        made._state = state
+        return made
+
+    def _steps(self, value: Any) -> Any:
+        try:
+            return self._words.word(dt.i64, value, "PCG32") if not _is_float(value) else None
+        except TypeError:
+            return None
+
+    def __add__(self, steps: Any) -> Any:
+        """The generator after a number of 32-bit draws, in logarithmic time."""
+        if isinstance(steps, int):
+            return self._moved(steps)
+        taken = self._steps(steps)
+        return NotImplemented if taken is None else self._moved(taken)
+
+    def __sub__(self, other: Any) -> Any:
+        """The generator before a number of 32-bit draws; or the number of draws that lead from
+        another generator of the same stream to this one.
+        """
+        if isinstance(other, type(self)):
+            return other._distance(self)
+        if isinstance(other, int):
+            return self._moved(-other)
+        taken = self._steps(other)
+        return NotImplemented if taken is None else self._moved(-taken)
+
+    def __iadd__(self, steps: Any) -> Any:
+        moved = self.__add__(steps)
+        if moved is NotImplemented:
+            return moved
+        self._state = moved._state
+        return self
+
+    def __isub__(self, steps: Any) -> Any:
+        if isinstance(steps, type(self)):
+            return NotImplemented
+        moved = self.__sub__(steps)
+        if moved is NotImplemented:
+            return moved
+        self._state = moved._state
+        return self
+
+    def _distance(self, target: Any) -> Any:
+        """Steps from this state to another one of the same stream. Bit k of a state has period
+        2**(k+1), so that the lowest bits that differ say which powers of two to go.
+        """
+        w, state, goal = self._words, self._state, target._state
+        zero = state ^ state
+        steps = zero
+        for digit in range(64):
+            factor, offset = jump(1 << digit)
+            differs = ((state ^ goal) >> digit & 1) != 0
+            ahead = w.low64(state * factor + self._inc * offset)
+            state = w.select(differs, ahead, state) if w.traced else ahead if differs else state
+            bit = zero | 1 << digit
+            steps = steps | (w.select(differs, bit, zero) if w.traced else bit * differs)
+        return w.signed(steps)
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, ArrayBase) and value._dtype.is_float
+
+
+@cache
+def jump(steps: int) -> tuple[int, int]:
+    """Factors `f` and `g` such that the state after a number of steps is `f * state + g * inc`
+    (F. B. Brown, "Random number generation with arbitrary strides", 1994).
+    """
+    factor, offset = 1, 0
+    power, total = MULTIPLIER, 1
+    while steps:
+        if steps & 1:
+            factor, offset = factor * power % _WORD, (offset * power + total) % _WORD
+        power, total = power * power % _WORD, (power + 1) * total % _WORD
+        steps >>= 1
+    return factor, offset
+
+
+def _directed(name: str, doc: str, draw: str, dtype: DType | None, back: bool) -> Any:
+    """A method that draws a variate."""
+    if dtype is None:
+
+        def method(self: Any, mask: Any = True, /) -> Any:
+            return getattr(self, draw)(mask, back, name)
+
+    else:
+
+        def method(self: Any, mask: Any = True, /) -> Any:
+            return getattr(self, draw)(dtype, mask, back, name)
+
+    method.__name__, method.__qualname__, method.__doc__ = name, f"PCG32.{name}", doc
+    return method
+
+
+def _typed(name: str, doc: str, draw: str, back: bool) -> Any:
+    """A method that draws a variate of a type that its caller names."""
+
+    def method(self: Any, dtype: type, mask: Any = True) -> Any:
+        return getattr(self, draw)(self._float_type(dtype, name), mask, back, name)
+
+    method.__name__, method.__qualname__, method.__doc__ = name, f"PCG32.{name}", doc
+    return method
+
+
+_PRECISION = {"16": (dt.f16, "half"), "32": (dt.f32, "single"), "64": (dt.f64, "double")}
+
+
+def _methods() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for back in (False, True):
+        word = "prev" if back else "next"
+        way = "The previous" if back else "The next"
+        for bits in ("32", "64"):
+            name = f"{word}_uint{bits}"
+            doc = f"{way} uniform {bits}-bit integer."
+            found[name] = _directed(name, doc, f"_word{bits}", None, back)
+        for suffix, draw, law in (
+            ("", "_unit", "uniform number in [0, 1)"),
+            ("_normal", "_normal", "standard normal number"),
+        ):
+            name = f"{word}_float{suffix}"
+            doc = (f"{way} {law}, in the precision of `dtype`.\n\n        Raises:\n"
+                   "            TypeError: `dtype` is no floating point type.\n        ")  # fmt: skip
+            found[name] = _typed(name, doc, draw, back)
+            for bits, (dtype, precision) in _PRECISION.items():
+                name = f"{word}_float{bits}{suffix}"
+                doc = f"{way} {law}, in {precision} precision."
+                found[name] = _directed(name, doc, draw, dtype, back)
+    return found
+
+
+for _name, _method in _methods().items():
+    setattr(Generator, _name, _method)
+
+
+@cache
+def pcg32(namespace: str) -> type:
+    """The class `PCG32` of a namespace."""
+    w = words(namespace)
+    members = {
+        "__module__": f"drjit.{namespace}",
+        "__doc__": Generator.__doc__,
+        "__slots__": (),
+        "_words": w,
+        "DRJIT_STRUCT": {"state": w.UInt64, "inc": w.UInt64},
+    }
+    return type("PCG32", (Generator,), members)
+
+
+table.extras["PCG32"] = pcg32

@@ -1,0 +1,199 @@
+"""Philox4x32, a counter-based generator of pseudorandom numbers (J. K. Salmon et al., "Parallel
+random numbers: as easy as 1, 2, 3", 2011): every block of four numbers is a function of a key and a
+counter, so that entries are computed independently and in any order.
+"""
+
+from functools import cache
+from typing import Any, ClassVar
+
+from ..array import table
+from ..function.parts import nested
+from ..jit import dtype as dt
+from .words import Words, words
+
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+# The golden ratio and the square root of 3, less one.
+_WEYL = (0x9E3779B9, 0xBB67AE85)
+
+
+def block(w: Words, counter: Any, key: Any, rounds: int) -> list[Any]:
+    """The four words of a block: four words of the counter, encrypted with two words of a key."""
+    # All in 64-bit words whose upper halves do not matter: then a round consists of two products and
+    # a few bit operations, and no instruction has to split or join halves.
+    x0, x1, x2, x3 = (w.wide(x) for x in counter)
+    k0, k1 = (w.wide(k) for k in key)
+    for round_ in range(rounds):
+        if round_:
+            k0, k1 = k0 + _WEYL[0], k1 + _WEYL[1]
+        p0, p1 = w.product(x0, _MULTIPLIERS[0]), w.product(x2, _MULTIPLIERS[1])
+        x0, x1, x2, x3 = p1 >> 32 ^ x1 ^ k0, p1, p0 >> 32 ^ x3 ^ k1, p0
+    return [w.low32(x) for x in (x0, x1, x2, x3)]
+
+
+def units(w: Words, words4: list[Any], dtype: dt.DType) -> list[Any]:
+    """Uniform numbers in [0, 1) of a block: four, or two in double precision."""
+    if dtype is dt.f64:
+        return [w.unit64(v) for v in pairs(w, words4)]
+    found = [w.unit32(v) for v in words4]
+    return [w.rounded(dt.f16, v) for v in found] if dtype is dt.f16 else found
+
+
+def pairs(w: Words, words4: list[Any]) -> list[Any]:
+    """The 64-bit words of a block."""
+    a, b, c, d = (w.wide(v) for v in words4)
+    return [a | b << 32, c | d << 32]
+
+
+def normals(w: Words, words4: list[Any], dtype: dt.DType) -> list[Any]:
+    """Standard normal numbers of a block: four, or two in double precision."""
+    if dtype is dt.f64:
+        radius, angle = units(w, words4, dt.f64)
+        return list(w.normal_pair(radius, angle))
+    angle0, angle1, radius0, radius1 = units(w, words4, dt.f32)
+    found = [*w.normal_pair(radius0, angle0), *w.normal_pair(radius1, angle1)]
+    return [w.rounded(dt.f16, v) for v in found] if dtype is dt.f16 else found
+
+
+class Generator:
+    """Blocks of pseudorandom numbers by the Philox4x32 algorithm.
+
+    The key is the 64-bit `seed`. The counter consists of `counter_0`, `counter_1`, `counter_2` and
+    the number of blocks drawn so far. `iterations` is the number of rounds: 7 pass all statistical
+    tests, 10 leave a margin. The object is a PyTree. Entries whose mask is false give numbers, but do not advance.
+
+    Raises:
+        TypeError: arguments are no integers, or out of range.
+
+    >>> from drjit.llvm import Philox4x32
+    >>> rng = Philox4x32(seed=0, counter_0=0, iterations=10)
+    >>> rng.next_uint32x4()
+    [[1713891541, 3781805453, 3159862348, 2600524760]]
+    """
+
+    _words: ClassVar[Words]
+    _types: ClassVar[dict[str, Any]]
+
+    __slots__ = ("__weakref__", "_counter", "_iterations", "_seed")
+
+    def __init__(
+        self,
+        seed: Any = 0,
+        counter_0: Any = 0,
+        counter_1: Any = 0,
+        counter_2: Any = 0,
+        iterations: int = 7,
+    ) -> None:
+        if isinstance(seed, type(self)):
+            self._seed, self._counter = seed._seed, seed._counter
+            self._iterations = seed._iterations
+            return
+        w = self._words
+        seed = w.word(dt.u64, seed, "Philox4x32(): 'seed'")
+        self._seed = nested(self._types["seed"], [w.low32(seed >> 32), w.low32(seed)])
+        counters = (counter_0, counter_1, counter_2, 0)
+        self._counter = nested(
+            self._types["counter"],
+            [w.word(dt.u32, c, f"Philox4x32(): 'counter_{i}'") for i, c in enumerate(counters)],
+        )
+        self._iterations = _rounds(iterations)
+
+    @property
+    def seed(self) -> Any:
+        """The key: upper and lower half of the seed."""
+        return self._seed
+
+    @seed.setter
+    def seed(self, value: Any) -> None:
+        self._seed = self._types["seed"](value)
+
+    @property
+    def counter(self) -> Any:
+        """The counter of the next block, four 32-bit integers."""
+        return self._counter
+
+    @counter.setter
+    def counter(self, value: Any) -> None:
+        self._counter = self._types["counter"](value)
+
+    @property
+    def iterations(self) -> int:
+        """The number of rounds."""
+        return self._iterations
+
+    @iterations.setter
+    def iterations(self, value: int) -> None:
+        self._iterations = _rounds(value)
+
+    def _block(self, mask: Any, what: str) -> list[Any]:
+        w = self._words
+        mask = w.mask(mask, f"Philox4x32.{what}()")
+        counter = self._counter._c
+        found = block(w, counter, self._seed._c, self._iterations)
+        following = w.wrapped32(counter[3] + 1)
+        advanced = [*counter[:3], w.select(mask, following, counter[3])]
+        self._counter = nested(self._types["counter"], advanced)
+        return found
+
+
+def _rounds(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 64:
+        raise TypeError(f"Philox4x32(): 'iterations' must be from 0 to 64, not {value!r}")
+    return value
+
+
+def _method(name: str, doc: str, result: str, make: Any) -> Any:
+    def method(self: Any, mask: Any = True) -> Any:
+        return nested(self._types[result], make(self._words, self._block(mask, name)))
+
+    method.__name__, method.__qualname__, method.__doc__ = name, f"Philox4x32.{name}", doc
+    return method
+
+
+# name: what it gives, its class, the function from the words of a block
+_METHODS: dict[str, tuple[str, str, Any]] = {
+    "next_uint32x4": ("Four uniform 32-bit integers.", "uint32x4", lambda w, x: x),
+    "next_uint64x2": ("Two uniform 64-bit integers.", "uint64x2", pairs),
+}
+_TYPES: dict[str, tuple[dt.DType, int]] = {
+    "seed": (dt.u32, 2),
+    "counter": (dt.u32, 4),
+    "uint32x4": (dt.u32, 4),
+    "uint64x2": (dt.u64, 2),
+}
+for _bits, _count, _dtype in ((16, 4, dt.f16), (32, 4, dt.f32), (64, 2, dt.f64)):
+    _kind = f"float{_bits}x{_count}"
+    _number = "Four" if _count == 4 else "Two"
+    _TYPES[_kind] = (_dtype, _count)
+    _METHODS[f"next_{_kind}"] = (
+        f"{_number} uniform float{_bits} numbers in [0, 1).",
+        _kind,
+        lambda w, x, t=_dtype: units(w, x, t),
+    )
+    _METHODS[f"next_{_kind}_normal"] = (
+        f"{_number} standard normal float{_bits} numbers.",
+        _kind,
+        lambda w, x, t=_dtype: normals(w, x, t),
+    )
+for _name, (_doc, _result, _make) in _METHODS.items():
+    setattr(Generator, _name, _method(_name, _doc, _result, _make))
+
+
+@cache
+def philox4x32(namespace: str) -> type:
+    """The class `Philox4x32` of a namespace."""
+    types = {
+        name: table.find(namespace, "vector", dtype, (count,))
+        for name, (dtype, count) in _TYPES.items()
+    }
+    members = {
+        "__module__": f"drjit.{namespace}",
+        "__doc__": Generator.__doc__,
+        "__slots__": (),
+        "_words": words(namespace),
+        "_types": types,
+        "DRJIT_STRUCT": {"seed": types["seed"], "counter": types["counter"], "iterations": int},
+    }
+    return type("Philox4x32", (Generator,), members)
+
+
+table.extras["Philox4x32"] = philox4x32

@@ -1,0 +1,154 @@
+"""Machine words of a namespace: the few conversions that random number generators need, on traced
+arrays and, for `drjit.scalar`, on Python integers.
+"""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..array import leaf, table
+from ..array.base import ArrayBase
+from ..function import arithmetic, math
+from ..function.constants import sqrt_two, two_pi
+from ..function.evaluation import copy
+from ..jit import dtype as dt
+from ..jit.dtype import DType
+
+_BITS = {32: 0xFFFFFFFF, 64: 0xFFFFFFFFFFFFFFFF}
+
+
+class Words:
+    """Types and conversions of one namespace.
+
+    Words are unsigned integers. Arithmetic on traced words wraps around by itself; `low32` and
+    `low64` make Python integers do the same.
+    """
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        self.traced = namespace != "scalar"
+        for name, dtype in (
+            ("Bool", dt.mask), ("UInt", dt.u32), ("UInt64", dt.u64), ("Int64", dt.i64),
+            ("Float16", dt.f16), ("Float", dt.f32), ("Float64", dt.f64),
+        ):  # fmt: skip
+            setattr(self, name, table.find(namespace, "leaf", dtype))
+
+    Bool: Any
+    UInt: Any
+    UInt64: Any
+    Int64: Any
+    Float16: Any
+    Float: Any
+    Float64: Any
+
+    def word(self, dtype: DType, value: Any, what: str) -> Any:
+        """An argument as a word of the namespace; a new object if it is an array.
+
+        Raises:
+            TypeError: it is no integer, or out of range.
+        """
+        cls = table.find(self.namespace, "leaf", dtype)
+        if isinstance(value, ArrayBase) and self.traced:
+            if value._kind == "tensor":
+                value = value._array
+            if value._kind == "leaf" and not value._dtype.is_mask:
+                return copy(value) if type(value) is cls else cls(value)
+        elif isinstance(value, (list, tuple, range, np.ndarray)) and self.traced:
+            return cls(value)
+        elif isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+            bits = dtype.numpy.itemsize * 8
+            low = -(1 << (bits - 1)) if dtype.is_signed else 0
+            if not low <= value < low + (1 << bits):
+                raise TypeError(f"{what}: {value} is not in the range of {dtype.name}")
+            return cls(int(value))
+        raise TypeError(
+            f"{what}: expected an integer or {cls.__module__}.{cls.__name__}, "
+            f"not {type(value).__name__}"
+        )
+
+    def mask(self, value: Any, what: str) -> Any:
+        """A mask argument: True, or a mask of the namespace.
+
+        Raises:
+            TypeError: it is neither a bool nor a mask.
+        """
+        if value is True:
+            return True
+        if isinstance(value, ArrayBase) and value._kind == "leaf" and value._dtype.is_mask:
+            return value if type(value) is self.Bool else self.Bool(value)
+        if isinstance(value, (bool, np.bool_)):
+            return self.Bool(bool(value))
+        if isinstance(value, (list, tuple, np.ndarray)) and self.traced:
+            return self.Bool(value)
+        raise TypeError(f"{what}: the mask is of type {type(value).__name__}; expected a bool or "
+                        f"{self.Bool.__module__}.{self.Bool.__name__}")  # fmt: skip
+
+    def low32(self, x: Any) -> Any:
+        """The lower 32 bits of a 64-bit word, as a 32-bit word."""
+        return leaf.cast(self.UInt, x) if self.traced else x & _BITS[32]
+
+    def low64(self, x: Any) -> Any:
+        """A 64-bit sum or product."""
+        return x if self.traced else x & _BITS[64]
+
+    def wrapped32(self, x: Any) -> Any:
+        """A 32-bit sum or product."""
+        return x if self.traced else x & _BITS[32]
+
+    def wide(self, x: Any) -> Any:
+        """A 32-bit word as a 64-bit word."""
+        return leaf.cast(self.UInt64, x) if self.traced else x
+
+    def product(self, x: Any, factor: int) -> Any:
+        """The 64-bit product of the lower half of a 64-bit word and a 32-bit constant."""
+        if not self.traced:
+            return (x & _BITS[32]) * factor
+        return self.wide(self.low32(x)) * self.wide(leaf.literal(self.UInt, factor))
+
+    def signed(self, x: Any) -> Any:
+        """A 64-bit word as a signed number."""
+        return leaf.cast(self.Int64, x) if self.traced else x - (x >> 63 << 64)
+
+    def select(self, mask: Any, x: Any, y: Any) -> Any:
+        """`x` where the mask holds, else `y`."""
+        return x if mask is True else arithmetic.select(mask, x, y)
+
+    def rounded(self, dtype: DType, x: Any) -> Any:
+        """A floating point value as an entry of another type."""
+        if self.traced:
+            return leaf.cast(table.find(self.namespace, "leaf", dtype), x)
+        return float(dtype.numpy.type(x))
+
+    def unit32(self, word: Any) -> Any:
+        """A float32 in [0, 1): the upper 23 bits of a 32-bit word."""
+        bits = word >> 9
+        return (leaf.cast(self.Float, bits) if self.traced else bits) * 2.0**-23
+
+    def unit64(self, word: Any) -> Any:
+        """A float64 in [0, 1): the upper 52 bits of a 64-bit word."""
+        if not self.traced:
+            return (word >> 12) * 2.0**-52
+        # The bits of a number in [1, 2): few machines convert 64-bit integers quickly.
+        return leaf.bitcast(self.Float64, word >> 12 | 0x3FF0000000000000) - 1.0
+
+    def unit64_from32(self, word: Any) -> Any:
+        """A float64 in [0, 1): all bits of a 32-bit word."""
+        return (leaf.cast(self.Float64, word) if self.traced else word) * 2.0**-32
+
+    def quantile(self, uniform: Any, dtype: DType) -> Any:
+        """The standard normal variate of a uniform one, by inversion of its distribution."""
+        return self.rounded(dtype, sqrt_two * math.erfinv(2.0 * uniform - 1.0))
+
+    def normal_pair(self, radius: Any, angle: Any) -> tuple[Any, Any]:
+        """Two independent standard normal variates of two uniform ones (Box and Muller 1958)."""
+        length = math.sqrt(-2.0 * math.log(1.0 - radius))
+        sine, cosine = math.sincos(two_pi * angle)
+        return length * cosine, length * sine
+
+
+@cache
+def words(namespace: str) -> Words:
+    """The words of a namespace."""
+    return Words(namespace)
+
