@@ -91,7 +91,7 @@ def dda(
     near = select(moving, minimum(t_low, t_high), -math.inf)
     far = select(moving, maximum(t_low, t_high), math.inf)
     start, end = maximum(max_(near), 0.0), minimum(min_(far), ray_max)
-    within = moving | ((d == 0) & (o >= 0) & (o <= vector(res)))
+    within = (moving & (o == o)) | ((d == 0) & (o >= 0) & (o <= vector(res)))
     active = all_(within & (res > 0)) & any_(moving) & (start < end) & active
     if not traced and not active:
         return state
@@ -159,9 +159,9 @@ def _vectors(values: tuple, what: str) -> list[Any]:
         found = promote(*values)
     except RuntimeError as problem:
         raise TypeError(f"{what}(): {problem}") from None
-    meta = getattr(found[0], "__meta__", None)
-    fits = meta is not None and meta.kind == "vector" and len(meta.dims) == 1
-    if not fits or meta.dims[0] < 1 or not meta.dtype.is_float:
+    first = found[0]
+    fits = isinstance(first, ArrayBase) and first.__meta__.kind == "vector"
+    if not fits or len(first.__meta__.dims) != 1 or not first._size or not first._dtype.is_float:
         shown = ", ".join(type_label(v) for v in values)
         raise TypeError(
             f"{what}(): rays and bounds must be floating-point vectors such as "

@@ -120,7 +120,7 @@ def test_oklab_agrees_with_its_definition(space, suffix, tolerance, tier):
 
 
 def test_grey_has_no_colour(tier):
-    lab = dr.linear_srgb_to_oklab(Array3f([0, 0.2, 1])).numpy()
+    lab = dr.linear_srgb_to_oklab(Array3f(Float(0, 0.2, 1))).numpy()
     np.testing.assert_allclose(lab[0], np.cbrt([0, 0.2, 1]), atol=1e-6)
     np.testing.assert_allclose(lab[1:], 0, atol=1e-6)
 

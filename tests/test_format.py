@@ -33,6 +33,9 @@ Pair = namedtuple("Pair", "p q")
 class Point:
     DRJIT_STRUCT: ClassVar = {"x": Float, "y": Float}
 
+    def __repr__(self):
+        return f"Point({self.x}, {self.y})"
+
     def __init__(self, x: object = None, y: object = None) -> None:
         self.x, self.y = x, y
 

@@ -225,10 +225,7 @@ def test_half_precision_accumulates_in_single(tier):
 def test_any_convolution_is_that_of_scipy(values, kernel, boundary):
     origin, signal = (len(kernel) - 1) // 2, np.array(values)
     want = [
-        sum(
-            w * extended(np.array(values), t + origin - k, boundary)[0]
-            for k, w in enumerate(kernel)
-        )
+        sum(w * extended(signal, t + origin - k, boundary)[0] for k, w in enumerate(kernel))
         for t in range(len(values))
     ]
     got = dr.convolve(scalar.ArrayXf64(values), kernel, boundary=boundary)

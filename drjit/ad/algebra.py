@@ -2,26 +2,29 @@
 differentiated again."""
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from ..jit import flags, node, op
 from ..jit.node import LITERAL, Node, next_serial
 from ..jit.op import Op
-from .graph import Value, Var, new_var, scopes, visible
+from .graph import Value, Var, recorder
 from .rules import RULES
+
+
+_RECORDERS = {op_: recorder(rule) for op_, rule in RULES.items()}
+
+
+def element_recorder(op_: Op) -> Callable[..., Var | None] | None:
+    """What makes the variables of an element-wise operation; None if its derivative is 0."""
+    return _RECORDERS.get(op_)
 
 
 def record(op_: Op, n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, ...]) -> Var | None:
     """The variable of the value `n` of an element-wise operation, or None if it does not depend on
     a differentiable input."""
-    rule = RULES.get(op_)
-    if rule is None or not n.dtype.is_float:
-        return None
-    if scopes:
-        deps = tuple([visible(d) for d in deps])
-        if not any(deps):
-            return None
-    return new_var(rule, n, inputs, deps)
+    recorded = _RECORDERS.get(op_)
+    return recorded(n, inputs, deps) if recorded is not None and n.dtype.is_float else None
 
 
 def _fast(op_: Op) -> Any:

@@ -8,6 +8,7 @@ of creation.
 
 import threading
 import weakref
+from collections.abc import Callable
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -36,7 +37,8 @@ class Var:
     """
 
     __slots__ = (
-        "__weakref__", "data", "deps", "dtype", "grad", "grad_var", "inputs", "result", "rule", "serial", "size",
+        "__weakref__", "data", "deps", "dtype", "grad", "grad_var", "inputs", "result", "rule",
+        "serial", "size",
     )  # fmt: skip
 
     rule: Any
@@ -65,44 +67,62 @@ locations: weakref.WeakKeyDictionary[Var, Location] = weakref.WeakKeyDictionary(
 _tape: list["weakref.ref[Var]"] = []
 _tape_limit = 1 << 14
 _tape_lock = threading.Lock()
+_append = _tape.append
 _ref = weakref.ref
 
 
-def new_var(
-    rule: Any,
-    n: Node,
-    inputs: tuple[Node, ...],
-    deps: tuple[Var | None, ...],
-    data: Any = None,
-) -> Var:
-    """A variable for the value `n`, made by `rule` from `inputs` whose variables are `deps`."""
-    v = Var()
-    v.rule, v.deps, v.data = rule, deps, data
-    v.dtype, v.size = n.dtype, n.size
-    v.inputs = inputs if rule.keeps_inputs else ()
-    v.result = n if rule.keeps_result else None
-    v.grad = v.grad_var = None
-    v.serial = next_serial()
-    _tape.append(_ref(v))
+def recorder(rule: Any) -> Callable[..., Var | None]:
+    """A function that makes the variable of the value `n` of an operation, from its operands
+    `inputs` whose variables are `deps`; it gives None if all of these are suspended.
+
+    Programs pay for it with every operation, so it makes the variable by itself.
+    """
+    keeps_inputs, keeps_result = rule.keeps_inputs, rule.keeps_result
+
+    def record(
+        n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, ...], data: Any = None
+    ) -> Var | None:
+        if scopes:
+            deps = tuple([visible(d) for d in deps])
+            if not any(deps):
+                return None
+        v = Var()
+        v.rule, v.deps, v.data, v.dtype, v.size = rule, deps, data, n.dtype, n.size
+        v.inputs = inputs if keeps_inputs else ()
+        v.result = n if keeps_result else None
+        v.grad = v.grad_var = None
+        v.serial = serial = next_serial()
+        _append(_ref(v))
+        if not serial & 4095 or flags.current & 1:
+            _attend(v)
+        return v
+
+    return record
+
+
+def _attend(v: Var) -> None:
+    """What does not happen with every variable."""
     if len(_tape) > _tape_limit:
         compact()
     if flags.current & 1:
         locations[v] = user_location()
-    return v
 
 
-def new_input(n: Node) -> Var:
-    """A variable for a differentiable input."""
+def new_slot(n: Node) -> Var:
+    """A place for a gradient that is no part of the graph."""
     v = Var()
     v.rule = v.result = v.data = v.grad = v.grad_var = None
     v.deps = v.inputs = ()
     v.dtype, v.size = n.dtype, n.size
     v.serial = next_serial()
-    _tape.append(_ref(v))
-    if len(_tape) > _tape_limit:
-        compact()
-    if flags.current & 1:
-        locations[v] = user_location()
+    return v
+
+
+def new_input(n: Node) -> Var:
+    """A variable for a differentiable input."""
+    v = new_slot(n)
+    _append(_ref(v))
+    _attend(v)
     return v
 
 

@@ -13,7 +13,7 @@ from ..jit.access import Target
 from ..jit.dtype import DType
 from ..jit.node import LITERAL, Node
 from .algebra import RECORDED, keep_graph
-from .graph import Value, Var, new_var, scopes, visible
+from .graph import Value, Var, recorder
 
 
 class LaneRule:
@@ -33,6 +33,10 @@ class LaneRule:
     masks = True
     name = ""
 
+    def __init__(self, name: str = "") -> None:
+        self.name = name or self.name
+        self.record = recorder(self)
+
     def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
         raise NotImplementedError
 
@@ -41,11 +45,9 @@ class LaneRule:
 
 
 def _value(rule: LaneRule, n: Node, inputs: tuple, deps: tuple, data: Any = None) -> Value:
-    if scopes:
-        deps = tuple([visible(d) for d in deps])
     if not any(deps) or not n.dtype.is_float:
         return Value(n)
-    return Value(n, new_var(rule, n, inputs, deps, data))
+    return Value(n, rule.record(n, inputs, deps, data))
 
 
 def _lift(like: Value, value: float, size: int = 1) -> Value:
@@ -57,6 +59,11 @@ def _select(m: Node, a: Value, b: Value) -> Value:
 
 
 # Casts
+
+
+def add(a: Value, b: Value) -> Value:
+    """The sum of two gradients."""
+    return RECORDED.add(a, b)
 
 
 class _Cast(LaneRule):
@@ -151,9 +158,6 @@ def full(a: Value, size: int) -> Value:
 class _Broadcast(LaneRule):
     keeps_inputs = False
     masks = False
-
-    def __init__(self, name: str) -> None:
-        self.name = name
 
     def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
         return tangents[0]
@@ -277,6 +281,7 @@ class _Reduce(LaneRule):
     keeps_result = True
 
     def __init__(self, masks: bool) -> None:
+        super().__init__()
         self.masks = masks
 
     def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:

@@ -46,10 +46,10 @@ class Rule:
 
 
 _UNBOUNDED = frozenset(
-    "div sqrt log log2 asin acos acosh atanh pow cbrt erfinv lgamma atan2 tan".split()
+    ["div", "sqrt", "log", "log2", "asin", "acos", "acosh", "atanh", "pow", "cbrt", "erfinv", "lgamma", "atan2", "tan"]
 )
-_MASKS = frozenset("select minimum maximum abs".split())
-_LINEAR = frozenset("neg copy add sub".split())
+_MASKS = frozenset(["select", "minimum", "maximum", "abs"])
+_LINEAR = frozenset(["neg", "copy", "add", "sub"])
 
 
 def _unary(keeps: str, partial: Callable) -> tuple[str, tuple[Callable, ...]]:
@@ -202,6 +202,5 @@ _ROWS: dict[str, tuple[str, tuple[Callable | None, ...]]] = {
 RULES: dict[Op, Rule] = {op.TABLE[name]: Rule(name, *row) for name, row in _ROWS.items()}
 CONSTANT = frozenset(
     op.TABLE[name]
-    for name in """not_ and_ or_ xor eq ne lt le gt ge shl shr quotient remainder mul_hi floor ceil trunc round
-    popcnt lzcnt tzcnt brev bitcast literal buffer lane active in_bounds scatter_inc""".split()
+    for name in ["not_", "and_", "or_", "xor", "eq", "ne", "lt", "le", "gt", "ge", "shl", "shr", "quotient", "remainder", "mul_hi", "floor", "ceil", "trunc", "round", "popcnt", "lzcnt", "tzcnt", "brev", "bitcast", "literal", "buffer", "lane", "active", "in_bounds", "scatter_inc"]
 )

@@ -15,13 +15,14 @@ from ..jit import access, node, op
 from ..jit import flags as jit_flags
 from ..jit.access import Target
 from ..jit.flags import JitFlag
+from ..jit.named import Named
 from ..jit.node import LITERAL, Node
 from . import lanes, trap
 from .algebra import PLAIN, RECORDED, set_keep_graph
 from .graph import Scope, Value, Var, living, scope, where
 
 
-class ADMode(enum.Enum):
+class ADMode(Named, enum.Enum):
     """Direction of a traversal."""
 
     Primal = 0
@@ -29,7 +30,7 @@ class ADMode(enum.Enum):
     Backward = 2
 
 
-class ADFlag(enum.IntEnum):
+class ADFlag(Named, enum.IntEnum):
     """What a traversal clears, and whether it may do nothing."""
 
     ClearNone = 0
@@ -300,7 +301,7 @@ class Give:
             if v.grad is not None:
                 c = RECORDED.add(Value(v.grad, v.grad_var), c)
             v.grad, v.grad_var = c
-        self._mark(v)
+        self.mark(v)
 
     def _total(self, c: Any, lanes_: int) -> Any:
         if not self.keep:
@@ -311,7 +312,8 @@ class Give:
             return lanes.reduce("add", c)
         return c if lanes_ == 1 else RECORDED.mul(c, RECORDED.number(c, lanes_))
 
-    def _mark(self, v: Var) -> None:
+    def mark(self, v: Var) -> None:
+        """Notes what a contribution to the gradient of a variable has to be followed by."""
         if self.masking:
             self.masked.add(v)
         if v.serial < self.first and self.inner is not None:
@@ -324,7 +326,7 @@ class Give:
             return
         if self.trap:
             trap.check(self.var, value.node)
-        self._mark(d)
+        self.mark(d)
         if self.keep:
             zero = Value(node.literal(d.dtype, 0, d.size))
             target = zero if d.grad is None else lanes.full(Value(d.grad, d.grad_var), d.size)

@@ -18,6 +18,7 @@ class ArrayBase:
     one-dimensional array in `_array` and its `_shape`.
     """
 
+    __module__ = "drjit"
     __slots__ = ()
 
     __meta__: ClassVar[ArrayMeta]

@@ -15,7 +15,7 @@ from ..ad.graph import visible
 from ..jit import dtype as dt
 from ..jit import node
 from ..jit.dtype import DType
-from . import interop, leaf, leaf_access, pytree, table
+from . import interop, leaf, leaf_access, pytree, table, tensor
 from .base import ArrayBase, type_label
 from .promote import number_type
 
@@ -383,8 +383,20 @@ def _resized(cls: Any, arg: Any) -> list:
 _MISSING = object()
 
 
-def _init_tensor(self: Any, array: Any = _MISSING, shape: Any = None) -> None:
+def _init_tensor(
+    self: Any, array: Any = _MISSING, shape: Any = None, flip_axes: bool = False
+) -> None:
     cls = type(self)
+    if flip_axes:
+        if shape is not None or not isinstance(array, ArrayBase) or array._kind != "nested":
+            raise TypeError(
+                f"{type_label(cls)}(): 'flip_axes' is for nested arrays such as Array3f, and goes "
+                "without 'shape'"
+            )
+        flat, natural = _flat(cls, array)
+        self._array = tensor.permuted(flat, natural, range(len(natural))[::-1])
+        self._shape = natural[::-1]
+        return
     if array is _MISSING and shape is None:
         self._array, self._shape = cls.Array(), (0,)
         return

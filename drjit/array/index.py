@@ -15,7 +15,7 @@ import numpy as np
 from ..jit import access, kernel, op, runtime, schedule
 from ..jit import dtype as dt
 from ..jit.node import normalize
-from . import elementwise, leaf, leaf_access, table, tensor_index
+from . import elementwise, leaf, leaf_access, table, tensor, tensor_index
 from .base import ArrayBase, type_label
 from .meta import DYNAMIC
 from .show import evaluated, is_array, reader
@@ -41,7 +41,7 @@ def getitem(self: Any, key: Any) -> Any:
             i = _position(self, key, self._n.size, "__getitem__")
             return reader(evaluated([self])[0])(i)
     if kind == "tensor":
-        return type(self)(self) if _is_mask(key) else tensor_index.getitem(self, key)
+        return tensor_index.getitem(self, key)
     if isinstance(key, tuple):
         value = self
         for k in key:
@@ -69,6 +69,10 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     """
     kind = self._kind
     if _is_mask(key):
+        if kind == "tensor":
+            key = _over_all_axes(self, key, value)
+            if key is None:
+                return
         _set_masked(self, key, value)
     elif kind == "tensor":
         tensor_index.setitem(self, key, value)
@@ -179,11 +183,14 @@ def _index(self: Any, key: Any) -> Any:
     """An index array of the namespace of `self`, negative indices counted from the end."""
     if key._kind == "tensor":
         key = key._array
-    cls = _index_type(self, key._dtype.is_signed, key._dtype.bits == 64)
+    size = self._n.size
+    cls = _index_type(self, key._dtype.is_signed, key._dtype.bits == 64 or size >= 1 << 31)
     index = key if type(key) is cls else cls(key)
     if not key._dtype.is_signed:
         return index
-    return elementwise.elementwise(op.select, index < 0, index + self._n.size, index)
+    # One too far below 0 stays as it is, for the message.
+    from_end = (index < 0) & (index >= -size)
+    return elementwise.elementwise(op.select, from_end, index + size, index)
 
 
 def _range_index(self: Any, key: slice) -> Any:
@@ -336,6 +343,25 @@ def _copies(cls: Any, parts: Sequence[Any]) -> Any:
     result = leaf.new(cls)
     result._c = [type(c)(c) if is_array(c) else c for c in parts]
     return result
+
+
+def _over_all_axes(self: Any, mask: Any, value: Any) -> Any:
+    """A mask of the leading axes of a tensor with trailing axes of size 1, so that it broadcasts.
+    None if it has been assigned here: values that are one for each entry of the mask.
+    """
+    cls = self.Mask
+    if mask._kind != "tensor":
+        mask = cls(mask)
+    shape, own = self._shape, mask._shape
+    values = value._shape if is_array(value) and value._kind == "tensor" else ()
+    if is_array(value) and value._kind != "tensor":
+        values = (len(value),)
+    if own != shape[: len(own)]:
+        return mask
+    if values not in ((), (1,)) and not tensor_index.fits(values, shape):
+        tensor_index.setitem(self, mask, value)
+        return None
+    return tensor.wrap(cls, mask._array, own + (1,) * (len(shape) - len(own)))
 
 
 def _set_masked(self: Any, mask: Any, value: Any) -> None:

@@ -2,8 +2,8 @@
 class and size, or a Python number on one side.
 
 Tracing is what a program pays on every iteration, so these methods build the node themselves.
-Everything else (promotion, broadcasting, literals, differentiation, debug mode) is left to the
-general operator of `ArrayBase`.
+Everything else (promotion, broadcasting, literals, debug mode) is left to the general operator of
+`ArrayBase`.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ad.algebra import element_recorder
 from ..jit import flags, node
 from ..jit import op as ops
 from ..jit.dtype import DType
@@ -32,8 +33,8 @@ ARITHMETIC = (
     ("and", ops.and_, (0, -1)),
     ("or", ops.or_, (0, -1)),
     ("xor", ops.xor, (0,)),
-    ("lshift", ops.shl, (0,)),
-    ("rshift", ops.shr, (0,)),
+    ("lshift", ops.shl, range(64)),
+    ("rshift", ops.shr, range(64)),
 )
 COMPARISONS = (
     ("lt", ops.lt), ("le", ops.le), ("gt", ops.gt), ("ge", ops.ge), ("eq", ops.eq), ("ne", ops.ne),
@@ -78,6 +79,7 @@ def _binary(
 ) -> Callable:
     dtype, out = cls._dtype, result._dtype
     diff = cls._diff
+    record = element_recorder(op_) if dtype.is_float and out.is_float else None
     number = dtype.scalar(0).item().__class__  # bool, int or float
     also = int if number is float else number
     low, high = _range(dtype)
@@ -94,8 +96,6 @@ def _binary(
                 size == b.size
                 and a.op is not LITERAL
                 and b.op is not LITERAL
-                and self._a is None
-                and other._a is None
                 and not flags.current & 1
             ):
                 r = new(result)
@@ -103,11 +103,13 @@ def _binary(
                 n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, out, size, (a, b), None, None
                 n.serial = next_serial()
                 if diff:
-                    r._a = None
+                    u, v = self._a, other._a
+                    plain = (u is None and v is None) or record is None
+                    r._a = None if plain else record(n, (a, b), (u, v))
                 return r
         elif (kind is number or kind is also) and low <= other <= high and other not in special:
             a = self._n
-            if a.op is not LITERAL and self._a is None and not flags.current & 1:
+            if a.op is not LITERAL and not flags.current & 1:
                 r = new(result)
                 b = Node()
                 b.op, b.dtype, b.size, b.deps, b.mark = LITERAL, dtype, 1, (), None
@@ -117,7 +119,8 @@ def _binary(
                 n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, out, a.size, (a, b), None, None
                 n.serial = next_serial()
                 if diff:
-                    r._a = None
+                    plain = self._a is None or record is None
+                    r._a = None if plain else record(n, (a, b), (self._a, None))
                 return r
         return general(self, other)
 
@@ -125,7 +128,7 @@ def _binary(
         kind = type(other)
         if (kind is number or kind is also) and low <= other <= high and other not in special:
             a = self._n
-            if a.op is not LITERAL and self._a is None and not flags.current & 1:
+            if a.op is not LITERAL and not flags.current & 1:
                 r = new(result)
                 b = Node()
                 b.op, b.dtype, b.size, b.deps, b.mark = LITERAL, dtype, 1, (), None
@@ -135,7 +138,8 @@ def _binary(
                 n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, out, a.size, (b, a), None, None
                 n.serial = next_serial()
                 if diff:
-                    r._a = None
+                    plain = self._a is None or record is None
+                    r._a = None if plain else record(n, (b, a), (None, self._a))
                 return r
         return general(self, other)
 
@@ -156,13 +160,13 @@ def _range(dtype: DType) -> tuple[Any, Any]:
 def _unary(cls: type, op_: Op, general: Callable) -> Callable:
     dtype, diff = cls._dtype, cls._diff
     simplifies = op_ in node.SIMPLIFY
+    record = element_recorder(op_) if dtype.is_float else None
 
     def unary(self):
         a = self._n
         if (
             a.op is LITERAL
             or (simplifies and a.op is op_)
-            or self._a is not None
             or flags.current & 1
         ):
             return general(self)
@@ -171,7 +175,7 @@ def _unary(cls: type, op_: Op, general: Callable) -> Callable:
         n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, dtype, a.size, (a,), None, None
         n.serial = next_serial()
         if diff:
-            r._a = None
+            r._a = None if self._a is None or record is None else record(n, (a,), (self._a,))
         return r
 
     return unary

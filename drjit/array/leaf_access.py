@@ -10,10 +10,11 @@ from typing import Any
 
 from ..ad import lanes
 from ..ad.graph import Value
-from ..jit import access, collective, op, schedule
+from ..jit import access, collective, op, product, schedule, sorting
 from ..jit import dtype as dt
 from ..jit import node as jit
 from ..jit.node import Node
+from . import table
 from .leaf import from_value, wrap
 from .leaf import value as value_of
 
@@ -221,3 +222,34 @@ def block_reduce(reduce: str, value: Any, block_size: int) -> Any:
 def compress(mask: Any, result: type) -> Any:
     """The indices, as an array of class `result`, at which a mask holds."""
     return wrap(result, collective.compress(mask._n))
+
+
+def bounded(index: Any, active: Any, size: int, what: str) -> tuple[Any, Any]:
+    """An unsigned index, and the mask of lanes where it is below `size`; others are reported."""
+    n, mask = access.bounds(index._n, active._n, size, what)
+    if mask is access.ACTIVE:  # stands for the lanes of a kernel, and is no value to keep
+        mask = jit.literal(dt.mask, True)
+    cls = table.find(index._namespace, "leaf", n.dtype)
+    return wrap(cls, n), wrap(cls.Mask, mask)
+
+
+def reduce_rows(reduce: str, value: Any, rows: int, columns: int) -> Any:
+    """The reductions along the columns of matrices of `rows` by `columns` entries."""
+    return wrap(type(value), collective.reduce_rows(reduce, value._n, rows, columns))
+
+
+def argsort(value: Any, result: type, descending: bool, run: int = 0) -> Any:
+    """The order of the entries, or of those of each run, as an array of class `result`."""
+    return wrap(result, sorting.argsort(value._n, descending, run))
+
+
+def sort(value: Any, descending: bool) -> Any:
+    """All entries in order."""
+    return wrap(type(value), sorting.sort(value._n, descending))
+
+
+def matmul(
+    a: Any, b: Any, sizes: tuple[int, int, int], transposed: tuple[bool, bool], offsets: Any
+) -> Any:
+    """Products of matrices; see `drjit.jit.product.matmul`."""
+    return wrap(type(a), product.matmul(a._n, b._n, *sizes, *transposed, offsets))

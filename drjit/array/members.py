@@ -10,7 +10,7 @@ from typing import Any
 
 from ..jit import label as labels
 from ..jit.node import AFTER, BUFFER, LITERAL
-from . import index, interop, leaf, show, table
+from . import index, interop, leaf, show, table, tensor
 from .base import ArrayBase, type_label
 from .construct import init
 from .meta import VarState
@@ -188,7 +188,24 @@ def _named(name: str) -> property:
 
 
 def transposed(self: Any) -> Any:
-    """The transpose of a matrix or a square array."""
+    """The transpose of a matrix, a square array, or a tensor of two dimensions."""
+    if self._kind == "tensor" and len(self._shape) != 2:
+        raise TypeError(
+            f"{type_label(self)}.T: needs two dimensions, the shape is {self._shape}; .mT swaps "
+            "the last two of several, dr.transpose() any"
+        )
+    return matrix_transposed(self)
+
+
+def matrix_transposed(self: Any) -> Any:
+    """The transpose of a matrix, a square array, or of the last two axes of a tensor."""
+    if self._kind == "tensor":
+        ndim = len(self._shape)
+        if ndim < 2:
+            raise TypeError(
+                f"{type_label(self)}.mT: needs at least two dimensions, the shape is {self._shape}"
+            )
+        return tensor.transposed(self, (*range(ndim - 2), ndim - 1, ndim - 2))
     dims = self.__meta__.dims
     if self._kind != "nested" or len(dims) < 2 or dims[0] != dims[1]:
         raise TypeError(f"{type_label(self)}: only matrices and square arrays have a transpose")
@@ -302,7 +319,7 @@ def install() -> None:
         "index": property(number_of),
         "index_ad": property(number_of_derivative),
         "T": property(transposed),
-        "mT": property(transposed),
+        "mT": property(matrix_transposed),
     }
     members |= {name: _named(name) for name in ("x", "y", "z", "w", "real", "imag")}
     for name, member in members.items():

@@ -6,9 +6,10 @@ from typing import NamedTuple
 from ..jit import dtype as dt
 from ..jit.backend import JitBackend
 from ..jit.dtype import DType
+from ..jit.named import Named
 
 
-class VarState(enum.Enum):
+class VarState(Named, enum.Enum):
     """How far the evaluation of an array got; see `ArrayBase.state`."""
 
     Invalid = 0

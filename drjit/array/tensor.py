@@ -1,5 +1,6 @@
 """Tensors: a flat array and a shape, in C order. Shapes are broadcast as in NumPy."""
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -92,3 +93,30 @@ def broadcast_index(array: Any, shape: Shape, target: Shape) -> Any:
         if axis:
             rest = leaf.apply(ops.quotient, rest, leaf.literal(cls, n))
     return index
+
+
+def permuted(array: Any, shape: Shape, order: Sequence[int], what: str = "dr.gather") -> Any:
+    """The flat array of a tensor with its axes in another order."""
+    moving = [a for a in order if shape[a] != 1]
+    if moving == sorted(moving) or prod(shape) == 0:
+        return array
+    if array._kind == "nested":
+        positions = np.arange(prod(shape)).reshape(shape).transpose(order)
+        return type(array)([array._c[i] for i in positions.ravel().tolist()])
+    cls = table.find(array._namespace, "leaf", dt.u32 if prod(shape) < 1 << 32 else dt.u64)
+    rest = leaf.lane(cls, prod(shape))
+    index = None
+    for axis in reversed(moving):
+        n = shape[axis]
+        last = axis == moving[0]
+        here = rest if last else rest % n
+        rest = rest if last else rest // n
+        step = here * prod(shape[axis + 1 :])
+        index = step if index is None else index + step
+    return leaf_access.gather(array, index, _true(array), what)
+
+
+def transposed(t: Any, order: Sequence[int], what: str = "dr.gather") -> Any:
+    """A tensor with its axes in another order."""
+    shape = t._shape
+    return wrap(type(t), permuted(t._array, shape, order, what), tuple([shape[a] for a in order]))

@@ -1,13 +1,14 @@
-"""Indexing of tensors: integers, slices, None, an ellipsis, and integer arrays, as in NumPy.
+"""Indexing of tensors: integers, slices, None, an ellipsis, integer arrays and masks, as in NumPy.
 
 A key is translated into the shape of the result and an index array into the flat storage, which is
-then gathered from or scattered to. Integer arrays in one key are paired up entry by entry; their
-axis comes where the first of them stands.
+then gathered from or scattered to. Index arrays in one key are broadcast against each other; their
+axes come where the first of them stands, or first if a slice stands between them. A mask is the
+index arrays of the entries where it holds.
 """
 
 import operator
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +16,21 @@ from ..jit import dtype as dt
 from ..jit import op
 from . import elementwise, leaf, leaf_access, table, tensor
 from .base import type_label
+from .meta import DYNAMIC
 from .show import is_array
 
 Shape = tuple[int, ...]
+
+
+class Selection(NamedTuple):
+    """What a key addresses: the shape, the index into the flat storage, and the mask of entries
+    whose index is within its axis. The index is None if the key addresses everything in order, and
+    a list of Python integers in `scalar`.
+    """
+
+    shape: Shape
+    index: Any
+    active: Any = None
 
 
 def getitem(self: Any, key: Any) -> Any:
@@ -29,12 +42,13 @@ def getitem(self: Any, key: Any) -> Any:
     """
     what = f"{type_label(self)}.__getitem__()"
     cls, array = type(self), self._array
-    shape, index = slice_index(self._namespace, self._shape, key, what)
+    shape, index, active = select(self._namespace, self._shape, key, what)
+    if index is None:
+        return tensor.wrap(cls, type(array)(array), shape)
     if prod(shape) == 0:
         return tensor.wrap(cls, type(array)(), shape)
     if array._kind == "nested":
         return tensor.wrap(cls, type(array)([array._c[i] for i in index]), shape)
-    active = leaf.literal(type(array).Mask, True)
     return tensor.wrap(cls, leaf_access.gather(array, index, active, what), shape)
 
 
@@ -47,21 +61,18 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     """
     what = f"{type_label(self)}.__setitem__()"
     array = self._array
-    shape, index = slice_index(self._namespace, self._shape, key, what)
+    shape, index, active = select(self._namespace, self._shape, key, what, everything=True)
     count = prod(shape)
     if is_array(value) and value._kind != "tensor":
         source = type(array)(value)
     else:
         given = type(self)(value)
-        try:
-            fits = tensor.broadcast_shape([given._shape, shape]) == shape
-        except RuntimeError:
-            fits = False
-        if not fits:
+        if not fits(given._shape, shape):
             raise TypeError(
                 f"{what}: a tensor of shape {given._shape} does not fit entries of shape {shape}"
             )
-        source = tensor.broadcast(given._array, given._shape, shape)
+        lead = len(given._shape) - len(shape)
+        source = tensor.broadcast(given._array, given._shape[max(lead, 0) :], shape)
     size = len(source)
     if size not in (1, count):
         raise TypeError(f"{what}: cannot assign {size} values to {count} entries")
@@ -71,118 +82,235 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         for k, i in enumerate(index):
             array._c[i] = source._c[k if size > 1 else 0]
         return
-    active = leaf.literal(type(array).Mask, True)
     leaf_access.scatter(array, [source], index, active, what)
 
 
-def slice_index(namespace: str, shape: Shape, key: Any, what: str) -> tuple[Shape, Any]:
+def fits(given: Shape, shape: Shape) -> bool:
+    """Whether values of a shape can be assigned to entries of another: NumPy drops leading axes of
+    size 1.
+    """
+    while len(given) > len(shape) and given[0] == 1:
+        given = given[1:]
+    try:
+        return tensor.broadcast_shape([given, shape]) == shape
+    except RuntimeError:
+        return False
+
+
+def select(
+    namespace: str, shape: Shape, key: Any, what: str, everything: bool = False
+) -> Selection:
     """The shape that a key gives, and where its entries are in the flat storage.
 
-    The index is an index array of the namespace, or a list of Python integers in `scalar`.
+    `everything` asks for an index also where the key addresses all entries in order.
 
     Raises:
         IndexError: an index is out of bounds, or there are too many.
         TypeError: the key is of an unsupported type.
     """
     keys = _expanded(key if isinstance(key, tuple) else (key,), shape, what)
-    result: list[int] = []
-    parts: list[tuple[int, int, Any]] = []  # axis of the result (or -1), stride, positions
-    paired = -1  # the axis of the result that index arrays share
-    offset = 0
-    axis = 0
-    for k in keys:
-        if k is None:
-            result.append(1)
-            continue
-        n = shape[axis]
-        stride = prod(shape[axis + 1 :])
-        if isinstance(k, slice):
-            chosen = range(*k.indices(n))
-            parts.append((len(result), stride, chosen))
-            result.append(len(chosen))
-        elif is_array(k):
-            count = len(k)
-            if paired < 0:
-                paired = len(result)
-                result.append(count)
-            elif result[paired] == 1:
-                result[paired] = count
-            elif count not in (1, result[paired]):
-                raise IndexError(
-                    f"{what}: index arrays have different sizes ({result[paired]} and {count})"
-                )
-            parts.append((paired, stride, _wrapped(namespace, k, n)))
-        else:
-            i = operator.index(k)
-            if not -n <= i < n:
-                raise IndexError(
-                    f"{what}: index {i} is out of bounds for axis {axis} with size {n}"
-                )
-            offset += (i + n if i < 0 else i) * stride
-        axis += 1
-    final = tuple(result)
     if namespace == "scalar":
-        return final, _host_index(final, parts, offset)
-    return final, _traced_index(namespace, final, parts, offset, prod(shape))
+        return _host_selection(shape, keys)
+    if not any(is_array(k) for k in keys):
+        return _basic(namespace, shape, keys, what, everything)
+    return _advanced(namespace, shape, keys, what)
+
+
+# Keys
 
 
 def _expanded(keys: tuple, shape: Shape, what: str) -> list[Any]:
-    """The keys with the ellipsis and missing axes written out as slices."""
+    """The keys with masks as index arrays, and the ellipsis and missing axes as slices."""
+    found: list[Any] = []
     for k in keys:
-        if not (
+        if _is_mask(k):
+            found += _positions_of(k, shape, sum(f is not None for f in found), what)
+        elif (
             k is None
             or k is ...
             or isinstance(k, slice)
             or (isinstance(k, (int, np.integer)) and not isinstance(k, bool))
             or _is_index_array(k)
         ):
+            found.append(k)
+        else:
             raise TypeError(
                 f"{what}: invalid key of type '{type_label(k)}'; expected integers, slices, None, "
-                "..., 1-D arrays of integers, or a mask of the tensor's shape"
+                "..., integer arrays, or masks"
             )
-    used = sum(k is not None and k is not ... for k in keys)
-    ellipses = sum(k is ... for k in keys)
+    used = sum(k is not None and k is not ... for k in found)
+    ellipses = sum(k is ... for k in found)
     if ellipses > 1:
         raise IndexError(f"{what}: only one ellipsis (...) can be used")
     if used > len(shape):
         raise IndexError(f"{what}: {used} indices for a tensor of {len(shape)} dimensions")
     fill = [slice(None)] * (len(shape) - used)
     if not ellipses:
-        return [*keys, *fill]
-    found: list[Any] = []
-    for k in keys:
-        found += fill if k is ... else [k]
-    return found
+        return [*found, *fill]
+    at = next(i for i, k in enumerate(found) if k is ...)
+    return [*found[:at], *fill, *found[at + 1 :]]
 
 
-def _is_index_array(key: Any) -> bool:
-    if not is_array(key) or not key._dtype.is_int:
-        return False
-    if key._kind == "tensor":
-        return len(key._shape) == 1
+def _is_flat(key: Any) -> bool:
     return key._kind == "leaf" or (key._namespace == "scalar" and key.__meta__.kind == "vector")
 
 
-def _wrapped(namespace: str, key: Any, n: int) -> Any:
-    """An index array with negative entries counted from the end."""
-    flat = key._array if key._kind == "tensor" else key
-    if namespace == "scalar":
-        entries = [int(i) for i in flat]
-        return [i + n if i < 0 else i for i in entries]
-    if not flat._dtype.is_signed:
-        return flat
-    return elementwise.elementwise(op.select, flat < 0, flat + n, flat)
+def _is_index_array(key: Any) -> bool:
+    return is_array(key) and key._dtype.is_int and (key._kind == "tensor" or _is_flat(key))
 
 
-def _host_index(shape: Shape, parts: list, offset: int) -> list[int]:
-    index = np.full(shape, offset, np.int64)
-    for axis, stride, positions in parts:
-        along = np.array(positions, np.int64) * stride
-        index += along.reshape([-1 if a == axis else 1 for a in range(len(shape))])
-    return index.ravel().tolist()
+def _is_mask(key: Any) -> bool:
+    return is_array(key) and key._dtype.is_mask and (key._kind == "tensor" or _is_flat(key))
 
 
-def _traced_index(namespace: str, shape: Shape, parts: list, offset: int, entries: int) -> Any:
+def _flat(key: Any) -> tuple[Any, Shape]:
+    """The entries and the shape of an index array or mask."""
+    return (key._array, key._shape) if key._kind == "tensor" else (key, (len(key),))
+
+
+def _positions_of(mask: Any, shape: Shape, axis: int, what: str) -> list[Any]:
+    """The index arrays, one per axis of the mask, of the entries where it holds."""
+    flat, own = _flat(mask)
+    given = shape[axis : axis + len(own)]
+    if own != given:
+        raise IndexError(f"{what}: a mask of shape {own} does not fit axes of shape {given}")
+    if flat._kind == "nested":
+        index_type = table.find("scalar", "vector", dt.u32, (DYNAMIC,))
+        where = np.nonzero(np.array(flat._c, bool).reshape(own))
+        return [index_type(positions.tolist()) for positions in where]
+    rest = leaf_access.compress(flat, table.find(flat._namespace, "leaf", dt.u32))
+    if len(rest) == 0:
+        return [type(rest)() for _ in own]
+    found = []
+    for n in reversed(own):
+        found.append(rest % n if len(found) < len(own) - 1 else rest)
+        rest = rest // n
+    return found[::-1]
+
+
+# Positions in `drjit.scalar`
+
+
+def _host_selection(shape: Shape, keys: list[Any]) -> Selection:
+    """NumPy itself selects from the positions of all entries."""
+    host = []
+    for k in keys:
+        if is_array(k):
+            flat, own = _flat(k)
+            entries = flat._c if flat._kind == "nested" else leaf.host(flat)
+            k = np.array(entries, np.int64).reshape(own)
+        host.append(k)
+    chosen = np.arange(prod(shape)).reshape(shape)[tuple(host)]
+    return Selection(np.shape(chosen), np.ravel(chosen).tolist())
+
+
+# Traced positions
+
+
+def _basic(namespace: str, shape: Shape, keys: list[Any], what: str, everything: bool) -> Selection:
+    result, parts, offset = _ranges(shape, keys, what)
+    final = tuple(result)
+    whole = prod(final) == prod(shape) and all(p.step == 1 for _, _, p in parts if len(p) > 1)
+    if whole and not everything:
+        return Selection(final, None)
+    index = _traced_index(namespace, final, parts, offset, prod(shape))
+    return Selection(final, index, leaf.literal(index.Mask, True))
+
+
+Part = tuple[int, int, range]  # the axis of the result, the stride of the storage, the positions
+
+
+def _ranges(shape: Shape, keys: list[Any], what: str) -> tuple[list[int], list[Part], int]:
+    """The shape that slices and None give, where slices lead, and the offset of the integers."""
+    result: list[int] = []
+    parts: list[Part] = []
+    offset = axis = 0
+    for k in keys:
+        if k is None:
+            result.append(1)
+            continue
+        n, stride = shape[axis], prod(shape[axis + 1 :])
+        if isinstance(k, slice):
+            chosen = range(*k.indices(n))
+            parts.append((len(result), stride, chosen))
+            result.append(len(chosen))
+        elif not is_array(k):
+            offset += _within(operator.index(k), n, axis, what) * stride
+        axis += 1
+    return result, parts, offset
+
+
+def _within(i: int, n: int, axis: int, what: str) -> int:
+    if not -n <= i < n:
+        raise IndexError(f"{what}: index {i} is out of bounds for axis {axis} with size {n}")
+    return i + n if i < 0 else i
+
+
+def _advanced(namespace: str, shape: Shape, keys: list[Any], what: str) -> Selection:
+    """Index arrays become one array of offsets, which the entries then read."""
+    basic, parts, offset = _ranges(shape, keys, what)
+    arrays = [_flat(k) for k in keys if is_array(k)]
+    try:
+        common = tensor.broadcast_shape([own for _, own in arrays])
+    except RuntimeError:
+        shown = " and ".join([str(own) for _, own in arrays])
+        raise IndexError(f"{what}: index arrays have incompatible shapes {shown}") from None
+    at = _place(keys)
+    final = (*basic[:at], *common, *basic[at:])
+    moved = [(a + len(common) if a >= at else a, stride, p) for a, stride, p in parts]
+    index = _traced_index(namespace, final, moved, offset, prod(shape))
+    if prod(final) == 0:
+        return Selection(final, index, leaf.literal(index.Mask, True))
+    offsets, valid = _offsets(type(index), shape, keys, common, what)
+    inner = prod(basic[at:])
+    if inner > 1 or at > 0:
+        along = leaf.lane(type(index), prod(final))
+        along = along // inner if inner > 1 else along
+        along = along % prod(common) if prod(basic[:at]) > 1 else along
+        yes = leaf.literal(index.Mask, True)
+        if prod(common) == 1:
+            along = along * 0
+        offsets, valid = (leaf_access.gather(a, along, yes, what) for a in (offsets, valid))
+    return Selection(final, index + offsets, valid)
+
+
+def _place(keys: list[Any]) -> int:
+    """The axis of the result at which those of the index arrays begin. Beside arrays, integers
+    count as arrays.
+    """
+    which = [is_array(k) or not (k is None or isinstance(k, slice)) for k in keys]
+    first = which.index(True)
+    last = len(which) - which[::-1].index(True)
+    return first if all(which[first:last]) else 0
+
+
+def _offsets(cls: Any, shape: Shape, keys: list[Any], common: Shape, what: str) -> tuple[Any, Any]:
+    """The sum of the offsets that index arrays give, and where all of them are within their axes."""
+    count = prod(common)
+    total, valid = leaf.literal(cls, 0, count), leaf.literal(cls.Mask, True, count)
+    axis = 0
+    for k in keys:
+        if k is None:
+            continue
+        if is_array(k):
+            flat, own = _flat(k)
+            flat = flat if flat._kind == "leaf" else cls(flat)
+            if flat._namespace != cls._namespace:
+                flat = table.find(cls._namespace, "leaf", flat._dtype)(flat)
+            flat = tensor.broadcast(flat, own, common)
+            n = shape[axis]
+            if flat._dtype.is_signed:
+                flat = elementwise.elementwise(op.select, flat < 0, flat + n, flat)
+            bounded, inside = leaf_access.bounded(flat, valid, n, what)
+            valid = valid & inside
+            total = total + cls(bounded) * prod(shape[axis + 1 :])
+        axis += 1
+    return total, valid
+
+
+def _traced_index(
+    namespace: str, shape: Shape, parts: list[Part], offset: int, entries: int
+) -> Any:
     total = prod(shape)
     wide = max(total, entries) >= 1 << 32
     cls = table.find(namespace, "leaf", dt.u64 if wide else dt.u32)
@@ -192,29 +320,16 @@ def _traced_index(namespace: str, shape: Shape, parts: list, offset: int, entrie
     lane = leaf.lane(cls, total)
     for axis, stride, positions in parts:
         n = shape[axis]
-        if n == 1 and isinstance(positions, range):
+        if n == 1:
             index = index + positions[0] * stride
             continue
         along = lane
         inner = prod(shape[axis + 1 :])
         if inner > 1:
             along = along // inner
-        if axis > 0:
+        if prod(shape[:axis]) > 1:
             along = along % n
-        if isinstance(positions, range):
-            # Unsigned arithmetic wraps, so that a negative step works as well.
-            modulus = 1 << cls._dtype.bits
-            index = index + positions.start * stride
-            along = along * (positions.step * stride % modulus)
-        else:
-            taken = _gathered(cls, positions, along if len(positions) > 1 else None)
-            along = taken * stride
-        index = index + along
+        # Unsigned arithmetic wraps, so that a negative step works as well.
+        index = index + positions.start * stride
+        index = index + along * (positions.step * stride % (1 << cls._dtype.bits))
     return leaf.resize(index, total) if index._n.size != total else index
-
-
-def _gathered(cls: Any, positions: Any, along: Any) -> Any:
-    positions = positions if type(positions) is cls else cls(positions)
-    if along is None:
-        return positions
-    return leaf_access.gather(positions, along, leaf.literal(cls.Mask, True), "dr.gather")

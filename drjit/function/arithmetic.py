@@ -590,13 +590,19 @@ def safe_sqrt(arg: Any, /) -> Any:
     return sqrt(maximum(arg, 0))
 
 
+def _within_one(arg: Any) -> Any:
+    """The argument clipped to [-1, 1], with derivative 0 also at the bounds, where those of the
+    inverse functions are infinite."""
+    return -maximum(-maximum(arg, -1), -1)
+
+
 def safe_asin(arg: Any, /) -> Any:
     """Inverse of the sine of the argument clipped to [-1, 1].
 
     >>> dr.safe_asin(Float(2, -2))
     [1.5708, -1.5708]
     """
-    return asin(clip(arg, -1, 1))
+    return asin(_within_one(arg))
 
 
 def safe_acos(arg: Any, /) -> Any:
@@ -605,7 +611,7 @@ def safe_acos(arg: Any, /) -> Any:
     >>> dr.safe_acos(Float(2, -2))
     [0, 3.14159]
     """
-    return acos(clip(arg, -1, 1))
+    return acos(_within_one(arg))
 
 
 def rad2deg(arg: Any, /) -> Any:

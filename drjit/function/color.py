@@ -49,7 +49,7 @@ def _real(x: Any, what: str) -> Any:
 
 def _decoded(x: Any) -> Any:
     # Bounds keep the branch that is not taken, and its derivative, finite.
-    curve = power((maximum(x, 0.04045) + 0.055) * (1 / 1.055), 2.4)
+    curve = power(fma(maximum(x, 0.04045), 1 / 1.055, 0.055 / 1.055), 2.4)
     return select(x <= 0.04045, x * (1 / 12.92), curve)
 
 

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 from ..array.meta import JitBackend
 from ..array.pytree import leaf_arrays
 from ..jit import cache, history, kernel, runtime, schedule
+from ..jit.named import Named
 
 
-class KernelType(enum.Enum):
+class KernelType(Named, enum.Enum):
     """What a kernel does: `JIT` stands for traced operations."""
 
     JIT = 0
@@ -31,7 +32,7 @@ class KernelType(enum.Enum):
     LLVMHostFunc = 11
 
 
-class KernelRecordingMode(enum.Enum):
+class KernelRecordingMode(Named, enum.Enum):
     """Whether a launch was recorded or replayed by a frozen function."""
 
     Inactive = 0

@@ -94,16 +94,17 @@ def diag(arg: Any, /) -> Any:
     [[[1, 0],
       [0, 2]]]
     """
-    meta = getattr(arg, "__meta__", None)
     if is_matrix(arg):
+        meta = arg.__meta__
         vector = find(meta.namespace, "vector", meta.dtype, meta.dims[1:])
         return of_components(vector, [row[i] for i, row in enumerate(rows_of(arg))])
-    fits = meta is not None and meta.kind == "vector" and len(meta.dims) == 1
-    if not fits or meta.dims[0] not in (2, 3, 4) or not meta.dtype.is_float:
+    fits = isinstance(arg, ArrayBase) and arg.__meta__.kind == "vector" and arg._dtype.is_float
+    if not fits or len(arg.__meta__.dims) != 1 or arg.__meta__.dims[0] not in (2, 3, 4):
         raise TypeError(
             "dr.diag(): expected a matrix, or a vector of 2 to 4 floating-point components, "
             f"got {type_label(arg)}"
         )
+    meta = arg.__meta__
     n = meta.dims[0]
     cls = find(meta.namespace, "matrix", meta.dtype, (n, n))
     zero = 0.0 if meta.namespace == "scalar" else cls._leaf(0)

@@ -14,6 +14,7 @@ from ..array.base import ArrayBase, type_label
 from ..array.interop import host_array, is_foreign_array
 from ..array.meta import DYNAMIC
 from ..array.show import common_width, component_shape, inner
+from ..array.tensor import permuted as permuted_storage
 from ..jit import dtype as dt
 from ..jit import node as jit
 from ..jit.dtype import DType
@@ -270,17 +271,5 @@ def spread(value: Any) -> Any:
 
 def permuted(array: Any, shape: Sequence[int], order: Sequence[int], what: str) -> Any:
     """The storage of a tensor with its axes in another order."""
-    moving = [a for a in order if shape[a] != 1]
-    if moving == sorted(moving):
-        return array
-    strides = [prod(shape[a + 1 :]) for a in range(len(shape))]
-    rest = lanes(type(array), prod(shape))
-    index = None
-    for axis in reversed(moving):
-        n = shape[axis]
-        last = axis == moving[0]
-        here = rest if last else rest % n
-        rest = rest if last else rest // n
-        step = here * strides[axis]
-        index = step if index is None else index + step
-    return array if index is None else pick(array, index, what)
+    return permuted_storage(array, tuple(shape), order, what)
+

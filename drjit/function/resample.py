@@ -84,7 +84,7 @@ def resample(
     check_mode(mode, what)
     if is_array(shape) or not isinstance(shape, Sequence):
         raise TypeError(f"{what}(): 'shape' must be a sequence of integers, got {shape!r}")
-    target = parts.size_tuple(tuple(shape), what)
+    target: Any = parts.size_tuple(tuple(shape), what)
     if len(target) != len(sizes):
         raise RuntimeError(
             f"{what}(): the source has {len(sizes)} axes, 'shape' {target} has {len(target)}"

@@ -16,8 +16,9 @@ import numpy as np
 from ..array import leaf, leaf_access
 from ..array.base import ArrayBase
 from ..jit import dtype as dt
+from ..jit.op import ReduceMode
 from . import parts
-from .arithmetic import fma, maximum, minimum
+from .arithmetic import fma, maximum, minimum, select
 from .evaluation import eval as evaluate
 from .filters import FILTERS
 from .parts import flat_class, is_array, is_flat, label
@@ -238,7 +239,8 @@ class Resampler:
             blocks = _host(target).reshape(outer, self.target_res, stride)
             out = np.zeros((outer, self.source_res, stride))
             for k in range(self.taps):
-                np.add.at(out, (slice(None), self._index[:, k]), self._weights[:, k, None] * blocks)
+                for row, i in enumerate(self._index[:, k]):
+                    out[:, i] += self._weights[row, k] * blocks[:, row]
             return type(target)(out.ravel())
         if outer == 0:
             return target
@@ -251,7 +253,9 @@ class Resampler:
         result = leaf.literal(work, 0, size)
         for k in range(self.taps):
             where, weight, active = place.tap(k)
-            leaf_access.scatter_reduce("add", result, [value * weight], where, active, None)
+            leaf_access.scatter_reduce(
+                "add", result, [value * weight], where, active, ReduceMode.Auto
+            )
         return cls(result)
 
     def _outer(self, value: Any, stride: int, res: int) -> int:
@@ -279,10 +283,8 @@ class _Place:
         lane = leaf.lane(
             flat_class(work, dt.u32 if total < 1 << 31 else dt.u64), outer * r.target_res * stride
         )
-        inner = lane % stride if stride > 1 else None
-        rest = lane // stride if stride > 1 else lane
-        row = rest % r.target_res if outer > 1 else rest
-        block = rest // r.target_res if outer > 1 else None
+        rest, inner = _divided(lane, stride) if stride > 1 else (lane, None)
+        block, row = _divided(rest, r.target_res) if outer > 1 else (None, rest)
         self.row = self.signed(row)
         base = None if block is None else self.signed(block) * (r.source_res * stride)
         if inner is not None:
@@ -300,9 +302,11 @@ class _Place:
             if r._row_scale is not None:
                 scale = leaf.from_numpy(work, r._row_scale)
                 self.scale = parts.pick(scale, self.row, "dr.resample")
-        if r.boundary in ("wrap", "reflect", "mirror"):
-            self.low = int(r._first.min())
-            reach = np.arange(self.low, int(r._first.max()) + r.taps)
+        self.low, high = int(r._first.min()), int(r._first.max()) + r.taps - 1
+        n = r.source_res
+        far = self.low <= -n or high >= 2 * n - 1
+        if far and r.boundary in ("wrap", "reflect", "mirror"):
+            reach = np.arange(self.low, high + 1)
             self.table = leaf.from_numpy(self.signed, folded(reach, r.source_res, r.boundary))
 
     def tap(self, k: int) -> tuple[Any, Any, Any]:
@@ -315,7 +319,7 @@ class _Place:
         elif r.boundary == "zero":
             active = (j >= 0) & (j < r.source_res)
         else:
-            j = minimum(maximum(j, 0), r.source_res - 1)
+            j = _folded_once(j, r.source_res, r.boundary)
         where = j * self.stride if self.stride > 1 else j
         if self.base is not None:
             where = where + self.base
@@ -323,6 +327,26 @@ class _Place:
             return where, self.work(float(r._kernel[k])), active
         entry = self.row + k * r.target_res
         return where, parts.pick(self.weights, entry, "dr.resample"), active
+
+
+def _folded_once(j: Any, n: int, boundary: str) -> Any:
+    """`folded` as traced operations, for positions less than n beyond the ends."""
+    if boundary == "wrap":
+        j = select(j < 0, j + n, j)
+        return select(j >= n, j - n, j)
+    if boundary == "reflect":
+        j = maximum(j, -1 - j)
+        return minimum(j, 2 * n - 1 - j)
+    if boundary == "mirror":
+        j = maximum(j, -j)
+        return minimum(j, 2 * n - 2 - j)
+    return minimum(maximum(j, 0), n - 1)
+
+
+def _divided(a: Any, n: int) -> tuple[Any, Any]:
+    """Quotient and remainder, for the price of one division."""
+    quotient = a // n
+    return quotient, a - quotient * n
 
 
 def _accumulator(cls: Any) -> Any:
@@ -348,9 +372,9 @@ def numbers(kernel: Any) -> np.ndarray:
     Raises:
         TypeError: it is not a sequence of numbers.
     """
-    values = kernel.numpy() if isinstance(kernel, ArrayBase) else kernel
+    values: Any = kernel.numpy() if isinstance(kernel, ArrayBase) else kernel
     try:
-        weights = np.array([float(v) for v in values], np.float64)
+        weights = np.array([float(v) for v in list(values)], np.float64)
     except (TypeError, ValueError):
         raise TypeError(
             "the filter must be a preset's name, a function, or a sequence of numbers, "

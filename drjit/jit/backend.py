@@ -2,8 +2,10 @@
 
 import enum
 
+from .named import Named
 
-class JitBackend(enum.Enum):
+
+class JitBackend(Named, enum.Enum):
     """Where the kernels of a type run."""
 
     Invalid = 0

@@ -6,8 +6,10 @@ import enum
 
 import numpy as np
 
+from .named import Named
 
-class VarType(enum.Enum):
+
+class VarType(Named, enum.Enum):
     """Element type of an array, with the numbering of the interface."""
 
     Void = 0

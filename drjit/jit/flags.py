@@ -7,8 +7,10 @@ JitFlag.Debug`.
 
 import enum
 
+from .named import Named
 
-class JitFlag(enum.IntEnum):
+
+class JitFlag(Named, enum.IntEnum):
     """Switches of the compiler; see `set_flag`."""
 
     Debug = 1

@@ -7,8 +7,10 @@ current `LogLevel`.
 import enum
 import sys
 
+from .named import Named
 
-class LogLevel(enum.Enum):
+
+class LogLevel(Named, enum.Enum):
     """How much is logged; every level includes the ones before it."""
 
     Disable = 0

@@ -349,8 +349,18 @@ def _xor(size: int, a: Node, b: Node) -> Node | None:
     return _same_size(size, b) if _is(a, 0) else None
 
 
-def _shift(size: int, a: Node, b: Node) -> Node | None:
-    return _same_size(size, a) if _is(b, 0) else None
+def _shift(op_: Op) -> Callable[[int, Node, Node], Node | None]:
+    def rule(size: int, a: Node, b: Node) -> Node | None:
+        if b.op is not LITERAL:
+            return None
+        if b.data == 0:
+            return _same_size(size, a)
+        # A constant count becomes part of the code, which is shorter for it and rarely varies.
+        if 0 < b.data < a.dtype.bits and a.size == size:
+            return make(op_, a.dtype, size, (a,), b.data)
+        return None
+
+    return rule
 
 
 def _select(size: int, m: Node, a: Node, b: Node) -> Node | None:
@@ -384,8 +394,8 @@ SIMPLIFY: dict[Op, Callable[..., Node | None]] = {
     op.and_: _and,
     op.or_: _or,
     op.xor: _xor,
-    op.shl: _shift,
-    op.shr: _shift,
+    op.shl: _shift(op.shl),
+    op.shr: _shift(op.shr),
     op.select: _select,
     op.not_: _not,
     op.neg: _neg,

@@ -7,8 +7,10 @@ with the same keys.
 
 import enum
 
+from .named import Named
 
-class ReduceOp(enum.Enum):
+
+class ReduceOp(Named, enum.Enum):
     """Operation of a reduction or of a scatter-reduction."""
 
     Identity = 0
@@ -20,7 +22,7 @@ class ReduceOp(enum.Enum):
     Or = 6
 
 
-class ReduceMode(enum.Enum):
+class ReduceMode(Named, enum.Enum):
     """How a scatter-reduction or a gather's adjoint is carried out."""
 
     Auto = 0

@@ -49,6 +49,7 @@ class Program(NamedTuple):
     checks: int
     effects: tuple[tuple[DType, str], ...]
     words: int
+    streams: bool = False  # results are too big for the caches and written past them
 
     @property
     def cost(self) -> int:

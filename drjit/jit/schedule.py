@@ -24,6 +24,8 @@ _serial = attrgetter("serial")
 _interned: dict[tuple, int] = {}
 _kernels: dict[tuple, kernel.Kernel] = {}
 _INTERN_LIMIT = 1 << 20
+STREAM_BYTES = 1 << 24  # results of a kernel from here on are written past the caches
+STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have so many
 LONGEST = 6000  # nodes in a kernel: compile time grows faster than linearly beyond
 _preview: list[kernel.Kernel] | None = None  # where `preview` collects kernels
 
@@ -322,14 +324,17 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
             i = interned[key] = len(interned)
         n.id = i
     structure = tuple([n.id for n in roots])
+    streams = size >= STREAM_LANES and _result_bytes(size, roots) >= STREAM_BYTES
+    if streams:
+        structure += ("stream",)
     labels = label.labels
     if flags.current & flags.JitFlag.Debug or (labels and any(n in labels for n in nodes)):
         # Its comments are about these nodes: others of this structure get a text of their own.
-        found = _kernel_for(nodes, roots, label.comments(nodes))
+        found = _kernel_for(nodes, roots, label.comments(nodes), streams)
     else:
         found = _kernels.get(structure)
         if found is None:
-            found = _kernels[structure] = _kernel_for(nodes, roots, None)
+            found = _kernels[structure] = _kernel_for(nodes, roots, None, streams)
     if targets and (not found.address or kernel.tier == "numpy"):
         # On NumPy, updates take effect one by one, and those made must count as made.
         with interrupt.postponed():
@@ -356,11 +361,18 @@ def _launch(
         _finish(n, memory)
 
 
+def _result_bytes(size: int, roots: list[Node]) -> int:
+    values = [n.dtype.itemsize for n in roots if n.op is not op.reduce and n.op not in EFFECTS]
+    return size * sum(values)
+
+
 def _kernel_for(
-    nodes: list[Node], roots: list[Node], comments: dict[Node, str] | None
+    nodes: list[Node], roots: list[Node], comments: dict[Node, str] | None, streams: bool
 ) -> kernel.Kernel:
-    """The kernel of a text that is made anew; `comments` go beside the statements of nodes."""
-    built = program.build(nodes, roots, comments)
+    """The kernel of a text that is made anew; `comments` go beside the statements of nodes, and
+    with `streams` results are written past the caches.
+    """
+    built = program.build(nodes, roots, comments)._replace(streams=streams)
     if flags.current & flags.JitFlag.Debug:
         program.check(built)
     return kernel.for_program(source.render(built), built)

@@ -107,7 +107,8 @@ def render(program: Program) -> str:
     for o in program.outputs:
         value, code = names[o.value], o.dtype.code
         if o.kind == "store":
-            lines.append(f"    store({code}, p[{o.param}], i, {value})")
+            how = "stream" if program.streams else "store"
+            lines.append(f"    {how}({code}, p[{o.param}], i, {value})")
         elif o.kind == "reduce":
             words = f"p[{o.param}], p[{o.param + 1}]"
             lines.append(f"    reduce({code}, {instrs[o.value].data!r}, {words}, i, {value})")

@@ -22,10 +22,13 @@ def block(w: Words, counter: Any, key: Any, rounds: int) -> list[Any]:
     # a few bit operations, and no instruction has to split or join halves.
     x0, x1, x2, x3 = (w.wide(x) for x in counter)
     k0, k1 = (w.wide(k) for k in key)
+    # One object for each, so that programs have one constant.
+    factor0, factor1 = (w.constant(m) for m in _MULTIPLIERS)
+    step0, step1 = (w.constant(s) for s in _WEYL)
     for round_ in range(rounds):
         if round_:
-            k0, k1 = k0 + _WEYL[0], k1 + _WEYL[1]
-        p0, p1 = w.product(x0, _MULTIPLIERS[0]), w.product(x2, _MULTIPLIERS[1])
+            k0, k1 = k0 + step0, k1 + step1
+        p0, p1 = w.product(x0, factor0), w.product(x2, factor1)
         x0, x1, x2, x3 = p1 >> 32 ^ x1 ^ k0, p1, p0 >> 32 ^ x3 ^ k1, p0
     return [w.low32(x) for x in (x0, x1, x2, x3)]
 

@@ -13,6 +13,7 @@ from ..function import arithmetic, math
 from ..function.constants import sqrt_two, two_pi
 from ..function.evaluation import copy
 from ..jit import dtype as dt
+from ..jit import node, op
 from ..jit.dtype import DType
 
 _BITS = {32: 0xFFFFFFFF, 64: 0xFFFFFFFFFFFFFFFF}
@@ -100,11 +101,17 @@ class Words:
         """A 32-bit word as a 64-bit word."""
         return leaf.cast(self.UInt64, x) if self.traced else x
 
-    def product(self, x: Any, factor: int) -> Any:
-        """The 64-bit product of the lower half of a 64-bit word and a 32-bit constant."""
+    def constant(self, value: int) -> Any:
+        """A 64-bit word below 2**32."""
         if not self.traced:
-            return (x & _BITS[32]) * factor
-        return self.wide(self.low32(x)) * self.wide(leaf.literal(self.UInt, factor))
+            return value
+        # The conversion tells the compiler that short multiplications suffice.
+        number = node.literal(dt.u32, value)
+        return leaf.wrap(self.UInt64, node.make(op.cast, dt.u64, 1, (number,)))
+
+    def product(self, x: Any, factor: Any) -> Any:
+        """The 64-bit product of the lower half of a 64-bit word and a constant."""
+        return (self.wide(self.low32(x)) if self.traced else x & _BITS[32]) * factor
 
     def signed(self, x: Any) -> Any:
         """A 64-bit word as a signed number."""

@@ -51,6 +51,9 @@ def store(t: Type, buffer: Any, i: Lanes, x: Value) -> None:
     buffer[i.begin : i.end] = x
 
 
+stream = store
+
+
 def in_bounds(record: Any, site: int, x: Value, n: int, m: Value) -> Value:
     """`m & (x < n)`; the first active lane beyond the end is written to the error record."""
     inside = x < n
@@ -190,5 +193,5 @@ def scatter_cas(t: Type, buffer: Any, compare: Value, v: Value, x: Value, m: Val
 __all__ = [
     *("active", "broadcast", "gather", "gather_packet", "in_bounds", "lane", "literal", "load"),
     *("scatter", "scatter_cas", "scatter_exch", "scatter_inc", "scatter_packet"),
-    *("scatter_reduce", "scatter_reduce_expand", "store"),
+    *("scatter_reduce", "scatter_reduce_expand", "store", "stream"),
 ]

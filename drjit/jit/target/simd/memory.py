@@ -40,6 +40,16 @@ def store(t: Translator, kind: ast.expr, p: ast.expr, i: ast.expr, x: ast.expr) 
     f.do(f"store {f.types.memory[code]} {value}, ptr {address}, align {BYTES[code]}")
 
 
+def stream(t: Translator, kind: ast.expr, p: ast.expr, i: ast.expr, x: ast.expr) -> None:
+    """`stream(T, p[k], i, x)`: whole packets at multiples of their size, up to a cache line."""
+    t.lane_range(i)
+    f, code = t.f, t.type(kind)
+    value = to_memory(f, code, t.typed(x, code)[1])
+    address = f.op(f"getelementptr {MEMORY[code]}, ptr {f.pointer(t.parameter(p))}, i64 %i")
+    align = min(64, f.lanes * BYTES[code])
+    f.do(f"store {f.types.memory[code]} {value}, ptr {address}, align {align}, !nontemporal !2")
+
+
 def broadcast(t: Translator, kind: ast.expr, p: ast.expr) -> Value:
     """`broadcast(T, p[k])`, read once a block."""
     f, code, k = t.f, t.type(kind), t.parameter(p)
@@ -351,6 +361,7 @@ CALLS.update(
         "active": active,
         "load": load,
         "store": store,
+        "stream": stream,
         "broadcast": broadcast,
         "literal": literal,
         "in_bounds": in_bounds,

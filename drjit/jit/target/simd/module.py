@@ -63,6 +63,7 @@ class Module:
             "attributes #2 = { noinline cold nounwind }",
             "!0 = !{}",
             '!1 = !{!"branch_weights", i32 1, i32 1000000}',
+            "!2 = !{i32 1}",
         )
         return "\n".join([*self.globals.values(), *definitions, *exported, *attributes, ""])
 

@@ -1,0 +1,322 @@
+"""Operations whose derivatives the user defines: `CustomOp` and `custom`."""
+
+import inspect
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from ..ad import graph
+from ..ad.algebra import keep_graph
+from ..ad.graph import Scope, Value, Var, visible
+from ..ad.lanes import LaneRule
+from ..array import leaf, pytree
+from ..array.base import ArrayBase, type_label
+from ..jit import dtype as dt
+from ..jit import node as jit
+from .grad import accum_grad, converted, detach, grad, leaves, variables
+
+
+class CustomOp:
+    """Base class of operations that define their own derivatives; see `custom`.
+
+    A subclass overrides `eval`, `forward`, `backward` and `name`. `eval` gets the arguments
+    detached and returns an array or a PyTree. It may keep intermediate values as attributes.
+
+    >>> class Square(dr.CustomOp):
+    ...     def eval(self, x):
+    ...         self.x = x
+    ...         return x * x
+    ...     def forward(self):
+    ...         self.set_grad_out(2 * self.x * self.grad_in("x"))
+    ...     def backward(self):
+    ...         self.set_grad_in("x", 2 * self.x * self.grad_out())
+    >>> x = ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> dr.backward(dr.custom(Square, x))
+    >>> x.grad
+    [6]
+    """
+
+    # Stand-ins for arguments and result: trees of arrays with variables but without values, so that
+    # the operation does not hold memory, nor itself by way of its result.
+    _inputs: dict[str, Any]
+    _output: Any = None
+    _more_inputs: tuple = ()
+    _more_outputs: tuple = ()
+    _assigned = False
+
+    def name(self) -> str:
+        """The name of the operation in messages and graphs."""
+        return type(self).__name__
+
+    def eval(self, *args: Any, **kwargs: Any) -> Any:
+        """Computes the result from detached arguments."""
+        raise RuntimeError(f"{type_label(self)}.eval(): not implemented")
+
+    def forward(self) -> None:
+        """Computes the gradient of the result from `grad_in` and passes it to `set_grad_out`."""
+        raise RuntimeError(f"{type_label(self)}.forward(): not implemented")
+
+    def backward(self) -> None:
+        """Computes gradients of the arguments from `grad_out` and passes them to `set_grad_in`."""
+        raise RuntimeError(f"{type_label(self)}.backward(): not implemented")
+
+    def grad_in(self, arg: str, /) -> Any:
+        """The gradient of the argument of that name, zeros if it has none.
+
+        Raises:
+            RuntimeError: there is no such argument.
+        """
+        return grad(self._input(arg, "grad_in"))
+
+    def set_grad_in(self, arg0: str, arg1: Any, /) -> None:
+        """Adds to the gradient of the argument of that name.
+
+        Raises:
+            RuntimeError: there is no such argument, or the sizes do not fit.
+        """
+        target = self._input(arg0, "set_grad_in")
+        self._assigned = True
+        accum_grad(target, arg1)
+
+    def _input(self, name: str, what: str) -> Any:
+        if name not in self._inputs:
+            known = ", ".join(repr(n) for n in self._inputs)
+            raise RuntimeError(
+                f"drjit.CustomOp.{what}(): {self.name()} has no argument named {name!r}, only "
+                f"{known}"
+            )
+        return self._inputs[name]
+
+    def grad_out(self) -> Any:
+        """The gradient of the result, in its structure, zeros where it has none."""
+        return grad(self._output)
+
+    def set_grad_out(self, arg: Any, /) -> None:
+        """Adds to the gradient of the result.
+
+        Raises:
+            RuntimeError: the sizes do not fit.
+        """
+        self._assigned = True
+        accum_grad(self._output, arg)
+
+    def add_input(self, arg: Any, /) -> None:
+        """Declares, within `eval`, an array that is no argument but on which the result depends.
+
+        The callbacks read and set its gradient by `dr.grad` and `dr.accum_grad`.
+        """
+        self._more_inputs = (*self._more_inputs, arg)
+
+    def add_output(self, arg: Any, /) -> None:
+        """Declares, within `eval`, an array that is not returned but depends on the arguments.
+
+        The callbacks read and set its gradient by `dr.grad` and `dr.accum_grad`.
+
+        Raises:
+            RuntimeError: the array already is the result of a differentiable computation.
+        """
+        self._more_outputs = (*self._more_outputs, arg)
+
+
+class _State:
+    """What the graph knows of a custom operation: where gradients of its results are put (`slots`),
+    whether there are any, and variables whose gradients its callback still has to read."""
+
+    def __init__(self, op: CustomOp) -> None:
+        self.op = op
+        self.slots: list[Var] = []
+        self.active = False
+        self.kept: list[Var] = []
+
+    def run(self, callback: Callable[[], None]) -> None:
+        op = self.op
+        if keep_graph():
+            raise RuntimeError(
+                f"dr.custom(<{op.name()}>): ADFlag.KeepGraph needs derivatives of derivatives, "
+                "which a custom operation does not define"
+            )
+        op._assigned = False
+        graph.push(Scope())
+        try:
+            callback()
+        finally:
+            graph.pop()
+        if not op._assigned and not op._more_inputs and not op._more_outputs:
+            setter = "set_grad_in" if callback.__name__ == "backward" else "set_grad_out"
+            warnings.warn(
+                f"{type_label(op)}.{callback.__name__}() did not call {setter}(): the gradient is "
+                "taken to be 0",
+                RuntimeWarning,
+            )
+
+
+class _Hub(LaneRule):
+    """The operation itself. Its variable has no value and no gradient: those of the results depend
+    on it."""
+
+    always = True
+    keeps_inputs = False
+
+    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+        if any(t is not None for t in tangents):
+            v.data.run(v.data.op.forward)
+        return None
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        state = v.data
+        if not state.active:
+            return
+        state.active = False
+        inputs = [d for d in v.deps if d is not None]
+        elsewhere = [(d, d.grad, d.grad_var) for d in inputs if not give.takes(d)]
+        try:
+            state.run(state.op.backward)
+            for d, gradient, own in elsewhere:
+                d.grad, d.grad_var = gradient, own
+            for d in inputs:
+                if d.grad is not None:
+                    give.mark(d)
+        finally:
+            for d in (*state.slots, *state.kept):
+                d.grad = d.grad_var = None
+            state.kept = []
+
+
+class _Result(LaneRule):
+    """A result of the operation; `data` is its number."""
+
+    name = "result"
+    always = True
+    keeps_inputs = False
+
+    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+        slot = v.deps[0].data.slots[v.data]
+        found, slot.grad = slot.grad, None
+        return None if found is None else Value(found)
+
+    def backward(self, v: Var, g: Value | None, give: Any) -> None:
+        if g is not None:
+            state = v.deps[0].data
+            state.slots[v.data].grad = g.node
+            state.active = True
+
+
+class _SideResult(LaneRule):
+    """An array that the operation has changed; its callbacks use the gradient themselves."""
+
+    name = "side result"
+    keeps_inputs = False
+    keeps_gradient = True
+
+    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+        return None
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        v.deps[0].data.active = True
+
+    @staticmethod
+    def clears(v: Var) -> None:
+        """Defers the clearing of a gradient until the callback has read it."""
+        v.deps[0].data.kept.append(v)
+
+
+_RESULT, _SIDE_RESULT = _Result(), _SideResult()
+
+
+@cache
+def _signature(function: Callable) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+def _named(op: CustomOp, args: tuple, kwargs: dict) -> dict[str, Any]:
+    """The arguments by name; those behind `*args` are a tuple."""
+    try:
+        bound = _signature(type(op).eval).bind(op, *args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"dr.custom(<{type_label(op)}>): {error}") from None
+    named = dict(list(bound.arguments.items())[1:])
+    for parameter in bound.signature.parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD and parameter.name in named:
+            named |= named.pop(parameter.name)
+    return named
+
+
+def _stand_in(a: Any, cls: Any) -> Any:
+    """An array without a value, with the variable of another one."""
+    if not isinstance(a, ArrayBase):
+        return a
+    return leaf.from_value(cls, Value(jit.literal(cls._dtype, 0, a._n.size), visible(a._a)))
+
+
+def _map_arrays(f: Callable[[Any, Any], Any], tree: Any) -> Any:
+    return pytree.map_tree(
+        lambda v: converted(v, type(v), f) if isinstance(v, ArrayBase) else v, tree
+    )
+
+
+def custom(arg0: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
+    """The result of a custom operation, a subclass of `CustomOp`, on arguments that are passed to
+    its method `eval`.
+
+    If one of the arguments (arrays or PyTrees) has derivatives, so has the result.
+
+    Raises:
+        TypeError: not a subclass of `CustomOp`, or the arguments do not fit its `eval`.
+        RuntimeError: `eval` failed.
+    """
+    if not isinstance(arg0, type) or not issubclass(arg0, CustomOp):
+        raise TypeError(f"dr.custom(): expected a subclass of dr.CustomOp, not {arg0!r}")
+    op = arg0()
+    named = _named(op, args, kwargs)
+    op._more_inputs = op._more_outputs = ()
+    try:
+        result = op.eval(*detach(args), **detach(kwargs))
+    except Exception as error:
+        raise RuntimeError(
+            f"dr.custom(<{type_label(op)}>): eval() failed: {type(error).__name__}: {error}"
+        ) from error
+    deps = tuple(variables((named, op._more_inputs)))
+    if not deps:
+        return detach(result)
+    op._inputs = _map_arrays(_stand_in, named)
+    state = _State(op)
+    hub = _Hub(op.name()).record(jit.literal(dt.f32, 0), (), deps, state)
+
+    def attach(a: Any, cls: Any) -> Any:
+        if not isinstance(a, ArrayBase):
+            return a
+        v = None
+        if cls._diff and cls._dtype.is_float:
+            v = _RESULT.record(a._n, (), (hub,), len(state.slots))
+            state.slots.append(graph.new_slot(a._n))
+        return leaf.from_value(cls, Value(a._n, v))
+
+    attached = _map_arrays(attach, result)
+    slots = iter(state.slots)
+
+    def slot(a: Any, cls: Any) -> Any:
+        found = _stand_in(a, cls)
+        if isinstance(a, ArrayBase) and cls._diff:
+            found._a = next(slots) if cls._dtype.is_float else None
+        return found
+
+    op._output = _map_arrays(slot, result)
+    for a in leaves(op._more_outputs):
+        _change(op, a, hub)
+    return attached
+
+
+def _change(op: CustomOp, a: Any, hub: Var) -> None:
+    """Makes an array that an operation has changed depend on it."""
+    v = a._a = a._a or graph.new_input(a._n)
+    if v.rule is not None:
+        raise RuntimeError(
+            f"drjit.CustomOp.add_output(): {op.name()} names an array that was computed from "
+            "others; only arrays with dr.enable_grad() can be outputs"
+        )
+    v.rule, v.deps, v.serial = _SIDE_RESULT, (hub,), graph.next_serial()
+
+
+__all__ = ["CustomOp", "custom"]

@@ -1,0 +1,507 @@
+"""Gradients of arrays and PyTrees: which ones are tracked, reading and setting them, and the
+traversals that compute them.
+
+Everywhere, `args` are arrays or PyTrees of arrays. What is not a differentiable floating-point
+array is passed over.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from ..ad import graph, lanes
+from ..ad import traverse as traversal
+from ..ad.graph import Value, Var, visible
+from ..ad.traverse import ADFlag, ADMode
+from ..array import leaf, pytree
+from ..array.base import ArrayBase, type_label
+from ..array.promote import promote
+from ..jit import node as jit
+from .traits import detached_t
+
+# ---- Leaves
+
+
+def leaves(args: Iterable[Any]) -> Iterator[Any]:
+    """The one-dimensional arrays among the arguments that may have a gradient."""
+    for arg in args:
+        for a in pytree.leaf_arrays(arg):
+            if a._kind == "leaf" and a._diff and a._dtype.is_float:
+                yield a
+
+
+def variables(args: Iterable[Any]) -> list[Var]:
+    """The variables of the arguments that are not suspended."""
+    found = [visible(a._a) for a in leaves(args)]
+    return [v for v in found if v is not None]
+
+
+def detached_class(cls: Any, preserve_type: bool) -> Any:
+    return cls if preserve_type or not cls._diff else detached_t(cls)
+
+
+def converted(value: Any, cls: Any, f: Callable[[Any, Any], Any]) -> Any:
+    """An array of class `cls`, of the shape of another one, from `f(leaf, class)` of its leaves."""
+    kind = cls._kind
+    if kind == "leaf":
+        return f(value, cls)
+    made = object.__new__(cls)
+    if kind == "tensor":
+        made._array, made._shape = converted(value._array, cls.Array, f), value._shape
+    elif issubclass(cls.Value, ArrayBase):
+        made._c = [converted(c, cls.Value, f) for c in value._c]
+    else:
+        made._c = [f(c, cls.Value) for c in value._c]
+    return made
+
+
+# ---- Tracking
+
+
+def set_grad_enabled(arg: Any, value: bool, /) -> None:
+    """Starts or stops to track derivatives with respect to arrays.
+
+    >>> x = ad.Float(1)
+    >>> dr.set_grad_enabled(x, True); dr.grad_enabled(x)
+    True
+    """
+    for a in leaves((arg,)):
+        if not value:
+            a._a = None
+        elif a._a is None and not graph.suspended():
+            a._a = graph.new_input(a._n)
+
+
+def enable_grad(*args: Any) -> None:
+    """Tracks derivatives with respect to arrays, from now on.
+
+    Arrays that already depend on a tracked one stay what they are. Within `suspend_grad` it has no
+    effect.
+
+    >>> x = ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> dr.backward(x * x)
+    >>> x.grad
+    [6]
+    """
+    set_grad_enabled(args, True)
+
+
+def disable_grad(*args: Any) -> None:
+    """Detaches arrays, in place, from what they were computed from.
+
+    >>> x = ad.Float(1)
+    >>> dr.enable_grad(x)
+    >>> dr.disable_grad(x); dr.grad_enabled(x)
+    False
+    """
+    set_grad_enabled(args, False)
+
+
+def grad_enabled(*args: Any) -> bool:
+    """Whether derivatives are tracked for any of the arrays.
+
+    >>> dr.grad_enabled(ad.Float(1))
+    False
+    """
+    return bool(variables(args))
+
+
+def detach(arg: Any, preserve_type: bool = True) -> Any:
+    """The same values without derivatives, by default as the same types, else as types that have
+    none.
+
+    >>> x = ad.Float(1)
+    >>> dr.enable_grad(x)
+    >>> dr.grad_enabled(dr.detach(x)), type(dr.detach(x, preserve_type=False))
+    (False, <class 'drjit.llvm.Float'>)
+    """
+    return pytree.map_tree(lambda v: _detached(v, preserve_type), arg, what="dr.detach")
+
+
+def _detached(value: Any, preserve_type: bool) -> Any:
+    if not isinstance(value, ArrayBase) or not value._diff:
+        return value
+    cls = detached_class(type(value), preserve_type)
+    return converted(value, cls, lambda a, c: leaf.wrap(c, a._n))
+
+
+# ---- Gradients
+
+
+def grad(arg: Any, preserve_type: bool = True) -> Any:
+    """The gradients of arrays, in the structure of the argument; zeros where there is none.
+
+    >>> x = ad.Float(1, 2)
+    >>> dr.enable_grad(x)
+    >>> dr.backward(x * x)
+    >>> dr.grad({"x": x})
+    {'x': [2, 4]}
+    """
+    return pytree.map_tree(lambda v: _gradient(v, preserve_type), arg, what="dr.grad")
+
+
+def _gradient(value: Any, preserve_type: bool) -> Any:
+    if not isinstance(value, ArrayBase):
+        return 0 if isinstance(value, int) else 0.0
+    return converted(value, detached_class(type(value), preserve_type), _leaf_gradient)
+
+
+def _leaf_gradient(a: Any, cls: Any) -> Any:
+    if not isinstance(a, ArrayBase):
+        return type(a)(0)
+    v = visible(a._a)
+    if v is None or v.grad is None:
+        return leaf.literal(cls, 0, a._n.size)
+    return leaf.from_value(cls, lanes.full(Value(v.grad, v.grad_var), a._n.size))
+
+
+def _pairs(target: Any, source: Any, what: str) -> Iterator[tuple[Any, Any]]:
+    """Corresponding leaves of two trees; arrays may stand beside what converts to them."""
+    found = pytree.children(target)
+    if found is None:
+        yield target, source
+        return
+    branches = found[0]
+    if isinstance(target, dict):
+        matches = isinstance(source, dict) and target.keys() == source.keys()
+        others = [source[k] for k in target] if matches else []
+    else:
+        other = pytree.children(source)
+        others = [v for _, v in other[0]] if other else []
+        matches = len(others) == len(branches) and (other is not None)
+    if not matches:
+        raise TypeError(
+            f"{what}(): the gradients, of type {type_label(source)}, do not have the structure of "
+            f"the variables, of type {type_label(target)}"
+        )
+    for (_, t), s in zip(branches, others, strict=True):
+        yield from _pairs(t, s, what)
+
+
+def _assignments(target: Any, source: Any, what: str) -> list[tuple[Var, Value]]:
+    """Variables, and the gradients that they shall get."""
+    found: list[tuple[Var, Value]] = []
+    for t, s in _pairs(target, source, what):
+        if not isinstance(t, ArrayBase) or not t._diff or not t._dtype.is_float:
+            continue
+        if isinstance(s, ArrayBase) and s._kind == t._kind == "tensor" and s._shape != t._shape:
+            if s._array._n.size != 1:
+                raise RuntimeError(
+                    f"{what}(): a gradient of shape {s._shape} does not fit a variable of shape "
+                    f"{t._shape}"
+                )
+            s = s._array
+        if t._kind == "tensor":
+            t = t._array
+            s = s._array if isinstance(s, ArrayBase) and s._kind == "tensor" else s
+        if type(s) is not type(t):
+            s = type(t)(s)
+        mine, theirs = pytree.leaf_arrays(t), pytree.leaf_arrays(s)
+        if len(mine) != len(theirs):
+            raise RuntimeError(
+                f"{what}(): a gradient with {len(theirs)} components does not fit a variable with "
+                f"{len(mine)}"
+            )
+        for a, b in zip(mine, theirs, strict=True):
+            v = visible(a._a)
+            if v is not None:
+                found.append((v, _fitting(v, Value(b._n, visible(b._a)), what)))
+    return found
+
+
+def _fitting(v: Var, gradient: Value, what: str) -> Value:
+    """A gradient for a variable: one entry stands for all, those for a single entry are summed."""
+    size = gradient.node.size
+    if size in (1, v.size):
+        return gradient
+    if v.size == 1:
+        return lanes.reduce("add", gradient)
+    raise RuntimeError(
+        f"{what}(): a gradient of size {size} does not fit a variable of size {v.size}"
+        f"{graph.where(v)}"
+    )
+
+
+def set_grad(target: Any, source: Any) -> None:
+    """Sets the gradients of arrays. A source of one entry goes to all; arrays that are not tracked
+    stay without gradient.
+
+    Raises:
+        RuntimeError: the sizes do not fit.
+        TypeError: the trees differ in structure, or the source does not convert to an array.
+
+    >>> x = ad.Float(1, 2)
+    >>> dr.enable_grad(x)
+    >>> dr.set_grad(x, 5)
+    >>> x.grad
+    [5, 5]
+    """
+    for v, g in _assignments(target, source, "dr.set_grad"):
+        v.grad, v.grad_var = g
+
+
+def accum_grad(target: Any, source: Any) -> None:
+    """Adds to the gradients of arrays; see `set_grad`.
+
+    >>> x = ad.Float(1, 2)
+    >>> dr.enable_grad(x)
+    >>> dr.accum_grad(x, 5); dr.accum_grad(x, ad.Float(1, 2))
+    >>> x.grad
+    [6, 7]
+    """
+    for v, g in _assignments(target, source, "dr.accum_grad"):
+        v.grad, v.grad_var = lanes.add(Value(v.grad, v.grad_var), g) if v.grad is not None else g
+
+
+def clear_grad(arg: Any, /) -> None:
+    """Sets the gradients of arrays to 0.
+
+    >>> x = ad.Float(1)
+    >>> dr.enable_grad(x)
+    >>> x.grad = 5
+    >>> dr.clear_grad(x)
+    >>> x.grad
+    [0]
+    """
+    for v in variables((arg,)):
+        v.grad = v.grad_var = None
+
+
+def replace_grad(arg0: Any, arg1: Any, /) -> Any:
+    """The values of the first argument with the derivatives of the second.
+
+    Raises:
+        RuntimeError: the types or sizes are incompatible.
+
+    >>> x = ad.Float(2)
+    >>> dr.enable_grad(x)
+    >>> y = dr.replace_grad(ad.Float(10), x * x)
+    >>> dr.backward(y)
+    >>> y, x.grad
+    ([10], [4])
+    """
+    return pytree.map_tree(_replaced, arg0, arg1, what="dr.replace_grad")
+
+
+def _replaced(a: Any, b: Any) -> Any:
+    if not isinstance(a, ArrayBase) and not isinstance(b, ArrayBase):
+        return a
+    a, b = promote(a, b)
+    if not a._diff:
+        return a
+    gradients = iter(pytree.leaf_arrays(b))
+    return converted(a, type(a), lambda x, cls: _replaced_leaf(x, next(gradients)))
+
+
+def _replaced_leaf(a: Any, b: Any) -> Any:
+    size = jit.broadcast_size((a._n, b._n), "dr.replace_grad")
+    v = visible(b._a)
+    if v is not None:
+        v = lanes.full(Value(b._n, v), size).var
+    return leaf.from_value(type(a), Value(jit.resize(a._n, size), v))
+
+
+# ---- Traversals
+
+
+def _check_mode(mode: Any, what: str) -> None:
+    if not isinstance(mode, ADMode):
+        raise TypeError(f"{what}(): 'mode' must be a dr.ADMode, not {mode!r}")
+    if mode is ADMode.Primal:
+        raise RuntimeError(f"{what}(): 'mode' must be ADMode.Forward or ADMode.Backward")
+
+
+def enqueue(mode: ADMode, *args: Any) -> None:
+    """Collects what the next `traverse` visits: all that arrays influence (`ADMode.Forward`), or
+    all that they depend on (`ADMode.Backward`).
+
+    Raises:
+        TypeError: the mode is no `ADMode`.
+        RuntimeError: it is `ADMode.Primal`.
+    """
+    _check_mode(mode, "dr.enqueue")
+    traversal.enqueue(mode, variables(args))
+
+
+def traverse(mode: ADMode, flags: ADFlag | int = ADFlag.Default) -> None:
+    """Propagates gradients through all that is enqueued, in the given direction.
+
+    `flags` say what is forgotten on the way: edges (`ADFlag.ClearEdges`), gradients where the
+    traversal begins (`ClearInput`) and between its two ends (`ClearInterior`). With
+    `ADFlag.KeepGraph` gradients can be differentiated again, and edges are kept.
+
+    Raises:
+        TypeError: the mode is no `ADMode`.
+        RuntimeError: it is `ADMode.Primal`.
+
+    >>> x = ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> y = x * x
+    >>> y.grad = 10
+    >>> dr.enqueue(dr.ADMode.Backward, y)
+    >>> dr.traverse(dr.ADMode.Backward)
+    >>> x.grad
+    [60]
+    """
+    _check_mode(mode, "dr.traverse")
+    traversal.traverse(mode, int(flags))
+
+
+def _checked(args: tuple, flags: Any, what: str) -> bool:
+    """Whether any of the arguments has derivatives.
+
+    Raises:
+        TypeError: an argument holds no array, or the flags are not `ADFlag`.
+        RuntimeError: none has derivatives, and `ADFlag.AllowNoGrad` is not set.
+    """
+    if not isinstance(flags, int):
+        raise TypeError(f"{what}(): 'flags' must be a combination of dr.ADFlag, not {flags!r}")
+    for arg in args:
+        if not pytree.arrays(arg):
+            raise TypeError(f"{what}(): expected an array, not a {type_label(arg)}")
+    if grad_enabled(*args):
+        return True
+    if not flags & ADFlag.AllowNoGrad:
+        shown = ", ".join(type_label(a) for a in args)
+        raise RuntimeError(
+            f"{what}(<{shown}>): the argument does not depend on any variable that derivatives are "
+            "tracked for. Did you forget dr.enable_grad(), or is it suspended, detached, or an "
+            "integer? If this may happen, pass flags=dr.ADFlag.Default | dr.ADFlag.AllowNoGrad."
+        )
+    return False
+
+
+def _from(mode: ADMode, arg: Any, flags: Any, what: str, seed: bool) -> None:
+    if _checked((arg,), flags, what):
+        if seed:
+            for v in variables((arg,)):
+                v.grad, v.grad_var = jit.literal(v.dtype, 1), None
+        enqueue(mode, arg)
+        traverse(mode, flags)
+
+
+def forward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
+    """Propagates the gradient that `arg` has to everything that was computed from it.
+
+    Raises:
+        RuntimeError: no derivatives are tracked for `arg`; see `backward`.
+
+    >>> x = ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> y = x * x
+    >>> x.grad = 10
+    >>> dr.forward_from(x)
+    >>> y.grad
+    [60]
+    """
+    _from(ADMode.Forward, arg, flags, "dr.forward_from", seed=False)
+
+
+def forward(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
+    """Derivatives of everything that was computed from `arg`, with respect to it: sets its gradient
+    to 1 and calls `forward_from`.
+
+    Raises:
+        RuntimeError: no derivatives are tracked for `arg`; see `backward`.
+
+    >>> x = ad.Float(10)
+    >>> dr.enable_grad(x)
+    >>> y = x**2
+    >>> dr.forward(x)
+    >>> y.grad
+    [20]
+    """
+    _from(ADMode.Forward, arg, flags, "dr.forward", seed=True)
+
+
+def backward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
+    """Propagates the gradient that `arg` has to everything that it was computed from.
+
+    Raises:
+        RuntimeError: `arg` has no derivatives; see `backward`.
+
+    >>> x = ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> y = x * x
+    >>> y.grad = 10
+    >>> dr.backward_from(y)
+    >>> x.grad
+    [60]
+    """
+    _from(ADMode.Backward, arg, flags, "dr.backward_from", seed=False)
+
+
+def backward(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
+    """Derivatives of `arg` with respect to everything that it was computed from: sets its gradient
+    to 1 and calls `backward_from`.
+
+    Gradients add up over several calls. By default the graph behind `arg` is freed, so that a
+    second call does nothing; see `traverse` for the flags.
+
+    Raises:
+        RuntimeError: `arg` has no derivatives, and `flags` do not contain `ADFlag.AllowNoGrad`.
+        TypeError: `arg` holds no array.
+
+    >>> x = ad.Float(10)
+    >>> dr.enable_grad(x)
+    >>> dr.backward(x**2)
+    >>> x.grad
+    [20]
+    """
+    _from(ADMode.Backward, arg, flags, "dr.backward", seed=True)
+
+
+def _to(mode: ADMode, args: tuple, flags: Any, what: str) -> Any:
+    if _checked(args, flags, what):
+        opposite = ADMode.Forward if mode is ADMode.Backward else ADMode.Backward
+        enqueue(opposite, *args)
+        traverse(mode, flags)
+    return grad(args[0]) if len(args) == 1 else grad(args)
+
+
+def forward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
+    """Propagates gradients of inputs to `args`, and gives what arrives there.
+
+    Raises:
+        RuntimeError: `args` have no derivatives; see `backward`.
+
+    >>> x = ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> x.grad = 10
+    >>> dr.forward_to(x * x)
+    [60]
+    """
+    return _to(ADMode.Forward, args, flags, "dr.forward_to")
+
+
+def backward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
+    """Propagates gradients of outputs back to `args`, and to nothing else, and gives what arrives
+    there.
+
+    Raises:
+        RuntimeError: no derivatives are tracked for `args`; see `backward`.
+
+    >>> x = ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> y = x * x
+    >>> y.grad = 10
+    >>> dr.backward_to(x)
+    [60]
+    """
+    return _to(ADMode.Backward, args, flags, "dr.backward_to")
+
+
+def _set_member(self: Any, value: Any) -> None:
+    if value is None:
+        raise TypeError(f"{type_label(self)}.grad: expected an array or a number, not None")
+    set_grad(self, value)
+
+
+ArrayBase.grad = property(grad, _set_member, doc="The gradient; see `dr.grad` and `dr.set_grad`.")
+
+
+__all__ = [
+    "ADFlag", "ADMode", "accum_grad", "backward", "backward_from", "backward_to", "clear_grad",
+    "detach", "disable_grad", "enable_grad", "enqueue", "forward", "forward_from", "forward_to",
+    "grad", "grad_enabled", "replace_grad", "set_grad", "set_grad_enabled", "traverse",
+]  # fmt: skip
