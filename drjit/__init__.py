@@ -1,6 +1,6 @@
 """Array programs traced into kernels: the public names, by theme."""
 
-from . import auto, cuda, llvm, scalar
+from . import auto, cuda, detail, llvm, scalar
 from .array.base import ArrayBase
 from .array.meta import VarState
 from .function.arithmetic import (
@@ -45,6 +45,7 @@ from .function.arithmetic import (
     tzcnt,
 )
 from .function.asserts import allclose, assert_allclose, assert_equal, assert_false, assert_true
+from .function.check_grad import check_grad
 from .function.color import (
     linear_srgb_to_oklab,
     linear_to_srgb,
@@ -119,6 +120,16 @@ from .function.grad import (
     set_grad_enabled,
     traverse,
 )
+from .function.graph import graphviz_ad, whos_ad
+from .function.join import (
+    array_split,
+    column_stack,
+    dstack,
+    hstack,
+    split,
+    stack,
+    vstack,
+)
 from .function.kernels import (
     KernelType,
     flush_kernel_cache,
@@ -164,6 +175,7 @@ from .function.memory import (
     scatter_inc,
     scatter_reduce,
 )
+from .function.product import matmul
 from .function.reduce import (
     abs_dot,
     all,
@@ -187,6 +199,16 @@ from .function.reduce import (
     sum,
     sum_nested,
 )
+from .function.reorder import (
+    expand_dims,
+    moveaxis,
+    slice_index,
+    squeeze,
+    swapaxes,
+    take,
+    take_interp,
+    transpose,
+)
 from .function.resample import (
     convolve,
     resample,
@@ -204,6 +226,8 @@ from .function.scan import (
 from .function.scopes import isolate_grad, resume_grad, suspend_grad
 from .function.sh import sh_eval
 from .function.shape import concat, meshgrid, repeat, reshape, reverse, tile
+from .function.sorting import argmax, argmin, argsort, median, sort
+from .function.statistics import std, var
 from .function.tools import (
     expand_threshold,
     flush_malloc_cache,
@@ -287,12 +311,16 @@ from .jit.log import LogLevel, log_level, set_log_level
 from .jit.op import ReduceMode, ReduceOp
 from .jit.runtime import set_thread_count, thread_count
 from .random import rng
+from .texture import FilterMode, WrapMode
+
+__version__ = "0.1.0"
 
 __all__ = [
     "ADFlag",
     "ADMode",
     "ArrayBase",
     "CustomOp",
+    "FilterMode",
     "JitBackend",
     "JitFlag",
     "KernelType",
@@ -301,6 +329,7 @@ __all__ = [
     "ReduceOp",
     "VarState",
     "VarType",
+    "WrapMode",
     "abs",
     "abs_dot",
     "accum_grad",
@@ -313,6 +342,10 @@ __all__ = [
     "any_nested",
     "arange",
     "arg",
+    "argmax",
+    "argmin",
+    "argsort",
+    "array_split",
     "array_t",
     "asin",
     "asinh",
@@ -336,9 +369,11 @@ __all__ = [
     "brev",
     "cbrt",
     "ceil",
+    "check_grad",
     "clamp",
     "clear_grad",
     "clip",
+    "column_stack",
     "compress",
     "concat",
     "conj",
@@ -357,10 +392,12 @@ __all__ = [
     "det",
     "detach",
     "detached_t",
+    "detail",
     "diag",
     "diff_array_t",
     "disable_grad",
     "dot",
+    "dstack",
     "e",
     "empty",
     "empty_like",
@@ -373,6 +410,7 @@ __all__ = [
     "eval",
     "exp",
     "exp2",
+    "expand_dims",
     "expand_threshold",
     "expr_t",
     "flag",
@@ -398,7 +436,9 @@ __all__ = [
     "grad",
     "grad_enabled",
     "graphviz",
+    "graphviz_ad",
     "has_backend",
+    "hstack",
     "hypot",
     "identity",
     "imag",
@@ -459,16 +499,19 @@ __all__ = [
     "lzcnt",
     "make_opaque",
     "mask_t",
+    "matmul",
     "matrix_t",
     "matrix_to_quat",
     "max",
     "max_nested",
     "maximum",
     "mean",
+    "median",
     "meshgrid",
     "min",
     "min_nested",
     "minimum",
+    "moveaxis",
     "mul_hi",
     "mul_wide",
     "mulsign",
@@ -551,8 +594,11 @@ __all__ = [
     "size_v",
     "slerp",
     "slice",
+    "slice_index",
     "smallest",
+    "sort",
     "sphdir",
+    "split",
     "sqr",
     "sqrt",
     "sqrt_four_pi",
@@ -561,12 +607,18 @@ __all__ = [
     "sqrt_two_pi",
     "square",
     "squared_norm",
+    "squeeze",
     "srgb_to_linear",
+    "stack",
+    "std",
     "step",
     "sum",
     "sum_nested",
     "suspend_grad",
+    "swapaxes",
     "sync_thread",
+    "take",
+    "take_interp",
     "tan",
     "tanh",
     "tensor_t",
@@ -575,6 +627,7 @@ __all__ = [
     "trace",
     "transform_compose",
     "transform_decompose",
+    "transpose",
     "traverse",
     "trunc",
     "two_pi",
@@ -588,7 +641,10 @@ __all__ = [
     "unravel",
     "upsample",
     "value_t",
+    "var",
+    "vstack",
     "whos",
+    "whos_ad",
     "width",
     "zeros",
     "zeros_like",

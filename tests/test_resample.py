@@ -283,6 +283,25 @@ def test_upsampling_repeats(cls, tier):
     np.testing.assert_array_equal(dr.upsample(cls(values), ()).numpy(), values)
 
 
+@pytest.mark.parametrize("module", [dr.llvm, scalar])
+@pytest.mark.parametrize("channels", [1, 3, 5])
+def test_upsampling_textures_filters(module, channels, tier):
+    values = np.random.default_rng(5).uniform(size=(3, 4, channels))
+    texture = module.Texture2f(module.TensorXf(values), wrap_mode=dr.WrapMode.Clamp)
+    got = dr.upsample(texture, (5, 8))
+    assert (type(got), got.shape, got.wrap_mode()) == (
+        type(texture),
+        (5, 8, channels),
+        dr.WrapMode.Clamp,
+    )
+    where = [(np.arange(m) + 0.5) * n / m - 0.5 for m, n in ((5, 3), (8, 4))]
+    where = np.meshgrid(*where, indexing="ij")
+    for c in range(channels):
+        want = ndimage.map_coordinates(values[..., c], where, order=1, mode="nearest")
+        np.testing.assert_allclose(got.tensor().numpy()[..., c], want, atol=1e-5)
+    assert dr.upsample(texture, scale_factor=[2, 1]).shape == (6, 4, channels)
+
+
 def test_upsampling_nothing():
     assert dr.upsample(dr.zeros(TensorXf, (0, 2)), (0, 4)).shape == (0, 4)
 

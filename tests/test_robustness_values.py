@@ -127,7 +127,7 @@ LIKE_NUMPY = {
 LIKE_NUMPY_2 = {
     "atan2": np.arctan2, "copysign": np.copysign, "hypot": np.hypot, "power": np.power,
     "fmin": np.fmin, "fmax": np.fmax,
-    "minimum": lambda x, y: np.where(x < y, x, y), "maximum": lambda x, y: np.where(x > y, x, y),
+    "minimum": np.minimum, "maximum": np.maximum,
 }  # fmt: skip
 
 
@@ -171,7 +171,7 @@ def test_functions_of_two_extreme_values(tier, cls, name):
     with np.errstate(all="ignore"):
         expected = LIKE_NUMPY_2[name](x.astype(np.float64), y.astype(np.float64)).astype(x.dtype)
         got = getattr(dr, name)(cls(x), cls(y)).numpy()
-        if name in ("fmin", "fmax"):  # either zero may be the smaller one
+        if name in ("fmin", "fmax", "minimum", "maximum"):  # either zero may be the smaller one
             got, expected = got + np.float16(0), expected + np.float16(0)
         assert_like(got, expected, x, y)
 
@@ -218,7 +218,7 @@ def test_reductions_of_extreme_values(tier, cls):
         assert dr.min(a).numpy().tolist() == [low] and dr.max(a).numpy().tolist() == [high]
     big = float(np.finfo(cls._dtype.numpy).max)
     assert dr.sum(cls(big, big)).numpy().tolist() == [inf]
-    assert dr.prod(cls(big, 2, 0)).numpy()[0] != 0  # inf * 0
+    assert dr.prod(cls(big, big)).numpy().tolist() == [inf]
 
 
 # Huge arguments

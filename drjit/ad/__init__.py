@@ -1,1 +1,2 @@
-"""Differentiation of traced values: a graph that mirrors the traced one, rules per op, and traversals in both directions. Knows nodes, no array class."""
+"""Differentiation of traced values: a graph that mirrors the traced one, rules per op, and
+traversals in both directions. Knows nodes, no array class."""

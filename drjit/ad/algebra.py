@@ -11,7 +11,6 @@ from ..jit.op import Op
 from .graph import Value, Var, recorder
 from .rules import RULES
 
-
 _RECORDERS = {op_: recorder(rule) for op_, rule in RULES.items()}
 
 
@@ -24,7 +23,7 @@ def record(op_: Op, n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, .
     """The variable of the value `n` of an element-wise operation, or None if it does not depend on
     a differentiable input."""
     recorded = _RECORDERS.get(op_)
-    return recorded(n, inputs, deps) if recorded is not None and n.dtype.is_float else None
+    return None if recorded is None else recorded(n, inputs, deps)
 
 
 def _fast(op_: Op) -> Any:
@@ -44,7 +43,15 @@ class Plain:
     """Arithmetic on nodes: `o(op.sin, x)`, and names for what rules use most."""
 
     add, sub, mul, div = _fast(op.add), _fast(op.sub), _fast(op.mul), _fast(op.div)
-    __call__ = staticmethod(node.apply)
+
+    @staticmethod
+    def __call__(op_: Op, a: Node, *rest: Node) -> Node:
+        if rest or a.op is LITERAL or op_ in node.SIMPLIFY or flags.current & 1:
+            return node.apply(op_, a, *rest)
+        n = Node()
+        n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, a.dtype, a.size, (a,), None, None
+        n.serial = next_serial()
+        return n
 
     @staticmethod
     def neg(a: Node) -> Node:

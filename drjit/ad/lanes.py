@@ -175,7 +175,8 @@ def copy(a: Value) -> Value:
 
 
 class _Scatter(LaneRule):
-    """Operands: the target before, and the value. `data` is the reduction, or '' for a plain scatter."""
+    """Operands: the target before, and the value. `data` is the reduction, or '' for a plain
+    scatter."""
 
     name = "scatter"
 

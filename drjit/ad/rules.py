@@ -45,15 +45,21 @@ class Rule:
         self.product = name not in _LINEAR and not self.masks
 
 
-_UNBOUNDED = frozenset(
-    ["div", "sqrt", "log", "log2", "asin", "acos", "acosh", "atanh", "pow", "cbrt", "erfinv", "lgamma", "atan2", "tan"]
-)
-_MASKS = frozenset(["select", "minimum", "maximum", "abs"])
-_LINEAR = frozenset(["neg", "copy", "add", "sub"])
+_UNBOUNDED = frozenset((
+    "div", "sqrt", "log", "log2", "asin", "acos", "acosh", "atanh", "pow", "cbrt", "erfinv",
+    "lgamma", "atan2", "tan",
+))  # fmt: skip
+_MASKS = frozenset(("select", "minimum", "maximum", "abs"))
+_LINEAR = frozenset(("neg", "copy", "add", "sub"))
 
 
 def _unary(keeps: str, partial: Callable) -> tuple[str, tuple[Callable, ...]]:
     return keeps, (partial,)
+
+
+def same(o: Any, g: Any, *_: Any) -> Any:
+    """The partial derivative 1."""
+    return g
 
 
 def _one_over_sqrt(o: Any, g: Any, s: Any) -> Any:
@@ -101,8 +107,8 @@ def _atan2_x(o: Any, g: Any, r: Any, y: Any, x: Any) -> Any:
 
 
 def _digamma(o: Any, x: Any) -> Any:
-    """The derivative of lgamma: reflection, recurrence up to 6, and the asymptotic series (Abramowitz
-    & Stegun 6.3.7, 6.3.5, 6.3.18)."""
+    """The derivative of lgamma: reflection, recurrence up to 6, and the asymptotic series
+    (Abramowitz & Stegun 6.3.7, 6.3.5, 6.3.18)."""
     half = o.number(x, 0.5)
     small = o(op.lt, x, half)
     z = o.select(small, o.sub(o.number(x, 1), x), x)
@@ -142,9 +148,9 @@ def _erf(sign: int, factor: float) -> Callable:
 
 _ROWS: dict[str, tuple[str, tuple[Callable | None, ...]]] = {
     "neg": _unary("", lambda o, g, y, *_: o.neg(g)),
-    "copy": _unary("", lambda o, g, y, *_: g),
-    "add": ("", (lambda o, g, y, *_: g, lambda o, g, y, *_: g)),
-    "sub": ("", (lambda o, g, y, *_: g, lambda o, g, y, *_: o.neg(g))),
+    "copy": _unary("", same),
+    "add": ("", (same, same)),
+    "sub": ("", (same, lambda o, g, y, *_: o.neg(g))),
     "mul": ("x", (lambda o, g, y, a, b: o.mul(g, b), lambda o, g, y, a, b: o.mul(g, a))),
     "div": (
         "xy",
@@ -158,7 +164,7 @@ _ROWS: dict[str, tuple[str, tuple[Callable | None, ...]]] = {
         (
             lambda o, g, y, a, b, c: o.mul(g, b),
             lambda o, g, y, a, b, c: o.mul(g, a),
-            lambda o, g, y, a, b, c: g,
+            same,
         ),
     ),
     "select": (
@@ -197,10 +203,6 @@ _ROWS: dict[str, tuple[str, tuple[Callable | None, ...]]] = {
     "pow": ("xy", (_pow_base, _pow_exponent)),
 }
 
-# Ops without a rule have a derivative that is zero wherever it exists, or no derivative at all: what
-# depends on them is constant.
+# Ops without a rule have a derivative that is zero wherever it exists, or no derivative at all:
+# what depends on them is constant.
 RULES: dict[Op, Rule] = {op.TABLE[name]: Rule(name, *row) for name, row in _ROWS.items()}
-CONSTANT = frozenset(
-    op.TABLE[name]
-    for name in ["not_", "and_", "or_", "xor", "eq", "ne", "lt", "le", "gt", "ge", "shl", "shr", "quotient", "remainder", "mul_hi", "floor", "ceil", "trunc", "round", "popcnt", "lzcnt", "tzcnt", "brev", "bitcast", "literal", "buffer", "lane", "active", "in_bounds", "scatter_inc"]
-)

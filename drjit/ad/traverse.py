@@ -20,6 +20,7 @@ from ..jit.node import LITERAL, Node
 from . import lanes, trap
 from .algebra import PLAIN, RECORDED, set_keep_graph
 from .graph import Scope, Value, Var, living, scope, where
+from .rules import same
 
 
 class ADMode(Named, enum.Enum):
@@ -136,49 +137,84 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
 
 
 def _backward(variables: list[Var], starts: set[Var], flags: int, give: "Give") -> None:
-    plain = not give.keep and give.inner is None and give.members is None and not give.trap
-    interior, edges = flags & ADFlag.ClearInterior, flags & ADFlag.ClearEdges
-    first, masked = give.first, give.masked
-    accumulate = give.accumulate
+    """Visits variables, last first.
+
+    Programs pay for this loop with every edge, so it treats the common case by itself: plain nodes,
+    and operands of the size of the result.
+    """
+    plain = not give.keep and give.first == 0 and give.members is None and not give.trap
+    clears, edges = flags & ADFlag.ClearVertices, flags & ADFlag.ClearEdges
+    selective = clears != ADFlag.ClearVertices or give.first > 0 or give.keep
+    masked, accumulate, add = give.masked, give.accumulate, PLAIN.add
     while variables:
         v = variables.pop()
         rule = v.rule
         if rule is None:
             continue
         g = v.grad
-        if not rule.elementwise:
+        if g is None:
+            if rule.always:
+                _visit(v, rule, give)
+        elif not plain or masked or rule.masks or not rule.elementwise:
+            _visit(v, rule, give)
+        else:
             give.var = v
-            if g is not None or rule.always:
-                give.masking = rule.masks or v in masked
-                rule.backward(v, None if g is None else Value(g, v.grad_var), give)
-        elif g is not None:
-            give.var = v
-            size = v.size
-            guard = rule.guarded or (masked and rule.product and v in masked)
-            if rule.masks or masked:
-                give.masking = rule.masks or v in masked
-            if plain:
-                y, inputs = v.result, v.inputs
-                for d, partial in zip(v.deps, rule.partials, strict=True):
-                    if d is None or partial is None:
-                        continue
-                    c = partial(PLAIN, g, y, *inputs)
-                    if guard and g.op is not LITERAL:
-                        c = guarded(PLAIN, g, c)
-                    if d.size == 1 or give.masking:
-                        accumulate(d, c, size)
+            inputs, partials = v.inputs, rule.partials
+            i = 0
+            for d in v.deps:
+                partial = partials[i]
+                i += 1
+                if d is None or partial is None:
+                    continue
+                if partial is same:
+                    c = g
+                else:
+                    # Calls with unpacking are slower.
+                    if len(inputs) == 2:
+                        c = partial(PLAIN, g, v.result, inputs[0], inputs[1])
+                    elif len(inputs) == 1:
+                        c = partial(PLAIN, g, v.result, inputs[0])
                     else:
-                        d.grad = c if d.grad is None else PLAIN.add(d.grad, c)
-            else:
-                _partials(v, rule, guard, give)
-        if v.serial >= first and flags & (ADFlag.ClearInput if v in starts else interior):
-            if rule.keeps_gradient:
-                rule.clears(v)
-            else:
-                v.grad = v.grad_var = None
+                        c = partial(PLAIN, g, v.result, *inputs)
+                    if rule.guarded and g.op is not LITERAL:
+                        c = guarded(PLAIN, g, c)
+                if d.size == 1:
+                    accumulate(d, c, v.size)
+                else:
+                    before = d.grad
+                    d.grad = c if before is None else add(before, c)
+        if selective:
+            _clear(v, rule, v in starts, flags, give)
+        elif rule.keeps_gradient:
+            rule.clears(v)
+        else:
+            v.grad = v.grad_var = None
         if edges:
-            _cut(v, give.members)
-        give.masking = False
+            if give.members is not None:
+                _cut(v, give.members)
+            else:
+                v.deps = v.inputs = ()
+                v.result = v.rule = v.data = None
+
+
+def _clear(v: Var, rule: Any, is_start: bool, flags: int, give: "Give") -> None:
+    """Forgets the gradient of a visited variable if the flags say so."""
+    if v.serial >= give.first and flags & (ADFlag.ClearInput if is_start else ADFlag.ClearInterior):
+        if rule.keeps_gradient:
+            rule.clears(v)
+        else:
+            v.grad = v.grad_var = None
+
+
+def _visit(v: Var, rule: Any, give: "Give") -> None:
+    """Passes the gradient of a variable on: the general case."""
+    give.var = v
+    give.masking = rule.masks or v in give.masked
+    if rule.elementwise:
+        _partials(v, rule, rule.guarded or (rule.product and give.masking), give)
+    else:
+        rule.backward(v, None if v.grad is None else Value(v.grad, v.grad_var), give)
+    give.masking = False
 
 
 def _partials(v: Var, rule: Any, guard: bool, give: "Give") -> None:
@@ -188,7 +224,7 @@ def _partials(v: Var, rule: Any, guard: bool, give: "Give") -> None:
             continue
         g, y, inputs, o = give.operands(v, v.grad, v.grad_var)
         c = partial(o, g, y, *inputs)
-        if guard and v.grad is not None and v.grad.op is not LITERAL:
+        if guard and partial is not same and v.grad is not None and v.grad.op is not LITERAL:
             c = guarded(o, g, c)
         give.accumulate(d, c, v.size)
 
@@ -265,9 +301,7 @@ class Give:
         self.masked: set[Var] = set()
         self.masking = False
         current = jit_flags.current
-        self.trap = bool(
-            current & JitFlag.Debug and current & (JitFlag.TrapNaN | JitFlag.TrapInf)
-        )
+        self.trap = bool(current & JitFlag.Debug and current & (JitFlag.TrapNaN | JitFlag.TrapInf))
 
     def takes(self, v: Var) -> bool:
         """Whether the traversal visits a variable."""

@@ -10,6 +10,20 @@ from ..jit.dtype import DType
 from .meta import ArrayMeta
 
 
+class IncompatibleError(RuntimeError, TypeError):
+    """Values whose types do not go together: an error of either kind, as programs expect the one or
+    the other.
+    """
+
+
+class OperandError(TypeError, RuntimeError):
+    """An operator that the types do not have; see `IncompatibleError`."""
+
+
+class ComponentError(RuntimeError, AttributeError):
+    """A component that the type does not have; an `AttributeError`, so that `hasattr` works."""
+
+
 class ArrayBase:
     """Base class of all arrays, with all operators and properties.
 

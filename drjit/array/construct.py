@@ -32,6 +32,10 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
     if cls._kind == "tensor":
         _init_tensor(self, *args, **kwargs)
         return
+    if "flip_axes" in kwargs and len(args) == 1:
+        (arg,) = args
+        if kwargs.pop("flip_axes") and isinstance(arg, ArrayBase) and arg._kind == "tensor":
+            args = (tensor.transposed(arg, range(len(arg._shape))[::-1]),)
     if kwargs:
         raise TypeError(f"{type_label(cls)}(): unknown keyword argument '{next(iter(kwargs))}'")
     if cls._kind == "leaf":

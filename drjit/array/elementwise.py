@@ -11,7 +11,7 @@ from ..jit import node
 from ..jit.dtype import DType
 from ..jit.op import Op
 from . import leaf, tensor
-from .base import ArrayBase, type_label
+from .base import ArrayBase, IncompatibleError, type_label
 from .leaf import new
 from .promote import Incompatible, check_range, convert, join, resolve
 
@@ -61,7 +61,7 @@ def attempt(op_: Op, *args: Any, name: str = "") -> Any:
         else:
             cls, operands = resolve(args)
     except Incompatible as problem:
-        raise RuntimeError(f"{name}(): {problem}") from None
+        raise IncompatibleError(f"{name}(): {problem}") from None
     dtype = cls._dtype if issubclass(cls, ArrayBase) else _python_dtype(op_, cls)
     if dtype is None or not _accepts(op_, dtype):
         element = "" if dtype is None else f" (element type {dtype.name})"
@@ -71,7 +71,7 @@ def attempt(op_: Op, *args: Any, name: str = "") -> Any:
             return numbers(op_, dtype, operands)
         return _map(op_, cls, operands)
     except Incompatible as problem:
-        raise RuntimeError(f"{name}(): {problem}") from None
+        raise IncompatibleError(f"{name}(): {problem}") from None
     except RuntimeError as problem:
         raise _renamed(problem, op_, name) from None
 

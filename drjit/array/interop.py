@@ -277,7 +277,7 @@ def to_torch(value: Any) -> Any:
     """The array as a PyTorch tensor that shares memory as `numpy()` does.
 
     Raises:
-        ImportError: PyTorch is not installed.
+        ModuleNotFoundError: PyTorch is not installed.
     """
     try:
         import torch  # pyright: ignore[reportMissingImports]
@@ -290,7 +290,7 @@ def to_jax(value: Any) -> Any:
     """The array as a JAX array.
 
     Raises:
-        ImportError: JAX is not installed.
+        ModuleNotFoundError: JAX is not installed.
     """
     try:
         import jax.numpy  # pyright: ignore[reportMissingImports]
@@ -306,8 +306,8 @@ def _foreign_integers(data: np.ndarray, library: Any, names: str) -> np.ndarray:
     return data
 
 
-def _missing(value: Any, method: str, library: str, command: str) -> ImportError:
-    return ImportError(
+def _missing(value: Any, method: str, library: str, command: str) -> ModuleNotFoundError:
+    return ModuleNotFoundError(
         f"{_name(type(value))}.{method}(): {library} is not installed. "
         f"Install it with `{command}`, or use .numpy()."
     )

@@ -38,13 +38,22 @@ def apply(op_: Op, *args: Any) -> Any:
         cls = cls.Mask
     elif op_.result == "second":
         cls = type(args[1])
+    result = new(cls)
+    if len(args) == 1:
+        a = args[0]._n
+        result._n = n = node.apply(op_, a)
+        if cls._diff:
+            v = args[0]._a
+            result._a = None if v is None else algebra.record(op_, n, (a,), (v,))
+        return result
     nodes = tuple([a._n for a in args])
-    n = node.apply(op_, *nodes)
-    result = wrap(cls, n)
+    result._n = n = node.apply(op_, *nodes)
     if cls._diff:
-        deps = tuple([a._a for a in args])
-        if any(deps):
-            result._a = algebra.record(op_, n, nodes, deps)
+        result._a = None
+        for a in args:
+            if a._a is not None:
+                result._a = algebra.record(op_, n, nodes, tuple([a._a for a in args]))
+                break
     return result
 
 

@@ -235,6 +235,13 @@ def bounded(index: Any, active: Any, size: int, what: str) -> tuple[Any, Any]:
 
 def reduce_rows(reduce: str, value: Any, rows: int, columns: int) -> Any:
     """The reductions along the columns of matrices of `rows` by `columns` entries."""
+    if value._a is not None:
+        # In terms of what has derivatives: the rows of the transposed matrices.
+        index = table.find(value._namespace, "leaf", dt.u32)
+        lane = wrap(index, jit.lane(value._n.size))
+        place = lane // (rows * columns) * (rows * columns)
+        place = place + lane % rows * columns + lane // rows % columns
+        return block_reduce(reduce, gather(value, place, wrap(value.Mask, jit.literal(dt.mask, True))), rows)
     return wrap(type(value), collective.reduce_rows(reduce, value._n, rows, columns))
 
 
@@ -243,8 +250,17 @@ def argsort(value: Any, result: type, descending: bool, run: int = 0) -> Any:
     return wrap(result, sorting.argsort(value._n, descending, run))
 
 
+def sort_keys(value: Any) -> Any:
+    """Unsigned integers that order as the entries do, with NaN as the largest."""
+    n = sorting.keys(value._n, False)
+    return wrap(table.find(value._namespace, "leaf", n.dtype), n)
+
+
 def sort(value: Any, descending: bool) -> Any:
     """All entries in order."""
+    if value._a is not None:
+        index = argsort(value, table.find(value._namespace, "leaf", dt.u32), descending)
+        return gather(value, index, wrap(value.Mask, jit.literal(dt.mask, True)))
     return wrap(type(value), sorting.sort(value._n, descending))
 
 

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from itertools import permutations
 from typing import Any
 
+from ..ad import graph as derivatives
 from ..jit import label as labels
 from ..jit.node import AFTER, BUFFER, LITERAL
 from . import index, interop, leaf, show, table, tensor
-from .base import ArrayBase, type_label
+from .base import ArrayBase, ComponentError, type_label
 from .construct import init
 from .meta import VarState
 from .operators import copy
@@ -169,7 +170,7 @@ def _position(self: Any, name: str) -> int:
             return i
     elif (meta.kind, name) in _PARTS:
         return _PARTS[meta.kind, name]
-    raise AttributeError(f"{type_label(self)} has no component {name!r}", name=name, obj=self)
+    raise ComponentError(f"{type_label(self)} has no component {name!r}")
 
 
 def _named(name: str) -> property:
@@ -229,10 +230,16 @@ def get_label(self: Any) -> str | None:
 
 
 def set_label(self: Any, name: str) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"{type_label(self)}.label: expected a string, got {type_label(name)}")
     names = ["x", "y", "z", "w"]
-    if self._kind != "nested":
-        for n in _nodes(self):
-            labels.labels[n] = name
+    if self._kind == "leaf":
+        labels.labels[self._n] = name
+        if self._a is not None:
+            derivatives.labels[self._a] = name
+        return
+    if self._kind == "tensor":
+        set_label(self._array, name)
         return
     for i, c in enumerate(self._c):
         if isinstance(c, ArrayBase):
@@ -247,7 +254,7 @@ def number_of(self: Any) -> int:
 
 def number_of_derivative(self: Any) -> int:
     """A number that identifies the value in the graph of derivatives; 0 without one."""
-    return 0 if self._a is None else id(self._a)
+    return 0 if self._a is None else self._a.serial
 
 
 def _swizzle(name: str) -> property:
@@ -279,8 +286,16 @@ def add_swizzles(cls: Any) -> None:
             setattr(cls, name, swizzle)
 
 
+_CONTENTS = frozenset(("_n", "_c", "_array", "_shape"))
+
+
 def get_attribute(self: Any, name: str) -> Any:
     """Several components at once: `v.xxyy`."""
+    if name in _CONTENTS:
+        raise RuntimeError(
+            f"{type_label(self)}: this array was never initialized. A derived class calls "
+            "super().__init__() before it uses the array."
+        )
     if name[:1] == "_":
         raise AttributeError(f"{type_label(self)} has no attribute {name!r}", name=name, obj=self)
     return index.getattr_swizzle(self, name)

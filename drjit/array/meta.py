@@ -37,7 +37,13 @@ class ArrayMeta(NamedTuple):
 
     >>> import drjit as dr
     >>> dr.llvm.Array3f.__meta__
-    ArrayMeta[ type=float32, backend=llvm, is_jit=1, is_vector=1, shape=(3, *) ]
+    ArrayMeta[
+      type=float32,
+      backend=llvm,
+      is_jit=1,
+      is_vector=1,
+      shape=(3, *)
+    ]
     """
 
     namespace: str
@@ -73,7 +79,8 @@ class ArrayMeta(NamedTuple):
         if self.is_diff:
             fields.append("is_diff=1")
         sizes = ", ".join("*" if n == DYNAMIC else str(n) for n in self.shape)
-        return f"ArrayMeta[ {', '.join(fields)}, shape=({sizes}) ]"
+        fields.append(f"shape=({sizes})")
+        return "ArrayMeta[\n  " + ",\n  ".join(fields) + "\n]"
 
 
 SUFFIX = {

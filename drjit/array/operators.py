@@ -12,7 +12,7 @@ from typing import Any
 from ..jit import op as ops
 from ..jit.op import Op
 from . import leaf, special, tensor
-from .base import ArrayBase, type_label
+from .base import ArrayBase, IncompatibleError, OperandError, type_label
 from .elementwise import Unsupported, attempt, elementwise
 from .inline import ARITHMETIC, COMPARISONS, UNARY
 from .promote import Incompatible, number_type
@@ -46,12 +46,12 @@ def _apply(op_: Op, a: Any, symbol: str, b: Any) -> Any:
     except Unsupported:
         hint = _HINTS.get(symbol, "")
         text = f"unsupported operand types for {_expression(a, symbol, b)}{hint}"
-        raise TypeError(text) from None
+        raise OperandError(text) from None
     except RuntimeError as problem:
         _, found, text = str(problem).partition(f"operator {symbol}(): ")
         if not found:
             raise
-        raise RuntimeError(f"{_expression(a, symbol, b)}: {text}") from None
+        raise type(problem)(f"{_expression(a, symbol, b)}: {text}") from None
 
 
 def _arithmetic(name: str, op_: Op, reflected: bool) -> Callable:
@@ -64,7 +64,7 @@ def _arithmetic(name: str, op_: Op, reflected: bool) -> Callable:
             try:
                 return products(a, b)
             except Incompatible as problem:
-                raise RuntimeError(f"{_expression(a, symbol, b)}: {problem}") from None
+                raise IncompatibleError(f"{_expression(a, symbol, b)}: {problem}") from None
         if op_ is ops.and_ and _is_number_array(a) and _is_mask(b):
             return elementwise(ops.select, b, a, type(a)(0), name="operator &")
         return _apply(op_, a, symbol, b)
@@ -161,7 +161,7 @@ def power(a: Any, b: Any) -> Any:
         try:
             return special.power(a, b)
         except Incompatible as problem:
-            raise RuntimeError(f"{_expression(a, '**', b)}: {problem}") from None
+            raise IncompatibleError(f"{_expression(a, '**', b)}: {problem}") from None
     if not isinstance(a, ArrayBase) and isinstance(b, ArrayBase) and not b._dtype.is_float:
         a = float(a) if number_type(type(a)) is not None else a
     elif isinstance(a, ArrayBase) and not a._dtype.is_float:
@@ -234,7 +234,7 @@ def _matmul(a: Any, b: Any) -> Any:
         try:
             return special.product(a, b)
         except Incompatible as problem:
-            raise TypeError(f"{_expression(a, '@', b)}: {problem}") from None
+            raise OperandError(f"{_expression(a, '@', b)}: {problem}") from None
     if function is not None:
         return function(a, b)
     if kinds == ["vector", "vector"] and len(a._c) == len(b._c):
@@ -242,7 +242,7 @@ def _matmul(a: Any, b: Any) -> Any:
         for x, y in zip(a._c[1:], b._c[1:], strict=True):
             total = total + x * y
         return total
-    raise TypeError(
+    raise OperandError(
         f"unsupported operand types for {_expression(a, '@', b)}: use * for products by element"
     )
 

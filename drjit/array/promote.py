@@ -225,7 +225,7 @@ def expr_t(*args: Any) -> Any:
     """
     types = tuple(a if isinstance(a, type) else type(a) for a in args)
     if not types:
-        return type(None)
+        return None
     if all(t is types[0] for t in types):
         return types[0]
     try:

@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_type_hints
 
+from .base import IncompatibleError
 from .show import is_array
 
 Rebuild = Callable[[list[Any]], Any]
@@ -212,7 +213,7 @@ def _matching(first: Any, branches: list, other: Any, what: str, path: str) -> l
     """The branches of `other` in the order of those of `first`."""
     if isinstance(first, dict) and isinstance(other, dict):
         if first.keys() != other.keys():
-            raise TypeError(
+            raise IncompatibleError(
                 f"{what}(): the dictionaries{_at(path)} have different keys: "
                 f"{list(first)} and {list(other)}"
             )
@@ -222,15 +223,15 @@ def _matching(first: Any, branches: list, other: Any, what: str, path: str) -> l
         raise _mismatch(what, path, first, other)
     values = [v for _, v in found[0]]
     if len(values) != len(branches):
-        raise TypeError(
+        raise IncompatibleError(
             f"{what}(): the sequences{_at(path)} have different lengths: "
             f"{len(branches)} and {len(values)}"
         )
     return values
 
 
-def _mismatch(what: str, path: str, first: Any, other: Any) -> TypeError:
-    return TypeError(
+def _mismatch(what: str, path: str, first: Any, other: Any) -> IncompatibleError:
+    return IncompatibleError(
         f"{what}(): the structures of the arguments differ{_at(path)}: "
         f"{type(first).__qualname__} and {type(other).__qualname__}"
     )

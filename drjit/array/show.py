@@ -85,7 +85,7 @@ def common_width(leaves: Sequence[Any]) -> int | None:
     widths = {leaf._n.size for leaf in leaves}
     if len(widths) > 1:
         widths.discard(1)
-    if len(widths) > 1 or (0 in widths and any(leaf._n.size for leaf in leaves)):
+    if len(widths) > 1:
         return None
     return widths.pop() if widths else 0
 

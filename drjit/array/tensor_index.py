@@ -316,7 +316,7 @@ def _traced_index(
     cls = table.find(namespace, "leaf", dt.u64 if wide else dt.u32)
     index = leaf.literal(cls, offset)
     if total == 0:
-        return index
+        return leaf.literal(cls, 0, 0)
     lane = leaf.lane(cls, total)
     for axis, stride, positions in parts:
         n = shape[axis]

@@ -204,7 +204,7 @@ def assert_true(
 
     Raises:
         AssertionError: an entry does not hold.
-        TypeError: `cond` consists of other things than masks and bool.
+        RuntimeError: `cond` consists of other things than masks and bool.
     """
     if flags.current & JitFlag.Debug:
         for path, value in pytree.walk(cond):
@@ -225,7 +225,7 @@ def assert_false(
 
     Raises:
         AssertionError: an entry holds.
-        TypeError: `cond` consists of other things than masks and bool.
+        RuntimeError: `cond` consists of other things than masks and bool.
     """
     if flags.current & JitFlag.Debug:
         for path, value in pytree.walk(cond):
@@ -287,7 +287,7 @@ def _truth(what: str, value: Any) -> np.ndarray:
         return components(value)
     if isinstance(value, np.ndarray) and value.dtype == bool:
         return value
-    raise TypeError(f"{what}(): expected a mask or a bool, not '{type_label(value)}'")
+    raise RuntimeError(f"{what}(): expected a mask or a bool, not '{type_label(value)}'")
 
 
 def _fail(

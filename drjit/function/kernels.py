@@ -86,6 +86,7 @@ def _entry(launch: history.Launch) -> dict[str, Any]:
         entry["input_count"] = len(k.program.inputs)
         entry["output_count"] = sum(o.kind != "effect" for o in k.program.outputs)
         entry["operation_count"] = len(k.program.instrs)
+        entry["codegen_time"] = k.rendering * 1e3 if launch.first else 0.0
     entry["backend_time"] = k.seconds * 1e3 if made else 0.0
     entry["execution_time"] = _seconds(launch) * 1e3
     return entry
@@ -97,15 +98,16 @@ def kernel_history(types: Sequence[KernelType] = ()) -> list[dict[str, Any]]:
 
     `types` restricts the list. Entries are dictionaries: `source` is the kernel's text (`ir` the
     same as a file), `tier` is `numpy` or `compiled`, `size` the number of lanes, `cache_hit` tells
-    that nothing had to be compiled, `cache_disk` that the code came from the disk; `backend_time`
-    and `execution_time` are what compiling or loading and running took.
+    that nothing had to be compiled, `cache_disk` that the code came from the disk; `codegen_time`,
+    `backend_time` and `execution_time` are what making the text, compiling or loading, and running
+    took.
 
     >>> with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
     ...     dr.eval(dr.arange(Float, 1000) + 1)
     ...     entry, = dr.kernel_history()
     True
     >>> entry["size"], entry["type"]
-    (1000, <KernelType.JIT: 0>)
+    (1000, KernelType.JIT)
     """
     if isinstance(types, KernelType) or not all(isinstance(t, KernelType) for t in types):
         raise TypeError(f"dr.kernel_history(): expected a sequence of KernelType, got {types!r}")

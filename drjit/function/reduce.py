@@ -22,7 +22,7 @@ from ..jit import op as ops
 from ..jit.op import ReduceOp
 from . import parts
 from .memory import REDUCTIONS, supports
-from .parts import is_array, label, nested, permuted, spread, tensor
+from .parts import is_array, label, nested, spread, tensor
 
 
 def _minimum(a: Any, b: Any) -> Any:
@@ -183,29 +183,27 @@ def _reduce_python(rule: Rule, value: Any, axis: Any, mode: Any, keepdims: bool,
     entries = list(value)
     if axis is None:
         entries = [
-            _reduce(rule.key, v, None, mode, keepdims, name) if isinstance(v, (list, tuple)) else v
+            _reduce(rule.key, v, None, mode, keepdims, name)
+            if is_array(v) or isinstance(v, (list, tuple))
+            else v
             for v in entries
         ]
     if not entries:
         return rule.identity
-    total = _total(rule, entries)
-    if axis is None and is_array(total):
-        return _reduce(rule.key, total, None, mode, keepdims, name)
-    return total
+    return _total(rule, entries)
 
 
 # Tensors
 
 
 def _reduce_tensor(rule: Rule, value: Any, axes: tuple[int, ...], keepdims: bool, what: str) -> Any:
-    """A reduction of a tensor: axes that are reduced are moved to the end, then every run of
-    entries is reduced."""
+    """A reduction of a tensor: runs of neighbouring axes one after the other, the last run first.
+    Nothing is moved."""
     cls, shape, array = type(value), value._shape, value._array
     if not axes:
         return value
-    kept = [a for a in range(len(shape)) if a not in axes]
     count = product(shape[a] for a in axes)
-    outer = product(shape[a] for a in kept)
+    outer = product(n for a, n in enumerate(shape) if a not in axes)
     result = [1 if a in axes else shape[a] for a in range(len(shape)) if keepdims or a not in axes]
     if array._kind == "nested":
         reduced = _reduce_entries(rule, array, shape, axes)
@@ -214,9 +212,28 @@ def _reduce_tensor(rule: Rule, value: Any, axes: tuple[int, ...], keepdims: bool
     elif outer == 1:
         reduced = leaf_access.reduce_all(rule.key, array)
     else:
-        moved = permuted(array, shape, [*kept, *axes], what)
-        reduced = leaf_access.block_reduce(rule.key, moved, count)
+        reduced = _reduce_runs(rule.key, array, shape, axes)
     return tensor(cls, reduced, result)
+
+
+def _reduce_runs(key: str, array: Any, shape: tuple, axes: tuple[int, ...]) -> Any:
+    axes = tuple([a for a in axes if shape[a] > 1])
+    first = [a for a in axes if a - 1 not in axes]
+    cls, sizes = type(array), list(shape)
+    if len(first) > 1 and cls._dtype is dt.f16 and key in ("add", "mul"):
+        # Rounded once, at the end.
+        array = parts.flat_class(cls, dt.f32)(array)
+    for start in reversed(first):
+        end = start
+        while end in axes:
+            end += 1
+        rows, columns = product(sizes[start:end]), product(sizes[end:])
+        if columns == 1:
+            array = leaf_access.block_reduce(key, array, rows)
+        else:
+            array = leaf_access.reduce_rows(key, array, rows, columns)
+        sizes[start:end] = [1] * (end - start)
+    return array if type(array) is cls else cls(array)
 
 
 def _reduce_entries(rule: Rule, array: Any, shape: tuple, axes: tuple[int, ...]) -> Any:

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ..array import leaf
 from ..array.base import type_label
 from ..array.meta import DYNAMIC
+from ..array.table import find
 from ..jit import dtype as dt
 from . import parts
 from .evaluation import eval as evaluate
 from .layout import ravel
-from .parts import flat_class, is_array, is_flat, nested, tensor
+from .parts import is_array, is_flat, nested, tensor
 from .reduce import axes_of, check_mode
 from .resampler import Resampler, numbers
 
@@ -225,19 +225,25 @@ def upsample(t: Any, shape: Any = None, scale_factor: Any = None) -> Any:
 
 def _upsample_texture(t: Any, target: tuple[int, ...]) -> Any:
     """A texture of the same kind, of values at the centres of the cells of another resolution."""
-    values = t.tensor()
-    flat = flat_class(type(values), dt.f32)
-    total = prod(target)
-    rest = leaf.lane(flat_class(flat, dt.u32), total)
+    cls = type(t.tensor())
+    vector = find(cls.__meta__.namespace, "vector", dt.f32, (len(target),))
+    if not cls.__meta__.is_jit:
+        centres = [
+            [(k + 0.5) / n for k, n in zip(reversed(cell), reversed(target), strict=True)]
+            for cell in np.ndindex(*target)
+        ]
+        values = [v for centre in centres for v in t.eval(vector(*centre))]
+        made = tensor(cls, cls.Array(values), (*target, t.shape[-1]))
+        return type(t)(made, filter_mode=t.filter_mode(), wrap_mode=t.wrap_mode())
+    rest = parts.lanes(cls, prod(target))
     position = []
     for n in reversed(target):
-        position.append((flat(rest % n) + 0.5) * (1 / n))
+        position.append((vector.Value(rest % n) + 0.5) * (1 / n))
         rest = rest // n
-    point = parts.related(flat, kind="vector", dims=(len(target),))(*position)
-    channels = t.eval(point)
+    channels = t.eval(vector(*position))
     count = len(channels)
     dims = (count if count <= 4 else DYNAMIC,)
     stacked = parts.related(type(channels[0]), kind="vector", dims=dims)
     storage = ravel(stacked(*channels)) if count > 1 else channels[0]
-    made = tensor(type(values), type(values).Array(storage), (*target, count))
+    made = tensor(cls, cls.Array(storage), (*target, count))
     return type(t)(made, filter_mode=t.filter_mode(), wrap_mode=t.wrap_mode())

@@ -9,7 +9,7 @@ other.
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -372,9 +372,8 @@ def numbers(kernel: Any) -> np.ndarray:
     Raises:
         TypeError: it is not a sequence of numbers.
     """
-    values: Any = kernel.numpy() if isinstance(kernel, ArrayBase) else kernel
     try:
-        weights = np.array([float(v) for v in list(values)], np.float64)
+        weights = np.array([float(v) for v in kernel], np.float64)
     except (TypeError, ValueError):
         raise TypeError(
             "the filter must be a preset's name, a function, or a sequence of numbers, "
@@ -411,9 +410,11 @@ def _filter(filter: Any, radius: float | None, convolve: bool) -> tuple[Callable
     if not 0 <= radius < math.inf:
         raise RuntimeError(f"drjit.Resampler(): the filter radius must be positive, got {radius}")
 
+    function = cast(Callable[[float], float], filter)
+
     def sampled(x: np.ndarray) -> np.ndarray:
         points, where = np.unique(x, return_inverse=True)
-        values = np.array([float(filter(float(p))) for p in points], np.float64)
+        values = np.array([float(function(float(p))) for p in points], np.float64)
         return values[where].reshape(x.shape)
 
     return sampled, float(radius)

@@ -42,7 +42,7 @@ def set_label(*args: Any, **kwargs: Any) -> None:
 def _label(value: Any, name: str) -> None:
     kind = getattr(type(value), "_kind", None)
     if kind == "leaf":
-        label.labels[value._n] = name
+        value.label = name
     elif kind == "tensor":
         _label(value._array, name)
     elif kind == "nested":
@@ -212,7 +212,7 @@ def has_backend(arg: JitBackend, /) -> bool:
     True
     """
     if not isinstance(arg, JitBackend) or arg is JitBackend.Invalid:
-        raise RuntimeError(f"dr.has_backend(): expected a backend, got {arg!r}")
+        raise TypeError(f"dr.has_backend(): expected a backend, got {arg!r}")
     return arg is JitBackend.LLVM
 
 

@@ -336,7 +336,9 @@ def shape(arg: Any) -> tuple[int, ...]:
 def _shape(arg: Any) -> tuple[int, ...]:
     if isinstance(arg, ArrayBase):
         return arg.shape
-    if isinstance(arg, (str, bytes, dict, type)) or not hasattr(arg, "__len__"):
+    if arg is None or isinstance(arg, (dict, set)):
+        raise TypeError(f"dr.shape(): expected an array, a sequence or a number, got {arg!r}")
+    if isinstance(arg, (str, bytes, type)) or not hasattr(arg, "__len__"):
         return ()
     if hasattr(arg, "shape"):
         return tuple(arg.shape)

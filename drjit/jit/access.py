@@ -19,7 +19,7 @@ ACTIVE = make(op.active, dt.mask, 1)
 
 # Above this many entries a scatter-reduction with `ReduceMode.Auto` uses atomics instead of private
 # copies.
-expand_threshold = 1_000_000
+expand_threshold = 1 << 20
 
 
 def _unsigned(index: Node) -> Node:

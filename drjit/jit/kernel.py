@@ -91,7 +91,7 @@ class Kernel:
 
     __slots__ = (
         "address", "clock", "cost", "finish", "function", "launches", "loaded", "made_at", "measured",
-        "name", "pack", "program", "seconds", "spent", "state", "text", "time", "words",
+        "name", "pack", "program", "rendering", "seconds", "spent", "state", "text", "time", "words",
     )  # fmt: skip
 
     def __init__(self, text: str, layout: str, cost: int, program: Program | None = None) -> None:
@@ -108,6 +108,7 @@ class Kernel:
         self.state = "new"  # new, numpy, memory (compiled in this process), disk (from the cache)
         self.launches = 0
         self.spent = 0.0  # estimated seconds on NumPy, against which compiling is weighed
+        self.rendering = 0.0  # seconds that making the text took
         self.seconds = 0.0  # what making the compiled form took
         self.made_at = 1  # the launch that made it
         # Start and end of the last compiled launch, in nanoseconds, written by the workers.

@@ -32,7 +32,7 @@ def set_log_level(arg: LogLevel | int, /) -> None:
     """Sets which messages are logged. Raises ValueError for a number that is no level.
 
     >>> set_log_level(LogLevel.Info); log_level()
-    <LogLevel.Info: 3>
+    LogLevel.Info
     >>> set_log_level(2)
     """
     global level

@@ -1,7 +1,5 @@
 """Products of matrices and batches of them: a launch whose tasks are tiles of the result."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from . import dtype as dt
@@ -41,10 +39,10 @@ def matmul(
     k: int,
     a_transposed: bool,
     b_transposed: bool,
-    offsets: Sequence[tuple[int, int]] = ((0, 0),),
+    offsets: np.ndarray,
 ) -> Node:
-    """The products of `m` by `k` and `k` by `n` matrices that start at the given entries of `a` and
-    `b`, one after the other. Transposed ones are stored as `k` by `m`, or `n` by `k`.
+    """The products of `m` by `k` and `k` by `n` matrices, one after the other. Transposed ones are
+    stored as `k` by `m`, or `n` by `k`. A row of `offsets` says where in `a` and in `b` they start.
     """
     t = a.dtype
     count = len(offsets)
@@ -53,8 +51,7 @@ def matmul(
         return literal(t, 0, size)
     if n == 1 and m > 1:
         # The result has the same layout either way; a single row needs no padding.
-        swapped = [(second, first) for first, second in offsets]
-        return matmul(b, a, 1, m, k, True, not a_transposed, swapped)
+        return matmul(b, a, 1, m, k, False, not a_transposed, offsets[:, ::-1])
     accumulator = dt.f32 if t is dt.f16 else t
     rows = 1 if m == 1 else 4 if m <= 4 else 8
     depth = _DEPTH // accumulator.itemsize
@@ -69,7 +66,7 @@ def matmul(
         tiles_m = -(-m // mb)
     room = (nb + _PAD) * depth + _PANEL * (depth + _GAP)
     sizes = np.array([m, n, k, mb, nb, tiles_m, tiles_n, room], np.int64)
-    table = np.concatenate([sizes, np.array(offsets, np.int64).ravel()])
+    table = np.concatenate([sizes, np.ravel(offsets)])
     words = allocate_for(dt.i64, table.size, host=True)
     words.array(table.dtype, table.size)[:] = table
     text = _MATMUL.format(t=t.code, rows=rows, depth=depth, at=a_transposed, bt=b_transposed)

@@ -8,6 +8,7 @@ that stands for its structure, so a program seen before is found by one dictiona
 """
 
 import threading
+import time
 import weakref
 from operator import attrgetter
 from typing import Any
@@ -372,10 +373,14 @@ def _kernel_for(
     """The kernel of a text that is made anew; `comments` go beside the statements of nodes, and
     with `streams` results are written past the caches.
     """
+    start = time.perf_counter()
     built = program.build(nodes, roots, comments)._replace(streams=streams)
     if flags.current & flags.JitFlag.Debug:
         program.check(built)
-    return kernel.for_program(source.render(built), built)
+    found = kernel.for_program(source.render(built), built)
+    if not found.launches:
+        found.rendering = time.perf_counter() - start
+    return found
 
 
 def _effect_key(n: Node, targets: list[Effect]) -> tuple:

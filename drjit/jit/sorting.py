@@ -66,7 +66,9 @@ def values(t: DType, x: Node, descending: bool) -> Node:
     if t.is_mask:
         return cast(t, x)
     if not t.is_float:
-        return bitcast(t, apply(op.xor, x, literal(x.dtype, 1 << (t.bits - 1))) if t.is_signed else x)
+        return bitcast(
+            t, apply(op.xor, x, literal(x.dtype, 1 << (t.bits - 1))) if t.is_signed else x
+        )
     top = literal(x.dtype, 1 << (t.bits - 1))
     positive = apply(op.ne, apply(op.and_, x, top), literal(x.dtype, 0))
     bits = apply(op.select, positive, apply(op.xor, x, top), apply(op.not_, x))

@@ -45,6 +45,11 @@ def show(value):
     return f'{type_name(type(value))}{extra} {text}'
 
 
+def error_name(error):
+    """Returns the name of the exception's first class that is part of Python."""
+    return next(c.__name__ for c in type(error).__mro__ if c.__module__ == 'builtins')
+
+
 def run_case(line, names):
     """Executes one case in a copy of the names and returns what it gave."""
     scope = dict(names)
@@ -55,7 +60,7 @@ def run_case(line, names):
         exec(compile(ast.Module(body, []), 'case', 'exec'), scope)
         return show(eval(compile(ast.Expression(last.value), 'case', 'eval'), scope)) if last else 'ok'
     except Exception as error:
-        text = '!' + type(error).__name__
+        text = '!' + error_name(error)
         if MESSAGES:
             cause = f'  <- {error.__cause__!r}' if error.__cause__ else ''
             text += ': ' + ' '.join(str(error).split())[:230] + cause

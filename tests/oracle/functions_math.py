@@ -6,7 +6,7 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from _cases import cases
+from _cases import cases, error_name
 
 import drjit as dr
 from drjit.llvm import *
@@ -25,7 +25,7 @@ def outcome(name, text):
     try:
         out = getattr(dr, name)(eval(text))
     except Exception as error:
-        return '!' + type(error).__name__
+        return '!' + error_name(error)
     if isinstance(out, (tuple, list)):
         return f'{type(out).__name__}[{type(out[0]).__name__}]'
     return type(out).__name__
@@ -47,7 +47,7 @@ for text in PAIRS:
         try:
             kind = type(getattr(dr, name)(*eval(f'({text})'))).__name__
         except Exception as error:
-            kind = '!' + type(error).__name__
+            kind = '!' + error_name(error)
         groups.setdefault(kind, []).append(name)
     print(text, ' '.join(f'{kind}: {",".join(names)}' for kind, names in groups.items()), sep='  ')
 cases('''

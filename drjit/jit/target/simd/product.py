@@ -159,7 +159,9 @@ def _pack_b(
             for v in range(s.vectors):
                 _pack_transposed(f, s, b, target, size["k"], k0, deep, left, rest, v)
             return ()
-        masks = [below(f, f.op(f"sub i64 {rest}, {v * s.lanes}"), s.lanes) for v in range(s.vectors)]
+        masks = [
+            below(f, f.op(f"sub i64 {rest}, {v * s.lanes}"), s.lanes) for v in range(s.vectors)
+        ]
 
         def row(k: str, _: list[str]) -> tuple[()]:
             line = f.op(f"mul i64 {f.op(f'add i64 {k0}, {k}')}, {size['n']}")
@@ -168,7 +170,9 @@ def _pack_b(
             for v, mask in enumerate(masks):
                 offset = str(v * s.lanes)
                 x = load(f, s.code, s.lanes, address(f, s.code, source, offset), mask)
-                store(f, s.acc, s.lanes, _widened(f, s, x, s.lanes), address(f, s.acc, place, offset))
+                store(
+                    f, s.acc, s.lanes, _widened(f, s, x, s.lanes), address(f, s.acc, place, offset)
+                )
             return ()
 
         loop(f, "0", deep, "1", (), row)
@@ -269,7 +273,9 @@ def _accumulated(f: Function, s: Shape, a: str, b: str, deep: str) -> list[str]:
         result = []
         for r in range(s.rows):
             place = address(f, s.acc, first, str(r * along_rows))
-            y = splat(f, element, s.lanes, f.op(f"load {element}, ptr {place}, align {BYTES[s.acc]}"))
+            y = splat(
+                f, element, s.lanes, f.op(f"load {element}, ptr {place}, align {BYTES[s.acc]}")
+            )
             for v in range(s.vectors):
                 operands = f"{kind} {y}, {kind} {x[v]}, {kind} {total[r * s.vectors + v]}"
                 result.append(f.op(f"call {kind} @llvm.fma.{suffix(s.acc, s.lanes)}({operands})"))
@@ -280,7 +286,14 @@ def _accumulated(f: Function, s: Shape, a: str, b: str, deep: str) -> list[str]:
 
 
 def _add_to_result(
-    f: Function, s: Shape, total: list[str], place: str, stride: str, k0: str, rows: str, columns: str
+    f: Function,
+    s: Shape,
+    total: list[str],
+    place: str,
+    stride: str,
+    k0: str,
+    rows: str,
+    columns: str,
 ) -> None:
     """Stores the register tile; from the second block of k on, adds it to what is there."""
     kind, mask_kind = vector(s.acc, s.lanes), f"<{s.lanes} x i1>"

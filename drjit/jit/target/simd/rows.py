@@ -33,7 +33,9 @@ def reduce_rows(
     lanes = width(acc)
     table = f.pointer(t.parameter(sizes))
     size = {}
-    for number, name in enumerate(("rows", "columns", "chunk", "chunks", "strip", "strips", "stride")):
+    for number, name in enumerate(
+        ("rows", "columns", "chunk", "chunks", "strip", "strips", "stride")
+    ):
         place = f.once(f"%rr.{name}.p", f"getelementptr i64, ptr {table}, i64 {number}")
         size[name] = f.once(f"%rr.{name}", f"load i64, ptr {place}")
     # Which strip of columns of which chunk of rows of which matrix this is.

@@ -1,0 +1,123 @@
+"""Looking at the graph of derivatives: lists and pictures of the variables that exist."""
+
+import importlib
+import sys
+from typing import Any
+
+from ..ad.graph import Var, labels, living, where
+
+
+def _title(v: Var) -> str:
+    return v.rule.name if v.rule is not None else "(unnamed)"
+
+
+def whos_ad(as_string: bool = False) -> str | None:
+    """Prints (or gives as a string) all variables of the graph of derivatives.
+
+    `Refs` counts arrays and operations that refer to a variable. In debug mode the line that
+    recorded it is shown as well.
+
+    >>> x = ad.Float(1)
+    >>> dr.enable_grad(x)
+    >>> x.label = "position"
+    >>> "position" in dr.whos_ad(as_string=True)
+    True
+    """
+    rule = "  " + "=" * 57
+    lines = ["", "  ID        Type        Size     Refs    Label", rule]
+    for v in living():
+        # Not counted: the list, the loop variable and the argument of the call.
+        refs = sys.getrefcount(v) - 3
+        label = labels.get(v) or (v.rule.name if v.rule is not None else "")
+        lines.append(
+            f"  {v.serial:<9} {v.dtype.code:<8}{v.size:8}{refs:9}    {label}{where(v)}".rstrip()
+        )
+    text = "\n".join([*lines, rule, ""])
+    if as_string:
+        return text
+    print(text)
+    return None
+
+
+_COLORS = {
+    "labeled": ("Labeled", "wheat"),
+    "gradient": ("Gradient present", "yellowgreen"),
+    "input": ("Input", "salmon"),
+    "output": ("Output", "lightblue2"),
+}
+
+
+def _kind(v: Var, used: set[Var]) -> str | None:
+    if v in labels:
+        return "labeled"
+    if v.grad is not None:
+        return "gradient"
+    if v.rule is None:
+        return "input"
+    return None if v in used else "output"
+
+
+def graphviz_ad(as_string: bool = False) -> Any:
+    """The graph of derivatives, as text in the DOT language or as an object of the package
+    `graphviz` that notebooks show.
+
+    Raises:
+        ModuleNotFoundError: an object is wanted and the package is not installed.
+
+    >>> x = ad.Float(1)
+    >>> dr.enable_grad(x)
+    >>> y = dr.sin(x)
+    >>> print(dr.graphviz_ad(as_string=True))
+    digraph {
+    ...
+    """
+    lines = [
+        "digraph {",
+        "    rankdir=BT;",
+        '    graph [fontname="monospace"];',
+        '    node [shape=record fontname="monospace"];',
+        '    edge [fontname="monospace"];',
+    ]
+    found = living()
+    used = {d for v in found for d in v.deps if d is not None}
+    edges, kinds = [], []
+    for v in found:
+        name = labels.get(v)
+        title = _title(v) if name is None else f'Label: \\"{_escape(name)}\\"'
+        kind = _kind(v, used)
+        style = ""
+        if kind is not None:
+            kinds.append(kind)
+            style = f" fillcolor={_COLORS[kind][1]} style=filled"
+        parts = f"{title}|{{Type: {v.dtype.code}|Size: {v.size}}}|a{v.serial}"
+        lines.append(f'    {v.serial} [label="{{{parts}}}"{style}];')
+        count = sum(d is not None for d in v.deps)
+        for number, d in enumerate(v.deps, 1):
+            if d is not None:
+                shown = f' [label=" {number}"]' if count > 1 else ""
+                edges.append(f"    {v.serial} -> {d.serial}{shown};")
+    lines += edges
+    if kinds:
+        lines += ["    subgraph cluster_legend {", '        label="Legend";']
+        for number, kind in enumerate(sorted(set(kinds))):
+            text, color = _COLORS[kind]
+            lines.append(f'        l{number} [style=filled fillcolor={color} label="{text}"];')
+        lines.append("    }")
+    text = "\n".join([*lines, "}"]) + "\n"
+    if as_string:
+        return text
+    try:
+        package = importlib.import_module("graphviz")
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "dr.graphviz_ad() shows graphs by the package 'graphviz' (pip install graphviz); "
+            "dr.graphviz_ad(as_string=True) gives the text without it."
+        ) from None
+    return package.Source(text)
+
+
+def _escape(name: str) -> str:
+    return "".join("\\" + c if c in '\\"{}|<>' else c for c in name)
+
+
+__all__ = ["graphviz_ad", "whos_ad"]

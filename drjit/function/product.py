@@ -1,0 +1,122 @@
+"""Matrix products of tensors of any rank. Importing this module gives tensors the operator `@`."""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..array import leaf_access, operators
+from ..array.promote import convert, number_type, promote
+from ..array.tensor import broadcast_shape
+from ..jit import dtype as dt
+from . import parts
+from .parts import is_array, is_flat, label, tensor
+from .reduce import dot
+
+
+def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
+    """The matrix product `A @ B`, with either operand transposed first where `At` or `Bt` is set.
+
+    Tensors follow NumPy's rules: the last two axes are the matrices, those before are broadcast; a
+    tensor of one dimension is a row on the left, a column on the right, and its axis is gone from
+    the result. `float16` is accumulated in `float32`. Arrays that are no tensors are multiplied as
+    their types say: matrices, a matrix and a vector, or two vectors, to a number. A number scales.
+
+    Raises:
+        ValueError: the sizes do not go together.
+        TypeError: the operands hold integers, or are of types that have no product.
+
+    >>> from drjit.llvm import TensorXf
+    >>> matmul(TensorXf([[1, 2], [3, 4]]), TensorXf([1, 1]))
+    [3, 7]
+    """
+    what = f"dr.matmul(<{label(A)}>, <{label(B)}>)"
+    if number_type(type(A)) is not None or number_type(type(B)) is not None:
+        return (_transposed(A, what) if At else A) * (_transposed(B, what) if Bt else B)
+    if not any(is_array(x) and x._kind == "tensor" for x in (A, B)):
+        if all(is_array(x) and is_flat(type(x)) for x in (A, B)) and not (At or Bt):
+            return dot(A, B)
+        return (_transposed(A, what) if At else A) @ (_transposed(B, what) if Bt else B)
+    a, b = _operands(A, B, what)
+    if not a._dtype.is_float:
+        raise TypeError(f"{what}: the operands hold integers; convert them to floats first")
+    for x, flag, name in ((a, At, "A"), (b, Bt, "B")):
+        if not x._shape:
+            raise ValueError(f"{what}: {name} is a single number, of shape (); use * instead")
+        if flag and len(x._shape) == 1:
+            raise ValueError(f"{what}: {name} has one dimension and cannot be transposed")
+    return _product(a, b, bool(At), bool(Bt), what)
+
+
+def _transposed(value: Any, what: str) -> Any:
+    if not is_array(value) or value._kind == "leaf":
+        raise ValueError(f"{what}: {label(value)} cannot be transposed")
+    return value.mT
+
+
+def _operands(a: Any, b: Any, what: str) -> tuple[Any, Any]:
+    """The operands as tensors of one type; their shapes stay as they are."""
+    found = []
+    for x in (a, b):
+        if is_array(x) and x._kind == "nested" and not is_flat(type(x)):
+            raise TypeError(f"{what}: a tensor and a nested array have no product")
+        if is_array(x) and x._kind != "tensor":
+            x = parts.tensor_class(type(x))(x)
+        elif not is_array(x):
+            other = type(b if x is a else a)
+            x = parts.with_dtype(other, dt.f64)(x) if not other._dtype.is_float else other(x)
+        found.append(x)
+    cls = type(promote(*[type(x)() for x in found])[0])
+    a, b = (tensor(cls, convert(cls.Array, x._array), x._shape) for x in found)
+    return a, b
+
+
+def _product(a: Any, b: Any, at: bool, bt: bool, what: str) -> Any:
+    shape_a = (1, *a._shape) if len(a._shape) == 1 else a._shape
+    shape_b = (*b._shape, 1) if len(b._shape) == 1 else b._shape
+    m, k = shape_a[:-3:-1] if at else shape_a[-2:]
+    k_of_b, n = shape_b[:-3:-1] if bt else shape_b[-2:]
+    if k != k_of_b:
+        raise ValueError(
+            f"{what}: the inner sizes differ: A of shape {a._shape}{' transposed' * at} has {k} "
+            f"columns, B of shape {b._shape}{' transposed' * bt} has {k_of_b} rows"
+        )
+    lead_a, lead_b = shape_a[:-2], shape_b[:-2]
+    try:
+        lead = broadcast_shape([lead_a, lead_b])
+    except RuntimeError:
+        raise ValueError(
+            f"{what}: the leading axes {lead_a} and {lead_b} cannot be broadcast"
+        ) from None
+    rows = () if len(a._shape) == 1 else (m,)
+    columns = () if len(b._shape) == 1 else (n,)
+    result = (*lead, *rows, *columns)
+    if a._array._kind == "nested":
+        return tensor(type(a), _on_host(a, shape_a, b, shape_b, at, bt), result)
+    if not at and prod(lead_b) == 1 and prod(lead_a) > 1:
+        # One matrix on the right: all rows of the left operand are rows of one product.
+        m, lead, lead_a, lead_b = m * prod(lead), (), (), ()
+    offsets = np.stack(
+        [_starts(lead_a, lead, m * k), _starts(lead_b, lead, k * n)], axis=1
+    )  # fmt: skip
+    flat = leaf_access.matmul(a._array, b._array, (m, n, k), (at, bt), offsets)
+    return tensor(type(a), flat, result)
+
+
+def _starts(own: tuple[int, ...], lead: tuple[int, ...], area: int) -> np.ndarray:
+    """Where in the storage the matrix of each product begins."""
+    first = np.arange(prod(own), dtype=np.int64).reshape(own) * area
+    return np.broadcast_to(first, lead).ravel()
+
+
+def _on_host(a: Any, shape_a: Any, b: Any, shape_b: Any, at: bool, bt: bool) -> Any:
+    wide = np.float64 if a._dtype is dt.f64 else np.float32
+    x = np.array(a._array._c, wide).reshape(shape_a)
+    y = np.array(b._array._c, wide).reshape(shape_b)
+    x, y = x.swapaxes(-1, -2) if at else x, y.swapaxes(-1, -2) if bt else y
+    return type(a._array)(np.matmul(x, y).ravel().tolist())
+
+
+operators.matmul["tensor"] = matmul
+
+__all__ = ["matmul"]

@@ -1,0 +1,264 @@
+"""Axes of tensors: their order, axes of size 1, and entries taken along one of them."""
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from ..array import leaf, table, tensor_index
+from ..array.elementwise import elementwise
+from ..array.interop import is_foreign_array
+from ..array.tensor import transposed
+from ..jit import dtype as dt
+from ..jit import op
+from . import parts
+from .parts import is_array, is_array_class, is_flat, label, normalized_axis, tensor
+
+
+def tensor_argument(value: Any, what: str) -> Any:
+    """The tensor itself.
+
+    Raises:
+        TypeError: the value is none.
+    """
+    if not is_array(value) or value._kind != "tensor":
+        raise TypeError(f"{what}(): expected a tensor such as TensorXf, not {label(value)}")
+    return value
+
+
+def _axes(axis: Any, ndim: int, what: str) -> tuple[int, ...]:
+    """An axis or several ones, each once, counted from the front."""
+    try:
+        given = [operator.index(a) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    except TypeError:
+        raise TypeError(f"{what}(): expected an axis or a tuple of axes, not {axis!r}") from None
+    found = tuple([normalized_axis(a, ndim, f"{what}()") for a in given])
+    if len(set(found)) < len(found):
+        raise RuntimeError(f"{what}(): an axis occurs twice in {axis!r}")
+    return found
+
+
+def moveaxis(arg: Any, /, source: Any, destination: Any) -> Any:
+    """A tensor with one or several axes moved to other places; the others keep their order.
+
+    Raises:
+        TypeError: the argument is no tensor.
+        ValueError: the numbers of axes differ.
+        RuntimeError: an axis is out of bounds, or occurs twice.
+
+    >>> from drjit.llvm import TensorXf
+    >>> moveaxis(TensorXf([[1, 2, 3]]), 0, 1).shape
+    (3, 1)
+    """
+    what = "dr.moveaxis"
+    ndim = len(tensor_argument(arg, what)._shape)
+    start, end = _axes(source, ndim, what), _axes(destination, ndim, what)
+    if len(start) != len(end):
+        raise ValueError(f"{what}(): 'source' names {len(start)} axes and 'destination' {len(end)}")
+    order = [a for a in range(ndim) if a not in start]
+    for place, axis in sorted(zip(end, start, strict=True)):
+        order.insert(place, axis)
+    return transposed(arg, order, what)
+
+
+def transpose(value: Any, /, axes: tuple[int, ...] | None = None) -> Any:
+    """A tensor with its axes in the order `axes`, or reversed. Of a matrix type, the transpose.
+
+    Raises:
+        TypeError: the argument is no tensor and no matrix.
+        RuntimeError: `axes` is no permutation of the axes.
+
+    >>> from drjit.llvm import TensorXf
+    >>> transpose(TensorXf([[1, 2], [3, 4]]))
+    [[1, 3],
+     [2, 4]]
+    """
+    what = "dr.transpose"
+    if axes is None and is_array(value) and value.__meta__.kind == "matrix":
+        return value.T
+    ndim = len(tensor_argument(value, what)._shape)
+    if axes is None:
+        return transposed(value, range(ndim)[::-1], what)
+    order = _axes(axes, ndim, what)
+    if len(order) != ndim:
+        raise RuntimeError(
+            f"{what}(): 'axes' must be a permutation of the {ndim} axes, not {axes!r}"
+        )
+    return transposed(value, order, what)
+
+
+def swapaxes(value: Any, /, axis1: int, axis2: int) -> Any:
+    """A tensor with two axes exchanged.
+
+    Raises:
+        TypeError: the argument is no tensor.
+        RuntimeError: an axis is out of bounds.
+    """
+    what = "dr.swapaxes"
+    ndim = len(tensor_argument(value, what)._shape)
+    (a,), (b,) = _axes(axis1, ndim, what), _axes(axis2, ndim, what)
+    order = list(range(ndim))
+    order[a], order[b] = b, a
+    return transposed(value, order, what)
+
+
+def expand_dims(value: Any, /, axis: int | tuple[int, ...]) -> Any:
+    """A tensor with axes of size 1 inserted, so that they are at the given places of the result.
+
+    Raises:
+        TypeError: the argument is no tensor.
+        RuntimeError: an axis is out of bounds, or occurs twice.
+
+    >>> from drjit.llvm import TensorXf
+    >>> expand_dims(TensorXf([1, 2]), (0, 2)).shape
+    (1, 2, 1)
+    """
+    what = "dr.expand_dims"
+    shape = list(tensor_argument(value, what)._shape)
+    added = len(axis) if isinstance(axis, (tuple, list)) else 1
+    for place in sorted(_axes(axis, len(shape) + added, what)):
+        shape.insert(place, 1)
+    return reshaped(value, shape)
+
+
+def squeeze(value: Any, /, axis: int | tuple[int, ...] | None = None) -> Any:
+    """A tensor without the given axes of size 1, or without all of them.
+
+    Raises:
+        TypeError: the argument is no tensor.
+        RuntimeError: an axis is out of bounds, or not of size 1.
+    """
+    what = "dr.squeeze"
+    shape = tensor_argument(value, what)._shape
+    if axis is None:
+        return reshaped(value, [n for n in shape if n != 1])
+    gone = _axes(axis, len(shape), what)
+    for a in gone:
+        if shape[a] != 1:
+            raise RuntimeError(f"{what}(): axis {a} has size {shape[a]}, not 1")
+    return reshaped(value, [n for a, n in enumerate(shape) if a not in gone])
+
+
+def reshaped(value: Any, shape: Any) -> Any:
+    """A tensor with the same entries in another shape."""
+    return tensor(type(value), type(value._array)(value._array), shape)
+
+
+# Entries
+
+
+def take(value: Any, index: Any, axis: int = 0) -> Any:
+    """The entries of a tensor at one or several positions along an axis.
+
+    An integer removes the axis; an array of integers puts its own axes there. Negative positions
+    count from the end. One-dimensional arrays are accepted as well.
+
+    Raises:
+        TypeError: the value is no tensor, or the index no integer, array or sequence of integers.
+        IndexError: a position is out of bounds.
+        RuntimeError: the axis is out of bounds.
+
+    >>> from drjit.llvm import TensorXf, UInt
+    >>> take(TensorXf([[1, 2], [3, 4]]), UInt(1, 0), axis=1)
+    [[2, 1],
+     [4, 3]]
+    """
+    what = "dr.take"
+    if is_array(value) and is_flat(type(value)):
+        found = take(parts.tensor_class(type(value))(value), index, axis)
+        return found._array
+    tensor_argument(value, what)
+    (place,) = _axes(axis, len(value._shape), what)
+    if isinstance(index, (list, tuple, range)) or is_foreign_array(index):
+        entries = np.asarray(index)
+        if entries.ndim == 0:
+            index = entries.item()
+        else:
+            integers = parts.with_dtype(type(value), dt.i64)
+            index = integers(_integers(entries, what))
+    return value[(slice(None),) * place + (index,)]
+
+
+def _integers(entries: np.ndarray, what: str) -> np.ndarray:
+    if entries.dtype.kind not in "iu" and entries.size:
+        raise TypeError(f"{what}(): the index has elements of type {entries.dtype}, not integers")
+    return entries.astype(np.int64)
+
+
+def take_interp(value: Any, pos: Any, axis: int = 0) -> Any:
+    """The entries of a tensor at fractional positions along an axis, interpolated linearly.
+
+    `pos` is a number, which removes the axis, or a one-dimensional array. Positions beyond the
+    first and last entry continue the first and last segment.
+
+    Raises:
+        TypeError: the value is no tensor of floating-point numbers, or `pos` not one-dimensional.
+        RuntimeError: the axis is out of bounds, or has no entries.
+
+    >>> from drjit.llvm import Float, TensorXf
+    >>> take_interp(TensorXf([1, 2, 4]), Float(0.5, 1.5))
+    [1.5, 3]
+    """
+    what = "dr.take_interp"
+    if is_array(value) and is_flat(type(value)):
+        return take_interp(parts.tensor_class(type(value))(value), pos, axis)._array
+    tensor_argument(value, what)
+    if not value._dtype.is_float:
+        raise TypeError(f"{what}(): expected floating-point numbers, not {label(value)}")
+    (place,) = _axes(axis, len(value._shape), what)
+    n = value._shape[place]
+    if n == 0:
+        raise RuntimeError(f"{what}(): axis {place} has no entries")
+    cls = type(value)
+    if not is_array(pos) and np.ndim(pos) == 0:
+        first = min(max(int(np.floor(pos)), 0), max(n - 2, 0)) if np.isfinite(pos) else 0
+        weight: Any = pos - first
+        index: Any = first
+    else:
+        at = cls.Array(pos)
+        low = elementwise(op.maximum, elementwise(op.floor, at), 0)
+        low = elementwise(op.minimum, low, max(n - 2, 0))
+        index = parts.flat_class(cls, dt.u32)(low)
+        tail = (1,) * (len(value._shape) - place - 1)
+        weight = tensor(cls, at - low, (len(at), *tail))
+    key = (slice(None),) * place
+    low_entries = value[(*key, index)]
+    if n == 1:
+        return low_entries + weight * 0
+    return elementwise(op.fma, value[(*key, index + 1)] - low_entries, weight, low_entries)
+
+
+def slice_index(dtype: type, shape: tuple[int, ...], indices: tuple) -> tuple[tuple, Any]:
+    """The shape that a key of a tensor gives, and the flat positions of its entries.
+
+    `dtype` is a one-dimensional array type of 32-bit unsigned integers, `shape` that of the tensor,
+    and `indices` the parts of the key.
+
+    Raises:
+        TypeError: `dtype` is another type, or the key is of an unsupported type.
+        IndexError: an index is out of bounds.
+
+    >>> from drjit.llvm import UInt
+    >>> slice_index(UInt, (3, 4), (slice(None), 1))
+    ((3,), [1, 5, 9])
+    """
+    what = "dr.slice_index"
+    if not is_array_class(dtype) or not is_flat(dtype) or dtype._dtype is not dt.u32:
+        raise TypeError(
+            f"{what}(): 'dtype' must be a one-dimensional array type of 32-bit unsigned integers"
+        )
+    sizes = parts.size_tuple(tuple(shape), what)
+    found = tensor_index.select(dtype._namespace, sizes, tuple(indices), f"{what}()", True)
+    index = found.index
+    if isinstance(index, list):
+        return found.shape, dtype(index)
+    if index._n.size == 1 and found.active._n.is_literal:
+        return found.shape, dtype(leaf.resize(index, max(1, len(index))))
+    plain = table.find(dtype._namespace, "leaf", dt.u32)
+    return found.shape, plain(index)
+
+
+__all__ = [
+    "expand_dims", "moveaxis", "slice_index", "squeeze", "swapaxes", "take", "take_interp",
+    "transpose",
+]  # fmt: skip

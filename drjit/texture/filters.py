@@ -1,0 +1,132 @@
+"""Filters of textures: sums of texels with weights that are products over the dimensions.
+
+A filter is given by its taps: for each dimension the positions of the texels, and one list of
+weights for each order of derivative.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from ..array import leaf
+from ..array.base import ArrayBase
+from ..function import arithmetic
+
+Channels = list[Any]
+
+
+class Taps(NamedTuple):
+    """The texels that a filter reads along one dimension, and their weights by order of
+    derivative.
+    """
+
+    positions: list[Any]
+    weights: list[list[Any]]
+
+
+def lerp_weights(t: Any) -> list[list[Any]]:
+    """Weights of two neighbours at the fraction `t` of the way between them."""
+    return [[1.0 - t, t]]
+
+
+def spline_weights(t: Any, order: int) -> list[list[Any]]:
+    """Weights of four neighbours by the uniform cubic B-spline and its derivatives up to `order`;
+    `t` is the fraction of the way from the second to the third (C. de Boor, "A practical guide to
+    splines", 1978; C. Sigg and M. Hadwiger, "Fast third-order texture filtering", 2005).
+    """
+    s, sixth = 1.0 - t, 1.0 / 6.0
+    square, other = t * t, s * s
+    found = [
+        [
+            other * s * sixth,
+            (square * (0.5 * t - 1.0)) + 4.0 * sixth,
+            (other * (0.5 * s - 1.0)) + 4.0 * sixth,
+            square * t * sixth,
+        ]
+    ]
+    if order > 0:
+        found.append([-0.5 * other, t * (1.5 * t - 2.0), s * (2.0 - 1.5 * s), 0.5 * square])
+    if order > 1:
+        found.append([s, 3.0 * t - 2.0, 3.0 * s - 2.0, t])
+    return found
+
+
+def cells(taps: list[Taps], sizes: list[int]) -> Iterator[tuple[Any, list[int]]]:
+    """Texel numbers of all combinations of taps in row-major order, and the tap of each dimension;
+    dimension 0 is the one that varies fastest.
+    """
+
+    def visit(axis: int, before: Any) -> Iterator[tuple[Any, list[int]]]:
+        for j, number in enumerate(_numbers(taps[axis], before, sizes[axis])):
+            if axis:
+                for found, chosen in visit(axis - 1, number):
+                    yield found, [*chosen, j]
+            else:
+                yield number, [j]
+
+    yield from visit(len(taps) - 1, None)
+
+
+def _numbers(taps: Taps, before: Any, size: int) -> list[Any]:
+    """The numbers of the entries in one more dimension; `before` is that in the outer ones."""
+    if before is None:
+        return taps.positions
+    start = before * size
+    return [start + position for position in taps.positions]
+
+
+def weighted_sum(fetch: Callable[[Any], Channels], taps: list[Taps], sizes: list[int]) -> Channels:
+    """The filtered value of every channel."""
+    products = _weight_products(taps)
+    total: Channels = []
+    for (number, _), weight in zip(cells(taps, sizes), products, strict=True):
+        texel = fetch(number)
+        if total:
+            total = [_fma(weight, v, s) for v, s in zip(texel, total, strict=True)]
+        else:
+            total = [weight * v for v in texel]
+    return total
+
+
+def _weight_products(taps: list[Taps]) -> list[Any]:
+    """Products of the weights of all combinations of taps, in the order of `cells`."""
+    found = taps[-1].weights[0]
+    for t in reversed(taps[:-1]):
+        found = [outer * w for outer in found for w in t.weights[0]]
+    return found
+
+
+def _fma(a: Any, b: Any, c: Any) -> Any:
+    return arithmetic.fma(a, b, c) if isinstance(a, ArrayBase) else a * b + c
+
+
+def derivatives(
+    fetch: Callable[[Any], Channels], taps: list[Taps], sizes: list[int], order: int
+) -> dict[tuple[int, ...], Channels]:
+    """The filtered value and its partial derivatives up to a total order: for the orders in each
+    dimension the values of all channels. One dimension after the other is summed up, which takes
+    fewer operations than a sum for every derivative.
+    """
+
+    def visit(axis: int, before: Any) -> dict[tuple[int, ...], Channels]:
+        sums: dict[tuple[int, ...], Channels] = {}
+        for j, number in enumerate(_numbers(taps[axis], before, sizes[axis])):
+            inner = visit(axis - 1, number) if axis else {(): fetch(number)}
+            for orders, values in inner.items():
+                for d in range(order - sum(orders) + 1):
+                    weight, key = taps[axis].weights[d][j], (*orders, d)
+                    total = sums.get(key)
+                    sums[key] = (
+                        [weight * v for v in values]
+                        if total is None
+                        else [_fma(weight, v, s) for v, s in zip(values, total, strict=True)]
+                    )
+        return sums
+
+    return visit(len(taps) - 1, None)
+
+
+def convert(cls: Any, value: Any) -> Any:
+    """A value as an entry of another type."""
+    if isinstance(value, ArrayBase):
+        return value if type(value) is cls else leaf.cast(cls, value)
+    return cls(value)

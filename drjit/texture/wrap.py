@@ -1,0 +1,41 @@
+"""Integer positions beyond the boundary of a texture: repeated, clamped or mirrored."""
+
+from typing import Any
+
+from ..array import leaf
+from ..array.base import ArrayBase
+from ..function import arithmetic
+from ..jit import op
+from .modes import WrapMode
+
+
+def _remainder(i: Any, n: int) -> Any:
+    """`i` modulo `n`, from 0 to n-1 for negative numbers as well."""
+    if not isinstance(i, ArrayBase):
+        return i % n
+    # The remainder of the kernel language has the sign of the dividend.
+    rest = leaf.apply(op.remainder, i, leaf.literal(type(i), n))
+    return arithmetic.select(rest < 0, rest + n, rest)
+
+
+def _clamped(i: Any, n: int) -> Any:
+    return arithmetic.maximum(arithmetic.minimum(i, n - 1), 0)
+
+
+def _reflected(i: Any, n: int) -> Any:
+    """Positions of a period of 2n, whose second half runs backwards."""
+    return arithmetic.minimum(i, 2 * n - 1 - i)
+
+
+def wrapped(mode: WrapMode, first: Any, n: int, count: int = 1) -> list[Any]:
+    """The positions of `count` neighbouring texels from number `first` on, in a row of `n`."""
+    if mode is WrapMode.Clamp:
+        return [_clamped(first + k if k else first, n) for k in range(count)]
+    period = n if mode is WrapMode.Repeat else 2 * n
+    position = _remainder(first, period)
+    found = [position]
+    for _ in range(count - 1):
+        following = position + 1
+        position = arithmetic.select(following == period, 0, following)
+        found.append(position)
+    return found if mode is WrapMode.Repeat else [_reflected(i, n) for i in found]
