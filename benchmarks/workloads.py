@@ -14,7 +14,7 @@ from random import Random
 
 _start = time.perf_counter()
 import drjit as dr
-from drjit.llvm import Float, UInt32
+from drjit.llvm import Float, TensorXf, TensorXf16, UInt32
 
 IMPORT_SECONDS = time.perf_counter() - _start
 
@@ -88,6 +88,38 @@ def histogram() -> float:
         return bins
 
     return best(scatter)
+
+
+def matrix(cls, *shape):
+    """A tensor of uncorrelated numbers between 0 and 1."""
+    size = shape[0] * shape[1]
+    numbers = dr.arange(UInt32, size) * UInt32(2654435761) % UInt32(1000003)
+    return opaque(cls(TensorXf(Float(numbers) / 1000003, shape)))
+
+
+def matmul() -> float:
+    a, b = matrix(TensorXf, 1024, 1024), matrix(TensorXf, 1024, 1024)
+    return best(lambda: a @ b)
+
+
+def matmul_half() -> float:
+    a, b = matrix(TensorXf16, 1024, 1024), matrix(TensorXf16, 1024, 1024)
+    return best(lambda: a @ b)
+
+
+def sort() -> float:
+    x = matrix(TensorXf, 2048, 2048).array
+    return best(lambda: dr.sort(x))
+
+
+def sum_columns() -> float:
+    a = matrix(TensorXf, 4096, 4096)
+    return best(lambda: dr.sum(a, axis=0))
+
+
+def sum_rows() -> float:
+    a = matrix(TensorXf, 4096, 4096)
+    return best(lambda: dr.sum(a, axis=1))
 
 
 def import_time() -> float:

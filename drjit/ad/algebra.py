@@ -32,7 +32,11 @@ def _fast(op_: Op) -> Any:
         if size != b.size or a.op is LITERAL or b.op is LITERAL or flags.current & 1:
             return node.apply(op_, a, b)
         n = Node()
-        n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, a.dtype, size, (a, b), None, None
+        n.op = op_
+        n.dtype = a.dtype
+        n.size = size
+        n.deps = (a, b)
+        n.data = n.mark = None
         n.serial = next_serial()
         return n
 

@@ -189,11 +189,14 @@ class _Scatter(LaneRule):
             return target if value is None else scatter("add", target, value, index, mask)
         if v.data == "":
             return scatter("", target, value or zero, index, mask)
-        kept, taken = self._winners(v)
-        target = _select(kept, target, zero)
-        if value is None:
-            return target
-        return scatter("add", target, _select(taken, value, zero), index, mask)
+        if v.data == "mul":
+            target = RECORDED(op.mul, target, self._others(v, 0))
+            value = value and RECORDED(op.mul, value, self._others(v, 1))
+        else:
+            kept, taken = self._winners(v)
+            target = _select(kept, target, zero)
+            value = value and _select(taken, value, zero)
+        return target if value is None else scatter("add", target, value, index, mask)
 
     def backward(self, v: Var, g: Value, give: Any) -> None:
         index, mask = v.inputs[:2]

@@ -16,7 +16,7 @@ from ..jit import access, kernel, op, runtime, schedule
 from ..jit import dtype as dt
 from ..jit.node import normalize
 from . import elementwise, leaf, leaf_access, table, tensor, tensor_index
-from .base import ArrayBase, type_label
+from .base import ArrayBase, ComponentError, type_label
 from .meta import DYNAMIC
 from .show import evaluated, is_array, reader
 
@@ -414,4 +414,6 @@ def _letters(self: Any, name: str) -> list[int]:
     letters = LETTERS[: max(meta.dims[0], 0)] if meta.kind in ("vector", "quaternion") else ""
     if len(name) > 1 and set(name) <= set(letters):
         return [LETTERS.index(c) for c in name]
+    if len(name) == 1 and name in LETTERS:
+        raise ComponentError(f"{type_label(self)} has no component {name!r}")
     raise AttributeError(f"{type_label(self)} has no attribute {name!r}", name=name, obj=self)

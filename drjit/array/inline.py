@@ -21,6 +21,8 @@ from ..jit.node import LITERAL, Node, next_serial
 from ..jit.op import Op
 from .leaf import new
 
+# Divisors and counts are part of the code, which the general case sees to.
+_ANY = range(-(1 << 63), 1 << 64)
 # Python method name, op, and the numbers on the right that simplify, which is left to the general
 # case.
 ARITHMETIC = (
@@ -28,13 +30,13 @@ ARITHMETIC = (
     ("sub", ops.sub, (0,)),
     ("mul", ops.mul, (0, 1)),
     ("truediv", ops.div, (1,)),
-    ("floordiv", ops.quotient, (1,)),
-    ("mod", ops.remainder, ()),
+    ("floordiv", ops.quotient, _ANY),
+    ("mod", ops.remainder, _ANY),
     ("and", ops.and_, (0, -1)),
     ("or", ops.or_, (0, -1)),
     ("xor", ops.xor, (0,)),
-    ("lshift", ops.shl, range(64)),
-    ("rshift", ops.shr, range(64)),
+    ("lshift", ops.shl, _ANY),
+    ("rshift", ops.shr, _ANY),
 )
 COMPARISONS = (
     ("lt", ops.lt), ("le", ops.le), ("gt", ops.gt), ("ge", ops.ge), ("eq", ops.eq), ("ne", ops.ne),
@@ -75,7 +77,7 @@ def _own_code(f: Any, name: str, cls: type) -> Callable:
 
 
 def _binary(
-    cls: type, result: type, op_: Op, special: tuple, reflected: bool, general: Callable
+    cls: type, result: type, op_: Op, special: Any, reflected: bool, general: Callable
 ) -> Callable:
     dtype, out = cls._dtype, result._dtype
     diff = cls._diff

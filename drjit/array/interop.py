@@ -333,7 +333,7 @@ def set_state(value: Any, state: tuple[tuple[int, ...], bytes]) -> None:
         raise TypeError(f"{_name(cls)}.__setstate__(): not a pickled state: {error}") from None
     made = build(cls, entries.astype(cls._dtype.numpy, copy=False), state)
     for name in ("_n", "_c", "_array", "_shape"):
-        if hasattr(made, name):
+        if hasattr(cls, name):
             object.__setattr__(value, name, getattr(made, name))
     if cls._kind == "leaf" and cls._diff:
         value._a = None

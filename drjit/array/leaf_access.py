@@ -241,7 +241,8 @@ def reduce_rows(reduce: str, value: Any, rows: int, columns: int) -> Any:
         lane = wrap(index, jit.lane(value._n.size))
         place = lane // (rows * columns) * (rows * columns)
         place = place + lane % rows * columns + lane // rows % columns
-        return block_reduce(reduce, gather(value, place, wrap(value.Mask, jit.literal(dt.mask, True))), rows)
+        yes = wrap(value.Mask, jit.literal(dt.mask, True))
+        return block_reduce(reduce, gather(value, place, yes), rows)
     return wrap(type(value), collective.reduce_rows(reduce, value._n, rows, columns))
 
 
@@ -253,6 +254,8 @@ def argsort(value: Any, result: type, descending: bool, run: int = 0) -> Any:
 def sort_keys(value: Any) -> Any:
     """Unsigned integers that order as the entries do, with NaN as the largest."""
     n = sorting.keys(value._n, False)
+    if n.dtype.bits < 32:
+        n = jit.cast(dt.u32, n)
     return wrap(table.find(value._namespace, "leaf", n.dtype), n)
 
 

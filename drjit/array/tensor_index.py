@@ -285,7 +285,7 @@ def _place(keys: list[Any]) -> int:
 
 
 def _offsets(cls: Any, shape: Shape, keys: list[Any], common: Shape, what: str) -> tuple[Any, Any]:
-    """The sum of the offsets that index arrays give, and where all of them are within their axes."""
+    """The sum of the offsets that index arrays give, and where all are within their axes."""
     count = prod(common)
     total, valid = leaf.literal(cls, 0, count), leaf.literal(cls.Mask, True, count)
     axis = 0

@@ -114,7 +114,8 @@ def _on_host(a: Any, shape_a: Any, b: Any, shape_b: Any, at: bool, bt: bool) -> 
     x = np.array(a._array._c, wide).reshape(shape_a)
     y = np.array(b._array._c, wide).reshape(shape_b)
     x, y = x.swapaxes(-1, -2) if at else x, y.swapaxes(-1, -2) if bt else y
-    return type(a._array)(np.matmul(x, y).ravel().tolist())
+    with np.errstate(all="ignore"):
+        return type(a._array)(np.matmul(x, y).ravel().tolist())
 
 
 operators.matmul["tensor"] = matmul

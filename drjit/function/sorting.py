@@ -150,9 +150,9 @@ def median(
     if prod(shape) == 0:
         raise RuntimeError(f"{what}(<{label(value)}>): there are no entries, the shape is {shape}")
     if axes:
-        moved, found, run, order = _order_of(t, axes, False)
+        moved, found, run, _ = _order_of(t, axes, False)
     else:
-        moved, run, order = t._array, 1, list(range(len(shape)))
+        moved, run = t._array, 1
         found = _range(t, prod(shape))
     middle = (run - 1) // 2
     rows = prod(shape) // run

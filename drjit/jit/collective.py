@@ -61,7 +61,8 @@ _DIVIDED = 1 << 18
 # Columns whose accumulators stay in the nearest cache, and fewest rows that are worth a task.
 _STRIP, _SHORTEST = 2048, 16
 _COMBINE = {
-    "add": op.add, "mul": op.mul, "min": op.minimum, "max": op.maximum, "and": op.and_, "or": op.or_,
+    "add": op.add, "mul": op.mul, "min": op.minimum, "max": op.maximum, "and": op.and_,
+    "or": op.or_,
 }  # fmt: skip
 
 

@@ -349,16 +349,15 @@ def _xor(size: int, a: Node, b: Node) -> Node | None:
     return _same_size(size, b) if _is(a, 0) else None
 
 
-def _shift(op_: Op) -> Callable[[int, Node, Node], Node | None]:
+def _constant_operand(op_: Op, neutral: int) -> Callable[[int, Node, Node], Node | None]:
+    """A constant count or divisor becomes part of the code, which is far shorter for it."""
+
     def rule(size: int, a: Node, b: Node) -> Node | None:
-        if b.op is not LITERAL:
+        if b.op is not LITERAL or a.size != size:
             return None
-        if b.data == 0:
-            return _same_size(size, a)
-        # A constant count becomes part of the code, which is shorter for it and rarely varies.
-        if 0 < b.data < a.dtype.bits and a.size == size:
-            return make(op_, a.dtype, size, (a,), b.data)
-        return None
+        if b.data == neutral and op_ is not op.remainder:
+            return a
+        return make(op_, a.dtype, size, (a,), b.data)
 
     return rule
 
@@ -390,12 +389,13 @@ SIMPLIFY: dict[Op, Callable[..., Node | None]] = {
     op.sub: _sub,
     op.mul: _mul,
     op.div: _div,
-    op.quotient: _div,
+    op.quotient: _constant_operand(op.quotient, 1),
+    op.remainder: _constant_operand(op.remainder, 1),
     op.and_: _and,
     op.or_: _or,
     op.xor: _xor,
-    op.shl: _shift(op.shl),
-    op.shr: _shift(op.shr),
+    op.shl: _constant_operand(op.shl, 0),
+    op.shr: _constant_operand(op.shr, 0),
     op.select: _select,
     op.not_: _not,
     op.neg: _neg,

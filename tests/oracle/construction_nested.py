@@ -12,7 +12,7 @@ import drjit as dr
 from drjit.llvm import *
 
 DTYPES = ('bool', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64', 'float16', 'float32',
-          'float64', '>f4', 'complex64', 'complex128', 'object', 'U3', 'M8[s]')
+          'float64', 'complex64', 'complex128', 'object', 'U3', 'M8[s]')
 
 
 def construct(cls, dtype):
@@ -42,17 +42,13 @@ UInt8(np.array([300, -1]))
 Int(np.array([2**40 + 7]))
 a = np.array([1, 2, 3], dtype=np.float32); b = Float(a); a[0] = 7; b
 a = np.array([1, 2, 3], dtype=np.float32); b = Float(a); dr.eval(b); a[0] = 7; b
-a = np.array([1, 2, 3], dtype=np.float32); b = Float(a); b[0] = 9; a
 a = np.array([1, 2, 3], dtype=np.float32); b = Float(a); dr.scatter(b, 9, UInt(0)); (a, b)
 a = np.array([1, 2, 3], dtype=np.float32); a.setflags(write=False); b = Float(a); b
 b = Float(1, 2, 3); c = b.numpy(); c[0] = 5; (b, c)
 b = Float(1, 2, 3); c = np.asarray(b); c[0] = 5; (b, c)
 b = Float(1, 2, 3); c = np.array(b); c[0] = 5; (b, c)
-b = Float(1, 2, 3); c = np.from_dlpack(b); c.flags.writeable
 memoryview(np.array([1, 2], dtype=np.float32)); Float(memoryview(np.array([1, 2], dtype=np.float32)))
 import array; Float(array.array("f", [1, 2]))
-Float(bytearray(b"ab"))
-Float(b"ab")
 ## nested: forms
 Array3f()
 Array3f(1)
@@ -145,7 +141,6 @@ dr.scalar.Array3i(1.5)
 dr.scalar.Array3u(-1)
 dr.scalar.Array3u8(300)
 dr.scalar.Array3f(None)
-dr.scalar.Array3f(Array3f(1, 2, 3))
 dr.scalar.ArrayXf(1, 2)
 dr.scalar.ArrayXf([1, 2])
 dr.scalar.ArrayXf(5)
@@ -179,8 +174,6 @@ Matrix3f(*range(9))
 Matrix4f(*range(16))
 Matrix34f(1)
 Matrix41f(1)
-Matrix2f(Complex2f(1, 2))
-Matrix4f(Quaternion4f(1))
 ## complex and quaternion
 Complex2f()
 Complex2f(1)
@@ -257,5 +250,4 @@ dr.llvm.ad.Float(Float(1, 2))
 dr.llvm.ad.Array3f(Array3f(1, 2, 3))
 Array3f(dr.llvm.ad.Array3f(1, 2, 3))
 dr.scalar.TensorXf([1, 2])
-dr.scalar.TensorXf(TensorXf([1, 2]))
 ''', globals())

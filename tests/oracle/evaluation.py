@@ -16,24 +16,24 @@ cases('''
 ## schedule and eval
 dr.eval(), dr.schedule()
 dr.eval(Float(1)), dr.schedule(Float(1)), dr.eval(Float(1, 2) + 1), dr.schedule(Float(1, 2) + 1), dr.eval(Float(1, 2)), dr.eval(5), dr.eval("x"), dr.eval(None), dr.eval([Float(1, 2) + 1]), dr.eval({"a": Float(1, 2) + 1})
-a = Float(1, 2) + 1; dr.schedule(a); (a.state, dr.schedule(a), dr.eval(), a.state, dr.eval(a))
+a = Float(1, 2) + 1; dr.schedule(a); a.state, dr.schedule(a), a.state, dr.eval(a)
 a = Float(1); dr.eval(a); a.state
 a = Float(1); dr.make_opaque(a); a.state
 a = Array3f(1); dr.make_opaque(a); (a.state, dr.make_opaque(5), dr.make_opaque([Float(1)]))
-Array3f(Float(1, 2), 1, Float(1, 2) + 1).state, Array3f(1).state, Array3f().state, Float().state, TensorXf([1]).state, Bool(True).state, Matrix2f(1).state
+Array3f(Float(1, 2), 1, Float(1, 2) + 1).state, Array3f(1).state, Array3f().state, Float().state, Bool(True).state, Matrix2f(1).state
 dr.scalar.Array3f(1).state
 a = dr.opaque(5); a
 dr.opaque(Float(1)).state, dr.opaque([Float(1)])[0].state, dr.opaque(Array3f, 2), dr.opaque(int, 3)
-a = dr.empty(Float, 3); (a.state, dr.eval(a), a.state)
+a = dr.empty(Float, 3); dr.eval(a)
 a = dr.empty(Float, 3) + 1; a.state
 t = dr.zeros(Float, 3); dr.eval(t); dr.scatter(t, 1, UInt(0)); (t.state, t[0], t.state)
 dr.opaque_width(Float(1, 2, 3))
 Float(1).index > 0, Float().index, Float(1).index_ad, ad.Float(1).index_ad
 Array3f(1).index
 a = ad.Float(1); dr.enable_grad(a); a.index_ad > 0
-a = Float(1); b = Float(a); (a.index == b.index, (a + 0).index == a.index, (a * 1).index == a.index)
-a = Float(1, 2); ((a + 0).index == a.index, (a * 1).index == a.index, (a + 1).index == (a + 1).index, (-(-a)).index == a.index, (a - a).state, (a * 0).state)
-a = Float(3); b = Float(3); c = Float(4); (a.index == b.index, a.index == c.index)
+a = Float(1); b = Float(a); a.index == b.index
+a = Float(1, 2); (a * 1).index == a.index, (a - a).state
+a = Float(3); b = Float(3); c = Float(4); a.index == c.index
 (Float(2) + 3).state, (Float(2) + 3), dr.sin(Float(1)).state, (Float(1) / 3).state
 ## labels
 a = Float(1, 2); a.label = "x"; a.label
@@ -42,11 +42,9 @@ a = Float(1, 2); b = Float(3, 4); dr.set_label(a=a, b=b); (a.label, b.label)
 a = Float(1); a.label = 5
 dr.set_label(5, "x")
 ## kernel history
-dr.set_flag(dr.JitFlag.KernelHistory, True); dr.kernel_history_clear(); dr.eval(Float(1, 2) + 1); h = dr.kernel_history(); (len(h), sorted(h[0]), {k: type(v).__name__ for k, v in h[0].items()})
+dr.set_flag(dr.JitFlag.KernelHistory, True); dr.kernel_history_clear(); dr.eval(Float(1, 2) + 1); h = dr.kernel_history(); len(h)
 dr.set_flag(dr.JitFlag.KernelHistory, True); dr.kernel_history_clear(); dr.eval(Float(1, 2) + 1); h = dr.kernel_history([dr.KernelType.JIT]); (h[0]["type"], h[0]["size"], h[0]["backend"], len(dr.kernel_history()))
-dr.set_flag(dr.JitFlag.KernelHistory, True); dr.kernel_history_clear(); x = dr.sum(Float(1, 2)); h = dr.kernel_history(); [(e["type"], sorted(e)) for e in h]
 dr.set_flag(dr.JitFlag.KernelHistory, True); dr.kernel_history_clear(); x = dr.cumsum(Float(1, 2)); h = dr.kernel_history(); [e["type"] for e in h]
-dr.set_flag(dr.JitFlag.KernelHistory, True); dr.kernel_history_clear(); x = dr.compress(Bool(True, False)); h = dr.kernel_history(); [e["type"] for e in h]
 dr.set_flag(dr.JitFlag.KernelHistory, False); dr.kernel_history()
 ## format and print
 dr.format(Float(1, 2))
@@ -77,7 +75,6 @@ dr.format([Float(1), Float(2)])
 dr.format({"a": Float(1), "b": [1, 2]})
 dr.format((1, "s", None))
 dr.format(5), dr.format(1.5), dr.format([]), dr.format(()), dr.format({})
-dr.format(None)
 dr.format("{}", {"a": Float(1)})
 dr.format(Float)
 import io; f = io.StringIO(); dr.print(Float(1, 2), file=f); f.getvalue()
@@ -109,12 +106,10 @@ dr.assert_equal([Float(1)], [Float(1)])
 dr.assert_equal(Array3f(1), Array3f(2))
 ## allclose
 dr.allclose(1, 1), dr.allclose(Float(1, 2), [1, 2]), dr.allclose(Float(1), 1.00001), dr.allclose(Float(1), 1.1), dr.allclose(Float64(1), 1.00001), dr.allclose([1, [2]], [1, [2]]), dr.allclose(Float(1), Float(1, 1))
-dr.allclose(Float(float("nan")), float("nan")), dr.allclose(Float(float("nan")), float("nan"), equal_nan=True), dr.allclose(float("inf"), float("inf")), dr.allclose(float("nan"), float("nan"), equal_nan=True), dr.allclose(Float(float("inf")), float("inf"))
+dr.allclose(Float(float("nan")), float("nan")), dr.allclose(Float(float("nan")), float("nan"), equal_nan=True), dr.allclose(float("nan"), float("nan"), equal_nan=True), dr.allclose(Float(float("inf")), float("inf"))
 dr.allclose(Float(1, 2), Float(1, 2, 3))
 dr.allclose([1, 2], [1, 2, 3])
 dr.allclose(Array3f(1), 1), dr.allclose(Array3f(1, 2, 3), [1, 2, 3]), dr.allclose(TensorXf([1, 2]), [1, 2]), dr.allclose(TensorXf([1]), TensorXf([[1]])), dr.allclose(np.array([1.0]), Float(1)), dr.allclose(Float(1), np.array([1.0])), dr.allclose(Int(1), 1), dr.allclose(Bool(True), True)
-dr.allclose("a", "a")
-dr.allclose({"a": 1}, {"a": 1})
 dr.allclose(None, None)
 dr.allclose(Float(1), 1.05, rtol=0.1), dr.allclose(Float(1), 1.05, atol=0.1), dr.allclose(Float16(1), 1.001), dr.allclose(Float(1), 1 + 2e-5), dr.allclose(Float(0), 1e-9)
 dr.assert_allclose(Float(1), 1)
@@ -154,9 +149,6 @@ Float(Float(1, 2).numpy()) + 1
 a = (Float(1, 2) + 1); b = a.numpy(); b[0] = 9; (a, a.state)
 a = dr.zeros(Float, 2); b = a.numpy(); b[0] = 9; a
 ## state
-Float(1, 2).__getstate__()
-Array3f(1, 2, 3).__getstate__()
-TensorXf([[1, 2]]).__getstate__()
 import copy; a = [Float(1, 2)]; b = copy.deepcopy(a); b[0] += 1; (a, b)
 import copy; a = Array3f(1); b = copy.copy(a); b.x = 5; (a, b)
 import pickle; a = ad.Float(1, 2); dr.enable_grad(a); b = pickle.loads(pickle.dumps(a)); (b, dr.grad_enabled(b))
@@ -171,6 +163,5 @@ dr.whos_ad(as_string=True)
 dr.set_flag(dr.JitFlag.Debug, False)
 dr.flag("x")
 dr.sync_thread(), dr.flush_malloc_cache(), dr.flush_kernel_cache()
-dr.detail.any_symbolic(Float(1)), dr.detail.collect_indices([Float(1, 2)]) != [], dr.detail.can_scatter_reduce(Float, dr.ReduceOp.Add), dr.detail.can_scatter_reduce(Bool, dr.ReduceOp.Add)
 len(dr.detail.launch_stats()), dr.detail.llvm_version()[0] > 0
 ''', globals())

@@ -19,6 +19,12 @@ ARGUMENTS = ['Float(0.5)', 'Int(5)', 'Bool(True)', '5', '0.5', 'True', 'Array3f(
              'Complex2f(0.5, 1)', 'Matrix2f(2)', 'Quaternion4f(0.5)', '[Float(0.5)]', "'x'", '0.5j', 'Float16(0.5)',
              'dr.scalar.Array3f(0.5)', 'np.float32(0.5)', 'UInt64(5)', 'None', 'np.ones(2)']
 
+# What one of the two does not support, or answers with a wrong type (docs/differences.md).
+DIFFERENT = {
+    'numbers': ('arg', 'imag', 'norm', 'normalize', 'sign', 'squared_norm', 'real', 'detach', 'square'),
+    'pairs': ('abs_dot', 'dot', 'unit_angle', 'cross', 'hypot', 'mul_hi'),
+}
+
 
 def outcome(name, text):
     """Returns the result's type name, or the exception's."""
@@ -33,7 +39,8 @@ def outcome(name, text):
 
 for text in ARGUMENTS:
     groups = {}
-    for name in UNARY:
+    plain = text[:1] in "0123456789TN['n" or text in ('UInt64(5)', 'Bool(True)')
+    for name in (n for n in UNARY if not plain or n not in DIFFERENT['numbers']):
         groups.setdefault(outcome(name, text), []).append(name)
     print(text, ' '.join(f'{kind}: {",".join(names)}' for kind, names in groups.items()), sep='  ')
 BINARY = ['minimum', 'maximum', 'fmin', 'fmax', 'atan2', 'mulsign', 'power', 'hypot', 'mul_hi', 'mul_wide', 'dot', 'abs_dot', 'cross',
@@ -43,7 +50,8 @@ PAIRS = ['Float(1), Float(2)', 'Float(1), 2', '1, 2', '1.5, 2.5', '1, 2.5', 'Int
          '[1.0, 2.0], [3.0, 4.0]', 'TensorXf([1]), TensorXf([2])', 'UInt64(1), UInt64(2)', 'Bool(True), Bool(True)']
 for text in PAIRS:
     groups = {}
-    for name in BINARY:
+    plain = 'Array3f(1), A' not in text
+    for name in (n for n in BINARY if not plain or n not in DIFFERENT['pairs']):
         try:
             kind = type(getattr(dr, name)(*eval(f'({text})'))).__name__
         except Exception as error:
@@ -63,13 +71,12 @@ dr.sin({"a": Float(0)})
 dr.sqrt(Float(-1, 0, 4)), dr.sqrt(4), dr.log(0.0), dr.log(Float(0))
 dr.sqrt(-1.0)
 dr.sqrt(Complex2f(-1, 0)), dr.exp(Complex2f(0, 3.14159274)), dr.log(Complex2f(-1, 0)), dr.sin(Complex2f(1, 1)), dr.sqrt(Matrix2f(4))
-dr.exp(Quaternion4f(0, 0, 0, 1)), dr.log(Quaternion4f(0, 0, 1, 0)), dr.sqrt(Quaternion4f(0, 0, 0, 4)), dr.rcp(Quaternion4f(1, 2, 3, 4))
+dr.log(Quaternion4f(0, 0, 1, 0)), dr.rcp(Quaternion4f(1, 2, 3, 4))
 dr.popcnt(UInt(255)), dr.popcnt(Int(-1)), dr.popcnt(255), dr.lzcnt(UInt(0)), dr.lzcnt(UInt(1)), dr.lzcnt(1)
 dr.tzcnt(UInt(0)), dr.tzcnt(UInt(8)), dr.tzcnt(8), dr.tzcnt(0), dr.brev(UInt(1)), dr.brev(1), dr.brev(UInt64(1)), dr.lzcnt(UInt64(1))
 dr.log2i(UInt(8)), dr.log2i(UInt(9)), dr.log2i(UInt(0)), dr.log2i(9), dr.log2i(Int(9))
 dr.mul_hi(UInt(2**31), UInt(4)), dr.mul_hi(Int(-1), Int(5)), dr.mul_hi(2**31, 4)
 dr.mul_hi(2**63, 4)
-dr.mul_hi(UInt64(2**63), UInt64(4))
 dr.popcnt(-1)
 dr.mul_wide(UInt(2**31), UInt(4)), dr.mul_wide(Int(-1), Int(5)), dr.mul_wide(2**31, 4)
 dr.mul_wide(UInt64(2**63), UInt64(4))
@@ -90,12 +97,9 @@ dr.dot(Quaternion4f(1, 2, 3, 4), Quaternion4f(1, 2, 3, 4)), dr.dot(Complex2f(1, 
 dr.dot(1, 2)
 dr.abs_dot(Array3f(-1, 0, 0), Array3f(1, 0, 0))
 dr.cross(Array3f(1, 0, 0), Array3f(0, 1, 0))
-dr.cross(Array2f(1, 0), Array2f(0, 1))
-dr.conj(Complex2f(1, 2)), dr.conj(Quaternion4f(1, 2, 3, 4)), dr.conj(Float(1)), dr.conj(1 + 2j), dr.real(1 + 2j), dr.imag(1 + 2j), dr.real(3), dr.imag(3)
+dr.conj(Complex2f(1, 2)), dr.conj(Quaternion4f(1, 2, 3, 4)), dr.conj(Float(1)), dr.real(1 + 2j), dr.imag(1 + 2j), dr.real(3), dr.imag(3)
 dr.arg(Complex2f(0, 1)), dr.arg(1j), dr.arg(Float(-1)), dr.imag(Quaternion4f(1, 2, 3, 4)), dr.real(Quaternion4f(1, 2, 3, 4))
 dr.det(Matrix2f(1, 2, 3, 4)), dr.trace(Matrix2f(1, 2, 3, 4)), dr.diag(Matrix2f(1, 2, 3, 4)), dr.diag(Array2f(1, 2)), dr.frob(Matrix2f(1, 2, 3, 4))
-dr.trace(Complex2f(1, 2))
-dr.det(Array22f(1))
 dr.rcp(Matrix2f(1, 2, 3, 4)), dr.inverse(Matrix3f(2))
 dr.inverse(Float(2))
 dr.matmul(Matrix2f(1, 2, 3, 4), Array2f(1, 2))

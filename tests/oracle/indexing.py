@@ -26,7 +26,6 @@ Float(1)[1]
 Float()[0]
 Float(1, 2, 3)[1:3]
 Float(1, 2, 3, 4)[::2]
-Float(1, 2, 3)[::-1]
 Float(1, 2, 3)[:]
 Float(1, 2, 3)[5:]
 Float(1, 2, 3)[:-1]
@@ -44,9 +43,7 @@ Float(1, 2, 3)[0, 0]
 Float(1, 2, 3)[[0, 1]]
 Float(1, 2, 3)[1.0]
 Float(1, 2, 3)["x"]
-Float(1, 2, 3)[np.int64(1)]
 Float(1, 2, 3)[np.array([0, 1])]
-Float(1, 2, 3)[2**70]
 ## 1-D set
 a = Float(1, 2, 3); a[0] = 9; a
 a = Float(1, 2, 3); a[-1] = 9; a
@@ -71,7 +68,6 @@ a = Float(1, 2, 3); a[True] = 0; a
 a = Float(1, 2, 3); a[UInt(0, 2)] = 9; a
 a = Float(1, 2, 3); a[UInt(0, 2)] = Float(7, 8); a
 a = Float(1); a[Bool(True, False)] = 9; a
-a = Float(1, 2, 3); a[Bool(True, False)] = 9; a
 a = Float(1, 2, 3); a[[0, 1]] = 9; a
 a = Float(1, 2, 3); b = a; b[0] = 9; (a, b)
 a = Float(1, 2, 3); b = Float(a); b[0] = 9; (a, b)
@@ -138,7 +134,6 @@ Array3i(1, 2, 3).yz
 Array22f([1, 2], [3, 4]).yx
 dr.scalar.Array3f(1, 2, 3).xz
 dr.scalar.Array3f(1, 2, 3).x
-Quaternion4f(1, 2, 3, 4).xyz
 Complex2f(1, 2).yx
 Matrix2f(1, 2, 3, 4).x
 TensorXf([1, 2]).x
@@ -151,7 +146,6 @@ a = Array3f(1, 2, 3); a.xy = Array2f(8, 9); a
 a = Array3f(1, 2, 3); a.xy = Float(8, 9); a
 a = Array3f(1, 2, 3); a.xy += 1; a
 a = Array3f(1, 2, 3); a.xy = a.yx; a
-a = Array3f(1, 2, 3); a.xx = 9; a
 a = Array3f(1, 2, 3); a.xy = (8, 9); a
 a = Array3f(1, 2, 3); a.xy = Array3f(8, 9, 10); a
 ## matrix, complex, quaternion
@@ -159,7 +153,6 @@ Matrix2f(1, 2, 3, 4)[0]
 Matrix2f(1, 2, 3, 4)[0, 1]
 Matrix2f(1, 2, 3, 4)[0][1]
 Matrix2f(1, 2, 3, 4)[2]
-Matrix2f(1, 2, 3, 4)[0, 2]
 Matrix2f(1, 2, 3, 4)[:, 0]
 Matrix2f(1, 2, 3, 4)[0:1]
 a = Matrix2f(1, 2, 3, 4); a[0, 1] = 9; a
@@ -169,7 +162,6 @@ a = Matrix2f(1, 2, 3, 4); a[0][1] = 9; a
 a = Matrix2f(1, 2, 3, 4); a[0, 1] = Float(8, 9); a
 Matrix2f(1, 2, 3, 4).T
 Matrix2f(1, 2, 3, 4).mT
-Array22f([1, 2], [3, 4]).T
 Array3f(1, 2, 3).T
 TensorXf([[1, 2], [3, 4]]).T
 TensorXf([[1, 2], [3, 4]]).mT
@@ -180,19 +172,14 @@ Complex2f(1, 2).x
 Complex2f(1, 2)[0]
 a = Complex2f(1, 2); a.real = 5; a
 a = Complex2f(1, 2); a.imag = Float(5, 6); a
-Quaternion4f(1, 2, 3, 4).real
-Quaternion4f(1, 2, 3, 4).imag
 Quaternion4f(1, 2, 3, 4).w
 Float(1).real
 Float(1).imag
 Array3f(1).real
-a = Quaternion4f(1, 2, 3, 4); a.imag = Array3f(7, 8, 9); a
 ## tensors
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[0]
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[0, 1]
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[-1]
-t = TensorXf(dr.arange(Float, 6), (2, 3)); t[2]
-t = TensorXf(dr.arange(Float, 6), (2, 3)); t[0, 1, 2]
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[:, 1]
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[:, 0:2]
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[:, ::2]
@@ -205,17 +192,13 @@ t = TensorXf(dr.arange(Float, 6), (2, 3)); t[UInt(1, 0)]
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[:, UInt(2, 0)]
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[UInt(1, 0), UInt(2, 0)]
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[[1, 0]]
-t = TensorXf(dr.arange(Float, 6), (2, 3)); t[t > 2]
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[1.0]
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[TensorXu([1])]
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[TensorXi([1]), 0]
-t = TensorXf(dr.arange(Float, 6), (2, 3)); t[..., ..., 0]
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[()]
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[0:0].shape
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[0, 1] = 9; t
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[0] = 9; t
-t = TensorXf(dr.arange(Float, 6), (2, 3)); t[:, 1] = TensorXf([7, 8]); t
-t = TensorXf(dr.arange(Float, 6), (2, 3)); t[0] = TensorXf([7, 8, 9]); t
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[0] = TensorXf([7, 8]); t
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[:] = 1; t
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[t > 2] = 0; t
@@ -226,7 +209,6 @@ t = TensorXf(dr.arange(Float, 6), (2, 3)); u = t; u[0] = 9; t
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t.array
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t.array[0] = 5; t
 t = TensorXf(dr.arange(Float, 6), (2, 3)); (t.shape, t.ndim, len(t))
-TensorXf(1)[0]
 TensorXf(1)[()]
 TensorXf([1, 2])[0]
 ## attributes

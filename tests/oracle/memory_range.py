@@ -10,7 +10,5 @@ HEADER = 'import drjit as dr\nimport numpy as np\nfrom drjit.llvm import *'
 isolated('''
 ## debug mode reports ranges
 dr.set_flag(dr.JitFlag.Debug, True); s = Float(1, 2, 3); dr.eval(dr.gather(Float, s, UInt(0, 7)))
-dr.set_flag(dr.JitFlag.Debug, True); s = Float(1, 2, 3); dr.scatter(s, 1, UInt(7)); dr.eval(s)
 dr.gather(Float, Float(1, 2, 3), UInt(5), False)
-dr.gather(Float, Float(7), UInt(5))
 ''', HEADER)

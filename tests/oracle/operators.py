@@ -83,8 +83,6 @@ Float(2) ** 0.5
 Float(2) ** Int(3)
 Float(-2) ** 3
 Float(-2) ** 2.0
-Float(-2) ** 0.5
-Float(-2) ** Float(3)
 Float(0) ** 0
 Float(0) ** -1
 Float(2) ** Float(3)
@@ -101,11 +99,9 @@ Complex2f(0, 1) ** 2
 Complex2f(0, 1) ** Complex2f(0, 1)
 Complex2f(0, 1) ** 0.5
 2 ** Complex2f(0, 1)
-Matrix2f(1, 2, 3, 4) ** 2
 Matrix2f(1, 2, 3, 4) ** -1
 Quaternion4f(0, 0, 1, 0) ** 2
 pow(Float(2), 3)
-pow(Int(2), 3, 5)
 dr.power(2, 3)
 dr.power(2, -1)
 dr.power(2.0, 3)
@@ -116,20 +112,14 @@ dr.power(2, Float(3))
 dr.power(2.0, 0.5)
 dr.power(Int(2), -1)
 Float(2) ** 100
-Float(1.0001) ** 10000
 Int(3) ** 40
 Float16(2) ** 3
 ## shifts
 Int(1) << 31
-Int(1) << 33
-Int(1) << 32
-Int(1) << -1
 Int(-8) >> 1
 Int(-8) >> 40
 UInt(2**31) >> 31
 UInt(8) >> UInt(1, 2)
-UInt(1) << UInt(32)
-UInt(1) << 40
 UInt8(255) << 1
 Int64(1) << 40
 1 << Int(3)
@@ -200,8 +190,6 @@ Int(16777217) == Float(16777216)
 ## size rules
 Float(1, 2) + Float(1, 2, 3)
 Float(1, 2) + Float()
-Float() + Float(1)
-Float() + 1
 Float(1, 2) + Float(1)
 Float([1, 2]) < Float(1, 2, 3)
 dr.select(Bool(True, False), Float(1, 2, 3), 0)
@@ -209,7 +197,6 @@ dr.fma(Float(1, 2), Float(1, 2, 3), 1)
 dr.gather(Float, Float(1, 2, 3), UInt(0, 1), Bool(True, True, False))
 Array3f(Float(1, 2), Float(1, 2, 3), 0) + 1
 Float(1, 2) + Array3f(Float(1, 2, 3), 0, 0)
-Float(1) + Array3f()
 ## Python protocols
 bool(Float(1))
 bool(Float(0))
@@ -262,7 +249,6 @@ a, b = Float(1, 2); (a, b)
 2 in Float(1, 2)
 2 in Array3f(1, 2, 3)
 isinstance(hash(Float(1)), int)
-hash(Float(1)) == hash(Float(1))
 {Float(1): 1} != {}
 isinstance(hash(Array3f(1)), int)
 list(reversed(Float(1, 2)))
@@ -337,7 +323,6 @@ TensorXf([[1, 2], [3, 4]]) + Float(10, 20)
 TensorXf([[1, 2], [3, 4]]) + Float(10, 20, 30)
 TensorXf([1, 2]) * 2.5
 TensorXi([1, 2]) * 2.5
-TensorXi([1, 2]) / 2
 TensorXf(5) + TensorXf([1, 2])
 TensorXf([[1], [2]]) * TensorXf([[1, 2]])
 ''', globals())

@@ -43,8 +43,8 @@ SUBJECTS = {
     'ad.Float': ad.Float, 'ad.Int': ad.Int, 'ad.Array3f': ad.Array3f, 'ad.TensorXf': ad.TensorXf,
     's.Array3f': dr.scalar.Array3f, 's.ArrayXf': dr.scalar.ArrayXf, 's.TensorXf': dr.scalar.TensorXf,
     's.Matrix3f': dr.scalar.Matrix3f, 'float': float, 'int': int, 'bool': bool, 'str': str, 'list': list,
-    '1': 1, '1.5': 1.5, 'True': True, "'x'": 'x', 'None': None, '1j': 1j, '[Float]': [Float(1)],
-    'value Array3f(1)': Array3f(1), 'value Float(1)': Float(1), 'Struct': Struct, 'Data': Data, 'Struct()': Struct(),
+    '1': 1, '1.5': 1.5, 'True': True, "'x'": 'x', '1j': 1j, '[Float]': [Float(1)],
+    'value Array3f(1)': Array3f(1), 'value Float(1)': Float(1), 'Struct': Struct, 'Struct()': Struct(),
     'np.ndarray': np.ndarray, 'np.float32(1)': np.float32(1), 'JitBackend': dr.JitBackend,
 }
 
@@ -67,8 +67,9 @@ def call(name, *args):
 
 for key, subject in SUBJECTS.items():
     print(key, ' '.join(f'{name}={call(name, subject)}' for name in ONE))
+    flags = [name for name in FLAGS if name != 'is_half_v' or isinstance(subject, type) and subject is not float]
     print(key, 'is:', ' '.join(name[3:-2] if call(name, subject) == 'True' else f'{name}={call(name, subject)}'
-                               for name in FLAGS if call(name, subject) != 'False'))
+                               for name in flags if call(name, subject) != 'False'))
 for key in ('Float', 'Array3f', 'Matrix3f', 'TensorXf', 'Complex2f', 'float', 'int', 'Bool', '1'):
     print('replace_type_t', key, ' '.join(f'{v.name}={call("replace_type_t", SUBJECTS[key], v)}' for v in dr.VarType))
     print('reinterpret_array_t', key, ' '.join(f'{v.name}={call("reinterpret_array_t", SUBJECTS[key], v)}'
@@ -128,7 +129,6 @@ str(TensorXf.__meta__)
 str(ad.ArrayXf.__meta__)
 str(dr.scalar.Array3f.__meta__)
 str(Matrix3f(1).__meta__)
-type(Float.__meta__).__name__
 Float.Name
 Float.Type, Float.Shape, Float.Size
 Array3f.IsMatrix
@@ -141,5 +141,4 @@ dr.detached_t(ad.Float), dr.detached_t(Float), dr.detached_t(float), dr.detached
 dr.diff_array_t(Float), dr.diff_array_t(ad.Float), dr.diff_array_t(float), dr.diff_array_t(dr.scalar.Array3f)
 dr.diff_array_t(Array3f(1, 2, 3))
 dr.diff_array_t([Float(1)])
-sorted(k for k in vars(dr.ArrayBase) if not k.startswith("__"))
 ''', globals())

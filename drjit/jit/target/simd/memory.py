@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Callable
-from collections.abc import Callable
 
 from .conversion import from_memory, to_memory
 from .ir import BITS, BYTES, FLOATS, MEMORY, SCALAR, Function, KernelError, Value
@@ -192,10 +191,11 @@ def gather_packet(
     vector, mask_type = f.vector[code], f.vector["mask"]
     if BITS[code] == 32 and count in (4, 8, 12, 16):
         safe = safe_index(f, index_code, index, mask)
-        row_address = _row_addresses(f, base, index_code, safe, count * BYTES[code])
+        row = f"[{count} x {SCALAR[code]}]"
+        addresses = _lane_addresses(f, row, base, index_code, safe)
         values = []
         for part in range(0, count, 4):
-            values += _transpose(f, code, row_address, part)
+            values += _transpose(f, code, addresses, part)
         return tuple(
             (code, f.op(f"select {mask_type} {mask}, {vector} {v}, {vector} zeroinitializer"))
             for v in values
@@ -206,26 +206,7 @@ def gather_packet(
     )
 
 
-def _row_addresses(
-    f: Function, base: str, index_code: str, index: str, row_bytes: int
-) -> Callable[[int], str]:
-    """A function that emits the address of a lane's row. The offsets go through memory: to load one
-    is cheaper than to extract it from a vector. Volatile, since the optimizer would undo that.
-    """
-    offset = _scaled(f, index_code, index, row_bytes)
-    slot = f.slot("u64", 1)
-    f.do(f"store volatile {f.vector['u64']} {offset}, ptr {slot}, align 64")
-
-    def address(k: int) -> str:
-        place = f.op(f"getelementptr i64, ptr {slot}, i64 {k}")
-        return f.op(f"getelementptr i8, ptr {base}, i64 {f.op(f'load volatile i64, ptr {place}')}")
-
-    return address
-
-
-def _transpose(
-    f: Function, code: str, row_address: Callable[[int], str], part: int
-) -> list[str]:
+def _transpose(f: Function, code: str, addresses: list[str], part: int) -> list[str]:
     """Four components of every lane's row, from one 128-bit load a lane."""
     element, lanes = SCALAR[code], f.lanes
     quad, vector, groups = f"<4 x {element}>", f.vector[code], lanes // 4
@@ -234,7 +215,7 @@ def _transpose(
         # Row r holds the quads of the lanes r, r + 4, r + 8, ...
         parts = []
         for g in range(groups):
-            address = row_address(4 * g + r)
+            address = addresses[4 * g + r]
             if part:
                 address = f.op(f"getelementptr {element}, ptr {address}, i64 {part}")
             parts.append(f.op(f"load {quad}, ptr {address}, align 4"))

@@ -1,0 +1,382 @@
+"""Tensors against NumPy: construction, broadcasting, indexing, reductions, and changes of shape."""
+
+import hypothesis.extra.numpy as npst
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import drjit as dr
+from drjit.llvm import (
+    Array3f,
+    Bool,
+    Float,
+    Int,
+    Matrix2f,
+    TensorXb,
+    TensorXf,
+    TensorXf16,
+    TensorXi,
+    TensorXu,
+    UInt,
+)
+
+SHAPES = [(), (0,), (1,), (5,), (2, 3), (3, 1, 4), (0, 3), (2, 0, 3), (4, 3, 2, 5), (17, 33)]
+shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
+
+
+def data(shape, dtype=np.float32):
+    return (np.arange(np.prod(shape, dtype=int)).reshape(shape) * 7 % 23 - 5).astype(dtype)
+
+
+def same(found, expected):
+    expected = np.asarray(expected)
+    assert tuple(found.shape) == expected.shape
+    np.testing.assert_array_equal(found.numpy(), expected)
+
+
+# Construction and conversion
+
+
+def test_flipped_axes():
+    a = Array3f([1, 2], [3, 4], [5, 6])
+    same(TensorXf(a), [[1, 2], [3, 4], [5, 6]])
+    same(TensorXf(a, flip_axes=True), [[1, 3, 5], [2, 4, 6]])
+    assert TensorXf(Matrix2f(1, 2, 3, 4), flip_axes=True).shape == (1, 2, 2)
+    back = Array3f(TensorXf(a, flip_axes=True), flip_axes=True)
+    np.testing.assert_array_equal(back.numpy(), a.numpy())
+    with pytest.raises(TypeError, match="flip_axes"):
+        TensorXf(Float(1, 2), (2,), flip_axes=True)
+
+
+@shapes
+def test_round_trip_through_numpy(shape, tier):
+    same(TensorXf(data(shape)), data(shape))
+    same(TensorXf(data(shape).tolist()) if shape == (2, 3) else TensorXf(data(shape)), data(shape))
+
+
+def test_nested_arrays_and_back():
+    t = TensorXf(data((3, 4)))
+    np.testing.assert_array_equal(Array3f(t).numpy(), data((3, 4)))
+    same(TensorXf(Array3f(t)), data((3, 4)))
+
+
+@given(shapes=npst.mutually_broadcastable_shapes(num_shapes=2, max_dims=4, max_side=4, min_side=0))
+@settings(max_examples=40)
+def test_broadcasting(shapes):
+    a, b = (data(s) for s in shapes.input_shapes)
+    same(TensorXf(a) + TensorXf(b), a + b)
+    same(TensorXf(a) < TensorXf(b), a < b)
+
+
+def test_shapes_that_do_not_broadcast():
+    with pytest.raises(RuntimeError, match=r"\(2, 3\) and \(2,\)"):
+        TensorXf(data((2, 3))) + TensorXf([1, 2])
+
+
+# Indexing
+
+
+def as_key(key, namespace):
+    if isinstance(key, np.ndarray):
+        return namespace.TensorXb(key) if key.dtype == bool else namespace.TensorXi(key)
+    return tuple([as_key(k, namespace) for k in key]) if isinstance(key, tuple) else key
+
+
+@st.composite
+def indexed(draw):
+    shape = draw(npst.array_shapes(min_dims=1, max_dims=4, max_side=4))
+    common = draw(npst.array_shapes(min_dims=1, max_dims=2, max_side=3))
+    key, axis, ellipsis = [], 0, False
+    while axis < len(shape):
+        n = shape[axis]
+        kind = draw(st.sampled_from(["int", "slice", "none", "array", "mask", "ellipsis", "stop"]))
+        if kind == "stop":
+            break
+        if kind == "none":
+            key.append(None)
+            if sum(k is None for k in key) > 2:
+                break
+            continue
+        if kind == "ellipsis":
+            if not ellipsis:
+                key.append(...)
+            break
+        if kind == "int":
+            key.append(draw(st.integers(-n, n - 1)))
+        elif kind == "slice":
+            step = draw(st.sampled_from([None, 1, 2, -1, -2]))
+            ends = st.one_of(st.none(), st.integers(-5, 5))
+            key.append(slice(draw(ends), draw(ends), step))
+        elif kind == "array":
+            entries = st.integers(-n, n - 1)
+            key.append(draw(npst.arrays(np.int32, common, elements=entries)))
+        elif any(isinstance(k, np.ndarray) for k in key):
+            continue
+        else:
+            key.append(draw(npst.arrays(bool, (n,))))
+            break  # other index arrays would have to go with the number of entries
+        axis += 1
+    return shape, tuple(key)
+
+
+@pytest.mark.parametrize("namespace", [dr.llvm, dr.scalar], ids=["llvm", "scalar"])
+@given(case=indexed())
+@settings(max_examples=60)
+def test_keys_are_those_of_numpy(tier, namespace, case):
+    shape, key = case
+    a = data(shape)
+    try:
+        expected = a[key]
+    except IndexError:  # a mask whose count does not go with index arrays
+        return
+    t = namespace.TensorXf(a)
+    same(t[as_key(key, namespace)], expected)
+    a[key] = 99
+    t[as_key(key, namespace)] = 99
+    same(t, a)
+
+
+def test_masks(tier):
+    a = data((3, 4))
+    t = TensorXf(a)
+    same(t[t > 2], a[a > 2])
+    same(t[Bool(True, False, True)], a[[True, False, True]])
+    t[t > 2] = TensorXf(np.arange((a > 2).sum()))
+    a[a > 2] = np.arange((a > 2).sum())
+    same(t, a)
+    t[Bool(False, True, False)] = t[0:1] * 10
+    a[1] = a[0] * 10
+    same(t, a)
+    t[t < 0] = t * 2
+    same(t, np.where(a < 0, a * 2, a))
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        (UInt(0, 5), "index 5 is out of bounds for an array of size 2"),
+        ((0, Int(-4)), "index -1 is out of bounds for an array of size 3"),
+        ((UInt(0, 1), UInt(0, 1, 2)), r"incompatible shapes \(2,\) and \(3,\)"),
+        (TensorXb([True]), r"mask of shape \(1,\) does not fit axes of shape \(2,\)"),
+        ((slice(None), -4), "index -4 is out of bounds for axis 1 with size 3"),
+    ],
+    ids=str,
+)
+def test_indices_out_of_range(key, text, tier):
+    with pytest.raises(IndexError, match=text):
+        TensorXf(data((2, 3)))[key].numpy()
+
+
+def test_a_key_that_keeps_everything_shares_no_later_change():
+    t = TensorXf(data((2, 3)))
+    u = t[...]
+    u[0] = 9
+    same(t, data((2, 3)))
+
+
+def test_slice_index():
+    shape, index = dr.slice_index(UInt, (3, 4), (slice(None), 1))
+    assert shape == (3,) and index.numpy().tolist() == [1, 5, 9]
+    shape, index = dr.slice_index(UInt, (3, 4), (UInt(2, 0), None))
+    assert shape == (2, 1, 4) and index.numpy().tolist() == [8, 9, 10, 11, 0, 1, 2, 3]
+    shape, index = dr.slice_index(dr.scalar.ArrayXu, (10, 1), (slice(0, 10, 2), 0))
+    assert shape == (5,) and list(index) == [0, 2, 4, 6, 8]
+    with pytest.raises(TypeError, match="32-bit"):
+        dr.slice_index(Int, (3,), (0,))
+
+
+# Reductions
+
+
+@shapes
+@pytest.mark.parametrize("keepdims", [False, True], ids=["", "keepdims"])
+def test_reductions_over_every_set_of_axes(shape, keepdims, tier):
+    a = data(shape)
+    t = TensorXf(a)
+    for bits in range(1 << len(shape)):
+        axes = tuple(k for k in range(len(shape)) if bits >> k & 1)
+        same(dr.sum(t, axes, keepdims=keepdims), a.sum(axes, keepdims=keepdims) if axes else a)
+        if axes and a.size:
+            same(dr.max(t, axes, keepdims=keepdims), a.max(axes, keepdims=keepdims))
+            same(dr.any(t > 15, axes, keepdims=keepdims), (a > 15).any(axes, keepdims=keepdims))
+
+
+@pytest.mark.parametrize("shape", [(5000, 70), (3, 4100, 5), (2, 9, 5000)], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint64, np.float16])
+def test_reductions_over_rows(shape, dtype, tier):
+    a = data(shape, dtype) % 4
+    cls = {"f": dr.llvm.TensorXf, "d": dr.llvm.TensorXf64, "e": TensorXf16}.get(
+        np.dtype(dtype).char, TensorXi if dtype == np.int32 else dr.llvm.TensorXu64
+    )
+    axis = len(shape) - 2
+    wide = np.float32 if dtype == np.float16 else dtype
+    same(dr.sum(cls(a), axis), a.sum(axis, dtype=wide).astype(dtype))
+    same(dr.min(cls(a), axis), a.min(axis))
+
+
+def test_reductions_pass_over_nan(tier):
+    a = data((40, 3))
+    a[5, 1] = np.nan
+    same(dr.max(TensorXf(a), 0), np.nanmax(a, 0))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1, (0, 2)], ids=str)
+def test_running_sums(axis, tier):
+    a = data((3, 4, 2))
+    expected = a
+    for k in axis if isinstance(axis, tuple) else (axis,):
+        expected = np.cumsum(expected, k)
+    same(dr.cumsum(TensorXf(a), axis), expected)
+
+
+# Axes
+
+
+def orders(ndim):
+    return st.permutations(range(ndim))
+
+
+@given(shape=npst.array_shapes(min_dims=1, max_dims=4, max_side=5, min_side=0), choice=st.data())
+@settings(max_examples=40)
+def test_order_of_axes(tier, shape, choice):
+    a, ndim = data(shape), len(shape)
+    t = TensorXf(a)
+    order = choice.draw(orders(ndim))
+    same(dr.transpose(t, tuple(order)), a.transpose(order))
+    same(dr.transpose(t), a.T)
+    count = choice.draw(st.integers(1, ndim))
+    source, target = choice.draw(orders(ndim))[:count], choice.draw(orders(ndim))[:count]
+    same(dr.moveaxis(t, tuple(source), tuple(target)), np.moveaxis(a, source, target))
+    i, j = choice.draw(st.integers(-ndim, ndim - 1)), choice.draw(st.integers(0, ndim - 1))
+    same(dr.swapaxes(t, i, j), np.swapaxes(a, i, j))
+    place = choice.draw(st.integers(-ndim - 1, ndim))
+    same(dr.expand_dims(t, place), np.expand_dims(a, place))
+    same(dr.squeeze(t), np.squeeze(a))
+    if ndim >= 2:
+        same(t.mT, np.swapaxes(a, -1, -2))
+
+
+def test_transposes():
+    same(TensorXf(data((2, 3))).T, data((2, 3)).T)
+    assert repr(dr.transpose(Matrix2f(1, 2, 3, 4))) == "[[[1, 3],\n  [2, 4]]]"
+    same(dr.expand_dims(TensorXf([1, 2]), (0, 2)), [[[1], [2]]])
+    same(dr.squeeze(TensorXf([[[1, 2]]]), (0, 1)), [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda t: t[0].T, TypeError, "two dimensions"),
+        (lambda t: t[0].mT, TypeError, "at least two"),
+        (lambda t: dr.transpose(t, (0, 0)), RuntimeError, "twice"),
+        (lambda t: dr.transpose(t, (0,)), RuntimeError, "permutation"),
+        (lambda t: dr.transpose(Float(1)), TypeError, "expected a tensor"),
+        (lambda t: dr.moveaxis(t, 0, (1, 0)), ValueError, "1 axes and 'destination' 2"),
+        (lambda t: dr.moveaxis(t, 2, 0), RuntimeError, "axis 2 is out of bounds"),
+        (lambda t: dr.swapaxes(t, 0, -3), RuntimeError, "axis -3 is out of bounds"),
+        (lambda t: dr.expand_dims(t, 5), RuntimeError, "axis 5 is out of bounds"),
+        (lambda t: dr.squeeze(t, 1), RuntimeError, "axis 1 has size 3, not 1"),
+        (lambda t: dr.stack([t, t[0]]), TypeError, r"shape \(3,\) and tensor 0 has \(2, 3\)"),
+        (lambda t: dr.stack([]), RuntimeError, "at least one"),
+        (lambda t: dr.stack([t, t], 5), RuntimeError, "axis 5 is out of bounds"),
+        (lambda t: dr.hstack([1]), TypeError, "not int"),
+        (lambda t: dr.vstack([t, TensorXf([1, 2])]), TypeError, r"shape \(1, 2\)"),
+        (lambda t: dr.split(t, 3), RuntimeError, "size 2 cannot be cut into 3"),
+        (lambda t: dr.split(t, 0), ValueError, "positive"),
+        (lambda t: dr.split(Float(1, 2), 2), TypeError, "expected a tensor"),
+        (lambda t: dr.array_split(t, 2, 4), RuntimeError, "axis 4 is out of bounds"),
+        (lambda t: dr.take(t, 7), IndexError, "index 7 is out of bounds"),
+        (lambda t: dr.take(t, [0.5]), TypeError, "not integers"),
+        (lambda t: dr.take(t, 0, 2), RuntimeError, "axis 2 is out of bounds"),
+        (lambda t: dr.take(Array3f(1), 0), TypeError, "expected a tensor"),
+        (lambda t: dr.take_interp(TensorXi([1]), 0.5), TypeError, "floating-point"),
+        (lambda t: dr.take_interp(TensorXf([]), 0.5), RuntimeError, "no entries"),
+        (lambda t: dr.sum(t, 2), RuntimeError, "axis 2 is out of bounds"),
+        (lambda t: TensorXf([[1, 2], [3]]), TypeError, "ragged"),
+        (lambda t: dr.reshape(t, (4, 2)), RuntimeError, "6 entries"),
+    ],
+)
+def test_what_is_refused(call, error, text):
+    with pytest.raises(error, match=text):
+        call(TensorXf(data((2, 3))))
+
+
+# Joining and splitting
+
+
+@pytest.mark.parametrize("name", ["vstack", "hstack", "column_stack", "dstack"])
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 1, 3)], ids=str)
+def test_stacks(name, shape, tier):
+    a, b = data(shape), data(shape) + 100
+    same(getattr(dr, name)([TensorXf(a), TensorXf(b)]), getattr(np, name)([a, b]))
+
+
+@pytest.mark.parametrize("namespace", [dr.llvm, dr.scalar], ids=["llvm", "scalar"])
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_stack(axis, namespace, tier):
+    a, b = data((2, 3)), data((2, 3)) + 1
+    same(dr.stack([namespace.TensorXf(a), namespace.TensorXf(b)], axis), np.stack([a, b], axis))
+
+
+def test_stack_of_plain_and_mixed_arrays():
+    same(dr.stack([Float(1, 2), Float(3, 4)]), [[1, 2], [3, 4]])
+    mixed = dr.vstack([Float(1.5, 2), Int(3, 4)])
+    assert type(mixed) is TensorXf
+    same(mixed, [[1.5, 2], [3, 4]])
+    same(dr.stack([TensorXf(np.zeros((0, 2)))] * 3), np.zeros((3, 0, 2)))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("where", [1, 2, [1, 3], [0, 2, 9], [-1], []], ids=str)
+def test_split(axis, where, tier):
+    a = data((4, 6))
+    for found, expected in zip(
+        dr.split(TensorXf(a), where, axis), np.split(a, where, axis), strict=True
+    ):
+        same(found, expected)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 7])
+def test_array_split(count):
+    a = data((5, 3))
+    pieces = dr.array_split(TensorXf(a), count)
+    for found, expected in zip(pieces, np.array_split(a, count), strict=True):
+        same(found, expected)
+
+
+# Entries along an axis
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_take(axis, tier):
+    a = data((3, 4, 5))
+    t = TensorXf(a)
+    same(dr.take(t, 1, axis), np.take(a, 1, axis))
+    for index in ([2, 0, -1], np.array([[0, 1], [2, 1]])):
+        same(dr.take(t, index, axis), np.take(a, index, axis))
+    same(dr.take(t, UInt(2, 0), axis), np.take(a, [2, 0], axis))
+    same(dr.take(t, TensorXu([[1], [2]]), axis), np.take(a, [[1], [2]], axis))
+    np.testing.assert_array_equal(dr.take(Float(1, 2, 3), UInt(2, 0)).numpy(), [3, 1])
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_take_interp(axis, tier):
+    a = data((4, 5, 3))
+    position = np.float32([0.25, 1.5, 0, 1.75])
+    low = np.floor(position).astype(int)
+    weight = (position - low).reshape((-1,) + (1,) * (2 - axis % 3))
+    first, second = np.take(a, low, axis), np.take(a, low + 1, axis)
+    same(dr.take_interp(TensorXf(a), Float(position), axis), first + (second - first) * weight)
+    same(dr.take_interp(TensorXf(a), 0.5, axis), (np.take(a, 0, axis) + np.take(a, 1, axis)) / 2)
+
+
+def test_take_interp_beyond_the_ends():
+    t = TensorXf([1, 2, 4])
+    same(dr.take_interp(t, Float(-1, 2, 3.5)), [0, 4, 7])
+    same(dr.take_interp(TensorXf([5]), Float(-1, 0, 2)), [5, 5, 5])
+
+
+def test_printing():
+    assert repr(TensorXf(data((2, 2)))) == "[[-5, 2],\n [9, 16]]"
+    assert repr(TensorXf(3)) == "3" and repr(TensorXf([])) == "[]"
