@@ -44,6 +44,8 @@ ROWS = (
     Row("sort", "sort of 4M", "ms"),
     Row("sum_columns", "sum of 4096 x 4096 over the first axis", "ms"),
     Row("sum_rows", "the same over the last axis", "ms"),
+    Row("texture", "bilinear look-ups of 4 channels of a 512 x 512 texture, 1M", "ms"),
+    Row("random_numbers", "uniform random numbers, 16M", "ms"),
     Row("import_time", "import", "ms"),
     Row("first_print", "first print of three numbers, empty cache", "ms"),
     Row("compile_30", "new kernel of 30 operations", "ms"),

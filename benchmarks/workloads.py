@@ -14,7 +14,7 @@ from random import Random
 
 _start = time.perf_counter()
 import drjit as dr
-from drjit.llvm import Float, TensorXf, TensorXf16, UInt32
+from drjit.llvm import PCG32, Array2f, Float, TensorXf, TensorXf16, Texture2f, UInt32, ad
 
 IMPORT_SECONDS = time.perf_counter() - _start
 
@@ -122,6 +122,20 @@ def sum_rows() -> float:
     return best(lambda: dr.sum(a, axis=1))
 
 
+def texture() -> float:
+    """Bilinear look-ups of 4 channels at random positions."""
+    texels = dr.linspace(Float, 0, 1, 512 * 512 * 4)
+    image = Texture2f(TensorXf(opaque(texels), shape=(512, 512, 4)))
+    draw = PCG32(1 << 20)
+    x, y = opaque(draw.next_float32(), draw.next_float32())
+    return best(lambda: image.eval(Array2f(x, y)))
+
+
+def random_numbers() -> float:
+    rng = dr.rng(seed=1)
+    return best(lambda: rng.random(Float, LARGE))
+
+
 def import_time() -> float:
     return IMPORT_SECONDS * 1e3
 
@@ -203,6 +217,64 @@ def memory_growth() -> float:
     before = int(page.read_text().split()[1])
     small_loop(10_000, sync=True)
     return (int(page.read_text().split()[1]) - before) * 4.0
+
+
+def chain(x):
+    for _ in range(20):
+        x = dr.sin(x) * x + 0.1
+    return x
+
+
+def gradient(f: Callable[[object], object], x: object) -> object:
+    """The value of a function and the gradient of its argument."""
+    x = type(x)(x)
+    dr.enable_grad(x)
+    y = f(x)
+    dr.backward(y)
+    return y, x.grad
+
+
+def ad_primal() -> float:
+    x = opaque(dr.linspace(ad.Float, 0, 1, 1 << 20))
+    return best(lambda: chain(x))
+
+
+def ad_chain() -> float:
+    x = opaque(dr.linspace(ad.Float, 0, 1, 1 << 20))
+    return best(lambda: gradient(chain, x))
+
+
+def ad_gather() -> float:
+    x, index = opaque(dr.linspace(ad.Float, 0, 1, MEDIUM), ad.UInt32(random_index()))
+    return best(lambda: gradient(lambda x: dr.gather(ad.Float, x, index) * 2, x)[1])
+
+
+def ad_texture() -> float:
+    """The gradient of the texels in bilinear look-ups at random positions."""
+    values = opaque(dr.linspace(ad.Float, 0, 1, 512 * 512 * 4))
+    draw = PCG32(1 << 20)
+    x, y = opaque(ad.Float(draw.next_float32()), ad.Float(draw.next_float32()))
+
+    def look_up(values):
+        image = ad.Texture2f(ad.TensorXf(values, shape=(512, 512, 4)))
+        return sum(image.eval(ad.Array2f(x, y)))
+
+    return best(lambda: gradient(look_up, values)[1])
+
+
+def ad_step() -> float:
+    """Microseconds of a step of an optimization: tracing, gradient, evaluation."""
+    data = opaque(dr.linspace(ad.Float, 0, 1, 64))
+    x = ad.Float(1)
+
+    def step():
+        nonlocal x
+        dr.enable_grad(x)
+        loss = dr.sum(dr.square(chain(x * data) - 0.5))
+        dr.backward(loss)
+        x = dr.detach(x - 1e-3 * x.grad)
+
+    return best(lambda: (step(), x)[1]) * 1e3
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ def test_rosenbrock(tier):
 
 
 def test_hessian_of_a_masked_function():
-    check(lambda x: dr.select(x > 0, dr.sqrt(x) * dr.log(x), 0), [[-1, 4, 2, 0]], 1e-5)
+    check(lambda x: dr.select(x > 0, dr.sqrt(x) * dr.log(x), 0), [[-1, 4, 2, -0.5]])
 
 
 def test_third_derivative():
@@ -157,7 +157,7 @@ def test_custom_operations_refuse():
     x = Float(3)
     dr.enable_grad(x)
     y = dr.custom(Square, x)
-    with pytest.raises(RuntimeError, match="KeepGraph.*custom"):
+    with pytest.raises(RuntimeError, match=r"KeepGraph.*custom"):
         dr.backward(y, flags=KEEP)
 
 

@@ -25,8 +25,10 @@ REDUCTIONS = [ReduceOp.Add, ReduceOp.Mul, ReduceOp.Min, ReduceOp.Max]
 
 def scattered(op, as_target):
     def f(x):
-        value = dr.gather(Float64, x, UInt(0, 1, 2, 3, 4)) if not as_target else Float64(
-            0.7, 1.3, 1.9, -0.4, 0.2
+        value = (
+            dr.gather(Float64, x, UInt(0, 1, 2, 3, 4))
+            if not as_target
+            else Float64(0.7, 1.3, 1.9, -0.4, 0.2)
         )
         target = Float64(x) if as_target else Float64(0.6, 0.9, -1.1, 1.4, 0.8, 2.5)
         if op is None:

@@ -1,6 +1,7 @@
 """The `>>>` examples of all docstrings do what they say.
 
-An example has `dr`, `np`, the names of its own module, and the types of `drjit.auto.ad` at hand.
+An example has `dr`, `np`, the names of its own module, the types of `drjit.auto.ad`, and that module
+as `ad` at hand.
 """
 
 import doctest
@@ -45,7 +46,7 @@ def examples() -> list[doctest.DocTest]:
 def test_example(test: doctest.DocTest):
     types = importlib.import_module("drjit.auto.ad")
     names = {name: getattr(types, name) for name in dir(types) if not name.startswith("_")}
-    test.globs = names | test.globs | {"dr": dr, "np": np}
+    test.globs = names | {"ad": types} | test.globs | {"dr": dr, "np": np}
     report: list[str] = []
     outcome = doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=report.append)
     assert outcome.failed == 0, "".join(report)

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
-from drjit.jit import product, runtime
+from drjit.jit import kernel, product, runtime
+from drjit.jit.target.simd import llvm
 from drjit.llvm import (
     Array3f,
     Float,
@@ -52,17 +53,24 @@ def test_sizes_and_layouts(dtype, flags, tier):
         check(found, a, b)
 
 
+@pytest.mark.parametrize("nbytes", [32, 64], ids=["32 bytes", "64 bytes"])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_many_tiles(threads, monkeypatch):
-    monkeypatch.setattr("drjit.jit.kernel.tier", "compiled")
+def test_many_tiles(threads, nbytes, monkeypatch, tmp_path):
+    kernel.forget()
+    monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(llvm, "register_bytes", lambda: nbytes)
+    monkeypatch.setattr(kernel, "tier", "compiled")
     monkeypatch.setattr(product, "_TILE", (48, 64))
     before = runtime.thread_count()
     runtime.set_thread_count(threads)
     try:
-        a, b = data((270, 300)), data((300, 410))
-        check(TensorXf(a) @ TensorXf(b), a, b)
+        for m, n in ((270, 410), (3, 410), (270, 1)):
+            a, b = data((m, 600)), data((600, n))
+            check(TensorXf(a) @ TensorXf(b), a, b)
+            check(dr.matmul(TensorXf(a.T), TensorXf(b.T), True, True), a, b)
     finally:
         runtime.set_thread_count(before)
+        kernel.forget()
 
 
 RANKS = [

@@ -35,12 +35,75 @@ def empties(namespace, evaluated):
     return made
 
 
-UNARY_FLOAT = """abs acos acosh asin asinh atan atanh cbrt ceil cos cosh deg2rad erf erfinv exp exp2
-floor isfinite isinf isnan lgamma linear_to_srgb log log2 rad2deg rcp round rsqrt safe_acos safe_asin
-safe_sqrt sign sin sinh sqr sqrt square srgb_to_linear tan tanh trunc cumsum prefix_sum sincos sincosh
-conj real arg empty_like ones_like zeros_like copy reverse detach""".split()
-UNARY_INTEGER = "brev lzcnt popcnt tzcnt log2i".split()
-BINARY_FLOAT = """atan2 copysign fmax fmin hypot maximum minimum mulsign power step""".split()
+UNARY_FLOAT = [
+    "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "cos",
+    "cosh",
+    "deg2rad",
+    "erf",
+    "erfinv",
+    "exp",
+    "exp2",
+    "floor",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "lgamma",
+    "linear_to_srgb",
+    "log",
+    "log2",
+    "rad2deg",
+    "rcp",
+    "round",
+    "rsqrt",
+    "safe_acos",
+    "safe_asin",
+    "safe_sqrt",
+    "sign",
+    "sin",
+    "sinh",
+    "sqr",
+    "sqrt",
+    "square",
+    "srgb_to_linear",
+    "tan",
+    "tanh",
+    "trunc",
+    "cumsum",
+    "prefix_sum",
+    "sincos",
+    "sincosh",
+    "conj",
+    "real",
+    "arg",
+    "empty_like",
+    "ones_like",
+    "zeros_like",
+    "copy",
+    "reverse",
+    "detach",
+]
+UNARY_INTEGER = ["brev", "lzcnt", "popcnt", "tzcnt", "log2i"]
+BINARY_FLOAT = [
+    "atan2",
+    "copysign",
+    "fmax",
+    "fmin",
+    "hypot",
+    "maximum",
+    "minimum",
+    "mulsign",
+    "power",
+    "step",
+]
 
 # name -> what to call; the result has no entries
 WITHOUT_ENTRIES = {
@@ -85,7 +148,10 @@ WITHOUT_ENTRIES = {
     "repeat": lambda a: (dr.repeat(a.e, 3), dr.repeat(a.ns.Float(1, 2), 0)),
     "tile": lambda a: (dr.tile(a.e, 3), dr.tile(a.ns.Float(1, 2), 0)),
     "meshgrid": lambda a: dr.meshgrid(a.e, a.e),
-    "reshape": lambda a: (dr.reshape(a.ns.TensorXf, a.t, (3, 0)), dr.reshape(a.ns.TensorXf, a.e, (0, 2))),
+    "reshape": lambda a: (
+        dr.reshape(a.ns.TensorXf, a.t, (3, 0)),
+        dr.reshape(a.ns.TensorXf, a.e, (0, 2)),
+    ),
     "ravel": lambda a: (dr.ravel(a.v), dr.ravel(a.t), dr.ravel(a.e)),
     "unravel": lambda a: dr.unravel(a.ns.Array3f, a.e),
     "reinterpret_array": lambda a: dr.reinterpret_array(a.ns.UInt, a.e),
@@ -120,6 +186,10 @@ WITHOUT_ENTRIES = {
     "expand_dims": lambda a: dr.expand_dims(a.t, 0),
     "squeeze": lambda a: dr.squeeze(a.t),
     "moveaxis": lambda a: dr.moveaxis(a.t, 0, 1),
+    "swapaxes": lambda a: dr.swapaxes(a.t, 0, 1),
+    "transpose": lambda a: dr.transpose(a.t),
+    "take": lambda a: dr.take(a.ns.TensorXf([1, 2]), a.u),
+    "take_interp": lambda a: dr.take_interp(a.ns.TensorXf([1, 2]), a.e),
     "matmul": lambda a: dr.matmul(a.t, dr.zeros(a.ns.TensorXf, (3, 2))),
     "slice_index": lambda a: dr.slice_index(a.ns.UInt, (0, 3), (slice(None), 1))[1],
     "replace_grad": lambda a: dr.replace_grad(a.e, a.e),
@@ -188,14 +258,7 @@ ERRORS = {
     "median": (lambda a: dr.median(a.e), "no entries"),
 }
 
-NOT_APPLICABLE = frozenset("""
-backward backward_from backward_to forward forward_from forward_to enqueue traverse custom
-check_grad graphviz_ad convolve resample upsample rng
-epsilon expand_threshold flag flush_kernel_cache flush_malloc_cache flush_thread graphviz has_backend
-kernel_history kernel_history_clear kernels largest log_level one_minus_epsilon profile_mark
-recip_overflow set_backend set_expand_threshold set_flag set_log_level set_thread_count smallest
-sync_thread thread_count whos
-""".split())  # fmt: skip
+NOT_APPLICABLE = frozenset(["backward", "backward_from", "backward_to", "forward", "forward_from", "forward_to", "enqueue", "traverse", "custom", "check_grad", "graphviz_ad", "convolve", "resample", "upsample", "rng", "epsilon", "expand_threshold", "flag", "flush_kernel_cache", "flush_malloc_cache", "flush_thread", "graphviz", "has_backend", "kernel_history", "kernel_history_clear", "kernels", "largest", "log_level", "one_minus_epsilon", "profile_mark", "recip_overflow", "set_backend", "set_expand_threshold", "set_flag", "set_log_level", "set_thread_count", "smallest", "sync_thread", "thread_count", "whos"])  # fmt: skip
 
 
 def scattered(a, update):

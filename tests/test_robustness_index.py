@@ -50,7 +50,11 @@ def reads(source, index, active):
     yield lambda: dr.gather(TensorXf, TensorXf(source, (3, 4)), index, active)
     yield lambda: dr.gather(Array3f, Array3f(source), index, active)
     yield lambda: dr.gather(list, [source, source + 1], index, active)[1]
-    yield lambda: dr.slice(source, index) if active is True else dr.gather(Float, source, index, active)
+    yield (
+        lambda: (
+            dr.slice(source, index) if active is True else dr.gather(Float, source, index, active)
+        )
+    )
 
 
 @pytest.mark.parametrize("bad", BAD)
@@ -62,9 +66,7 @@ def test_reads(tier, bad, place):
     source = array(Float, range(SIZE))
     index = array(Int, indices)
     enabled = array(Bool, [k != place for k in range(3)])
-    for read, masked in zip(
-        reads(source, index, True), reads(source, index, enabled), strict=True
-    ):
+    for read, masked in zip(reads(source, index, True), reads(source, index, enabled), strict=True):
         if bad == -1 and "slice" in read.__code__.co_names:
             continue  # the last entry
         with pytest.raises(IndexError, match=rf"index {bad} is out of bounds .*lane {place}; at "):
@@ -114,7 +116,9 @@ def test_writes(tier, bad):
     for write, masked in zip(
         writes(target, index, True), writes(target, index, enabled), strict=True
     ):
-        with pytest.raises(IndexError, match=rf"index {bad} is out of bounds .*lane 1; at .*{__file__}"):
+        with pytest.raises(
+            IndexError, match=rf"index {bad} is out of bounds .*lane 1; at .*{__file__}"
+        ):
             write()
             dr.sync_thread()
             dr.eval(target)

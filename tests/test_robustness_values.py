@@ -26,7 +26,22 @@ def specials(t):
     if t.is_float:
         i = np.finfo(t.numpy)
         tiny = [i.tiny, -i.tiny, i.smallest_subnormal, -i.smallest_subnormal, i.tiny / 2]
-        values = [0.0, -0.0, 1, -1, 0.5, -0.5, 2.5, -1.2, 3.7, np.inf, -np.inf, np.nan, i.max, i.min]
+        values = [
+            0.0,
+            -0.0,
+            1,
+            -1,
+            0.5,
+            -0.5,
+            2.5,
+            -1.2,
+            3.7,
+            np.inf,
+            -np.inf,
+            np.nan,
+            i.max,
+            i.min,
+        ]
         values += [*tiny, i.eps, 1 + i.eps, 1e3, -1e4, 2.0**31, 2.0**63, -(2.0**63), 100.3, -103.5]
         with np.errstate(over="ignore"):
             return np.array(values).astype(t.numpy).tolist()
@@ -116,8 +131,7 @@ def c_lgamma(x):
 LIKE_NUMPY = {
     **{
         name: getattr(np, name)
-        for name in "sin cos tan sinh cosh tanh exp exp2 log log2 cbrt sqrt floor ceil trunc abs "
-        "isnan isinf isfinite square".split()
+        for name in ["sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "log", "log2", "cbrt", "sqrt", "floor", "ceil", "trunc", "abs", "isnan", "isinf", "isfinite", "square"]
     },
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "sqr": np.square,
     "acosh": np.arccosh, "atanh": np.arctanh, "round": np.rint, "erf": scipy.special.erf,
@@ -248,7 +262,9 @@ def test_trigonometry_of_huge_arguments(tier, cls):
 def test_division_of_integers_never_traps(tier, cls):
     info = np.iinfo(cls._dtype.numpy)
     values = specials(cls._dtype)
-    x, y = (a.ravel() for a in np.meshgrid(np.array(values, info.dtype), np.array(values, info.dtype)))
+    x, y = (
+        a.ravel() for a in np.meshgrid(np.array(values, info.dtype), np.array(values, info.dtype))
+    )
 
     def truncated(a, b):
         """What the kernel language states: 0 for a divisor of 0, MIN // -1 wraps to MIN."""
@@ -320,8 +336,16 @@ def test_conversions_out_of_range_saturate(tier):
         (lambda: Int(math.nan), TypeError, "nan has no integer value"),
         (lambda: Int(math.inf), TypeError, "inf"),
         (lambda: Float(10**400), TypeError, "beyond any float"),
-        (lambda: Int(1) + (1 << 40), RuntimeError, "1099511627776 does not fit into drjit.llvm.Int"),
-        (lambda: UInt(1) * -1, RuntimeError, "-1 does not fit into drjit.llvm.UInt (0 to 4294967295)"),
+        (
+            lambda: Int(1) + (1 << 40),
+            RuntimeError,
+            "1099511627776 does not fit into drjit.llvm.Int",
+        ),
+        (
+            lambda: UInt(1) * -1,
+            RuntimeError,
+            "-1 does not fit into drjit.llvm.UInt (0 to 4294967295)",
+        ),
         (lambda: dr.full(llvm.Int8, 200, 3), (TypeError, RuntimeError), "200"),
         (lambda: scalar.Array2u(-1, 0), TypeError, "-1"),
     ],

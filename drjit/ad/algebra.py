@@ -14,7 +14,7 @@ from .rules import RULES
 _RECORDERS = {op_: recorder(rule) for op_, rule in RULES.items()}
 
 
-def element_recorder(op_: Op) -> Callable[..., Var | None] | None:
+def element_recorder(op_: Op) -> Any:
     """What makes the variables of an element-wise operation; None if its derivative is 0."""
     return _RECORDERS.get(op_)
 

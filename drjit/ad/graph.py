@@ -42,9 +42,9 @@ class Var:
     )  # fmt: skip
 
     rule: Any
-    deps: tuple["Var | None", ...]
+    deps: tuple[Any, ...]  # of Var or None
     inputs: tuple[Node, ...]
-    result: Node | None
+    result: Any  # Node or None
     data: Any
     dtype: DType
     size: int
@@ -58,8 +58,7 @@ class Var:
         raise AttributeError(name)
 
     def __repr__(self) -> str:
-        name = self.rule.name if self.rule is not None else "input"
-        return f"<{name} {self.dtype}[{self.size}]>"
+        return f"<{title(self)} {self.dtype}[{self.size}]>"
 
 
 labels: weakref.WeakKeyDictionary[Var, str] = weakref.WeakKeyDictionary()
@@ -70,7 +69,7 @@ locations: weakref.WeakKeyDictionary[Var, Location] = weakref.WeakKeyDictionary(
 # Variables in order of creation, for forward traversals. Entries of freed ones go when the list has
 # doubled.
 _tape: list["weakref.ref[Var]"] = []
-_tape_limit = 1 << 14
+_tape_limit = 1 << 11
 _tape_lock = threading.Lock()
 _append = _tape.append
 _ref = weakref.ref
@@ -100,7 +99,7 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
         v.grad = None
         v.serial = serial = next_serial()
         _append(_ref(v))
-        if not serial & 4095 or flags.current & 1:
+        if not serial & 1023 or flags.current & 1:
             _attend(v)
         return v
 
@@ -140,7 +139,7 @@ def compact() -> None:
         n = len(_tape)
         # Another thread may append meanwhile.
         _tape[:n] = [r for r in _tape[:n] if r() is not None]
-        _tape_limit = max(1 << 14, 2 * len(_tape))
+        _tape_limit = max(1 << 11, 2 * len(_tape))
 
 
 def living() -> list[Var]:
@@ -148,6 +147,12 @@ def living() -> list[Var]:
     compact()
     found = [r() for r in _tape]
     return sorted([v for v in found if v is not None], key=lambda v: v.serial)
+
+
+def title(v: Var) -> str:
+    """The operation of a variable, and the name that it has been given."""
+    name = v.rule.name if v.rule is not None else "input"
+    return f"{name} ({labels[v]})" if v in labels else name
 
 
 def where(v: Var) -> str:

@@ -37,7 +37,7 @@ class LaneRule:
         self.name = name or self.name
         self.record = recorder(self)
 
-    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         raise NotImplementedError
 
     def backward(self, v: Var, g: Value, give: Any) -> None:
@@ -71,7 +71,7 @@ class _Cast(LaneRule):
     keeps_inputs = False
     masks = False
 
-    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         return cast(v.dtype, tangents[0])
 
     def backward(self, v: Var, g: Value, give: Any) -> None:
@@ -91,23 +91,27 @@ class _Gather(LaneRule):
 
     name = "gather"
 
-    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         index, mask = v.inputs
         return gather(full(tangents[0], v.data), index, mask)
 
     def backward(self, v: Var, g: Value, give: Any) -> None:
         index, mask = v.inputs
-        give.scatter_add(0, g, index, mask)
+        give.scatter_add(0, g, index, mask, checked=True)
 
 
 def gather(source: Value, index: Node, mask: Node, what: str = "dr.gather") -> Value:
     """The entries of `source` at `index`."""
+    size = source.node.size
+    node.broadcast_size((index, mask), what)
+    index, mask = access.bounds(index, mask, size, what)
     n = access.gather(source.node, index, mask, what)
-    return record_gather(source, index, mask, n)
+    return _value(GATHER, n, (index, mask), (source.var,), size)
 
 
 def record_gather(source: Value, index: Node, mask: Node, n: Node) -> Value:
-    """The entries `n` that were read from `source`."""
+    """The entries `n` that have been read from `source`."""
+    index, mask = access.bounds(index, mask, source.node.size, "dr.gather")
     return _value(GATHER, n, (index, mask), (source.var,), source.node.size)
 
 
@@ -117,7 +121,7 @@ class _Packet(_Gather):
 
     name = "gather_packet"
 
-    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         size, count, j = v.data
         index, mask = v.inputs
         return gather(full(tangents[0], size), entry(index, count, j), mask)
@@ -125,7 +129,10 @@ class _Packet(_Gather):
     def backward(self, v: Var, g: Value, give: Any) -> None:
         _, count, j = v.data
         index, mask = v.inputs
-        give.scatter_add(0, g, entry(index, count, j), mask)
+        # Within bounds, no product wraps that is not masked out.
+        first = node.apply(op.mul, index, node.literal(index.dtype, count))
+        entry_ = node.apply(op.add, first, node.literal(index.dtype, j)) if j else first
+        give.scatter_add(0, g, entry_, mask, checked=True)
 
 
 def gather_packet(
@@ -133,6 +140,8 @@ def gather_packet(
 ) -> list[Value]:
     """`count` consecutive entries per lane, from entry `index * count` on."""
     n = source.node
+    node.broadcast_size((index, mask), what)
+    index, mask = access.bounds(index, mask, n.size, what, count)
     nodes = access.gather_packet(n, index, mask, count, what)
     return [
         _value(PACKET, c, (index, mask), (source.var,), (n.size, count, j))
@@ -159,7 +168,7 @@ class _Broadcast(LaneRule):
     keeps_inputs = False
     masks = False
 
-    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         return tangents[0]
 
     def backward(self, v: Var, g: Value, give: Any) -> None:
@@ -180,7 +189,7 @@ class _Scatter(LaneRule):
 
     name = "scatter"
 
-    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         index, mask = v.inputs[:2]
         target, value = tangents
         zero = Value(node.literal(v.dtype, 0))
@@ -288,7 +297,7 @@ class _Reduce(LaneRule):
         super().__init__()
         self.masks = masks
 
-    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         reduction, run = v.data
         t = full(tangents[0], v.inputs[0].size)
         if reduction != "add":
@@ -352,7 +361,7 @@ class _Prefix(LaneRule):
     name = "prefix_reduce"
     keeps_result = True
 
-    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         reduction, exclusive, run = v.data
         t = full(tangents[0], v.size)
         if reduction == "add":

@@ -5,7 +5,7 @@ import numpy as np
 from ..jit import flags, kernel, schedule
 from ..jit.flags import JitFlag
 from ..jit.node import LITERAL, Node
-from .graph import Var, where
+from .graph import Var, title, where
 
 _TRAPS = int(JitFlag.TrapNaN | JitFlag.TrapInf)
 
@@ -32,7 +32,7 @@ def check(v: Var | None, contribution: Node) -> None:
         if bad.any():
             lane = int(np.argmax(bad))
             raise FloatingPointError(
-                f"the derivative of '{v.rule.name}'{where(v)} is {what} in lane {lane}"
+                f"the derivative of '{title(v)}'{where(v)} is {what} in lane {lane}"
             )
 
 

@@ -19,7 +19,7 @@ from ..jit.named import Named
 from ..jit.node import LITERAL, Node
 from . import lanes, trap
 from .algebra import PLAIN, RECORDED, set_keep_graph
-from .graph import Scope, Value, Var, living, scope, where
+from .graph import Scope, Value, Var, living, scope, title, where
 from .rules import same
 
 
@@ -127,7 +127,7 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
     except BaseException as error:
         v = give.var
         if v is not None and v.rule is not None:
-            error.add_note(f"This was the derivative of '{v.rule.name}'{where(v)}.")
+            error.add_note(f"This was the derivative of '{title(v)}'{where(v)}.")
         for v in variables:
             if v.rule is not None:
                 v.grad = v.grad_var = None
@@ -353,8 +353,11 @@ class Give:
         if v.serial < self.first and self.inner is not None:
             self.inner.postponed[v] = None
 
-    def scatter_add(self, i: int, value: Value, index: Node, mask: Node) -> None:
-        """Adds entries to the gradient of operand `i`, in place where nobody else holds it."""
+    def scatter_add(
+        self, i: int, value: Value, index: Node, mask: Node, checked: bool = False
+    ) -> None:
+        """Adds entries to the gradient of operand `i`, in place where nobody else holds it.
+        `checked` says that the indices have been."""
         d = self.var.deps[i]
         if d is None or not self.takes(d):
             return
@@ -373,7 +376,10 @@ class Give:
         mode = access.reduce_mode(op.ReduceMode.Auto, target, lanes_)
         what = "gradient of dr.gather"
         kind = op.scatter_reduce
-        after = access.scatter(kind, target, [value.node], index, mask, what, "add", mode)
+        values = [value.node]
+        after = access.scatter(
+            kind, target, values, index, mask, what, "add", mode, checked=checked
+        )
         d.grad = node.literal(d.dtype, 0) if after is None else after
 
 

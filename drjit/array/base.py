@@ -54,7 +54,9 @@ class ArrayBase:
     _a: Any = None
 
     if TYPE_CHECKING:
-        # What `operators` and `members` give to this class.
+        # What `operators`, `members` and `function.grad` give to this class.
+        grad: Any
+
         def __getattr__(self, name: str) -> Any: ...
         def __len__(self) -> int: ...
         def __iter__(self) -> Iterator[Any]: ...

@@ -81,7 +81,7 @@ def _binary(
 ) -> Callable:
     dtype, out = cls._dtype, result._dtype
     diff = cls._diff
-    record = element_recorder(op_) if dtype.is_float and out.is_float else None
+    record: Any = element_recorder(op_) if dtype.is_float and out.is_float else None
     number = dtype.scalar(0).item().__class__  # bool, int or float
     also = int if number is float else number
     low, high = _range(dtype)
@@ -162,7 +162,7 @@ def _range(dtype: DType) -> tuple[Any, Any]:
 def _unary(cls: type, op_: Op, general: Callable) -> Callable:
     dtype, diff = cls._dtype, cls._diff
     simplifies = op_ in node.SIMPLIFY
-    record = element_recorder(op_) if dtype.is_float else None
+    record: Any = element_recorder(op_) if dtype.is_float else None
 
     def unary(self):
         a = self._n

@@ -8,9 +8,9 @@ fails, the target is as it was."""
 import weakref
 from typing import Any
 
-from ..ad import lanes
+from ..ad import lanes, matrix
 from ..ad.graph import Value
-from ..jit import access, collective, op, product, schedule, sorting
+from ..jit import access, collective, op, schedule, sorting
 from ..jit import dtype as dt
 from ..jit import node as jit
 from ..jit.node import Node
@@ -235,6 +235,8 @@ def bounded(index: Any, active: Any, size: int, what: str) -> tuple[Any, Any]:
 
 def reduce_rows(reduce: str, value: Any, rows: int, columns: int) -> Any:
     """The reductions along the columns of matrices of `rows` by `columns` entries."""
+    if value._a is not None and reduce == "add":
+        return from_value(type(value), matrix.sum_rows(value_of(value), rows, columns))
     if value._a is not None:
         # In terms of what has derivatives: the rows of the transposed matrices.
         index = table.find(value._namespace, "leaf", dt.u32)
@@ -271,4 +273,5 @@ def matmul(
     a: Any, b: Any, sizes: tuple[int, int, int], transposed: tuple[bool, bool], offsets: Any
 ) -> Any:
     """Products of matrices; see `drjit.jit.product.matmul`."""
-    return wrap(type(a), product.matmul(a._n, b._n, *sizes, *transposed, offsets))
+    layout = matrix.Layout(sizes, transposed, offsets)
+    return from_value(type(a), matrix.matmul(value_of(a), value_of(b), layout))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..array import table
-from . import ad
+from . import ad as ad
 
 
 def __getattr__(name: str) -> Any:

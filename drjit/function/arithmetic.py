@@ -45,7 +45,7 @@ def _numbers(*values: Any) -> list:
 # ---- Selection
 
 
-def select(arg0: Any, arg1: Any, arg2: Any, /) -> Any:
+def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     """The second argument where the mask `arg0` holds, else the third; entry by entry, also through
     trees (lists, dictionaries, ...).
 
@@ -131,7 +131,7 @@ _fmin = _extremum_of_numbers("fmin", op.minimum, lambda a, b: a < b)
 _fmax = _extremum_of_numbers("fmax", op.maximum, lambda a, b: a > b)
 
 
-def minimum(arg0: Any, arg1: Any, /) -> Any:
+def minimum(arg0: Any, arg1: Any) -> Any:
     """The smaller of two values; NaN if either is NaN.
 
     >>> dr.minimum(Float(1, 5), 3)
@@ -140,7 +140,7 @@ def minimum(arg0: Any, arg1: Any, /) -> Any:
     return _minimum(arg0, arg1)
 
 
-def maximum(arg0: Any, arg1: Any, /) -> Any:
+def maximum(arg0: Any, arg1: Any) -> Any:
     """The larger of two values; NaN if either is NaN.
 
     >>> dr.maximum(Float(1, 5), 3)
@@ -189,7 +189,7 @@ def clamp(value: Any, min: Any, max: Any, /) -> Any:
 # ---- Products
 
 
-def fma(arg0: Any, arg1: Any, arg2: Any, /) -> Any:
+def fma(arg0: Any, arg1: Any, arg2: Any) -> Any:
     """`arg0 * arg1 + arg2`, rounded once in floating point.
 
     >>> dr.fma(Float(1, 2), 10, 0.5)
@@ -209,7 +209,7 @@ def fma(arg0: Any, arg1: Any, arg2: Any, /) -> Any:
     return a * b + c
 
 
-def lerp(arg0: Any, arg1: Any, arg2: Any, /) -> Any:
+def lerp(arg0: Any, arg1: Any, arg2: Any) -> Any:
     """Linear interpolation from `arg0` to `arg1`, which `arg2` = 0 and 1 give exactly.
 
     >>> dr.lerp(Float(1, 2), 5, 0.25)
@@ -276,7 +276,7 @@ def rsqrt(arg: Any, /) -> Any:
     return rcp(sqrt(arg))
 
 
-def hypot(a: Any, b: Any, /) -> Any:
+def hypot(a: Any, b: Any) -> Any:
     """√(a² + b²) without overflow in between; scales by the larger argument.
 
     >>> dr.hypot(Float(3, 1e30), Float(4, 1e30))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..array import leaf, leaf_access, pytree, show, table
-from ..array.base import ArrayBase, type_label
+from ..array.base import ArrayBase, IncompatibleError, type_label
 from ..array.elementwise import elementwise
 from ..array.interop import components, host_array, is_foreign_array
 from ..array.promote import promote
@@ -204,7 +204,7 @@ def assert_true(
 
     Raises:
         AssertionError: an entry does not hold.
-        RuntimeError: `cond` consists of other things than masks and bool.
+        TypeError: `cond` consists of other things than masks and bool.
     """
     if flags.current & JitFlag.Debug:
         for path, value in pytree.walk(cond):
@@ -225,7 +225,7 @@ def assert_false(
 
     Raises:
         AssertionError: an entry holds.
-        RuntimeError: `cond` consists of other things than masks and bool.
+        TypeError: `cond` consists of other things than masks and bool.
     """
     if flags.current & JitFlag.Debug:
         for path, value in pytree.walk(cond):
@@ -287,7 +287,7 @@ def _truth(what: str, value: Any) -> np.ndarray:
         return components(value)
     if isinstance(value, np.ndarray) and value.dtype == bool:
         return value
-    raise RuntimeError(f"{what}(): expected a mask or a bool, not '{type_label(value)}'")
+    raise IncompatibleError(f"{what}(): expected a mask or a bool, not '{type_label(value)}'")
 
 
 def _fail(

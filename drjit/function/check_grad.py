@@ -7,12 +7,22 @@ import numpy as np
 
 from ..ad import graph
 from ..ad.graph import Var
-from ..ad.traverse import ADMode
+from ..ad.traverse import ADFlag, ADMode
 from ..array import leaf, pytree
 from ..array.base import ArrayBase
 from ..jit import flags as jit_flags
 from ..jit.flags import JitFlag
-from .grad import clear_grad, converted, detach, enable_grad, enqueue, grad, leaves, traverse
+from .grad import (
+    accum_grad,
+    clear_grad,
+    converted,
+    detach,
+    enable_grad,
+    enqueue,
+    grad,
+    leaves,
+    traverse,
+)
 
 
 class Mismatch(NamedTuple):
@@ -138,8 +148,7 @@ def _reverse(f: Callable, args: tuple) -> tuple[list[np.ndarray], list[str]]:
     finally:
         jit_flags.set_flag(JitFlag.Debug, before)
     for a, w in _weights(result):
-        if a._a is not None:
-            a._a.grad = leaf.from_numpy(type(a), w, copy=True)._n
+        accum_grad(a, leaf.from_numpy(type(a), w, copy=True))
     origins = [_origin(a._a, result) for a in inputs]
     enqueue(ADMode.Backward, result)
     traverse(ADMode.Backward)
@@ -168,7 +177,7 @@ def _forward(f: Callable, args: tuple, points: list[np.ndarray]) -> list[np.ndar
             unit[i] = 1
             a._a.grad = leaf.node_from_numpy(a._dtype, unit, copy=True)
             enqueue(ADMode.Forward, a)
-            traverse(ADMode.Forward)
+            traverse(ADMode.Forward, ADFlag.ClearEdges)
             slopes[i] = sum(
                 float(np.dot(np.array(leaf.host(grad(r)), np.float64), w))
                 for r, w in _weights(result)

@@ -118,6 +118,8 @@ def _undefined(cls: Any, value: Any, size: int | None) -> Any:
     """A `Fill` that leaves memory as it is."""
     if size is None or cls in (bool, int, float):
         return _constant(cls, 0, size, "dr.empty")
+    if size > jit.LARGEST:
+        raise jit.too_large(size)
     return parts.unwritten(cls, size)
 
 
@@ -309,7 +311,7 @@ def arange(
         raise RuntimeError(
             f"{what}(): the size cannot be negative (start={first}, stop={last}, step={by})"
         )
-    count = len(range(first, last, by))
+    count = -((first - last) // by)
     if t.is_int and not t.is_signed and (first < 0 or by < 0):
         raise TypeError(f"{what}({label(dtype)}): start={first}, step={by} in an unsigned type")
     if not cls.__meta__.is_jit:

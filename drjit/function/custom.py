@@ -130,7 +130,8 @@ class _State:
         self.active = False
         self.kept: list[Var] = []
 
-    def run(self, callback: Callable[[], None]) -> None:
+    def run(self, name: str, setter: str) -> None:
+        """Calls the callback of that name."""
         op = self.op
         if keep_graph():
             raise RuntimeError(
@@ -140,14 +141,12 @@ class _State:
         op._assigned = False
         graph.push(Scope())
         try:
-            callback()
+            getattr(op, name)()
         finally:
             graph.pop()
         if not op._assigned and not op._more_inputs and not op._more_outputs:
-            setter = "set_grad_in" if callback.__name__ == "backward" else "set_grad_out"
             warnings.warn(
-                f"{type_label(op)}.{callback.__name__}() did not call {setter}(): the gradient is "
-                "taken to be 0",
+                f"{type_label(op)}.{name}() did not call {setter}(): the gradient is taken to be 0",
                 RuntimeWarning,
             )
 
@@ -156,12 +155,13 @@ class _Hub(LaneRule):
     """The operation itself. Its variable has no value and no gradient: those of the results depend
     on it."""
 
+    name = "custom"
     always = True
     keeps_inputs = False
 
-    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         if any(t is not None for t in tangents):
-            v.data.run(v.data.op.forward)
+            v.data.run("forward", "set_grad_out")
         return None
 
     def backward(self, v: Var, g: Value, give: Any) -> None:
@@ -172,7 +172,7 @@ class _Hub(LaneRule):
         inputs = [d for d in v.deps if d is not None]
         elsewhere = [(d, d.grad, d.grad_var) for d in inputs if not give.takes(d)]
         try:
-            state.run(state.op.backward)
+            state.run("backward", "set_grad_in")
             for d, gradient, own in elsewhere:
                 d.grad, d.grad_var = gradient, own
             for d in inputs:
@@ -191,7 +191,7 @@ class _Result(LaneRule):
     always = True
     keeps_inputs = False
 
-    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         slot = v.deps[0].data.slots[v.data]
         found, slot.grad = slot.grad, None
         return None if found is None else Value(found)
@@ -210,7 +210,7 @@ class _SideResult(LaneRule):
     keeps_inputs = False
     keeps_gradient = True
 
-    def forward(self, v: Var, tangents: list[Value | None]) -> Value | None:
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         return None
 
     def backward(self, v: Var, g: Value, give: Any) -> None:
@@ -222,7 +222,7 @@ class _SideResult(LaneRule):
         v.deps[0].data.kept.append(v)
 
 
-_RESULT, _SIDE_RESULT = _Result(), _SideResult()
+_HUB, _RESULT, _SIDE_RESULT = _Hub(), _Result(), _SideResult()
 
 
 @cache
@@ -282,7 +282,8 @@ def custom(arg0: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
         return detach(result)
     op._inputs = _map_arrays(_stand_in, named)
     state = _State(op)
-    hub = _Hub(op.name()).record(jit.literal(dt.f32, 0), (), deps, state)
+    hub: Any = _HUB.record(jit.literal(dt.f32, 0), (), deps, state)
+    graph.labels[hub] = op.name()
 
     def attach(a: Any, cls: Any) -> Any:
         if not isinstance(a, ArrayBase):

@@ -152,7 +152,10 @@ def _leaf_gradient(a: Any, cls: Any) -> Any:
     v = visible(a._a)
     if v is None or v.grad is None:
         return leaf.literal(cls, 0, a._n.size)
-    return leaf.from_value(cls, lanes.full(Value(v.grad, v.grad_var), a._n.size))
+    gradient = Value(v.grad, v.grad_var)
+    if v.grad_var is not None:
+        gradient = lanes.copy(gradient)  # others may go on from that variable
+    return leaf.from_value(cls, lanes.full(gradient, a._n.size))
 
 
 def _pairs(target: Any, source: Any, what: str) -> Iterator[tuple[Any, Any]]:
@@ -162,14 +165,15 @@ def _pairs(target: Any, source: Any, what: str) -> Iterator[tuple[Any, Any]]:
         yield target, source
         return
     branches = found[0]
-    if isinstance(target, dict):
+    other = pytree.children(source)
+    others = [v for _, v in other[0]] if other else []
+    matches = other is not None and len(others) == len(branches)
+    if matches and isinstance(target, dict):
         matches = isinstance(source, dict) and target.keys() == source.keys()
         others = [source[k] for k in target] if matches else []
-    else:
-        other = pytree.children(source)
-        others = [v for _, v in other[0]] if other else []
-        matches = len(others) == len(branches) and (other is not None)
-    if not matches:
+    elif matches and not isinstance(target, (list, tuple)):
+        matches = type(source) is type(target)
+    if not matches or isinstance(source, dict) != isinstance(target, dict):
         raise TypeError(
             f"{what}(): the gradients, of type {type_label(source)}, do not have the structure of "
             f"the variables, of type {type_label(target)}"

@@ -8,8 +8,8 @@ from typing import Any
 
 from ..array import leaf, leaf_access
 from ..array.meta import DYNAMIC
-from ..array.pytree import is_container, map_tree
-from ..array.show import inner
+from ..array.pytree import is_container, leaf_arrays, map_tree
+from ..array.show import common_width, inner
 from ..jit import dtype as dt
 from ..jit import op
 from ..jit.op import ReduceMode, ReduceOp
@@ -52,8 +52,8 @@ def gather(
     `source` is a one-dimensional array. If `dtype` is its class, the result has one entry per
     index. If `dtype` is a nested class with `k` innermost components, such as `Array3f`, the result
     takes the `k` consecutive entries from `index * k` on. A nested source, or a PyTree, is read
-    component by component; a tensor by its flat index. A class of dynamic size needs a `shape`,
-    such as (2, n). `mode` is for the adjoint.
+    component by component, where components of one entry go with the others; a tensor by its flat
+    index. A class of dynamic size needs a `shape`, such as (2, n). `mode` is for the adjoint.
 
     Raises:
         IndexError: an index is out of bounds: at once if it is constant, else at the next
@@ -78,7 +78,8 @@ def gather(
             raise TypeError(
                 f"{what}(): 'dtype' is {label(dtype)}, but the source is of type {label(source)}"
             )
-        return map_tree(lambda s: gather(type(s), s, index, active, mode), source, what=what)
+        width = common_width(leaf_arrays(source)) or 1
+        return map_tree(lambda s: _gather_leaf(s, width, index, active), source, what=what)
     if not is_array_class(dtype) or not is_array(source):
         wrong = dtype if not is_array_class(dtype) else type(source)
         raise TypeError(
@@ -111,6 +112,16 @@ def gather(
         what,
     )
     return assemble(dtype, entries, dims)
+
+
+def _gather_leaf(value: Any, width: int, index: Any, active: Any) -> Any:
+    """The gather of one leaf of a tree of the given width: arrays of one lane go with all lanes,
+    and what is no array stays."""
+    if not is_array(value):
+        return value
+    if width > 1 and value._kind != "tensor" and value.__meta__.is_jit:
+        value = parts.map_leaves(value, lambda v: leaf.resize(v, width))
+    return gather(type(value), value, index, active)
 
 
 def _result_dims(dtype: type, shape: Any, what: str) -> tuple[int, ...]:

@@ -56,6 +56,8 @@ def _transposed(value: Any, what: str) -> Any:
 
 def _operands(a: Any, b: Any, what: str) -> tuple[Any, Any]:
     """The operands as tensors of one type; their shapes stay as they are."""
+    if type(a) is type(b):
+        return a, b
     found = []
     for x in (a, b):
         if is_array(x) and x._kind == "nested" and not is_flat(type(x)):
@@ -96,9 +98,10 @@ def _product(a: Any, b: Any, at: bool, bt: bool, what: str) -> Any:
     if not at and prod(lead_b) == 1 and prod(lead_a) > 1:
         # One matrix on the right: all rows of the left operand are rows of one product.
         m, lead, lead_a, lead_b = m * prod(lead), (), (), ()
-    offsets = np.stack(
-        [_starts(lead_a, lead, m * k), _starts(lead_b, lead, k * n)], axis=1
-    )  # fmt: skip
+    if lead:
+        offsets = np.stack([_starts(lead_a, lead, m * k), _starts(lead_b, lead, k * n)], axis=1)
+    else:
+        offsets = np.zeros((1, 2), np.int64)
     flat = leaf_access.matmul(a._array, b._array, (m, n, k), (at, bt), offsets)
     return tensor(type(a), flat, result)
 

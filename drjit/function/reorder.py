@@ -247,8 +247,8 @@ def slice_index(dtype: type, shape: tuple[int, ...], indices: tuple) -> tuple[tu
         raise TypeError(
             f"{what}(): 'dtype' must be a one-dimensional array type of 32-bit unsigned integers"
         )
-    sizes = parts.size_tuple(tuple(shape), what)
-    found = tensor_index.select(dtype._namespace, sizes, tuple(indices), f"{what}()", True)
+    parts.size_tuple(tuple(shape), what)
+    found = tensor_index.select(dtype._namespace, tuple(shape), tuple(indices), f"{what}()", True)
     index = found.index
     if isinstance(index, list):
         return found.shape, dtype(index)

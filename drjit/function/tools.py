@@ -211,8 +211,10 @@ def has_backend(arg: JitBackend, /) -> bool:
     >>> dr.has_backend(dr.JitBackend.LLVM)
     True
     """
-    if not isinstance(arg, JitBackend) or arg is JitBackend.Invalid:
+    if not isinstance(arg, JitBackend):
         raise TypeError(f"dr.has_backend(): expected a backend, got {arg!r}")
+    if arg is JitBackend.Invalid:
+        raise RuntimeError(f"dr.has_backend(): {arg} stands for no backend")
     return arg is JitBackend.LLVM
 
 

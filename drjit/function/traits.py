@@ -272,7 +272,7 @@ def _element(name: str) -> Callable:
     t = dt.BY_NAME[name]
     python = table.python_type(t)
 
-    def derived(arg: Any, /) -> Any:
+    def derived(arg: Any) -> Any:
         return replace_type_t(arg, t.var_type) if is_array_v(arg) else python
 
     return _named(

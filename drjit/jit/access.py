@@ -45,6 +45,10 @@ def bounds(
         raise TypeError(f"{what}: the index must be an integer array, not {index.dtype.name}")
     if not active.dtype.is_mask:
         raise TypeError(f"{what}: 'active' must be a mask, not {active.dtype.name}")
+    if active.op is op.in_bounds and active.deps[:1] == (index,):
+        limits = active.data  # read after the operands: a node that is being evaluated has neither
+        if limits is not None and limits[4:] == (size, packet):
+            return index, active
     signed = index.dtype.is_signed
     count = size // packet
     certain = index.op is LITERAL and active.op is LITERAL and active.data
@@ -143,15 +147,18 @@ def scatter(
     reduce: str = "",
     mode: str = "direct",
     packet: int = 1,
+    checked: bool = False,
 ) -> Node | None:
     """Queues a scatter of the given kind; gives the node that replaces the target's, or None if
     there is nothing to do.
 
     `values` are the operands before the index: the value, or the value to compare with and the new
-    value, or the components of a packet.
+    value, or the components of a packet. With `checked`, `bounds` has been called already.
     """
     lanes = broadcast_size((*values, index, active), what)
-    index, mask = bounds(index, active, target.size, what, packet)
+    mask = active
+    if not checked:
+        index, mask = bounds(index, active, target.size, what, packet)
     if lanes == 0 or mask.op is LITERAL:
         return None
     with schedule.lock:  # between the two, another thread must not evaluate the target

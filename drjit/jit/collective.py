@@ -175,11 +175,11 @@ def _joined(
         matrix = apply(op.quotient, index, width)
         first = apply(op.mul, matrix, literal(dt.u32, chunks * stride))
         index = apply(op.add, first, apply(op.remainder, index, width))
-    total = None
-    for number in range(chunks):
+    every = literal(dt.mask, True)
+    total = access.gather(partial, index, every)
+    for number in range(1, chunks):
         place = apply(op.add, index, literal(dt.u32, number * stride))
-        part = access.gather(partial, place, literal(dt.mask, True))
-        total = part if total is None else apply(_COMBINE[reduce], part, total)
+        total = apply(_COMBINE[reduce], access.gather(partial, place, every), total)
     return total
 
 

@@ -83,7 +83,7 @@ def literal(dtype: DType, value: Any, size: int = 1) -> Node:
         RuntimeError: the size is beyond `LARGEST`.
     """
     if size > LARGEST:
-        raise _too_large(size)
+        raise too_large(size)
     return make(LITERAL, dtype, size, (), normalize(dtype, value))
 
 
@@ -137,21 +137,22 @@ def _rounder(form: str) -> Callable[[float], float]:
 _ROUND = {dt.f16: _rounder("e"), dt.f32: _rounder("f")}
 
 
-def _too_large(size: int) -> RuntimeError:
+def too_large(size: int) -> RuntimeError:
+    """What to raise for an array of more than `LARGEST` entries."""
     return RuntimeError(f"an array cannot have {size:,} entries: the limit is {LARGEST:,}")
 
 
 def buffer(dtype: DType, size: int, memory: Any) -> Node:
     """An evaluated value."""
     if size > LARGEST:
-        raise _too_large(size)
+        raise too_large(size)
     return make(BUFFER, dtype, size, (), memory)
 
 
 def lane(size: int) -> Node:
     """The lane indices 0 ... size-1, in `u32`."""
     if size > LARGEST:
-        raise _too_large(size)
+        raise too_large(size)
     return literal(dt.u32, 0) if size == 1 else make(op.lane, dt.u32, size)
 
 

@@ -129,6 +129,7 @@ component   1 same   bif  component   0  component
 scatter     3 static -    scatter    16  scatter
 scatter_packet 3 static - scatter    16  scatter_packet
 scatter_reduce 3 static - scatter    32  scatter_reduce
+scatter_reduce_packet 3 static - scatter 32 scatter_reduce_packet
 scatter_inc 2 static -    scatter    32  scatter_inc
 scatter_exch 3 static -   scatter    32  scatter_exch
 scatter_cas 4 static -    scatter    32  scatter_cas

@@ -15,7 +15,7 @@ _MATMUL = """def kernel(i, p):
 _DEPTH = 2048
 # Largest tiles, in rows and columns, and the multiples in which they are cut: those of register
 # tiles.
-_TILE = (528, 256)
+_TILE = (264, 256)
 _STEP = (24, 64)
 # Columns that the packed block of B may have beyond those of the tile.
 _PAD = 256

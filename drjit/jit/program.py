@@ -64,6 +64,12 @@ def effect_words(mode: str) -> int:
     return 3 if mode == "expand" else 1
 
 
+def shared_target(effect: Any) -> tuple | None:
+    """What effects of a program that use the same private copies have in common; None if there are
+    no such copies."""
+    return (effect.buffer, effect.reduce) if effect.mode == "expand" else None
+
+
 def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None = None) -> Program:
     """The program that computes `roots`; `nodes` are all nodes below them in order, with structural
     numbers in `Node.id`.
@@ -78,6 +84,7 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
     numbers: dict[int, int] = {}
     instrs: list[Instr] = []
     effects: list[tuple[DType, str]] = []
+    shared: dict[tuple, int] = {}
     labels = labels or {}
     for n in nodes:
         if n.id in numbers:
@@ -94,9 +101,13 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
             data, param = word["check"] - first_check, word["check"]
             word["check"] += 1
         elif n.op.text == "scatter":
-            data, param = n.data.static, next_word
-            effects.append((n.data.dtype, n.data.mode))
-            next_word += effect_words(n.data.mode)
+            key = shared_target(n.data)
+            data, param = n.data.static, shared.get(key, next_word) if key else next_word
+            if param == next_word:
+                effects.append((n.data.dtype, n.data.mode))
+                next_word += effect_words(n.data.mode)
+                if key:
+                    shared[key] = param
         numbers[n.id] = len(instrs)
         instrs.append(Instr(n.op, n.dtype, args, data, param, labels.get(n, "")))
     outputs = []

@@ -10,6 +10,7 @@ that stands for its structure, so a program seen before is found by one dictiona
 import threading
 import time
 import weakref
+from itertools import count
 from operator import attrgetter
 from typing import Any
 
@@ -32,6 +33,7 @@ _preview: list[kernel.Kernel] | None = None  # where `preview` collects kernels
 
 EFFECTS = frozenset(o for o in op.TABLE.values() if o.text == "scatter")
 _SOURCED = frozenset((op.gather, op.packet))
+_REDUCING = frozenset((op.scatter_reduce, op.scatter_reduce_packet))
 
 
 class Effect:
@@ -262,7 +264,7 @@ def _stages(roots: list[Node], nodes: list[Node]) -> list[list[Node]]:
         if o in EFFECTS:
             for before in n.data.order:
                 if before.op in EFFECTS:
-                    same = before.op is op.scatter_reduce and o is op.scatter_reduce
+                    same = before.op in _REDUCING and o in _REDUCING
                     commute = same and before.data.static == n.data.static
                     # Without atomics, lanes of two updates on different threads would meet.
                     commute = commute and n.data.mode != "no_conflicts"
@@ -283,7 +285,8 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
     inputs: list[Node] = []
     literals: list[Node] = []
     checks: list[Node] = []
-    targets: list[Effect] = []
+    places: dict[Any, tuple[int, Effect]] = {}
+    effects = count()
     interned = _interned
     if len(interned) > _INTERN_LIMIT:
         interned.clear()
@@ -299,7 +302,7 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
                 key = (o, a.id, b.id, len(checks))
                 checks.append(n)
             elif o in EFFECTS:
-                key = _effect_key(n, targets)
+                key = _effect_key(n, places, next(effects))
             else:
                 key = (o, a.id, b.id)
         elif k == 1:
@@ -314,7 +317,7 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
             else:
                 key = (o,)
         elif o in EFFECTS:
-            key = _effect_key(n, targets)
+            key = _effect_key(n, places, next(effects))
         elif k == 3:
             a, b, c = deps
             key = (o, a.id, b.id, c.id, n.data)
@@ -325,6 +328,7 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
             i = interned[key] = len(interned)
         n.id = i
     structure = tuple([n.id for n in roots])
+    targets = [e for _, e in places.values()]
     streams = size >= STREAM_LANES and _result_bytes(size, roots) >= STREAM_BYTES
     if streams:
         structure += ("stream",)
@@ -383,9 +387,12 @@ def _kernel_for(
     return found
 
 
-def _effect_key(n: Node, targets: list[Effect]) -> tuple:
-    targets.append(n.data)
-    return (n.op, *[d.id for d in n.deps], n.data.static, len(targets))
+def _effect_key(n: Node, places: dict[Any, tuple[int, Effect]], number: int) -> tuple:
+    """The structure of an effect; no two are the same. `places` gets its target, which expanded
+    reductions into one buffer share, and with it the private copies."""
+    e = n.data
+    place, _ = places.setdefault(program.shared_target(e) or n, (len(places), e))
+    return (n.op, *[d.id for d in n.deps], e.static, place, number)
 
 
 def _finish(n: Node, memory: Buffer | None) -> None:

@@ -39,6 +39,10 @@ def _scatter(i: Instr, a: list[str]) -> str:
             words = [target, f"p[{i.param + 1}]", f"p[{i.param + 2}]"]
             return _call("scatter_reduce_expand", [code, repr(reduce), *words, *a])
         return _call("scatter_reduce", [code, repr(reduce), repr(mode), target, *a])
+    if i.op is op.scatter_reduce_packet:
+        *values, index, active = a
+        words = [target, f"p[{i.param + 1}]", f"p[{i.param + 2}]"]
+        return _call(i.op.name, [code, repr(reduce), *words, index, active, *values])
     if i.op is op.scatter_packet:
         *values, index, active = a
         return _call("scatter_packet", [code, target, index, active, *values])
@@ -61,13 +65,14 @@ RENDER: dict[str, Callable[[Instr, list[str]], str]] = {
     "scatter": _scatter,
     "scatter_packet": _scatter,
     "scatter_reduce": _scatter,
+    "scatter_reduce_packet": _scatter,
     "scatter_inc": _scatter,
     "scatter_exch": _scatter,
     "scatter_cas": _scatter,
 }
 
 
-_EFFECTS_WITHOUT_VALUE = ("scatter", "scatter_packet", "scatter_reduce")
+_EFFECTS_WITHOUT_VALUE = ("scatter", "scatter_packet", "scatter_reduce", "scatter_reduce_packet")
 
 
 def render(program: Program) -> str:

@@ -5,7 +5,7 @@ derivatives.
 from typing import Any
 
 from ..array import table
-from . import ad
+from . import ad as ad
 
 
 def __getattr__(name: str) -> Any:

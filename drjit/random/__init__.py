@@ -2,7 +2,8 @@
 `Philox4x32` are found in the namespaces, such as `drjit.llvm`.
 """
 
-from . import pcg, philox
+from . import pcg as pcg
+from . import philox as philox
 from .generator import Generator, Philox4x32Generator, rng
 
 __all__ = ["Generator", "Philox4x32Generator", "rng"]

@@ -17,11 +17,13 @@ from ..array import leaf, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
 from ..function import arithmetic
+from ..function.create import arange
 from ..function.evaluation import copy, make_opaque
 from ..function.evaluation import eval as evaluate
 from ..function.memory import gather
 from ..function.parts import assemble, is_array_class, normalized_axis, size_tuple, tensor
 from ..function.reduce import any as any_of
+from ..function.sorting import argsort
 from ..jit import dtype as dt
 from ..jit import flags
 from ..jit.dtype import DType
@@ -131,17 +133,15 @@ class Generator:
 
     def _order(self, cls: Any, n: int) -> Any:
         """A permutation of 0 ... n-1; none is drawn where there is but one."""
-        import drjit
-
         scalar = cls._namespace == "scalar"
         kind, dims = ("vector", (DYNAMIC,)) if scalar else ("leaf", ())
         index = table.find(cls._namespace, kind, dt.u32, dims)
         if n < 2:
-            return drjit.arange(index, n)
+            return arange(index, n)
         keys = self.random(table.find(cls._namespace, kind, dt.f32, dims), n)
         if scalar:
             return index(np.argsort(np.array(keys), kind="stable"))
-        return drjit.argsort(keys)
+        return argsort(keys)
 
 
 def _length(what: str, n: Any = None, /, **kwargs: Any) -> int:
@@ -167,7 +167,7 @@ class Philox4x32Generator(Generator):
     """
 
     __module__ = "drjit.random"
-    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"_seed": Any, "_counter": Any}
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"_seed": int | ArrayBase, "_counter": int | ArrayBase}
 
     def __init__(self, seed: Any = 0, counter: Any = 0, symbolic: bool = False) -> None:
         self._seed = _state(seed, 64, "seed")
@@ -274,9 +274,7 @@ class _Target:
             w in (DYNAMIC, d) for w, d in zip(wanted, dims, strict=True)
         )
         if not fits:
-            raise RuntimeError(
-                f"{what}: the shape {self.shape} does not go with {type_label(cls)}"
-            )
+            raise RuntimeError(f"{what}: the shape {self.shape} does not go with {type_label(cls)}")
         self.dims = dims
         self.count = self.size if self.by_entry else prod(dims)
 

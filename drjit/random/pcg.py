@@ -148,8 +148,10 @@ class Generator:
             raise TypeError(f"PCG32.{what}(): 'dtype' must be a type, not {dtype!r}")
         if dtype is float and not self._words.traced:
             return dt.f32
-        if is_array_class(dtype) and dtype._dtype.is_float and self._words.traced:
-            return dtype._dtype
+        cls: Any = dtype
+        element = cls._dtype if is_array_class(cls) else None
+        if element is not None and element.is_float and self._words.traced:
+            return element
         raise TypeError(
             f"PCG32.{what}(): 'dtype' must be a floating point type of drjit."
             f"{self._words.namespace}, not {dtype.__name__}"
@@ -319,6 +321,13 @@ def _typed(name: str, doc: str, draw: str, back: bool) -> Any:
 _PRECISION = {"16": (dt.f16, "half"), "32": (dt.f32, "single"), "64": (dt.f64, "double")}
 
 
+_RAISES = """
+
+        Raises:
+            TypeError: `dtype` is no floating point type.
+        """
+
+
 def _methods() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for back in (False, True):
@@ -333,8 +342,7 @@ def _methods() -> dict[str, Any]:
             ("_normal", "_normal", "standard normal number"),
         ):
             name = f"{word}_float{suffix}"
-            doc = (f"{way} {law}, in the precision of `dtype`.\n\n        Raises:\n"
-                   "            TypeError: `dtype` is no floating point type.\n        ")  # fmt: skip
+            doc = f"{way} {law}, in the precision of `dtype`.{_RAISES}"
             found[name] = _typed(name, doc, draw, back)
             for bits, (dtype, precision) in _PRECISION.items():
                 name = f"{word}_float{bits}{suffix}"

@@ -18,8 +18,8 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 
 def block(w: Words, counter: Any, key: Any, rounds: int) -> list[Any]:
     """The four words of a block: four words of the counter, encrypted with two words of a key."""
-    # All in 64-bit words whose upper halves do not matter: then a round consists of two products and
-    # a few bit operations, and no instruction has to split or join halves.
+    # All in 64-bit words whose upper halves do not matter: then a round consists of two products
+    # and a few bit operations, and no instruction has to split or join halves.
     x0, x1, x2, x3 = (w.wide(x) for x in counter)
     k0, k1 = (w.wide(k) for k in key)
     # One object for each, so that programs have one constant.
@@ -62,7 +62,8 @@ class Generator:
 
     The key is the 64-bit `seed`. The counter consists of `counter_0`, `counter_1`, `counter_2` and
     the number of blocks drawn so far. `iterations` is the number of rounds: 7 pass all statistical
-    tests, 10 leave a margin. The object is a PyTree. Entries whose mask is false give numbers, but do not advance.
+    tests, 10 leave a margin. Entries whose mask is false give numbers, but do not advance. The
+    object is a PyTree.
 
     Raises:
         TypeError: arguments are no integers, or out of range.

@@ -158,4 +158,3 @@ class Words:
 def words(namespace: str) -> Words:
     """The words of a namespace."""
     return Words(namespace)
-

@@ -1,6 +1,6 @@
-"""Textures: the modes of look-ups. The classes, such as `Texture2f`, are found in the namespaces."""
+"""Textures: the modes of look-ups. The classes, such as `Texture2f`, are in the namespaces."""
 
-from . import texture
+from . import texture as texture
 from .modes import FilterMode, WrapMode
 
 __all__ = ["FilterMode", "WrapMode"]

@@ -3,6 +3,7 @@ texels. A look-up is made of traced operations and becomes part of the kernel th
 """
 
 import operator
+from collections.abc import Callable
 from functools import cache
 from math import prod
 from typing import Any, ClassVar
@@ -250,7 +251,9 @@ class Texture:
         Raises:
             RuntimeError: there are no texture units here.
         """
-        raise RuntimeError(f"{cls.__name__}.from_native_handle() needs a backend with texture units")
+        raise RuntimeError(
+            f"{cls.__name__}.from_native_handle() needs a backend with texture units"
+        )
 
     def write(self, pos: Any, value: Any, active: Any = True) -> None:
         """Writes texels at integer positions inside the texture: one array per channel.
@@ -282,9 +285,7 @@ class Texture:
             TypeError: the position has the wrong number of components.
         """
         where, _ = self._components(pos, self._name("wrap"), dt.i32)
-        found = [
-            wrapped(self._wrap, p, n)[0] for p, n in zip(where, self._sizes(), strict=True)
-        ]
+        found = [wrapped(self._wrap, p, n)[0] for p, n in zip(where, self._sizes(), strict=True)]
         cls = table.find(self._namespace, "vector", dt.i32, (self._dims,))
         return assemble(cls, found, (self._dims,))
 
@@ -297,9 +298,7 @@ class Texture:
         """
         where, dtype = self._components(pos, self._name("eval"))
         fetch = self._fetcher(dtype, active, "eval")
-        taps = (
-            self._nearest(where) if self._filter is FilterMode.Nearest else self._linear(where)
-        )
+        taps = self._nearest(where) if self._filter is FilterMode.Nearest else self._linear(where)
         return self._vector(dtype, weighted_sum(fetch, taps, self._sizes()))
 
     def eval_fetch(self, pos: Any, active: Any = True) -> tuple[Any, ...]:
@@ -392,7 +391,8 @@ class Texture:
                 f"the texture has {n} dimension{'s' * (n > 1)}"
             )
         vector = table.find(self._namespace, "vector", dtype, (n,))
-        return (pos if type(pos) is vector else vector(pos))._c, dtype
+        converted: Any = pos if type(pos) is vector else vector(pos)
+        return converted._c, dtype
 
     def _fetcher(self, dtype: DType, active: Any, method: str) -> Any:
         """A function that gives the channels of a texel, by its number, in a floating point type.
@@ -403,33 +403,37 @@ class Texture:
         """
         if 0 in self.shape:
             raise RuntimeError(f"{self._name(method)}: the texture of shape {self.shape} is empty")
-        source, count = self._texels, self.channel_count()
         result = table.find(self._namespace, "leaf", dtype)
-        if self._namespace == "scalar":
-            if not isinstance(active, (bool, np.bool_)):
-                raise TypeError(f"{self._name(method)}: 'active' must be a bool, not {active!r}")
-
-            def read(number: int) -> Channels:
-                return source._c[number * count : (number + 1) * count] if active else [0] * count
-
-        else:
-            if isinstance(active, ArrayBase) and active._namespace != self._namespace:
-                active = table.find(self._namespace, "leaf", dt.mask)(active)
-            mask = mask_leaf(active, type(source), self._name(method))
-            unsigned = table.find(self._namespace, "leaf", dt.u32)
-
-            def read(number: Any) -> Channels:
-                index = leaf.cast(unsigned, number)
-                if count == 1:
-                    return [leaf_access.gather(source, index, mask, self._name(method))]
-                return leaf_access.gather_packet(source, index, mask, count, self._name(method))
-
+        read = self._reader(active, self._name(method))
         if self._dtype is not dt.u8:
             return lambda number: [convert(result, v) for v in read(number)]
         return lambda number: [
             self._decoded(convert(result, v) * (1.0 / 255.0), channel)
             for channel, v in enumerate(read(number))
         ]
+
+    def _reader(self, active: Any, what: str) -> Callable[[Any], Channels]:
+        """A function that gives the channels of a texel as they are stored."""
+        source, count = self._texels, self.channel_count()
+        if self._namespace == "scalar":
+            if not isinstance(active, (bool, np.bool_)):
+                raise TypeError(f"{what}: 'active' must be a bool, not {active!r}")
+            nothing = [0] * count
+            return lambda number: (
+                source._c[number * count : (number + 1) * count] if active else nothing
+            )
+        if isinstance(active, ArrayBase) and active._namespace != self._namespace:
+            active = table.find(self._namespace, "leaf", dt.mask)(active)
+        mask = mask_leaf(active, type(source), what)
+        unsigned = table.find(self._namespace, "leaf", dt.u32)
+
+        def read(number: Any) -> Channels:
+            index = leaf.cast(unsigned, number)
+            if count == 1:
+                return [leaf_access.gather(source, index, mask, what)]
+            return leaf_access.gather_packet(source, index, mask, count, what)
+
+        return read
 
     def _decoded(self, value: Any, channel: int) -> Any:
         return srgb_to_linear(value, False) if self._srgb and channel % 4 != 3 else value
@@ -456,7 +460,7 @@ class Texture:
         return found
 
     def _split(self, p: Any, n: int) -> tuple[Any, Any]:
-        """The texel whose centre lies before a position, and the fraction of the way to the next."""
+        """The texel whose centre precedes a position, and the fraction of the way to the next."""
         scaled = p * n - 0.5
         whole = floor(scaled)
         return self._integer(whole), scaled - whole

@@ -137,6 +137,14 @@ def scatter_reduce_expand(
     buffer[:] = np.where(stays, buffer, combined)
 
 
+def scatter_reduce_packet(
+    t: Type, op: str, buffer: Any, copies: Any, n: int, x: Value, m: Value, *values: Value
+) -> None:
+    """Combines `values` into elements `x * count + j`; see `scatter_reduce_expand`."""
+    for j, v in enumerate(values):
+        scatter_reduce_expand(t, op, buffer[j :: len(values)], copies, n, v, x, m)
+
+
 def _spread(result: Any, valid: Any) -> Value:
     """Results of the valid lanes in an array of all lanes, 0 elsewhere."""
     full = np.zeros(valid.shape, result.dtype)
@@ -193,5 +201,5 @@ def scatter_cas(t: Type, buffer: Any, compare: Value, v: Value, x: Value, m: Val
 __all__ = [
     *("active", "broadcast", "gather", "gather_packet", "in_bounds", "lane", "literal", "load"),
     *("scatter", "scatter_cas", "scatter_exch", "scatter_inc", "scatter_packet"),
-    *("scatter_reduce", "scatter_reduce_expand", "store", "stream"),
+    *("scatter_reduce", "scatter_reduce_expand", "scatter_reduce_packet", "store", "stream"),
 ]

@@ -191,8 +191,9 @@ def gather_packet(
     vector, mask_type = f.vector[code], f.vector["mask"]
     if BITS[code] == 32 and count in (4, 8, 12, 16):
         safe = safe_index(f, index_code, index, mask)
-        row = f"[{count} x {SCALAR[code]}]"
-        addresses = _lane_addresses(f, row, base, index_code, safe)
+        # Offsets in bytes, computed for all lanes at once.
+        offset = _scaled(f, index_code, safe, count * BYTES[code])
+        addresses = _lane_addresses(f, "i8", base, "u64", offset)
         values = []
         for part in range(0, count, 4):
             values += _transpose(f, code, addresses, part)

@@ -125,6 +125,7 @@ def matmul(
                 panel = address(f, acc, packed_b, f.op(f"mul i64 {j1}, {shape.depth}"))
                 line = f.op(f"mul i64 {top}, {size['n']}")
                 place = address(f, acc, bases[2], line, left)
+                _prefetch(f, shape, place, size["n"])
                 total = _accumulated(f, shape, packed_a, panel, deep)
                 _add_to_result(f, shape, total, place, size["n"], k0, rows_left, columns_left)
                 return ()
@@ -283,6 +284,15 @@ def _accumulated(f: Function, s: Shape, a: str, b: str, deep: str) -> list[str]:
 
     zeros = [(kind, "zeroinitializer")] * (s.rows * s.vectors)
     return loop(f, "0", deep, "1", zeros, column)
+
+
+def _prefetch(f: Function, s: Shape, place: str, stride: str) -> None:
+    """Asks for the lines of the result while the products are being added up."""
+    for r in range(s.rows):
+        line = address(f, s.acc, place, f.op(f"mul i64 {stride}, {r}")) if r else place
+        for v in range(s.vectors):
+            target = address(f, s.acc, line, str(v * s.lanes))
+            f.do(f"call void @llvm.prefetch.p0(ptr {target}, i32 1, i32 3, i32 1)")
 
 
 def _add_to_result(

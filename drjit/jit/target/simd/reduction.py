@@ -132,7 +132,59 @@ def expand(
         t.expansions.append(entry)
 
 
-CALLS.update({"reduce": reduce, "scan_totals": scan_totals, "scatter_reduce_expand": expand})
+def expand_packet(
+    t: Translator,
+    kind: ast.expr,
+    op_name: ast.expr,
+    p: ast.expr,
+    a: ast.expr,
+    n: ast.expr,
+    x: ast.expr,
+    m: ast.expr,
+    *values: ast.expr,
+) -> None:
+    """`scatter_reduce_packet(...)`: as `expand`, with one load and store per row of values."""
+    f, code, op = t.f, t.type(kind), t.text(op_name)
+    check_reduction(op, code)
+    acc = accumulator(code)
+    k, base, size = t.parameter(p), f.pointer(t.parameter(a)), f.word(t.parameter(n))
+    (index_code, index), mask = t.index(x), t.mask(m)
+    mask_type, vector, indices = f.vector["mask"], f.vector[acc], f.vector[index_code]
+    neutral = f.constant(acc, identity(op, acc))
+    columns = []
+    for v in values:
+        value = convert(f, acc, code, t.typed(v, code)[1])
+        value = f.op(f"select {mask_type} {mask}, {vector} {value}, {vector} {neutral}")
+        columns.append(to_memory(f, acc, value))
+    index = f.op(f"select {mask_type} {mask}, {indices} {index}, {indices} zeroinitializer")
+    name = f"%copy{t.parameter(a)}.{t.parameter(n)}"
+    offset = f.once(f"{name}.o", f"mul i64 %thread, {size}")
+    copy = f.once(name, f"getelementptr {MEMORY[acc]}, ptr {base}, i64 {offset}")
+    element, memory = MEMORY[acc], f.types.memory[acc]
+    row, array = f"<{len(values)} x {element}>", f"[{len(values)} x {element}]"
+    for lane in range(f.lanes):
+        place = f.op(f"extractelement {indices} {index}, i32 {lane}")
+        address = element_address(f, array, copy, index_code, place)
+        new = "undef"
+        old = f.op(f"load {row}, ptr {address}, align {BYTES[acc]}")
+        for j, column in enumerate(columns):
+            one = f.op(f"extractelement {memory} {column}, i32 {lane}")
+            new = f.op(f"insertelement {row} {new}, {element} {one}, i32 {j}")
+        total = f.op(f"{'fadd' if acc in FLOATS else 'add'} {row} {new}, {old}")
+        f.do(f"store {row} {total}, ptr {address}, align {BYTES[acc]}")
+    entry = op, code, k, t.parameter(a), t.parameter(n)
+    if entry not in t.expansions:
+        t.expansions.append(entry)
+
+
+CALLS.update(
+    {
+        "reduce": reduce,
+        "scan_totals": scan_totals,
+        "scatter_reduce_expand": expand,
+        "scatter_reduce_packet": expand_packet,
+    }
+)
 
 
 def horizontal(f: Function, op: str, code: str, x: str) -> str:

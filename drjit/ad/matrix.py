@@ -1,0 +1,131 @@
+"""Derivatives of matrix products, and of sums over rows of matrices.
+
+As in `lanes`, each function makes the primal node and, where an operand has a variable, records
+one.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..jit import collective, kernel, node, op, product
+from ..jit import dtype as dt
+from ..jit.node import Node
+from .algebra import keep_graph
+from .graph import Value, Var
+from .lanes import LaneRule, _value, add, full, gather
+
+
+class Layout(NamedTuple):
+    """How the operands of a product lie in memory; see `drjit.jit.product.matmul`."""
+
+    sizes: tuple[int, int, int]
+    transposed: tuple[bool, bool]
+    offsets: np.ndarray
+
+
+class _Product(LaneRule):
+    """`data` is the layout, and the sizes of the operands."""
+
+    name = "matmul"
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        layout, sizes = v.data
+        a, b = self._operands(v)
+        total = None
+        for i, t in enumerate(tangents):
+            if t is not None:
+                t = full(t, sizes[i])
+                term = matmul(t, b, layout) if i == 0 else matmul(a, t, layout)
+                total = term if total is None else add(total, term)
+        return total
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        (m, n, k), (at, bt), offsets = v.data[0]
+        a, b = self._operands(v)
+        g = full(g, v.size)
+        of_g = np.arange(len(offsets), dtype=np.int64) * (m * n)
+        of_a, of_b = offsets[:, 0], offsets[:, 1]
+
+        def times(x: Value, y: Value, sizes: Any, flags: Any, of_x: Any, of_y: Any) -> Value:
+            return matmul(x, y, Layout(sizes, flags, np.stack([of_x, of_y], axis=1)))
+
+        # In the layout of the operand: g @ b' or its transpose, a' @ g or its transpose.
+        if v.deps[0] is not None:
+            if at:
+                d = times(b, g, (k, m, n), (bt, True), of_b, of_g)
+            else:
+                d = times(g, b, (m, k, n), (False, not bt), of_g, of_b)
+            self._give(v, 0, d, m * k, of_a, give)
+        if v.deps[1] is not None:
+            if bt:
+                d = times(g, a, (n, k, m), (True, at), of_g, of_a)
+            else:
+                d = times(a, g, (k, n, m), (not at, False), of_a, of_g)
+            self._give(v, 1, d, k * n, of_b, give)
+
+    @staticmethod
+    def _operands(v: Var) -> list[Value]:
+        keep = keep_graph()
+        return [Value(n, d if keep else None) for n, d in zip(v.inputs, v.deps, strict=True)]
+
+    @staticmethod
+    def _give(v: Var, i: int, d: Value, area: int, offsets: np.ndarray, give: Any) -> None:
+        """Passes on the gradients of the matrices of a batch, which operands may share."""
+        count = len(offsets)
+        if count * area == v.data[1][i] and (offsets == np.arange(count) * area).all():
+            give.add(i, d)
+            return
+        if (offsets == offsets[0]).all() and area == v.data[1][i]:
+            give.add(i, sum_rows(d, count, area))
+            return
+        lane, width = node.lane(count * area), node.literal(dt.u32, area)
+        start = _integers(offsets)
+        yes = node.literal(dt.mask, True)
+        batch = node.apply(op.quotient, lane, width)
+        first = gather(Value(start), batch, yes).node
+        index = node.apply(op.add, first, node.apply(op.remainder, lane, width))
+        give.scatter_add(i, d, index, yes)
+
+
+def _integers(values: np.ndarray) -> Node:
+    return node.buffer(dt.u32, len(values), kernel.from_numpy(dt.u32, values))
+
+
+def matmul(a: Value, b: Value, layout: Layout) -> Value:
+    """Products of matrices."""
+    n = product.matmul(a.node, b.node, *layout.sizes, *layout.transposed, layout.offsets)
+    sizes = (a.node.size, b.node.size)
+    return _value(PRODUCT, n, (a.node, b.node), (a.var, b.var), (layout, sizes))
+
+
+class _SumRows(LaneRule):
+    """`data` is the number of rows and columns of each matrix, and the size of the operand."""
+
+    name = "reduce_rows"
+    keeps_inputs = False
+    masks = False
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        rows, columns, size = v.data
+        return sum_rows(full(tangents[0], size), rows, columns)
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        rows, columns, size = v.data
+        lane, width = node.lane(size), node.literal(dt.u32, columns)
+        index = node.apply(op.remainder, lane, width)
+        if size > rows * columns:
+            matrix = node.apply(op.quotient, lane, node.literal(dt.u32, rows * columns))
+            index = node.apply(op.add, index, node.apply(op.mul, matrix, width))
+        give.add(0, gather(full(g, v.size), index, node.literal(dt.mask, True)))
+
+
+def sum_rows(a: Value, rows: int, columns: int) -> Value:
+    """The sums along the columns of matrices."""
+    n = collective.reduce_rows("add", a.node, rows, columns)
+    if n is a.node:
+        return a
+    return _value(SUM_ROWS, n, (), (a.var,), (rows, columns, a.node.size))
+
+
+PRODUCT, SUM_ROWS = _Product(), _SumRows()

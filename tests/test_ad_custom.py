@@ -1,0 +1,326 @@
+"""Operations that define their own derivatives."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit import ADMode
+from drjit.llvm.ad import Array3f, Float, Float64, UInt
+
+
+class Normalize(dr.CustomOp):
+    def name(self):
+        return "normalize"
+
+    def eval(self, value):
+        self.value = value
+        self.inv_norm = dr.rcp(dr.norm(value))
+        return value * self.inv_norm
+
+    def forward(self):
+        grad_in = self.grad_in("value")
+        grad_out = grad_in * self.inv_norm
+        grad_out -= self.value * (dr.dot(self.value, grad_out) * dr.square(self.inv_norm))
+        self.set_grad_out(grad_out)
+
+    def backward(self):
+        grad_out = self.grad_out()
+        grad_in = grad_out * self.inv_norm
+        grad_in -= self.value * (dr.dot(self.value, grad_in) * dr.square(self.inv_norm))
+        self.set_grad_in("value", grad_in)
+
+
+class Scale(dr.CustomOp):
+    """Records what its callbacks see."""
+
+    def eval(self, value, factor=2, *, offset=0):
+        assert not dr.grad_enabled(value)
+        self.factor = factor
+        return value * factor + offset
+
+    def forward(self):
+        self.set_grad_out(self.grad_in("value") * self.factor)
+
+    def backward(self):
+        self.set_grad_in("value", self.grad_out() * self.factor)
+
+
+class Tree(dr.CustomOp):
+    def eval(self, values, pair):
+        self.values, self.pair = values, pair
+        return {"sum": values["a"] + pair[1], "rest": (values["a"] * pair[1], UInt(1), "text")}
+
+    def forward(self):
+        a, b = self.grad_in("values")["a"], self.grad_in("pair")[1]
+        product = a * self.pair[1] + self.values["a"] * b
+        self.set_grad_out({"sum": a + b, "rest": (product, 0, None)})
+
+    def backward(self):
+        g = self.grad_out()
+        g, h = g["sum"], g["rest"][0]
+        self.set_grad_in("values", {"a": g + h * self.pair[1]})
+        self.set_grad_in("pair", [0, g + h * self.values["a"]])
+
+
+def tracked(*values, cls=Float):
+    x = cls(*values)
+    dr.enable_grad(x)
+    return x
+
+
+def test_example_of_the_manual():
+    def reference(v):
+        return v * dr.rcp(dr.norm(v))
+
+    for mode in ("forward", "backward"):
+        found = []
+        for f in (reference, lambda v: dr.custom(Normalize, v)):
+            v = Array3f([1, 2], [3, -1], 0.5)
+            dr.enable_grad(v)
+            y = f(v)
+            if mode == "backward":
+                y.grad = Array3f(1, 2, 3)
+                dr.backward_from(y)
+                found.append(np.array(v.grad))
+            else:
+                v.grad = Array3f(1, 2, 3)
+                dr.forward_from(v)
+                found.append(np.array(y.grad))
+        np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-6)
+
+
+def test_names_and_keywords():
+    x = tracked(1, 2)
+    y = dr.custom(Scale, x, factor=5)
+    assert list(y) == [5, 10]
+    dr.backward(y)
+    assert list(x.grad) == [5, 5]
+    x = tracked(1, 2)
+    y = dr.custom(Scale, offset=1, value=x)
+    assert list(y) == [3, 5]
+    dr.forward(x)
+    assert list(y.grad) == [2, 2]
+
+
+def test_more_arguments():
+    class Rest(dr.CustomOp):
+        def eval(self, *args, **kwargs):
+            return args[0] + args[1] * kwargs["k"]
+
+        def backward(self):
+            assert len(self.grad_in("args")) == 2
+            self.set_grad_in("args", (self.grad_out(), self.grad_out() * 2))
+            self.set_grad_in("k", self.grad_out() * 3)
+
+    a, b, k = tracked(1), tracked(2), tracked(3)
+    dr.backward(dr.custom(Rest, a, b, k=k))
+    assert (list(a.grad), list(b.grad), list(k.grad)) == ([1], [2], [3])
+
+
+def test_trees():
+    a, b = tracked(2), tracked(3)
+    y = dr.custom(Tree, {"a": a}, [1, b])
+    assert type(y["rest"]) is tuple and y["rest"][2] == "text"
+    dr.backward(y["rest"][0])
+    assert (list(a.grad), list(b.grad)) == ([3], [2])
+    a, b = tracked(2), tracked(3)
+    y = dr.custom(Tree, {"a": a}, [1, b])
+    dr.forward(a)
+    assert (list(y["sum"].grad), list(y["rest"][0].grad)) == ([1], [3])
+
+
+def test_without_derivatives():
+    y = dr.custom(Scale, Float(1))
+    assert type(y) is Float and not dr.grad_enabled(y)
+    assert type(dr.custom(Scale, dr.llvm.Float(1))) is dr.llvm.Float
+    assert dr.custom(Scale, 5) == 10
+    x = tracked(1)
+    with dr.suspend_grad():
+        assert not dr.grad_enabled(dr.custom(Scale, x))
+
+
+def test_chains():
+    x = tracked(3)
+    y = dr.custom(Scale, dr.custom(Scale, x * 2) * 3)
+    dr.backward(y * y)
+    assert list(x.grad) == [2 * 72 * 24]
+
+
+def test_differentiation_within_callbacks():
+    class Square(dr.CustomOp):
+        def eval(self, x):
+            self.x = x
+            return x * x
+
+        def backward(self):
+            x = Float(self.x)
+            dr.enable_grad(x)
+            y = x * x
+            dr.set_grad(y, self.grad_out())
+            dr.enqueue(ADMode.Backward, y)
+            dr.traverse(ADMode.Backward)
+            self.set_grad_in("x", x.grad)
+
+        def forward(self):
+            x = Float(self.x)
+            dr.enable_grad(x)
+            y = dr.custom(Scale, x) * x * 0.5
+            dr.set_grad(x, self.grad_in("x"))
+            self.set_grad_out(dr.forward_to(y))
+
+    x = tracked(3)
+    dr.backward(dr.custom(Square, x * 2) * 3)
+    assert list(x.grad) == [72]
+    x = tracked(3)
+    y = dr.custom(Square, x * 2) * 3
+    dr.forward(x)
+    assert list(y.grad) == [72]
+
+
+def test_result_is_an_argument():
+    class Identity(dr.CustomOp):
+        def eval(self, x):
+            return x
+
+        def backward(self):
+            self.set_grad_in("x", self.grad_out() * 7)
+
+    x = tracked(1)
+    y = dr.custom(Identity, x)
+    dr.backward(y)
+    assert list(x.grad) == [7]
+
+
+def test_hidden_inputs():
+    z = tracked(3)
+
+    class Hidden(dr.CustomOp):
+        def eval(self, x):
+            self.add_input(z)
+            self.x = x
+            return x * dr.detach(z)
+
+        def backward(self):
+            dr.accum_grad(z, self.grad_out() * self.x)
+            self.set_grad_in("x", self.grad_out() * dr.detach(z))
+
+    x = tracked(2)
+    dr.backward(dr.custom(Hidden, x))
+    assert (list(x.grad), list(z.grad)) == ([3], [2])
+    y = dr.custom(Hidden, Float(5))
+    assert dr.grad_enabled(y)
+    dr.backward(y)
+    assert list(z.grad) == [7]
+
+
+def test_hidden_outputs():
+    out = tracked(0)
+
+    class Hidden(dr.CustomOp):
+        def eval(self, x):
+            self.add_output(out)
+            return x * 2
+
+        def backward(self):
+            self.set_grad_in("x", self.grad_out() * 2 + dr.grad(out) * 10)
+
+        def forward(self):
+            self.set_grad_out(self.grad_in("x") * 2)
+            dr.accum_grad(out, self.grad_in("x") * 10)
+
+    x = tracked(1)
+    y = dr.custom(Hidden, x)
+    dr.backward(y + out)
+    assert list(x.grad) == [12]
+    out = tracked(0)
+    x = tracked(1)
+    dr.custom(Hidden, x)
+    z = out * 3
+    dr.forward(x)
+    assert list(z.grad) == [30]
+    out = x * 2
+    with pytest.raises(RuntimeError, match="add_output"):
+        dr.custom(Hidden, x)
+
+
+def test_wrong_operations():
+    x = tracked(1, 2)
+    for wrong in (5, int, Scale()):
+        with pytest.raises(TypeError, match=r"subclass of dr.CustomOp"):
+            dr.custom(wrong, x)
+    with pytest.raises(TypeError, match=r"Scale.*'value'"):
+        dr.custom(Scale)
+
+    class Empty(dr.CustomOp):
+        pass
+
+    class Failing(dr.CustomOp):
+        def eval(self, x):
+            raise ValueError("oops")
+
+    with pytest.raises(RuntimeError, match=r"Empty.*not implemented"):
+        dr.custom(Empty, x)
+    with pytest.raises(RuntimeError, match=r"Failing.*ValueError: oops"):
+        dr.custom(Failing, x)
+
+
+def backward(callback):
+    class Wrong(dr.CustomOp):
+        def eval(self, x):
+            return x * 2
+
+    if callback is not None:
+        Wrong.backward = callback
+    x = tracked(1, 2)
+    dr.backward(dr.custom(Wrong, x))
+    return x
+
+
+def test_wrong_callbacks():
+    with pytest.raises(RuntimeError, match=r"Wrong.backward\(\): not implemented"):
+        backward(None)
+    with pytest.raises(RuntimeError, match="no argument named 'y'"):
+        backward(lambda self: self.set_grad_in("y", 1))
+    with pytest.raises(RuntimeError, match="no argument named 0"):
+        backward(lambda self: self.grad_in(0))
+    with pytest.raises(RuntimeError, match=r"size 3 .* size 2"):
+        backward(lambda self: self.set_grad_in("x", Float(1, 2, 3)))
+
+
+def test_forgotten_gradients():
+    with pytest.warns(RuntimeWarning, match="set_grad_in"):
+        x = backward(lambda self: None)
+    assert list(x.grad) == [0, 0]
+
+
+def test_several_uses_of_the_result():
+    x = tracked(1, 2, cls=Float64)
+    y = dr.custom(Scale, x)
+    dr.backward(dr.sum(y * y) + dr.sum(y))
+    assert list(x.grad) == [2 * (2 * 2 + 1), 2 * (2 * 4 + 1)]
+
+
+def test_isolation():
+    x = tracked(1)
+    with dr.isolate_grad():
+        dr.backward(dr.custom(Scale, x * 1))
+    y = x * 5
+    with dr.isolate_grad():
+        dr.backward(dr.custom(Scale, y))
+        assert list(y.grad) == [2]
+    assert list(x.grad) == [12]
+
+
+def test_no_cycles():
+    x = tracked(1)
+    for _ in range(2):  # at first, Python itself leaves some behind
+        gc.collect()
+        y = dr.custom(Normalize, Array3f(x, 2, 3))
+        dr.backward(y)
+        del y
+        y = dr.custom(Normalize, Array3f(x, 2, 3))
+        del y
+        found = gc.collect()
+    assert found == 0

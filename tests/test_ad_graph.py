@@ -1,0 +1,683 @@
+"""The graph of derivatives: tracking, traversals and their flags, scopes, errors, and what it
+costs."""
+
+import copy
+import gc
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit import ADFlag, ADMode, JitFlag
+from drjit.ad import graph
+from drjit.llvm.ad import (
+    Array2f,
+    Array3f,
+    ArrayXf,
+    Float,
+    Float64,
+    Matrix2f,
+    TensorXf,
+    UInt,
+)
+
+
+def tracked(*values, cls=Float):
+    x = cls(*values)
+    dr.enable_grad(x)
+    return x
+
+
+def variables():
+    gc.collect()
+    return len(graph.living())
+
+
+# ---- Examples of the manual
+
+
+def test_first_examples():
+    x = Float(10)
+    dr.enable_grad(x)
+    y = x**2
+    dr.forward(x)
+    assert str(y.grad) == "[20]"
+    y = x**2
+    dr.clear_grad(x)
+    dr.backward(y)
+    assert str(x.grad) == "[20]"
+
+
+def test_gradients_of_interior_variables():
+    a = tracked(1)
+    b = a * 2
+    c = b * 2
+    dr.forward(a)
+    assert (str(c.grad), str(b.grad)) == ("[4]", "[0]")
+    a = tracked(1)
+    b = a * 2
+    c = b * 2
+    dr.forward(a, flags=ADFlag.ClearNone)
+    assert (str(b.grad), str(c.grad)) == ("[2]", "[4]")
+
+
+def test_a_copy_is_a_variable_of_its_own():
+    a = tracked(1)
+    b = a * 2
+    copied = dr.copy(b)
+    c = b * 2
+    dr.forward(a)
+    assert (list(b.grad), list(copied.grad), list(c.grad)) == ([0], [2], [4])
+
+
+def test_mutation_of_inputs():
+    x = tracked(1)
+    before = Float(x)
+    x *= x * 2
+    dr.backward(x * 2)
+    assert list(x.grad) == [0]
+    assert list(before.grad) == [8]
+
+
+def test_jacobian_vector_products():
+    a, b = tracked(1), tracked(2)
+    a.grad, b.grad = 10, 20
+    x, y = a * b, a + b
+    grad_x, grad_y = dr.forward_to(x, y)
+    assert (list(grad_x), list(grad_y)) == ([40], [30])
+
+
+def test_loop_of_the_manual():
+    def grad_loop(x, grad_y, n):
+        grad_x = Float(0)
+        for i in range(n):
+            dr.enable_grad(x)
+            y_i = x * x * i
+            y_i.grad = grad_y
+            grad_x += dr.backward_to(x)
+            dr.disable_grad(x)
+        return grad_x
+
+    assert list(grad_loop(Float(3), Float(1), 4)) == [36]
+
+
+# ---- Tracking and gradients
+
+
+def test_tracking():
+    x = Float(1)
+    assert not dr.grad_enabled(x)
+    dr.enable_grad({"x": [x]})
+    assert dr.grad_enabled(x) and dr.grad_enabled([Float(1), (x,)])
+    assert x.index_ad and (x * 2).index_ad != x.index_ad
+    number = x.index_ad
+    dr.enable_grad(x)
+    assert x.index_ad == number
+    dr.set_grad_enabled(x, False)
+    assert not dr.grad_enabled(x) and x.index_ad == 0
+
+
+def test_what_cannot_be_tracked_is_passed_over():
+    for value in (1, 1.0, "a", None, UInt(1), dr.llvm.Float(1), dr.scalar.Array3f(1)):
+        dr.enable_grad(value)
+        assert not dr.grad_enabled(value)
+    dr.enable_grad()
+
+
+def test_detach():
+    x = tracked(1, 2)
+    tree = dr.detach({"x": [x, 3, "text"]})
+    assert not dr.grad_enabled(tree) and type(tree["x"][0]) is Float
+    assert tree["x"][1:] == [3, "text"]
+    assert type(dr.detach(x, preserve_type=False)) is dr.llvm.Float
+    assert type(dr.detach(Array3f(1), preserve_type=False)) is dr.llvm.Array3f
+    assert dr.grad_enabled(x)
+    assert not dr.grad_enabled(Float(dr.llvm.Float(x)))
+
+
+def test_gradients_of_everything():
+    assert list(Float(1, 2).grad) == [0, 0]
+    assert list(UInt(1, 2).grad) == [0, 0]
+    assert dr.grad(1.5) == 0.0 and dr.grad(3) == 0
+    x = tracked(1, 2)
+    dr.backward(x * x)
+    assert type(x.grad) is Float and list(x.grad) == [2, 4]
+    assert type(dr.grad(x, preserve_type=False)) is dr.llvm.Float
+    found = dr.grad({"a": x, "b": (Float(4), 2.0)})
+    assert list(found["a"]) == [2, 4] and list(found["b"][0]) == [0] and found["b"][1] == 0
+    t = tracked([1, 2, 3, 4], (2, 2), cls=TensorXf)
+    assert t.grad.shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "value, gradient, expected",
+    [
+        (Float(1, 2), 5, [5, 5]),
+        (Float(1, 2), Float(5), [5, 5]),
+        (Float(1, 2), dr.llvm.Float(5, 6), [5, 6]),
+        (Float(1, 2), [5, 6], [5, 6]),
+        (Float(1, 2), UInt(5, 6), [5, 6]),
+        (Float(1, 2), np.array([5.0, 6.0]), [5, 6]),
+        (Float(1), Float(5, 6), [11]),
+        (Array2f(1, 2), 5, [[5], [5]]),
+        (Array2f(1, 2), [5, 6], [[5], [6]]),
+        (Array2f(1, 2), Float(5), [[5], [5]]),
+        (Matrix2f(1), Matrix2f(1, 2, 3, 4), [[[1], [2]], [[3], [4]]]),
+        (TensorXf([1, 2], (1, 2)), 5, [[5, 5]]),
+        (TensorXf([1, 2], (1, 2)), TensorXf([5, 6], (1, 2)), [[5, 6]]),
+    ],
+)  # fmt: skip
+def test_assigned_gradients(value, gradient, expected):
+    dr.enable_grad(value)
+    value.grad = gradient
+    assert value.grad.numpy().tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "value, gradient, error",
+    [
+        (Float(1, 2), Float(1, 2, 3), RuntimeError),
+        (Float(1, 2), "a", TypeError),
+        (Float(1, 2), None, TypeError),
+        (Array2f(1, 2), [1, 2, 3], TypeError),
+        (ArrayXf(1, 2), ArrayXf(1, 2, 3), RuntimeError),
+        (TensorXf([1, 2, 3, 4], (2, 2)), TensorXf([1, 2, 3, 4], (4,)), RuntimeError),
+    ],
+)
+def test_gradients_that_do_not_fit(value, gradient, error):
+    dr.enable_grad(value)
+    with pytest.raises(error):
+        value.grad = gradient
+    if gradient is not None:
+        with pytest.raises(error):
+            dr.accum_grad(value, gradient)
+
+
+def test_trees_of_gradients():
+    x, y = tracked(1), tracked(2)
+    dr.set_grad({"x": x, "y": [y]}, {"x": 3, "y": [4]})
+    dr.accum_grad([x, y], (1, 1.5))
+    assert (list(x.grad), list(y.grad)) == ([4], [5.5])
+    for wrong in ([1], 1, {"a": 1, "b": 2}):
+        with pytest.raises(TypeError, match="structure"):
+            dr.set_grad([x, y], wrong)
+    with pytest.raises(RuntimeError, match="size"):
+        dr.accum_grad([x, tracked(1, 2)], [1, Float(1, 2, 3)])
+    assert list(x.grad) == [4]
+    dr.clear_grad({"x": x, "y": y})
+    assert (list(x.grad), list(y.grad)) == ([0], [0])
+
+
+def test_gradients_of_what_is_not_tracked_are_ignored():
+    x = Float(1, 2)
+    x.grad = 3
+    assert list(x.grad) == [0, 0]
+
+
+def test_replace_grad():
+    x = tracked(1, 2)
+    z = dr.replace_grad(Float(5, 6), x * 3)
+    assert list(z) == [5, 6]
+    dr.backward(z)
+    assert list(x.grad) == [3, 3]
+    x = tracked(1, 2)
+    z = dr.replace_grad(Float(5), x * 3)
+    assert list(z) == [5, 5]
+    dr.backward(z)
+    assert list(x.grad) == [3, 3]
+    x = tracked(1)
+    z = dr.replace_grad([Array2f([1, 2], 3)], [Array2f(x, x * 2)])
+    dr.backward(z)
+    assert list(x.grad) == [2 + 2]
+    assert not dr.grad_enabled(dr.replace_grad(Float(1), Float(2)))
+    with pytest.raises(RuntimeError, match="size"):
+        dr.replace_grad(Float(1, 2), Float(1, 2, 3))
+
+
+def test_copies_share_the_variable():
+    x = tracked(1, 2)
+    for y in (Float(x), copy.copy(x), copy.deepcopy(x)):
+        assert y.index_ad == x.index_ad
+        y += 1
+        assert y.index_ad != x.index_ad
+        assert list(x) == [1, 2]
+
+
+# ---- Traversals
+
+
+@pytest.mark.parametrize("flags", range(8))
+def test_what_flags_clear(flags):
+    def kept(flag, value):
+        return [0] if flags & flag else [value]
+
+    a = tracked(1)
+    b = a * 2
+    c = b * 2
+    dr.backward(c, flags=flags)
+    assert list(a.grad) == [4]
+    assert list(b.grad) == kept(ADFlag.ClearInterior, 2)
+    assert list(c.grad) == kept(ADFlag.ClearInput, 1)
+    before = list(a.grad)
+    if flags == ADFlag.ClearVertices:
+        dr.backward(c)
+        assert list(a.grad) == [8]
+    elif flags & ADFlag.ClearEdges:
+        dr.backward(c, flags=ADFlag.Default)
+        assert list(a.grad) == before
+    a = tracked(1)
+    b = a * 2
+    c = b * 2
+    dr.forward(a, flags=flags)
+    assert list(a.grad) == kept(ADFlag.ClearInput, 1)
+    assert list(b.grad) == kept(ADFlag.ClearInterior, 2)
+    assert list(c.grad) == [4]
+
+
+def test_four_directions():
+    x = tracked(1, 2)
+    y = x * x
+    x.grad = 4
+    dr.forward_from(x)
+    assert (list(x.grad), list(y.grad)) == ([0, 0], [8, 16])
+    x = tracked(1, 2)
+    y = x * x
+    y.grad = 4
+    dr.backward_from(y)
+    assert (list(x.grad), list(y.grad)) == ([8, 16], [0, 0])
+
+
+def test_backward_to_leaves_others_alone():
+    x, w = tracked(2), tracked(5)
+    y = x * w
+    z = y + w
+    z.grad = 1
+    assert list(dr.backward_to(x)) == [5]
+    assert list(w.grad) == [0]
+    x, w = tracked(2), tracked(5)
+    y = x * w
+    y.grad = 1
+    assert list(dr.backward_to(x, flags=ADFlag.ClearNone)) == [5]
+    dr.clear_grad(x)
+    y.grad = 1
+    assert list(dr.backward_to(w)) == [2]
+    assert list(x.grad) == [0]
+
+
+def test_forward_to_leaves_others_alone():
+    x = tracked(3)
+    y, z = x * x, x * 5
+    x.grad = 1
+    assert list(dr.forward_to(y)) == [6]
+    assert list(z.grad) == [0]
+
+
+def test_several_seeds():
+    x = tracked(3)
+    y = x * x
+    z = y * 2
+    y.grad, z.grad = 1, 1
+    dr.enqueue(ADMode.Backward, y, [z])
+    dr.traverse(ADMode.Backward)
+    assert list(x.grad) == [18]
+    dr.traverse(ADMode.Backward)
+    assert list(x.grad) == [18]
+
+
+def test_trees_of_seeds():
+    x = tracked(3)
+    dr.backward({"a": x * 2, "b": [Array2f(x, x * 3)]})
+    assert list(x.grad) == [6]
+
+
+def test_gradients_add_up():
+    x = tracked(3)
+    for _ in range(3):
+        dr.backward(x * x)
+    assert list(x.grad) == [18]
+
+
+def test_a_freed_graph_gives_nothing():
+    x = tracked(1, 2)
+    y = x * x
+    dr.backward(y)
+    dr.backward(y * 2)
+    assert list(x.grad) == [2, 4]
+
+
+def test_tracking_what_was_computed():
+    a = tracked(1)
+    b = a * 2
+    dr.enable_grad(b)
+    dr.backward(b * b)
+    assert (list(a.grad), list(b.grad)) == ([8], [0])
+
+
+def test_disable_grad_cuts():
+    a = tracked(2)
+    b = a * 2
+    dr.disable_grad(b)
+    dr.backward(b * a)
+    assert list(a.grad) == [4]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [dr.backward, dr.forward, dr.backward_from, dr.forward_from, dr.backward_to, dr.forward_to],
+)
+@pytest.mark.parametrize("value", [Float(1), UInt(1), dr.llvm.Float(1), [Float(1)]])
+def test_without_gradients(f, value):
+    with pytest.raises(RuntimeError, match=f"dr.{f.__name__}.*enable_grad.*AllowNoGrad"):
+        f(value)
+    f(value, flags=ADFlag.Default | ADFlag.AllowNoGrad)
+    for wrong in (1.0, "a", None):
+        with pytest.raises(TypeError, match="expected an array"):
+            f(wrong)
+    with pytest.raises(TypeError, match="flags"):
+        f(value, flags="all")
+
+
+@pytest.mark.parametrize("f", [dr.enqueue, dr.traverse])
+def test_wrong_modes(f):
+    with pytest.raises(RuntimeError, match="mode"):
+        f(ADMode.Primal)
+    with pytest.raises(TypeError, match="mode"):
+        f(3)
+
+
+def test_deep_graphs():
+    x = tracked(1)
+    y = x
+    for _ in range(25_000):
+        y = y * 1.0001 + 0.5
+    dr.backward(y)
+    np.testing.assert_allclose(x.grad.numpy(), 1.0001**25_000, rtol=1e-2)
+    del y
+    x = tracked(1)
+    y = x
+    for _ in range(25_000):
+        y = y * 1.0001 + 0.5
+    before = variables()
+    del y
+    assert variables() == before - 50_000
+
+
+def test_gradients_that_are_not_needed_are_not_computed():
+    x, w = tracked(1, 2), Float(3, 4)
+    y = dr.sin(w) * x
+    dr.backward(y)
+    assert "cos" not in dr.kernel_source(x.grad)
+
+
+def test_one_kernel_for_loss_and_gradients():
+    with dr.scoped_set_flag(JitFlag.KernelHistory):
+        x = Float(np.linspace(0, 1, 100))
+        w = tracked(2)
+        dr.enable_grad(x)
+        dr.kernel_history_clear()
+        loss = dr.sum(dr.square(dr.sin(x) * w - 1))
+        dr.backward(loss)
+        dr.eval(loss, x.grad, w.grad)
+        history = dr.kernel_history()
+    assert len(history) == 1
+
+
+def test_order_of_accumulation_is_fixed():
+    def run():
+        x = tracked(0.1, 0.7, cls=Float)
+        parts = [dr.sin(x * k) * 1e3 ** (k % 5) for k in range(30)]
+        total = Float(0)
+        for p in parts:
+            total += p
+        dr.backward(total)
+        return x.grad.numpy().tobytes()
+
+    assert len({run() for _ in range(5)}) == 1
+
+
+def test_interruption_leaves_no_gradients_behind():
+    class Failing(dr.CustomOp):
+        def eval(self, x):
+            return x * 2
+
+        def backward(self):
+            raise ValueError("no")
+
+    x = tracked(1)
+    y = dr.custom(Failing, x) * 3
+    with pytest.raises(ValueError, match="no") as caught:
+        dr.backward(y)
+    assert "Failing" in "".join(caught.value.__notes__)
+    assert list(y.grad) == [0]
+    z = x * 2
+    dr.backward(z)
+    assert list(x.grad) == [2]
+
+
+# ---- Scopes
+
+
+def enabled(*args):
+    return [dr.grad_enabled(a) for a in args]
+
+
+def test_suspend_everything():
+    a, b = tracked(1), tracked(2)
+    with dr.suspend_grad():
+        c = a * b
+        d = Float(3)
+        dr.enable_grad(d)
+        assert enabled(a, c, d) == [False] * 3
+        a.grad = 5
+        assert list(a.grad) == [0]
+        e = Float(a)
+        with pytest.raises(RuntimeError):
+            dr.backward(a)
+    assert enabled(a, b, c, d, e) == [True, True, False, False, False]
+    assert list(a.grad) == [0]
+
+
+def test_suspend_some():
+    a, b = tracked(1), tracked(2)
+    with dr.suspend_grad([a]):
+        c = a * b
+        d = Float(3)
+        dr.enable_grad(d)
+        assert enabled(a, b, c, d) == [False, True, True, True]
+        with dr.resume_grad(a):
+            assert enabled(a, b) == [True, True]
+        with dr.suspend_grad(b):
+            assert enabled(a, b) == [False, False]
+        with dr.resume_grad():
+            assert enabled(a, b) == [True, True]
+            with dr.suspend_grad(b):
+                assert enabled(a, b) == [True, False]
+    dr.backward(c)
+    assert (list(a.grad), list(b.grad)) == ([0], [1])
+
+
+def test_resume_some():
+    a, b = tracked(1), tracked(2)
+    with dr.suspend_grad(), dr.resume_grad(a):
+        assert enabled(a, b, a * 2, b * 2) == [True, False, True, False]
+        with dr.resume_grad(b):
+            assert enabled(a, b) == [True, True]
+        with dr.suspend_grad(a):
+            assert enabled(a, b) == [False, False]
+
+
+def test_conditional_scopes():
+    a = tracked(1)
+    with dr.suspend_grad(when=False), dr.suspend_grad(a, when=False):
+        assert dr.grad_enabled(a)
+    with dr.suspend_grad(), dr.resume_grad(when=False):
+        assert not dr.grad_enabled(a)
+    with dr.isolate_grad(when=False):
+        b = a * 2
+        dr.backward(b)
+        assert list(a.grad) == [2]
+
+
+def test_isolation():
+    a = tracked(1)
+    b = a * 2
+    with dr.isolate_grad():
+        c = b * 3
+        dr.backward(c * c)
+        assert (list(a.grad), list(b.grad)) == ([0], [36])
+    assert (list(a.grad), list(b.grad)) == ([72], [0])
+
+
+def test_nested_isolation():
+    a = tracked(1)
+    b = a * 2
+    with dr.isolate_grad():
+        c = b * 2
+        with dr.isolate_grad():
+            dr.backward(c * 3)
+            assert (list(b.grad), list(c.grad)) == ([0], [3])
+        assert (list(a.grad), list(b.grad), list(c.grad)) == ([0], [6], [0])
+    assert (list(a.grad), list(b.grad)) == ([12], [0])
+
+
+def test_isolation_and_suspension():
+    a = tracked(1)
+    b = a * 2
+    with dr.isolate_grad(), dr.suspend_grad(a):
+        dr.backward(b * a * 3)
+        assert list(b.grad) == [3] or list(b.grad) == [0]
+    assert list(a.grad) == [6]
+
+
+def test_errors_leave_scopes():
+    a = tracked(1)
+    b = a * 2
+    with pytest.raises(ValueError):
+        with dr.isolate_grad(), dr.suspend_grad(b):
+            raise ValueError
+    assert dr.grad_enabled(b) and not graph.scopes
+    dr.backward(b)
+    assert list(a.grad) == [2]
+
+
+def test_scopes_belong_to_threads():
+    a = tracked(1)
+    found = []
+    with dr.suspend_grad():
+        thread = threading.Thread(target=lambda: found.append(dr.grad_enabled(a * 2)))
+        thread.start()
+        thread.join()
+    assert found == [True]
+
+
+def test_threads_differentiate_at_once():
+    def work(k):
+        for _ in range(30):
+            x = tracked(1, 2, cls=Float64)
+            y = x
+            for _ in range(50):
+                y = dr.sin(y) + k
+            dr.backward(y)
+            results[k].add(x.grad.numpy().tobytes())
+
+    results = [set() for _ in range(4)]
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert [len(r) for r in results] == [1] * 4
+
+
+# ---- Memory
+
+
+def step(x, data):
+    loss = dr.mean(dr.square(dr.sin(x * data) - 0.5))
+    dr.backward(loss)
+    x = dr.detach(x - 0.01 * x.grad)
+    dr.enable_grad(x)
+    dr.eval(x)
+    return x
+
+
+def test_training_does_not_grow():
+    data = Float(np.linspace(0, 1, 64))
+    x = tracked(1)
+    for _ in range(300):
+        x = step(x, data)
+    gc.collect()
+    gc.disable()
+    try:
+        tracemalloc.start()
+        count, before = variables(), tracemalloc.get_traced_memory()[0]
+        for _ in range(2000):
+            x = step(x, data)
+        grown = tracemalloc.get_traced_memory()[0] - before
+        gc.collect()  # what the compiler left behind
+        for _ in range(100):
+            x = step(x, data)
+        assert gc.collect() == 0
+        assert variables() == count
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert grown < 200_000
+
+
+# ---- Debugging
+
+
+def test_labels_and_lists():
+    x, y = tracked(1), tracked(2)
+    x.label = "x"
+    dr.set_label(y=y)
+    z = dr.sin(x) * y
+    text = dr.whos_ad(as_string=True)
+    assert "x" in text and "mul" in text and "sin" in text
+    dot = dr.graphviz_ad(as_string=True)
+    assert dot.count("->") >= 3 and 'Label: \\"y\\"' in dot and f"a{z.index_ad}" in dot
+    z.grad = 1
+    assert "Gradient present" in dr.graphviz_ad(as_string=True)
+
+
+def test_whos_prints(capsys):
+    x = tracked(1)
+    dr.whos_ad()
+    assert str(x.index_ad) in capsys.readouterr().out
+
+
+@pytest.fixture
+def debug():
+    before = {f: dr.flag(f) for f in (JitFlag.Debug, JitFlag.TrapNaN, JitFlag.TrapInf)}
+    dr.set_flag(JitFlag.Debug, True)
+    yield
+    for f, on in before.items():
+        dr.set_flag(f, on)
+
+
+@pytest.mark.parametrize(
+    "trap, what, f, op",
+    [
+        (JitFlag.TrapInf, "inf", dr.sqrt, "sqrt"),
+        (JitFlag.TrapNaN, "nan", lambda x: dr.sqrt(x) * x * dr.inf, "mul"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["backward", "forward"])
+def test_traps(debug, trap, what, f, op, mode):
+    x = tracked(4, 1, 0, 9)
+    y = f(x)  # this line
+    dr.set_flag(trap, True)
+    with pytest.raises(FloatingPointError, match=r"test_ad_graph.py") as caught:
+        dr.backward(y) if mode == "backward" else dr.forward(x)
+    text = str(caught.value)
+    assert f"{what} in lane 2" in text or mode == "forward" or op == "mul"
+    assert "derivative of '" in text
+
+
+def test_errors_name_the_line(debug):
+    x = tracked(1, 2)
+    with pytest.raises(RuntimeError, match=r"recorded at .*test_ad_graph.py:\d+"):
+        x.grad = Float(1, 2, 3)

@@ -1,0 +1,403 @@
+"""Textures: look-ups against NumPy and SciPy, contents, modes, element types, and bad input."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit import llvm, scalar
+from drjit.llvm import (
+    Array1f,
+    Array1f16,
+    Array1f64,
+    Array2f,
+    Array2f64,
+    Array2i,
+    Array2u,
+    Array3f,
+    Bool,
+    Float,
+    Float16,
+    Float64,
+    TensorXf,
+    TensorXf64,
+    TensorXu8,
+    Texture1f,
+    Texture1f8u,
+    Texture1f16,
+    Texture1f64,
+    Texture2f,
+    Texture2f64,
+    UInt,
+    ad,
+)
+
+MODES = {
+    dr.WrapMode.Clamp: lambda i, n: np.clip(i, 0, n - 1),
+    dr.WrapMode.Repeat: lambda i, n: i % n,
+    dr.WrapMode.Mirror: lambda i, n: np.minimum(i % (2 * n), 2 * n - 1 - i % (2 * n)),
+}
+SHAPES = [(7,), (3, 5), (4, 3, 5)]
+random = np.random.default_rng(7)
+
+
+def spline(t, order=0):
+    """Weights of the uniform cubic B-spline, and their derivatives, as polynomials."""
+    pieces = np.array([[-1, 3, -3, 1], [3, -6, 0, 4], [-3, 3, 3, 1], [1, 0, 0, 0]]) / 6
+    return [np.polyval(np.polyder(p, order) if order else p, t) for p in pieces]
+
+
+def plain_lookup(data, pos, mode, kind, orders=None):
+    """The value of all channels at positions (x, y, z), by the definition."""
+    dims = data.ndim - 1
+    sizes = data.shape[dims - 1 :: -1]
+    taps = []
+    for axis in range(dims):
+        scaled = pos[axis] * sizes[axis] - (0 if kind == "nearest" else 0.5)
+        base = np.floor(scaled).astype(int)
+        t = scaled - base
+        if kind == "nearest":
+            taps.append([(base, np.ones_like(t))])
+        elif kind == "linear":
+            taps.append([(base, 1 - t), (base + 1, t)])
+        else:
+            order = orders[axis] if orders else 0
+            weights = [w * sizes[axis] ** order for w in spline(t, order)]
+            taps.append([(base - 1 + j, w) for j, w in enumerate(weights)])
+    total = 0
+    for chosen in itertools.product(*taps):
+        index = tuple(MODES[mode](i, sizes[a]) for a, (i, _) in enumerate(chosen))
+        weight = np.prod([w for _, w in chosen], axis=0)
+        total = total + weight[:, None] * data[index[::-1]]
+    return total.T
+
+
+def example(shape, channels, suffix="f", mode=dr.WrapMode.Clamp, **more):
+    """A texture of random texels with its contents, and positions within and around it."""
+    dims = len(shape)
+    kind = getattr(llvm, f"Texture{dims}{suffix}")
+    data = random.uniform(-1, 1, (*shape, channels))
+    tensor = TensorXf64(data) if suffix == "f64" else TensorXf(data)
+    texture = kind(tensor, wrap_mode=mode, **more)
+    pos = random.uniform(-1.6, 2.6, (dims, 200))
+    at = getattr(llvm, f"Array{dims}f64")(*[Float64(p) for p in pos])
+    return texture, tensor.numpy().astype(np.float64), pos, at
+
+
+def close(found, expected, tolerance=1e-9):
+    found = np.array([np.array(c) for c in found])
+    assert found.shape == np.shape(expected)
+    assert np.allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("mode", list(MODES))
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("channels", [1, 3, 4, 6])
+def test_linear(tier, shape, channels, mode):
+    texture, data, pos, at = example(shape, channels, "f64", mode)
+    found = texture.eval(at)
+    kind = f"Array{channels}f64" if channels <= 4 else "ArrayXf64"
+    assert type(found) is getattr(llvm, kind)
+    close(found, plain_lookup(data, pos, mode, "linear"))
+
+
+@pytest.mark.parametrize("mode", list(MODES))
+@pytest.mark.parametrize("shape", SHAPES)
+def test_nearest(tier, shape, mode):
+    texture, data, pos, at = example(shape, 2, "f64", mode, filter_mode=dr.FilterMode.Nearest)
+    close(texture.eval(at), plain_lookup(data, pos, mode, "nearest"))
+
+
+@pytest.mark.parametrize("mode", list(MODES))
+@pytest.mark.parametrize("shape", SHAPES)
+def test_cubic(tier, shape, mode):
+    texture, data, pos, at = example(shape, 2, "f64", mode)
+    expected = plain_lookup(data, pos, mode, "cubic")
+    close(texture.eval_cubic(at), expected)
+    close(texture.eval_cubic_helper(at), expected)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_cubic_derivatives(tier, shape):
+    mode, dims = dr.WrapMode.Mirror, len(shape)
+    texture, data, pos, at = example(shape, 2, "f64", mode)
+
+    def expected(*axes):
+        orders = [axes.count(a) for a in range(dims)]
+        return plain_lookup(data, pos, mode, "cubic", orders)
+
+    value, gradient = texture.eval_cubic_grad(at)
+    close(value, expected())
+    same, again, hessian = texture.eval_cubic_hessian(at)
+    close(same, expected())
+    for c in range(2):
+        close(gradient[c], [expected(a)[c] for a in range(dims)])
+        close(again[c], [expected(a)[c] for a in range(dims)])
+        for a, b in itertools.product(range(dims), repeat=2):
+            entry = hessian[c][a, b] if dims > 1 else hessian[c][0]
+            assert np.allclose(entry.numpy(), expected(a, b)[c], atol=1e-8)
+
+
+def test_cubic_is_the_spline_of_scipy(tier):
+    interpolate = pytest.importorskip("scipy.interpolate")
+    data = random.uniform(-1, 1, 12)
+    texture = Texture1f64(TensorXf64(data[:, None]))
+    x = np.linspace(0.2, 0.8, 50)
+    # A spline with unit knots, whose coefficient i is centred at i + 0.5.
+    reference = interpolate.BSpline(np.arange(-1.5, 14.5), data, 3)
+    value, gradient, hessian = texture.eval_cubic_hessian(Float64(x))
+    close(value, [reference(x * 12)])
+    close(gradient[0], [reference.derivative(1)(x * 12) * 12])
+    close(hessian[0], [reference.derivative(2)(x * 12) * 144], 1e-8)
+
+
+@pytest.mark.parametrize("filter_mode", list(dr.FilterMode))
+def test_fetch_gives_the_corners(tier, filter_mode):
+    data = np.arange(24.0).reshape(3, 4, 2)
+    texture = Texture2f(TensorXf(data), filter_mode=filter_mode)
+    corners = texture.eval_fetch(Array2f(Float(0, 0.3), Float(0.2, 0.5)))
+    assert [type(c) for c in corners] == [Array2f] * 4
+    expected = [[(0, 0), (0, 0), (1, 0), (1, 0)], [(1, 0), (1, 1), (2, 0), (2, 1)]]
+    for lane in range(2):
+        for corner, place in zip(corners, expected[lane], strict=True):
+            if lane == 1:
+                assert corner.numpy()[:, 1].tolist() == data[place].tolist()
+            else:
+                assert corner.numpy()[:, 0].tolist() == data[place].tolist()
+    assert len(llvm.Texture3f((2, 2, 2), 1).eval_fetch(Array3f(0.5, 0.5, 0.5))) == 8
+
+
+def test_masks(tier):
+    texture = Texture1f(TensorXf([[1, 2], [3, 4]]))
+    at, mask = Float(0.25, 0.75), Bool(True, False)
+    close(texture.eval(at, mask), [[1, 0], [2, 0]])
+    close(texture.eval(at, False), [[0, 0], [0, 0]])
+    close(texture.eval_cubic(at, mask).x, texture.eval_cubic(at).x * Float(1, 0))
+    assert texture.eval_cubic_grad(at, mask)[1][0].numpy()[0, 1] == 0
+    assert texture.eval_fetch(at, mask)[0].numpy()[0, 1] == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "at", "result", "tolerance"),
+    [
+        (Texture1f16, Array1f(Float(0.4, 0.6)), Array1f, 1e-3),
+        (Texture1f16, Array1f16(Float16(0.4, 0.6)), Array1f16, 2e-3),
+        (Texture1f16, Array1f64(Float64(0.4, 0.6)), Array1f64, 1e-3),
+        (Texture1f, Array1f64(Float64(0.4, 0.6)), Array1f64, 1e-6),
+        (Texture1f, Array1f16(Float16(0.4, 0.6)), Array1f16, 2e-3),
+        (Texture1f64, Array1f(Float(0.4, 0.6)), Array1f, 1e-6),
+    ],
+)
+def test_precision_is_that_of_the_position(tier, kind, at, result, tolerance):
+    texture = kind(TensorXf([[1], [2.3]]))
+    found = texture.eval(at)
+    assert type(found) is result
+    assert np.allclose(found.numpy().astype(float), [[1.39, 1.91]], rtol=tolerance)
+
+
+def test_eight_bits(tier):
+    texture = Texture1f8u(TensorXu8([[1], [250]]))
+    at = Float(0.4, 0.6)
+    close(texture.eval(at), [[0.296863, 0.687451]], 1e-5)
+    close(texture.eval_fetch(at)[1], [[250 / 255, 250 / 255]], 1e-6)
+    assert texture.value().numpy().tolist() == [1, 250]
+    nearest = Texture1f8u(TensorXu8([[1], [250]]), filter_mode=dr.FilterMode.Nearest)
+    close(nearest.eval(at), [[1 / 255, 250 / 255]], 1e-6)
+
+
+def test_srgb(tier):
+    texels = np.array([[1, 10, 20, 30, 40, 50], [250, 200, 150, 100, 50, 10]], np.uint8)
+    texture = Texture1f8u(TensorXu8(texels), srgb=True)
+    x = texels / 255
+    linear = np.where(x <= 0.04045, x / 12.92, ((x + 0.055) / 1.055) ** 2.4)
+    linear[:, 3] = x[:, 3]
+    assert texture.srgb()
+    close(texture.eval(Float(0.4)), (linear[0] * 0.7 + linear[1] * 0.3)[:, None], 1e-5)
+
+
+def test_positions_of_other_kinds(tier):
+    line, image = Texture1f(TensorXf([[1], [3]])), Texture2f(TensorXf([[[1], [3]], [[5], [7]]]))
+    for at in (0.5, [0.5], Float(0.5), Array1f(0.5)):
+        assert line.eval(at).numpy().tolist() == [[2]]
+    for at in (0.5, [0.5, 0.5], (0.5, Float(0.5)), Array2f(0.5), Float(0.5)):
+        assert image.eval(at).numpy().tolist() == [[4]]
+    assert type(image.eval([Float64(0.5), 0.5])) is Array1f64
+    assert type(ad.Texture2f(ad.TensorXf([[[1], [3]]])).eval(Array2f(0.5, 0.5))) is ad.Array1f
+    assert len(image.eval(Array2f(Float(), Float())).x) == 0
+
+
+def test_odd_positions_read_no_other_memory(tier):
+    data = TensorXf([[1], [2], [3]])
+    for mode in MODES:
+        texture = Texture1f(data, wrap_mode=mode)
+        found = texture.eval(Float(dr.nan, dr.inf, -dr.inf, 1e30, -1e30)).x.numpy()
+        assert np.isnan(found[0])
+        inside = np.isnan(found) | (np.abs(found) <= 1e31)
+        assert inside.all()
+
+
+def test_python_numbers():
+    data = random.uniform(-1, 1, (3, 4, 2))
+    texture = scalar.Texture2f64(scalar.TensorXf64(data))
+    traced = Texture2f64(TensorXf64(data))
+    for pos in ([0.3, 0.4], [-0.2, 1.3]):
+        at = Array2f64(*pos)
+        assert type(texture.eval(pos)) is scalar.Array2f
+        assert np.allclose(list(texture.eval(pos)), traced.eval(at).numpy().ravel(), atol=1e-6)
+        one, two = texture.eval_cubic_hessian(pos), traced.eval_cubic_hessian(at)
+        assert np.allclose(np.array(one[2][1]), two[2][1].numpy()[:, :, 0], atol=1e-3)
+    assert list(texture.wrap([5, -1])) == [3, 0]
+
+
+def test_wrap(tier):
+    def wrapped(mode):
+        texture = Texture2f((3, 4), 1, wrap_mode=mode)
+        return texture.wrap(Array2i([-5, -1, 0, 4, 9], [-4, -1, 2, 3, 7])).numpy().tolist()
+
+    assert wrapped(dr.WrapMode.Clamp) == [[0, 0, 0, 3, 3], [0, 0, 2, 2, 2]]
+    assert wrapped(dr.WrapMode.Repeat) == [[3, 3, 0, 0, 1], [2, 2, 2, 0, 1]]
+    assert wrapped(dr.WrapMode.Mirror) == [[3, 0, 0, 3, 1], [2, 0, 2, 2, 1]]
+
+
+def test_contents():
+    texture = Texture2f((3, 4), 2)
+    assert texture.shape == (3, 4, 2)
+    assert texture.channel_count() == 2
+    assert texture.filter_mode() is dr.FilterMode.Linear
+    assert texture.wrap_mode() is dr.WrapMode.Clamp
+    assert (texture.use_accel(), texture.migrated(), texture.writable(), texture.srgb()) == (
+        True, False, False, False,
+    )  # fmt: skip
+    assert texture.value().numpy().tolist() == [0] * 24
+    texture.set_value(dr.arange(Float, 24))
+    assert texture.tensor().shape == (3, 4, 2)
+    assert texture.tensor().numpy()[1, 2, 1] == 13
+    texture.set_tensor(TensorXf([[[1], [2]]]))
+    assert texture.shape == (1, 2, 1)
+    assert texture.eval(Array2f(0.5, 0.5)).x[0] == 1.5
+    positional = Texture1f(TensorXf([[1]]), False, True, dr.FilterMode.Nearest, 2)
+    assert positional.wrap_mode() is dr.WrapMode.Mirror
+    assert not positional.use_accel()
+    assert Texture1f(np.array([[1], [2]])).value().numpy().tolist() == [1, 2]
+    assert Texture1f([[1], [2]]).shape == (2, 1)
+
+
+def test_changes_show_after_an_update():
+    texture = Texture1f(TensorXf([[1], [3]]))
+    tensor = texture.tensor()
+    tensor[0, 0] = 100
+    assert texture.value().numpy().tolist() == [100, 3]
+    assert texture.eval(Float(0)).x[0] == 1
+    texture.update_inplace()
+    assert texture.eval(Float(0)).x[0] == 100
+    assert texture.tensor() is tensor
+
+
+def test_source_tensor_stays_independent():
+    source = TensorXf([[1], [3]])
+    texture = Texture1f(source)
+    texture.tensor()[0, 0] = 100
+    texture.update_inplace()
+    assert source.numpy().tolist() == [[1], [3]]
+
+
+def test_write():
+    texture = Texture2f((2, 2), 2, writable=True)
+    texture.write(Array2u(1, 0), [Float(9), Float(8)])
+    assert texture.value().numpy().tolist() == [0, 0, 9, 8, 0, 0, 0, 0]
+    texture.write(Array2u([0, 1], [1, 1]), [Float(1, 2), Float(3, 4)], Bool(True, False))
+    assert texture.value().numpy().tolist() == [0, 0, 9, 8, 1, 3, 0, 0]
+    assert texture.eval(Array2f(1, 0)).numpy().ravel().tolist() == [9, 8]
+
+
+def test_event_is_recorded_after_the_contents():
+    class Event:
+        def record(self):
+            self.seen = texture.value().numpy().tolist()
+
+    event, texture = Event(), Texture1f((2,), 1)
+    texture.set_value_with_event(Float(1, 2), event)
+    assert event.seen == [1, 2]
+
+
+def test_lookup_is_fused():
+    texture = Texture2f(TensorXf(random.uniform(0, 1, (8, 8, 4))))
+    at = Array2f(dr.linspace(Float, 0, 1, 100), 0.5)
+    dr.make_opaque(at)
+    dr.eval(texture.value())
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        dr.eval(dr.sum(texture.eval(at * 0.5)) + 1)
+        assert len(dr.kernel_history()) == 1
+
+
+def test_sizes_and_contents_do_not_recompile():
+    def look(n):
+        texture = Texture2f(dr.opaque(TensorXf, 0.5, (n, n + 1, 4)))
+        dr.eval(texture.eval(Array2f(dr.opaque(Float, 0.25, 10), dr.opaque(Float, 0.5, 10))))
+
+    look(4)
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        for n in (5, 6, 9):
+            look(n)
+        lookups = [h for h in dr.kernel_history() if h["output_count"] == 4]
+        assert len(lookups) == 3
+        assert len({h["hash"] for h in lookups}) == 1
+
+
+def line():
+    return Texture1f(TensorXf([[1], [2]]))
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: Texture2f((3, 4), 0), RuntimeError),
+        (lambda: Texture2f((3,), 1), TypeError),
+        (lambda: Texture2f((3, 4, 5), 1), TypeError),
+        (lambda: Texture2f(3, 1), TypeError),
+        (lambda: Texture2f((3, -1), 1), TypeError),
+        (lambda: Texture1f([3], "a"), TypeError),
+        (lambda: Texture1f([3], 1.5), TypeError),
+        (lambda: Texture1f([3], 1, filter_mode=7), TypeError),
+        (lambda: Texture1f([3], 1, wrap_mode="repeat"), TypeError),
+        (lambda: Texture1f(), TypeError),
+        (lambda: Texture1f("a"), (TypeError, RuntimeError)),
+        (lambda: Texture1f(3.0), RuntimeError),
+        (lambda: Texture1f(TensorXf([1, 2, 3])), RuntimeError),
+        (lambda: Texture2f(TensorXf([[1, 2, 3]])), RuntimeError),
+        (lambda: Texture1f(dr.zeros(TensorXf, (2, 0))), RuntimeError),
+        (lambda: Texture1f(TensorXf([[1]]), srgb=True), RuntimeError),
+        (lambda: line().set_tensor(TensorXf([1, 2])), RuntimeError),
+        (lambda: line().set_value(Float(1, 2, 3)), RuntimeError),
+        (lambda: line().set_value(Float(1)), RuntimeError),
+        (lambda: line().eval(Array2f(1, 2)), TypeError),
+        (lambda: line().eval([1, 2]), TypeError),
+        (lambda: Texture2f((2, 2), 1).eval(Array3f(1, 2, 3)), TypeError),
+        (lambda: Texture2f((2, 2), 1).eval_cubic(Array1f(1)), TypeError),
+        (lambda: Texture2f((2, 2), 1).eval_cubic_hessian([1]), TypeError),
+        (lambda: line().wrap(Array2i(1, 2)), TypeError),
+        (lambda: line().eval(Float(1), "mask"), TypeError),
+        (lambda: line().eval(Float(1, 2, 3), Bool(True, False)), RuntimeError),
+        (lambda: Texture2f((2, 2), 1).eval(Array2f([1, 2], [1, 2, 3])), RuntimeError),
+        (lambda: Texture1f((0,), 1).eval(0.5), RuntimeError),
+        (lambda: line().write(UInt(0), [Float(1)]), RuntimeError),
+        (lambda: Texture1f((3,), 1, writable=True).write(UInt(0), [1, 2]), RuntimeError),
+        (lambda: Texture1f.from_native_handle(3), RuntimeError),
+        (lambda: scalar.Texture1f(scalar.TensorXf([[1.0]])).eval(0.5, 3), TypeError),
+    ],
+)
+def test_bad_input(call, error):
+    with pytest.raises(error):
+        call()
+
+
+def test_errors_speak_of_the_texture():
+    with pytest.raises(TypeError, match=r"Texture2f.eval\(\).*3 components.*2 dimensions"):
+        Texture2f((2, 2), 1).eval(Array3f(1, 2, 3))
+    with pytest.raises(RuntimeError, match=r"3 dimensions.*\(1, 3\)"):
+        Texture2f(TensorXf([[1, 2, 3]]))
+    with pytest.raises(RuntimeError, match=r"3 entries.*\(2, 1\) has 2"):
+        line().set_value(Float(1, 2, 3))
