@@ -1,7 +1,7 @@
 """The `>>>` examples of all docstrings do what they say.
 
-An example has `dr`, `np`, the names of its own module, the types of `drjit.auto.ad`, and that module
-as `ad` at hand.
+An example has `dr`, `np`, the names of its own module, the types of `drjit.auto.ad`, and that
+module as `ad` at hand.
 """
 
 import doctest

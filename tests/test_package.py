@@ -16,9 +16,10 @@ import drjit as dr
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "drjit"
 
-# A layer imports from its own row and from those above. What is not named here (the type
-# namespaces, modules beside the packages) is on top.
-LAYERS = [{"jit"}, {"ad"}, {"array"}, {"function"}, {"flow"}, {"nn", "opt"}]
+# A layer imports from its own row and from those above. What is not named here (modules beside the
+# packages) is on top.
+NAMESPACES = {"auto", "cuda", "llvm", "scalar"}
+LAYERS = [{"jit"}, {"ad"}, {"array"}, NAMESPACES, {"function"}, {"flow"}, {"nn", "opt"}]
 
 
 def module_name(path: Path) -> str:
@@ -93,10 +94,11 @@ def test_every_extra_package_of_the_examples_is_declared():
     assert imported - known <= declared
 
 
-@pytest.mark.parametrize("name", ["scalar", "llvm", "cuda", "auto"])
-@pytest.mark.parametrize("suffix", ["", ".ad"])
-def test_namespaces(name: str, suffix: str):
-    namespace = importlib.import_module(f"drjit.{name}{suffix}")
+@pytest.mark.parametrize(
+    "name", ["scalar", "llvm", "llvm.ad", "cuda", "cuda.ad", "auto", "auto.ad"]
+)
+def test_namespaces(name: str):
+    namespace = importlib.import_module(f"drjit.{name}")
     for kind in ("Float", "Bool", "UInt32", "Array3f", "TensorXf"):
         assert kind in dir(namespace)
         assert isinstance(getattr(namespace, kind), type)

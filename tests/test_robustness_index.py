@@ -79,9 +79,9 @@ def test_reads(tier, bad, place):
 @pytest.mark.parametrize(
     "index_type, index",
     [
-        (Int, -1), (UInt, 12), (UInt, (1 << 32) - 1), (Int64, -1), (Int64, 1 << 32), (Int64, -(1 << 63)),
-        (UInt64, 1 << 32), (UInt64, (1 << 64) - 1), (UInt64, 1 << 63), (llvm.Int8, -3), (llvm.UInt8, 200),
-        (Int, 12),
+        (Int, -1), (Int, 12), (UInt, 12), (UInt, (1 << 32) - 1), (llvm.Int8, -3), (llvm.UInt8, 200),
+        (Int64, -1), (Int64, 1 << 32), (Int64, -(1 << 63)),
+        (UInt64, 1 << 32), (UInt64, (1 << 64) - 1), (UInt64, 1 << 63),
     ],
 )  # fmt: skip
 def test_the_message_has_the_index_as_the_user_wrote_it(tier, index_type, index):
@@ -232,7 +232,7 @@ def store(target, key, value):
 def test_brackets(tier, make, key):
     target = make()
     before = repr(target)
-    # Where the key has valid entries beside the wrong one, these are assigned: here to what they are.
+    # Valid entries beside the wrong one are assigned: here to what they are.
     value = 0 if dr.width(target) > 1 else 1
     for access in (lambda: repr(target[key]), lambda: (store(target, key, value), repr(target))):
         with pytest.raises(IndexError, match="out of bounds"):

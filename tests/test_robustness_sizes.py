@@ -1,5 +1,5 @@
-"""Large graphs, large and wrong sizes, deep trees, exhausted memory, borrowed memory, and what cannot
-be converted: each gives the right result or says what is wrong."""
+"""Large graphs, large and wrong sizes, deep trees, exhausted memory, borrowed memory, and what
+cannot be converted: each gives the right result or says what is wrong."""
 
 import gc
 import re
@@ -151,13 +151,13 @@ def test_sizes_that_are_none(name, size):
         (lambda: dr.width(Float(1, 2), Float(1, 2, 3)), RuntimeError, "differ"),
         (lambda: Array3f(1, 2), TypeError, "expected 3 components, got 2"),
         (lambda: Array3f(np.zeros((4, 4))), TypeError, "shape (4, 4)"),
-        (lambda: TensorXf(Float(1, 2, 3), (2, 2)), TypeError, "3 entries do not fill the shape (2, 2)"),
+        (lambda: TensorXf(Float(1, 2, 3), (2, 2)), TypeError, "3 entries do not fill the shape"),
         (lambda: TensorXf([[1, 2], [3]]), TypeError, "ragged"),
         (lambda: dr.zeros(TensorXf, (2, 3)) + dr.zeros(TensorXf, (3, 2)), RuntimeError, "(2, 3)"),
         (lambda: llvm.Matrix3f(1, 2), (TypeError, RuntimeError), "Matrix3f"),
         (lambda: llvm.Matrix3f(1) @ llvm.Matrix2f(1), (TypeError, RuntimeError), "Matrix3f"),
         (lambda: dr.dot(Array3f(1), llvm.Array2f(1)), (TypeError, RuntimeError), "Array2f"),
-        (lambda: dr.reshape(TensorXf, dr.zeros(TensorXf, (2, 3)), (4, 2)), (RuntimeError, ValueError), "(4, 2)"),
+        (lambda: dr.reshape(TensorXf, dr.zeros(TensorXf, 6), (4, 2)), RuntimeError, "4"),
         (lambda: dr.unravel(Array3f, Float(1, 2, 3, 4)), RuntimeError, "4"),
         (lambda: Float(np.zeros((2, 2))), TypeError, "shape (2, 2)"),
     ],
@@ -229,8 +229,8 @@ def test_arrays_that_were_never_initialized(cls):
             pass
 
     for use in (
-        repr, len, dr.sin, dr.sum, dr.eval, dr.width, lambda a: a + 1, lambda a: a[0], lambda a: a.shape,
-        lambda a: a.numpy(), lambda a: store(a, 0, 1), cls,
+        repr, len, dr.sin, dr.sum, dr.eval, dr.width, cls, lambda a: a + 1, lambda a: a[0],
+        lambda a: a.shape, lambda a: a.numpy(), lambda a: store(a, 0, 1),
     ):  # fmt: skip
         with pytest.raises(RuntimeError, match=r"never initialized.*super\(\).__init__\(\)"):
             use(Derived())
@@ -305,10 +305,10 @@ def test_numpy_memory_that_changes_dies_or_is_read_only(tier):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda x: x[::-1], lambda x: x[::3], lambda x: x.astype(">f4"), lambda x: x.reshape(-1, 2)[:, 1],
-        lambda x: x[3:],
+        lambda x: x[::-1], lambda x: x[::3], lambda x: x.astype(">f4"), lambda x: x[3:],
+        lambda x: x.reshape(-1, 2)[:, 1],
         lambda x: np.frombuffer(bytearray(b"\0" + x.tobytes()), np.uint8)[1:].view(np.float32),
-        lambda x: np.broadcast_to(x[:1], 50), lambda x: np.asfortranarray(x), lambda x: x.astype("f2"),
+        lambda x: np.broadcast_to(x[:1], 50), lambda x: x.astype("f2"),
     ],
 )  # fmt: skip
 def test_numpy_memory_in_odd_layouts(tier, make):
@@ -333,15 +333,16 @@ def test_a_failed_allocation_loses_nothing(tier, monkeypatch):
     """Whatever allocation fails, the evaluation can be repeated once there is memory."""
 
     def allocate(*args, real=memory.allocate, **kwargs):
-        nonlocal left
-        left -= 1
-        if left < 0:
+        budget[0] -= 1
+        if budget[0] < 0:
             raise MemoryError("Cannot allocate 1 byte")
         return real(*args, **kwargs)
 
     n = 3000
     failures = 0
-    for left in range(20):
+    budget = [0]
+    for successes in range(20):
+        budget[0] = successes
         x = dr.arange(Float, n)
         y, total = x * 2, dr.sum(x)
         target = dr.zeros(UInt, 7)
@@ -381,8 +382,8 @@ def test_exhausted_memory(which):
         with open("/proc/self/statm") as file:
             used = int(file.read().split()[0]) * resource.getpagesize()
         limit = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (used + 300_000_000, limit[1]))
-        y, target = program(100_000_000)
+        resource.setrlimit(resource.RLIMIT_AS, (used + 120_000_000, limit[1]))
+        y, target = program(40_000_000)
         for attempt in range(2):
             try:
                 dr.eval(y)
@@ -390,11 +391,11 @@ def test_exhausted_memory(which):
                 print(error)
         print(target.numpy().tolist())
         resource.setrlimit(resource.RLIMIT_AS, limit)
-        print(y[1], y[99_999_999])
+        print(y[1], y[39_999_999])
         """,
         which,
     )
     lines = done.stdout.splitlines()
-    assert lines[2:] == ["[250, 250, 250, 250]", "0.5 50000000.0"], done.stdout
+    assert lines[2:] == ["[250, 250, 250, 250]", "0.5 20000000.0"], done.stdout
     for line in lines[:2]:
         assert re.match(r"(Cannot|Unable to) allocate [\d.,]+ (bytes|MiB)", line)

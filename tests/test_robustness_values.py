@@ -1,5 +1,5 @@
-"""Extreme values: NaN, infinities, signed zeros and subnormals as NumPy has them, integer operations
-without traps, and constants that are the same whether folded or computed."""
+"""Extreme values: NaN, infinities, signed zeros and subnormals as NumPy has them, integer
+operations without traps, and constants that are the same whether folded or computed."""
 
 import itertools
 import math
@@ -128,14 +128,16 @@ def c_lgamma(x):
         return math.inf
 
 
+SAME_NAMES = (
+    "sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "log", "log2", "cbrt", "sqrt",
+    "abs", "floor", "ceil", "trunc", "isnan", "isinf", "isfinite", "square",
+)  # fmt: skip
 LIKE_NUMPY = {
-    **{
-        name: getattr(np, name)
-        for name in ["sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "log", "log2", "cbrt", "sqrt", "floor", "ceil", "trunc", "abs", "isnan", "isinf", "isfinite", "square"]
-    },
+    **{name: getattr(np, name) for name in SAME_NAMES},
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "sqr": np.square,
     "acosh": np.arccosh, "atanh": np.arctanh, "round": np.rint, "erf": scipy.special.erf,
-    "erfinv": scipy.special.erfinv, "lgamma": np.vectorize(c_lgamma, [float]), "rcp": lambda x: 1 / x,
+    "erfinv": scipy.special.erfinv, "lgamma": np.vectorize(c_lgamma, [float]),
+    "rcp": lambda x: 1 / x,
     "rsqrt": lambda x: 1 / np.sqrt(x),
 }  # fmt: skip
 LIKE_NUMPY_2 = {

@@ -2,7 +2,6 @@
 differentiated again."""
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from ..jit import flags, node, op

@@ -97,7 +97,7 @@ class _Gather(LaneRule):
 
     def backward(self, v: Var, g: Value, give: Any) -> None:
         index, mask = v.inputs
-        give.scatter_add(0, g, index, mask, checked=True)
+        give.scatter_add(0, [g], index, mask)
 
 
 def gather(source: Value, index: Node, mask: Node, what: str = "dr.gather") -> Value:
@@ -115,24 +115,54 @@ def record_gather(source: Value, index: Node, mask: Node, n: Node) -> Value:
     return _value(GATHER, n, (index, mask), (source.var,), source.node.size)
 
 
-class _Packet(_Gather):
-    """A component of records: `data` is the number of entries of the source, the number of
-    components, and which one it is."""
+class _Records:
+    """What a gather of records knows: the number of entries of the source and of components, and
+    in a reverse traversal the gradients of components that have come in."""
+
+    __slots__ = ("count", "gradients", "size")
+
+    def __init__(self, size: int, count: int) -> None:
+        self.size, self.count = size, count
+        self.gradients: dict[int, Value] = {}
+
+
+class _Packet(LaneRule):
+    """The gather of records as a whole, whose variable has no gradient of its own: it passes on
+    those of all components at once. `data` is a `_Records`."""
 
     name = "gather_packet"
+    always = True
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        size, count, j = v.data
-        index, mask = v.inputs
-        return gather(full(tangents[0], size), entry(index, count, j), mask)
+        return None
 
-    def backward(self, v: Var, g: Value, give: Any) -> None:
-        _, count, j = v.data
-        index, mask = v.inputs
-        # Within bounds, no product wraps that is not masked out.
-        first = node.apply(op.mul, index, node.literal(index.dtype, count))
-        entry_ = node.apply(op.add, first, node.literal(index.dtype, j)) if j else first
-        give.scatter_add(0, g, entry_, mask, checked=True)
+    def backward(self, v: Var, g: Value | None, give: Any) -> None:
+        records, (index, mask) = v.data, v.inputs
+        found, records.gradients = records.gradients, {}
+        if found:
+            zero = Value(node.literal(v.dtype, 0))
+            values = [found.get(j, zero) for j in range(records.count)]
+            give.scatter_add(0, values, index, mask)
+
+
+class _Component(LaneRule):
+    """A component of records; `data` is its number."""
+
+    name = "component"
+    always = True
+    keeps_inputs = False
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        packet = v.deps[0]
+        records, (index, mask), source = packet.data, packet.inputs, packet.deps[0]
+        if source is None or source.grad is None:
+            return None
+        tangent = full(Value(source.grad, source.grad_var), records.size)
+        return gather(tangent, entry(index, records.count, v.data), mask)
+
+    def backward(self, v: Var, g: Value | None, give: Any) -> None:
+        if g is not None:
+            v.deps[0].data.gradients[v.data] = g
 
 
 def gather_packet(
@@ -143,10 +173,9 @@ def gather_packet(
     node.broadcast_size((index, mask), what)
     index, mask = access.bounds(index, mask, n.size, what, count)
     nodes = access.gather_packet(n, index, mask, count, what)
-    return [
-        _value(PACKET, c, (index, mask), (source.var,), (n.size, count, j))
-        for j, c in enumerate(nodes)
-    ]
+    records = _Records(n.size, count)
+    packet = _value(PACKET, nodes[0], (index, mask), (source.var,), records).var
+    return [_value(COMPONENT, c, (), (packet,), j) for j, c in enumerate(nodes)]
 
 
 def entry(index: Node, count: int, j: int) -> Node:
@@ -155,6 +184,13 @@ def entry(index: Node, count: int, j: int) -> Node:
     wide = node.cast(dt.i64 if index.dtype.is_signed else dt.u64, index)
     first = node.apply(op.mul, wide, node.literal(wide.dtype, count))
     return node.apply(op.add, first, node.literal(wide.dtype, j))
+
+
+def component(index: Node, count: int, j: int) -> Node:
+    """The same for indices within bounds, of which no product wraps."""
+    if count > 1:
+        index = node.apply(op.mul, index, node.literal(index.dtype, count))
+    return node.apply(op.add, index, node.literal(index.dtype, j)) if j else index
 
 
 def full(a: Value, size: int) -> Value:
@@ -389,7 +425,7 @@ class _Prefix(LaneRule):
             give.add(0, _select(is_zero, missing, RECORDED(op.div, total, factors)))
         else:
             index, valid = self._source(v)
-            give.scatter_add(0, g, index, valid)
+            give.scatter_add(0, [g], index, valid)
 
     def _products(self, v: Var) -> tuple[Value, Node, Node, Value, Value]:
         """What running products need where factors are 0: factors with 1 in their place, where they
@@ -447,6 +483,6 @@ def reverse(a: Value, run: int = 0) -> Value:
 
 
 CAST, GATHER, BROADCAST, COPY = _Cast(), _Gather(), _Broadcast("broadcast"), _Broadcast("copy")
-PACKET = _Packet()
+PACKET, COMPONENT = _Packet(), _Component()
 SCATTER, PREFIX = _Scatter(), _Prefix()
 REDUCE, EXTREMUM = _Reduce(masks=False), _Reduce(masks=True)

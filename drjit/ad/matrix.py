@@ -85,7 +85,7 @@ class _Product(LaneRule):
         batch = node.apply(op.quotient, lane, width)
         first = gather(Value(start), batch, yes).node
         index = node.apply(op.add, first, node.apply(op.remainder, lane, width))
-        give.scatter_add(i, d, index, yes)
+        give.scatter_add(i, [d], index, yes)
 
 
 def _integers(values: np.ndarray) -> Node:

@@ -353,32 +353,52 @@ class Give:
         if v.serial < self.first and self.inner is not None:
             self.inner.postponed[v] = None
 
-    def scatter_add(
-        self, i: int, value: Value, index: Node, mask: Node, checked: bool = False
-    ) -> None:
-        """Adds entries to the gradient of operand `i`, in place where nobody else holds it.
-        `checked` says that the indices have been."""
+    def scatter_add(self, i: int, values: list[Value], index: Node, mask: Node) -> None:
+        """Adds records of values to the gradient of operand `i`, in place where nobody else holds
+        it. Indices are within bounds where the mask holds."""
         d = self.var.deps[i]
         if d is None or not self.takes(d):
             return
         if self.trap:
-            trap.check(self.var, value.node)
+            for value in values:
+                trap.check(self.var, value.node)
         self.mark(d)
-        if self.keep:
+        if mask.op is LITERAL and mask.data:
+            mask = access.ACTIVE
+        elif mask.op is not LITERAL and mask.op is not op.in_bounds:
+            mask = node.apply(op.and_, mask, access.ACTIVE)
+        count = len(values)
+        size = max([v.node.size for v in values] + [index.size, mask.size])
+        if not self.keep:
+            zero = d.grad is None
+            held = [node.literal(d.dtype, 0, d.size) if zero else node.resize(d.grad, d.size)]
+            d.grad = None  # so that nobody else holds the node
+            mode = access.reduce_mode(op.ReduceMode.Auto, held[0], size)
+            if 2 <= count <= 16 and mode == "expand":
+                kind, nodes = op.scatter_reduce_packet, [v.node for v in values]
+                self._scatter(d, Target(held.pop()), kind, nodes, index, mask, mode)
+                return
+            d.grad = held.pop()
+        for j, value in enumerate(values):
+            place = lanes.component(index, count, j)
+            if not self.keep:
+                held = [d.grad]
+                d.grad = None
+                target = Target(held.pop())
+                self._scatter(d, target, op.scatter_reduce, [value.node], place, mask, mode)
+                continue
             zero = Value(node.literal(d.dtype, 0, d.size))
             target = zero if d.grad is None else lanes.full(Value(d.grad, d.grad_var), d.size)
-            d.grad, d.grad_var = lanes.scatter("add", target, value, index, mask)
-            return
-        held = [node.literal(d.dtype, 0, d.size) if d.grad is None else node.resize(d.grad, d.size)]
-        d.grad = None  # so that nobody else holds the node
-        target = Target(held.pop())
-        lanes_ = max(value.node.size, index.size, mask.size)
-        mode = access.reduce_mode(op.ReduceMode.Auto, target, lanes_)
+            d.grad, d.grad_var = lanes.scatter("add", target, value, place, mask)
+
+    @staticmethod
+    def _scatter(
+        d: Var, target: Target, kind: op.Op, values: list, index: Node, mask: Node, mode: str
+    ) -> None:
+        packet = len(values)
         what = "gradient of dr.gather"
-        kind = op.scatter_reduce
-        values = [value.node]
         after = access.scatter(
-            kind, target, values, index, mask, what, "add", mode, checked=checked
+            kind, target, values, index, mask, what, "add", mode, packet, checked=True
         )
         d.grad = node.literal(d.dtype, 0) if after is None else after
 

@@ -1,4 +1,4 @@
-# ruff: noqa: E402, E501, F401, F403, F405
+# ruff: noqa: E501
 """Assertions with the Debug flag; every case runs in a process of its own."""
 import os
 import sys

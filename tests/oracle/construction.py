@@ -1,4 +1,4 @@
-# ruff: noqa: E402, E501, F401, F403, F405
+# ruff: noqa: F401, F403
 """Construction of 1-D arrays from Python values and conversion between element types."""
 import os
 import sys

@@ -1,4 +1,4 @@
-# ruff: noqa: E402, E501, F401, F403, F405
+# ruff: noqa: E501, F401, F403, F405
 """Grid traversal and line integrals."""
 import os
 import sys

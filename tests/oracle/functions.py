@@ -1,4 +1,4 @@
-# ruff: noqa: E402, E501, F401, F403, F405
+# ruff: noqa: RUF012, E501, F401, F403, F405
 """Creation functions, select, minimum and other elementary functions."""
 import os
 import sys

@@ -1,4 +1,4 @@
-# ruff: noqa: E402, E501, F401, F403, F405
+# ruff: noqa: E501, F401, F403, F405
 """Matrices, rotations, and spherical harmonics."""
 import os
 import sys

@@ -1,4 +1,3 @@
-# ruff: noqa: E402, E501, F401, F403, F405
 """Cases that may crash: every one runs in a process of its own."""
 import os
 import sys

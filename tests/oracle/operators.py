@@ -1,4 +1,4 @@
-# ruff: noqa: E402, E501, F401, F403, F405
+# ruff: noqa: F401, F403
 """Semantics of operators, comparisons and Python protocols."""
 import os
 import sys

@@ -1,4 +1,4 @@
-# ruff: noqa: E402, E501, F401, F403, F405
+# ruff: noqa: F401, F403
 """Representations of arrays and types."""
 import os
 import sys

@@ -1,4 +1,4 @@
-# ruff: noqa: E402, E501, F401, F403, F405
+# ruff: noqa: E501, F403, F405
 """Result types of binary operators."""
 import os
 import sys
@@ -41,7 +41,7 @@ def differs(name, x, y):
         return True
     if name in ('truediv', 'itruediv', 'ipow') and 'Matrix' in x:
         return kinds & {'Array3f', 'Array3f64'} or (name == 'ipow' and y == 'Float')
-    return name == 'imatmul' and 'Matrix' not in x and 'list' != y
+    return name == 'imatmul' and 'Matrix' not in x and y != 'list'
 
 
 def grouped(label, names, a, b):
@@ -106,7 +106,7 @@ for x, y in [('Float', 'Float64'), ('Float64', 'Float'), ('Int', 'Float'), ('Int
     a, b = VALUES[x], VALUES[y]
     grouped(f'{x} {y}', ['iadd', 'isub', 'imul', 'itruediv', 'ifloordiv', 'imod', 'ipow', 'iand', 'ilshift', 'imatmul'],
             type(a)(a), b)
-for x, y in [('Float', '1'), ('Array3f', '1'), ('TensorXf', '1')]:
+for x in ['Float', 'Array3f', 'TensorXf']:
     a = VALUES[x]
     a = type(a)(a)
     b = a

@@ -1,4 +1,4 @@
-# ruff: noqa: E402, E501, F401, F403, F405
+# ruff: noqa: E731, E501, F401, F403, F405
 """Resampling, convolution, and upsampling."""
 import os
 import sys

@@ -1,4 +1,4 @@
-# ruff: noqa: E402, E501, F401, F403, F405
+# ruff: noqa: RUF012, E501, F403, F405
 """Type traits, shapes and constants of types."""
 import os
 import sys
@@ -67,7 +67,7 @@ def call(name, *args):
 
 for key, subject in SUBJECTS.items():
     print(key, ' '.join(f'{name}={call(name, subject)}' for name in ONE))
-    flags = [name for name in FLAGS if name != 'is_half_v' or isinstance(subject, type) and subject is not float]
+    flags = [name for name in FLAGS if name != 'is_half_v' or (isinstance(subject, type) and subject is not float)]
     print(key, 'is:', ' '.join(name[3:-2] if call(name, subject) == 'True' else f'{name}={call(name, subject)}'
                                for name in flags if call(name, subject) != 'False'))
 for key in ('Float', 'Array3f', 'Matrix3f', 'TensorXf', 'Complex2f', 'float', 'int', 'Bool', '1'):

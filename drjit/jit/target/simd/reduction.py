@@ -143,7 +143,8 @@ def expand_packet(
     m: ast.expr,
     *values: ast.expr,
 ) -> None:
-    """`scatter_reduce_packet(...)`: as `expand`, with one load and store per row of values."""
+    """`scatter_reduce_packet(...)`: as `expand`, with one load and store per row of values; sums
+    of floats."""
     f, code, op = t.f, t.type(kind), t.text(op_name)
     check_reduction(op, code)
     acc = accumulator(code)
@@ -170,7 +171,7 @@ def expand_packet(
         for j, column in enumerate(columns):
             one = f.op(f"extractelement {memory} {column}, i32 {lane}")
             new = f.op(f"insertelement {row} {new}, {element} {one}, i32 {j}")
-        total = f.op(f"{'fadd' if acc in FLOATS else 'add'} {row} {new}, {old}")
+        total = f.op(f"fadd {row} {new}, {old}")
         f.do(f"store {row} {total}, ptr {address}, align {BYTES[acc]}")
     entry = op, code, k, t.parameter(a), t.parameter(n)
     if entry not in t.expansions:
