@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
-from drjit.jit import runtime, sorting
+from drjit.jit import kernel, runtime, sorting
+from drjit.jit.target import simd
 from drjit.llvm import (
     Array3f,
     Bool,
@@ -59,9 +60,13 @@ def test_every_type(cls, n, tier):
     same(dr.sort(cls(x), descending=True), np.sort(x)[::-1])
 
 
+@pytest.mark.parametrize("lanes", [8, 16], ids=["8 lanes", "16 lanes"])
 @pytest.mark.parametrize("cls", [Float, Int64], ids=["Float", "Int64"])
-def test_several_blocks(cls, monkeypatch):
-    monkeypatch.setattr("drjit.jit.kernel.tier", "compiled")
+def test_several_blocks(cls, lanes, monkeypatch, tmp_path):
+    kernel.forget()
+    monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(simd, "default_lanes", lambda: lanes)
+    monkeypatch.setattr(kernel, "tier", "compiled")
     monkeypatch.setattr(sorting, "_ONE_BLOCK", 256)
     before = runtime.thread_count()
     runtime.set_thread_count(3)
@@ -72,6 +77,7 @@ def test_several_blocks(cls, monkeypatch):
             same(dr.argsort(cls(x)), np.argsort(x, kind="stable"))
     finally:
         runtime.set_thread_count(before)
+        kernel.forget()
 
 
 def test_equal_entries_keep_their_order(tier):

@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
+from drjit.jit import kernel
+from drjit.jit.target.simd import llvm
 from drjit.llvm import (
     Array3f,
     Bool,
@@ -213,6 +215,20 @@ def test_reductions_over_rows(shape, dtype, tier):
     wide = np.float32 if dtype == np.float16 else dtype
     same(dr.sum(cls(a), axis), a.sum(axis, dtype=wide).astype(dtype))
     same(dr.min(cls(a), axis), a.min(axis))
+
+
+@pytest.mark.parametrize("nbytes", [32, 64], ids=["32 bytes", "64 bytes"])
+def test_rows_in_registers_of_either_size(nbytes, monkeypatch, tmp_path):
+    kernel.forget()
+    monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(llvm, "register_bytes", lambda: nbytes)
+    monkeypatch.setattr(kernel, "tier", "compiled")
+    for shape in ((1, 3), (33, 1), (100, 37), (2000, 300)):
+        a = data(shape)
+        same(dr.sum(TensorXf(a), 0), a.sum(0))
+        same(dr.prod(TensorXf(np.sign(a)), 0), np.sign(a).prod(0))
+        same(dr.all(TensorXf(a) > -6, 0), (a > -6).all(0))
+    kernel.forget()
 
 
 def test_reductions_pass_over_nan(tier):

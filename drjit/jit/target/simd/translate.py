@@ -270,7 +270,7 @@ class Translator:
         if code == NUMBER:
             return NUMBER, FOLDS[kind](x[1], y[1])
         rule = self.rows.get((kind, code)) or self.rule(kind, OPERATORS.get(kind), code)
-        return rule.result, rule.emit(self.f, code, x[1], y[1])
+        return rule.result, self.computed(rule.emit, code, x[1], y[1])
 
     def unary(self, e: ast.UnaryOp) -> Value:
         """`-x` and `~x`."""
@@ -279,7 +279,15 @@ class Translator:
         if code == NUMBER:
             return NUMBER, FOLDS[kind](x)
         rule = self.rows.get((kind, code)) or self.rule(kind, OPERATORS.get(kind), code)
-        return rule.result, rule.emit(self.f, code, x)
+        return rule.result, self.computed(rule.emit, code, x)
+
+    def computed(self, emit: Callable[..., str], code: str, *operands: str) -> str:
+        """The result of an operation; outside of the packet loop if it is the same for all."""
+        f = self.f
+        f.hoist(*operands)
+        result = emit(f, code, *operands)
+        f.hoisting = False
+        return result
 
     def rule(self, key: Any, name: str | None, code: str) -> elementwise.Row:
         """The row of an operation for an element type."""
@@ -303,7 +311,7 @@ class Translator:
             if code == NUMBER:
                 raise KernelError(f"the operands of {name} have no type")
             rule = self.rows.get((name, code)) or self.rule(name, name, code)
-            return rule.result, rule.emit(self.f, code, *[v[1] for v in values])
+            return rule.result, self.computed(rule.emit, code, *[v[1] for v in values])
         special = CALLS.get(name)
         if special is not None:
             return special(self, *args)
@@ -316,14 +324,14 @@ class Translator:
         code, x = self.expr(arg)
         if code == NUMBER:
             return to, self.f.constant(to, x)
-        return to, convert(self.f, to, code, x)
+        return to, self.computed(lambda f, source, y: convert(f, to, source, y), code, x)
 
     def bitcast(self, kind: ast.expr, arg: ast.expr) -> Value:
         """`bitcast(T, x)`."""
         to, (code, x) = self.type(kind), self.typed(arg)
         if BITS[to] != BITS[code]:
             raise KernelError(f"{code} and {to} differ in size")
-        return to, bitcast(self.f, to, code, x)
+        return to, self.computed(lambda f, source, y: bitcast(f, to, source, y), code, x)
 
     def select(self, m: ast.expr, x: ast.expr, y: ast.expr) -> Value:
         """`select(m, x, y)`."""
