@@ -424,7 +424,7 @@ def test_one_kernel_for_loss_and_gradients():
     assert len(history) == 1
 
 
-def test_order_of_accumulation_is_fixed():
+def test_order_of_accumulation_is_fixed(tier):
     def run():
         x = tracked(0.1, 0.7, cls=Float)
         parts = [dr.sin(x * k) * 1e3 ** (k % 5) for k in range(30)]
@@ -547,7 +547,7 @@ def test_isolation_and_suspension():
     b = a * 2
     with dr.isolate_grad(), dr.suspend_grad(a):
         dr.backward(b * a * 3)
-        assert list(b.grad) == [3] or list(b.grad) == [0]
+        assert list(b.grad) == [3]
     assert list(a.grad) == [6]
 
 
@@ -658,23 +658,26 @@ def debug():
         dr.set_flag(f, on)
 
 
-@pytest.mark.parametrize(
-    "trap, what, f, op",
-    [
-        (JitFlag.TrapInf, "inf", dr.sqrt, "sqrt"),
-        (JitFlag.TrapNaN, "nan", lambda x: dr.sqrt(x) * x * dr.inf, "mul"),
-    ],
-)
 @pytest.mark.parametrize("mode", ["backward", "forward"])
-def test_traps(debug, trap, what, f, op, mode):
+def test_trap_for_infinities(debug, mode):
     x = tracked(4, 1, 0, 9)
-    y = f(x)  # this line
-    dr.set_flag(trap, True)
+    y = dr.sqrt(x) * 2
+    dr.set_flag(JitFlag.TrapInf, True)
     with pytest.raises(FloatingPointError, match=r"test_ad_graph.py") as caught:
         dr.backward(y) if mode == "backward" else dr.forward(x)
     text = str(caught.value)
-    assert f"{what} in lane 2" in text or mode == "forward" or op == "mul"
-    assert "derivative of '" in text
+    assert "the derivative of 'sqrt' recorded at" in text and "is inf in lane 2" in text
+    dr.set_flag(JitFlag.TrapInf, False)
+    dr.backward(x * 2)
+
+
+def test_trap_for_nan(debug):
+    x = tracked(4, 1, 0, 9)
+    y = x * x
+    y.grad = Float(1, 1, dr.nan, 1)
+    dr.set_flag(JitFlag.TrapNaN, True)
+    with pytest.raises(FloatingPointError, match=r"test_ad_graph.py.* is nan in lane 2"):
+        dr.backward_from(y)
 
 
 def test_errors_name_the_line(debug):

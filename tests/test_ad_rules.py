@@ -140,6 +140,7 @@ AWKWARD = [
     ("exponent over base 0", lambda x: dr.power(Float64(0), x), [2], [0]),
     ("masked square root", lambda x: dr.select(x > 0, dr.sqrt(x), 0), [0, 4], [0, 0.25]),
     ("masked product", lambda x: dr.select(x > 0, dr.log(x) * dr.rcp(x), 0), [0, 1], [0, 1]),
+    ("multiplied by 0", lambda x: dr.sqrt(x) * 0, [0], [0]),
     ("masked overflow", lambda x: dr.select(x < 9, dr.exp(x), 0), [0, 1e9], [1, 0]),
     ("masked nan", lambda x: dr.select(dr.isnan(x), 0, dr.sin(x)), [0, nan, inf], [1, 0, nan]),
     ("mulsign", lambda x: dr.mulsign(x, -1), [2], [-1]),

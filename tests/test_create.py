@@ -1,4 +1,6 @@
-"""Creation of arrays: shapes of every type, ranges against NumPy, arrays like others, opaque values."""
+"""Creation of arrays: shapes of every type, ranges against NumPy, arrays like others, opaque
+values.
+"""
 
 from dataclasses import dataclass
 

@@ -5,6 +5,7 @@ import threading
 from typing import Any
 
 from ..jit import flags, node, op
+from ..jit.dtype import DType
 from ..jit.node import LITERAL, Node, next_serial
 from ..jit.op import Op
 from .graph import Value, Var, recorder
@@ -13,9 +14,10 @@ from .rules import RULES
 _RECORDERS = {op_: recorder(rule) for op_, rule in RULES.items()}
 
 
-def element_recorder(op_: Op) -> Any:
-    """What makes the variables of an element-wise operation; None if its derivative is 0."""
-    return _RECORDERS.get(op_)
+def element_recorder(op_: Op, dtype: DType) -> Any:
+    """What makes the variables of an element-wise operation with results of a type; None if its
+    derivative is 0."""
+    return _RECORDERS.get(op_) if dtype.is_float else None
 
 
 def record(op_: Op, n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, ...]) -> Var | None:

@@ -176,7 +176,7 @@ def _backward(variables: list[Var], starts: set[Var], flags: int, give: "Give") 
                         c = partial(PLAIN, g, v.result, inputs[0])
                     else:
                         c = partial(PLAIN, g, v.result, *inputs)
-                    if rule.guarded and g.op is not LITERAL:
+                    if rule.guarded and (g.op is not LITERAL or not g.data):
                         c = guarded(PLAIN, g, c)
                 if d.size == 1:
                     accumulate(d, c, v.size)
@@ -224,7 +224,7 @@ def _partials(v: Var, rule: Any, guard: bool, give: "Give") -> None:
             continue
         g, y, inputs, o = give.operands(v, v.grad, v.grad_var)
         c = partial(o, g, y, *inputs)
-        if guard and partial is not same and v.grad is not None and v.grad.op is not LITERAL:
+        if guard and partial is not same:
             c = guarded(o, g, c)
         give.accumulate(d, c, v.size)
 
@@ -269,7 +269,7 @@ def _forward(variables: list[Var], flags: int, give: "Give") -> None:
                 continue
             t, y, inputs, o = give.operands(v, d.grad, d.grad_var)
             c = partial(o, t, y, *inputs)
-            if rule.guarded and d.grad.op is not LITERAL:
+            if rule.guarded and (d.grad.op is not LITERAL or not d.grad.data):
                 c = guarded(o, t, c)
             give.accumulate(v, c, 1)
     for v in variables:
@@ -363,44 +363,43 @@ class Give:
             for value in values:
                 trap.check(self.var, value.node)
         self.mark(d)
-        if mask.op is LITERAL and mask.data:
-            mask = access.ACTIVE
-        elif mask.op is not LITERAL and mask.op is not op.in_bounds:
-            mask = node.apply(op.and_, mask, access.ACTIVE)
         count = len(values)
         size = max([v.node.size for v in values] + [index.size, mask.size])
-        if not self.keep:
-            zero = d.grad is None
-            held = [node.literal(d.dtype, 0, d.size) if zero else node.resize(d.grad, d.size)]
-            d.grad = None  # so that nobody else holds the node
-            mode = access.reduce_mode(op.ReduceMode.Auto, held[0], size)
-            if 2 <= count <= 16 and mode == "expand":
-                kind, nodes = op.scatter_reduce_packet, [v.node for v in values]
-                self._scatter(d, Target(held.pop()), kind, nodes, index, mask, mode)
-                return
-            d.grad = held.pop()
-        for j, value in enumerate(values):
+        if size == 0 or (mask.op is LITERAL and not mask.data):
+            return
+        if mask.op is LITERAL:
+            mask = access.ACTIVE
+        elif mask.op is not op.in_bounds:
+            mask = node.apply(op.and_, mask, access.ACTIVE)
+        if self.keep:
+            for j, value in enumerate(values):
+                zero = Value(node.literal(d.dtype, 0, d.size))
+                target = zero if d.grad is None else lanes.full(Value(d.grad, d.grad_var), d.size)
+                place = lanes.component(index, count, j)
+                d.grad, d.grad_var = lanes.scatter("add", target, value, place, mask)
+            return
+        d.grad = node.literal(d.dtype, 0, d.size) if d.grad is None else node.resize(d.grad, d.size)
+        mode = access.reduce_mode(op.ReduceMode.Auto, d.grad, size)  # type: ignore[arg-type]
+        nodes = [v.node for v in values]
+        if 2 <= count <= 16 and mode == "expand":
+            _scatter_add(d, op.scatter_reduce_packet, nodes, index, mask, mode)
+            return
+        for j, n in enumerate(nodes):
             place = lanes.component(index, count, j)
-            if not self.keep:
-                held = [d.grad]
-                d.grad = None
-                target = Target(held.pop())
-                self._scatter(d, target, op.scatter_reduce, [value.node], place, mask, mode)
-                continue
-            zero = Value(node.literal(d.dtype, 0, d.size))
-            target = zero if d.grad is None else lanes.full(Value(d.grad, d.grad_var), d.size)
-            d.grad, d.grad_var = lanes.scatter("add", target, value, place, mask)
+            _scatter_add(d, op.scatter_reduce, [n], place, mask, mode)
 
-    @staticmethod
-    def _scatter(
-        d: Var, target: Target, kind: op.Op, values: list, index: Node, mask: Node, mode: str
-    ) -> None:
-        packet = len(values)
-        what = "gradient of dr.gather"
-        after = access.scatter(
-            kind, target, values, index, mask, what, "add", mode, packet, checked=True
-        )
-        d.grad = node.literal(d.dtype, 0) if after is None else after
+
+def _scatter_add(
+    d: Var, kind: op.Op, values: list[Node], index: Node, mask: Node, mode: str
+) -> None:
+    """Queues the addition of a record to a gradient."""
+    held = [d.grad]
+    d.grad = None  # so that nobody else holds the node
+    target = Target(held.pop())  # type: ignore[arg-type]
+    what = "gradient of dr.gather"
+    d.grad = access.scatter(
+        kind, target, values, index, mask, what, "add", mode, len(values), checked=True
+    )
 
 
 def finish_isolation(inner: Scope) -> None:

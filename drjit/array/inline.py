@@ -81,7 +81,7 @@ def _binary(
 ) -> Callable:
     dtype, out = cls._dtype, result._dtype
     diff = cls._diff
-    record: Any = element_recorder(op_) if dtype.is_float and out.is_float else None
+    record = element_recorder(op_, out)
     number = dtype.scalar(0).item().__class__  # bool, int or float
     also = int if number is float else number
     low, high = _range(dtype)
@@ -106,8 +106,10 @@ def _binary(
                 n.serial = next_serial()
                 if diff:
                     u, v = self._a, other._a
-                    plain = (u is None and v is None) or record is None
-                    r._a = None if plain else record(n, (a, b), (u, v))
+                    if record is None or (u is None and v is None):
+                        r._a = None
+                    else:
+                        r._a = record(n, n.deps, (u, v))
                 return r
         elif (kind is number or kind is also) and low <= other <= high and other not in special:
             a = self._n
@@ -121,8 +123,11 @@ def _binary(
                 n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, out, a.size, (a, b), None, None
                 n.serial = next_serial()
                 if diff:
-                    plain = self._a is None or record is None
-                    r._a = None if plain else record(n, (a, b), (self._a, None))
+                    v = self._a
+                    if record is None or v is None:
+                        r._a = None
+                    else:
+                        r._a = record(n, n.deps, (v, None))
                 return r
         return general(self, other)
 
@@ -140,8 +145,11 @@ def _binary(
                 n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, out, a.size, (b, a), None, None
                 n.serial = next_serial()
                 if diff:
-                    plain = self._a is None or record is None
-                    r._a = None if plain else record(n, (b, a), (None, self._a))
+                    v = self._a
+                    if record is None or v is None:
+                        r._a = None
+                    else:
+                        r._a = record(n, n.deps, (None, v))
                 return r
         return general(self, other)
 
@@ -162,22 +170,22 @@ def _range(dtype: DType) -> tuple[Any, Any]:
 def _unary(cls: type, op_: Op, general: Callable) -> Callable:
     dtype, diff = cls._dtype, cls._diff
     simplifies = op_ in node.SIMPLIFY
-    record: Any = element_recorder(op_) if dtype.is_float else None
+    record = element_recorder(op_, dtype)
 
     def unary(self):
         a = self._n
-        if (
-            a.op is LITERAL
-            or (simplifies and a.op is op_)
-            or flags.current & 1
-        ):
+        if a.op is LITERAL or (simplifies and a.op is op_) or flags.current & 1:
             return general(self)
         r = new(cls)
         r._n = n = Node()
         n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, dtype, a.size, (a,), None, None
         n.serial = next_serial()
         if diff:
-            r._a = None if self._a is None or record is None else record(n, (a,), (self._a,))
+            v = self._a
+            if record is None or v is None:
+                r._a = None
+            else:
+                r._a = record(n, n.deps, (v,))
         return r
 
     return unary

@@ -31,9 +31,7 @@ def _unsigned(index: Node) -> Node:
     return bitcast(dt.u32 if t.bits == 32 else dt.u64, index)
 
 
-def bounds(
-    index: Node, active: Node, size: int, what: str, packet: int = 1
-) -> tuple[Node, Node]:
+def bounds(index: Node, active: Node, size: int, what: str, packet: int = 1) -> tuple[Node, Node]:
     """The unsigned index and the mask of lanes that may access a buffer of `size` entries, or the
     packets of so many entries that it holds.
 

@@ -1,14 +1,15 @@
 """Kernels: a text, how often and where it ran, and the choice of the tier that runs it next.
 
-A kernel that is new and small runs on NumPy at once. Once the time spent there would have paid for compiling, or when the work is large, the text is
-compiled (or loaded from the disk cache) and runs on all threads from then on.
+A kernel that is new and small runs on NumPy at once. Once the time spent there would have paid for
+compiling, or when the work is large, the text is compiled (or loaded from the disk cache) and runs
+on all threads from then on.
 """
 
 import ctypes
 import hashlib
 import os
-import sys
 import struct
+import sys
 import time
 from typing import Any
 
@@ -190,7 +191,9 @@ def for_program(text: str, program: Program) -> Kernel:
 
 
 def for_text(text: str, words: int, cost: int) -> Kernel:
-    """The kernel of a text that is not made from a program; all its parameters are addresses or sizes."""
+    """The kernel of a text that is not made from a program; all its parameters are addresses or
+    sizes.
+    """
     found = _kernels.get(text)
     if found is None:
         found = _kernels[text] = Kernel(text, "Q" * words, cost)
@@ -278,7 +281,11 @@ def _interpret(kernel: Kernel, p: list, size: int) -> None:
         history.add(kernel, size, "numpy", seconds)
     if log.level >= 3:
         log.log(
-            log.LogLevel.Info, "kernel %s: ran on NumPy, %d lanes, %.3f ms", kernel.name, size, seconds * 1e3
+            log.LogLevel.Info,
+            "kernel %s: ran on NumPy, %d lanes, %.3f ms",
+            kernel.name,
+            size,
+            seconds * 1e3,
         )
 
 
@@ -293,7 +300,8 @@ def _run_compiled(
     record: Record | None,
 ) -> None:
     inline, block = _division(kernel.cost, size, 64)
-    # No buffer needs to be kept beyond this function: memory freed then serves later jobs only, and jobs run in order.
+    # No buffer needs to be kept beyond this function: memory freed then serves later jobs only, and
+    # jobs run in order.
     temporary: list[Buffer] = []
     words: list[Any] = [record.words.ctypes.data if record else 0]
     words += [n.data.address for n in inputs]
@@ -324,7 +332,13 @@ def _division(cost: int, size: int, multiple: int) -> tuple[bool, int]:
 
 
 def _launch(
-    kernel: Kernel, words: list, size: int, block: int, inline: bool, keep: list, record: Record | None
+    kernel: Kernel,
+    words: list,
+    size: int,
+    block: int,
+    inline: bool,
+    keep: list,
+    record: Record | None,
 ) -> None:
     p = kernel.words()
     kernel.pack(p, 0, *words)
@@ -365,7 +379,8 @@ def run_text(
     on_numpy: bool | None = None,
     cost: int = 0,
 ) -> None:
-    """Launches a kernel made by `for_text`: an argument is a size, or a buffer with its element type and size.
+    """Launches a kernel made by `for_text`: an argument is a size, or a buffer with its element
+    type and size.
 
     `block` prescribes the lanes of a block, `on_numpy` whether to run on NumPy: launches that hand
     over results of blocks must agree on both. `cost` replaces that of the kernel where it depends
@@ -408,7 +423,9 @@ def identity(dtype: DType, reduce: str) -> Any:
 
 
 def to_numpy(dtype: DType, size: int, buffer: Buffer) -> np.ndarray:
-    """The finished data of a buffer, for use while the buffer is alive (`Buffer.view` is for users)."""
+    """The finished data of a buffer, for use while the buffer is alive (`Buffer.view` is for
+    users).
+    """
     runtime.sync()
     return buffer.array(dtype.numpy, size)
 

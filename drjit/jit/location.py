@@ -1,4 +1,6 @@
-"""Where in the user's program something happened: a code object and a line, cheap to take and formatted only when shown."""
+"""Where in the user's program something happened: a code object and a line, cheap to take and
+formatted only when shown.
+"""
 
 import sys
 

@@ -229,9 +229,11 @@ def _reachable(roots: list[Node]) -> tuple[list[Node], bool]:
         n = stack.pop()
         found.append(n)
         o = n.op
-        if o is AFTER or o in _SOURCED and n.deps[0].op is not BUFFER:
-            staged = True
-        elif o in EFFECTS and n.data.order:
+        if (
+            o is AFTER
+            or (o in _SOURCED and n.deps[0].op is not BUFFER)
+            or (o in EFFECTS and n.data.order)
+        ):
             staged = True
         for d in n.deps:
             if d.mark is not mark:

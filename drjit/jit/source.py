@@ -1,4 +1,6 @@
-"""Program -> kernel text: one statement an operation, with stable names: `x` inputs, `c` literals, `v` values."""
+"""Program -> kernel text: one statement an operation, with stable names: `x` inputs, `c` literals,
+`v` values.
+"""
 
 from collections.abc import Callable
 

@@ -1,5 +1,6 @@
 # ruff: noqa: E501, F401, F403
 """Gradients: tracking, assignment, traversals and flags, values at awkward points."""
+
 import os
 import sys
 
@@ -9,7 +10,8 @@ from _cases import cases
 import drjit as dr
 from drjit.llvm.ad import *
 
-cases('''
+cases(
+    """
 ## tracking
 x = Float(1, 2); dr.enable_grad(x); (dr.grad_enabled(x), dr.grad_enabled([1, {"a": x}]), x.index_ad > 0, (x * 2).index_ad != x.index_ad, Float(1).index_ad)
 x = UInt(1); dr.enable_grad(x); (dr.grad_enabled(x), dr.enable_grad(1.0), dr.enable_grad("a"), dr.enable_grad(None), dr.enable_grad())
@@ -62,4 +64,6 @@ v, t = Float(1, 2, 3), Float(1, 2, 2, 4); dr.enable_grad(v, t); u = t * 1; dr.sc
 v, t = Float(1, 2), Float(0, 0, 0); dr.enable_grad(v, t); dr.scatter(t, v, UInt(0, 1)); dr.backward(t * 2); (t.grad, v.grad)
 m = Matrix2f(1, 2, 3, 4); dr.enable_grad(m); dr.backward(m @ m); m.grad
 z = Complex2f(1, 2); dr.enable_grad(z); dr.backward(dr.exp(z)); z.grad
-''', globals())
+""",
+    globals(),
+)

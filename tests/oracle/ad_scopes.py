@@ -1,5 +1,6 @@
-# ruff: noqa: E501, F401, F403
+# ruff: noqa: F403, F405
 """Scopes that suspend, resume and isolate derivatives, and custom operations."""
+
 import os
 import sys
 
@@ -66,11 +67,14 @@ class Scale(dr.CustomOp):
         self.set_grad_in("value", g["a"] * self.factor + g["b"][0])
 
 
-cases('''
+cases(
+    """
 suspensions()
 isolation(False), isolation(True)
 x = tracked(1, 2); y = dr.custom(Scale, x, factor=5); dr.backward(y["a"]); (y, x.grad)
 x = tracked(1, 2); y = dr.custom(Scale, value=x); dr.forward(x); dr.grad(y)
 dr.custom(Scale, Float(1)), dr.grad_enabled(dr.custom(Scale, Float(1))), dr.custom(Scale, 5)
 dr.custom(5, Float(1))
-''', globals())
+""",
+    globals(),
+)

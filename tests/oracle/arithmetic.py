@@ -4,6 +4,7 @@
 The reference needs an LLVM newer than 15 for `minimum`, `maximum` and `atan2` (DRJIT_LIBLLVM_PATH). Left out is where it aborts, loses values
 (exp of a real quaternion), or refuses what has an obvious meaning.
 """
+
 import os
 import sys
 
@@ -15,8 +16,9 @@ from _cases import cases
 import drjit as dr
 from drjit.llvm import *
 
-nan, inf = float('nan'), float('inf')
-cases('''
+nan, inf = float("nan"), float("inf")
+cases(
+    """
 dr.minimum(Float(1, nan, 0.0), Float(nan, 1, -0.0))
 dr.maximum(Float(1, nan, 0.0), Float(nan, 1, -0.0))
 dr.fmin(Float(1, nan, 0.0, nan), Float(nan, 1, -0.0, nan)), dr.fmin(nan, 1.0), dr.fmin(1.0, nan)
@@ -112,4 +114,6 @@ dr.abs(-3), dr.abs(-3.5), dr.abs(True), dr.abs(Int(-2**31)), dr.abs(UInt(3)), dr
 dr.abs(Complex2f(3,4)), dr.abs(Quaternion4f(1,1,1,1)), dr.abs(3+4j)
 dr.abs("a")
 dr.abs([1])
-''', globals())
+""",
+    globals(),
+)

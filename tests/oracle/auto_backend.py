@@ -1,5 +1,6 @@
 # ruff: noqa: F401, F403
 """Selection of namespaces, flags and log levels."""
+
 import os
 import sys
 
@@ -12,7 +13,8 @@ import drjit as dr
 from drjit.llvm import *
 from drjit.llvm import ad
 
-cases('''
+cases(
+    """
 ## PCG32 and other backends
 dr.auto.Float
 dr.set_backend("llvm"); dr.auto.Float, dr.auto.ad.Array3f
@@ -46,4 +48,6 @@ dr.LogLevel.Info < dr.LogLevel.Warn
 dr.expand_threshold()
 with dr.scoped_set_flag(dr.JitFlag.Debug, True): x = dr.flag(dr.JitFlag.Debug)
 dr.newaxis, dr.e, dr.nan
-''', globals())
+""",
+    globals(),
+)

@@ -1,5 +1,6 @@
 # ruff: noqa: E501, F401, F403, F405
 """Conversions between sRGB, linear RGB and Oklab."""
+
 import os
 import sys
 
@@ -17,7 +18,8 @@ X = Float(-1, -0.5, -0.001, 0, 0.001, 0.0031308, 0.01, 0.04045, 0.2, 0.5, 1, 1.5
 T = TensorXf([[0.1, 0.5, 0.9], [0, 1, 0.25]])
 T4 = TensorXf([[0.1, 0.5, 0.9, 0.3], [0, 1, 0.25, 2]])
 
-cases('''
+cases(
+    """
 ## transfer curve
 dr.srgb_to_linear(X), dr.linear_to_srgb(X), dr.srgb_to_linear(X, False), dr.linear_to_srgb(X, clip=False)
 dr.srgb_to_linear(0.5), dr.linear_to_srgb(0.5), dr.srgb_to_linear(-0.5, False), dr.linear_to_srgb(2.0), dr.linear_to_srgb(2.0, False)
@@ -35,4 +37,6 @@ dr.linear_srgb_to_oklab(TensorXf([[0.1, 0.5, 0.9], [1, 1, 1]]))
 dr.srgb_to_linear(Int(1))
 dr.srgb_to_linear(Bool(True))
 dr.srgb_to_linear("x")
-''', globals())
+""",
+    globals(),
+)

@@ -1,5 +1,6 @@
 # ruff: noqa: F401, F403
 """Construction of 1-D arrays from Python values and conversion between element types."""
+
 import os
 import sys
 
@@ -11,7 +12,8 @@ from _cases import cases
 import drjit as dr
 from drjit.llvm import *
 
-cases('''
+cases(
+    """
 ## 1-D: forms
 Float()
 Float(1)
@@ -151,4 +153,6 @@ Int(Bool(True, False))
 Bool(Float(float("nan")))
 Float(Int64(2**62+1))
 Float64(Int64(2**62+1))
-''', globals())
+""",
+    globals(),
+)

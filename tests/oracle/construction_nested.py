@@ -1,5 +1,6 @@
 # ruff: noqa: E501, F401, F403, F405
 """Construction from NumPy arrays, of nested types, matrices, complex numbers, quaternions and tensors."""
+
 import os
 import sys
 
@@ -11,8 +12,25 @@ from _cases import cases
 import drjit as dr
 from drjit.llvm import *
 
-DTYPES = ('bool', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64', 'float16', 'float32',
-          'float64', 'complex64', 'complex128', 'object', 'U3', 'M8[s]')
+DTYPES = (
+    "bool",
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+    "object",
+    "U3",
+    "M8[s]",
+)
 
 
 def construct(cls, dtype):
@@ -27,7 +45,8 @@ for cls in (Float, Float16, Float64, Int, UInt8, Int64, Bool):
     for dtype in DTYPES:
         print(cls.__name__, dtype, construct(cls, dtype))
 
-cases('''
+cases(
+    """
 ## 1-D from arrays
 Float(np.array(5.0))
 Float(np.array(5.0, dtype=np.float32))
@@ -250,4 +269,6 @@ dr.llvm.ad.Float(Float(1, 2))
 dr.llvm.ad.Array3f(Array3f(1, 2, 3))
 Array3f(dr.llvm.ad.Array3f(1, 2, 3))
 dr.scalar.TensorXf([1, 2])
-''', globals())
+""",
+    globals(),
+)

@@ -1,5 +1,6 @@
 # ruff: noqa: E501, F401, F403
 """Evaluation, formatting, assertions, export and copies."""
+
 import os
 import sys
 
@@ -12,7 +13,8 @@ import drjit as dr
 from drjit.llvm import *
 from drjit.llvm import ad
 
-cases('''
+cases(
+    """
 ## schedule and eval
 dr.eval(), dr.schedule()
 dr.eval(Float(1)), dr.schedule(Float(1)), dr.eval(Float(1, 2) + 1), dr.schedule(Float(1, 2) + 1), dr.eval(Float(1, 2)), dr.eval(5), dr.eval("x"), dr.eval(None), dr.eval([Float(1, 2) + 1]), dr.eval({"a": Float(1, 2) + 1})
@@ -164,4 +166,6 @@ dr.set_flag(dr.JitFlag.Debug, False)
 dr.flag("x")
 dr.sync_thread(), dr.flush_malloc_cache(), dr.flush_kernel_cache()
 len(dr.detail.launch_stats()), dr.detail.llvm_version()[0] > 0
-''', globals())
+""",
+    globals(),
+)

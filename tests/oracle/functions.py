@@ -1,5 +1,6 @@
 # ruff: noqa: RUF012, E501, F401, F403, F405
 """Creation functions, select, minimum and other elementary functions."""
+
 import os
 import sys
 
@@ -18,14 +19,14 @@ from drjit.llvm import ad
 class Struct:
     """A structure described by DRJIT_STRUCT."""
 
-    DRJIT_STRUCT = {'a': Float, 'b': Array2i}
+    DRJIT_STRUCT = {"a": Float, "b": Array2i}
 
     def __init__(self):
         self.a = Float()
         self.b = Array2i()
 
     def __repr__(self):
-        return f'Struct({self.a}, {self.b})'
+        return f"Struct({self.a}, {self.b})"
 
 
 @dataclass
@@ -34,10 +35,11 @@ class Data:
 
     a: Float = 0
     b: int = 3
-    c: str = 'x'
+    c: str = "x"
 
 
-cases('''
+cases(
+    """
 ## creation
 dr.zeros(Float)
 dr.zeros(Float, 3)
@@ -202,4 +204,6 @@ dr.square(3), dr.square(Float(3)), dr.square(Int(3)), dr.square(Matrix2f(1, 2, 3
 dr.rcp(4), dr.rcp(4.0), dr.rcp(Float(4)), dr.rcp(Matrix2f(1, 2, 3, 4))
 dr.rcp(Int(4))
 dr.rsqrt(4), dr.rsqrt(Float(4, 0, -1))
-''', globals())
+""",
+    globals(),
+)

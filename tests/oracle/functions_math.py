@@ -1,5 +1,6 @@
 # ruff: noqa: E501, F401, F403
 """Mathematical functions: argument types and special values."""
+
 import os
 import sys
 
@@ -11,18 +12,99 @@ from _cases import cases, error_name
 import drjit as dr
 from drjit.llvm import *
 
-UNARY = ['sqrt', 'cbrt', 'rcp', 'rsqrt', 'exp', 'exp2', 'log', 'log2', 'sin', 'cos', 'tan', 'asin', 'acos', 'atan', 'sinh', 'cosh',
-         'tanh', 'asinh', 'acosh', 'atanh', 'erf', 'erfinv', 'lgamma', 'round', 'floor', 'ceil', 'trunc', 'abs', 'square', 'sign',
-         'safe_sqrt', 'safe_asin', 'safe_acos', 'rad2deg', 'deg2rad', 'isnan', 'isinf', 'isfinite', 'popcnt', 'lzcnt', 'tzcnt',
-         'brev', 'log2i', 'norm', 'squared_norm', 'normalize', 'sincos', 'sincosh', 'real', 'imag', 'conj', 'arg', 'detach']
-ARGUMENTS = ['Float(0.5)', 'Int(5)', 'Bool(True)', '5', '0.5', 'True', 'Array3f(0.5)', 'Array3i(5)', 'TensorXf([0.5])',
-             'Complex2f(0.5, 1)', 'Matrix2f(2)', 'Quaternion4f(0.5)', '[Float(0.5)]', "'x'", '0.5j', 'Float16(0.5)',
-             'dr.scalar.Array3f(0.5)', 'np.float32(0.5)', 'UInt64(5)', 'None', 'np.ones(2)']
+UNARY = [
+    "sqrt",
+    "cbrt",
+    "rcp",
+    "rsqrt",
+    "exp",
+    "exp2",
+    "log",
+    "log2",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "erf",
+    "erfinv",
+    "lgamma",
+    "round",
+    "floor",
+    "ceil",
+    "trunc",
+    "abs",
+    "square",
+    "sign",
+    "safe_sqrt",
+    "safe_asin",
+    "safe_acos",
+    "rad2deg",
+    "deg2rad",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "popcnt",
+    "lzcnt",
+    "tzcnt",
+    "brev",
+    "log2i",
+    "norm",
+    "squared_norm",
+    "normalize",
+    "sincos",
+    "sincosh",
+    "real",
+    "imag",
+    "conj",
+    "arg",
+    "detach",
+]
+ARGUMENTS = [
+    "Float(0.5)",
+    "Int(5)",
+    "Bool(True)",
+    "5",
+    "0.5",
+    "True",
+    "Array3f(0.5)",
+    "Array3i(5)",
+    "TensorXf([0.5])",
+    "Complex2f(0.5, 1)",
+    "Matrix2f(2)",
+    "Quaternion4f(0.5)",
+    "[Float(0.5)]",
+    "'x'",
+    "0.5j",
+    "Float16(0.5)",
+    "dr.scalar.Array3f(0.5)",
+    "np.float32(0.5)",
+    "UInt64(5)",
+    "None",
+    "np.ones(2)",
+]
 
 # What one of the two does not support, or answers with a wrong type (docs/differences.md).
 DIFFERENT = {
-    'numbers': ('arg', 'imag', 'norm', 'normalize', 'sign', 'squared_norm', 'real', 'detach', 'square'),
-    'pairs': ('abs_dot', 'dot', 'unit_angle', 'cross', 'hypot', 'mul_hi'),
+    "numbers": (
+        "arg",
+        "imag",
+        "norm",
+        "normalize",
+        "sign",
+        "squared_norm",
+        "real",
+        "detach",
+        "square",
+    ),
+    "pairs": ("abs_dot", "dot", "unit_angle", "cross", "hypot", "mul_hi"),
 }
 
 
@@ -31,34 +113,66 @@ def outcome(name, text):
     try:
         out = getattr(dr, name)(eval(text))
     except Exception as error:
-        return '!' + error_name(error)
+        return "!" + error_name(error)
     if isinstance(out, (tuple, list)):
-        return f'{type(out).__name__}[{type(out[0]).__name__}]'
+        return f"{type(out).__name__}[{type(out[0]).__name__}]"
     return type(out).__name__
 
 
 for text in ARGUMENTS:
     groups = {}
-    plain = text[:1] in "0123456789TN['n" or text in ('UInt64(5)', 'Bool(True)')
-    for name in (n for n in UNARY if not plain or n not in DIFFERENT['numbers']):
+    plain = text[:1] in "0123456789TN['n" or text in ("UInt64(5)", "Bool(True)")
+    for name in (n for n in UNARY if not plain or n not in DIFFERENT["numbers"]):
         groups.setdefault(outcome(name, text), []).append(name)
-    print(text, ' '.join(f'{kind}: {",".join(names)}' for kind, names in groups.items()), sep='  ')
-BINARY = ['minimum', 'maximum', 'fmin', 'fmax', 'atan2', 'mulsign', 'power', 'hypot', 'mul_hi', 'mul_wide', 'dot', 'abs_dot', 'cross',
-          'step', 'unit_angle']
-PAIRS = ['Float(1), Float(2)', 'Float(1), 2', '1, 2', '1.5, 2.5', '1, 2.5', 'Int(1), Int(2)', 'Int(1), 2', 'UInt(1), Int(2)',
-         'Array3f(1), Array3f(2)', 'Array3f(1), Float(2)', 'Array3f(1), 2', 'Array3i(1), Array3i(2)', 'Float(1), Float64(2)',
-         '[1.0, 2.0], [3.0, 4.0]', 'TensorXf([1]), TensorXf([2])', 'UInt64(1), UInt64(2)', 'Bool(True), Bool(True)']
+    print(text, " ".join(f"{kind}: {','.join(names)}" for kind, names in groups.items()), sep="  ")
+BINARY = [
+    "minimum",
+    "maximum",
+    "fmin",
+    "fmax",
+    "atan2",
+    "mulsign",
+    "power",
+    "hypot",
+    "mul_hi",
+    "mul_wide",
+    "dot",
+    "abs_dot",
+    "cross",
+    "step",
+    "unit_angle",
+]
+PAIRS = [
+    "Float(1), Float(2)",
+    "Float(1), 2",
+    "1, 2",
+    "1.5, 2.5",
+    "1, 2.5",
+    "Int(1), Int(2)",
+    "Int(1), 2",
+    "UInt(1), Int(2)",
+    "Array3f(1), Array3f(2)",
+    "Array3f(1), Float(2)",
+    "Array3f(1), 2",
+    "Array3i(1), Array3i(2)",
+    "Float(1), Float64(2)",
+    "[1.0, 2.0], [3.0, 4.0]",
+    "TensorXf([1]), TensorXf([2])",
+    "UInt64(1), UInt64(2)",
+    "Bool(True), Bool(True)",
+]
 for text in PAIRS:
     groups = {}
-    plain = 'Array3f(1), A' not in text
-    for name in (n for n in BINARY if not plain or n not in DIFFERENT['pairs']):
+    plain = "Array3f(1), A" not in text
+    for name in (n for n in BINARY if not plain or n not in DIFFERENT["pairs"]):
         try:
-            kind = type(getattr(dr, name)(*eval(f'({text})'))).__name__
+            kind = type(getattr(dr, name)(*eval(f"({text})"))).__name__
         except Exception as error:
-            kind = '!' + error_name(error)
+            kind = "!" + error_name(error)
         groups.setdefault(kind, []).append(name)
-    print(text, ' '.join(f'{kind}: {",".join(names)}' for kind, names in groups.items()), sep='  ')
-cases('''
+    print(text, " ".join(f"{kind}: {','.join(names)}" for kind, names in groups.items()), sep="  ")
+cases(
+    """
 ## values
 dr.round(Float(0.5, 1.5, 2.5, -0.5)), dr.round(2.5), dr.round(3)
 dr.round(Int(3))
@@ -111,4 +225,6 @@ dr.erf(0.5), dr.erfinv(0.5), dr.lgamma(3.5), dr.cbrt(8.0), dr.cbrt(Float(-8)), d
 dr.atan2(Float(1), Float(0)), dr.atan2(Float(0), Float(-1)), dr.atan2(1, 1), dr.atan2(1.0, Float(1))
 dr.polar_decomp(Matrix3f(2))
 dr.srgb_to_linear(Float(0.5)), dr.linear_to_srgb(Float(0.5))
-''', globals())
+""",
+    globals(),
+)

@@ -1,5 +1,6 @@
 # ruff: noqa: F401, F403
 """Item access, components, swizzles and attributes."""
+
 import os
 import sys
 
@@ -11,7 +12,8 @@ from _cases import cases
 import drjit as dr
 from drjit.llvm import *
 
-cases('''
+cases(
+    """
 ## 1-D get
 Float(1, 2, 3)[0]
 Float(1, 2, 3)[-1]
@@ -234,4 +236,6 @@ Int(3).item(), Bool(True).item()
 Float().item()
 Array1f(5).item()
 dr.scalar.Array3f(1).item()
-''', globals())
+""",
+    globals(),
+)

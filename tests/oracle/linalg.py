@@ -1,5 +1,6 @@
 # ruff: noqa: E501, F401, F403, F405
 """Matrices, rotations, and spherical harmonics."""
+
 import os
 import sys
 
@@ -20,7 +21,8 @@ N2 = dr.gather(Matrix2f, dr.arange(Float, 12) ** 2, dr.arange(UInt, 3))
 Q = dr.normalize(Quaternion4f(1, 2, 3, 4))
 SQ = s.Quaternion4f(0.18257418, 0.36514837, 0.54772257, 0.73029673)
 
-cases('''
+cases(
+    """
 ## determinant, inverse
 dr.det(M2), dr.det(M3), dr.det(M4), dr.det(N2)
 dr.det(Matrix2f(0)), dr.det(Matrix3f16(2)), dr.det(Matrix4f64(2))
@@ -124,4 +126,6 @@ dr.sh_eval(Array3f16(0.6, 0, 0.8), 1)
 dr.sh_eval(TensorXf([0.6, 0, 0.8]), 1)
 ## angles
 dr.unit_angle(Array3f(1, 0, 0), Array3f(0, 1, 0)), dr.unit_angle(Array3f(1, 0, 0), Array3f(-1, 0, 0)), dr.unit_angle(s.Array3f(1, 0, 0), s.Array3f(0, 1, 0))
-''', globals())
+""",
+    globals(),
+)

@@ -1,5 +1,6 @@
 # ruff: noqa: E501, F401, F403, F405
 """Gathers, scatters and changes of layout."""
+
 import os
 import sys
 
@@ -23,7 +24,8 @@ class Data:
     b: Array2f = 0
 
 
-cases('''
+cases(
+    """
 ## gather
 s = Float(1, 2, 3, 4); dr.gather(Float, s, UInt(0, 2))
 s = Float(1, 2, 3, 4); dr.gather(Float, s, 2)
@@ -190,4 +192,6 @@ dr.split(TensorXf([1, 2, 3, 4]), 2), dr.array_split(TensorXf([1, 2, 3]), 2)
 dr.take(TensorXf([1, 2, 3]), UInt(0, 2))
 dr.slice_index(TensorXf, (2, 3), (slice(None), 0))
 dr.slice_index(UInt, (2, 3), (slice(None), 0))
-''', globals())
+""",
+    globals(),
+)

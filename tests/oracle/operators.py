@@ -1,5 +1,6 @@
 # ruff: noqa: F401, F403
 """Semantics of operators, comparisons and Python protocols."""
+
 import os
 import sys
 
@@ -11,7 +12,8 @@ from _cases import cases
 import drjit as dr
 from drjit.llvm import *
 
-cases('''
+cases(
+    """
 ## integer division and remainder
 Int([7, -7, 7, -7] * 8) // Int([2, 2, -2, -2] * 8)
 Int([7, -7, 7, -7] * 8) % Int([2, 2, -2, -2] * 8)
@@ -325,4 +327,6 @@ TensorXf([1, 2]) * 2.5
 TensorXi([1, 2]) * 2.5
 TensorXf(5) + TensorXf([1, 2])
 TensorXf([[1], [2]]) * TensorXf([[1, 2]])
-''', globals())
+""",
+    globals(),
+)

@@ -1,5 +1,6 @@
 # ruff: noqa: F401, F403
 """Representations of arrays and types."""
+
 import os
 import sys
 
@@ -12,7 +13,8 @@ import drjit as dr
 from drjit.llvm import *
 from drjit.llvm import ad
 
-cases('''
+cases(
+    """
 ## floats
 Float(0.1)
 Float(1/3)
@@ -133,4 +135,6 @@ TensorXf.__mro__
 dr.scalar.Array3f.__mro__
 Float.__doc__
 dr.ArrayBase
-''', globals())
+""",
+    globals(),
+)

@@ -1,5 +1,6 @@
 # ruff: noqa: E501, F401, F403
 """PCG32, Philox4x32 and generators of random arrays."""
+
 import os
 import sys
 
@@ -15,7 +16,8 @@ from drjit.llvm import *
 from drjit.llvm import ad
 
 G = drjit.random.Philox4x32Generator
-cases('''
+cases(
+    """
 PCG32.DRJIT_STRUCT
 p=PCG32(); [p.state,p.inc]
 p=PCG32(3); [p.state,p.inc]
@@ -201,4 +203,6 @@ p=Philox4x32(5,UInt(0,1)); a=p.next_uint32x4(); [a, p.counter]
 p=Philox4x32(5,UInt(0,1),7,8); a=p.next_uint32x4(Bool(True,False)); b=p.next_float32x4(); [a, b, p.counter]
 g=dr.rng(5); g.random(Float,5); a=g.random(Float,5); [a, g._counter]
 g=dr.rng(5); g.integers(UInt,8,UInt(3<<30)); [g.random(Float,2)]
-''', globals())
+""",
+    globals(),
+)

@@ -1,5 +1,6 @@
 # ruff: noqa: E501, F401, F403
 """Reductions, prefix and block reductions."""
+
 import os
 import sys
 
@@ -11,7 +12,8 @@ from _cases import cases
 import drjit as dr
 from drjit.llvm import *
 
-cases('''
+cases(
+    """
 ## sum
 dr.sum(Float(1, 2, 3))
 dr.sum(Float(5))
@@ -129,4 +131,6 @@ dr.block_prefix_sum(Float(1, 2, 3, 4), 2), dr.block_prefix_sum(Float(1, 2, 3, 4)
 dr.block_prefix_reduce(dr.ReduceOp.Max, Int(3, 1, 2, 5), 2, exclusive=False)
 dr.block_prefix_sum(Float(1, 2, 3), 2)
 dr.block_prefix_sum(Float(1, 2, 3, 4, 5, 6), 3)
-''', globals())
+""",
+    globals(),
+)

@@ -1,5 +1,6 @@
 # ruff: noqa: E731, E501, F401, F403, F405
 """Resampling, convolution, and upsampling."""
+
 import os
 import sys
 
@@ -18,7 +19,8 @@ T = TensorXf(dr.arange(Float, 24) ** 2, (2, 3, 4))
 tent = lambda x: max(0, 1 - abs(x))
 skew = lambda x: x + 10
 
-cases('''
+cases(
+    """
 ## resample
 dr.resample(X, (3,)), dr.resample(X, [12]), dr.resample(X, 4)
 dr.resample(X, (6,)), dr.resample(X, (6,), 'gaussian')
@@ -100,4 +102,6 @@ dr.upsample(T, 4)
 dr.upsample(T, scale_factor=2)
 dr.upsample(s.TensorXf([[1, 2], [3, 4]]), (4, 2))
 dr.upsample(TensorXf(3), ())
-''', globals())
+""",
+    globals(),
+)

@@ -1,5 +1,6 @@
 # ruff: noqa: E501, F401, F403, F405
 """Sorting, positions of extremes, medians."""
+
 import os
 import sys
 
@@ -13,10 +14,11 @@ from drjit.llvm import *
 
 T = TensorXf(dr.arange(Float, 6), (2, 3))
 C = TensorXf(dr.arange(Float, 24), (2, 3, 4))
-nan = float('nan')
+nan = float("nan")
 X = TensorXf([[3, 1, 2], [9, nan, 7]])
 
-cases('''
+cases(
+    """
 ## sort
 dr.sort(Float(3, 1, 2)), dr.sort(Float()), dr.sort(Bool(True, False)), dr.sort(Int(3, -1, 2)), dr.sort(UInt(3, 0, 4294967295))
 dr.sort(Float64(3, -1e300, 2)), dr.sort(Float16(3, -1, 2)), dr.sort(Int64(3, -1, 1 << 40)), dr.sort(UInt64(3, 1 << 63))
@@ -38,4 +40,6 @@ dr.median(X), dr.median(X, axis=None), dr.median(X, axis=0, keepdims=True)
 dr.median(Float(3, 1, 2, 10), return_index=True), dr.median(Float(3, nan, 2, 10), return_index=True), dr.median(X, axis=(0, 1), return_index=True)
 dr.median(C, axis=(0, 2), return_index=True), dr.median(C, axis=1)
 dr.median(Float())
-''', globals())
+""",
+    globals(),
+)

@@ -1,5 +1,6 @@
 # ruff: noqa: E501, F401, F403, F405
 """Tensors: keys, axes, joining, reductions, matrix products."""
+
 import os
 import sys
 
@@ -13,10 +14,11 @@ from drjit.llvm import *
 
 T = TensorXf(dr.arange(Float, 6), (2, 3))
 C = TensorXf(dr.arange(Float, 24), (2, 3, 4))
-nan = float('nan')
+nan = float("nan")
 X = TensorXf([[3, 1, 2], [9, nan, 7]])
 
-cases('''
+cases(
+    """
 ## construction
 TensorXf(Array3f([1, 2], [3, 4], [5, 6]), flip_axes=True)
 TensorXf(Matrix2f(1, 2, 3, 4), flip_axes=True).shape
@@ -91,4 +93,6 @@ TensorXi([[1, 2]]) @ TensorXi([[1], [2]])
 dr.zeros(TensorXf, (2, 0)) @ dr.zeros(TensorXf, (0, 3)), dr.matmul(TensorXf([]), TensorXf([]))
 C @ dr.moveaxis(C, 2, 1)
 dr.matmul(Matrix2f(1, 2, 3, 4), Matrix2f(1, 2, 3, 4)), dr.matmul(Matrix2f(1, 2, 3, 4), Array2f(1, 2))
-''', globals())
+""",
+    globals(),
+)

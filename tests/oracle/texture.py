@@ -1,5 +1,6 @@
 # ruff: noqa: E501, F401, F403, F405
 """Textures: construction, contents, look-ups, element types."""
+
 import os
 import sys
 
@@ -32,7 +33,8 @@ def T3(d, h, w, ch=1, **k):
     return Texture3f(TensorXf(dr.arange(Float, d * h * w * ch) * 2 + 1, shape=(d, h, w, ch)), **k)
 
 
-cases('''
+cases(
+    """
 t=Texture2f((3,4),0); t.shape
 t=Texture2f((3,0),1); [t.shape,t.value()]
 t=Texture2f(3,1); t.shape
@@ -154,4 +156,6 @@ t=Texture1f([3],"a")
 t=Texture1f([3],1.5)
 t=Texture1f([3],1,filter_mode=7)
 t=scalar.Texture1f8u(scalar.TensorXu8([[1],[250]])); [t.eval(.4), t.value()]
-''', globals())
+""",
+    globals(),
+)

@@ -1,5 +1,6 @@
 # ruff: noqa: RUF012, E501, F403, F405
 """Type traits, shapes and constants of types."""
+
 import os
 import sys
 
@@ -18,7 +19,7 @@ from drjit.llvm import ad
 class Struct:
     """A structure described by DRJIT_STRUCT."""
 
-    DRJIT_STRUCT = {'a': Float, 'b': Array2i}
+    DRJIT_STRUCT = {"a": Float, "b": Array2i}
 
 
 @dataclass
@@ -29,31 +30,103 @@ class Data:
     b: int
 
 
-ONE = ['value_t', 'scalar_t', 'mask_t', 'array_t', 'leaf_t', 'detached_t', 'diff_array_t', 'tensor_t', 'matrix_t', 'int_array_t',
-       'uint_array_t', 'float_array_t', 'int8_array_t', 'uint8_array_t', 'int32_array_t', 'uint32_array_t', 'int64_array_t',
-       'uint64_array_t', 'float16_array_t', 'float32_array_t', 'float64_array_t', 'size_v', 'depth_v', 'itemsize_v', 'type_v',
-       'backend_v']
-FLAGS = ['is_array_v', 'is_jit_v', 'is_dynamic_v', 'is_tensor_v', 'is_complex_v', 'is_quaternion_v', 'is_matrix_v', 'is_special_v',
-         'is_vector_v', 'is_mask_v', 'is_float_v', 'is_half_v', 'is_arithmetic_v', 'is_integral_v', 'is_signed_v',
-         'is_unsigned_v', 'is_diff_v', 'is_struct_v']
+ONE = [
+    "value_t",
+    "scalar_t",
+    "mask_t",
+    "array_t",
+    "leaf_t",
+    "detached_t",
+    "diff_array_t",
+    "tensor_t",
+    "matrix_t",
+    "int_array_t",
+    "uint_array_t",
+    "float_array_t",
+    "int8_array_t",
+    "uint8_array_t",
+    "int32_array_t",
+    "uint32_array_t",
+    "int64_array_t",
+    "uint64_array_t",
+    "float16_array_t",
+    "float32_array_t",
+    "float64_array_t",
+    "size_v",
+    "depth_v",
+    "itemsize_v",
+    "type_v",
+    "backend_v",
+]
+FLAGS = [
+    "is_array_v",
+    "is_jit_v",
+    "is_dynamic_v",
+    "is_tensor_v",
+    "is_complex_v",
+    "is_quaternion_v",
+    "is_matrix_v",
+    "is_special_v",
+    "is_vector_v",
+    "is_mask_v",
+    "is_float_v",
+    "is_half_v",
+    "is_arithmetic_v",
+    "is_integral_v",
+    "is_signed_v",
+    "is_unsigned_v",
+    "is_diff_v",
+    "is_struct_v",
+]
 SUBJECTS = {
-    'Float': Float, 'Int': Int, 'Bool': Bool, 'Float16': Float16, 'UInt8': UInt8, 'Array3f': Array3f,
-    'Array3b': Array3b, 'ArrayXf': ArrayXf, 'Array22f': Array22f, 'Matrix3f': Matrix3f,
-    'Complex2f': Complex2f, 'Quaternion4f': Quaternion4f, 'TensorXf': TensorXf, 'TensorXi': TensorXi,
-    'ad.Float': ad.Float, 'ad.Int': ad.Int, 'ad.Array3f': ad.Array3f, 'ad.TensorXf': ad.TensorXf,
-    's.Array3f': dr.scalar.Array3f, 's.ArrayXf': dr.scalar.ArrayXf, 's.TensorXf': dr.scalar.TensorXf,
-    's.Matrix3f': dr.scalar.Matrix3f, 'float': float, 'int': int, 'bool': bool, 'str': str, 'list': list,
-    '1': 1, '1.5': 1.5, 'True': True, "'x'": 'x', '1j': 1j, '[Float]': [Float(1)],
-    'value Array3f(1)': Array3f(1), 'value Float(1)': Float(1), 'Struct': Struct, 'Struct()': Struct(),
-    'np.ndarray': np.ndarray, 'np.float32(1)': np.float32(1), 'JitBackend': dr.JitBackend,
+    "Float": Float,
+    "Int": Int,
+    "Bool": Bool,
+    "Float16": Float16,
+    "UInt8": UInt8,
+    "Array3f": Array3f,
+    "Array3b": Array3b,
+    "ArrayXf": ArrayXf,
+    "Array22f": Array22f,
+    "Matrix3f": Matrix3f,
+    "Complex2f": Complex2f,
+    "Quaternion4f": Quaternion4f,
+    "TensorXf": TensorXf,
+    "TensorXi": TensorXi,
+    "ad.Float": ad.Float,
+    "ad.Int": ad.Int,
+    "ad.Array3f": ad.Array3f,
+    "ad.TensorXf": ad.TensorXf,
+    "s.Array3f": dr.scalar.Array3f,
+    "s.ArrayXf": dr.scalar.ArrayXf,
+    "s.TensorXf": dr.scalar.TensorXf,
+    "s.Matrix3f": dr.scalar.Matrix3f,
+    "float": float,
+    "int": int,
+    "bool": bool,
+    "str": str,
+    "list": list,
+    "1": 1,
+    "1.5": 1.5,
+    "True": True,
+    "'x'": "x",
+    "1j": 1j,
+    "[Float]": [Float(1)],
+    "value Array3f(1)": Array3f(1),
+    "value Float(1)": Float(1),
+    "Struct": Struct,
+    "Struct()": Struct(),
+    "np.ndarray": np.ndarray,
+    "np.float32(1)": np.float32(1),
+    "JitBackend": dr.JitBackend,
 }
 
 
 def short(value):
     """Returns a type's name without its module prefix, or the value's representation."""
     if isinstance(value, type):
-        module = value.__module__.removeprefix('drjit.').removeprefix('llvm').removeprefix('.')
-        return (module + '.' if module not in ('', 'builtins') else '') + value.__name__
+        module = value.__module__.removeprefix("drjit.").removeprefix("llvm").removeprefix(".")
+        return (module + "." if module not in ("", "builtins") else "") + value.__name__
     return str(value)
 
 
@@ -62,22 +135,59 @@ def call(name, *args):
     try:
         return short(getattr(dr, name)(*args))
     except Exception as error:
-        return '!' + type(error).__name__
+        return "!" + type(error).__name__
 
 
 for key, subject in SUBJECTS.items():
-    print(key, ' '.join(f'{name}={call(name, subject)}' for name in ONE))
-    flags = [name for name in FLAGS if name != 'is_half_v' or (isinstance(subject, type) and subject is not float)]
-    print(key, 'is:', ' '.join(name[3:-2] if call(name, subject) == 'True' else f'{name}={call(name, subject)}'
-                               for name in flags if call(name, subject) != 'False'))
-for key in ('Float', 'Array3f', 'Matrix3f', 'TensorXf', 'Complex2f', 'float', 'int', 'Bool', '1'):
-    print('replace_type_t', key, ' '.join(f'{v.name}={call("replace_type_t", SUBJECTS[key], v)}' for v in dr.VarType))
-    print('reinterpret_array_t', key, ' '.join(f'{v.name}={call("reinterpret_array_t", SUBJECTS[key], v)}'
-                                               for v in dr.VarType))
-for key in ('Float', 'Float16', 'Float64', 'Array3f', 'Array3f64', 'float', 'int', 'Int', 'UInt8', 'TensorXf', 'ad.Float', '1.5'):
-    print(key, ' '.join(f'{name}={call(name, SUBJECTS.get(key, getattr(ad, key, None) or globals().get(key)))}' for name in
-                        ('epsilon', 'one_minus_epsilon', 'recip_overflow', 'smallest', 'largest')))
-cases('''
+    print(key, " ".join(f"{name}={call(name, subject)}" for name in ONE))
+    flags = [
+        name
+        for name in FLAGS
+        if name != "is_half_v" or (isinstance(subject, type) and subject is not float)
+    ]
+    print(
+        key,
+        "is:",
+        " ".join(
+            name[3:-2] if call(name, subject) == "True" else f"{name}={call(name, subject)}"
+            for name in flags
+            if call(name, subject) != "False"
+        ),
+    )
+for key in ("Float", "Array3f", "Matrix3f", "TensorXf", "Complex2f", "float", "int", "Bool", "1"):
+    print(
+        "replace_type_t",
+        key,
+        " ".join(f"{v.name}={call('replace_type_t', SUBJECTS[key], v)}" for v in dr.VarType),
+    )
+    print(
+        "reinterpret_array_t",
+        key,
+        " ".join(f"{v.name}={call('reinterpret_array_t', SUBJECTS[key], v)}" for v in dr.VarType),
+    )
+for key in (
+    "Float",
+    "Float16",
+    "Float64",
+    "Array3f",
+    "Array3f64",
+    "float",
+    "int",
+    "Int",
+    "UInt8",
+    "TensorXf",
+    "ad.Float",
+    "1.5",
+):
+    print(
+        key,
+        " ".join(
+            f"{name}={call(name, SUBJECTS.get(key, getattr(ad, key, None) or globals().get(key)))}"
+            for name in ("epsilon", "one_minus_epsilon", "recip_overflow", "smallest", "largest")
+        ),
+    )
+cases(
+    """
 dr.replace_shape_t(Float, (3,))
 dr.replace_shape_t(Array3f, (2,))
 dr.replace_shape_t(Array3f, (2, 2))
@@ -141,4 +251,6 @@ dr.detached_t(ad.Float), dr.detached_t(Float), dr.detached_t(float), dr.detached
 dr.diff_array_t(Float), dr.diff_array_t(ad.Float), dr.diff_array_t(float), dr.diff_array_t(dr.scalar.Array3f)
 dr.diff_array_t(Array3f(1, 2, 3))
 dr.diff_array_t([Float(1)])
-''', globals())
+""",
+    globals(),
+)
