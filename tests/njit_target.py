@@ -356,7 +356,8 @@ def table(values, x):
 
 
 names.update(
-    bitcast=bitcast, select=select, load=load, broadcast=broadcast, literal=literal, store=store, stream=store,
+    bitcast=bitcast, select=select, load=load, broadcast=broadcast, literal=literal,
+    store=store, stream=store,
     lane=lane, active=active, any_lane=any_lane, in_bounds=in_bounds, gather=gather,
     scatter=scatter, reduce=reduce, table=table, **CASTS,
 )  # fmt: skip

@@ -231,10 +231,8 @@ def _components(cls: Any, values: list) -> list:
 
 def _nested(cls: Any, args: tuple[Any, ...]) -> list:
     size = cls._size
-    if not args:
-        return [cls.Value() for _ in range(size or 0)]
-    if len(args) > 1:
-        return _components(cls, list(args))
+    if len(args) != 1:
+        return _components(cls, list(args)) if args else [cls.Value() for _ in range(size or 0)]
     arg = args[0]
     if size == 0 and _is_number(arg):
         raise _wrong_size(cls, 0, 1)

@@ -400,6 +400,11 @@ def set_backend(arg: str | JitBackend, /) -> None:
     auto.choose(name)
 
 
+def __getattr__(name: str) -> Any:
+    # Tells type checkers that names are made at run time, by the tables above.
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [
     *_ARRAYS,
     *_ENTRIES,

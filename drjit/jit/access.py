@@ -127,9 +127,10 @@ class Target:
             op_, deps, dtype, size = node.op, node.deps, node.dtype, node.size
             witness = weakref.ref(node)
             del node
-            if witness() is None:
+            held = witness()
+            if held is None:
                 return make(op_, dtype, size, deps, buffer)
-            node = witness()
+            node = held
         copy = make(op.copy, self.dtype, self.size, (node,))
         schedule.evaluate([copy])
         return copy

@@ -91,13 +91,14 @@ class Kernel:
     """A kernel text with its parameter block, and its compiled form once there is one."""
 
     __slots__ = (
-        "address", "clock", "cost", "finish", "function", "launches", "loaded", "made_at", "measured",
-        "name", "pack", "program", "rendering", "seconds", "spent", "state", "text", "time", "words",
+        "address", "clock", "cost", "finish", "function", "launches", "loaded", "made_at",
+        "measured", "name", "pack", "program", "rendering", "seconds", "spent", "state", "text",
+        "time", "words",
     )  # fmt: skip
 
     def __init__(self, text: str, layout: str, cost: int, program: Program | None = None) -> None:
         self.text = text
-        self.program = program
+        self.program: Any = program  # None for a text that is not made from one
         self.name = "k" + hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
         self.cost = cost
         packer = struct.Struct("<" + layout)
@@ -130,7 +131,7 @@ class Kernel:
             self.measured += 1
 
     def prefers_numpy(self, size: int) -> bool:
-        """Whether the NumPy tier is the better choice for the next launch; adds up what that costs."""
+        """Whether the NumPy tier is the better choice for the next launch; adds up its cost."""
         if tier == "compiled":
             return False
         if tier == "numpy" or flags.current & JitFlag.Debug:

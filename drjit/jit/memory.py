@@ -18,6 +18,9 @@ from drjit.jit.dtype import DType
 ALIGNMENT = 64
 PADDING = 256  # one packet of 32 lanes of 8 bytes
 _PAGE = 4096
+# Above this size, what random accesses cost is looking up the pages they are in. NumPy asks for
+# large pages, from 4 MiB on; the start of a buffer has to fall on one.
+LARGE_PAGE = 1 << 21
 
 # Free blocks by size class: (number of jobs queued when it was freed, address, its offset in the
 # array that owns the memory, that array). Lists and dicts are atomic under the GIL, and without a
@@ -220,17 +223,19 @@ def _pop_complete(free: list[tuple[int, int, int, np.ndarray]]) -> tuple[int, in
 
 def _fresh(capacity: int) -> tuple[int, int, np.ndarray]:
     """New memory from the system."""
+    alignment = ALIGNMENT if capacity < LARGE_PAGE else LARGE_PAGE
+    size = capacity + alignment + PADDING
     try:
-        base = np.empty(capacity + ALIGNMENT + PADDING, np.uint8)
+        base = np.empty(size, np.uint8)
     except MemoryError:
         try:
             flush_malloc_cache()
-            base = np.empty(capacity + ALIGNMENT + PADDING, np.uint8)
+            base = np.empty(size, np.uint8)
         except MemoryError:
             raise MemoryError(
                 f"Cannot allocate {capacity:,} bytes: {_stats.in_use:,} bytes are in use, "
                 f"{_stats.pooled:,} are in the pool."
             ) from None
     address = base.ctypes.data
-    offset = -address % ALIGNMENT
+    offset = -address % alignment
     return address + offset, offset, base

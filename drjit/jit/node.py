@@ -185,7 +185,7 @@ def apply(op_: Op, *deps: Node) -> Node:
     """
     a = deps[0]
     size = a.size
-    if len(deps) > 1:
+    if op_.arity > 1:
         size = broadcast_size(deps, op_.name)
     dtype = a.dtype
     if op_.result == "mask":

@@ -27,7 +27,7 @@ class Instr(NamedTuple):
 
 
 class Output(NamedTuple):
-    """A result: instruction `value` stored in the buffer at word `param`; an effect writes nothing."""
+    """A result: instruction `value` goes to the buffer at word `param`; an effect has none."""
 
     kind: str  # store, reduce, effect
     dtype: DType

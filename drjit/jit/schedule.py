@@ -124,9 +124,10 @@ def preview(roots: list[Node]) -> list[kernel.Kernel]:
                 copy.data.order = tuple([copies[o] for o in e.order if o in copies])
             elif n.op is AFTER:
                 copy.deps[0].data.after = weakref.ref(copy)
-            for table in (label.labels, label.locations):
-                if n in table:
-                    table[copy] = table[n]
+            if n in label.labels:
+                label.labels[copy] = label.labels[n]
+            if n in label.locations:
+                label.locations[copy] = label.locations[n]
         wanted = [n for n in roots if n.op is not BUFFER and n.op is not LITERAL]
         _preview = []
         try:
@@ -162,7 +163,7 @@ def _evaluate(roots: list[Node]) -> None:
 
 
 def _run_groups(roots: list[Node], nodes: list[Node] | None) -> None:
-    """Launches a kernel per number of lanes; `nodes` are those below the roots if they are known."""
+    """Launches a kernel per number of lanes; `nodes` are those below the roots if known."""
     groups: dict[int, list[Node]] = {}
     for n in dict.fromkeys(roots):
         lanes = n.deps[0].size if n.op is op.reduce else n.size

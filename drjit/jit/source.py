@@ -83,8 +83,13 @@ def render(program: Program) -> str:
     names: list[str] = []
     lines = ["def kernel(i, p):"]
     read = _read_as_values(program)
+    pairs = _sines_and_cosines(program)
+    others: dict[int, str] = {}
     values = 0
     for number, i in enumerate(instrs):
+        if number in others:
+            names.append(others[number])
+            continue
         kind = i.op.kind
         args = [names[a] for a in i.args]
         if kind in ("copy", "reduce"):
@@ -103,6 +108,13 @@ def render(program: Program) -> str:
         else:
             names.append(f"v{values}")
             values += kind not in _EFFECTS_WITHOUT_VALUE
+        if number in pairs:
+            both = [f"v{values - 1}", f"v{values}"]
+            values += 1
+            sine, cosine = both if i.op is op.sin else both[::-1]
+            others[pairs[number]] = both[1]
+            lines.append(f"    {sine}, {cosine} = sincos({args[0]})")
+            continue
         if kind in ("gather", "packet"):
             args[0] = f"p[{instrs[i.args[0]].param}]"
         text = RENDER[kind](i, args)
@@ -120,6 +132,21 @@ def render(program: Program) -> str:
             words = f"p[{o.param}], p[{o.param + 1}]"
             lines.append(f"    reduce({code}, {instrs[o.value].data!r}, {words}, i, {value})")
     return "\n".join(lines) + "\n"
+
+
+def _sines_and_cosines(program: Program) -> dict[int, int]:
+    """Sines and cosines of one value, which one call gives: the first of the two, and the other.
+
+    Those with a label keep a statement of their own, for a comment and for debuggers.
+    """
+    first: dict[int, int] = {}
+    pairs: dict[int, int] = {}
+    for number, i in enumerate(program.instrs):
+        if i.op in (op.sin, op.cos) and not i.label:
+            before = first.setdefault(i.args[0], number)
+            if program.instrs[before].op is not i.op:
+                pairs[before] = number
+    return pairs
 
 
 def _read_as_values(program: Program) -> set[int]:

@@ -13,7 +13,7 @@ from functools import cache
 MODULES = {
     name: module
     for module, functions in {
-        "trig": "sin cos tan",
+        "trig": "sin cos sincos tan",
         "inverse_trig": "asin acos atan atan2",
         "exponential": "exp exp2 log log2 pow cbrt",
         "hyperbolic": "sinh cosh tanh asinh acosh atanh",

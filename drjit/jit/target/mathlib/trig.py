@@ -60,6 +60,35 @@ def cos_f32(x):
     return bitcast(f32, s)
 
 
+def sincos_f32(x):
+    """Sine and cosine, equal to those of the single functions: side by side, the chains of
+    dependent operations overlap, and large arguments are looked for once.
+    """
+    a = abs(x)
+    t = fma(a, 0.3183098861837907, 12582912.0)
+    u = fma(a, 0.3183098861837907, -0.5) + 12582912.0
+    n = t - 12582912.0
+    m = (u - 12582912.0) + 0.5
+    r = fma(n, PI_C, fma(n, PI_B, fma(n, PI_A, a)))
+    q = fma(m, PI_C, fma(m, PI_B, fma(m, PI_A, a)))
+    huge = ~(a < 1e5)
+    if any_lane(huge):
+        y = modulo_turn_f32(a)
+        k = fma(y, 0.3183098861837907, 6755399441055744.0) - 6755399441055744.0
+        j = (fma(y, 0.3183098861837907, -0.5) + 6755399441055744.0) - 6755399441055744.0
+        r = select(huge, f32(fma(k, -3.141592653589793, y)), r)
+        q = select(huge, f32(fma(j + 0.5, -3.141592653589793, y)), q)
+        t = select(huge, f32(k) + 12582912.0, t)
+        u = select(huge, f32(j) + 12582912.0, u)
+    z = r * r
+    w = q * q
+    p = fma(fma(fma(z, SIN_9, SIN_7), z, SIN_5), z, SIN_3)
+    o = fma(fma(fma(w, SIN_9, SIN_7), w, SIN_5), w, SIN_3)
+    s = bitcast(u32, fma(r * z, p, r)) ^ shl(bitcast(u32, t), 31)
+    c = bitcast(u32, fma(q * w, o, q)) ^ shl(~bitcast(u32, u), 31)
+    return bitcast(f32, s ^ (bitcast(u32, x) & 0x80000000)), bitcast(f32, c)
+
+
 def tan_f32(x):
     """The tangent."""
     # A quotient in f64, for sin and cos rounded to f32 would be too many roundings.
@@ -121,6 +150,22 @@ def cos_f64(x):
     c = cosine_f64(z, r * low)
     y = select((k & 1) == 0, c, s)
     return bitcast(f64, bitcast(i64, y) ^ shl((k + 1) & 2, 62))
+
+
+def sincos_f64(x):
+    """Sine and cosine, equal to those of the single functions, from one reduction."""
+    k, r, low = quadrant_f64(abs(x))
+    z = r * r
+    p = fma(fma(z, 1.5894604666301805e-10, -2.5050720414940937e-08), z, 2.7557313451521346e-06)
+    p = fma(fma(p, z, -0.00019841269829115065), z, 0.008333333333321548)
+    p = fma(p, z, -0.1666666666666663)
+    s = r + fma(r * z, p, low)
+    c = cosine_f64(z, r * low)
+    even = (k & 1) == 0
+    sign = shl(k & 2, 62) ^ (bitcast(i64, x) & -0x8000000000000000)
+    sine = bitcast(f64, bitcast(i64, select(even, s, c)) ^ sign)
+    cosine = bitcast(f64, bitcast(i64, select(even, c, s)) ^ shl((k + 1) & 2, 62))
+    return sine, cosine
 
 
 def tan_f64(x):

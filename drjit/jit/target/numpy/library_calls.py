@@ -5,6 +5,7 @@ The library's modules are loaded by the first call of one of their functions.
 
 from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from .elementwise import Value, typed
 
 
 def _call(name: str) -> Callable:
-    def function(*arguments: Value) -> Value:
+    def function(*arguments: Value) -> Any:
         operands = typed(*arguments)
         half = operands[0].dtype == np.float16
         if half:
@@ -21,7 +22,11 @@ def _call(name: str) -> Callable:
         suffix = "f32" if operands[0].dtype == np.float32 else "f64"
         module = import_module(f"drjit.jit.target.mathlib.{MODULES[name]}")
         result = getattr(module, f"{name}_{suffix}")(*operands)
-        return result.astype(np.float16) if half else result
+        if not half:
+            return result
+        if type(result) is tuple:
+            return tuple([r.astype(np.float16) for r in result])
+        return result.astype(np.float16)
 
     function.__name__ = name
     return function

@@ -5,6 +5,7 @@ Leans on llvmlite, which this module imports: import it when something is compil
 before.
 """
 
+import re
 from typing import Any, NamedTuple
 
 from .. import library as _library
@@ -31,6 +32,10 @@ __all__ = [
 TASKS = ("matmul(", "reduce_rows(")
 # A kernel with a loop that is longer than this keeps the default width.
 LOOP_LINES = 80
+# A kernel with a library call in so many lines, or more of them, spends its time there.
+LINES_PER_CALL = 10
+_WIDE_TYPE = re.compile(r"[fiu]64[(,]")
+_LIBRARY_CALL = re.compile(rf"= (?:{'|'.join(sorted(_library.names))})\(")
 
 
 class Object(NamedTuple):
@@ -60,16 +65,23 @@ def default_lanes() -> int:
 
 
 def packet_lanes(text: str) -> int:
-    """Lanes of the packets of a kernel: twice the default in a small kernel with a loop.
+    """Lanes of the packets of a kernel: twice the default in a small kernel with a loop, four times
+    that in one that spends its time in library functions.
 
-    Two independent vectors in flight hide the latency of a loop's dependent operations; in a large
-    kernel or one of 64-bit types they would not fit into the registers. A task is a packet of one
-    lane.
+    Several independent vectors in flight hide the latency of dependent operations, such as those of
+    a loop or of a polynomial; in other large kernels, or with 64-bit types, they would not fit into
+    the registers. A task is a packet of one lane.
     """
     if any(f"    {name}" in text for name in TASKS):
         return 1
-    small = text.count("\n") <= LOOP_LINES and "64(" not in text and "64," not in text
-    return default_lanes() * (2 if small and "    while " in text else 1)
+    if _WIDE_TYPE.search(text):
+        return default_lanes()
+    lines = text.count("\n")
+    if "    while " in text:
+        return default_lanes() * (2 if lines <= LOOP_LINES else 1)
+    calls = len(_LIBRARY_CALL.findall(text))
+    dense = calls * LINES_PER_CALL >= lines and "gather" not in text and "scatter" not in text
+    return default_lanes() * (4 if dense else 1)
 
 
 def compile(

@@ -44,8 +44,10 @@ class Module:
             raise KernelError(f"the function {name} is unknown")
         if values[0][0] == "f16" and not name.endswith("_f16"):
             wide = [("f32", widen(t.f, x)) for _, x in values]
-            _, result = _emit_call(t, name, wide)
-            return "f16", narrow(t.f, result)
+            result = _emit_call(t, name, wide)
+            if type(result[0]) is tuple:
+                return tuple(("f16", narrow(t.f, x)) for _, x in result)
+            return "f16", narrow(t.f, result[1])
         return _emit_call(t, name, values)
 
     def text(self, exported: list[str]) -> str:
