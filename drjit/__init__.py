@@ -115,6 +115,7 @@ from .function.grad import (
     forward_to,
     grad,
     grad_enabled,
+    relative_grad,
     replace_grad,
     set_grad,
     set_grad_enabled,
@@ -131,6 +132,7 @@ from .function.join import (
     vstack,
 )
 from .function.kernels import (
+    KernelRecordingMode,
     KernelType,
     flush_kernel_cache,
     kernel_history,
@@ -304,6 +306,7 @@ from .function.transform import (
     transform_compose,
     transform_decompose,
 )
+from .function.wrap import wrap, wrap_ad
 from .jit.backend import JitBackend
 from .jit.dtype import VarType
 from .jit.flags import JitFlag, flag, scoped_set_flag, set_flag
@@ -323,6 +326,7 @@ __all__ = [
     "FilterMode",
     "JitBackend",
     "JitFlag",
+    "KernelRecordingMode",
     "KernelType",
     "LogLevel",
     "ReduceMode",
@@ -550,6 +554,7 @@ __all__ = [
     "reduce",
     "reinterpret_array",
     "reinterpret_array_t",
+    "relative_grad",
     "repeat",
     "replace_grad",
     "replace_shape_t",
@@ -646,6 +651,8 @@ __all__ = [
     "whos",
     "whos_ad",
     "width",
+    "wrap",
+    "wrap_ad",
     "zeros",
     "zeros_like",
 ]

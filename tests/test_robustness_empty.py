@@ -192,6 +192,7 @@ WITHOUT_ENTRIES = {
     "take_interp": lambda a: dr.take_interp(a.ns.TensorXf([1, 2]), a.e),
     "matmul": lambda a: dr.matmul(a.t, dr.zeros(a.ns.TensorXf, (3, 2))),
     "slice_index": lambda a: dr.slice_index(a.ns.UInt, (0, 3), (slice(None), 1))[1],
+    "relative_grad": lambda a: dr.relative_grad(a.e),
     "replace_grad": lambda a: dr.replace_grad(a.e, a.e),
 }
 
@@ -270,7 +271,7 @@ NOT_APPLICABLE = frozenset(
         "profile_mark", "recip_overflow", "resample", "rng", "set_backend",
         "set_expand_threshold", "set_flag", "set_log_level", "set_thread_count", "smallest",
         "sync_thread", "thread_count", "traverse", "upsample", "whos",
-        "whos_ad",
+        "whos_ad", "wrap", "wrap_ad",
     )
 )  # fmt: skip
 

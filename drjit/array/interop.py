@@ -51,6 +51,8 @@ def host_array(obj: Any) -> np.ndarray:
         return np.asarray(obj)
     if isinstance(obj, (bytes, bytearray)):
         return np.frombuffer(obj, np.uint8)
+    if getattr(obj, "requires_grad", False):
+        obj = obj.detach()  # a PyTorch tensor that is part of its graph does not give its contents
     if hasattr(obj, "__array_interface__") or hasattr(obj, "__array__"):
         try:
             return np.asarray(obj)
@@ -274,7 +276,7 @@ def dlpack_device(value: Any) -> tuple[int, int]:
 
 
 def to_torch(value: Any) -> Any:
-    """The array as a PyTorch tensor that shares memory as `numpy()` does.
+    """The array as a PyTorch tensor that shares memory as `numpy()` does, without derivatives.
 
     Raises:
         ModuleNotFoundError: PyTorch is not installed.
@@ -283,7 +285,9 @@ def to_torch(value: Any) -> Any:
         import torch  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise _missing(value, "torch", "PyTorch", "pip install torch") from None
-    return torch.from_numpy(_foreign_integers(to_numpy(value), torch, "uint16 uint32 uint64"))
+    data = _foreign_integers(to_numpy(value), torch, "uint16 uint32 uint64")
+    # PyTorch has no arrays that must not be written.
+    return torch.from_numpy(data if data.flags.writeable else data.copy())
 
 
 def to_jax(value: Any) -> Any:

@@ -162,8 +162,8 @@ def _mask(meta: ArrayMeta) -> Any:
 
 def names(namespace: str) -> list[str]:
     """All names of a namespace that can be had."""
-    found = [*SPECS, *ALIASES, *extras]
-    return sorted([*found, "Int16", "UInt16"] if namespace == "scalar" else found)
+    found = {*SPECS, *ALIASES, *extras}
+    return sorted(found - {"Event"} | {"Int16", "UInt16"} if namespace == "scalar" else found)
 
 
 def attribute(namespace: str, name: str) -> Any:

@@ -16,6 +16,7 @@ from ..array import leaf, pytree
 from ..array.base import ArrayBase, type_label
 from ..array.promote import promote
 from ..jit import node as jit
+from . import create
 from .traits import detached_t
 
 # ---- Leaves
@@ -287,6 +288,19 @@ def replace_grad(arg0: Any, arg1: Any, /) -> Any:
     return pytree.map_tree(_replaced, arg0, arg1, what="dr.replace_grad")
 
 
+def relative_grad(x: Any) -> Any:
+    """A value of 1 whose derivative is that of `x` relative to `x`: the gradient of `log(x)`.
+
+    >>> x = ad.Float(2, 4)
+    >>> dr.enable_grad(x)
+    >>> y = dr.relative_grad(x * x)
+    >>> dr.backward(y)
+    >>> y, x.grad
+    ([1, 1], [1, 0.5])
+    """
+    return replace_grad(create.ones_like(x), x / detach(x))
+
+
 def _replaced(a: Any, b: Any) -> Any:
     if not isinstance(a, ArrayBase) and not isinstance(b, ArrayBase):
         return a
@@ -507,5 +521,6 @@ ArrayBase.grad = property(grad, _set_member, doc="The gradient; see `dr.grad` an
 __all__ = [
     "ADFlag", "ADMode", "accum_grad", "backward", "backward_from", "backward_to", "clear_grad",
     "detach", "disable_grad", "enable_grad", "enqueue", "forward", "forward_from", "forward_to",
-    "grad", "grad_enabled", "replace_grad", "set_grad", "set_grad_enabled", "traverse",
+    "grad", "grad_enabled", "relative_grad", "replace_grad", "set_grad", "set_grad_enabled",
+    "traverse",
 ]  # fmt: skip

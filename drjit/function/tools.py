@@ -7,14 +7,25 @@ import importlib
 import sys
 from typing import Any
 
-from ..array import pytree
+from ..array import pytree, table
 from ..array.base import type_label
 from ..array.meta import JitBackend
 from ..jit import access, kernel, label, log, memory, runtime
 from ..jit.log import LogLevel
 from ..jit.node import Node
+from ..jit.runtime import Event
 
 # ---- Labels
+
+
+def _event(namespace: str) -> type:
+    """The class `Event` of a namespace with traced arrays."""
+    if namespace == "scalar":
+        raise AttributeError("module 'drjit.scalar' has no type 'Event': nothing is queued there")
+    return Event
+
+
+table.extras["Event"] = _event
 
 
 def set_label(*args: Any, **kwargs: Any) -> None:

@@ -34,6 +34,9 @@ _preview: list[kernel.Kernel] | None = None  # where `preview` collects kernels
 EFFECTS = frozenset(o for o in op.TABLE.values() if o.text == "scatter")
 _SOURCED = frozenset((op.gather, op.packet))
 _REDUCING = frozenset((op.scatter_reduce, op.scatter_reduce_packet))
+_LATE = EFFECTS | {op.reduce}  # their results are there when their kernel has finished
+_STAGING = _LATE | _SOURCED | {AFTER}
+_REDUCE, _IN_BOUNDS = op.reduce, op.in_bounds
 
 
 class Effect:
@@ -216,33 +219,30 @@ def _reachable(roots: list[Node]) -> tuple[list[Node], bool]:
     stage.
     """
     mark = object()
-    stack = []
     found = []
     staged = False
-    special = False
+    late = 0  # roots that others may wait for
     for r in roots:
         if r.mark is not mark:
             r.mark = mark
-            stack.append(r)
-            if r.op is op.reduce or r.op in EFFECTS:
-                special = True
-    while stack:
-        n = stack.pop()
-        found.append(n)
+            found.append(r)
+            if r.op in _LATE:
+                late += 1
+    special = late > 0
+    add = found.append
+    for n in found:  # which grows
         o = n.op
-        if (
-            o is AFTER
-            or (o in _SOURCED and n.deps[0].op is not BUFFER)
-            or (o in EFFECTS and n.data.order)
-        ):
-            staged = True
+        if o in _STAGING:
+            if o in _SOURCED:
+                staged = staged or n.deps[0].op is not BUFFER
+            else:
+                late -= 1
+                staged = staged or late < 0 or o is AFTER or (o in EFFECTS and bool(n.data.order))
         for d in n.deps:
             if d.mark is not mark:
                 d.mark = mark
-                stack.append(d)
-                if d.op is op.reduce or d.op in EFFECTS:
-                    staged = True
-            elif special and (d.op is op.reduce or d.op in EFFECTS):
+                add(d)
+            elif special and d.op in _LATE:
                 staged = True  # a root that another root waits for
     found.sort(key=_serial)
     return found, staged
@@ -250,20 +250,28 @@ def _reachable(roots: list[Node]) -> tuple[list[Node], bool]:
 
 def _stages(roots: list[Node], nodes: list[Node]) -> list[list[Node]]:
     """Roots, and the values on which later ones wait, by stage."""
-    level: dict[Node, int] = {}
     stages: dict[int, list[Node]] = {}
+    waiting = False
     for n in nodes:
         o = n.op
+        if o in _STAGING:
+            waiting = True
+        elif not waiting:
+            n.id = 0  # nothing so far waits for anything
+            continue
         own = 0
-        for position, d in enumerate(n.deps):
-            at = level[d]
-            if d.op is op.reduce or (position == 0 and o in _SOURCED and d.op is not BUFFER):
-                if d.op is not AFTER:
+        source = n.deps[0] if o in _SOURCED else None
+        for d in n.deps:
+            at = d.id  # its level
+            made_by = d.op
+            if made_by is _REDUCE or (d is source and made_by is not BUFFER):
+                if made_by is not AFTER:
                     stages.setdefault(at, []).append(d)
                     at += 1
-            elif d.op is op.component and d.size == 1 and d.deps[0].op in EFFECTS:
+            elif made_by is op.component and d.size == 1 and d.deps[0].op in EFFECTS:
                 at += 1  # the effect happens once, in a kernel of one lane
-            own = max(own, at)
+            if at > own:
+                own = at
         if o in EFFECTS:
             for before in n.data.order:
                 if before.op in EFFECTS:
@@ -271,11 +279,11 @@ def _stages(roots: list[Node], nodes: list[Node]) -> list[list[Node]]:
                     commute = same and before.data.static == n.data.static
                     # Without atomics, lanes of two updates on different threads would meet.
                     commute = commute and n.data.mode != "no_conflicts"
-                    own = max(own, level[before] + (not commute))
-        level[n] = own + 1 if o is AFTER else own
+                    own = max(own, before.id + (not commute))
+        n.id = own + 1 if o is AFTER else own
     for n in roots:
         if n.op is not AFTER:
-            stages.setdefault(level[n], []).append(n)
+            stages.setdefault(n.id, []).append(n)
     return [stages[k] for k in sorted(stages)]
 
 
@@ -299,15 +307,14 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
         o = n.op
         deps = n.deps
         k = len(deps)
-        if k == 2:
+        if o in EFFECTS:
+            key = _effect_key(n, places, next(effects))
+        elif k == 2:
             a, b = deps
-            if o is op.in_bounds:
-                key = (o, a.id, b.id, len(checks))
+            key = (o, a.id, b.id)
+            if o is _IN_BOUNDS:
+                key += (len(checks),)
                 checks.append(n)
-            elif o in EFFECTS:
-                key = _effect_key(n, places, next(effects))
-            else:
-                key = (o, a.id, b.id)
         elif k == 1:
             key = (o, deps[0].id, n.dtype, n.data)
         elif k == 0:
@@ -319,8 +326,6 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
                 inputs.append(n)
             else:
                 key = (o,)
-        elif o in EFFECTS:
-            key = _effect_key(n, places, next(effects))
         elif k == 3:
             a, b, c = deps
             key = (o, a.id, b.id, c.id, n.data)

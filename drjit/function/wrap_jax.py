@@ -1,0 +1,155 @@
+"""JAX as a framework to exchange functions with; see `wrap`.
+
+A JAX function is differentiated by `jax.vjp` and `jax.jvp`. A Dr.Jit function runs at once where
+JAX gives it values; within `jax.grad`, `jax.jit` and `jax.vmap` it is a callback on the host with a
+`jax.custom_vjp`, whose gradient evaluates the function anew.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from ..array import interop
+from .bridge import Call, Evaluation, Framework, Join, check_results, label, split
+
+
+class Jax(Framework):
+    """The framework."""
+
+    name, title, array_name = "jax", "JAX", "jax.Array"
+
+    def is_array(self, value: Any) -> bool:
+        return isinstance(value, self.module.Array)
+
+    def is_float(self, value: Any) -> bool:
+        """Whether an array has a floating-point type."""
+        return np.dtype(value.dtype).kind == "f"
+
+    def array(self, data: np.ndarray) -> Any:
+        """A JAX array with the contents of an array.
+
+        Raises:
+            TypeError: JAX does not have the element type switched on.
+        """
+        if data.dtype.itemsize == 8 and not self.module.config.jax_enable_x64:
+            raise TypeError(
+                f"dr.wrap(): JAX would reduce arrays of type {data.dtype} to 32 bits. Switch 64 "
+                "bits on by jax.config.update('jax_enable_x64', True)."
+            )
+        return self.module.numpy.asarray(data)
+
+    def call(self, function: Callable, join: Join, arrays: list, tracked: list[bool]) -> Call:
+        return _JaxCall(self, function, join, arrays, tracked)
+
+    def expose(self, function: Callable) -> Callable:
+        @wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            arrays, join = split((args, kwargs), self.is_array)
+            if any(isinstance(a, self.module.core.Tracer) for a in arrays):
+                return _traced(self, function, join, arrays)
+            data = [np.asarray(a) for a in arrays]
+            found = Evaluation(function, join, data, [False] * len(data), self)
+            return found.join([self.array(v) for v in found.values()])
+
+        return wrapped
+
+
+def _traced(jax: Jax, function: Callable, join: Join, arrays: list) -> Any:
+    """Calls a Dr.Jit function with arrays whose values JAX does not know yet."""
+    floats = [jax.is_float(a) for a in arrays]
+    none = [False] * len(arrays)
+    # Dr.Jit traces, too: results have shapes before they have values.
+    trial = Evaluation(function, join, [np.zeros(a.shape, a.dtype) for a in arrays], none, jax)
+    numbers = split(trial.join(trial.outputs), lambda v: isinstance(v, int | float))[0]
+    if numbers:
+        raise TypeError(
+            f"dr.wrap(): {label(function)}() returned the number {numbers[0]!r}, which JAX's "
+            "transformations cannot follow; return an array"
+        )
+    shape_of = jax.module.ShapeDtypeStruct
+    shapes = [shape_of(v.shape, v.dtype) for v in trial.values()]
+    differentiable = trial.differentiable()
+
+    def primal(*data: Any) -> list[np.ndarray]:
+        return Evaluation(function, join, [np.asarray(d) for d in data], none, jax).values()
+
+    def gradient(data: Any, gradients: Any) -> list[np.ndarray]:
+        found = Evaluation(function, join, [np.asarray(d) for d in data], floats, jax)
+        following = iter(gradients)
+        return found.backward(
+            [np.asarray(next(following)) if on else None for on in differentiable]
+        )
+
+    callback = jax.module.pure_callback
+
+    @jax.module.custom_vjp
+    def call(*xs: Any) -> Any:
+        return callback(primal, shapes, *xs, vmap_method="sequential")
+
+    def first(*xs: Any) -> Any:
+        return call(*xs), xs
+
+    def second(xs: Any, gradients: Any) -> Any:
+        known = [g for g, on in zip(gradients, differentiable, strict=True) if on]
+        wanted = [shape_of(x.shape, x.dtype) for x, on in zip(xs, floats, strict=True) if on]
+        following = iter(callback(gradient, wanted, xs, known, vmap_method="sequential"))
+        zero = jax.module.dtypes.float0
+        return tuple(
+            [
+                next(following) if on else np.zeros(x.shape, zero)
+                for x, on in zip(xs, floats, strict=True)
+            ]
+        )
+
+    call.defvjp(first, second)
+    return trial.join(call(*arrays))
+
+
+class _JaxCall(Call):
+    """A call of a JAX function from Dr.Jit."""
+
+    def __init__(
+        self, jax: Jax, function: Callable, join: Join, arrays: list, tracked: list[bool]
+    ) -> None:
+        self.jax = jax
+        given = [jax.array(interop.components(x)) for x in arrays]
+        self.inputs = [x for x, on in zip(given, tracked, strict=True) if on]
+        self.pullback: Any = None
+
+        def pure(inputs: list) -> tuple[list, list]:
+            following = iter(inputs)
+            args, kwargs = join(
+                [next(following) if on else x for x, on in zip(given, tracked, strict=True)]
+            )
+            result = function(*args, **kwargs)
+            check_results(function, result, jax.is_array, "JAX arrays")
+            found, self.join = split(result, jax.is_array)
+            self.floats = [jax.is_float(x) for x in found]
+            return (
+                [x for x, f in zip(found, self.floats, strict=True) if f],
+                [x for x, f in zip(found, self.floats, strict=True) if not f],
+            )
+
+        self.pure = pure
+        if self.inputs:
+            results, self.pullback, others = jax.module.vjp(pure, self.inputs, has_aux=True)
+        else:
+            results, others = pure([])
+        first, second = iter(results), iter(others)
+        self.values = [np.asarray(next(first) if f else next(second)) for f in self.floats]
+        self.shapes = [(v.shape, v.dtype) for v in self.values]
+
+    def backward(self, gradients: list[np.ndarray]) -> list[np.ndarray]:
+        known = [self.jax.array(g) for g, f in zip(gradients, self.floats, strict=True) if f]
+        return [np.asarray(g) for g in self.pullback(known)[0]]
+
+    def forward(self, tangents: list[np.ndarray]) -> list[np.ndarray]:
+        known = [self.jax.array(t) for t in tangents]
+        _, found, _ = self.jax.module.jvp(self.pure, (self.inputs,), (known,), has_aux=True)
+        following = iter(found)
+        return [
+            np.asarray(next(following)) if f else np.zeros(*shape)
+            for f, shape in zip(self.floats, self.shapes, strict=True)
+        ]

@@ -1,0 +1,32 @@
+"""Events of the namespaces with traced arrays."""
+
+import pytest
+
+import drjit as dr
+from drjit.llvm import Event, Float
+
+
+def test_an_event_is_over_when_the_work_before_it_is(tier: str):
+    start, end = Event(), Event()
+    start.record()
+    x = dr.sin(dr.arange(Float, 100_000))
+    dr.eval(x)
+    end.record()
+    end.wait()
+    assert start.query() and end.query()
+    assert start.elapsed_time(end) >= 0
+
+
+def test_namespaces_share_the_class():
+    assert dr.llvm.ad.Event is Event
+    assert "Event" in dir(dr.llvm) and "Event" not in dir(dr.scalar)
+    with pytest.raises(AttributeError, match="nothing is queued"):
+        _ = dr.scalar.Event
+
+
+def test_an_event_without_timing_measures_nothing():
+    start, end = Event(enable_timing=False), Event(enable_timing=False)
+    start.record()
+    end.record()
+    with pytest.raises(RuntimeError, match="timing enabled"):
+        start.elapsed_time(end)
