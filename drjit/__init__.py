@@ -95,6 +95,7 @@ from .function.create import (
     zeros_like,
 )
 from .function.custom import CustomOp, custom
+from .function.dot import abs_dot, dot, norm, squared_norm
 from .function.evaluation import copy, eval, flush_thread, make_opaque, schedule, sync_thread
 from .function.format import format, print
 from .function.geometry import cross, normalize, sphdir, unit_angle
@@ -179,13 +180,11 @@ from .function.memory import (
 )
 from .function.product import matmul
 from .function.reduce import (
-    abs_dot,
     all,
     all_nested,
     any,
     any_nested,
     count,
-    dot,
     max,
     max_nested,
     mean,
@@ -193,11 +192,9 @@ from .function.reduce import (
     min_nested,
     none,
     none_nested,
-    norm,
     prod,
     prod_nested,
     reduce,
-    squared_norm,
     sum,
     sum_nested,
 )
@@ -216,6 +213,7 @@ from .function.resample import (
     resample,
     upsample,
 )
+from .function.reshape import reshape
 from .function.scan import (
     block_prefix_reduce,
     block_prefix_sum,
@@ -227,7 +225,7 @@ from .function.scan import (
 )
 from .function.scopes import isolate_grad, resume_grad, suspend_grad
 from .function.sh import sh_eval
-from .function.shape import concat, meshgrid, repeat, reshape, reverse, tile
+from .function.shape import concat, meshgrid, repeat, reverse, tile
 from .function.sorting import argmax, argmin, argsort, median, sort
 from .function.statistics import std, var
 from .function.tools import (

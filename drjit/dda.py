@@ -15,6 +15,7 @@ from .array.base import ArrayBase, type_label
 from .array.promote import number_type, promote
 from .array.table import find
 from .function.arithmetic import clip, floor, fma, lerp, maximum, minimum, select
+from .function.dot import norm
 from .function.evaluation import copy
 from .function.evaluation import eval as evaluate
 from .function.memory import gather
@@ -23,7 +24,6 @@ from .function.reduce import all as all_
 from .function.reduce import any as any_
 from .function.reduce import max as max_
 from .function.reduce import min as min_
-from .function.reduce import norm
 from .jit import dtype as dt
 
 __all__ = ["dda", "integrate"]

@@ -422,7 +422,7 @@ def _library_function(name):
     def body(t):
         return _library()[f"{name}_{'f32' if t is types.float32 else 'f64'}"]
 
-    define(name, arity, body)
+    define(name, arity, body, tuple if name == "sincos" else None)
 
 
 for _name in library.MODULES:

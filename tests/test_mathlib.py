@@ -275,11 +275,30 @@ def test_compiled_gives_the_same_bits(name, code):
     assert np.array_equal(np.signbit(result[defined]), np.signbit(expected[defined]))
 
 
+@pytest.mark.parametrize("code", TYPES)
+def test_sincos_gives_the_bits_of_sin_and_cos(code):
+    kind = TYPES[code]
+    (x,) = operands("sin", np.float32 if code == "f16" else kind, 3000)
+    x = x.astype(kind)
+    expected = namespace["sin"](x), namespace["cos"](x)
+    launch = compiled(
+        f"def kernel(i, p):\n    x = load({code}, p[1], i)\n    s, c = sincos(x)\n"
+        f"    store({code}, p[2], i, s)\n    store({code}, p[3], i, c)\n"
+    )
+    results = padded(np.zeros(len(x), kind)), padded(np.zeros(len(x), kind))
+    launch(len(x), padded(x), *results)
+    for pair in (namespace["sincos"](x), [r[: len(x)] for r in results]):
+        for result, e in zip(pair, expected, strict=True):
+            assert np.array_equal(result, e, equal_nan=True)
+            defined = e == e
+            assert np.array_equal(np.signbit(result[defined]), np.signbit(e[defined]))
+
+
 # -------------------------------------------------------------------------------------- source
 
 
 def test_library_source():
-    assert set(REFERENCES) == library.names
+    assert set(REFERENCES) | {"sincos"} == library.names
     for name in library.names:
         for code in ("f32", "f64"):
             assert library.function(name, code).name == f"{name}_{code}"

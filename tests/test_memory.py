@@ -42,6 +42,12 @@ def test_a_buffer_is_aligned_large_enough_and_not_much_larger(nbytes):
     assert buffer.address + buffer.nbytes + 256 <= end
 
 
+def test_a_large_buffer_begins_at_a_large_page():
+    buffer = memory.allocate(3 << 20)
+    assert buffer.address % memory.LARGE_PAGE == 0
+    buffer.array(np.dtype(np.uint8), buffer.nbytes)[-1] = 1
+
+
 def test_size_classes_are_their_own_class():
     for nbytes in range(0, 70_000, 13):
         capacity = memory.size_class(nbytes)

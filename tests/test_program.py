@@ -1,6 +1,8 @@
 """Programs and their text: what `check` rejects, how each operation reads, and debug mode."""
 
+import io
 import linecache
+import pdb
 import re
 import sys
 import traceback
@@ -337,6 +339,23 @@ def test_kernels_can_be_stepped_through(monkeypatch: pytest.MonkeyPatch) -> None
         "store(f32, p[4], i, v1)",
     ]
     assert seen[-1][1] == ["c0", "i", "p", "v0", "v1", "x0", "x1"]
+
+
+def test_a_breakpoint_in_every_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The debugger stops in the kernel, not in what runs it."""
+    monkeypatch.setattr(kernel, "tier", "auto")
+    commands = io.StringIO("n\nn\nn\np v0\nlist\ncontinue\n")
+    shown = io.StringIO()
+    debugger = pdb.Pdb(stdin=commands, stdout=shown, nosigint=True, readrc=False)
+    monkeypatch.setattr(sys, "breakpointhook", lambda: debugger.set_trace(sys._getframe(1)))
+    before = sys.gettrace()
+    try:
+        assert trapped(divided([6, 8], [2, 2]), JitFlag.Breakpoint) == [3, 4]
+    finally:
+        sys.settrace(before)
+    assert "-> x0 = load(f32, p[1], i)" in shown.getvalue()
+    assert "array([3., 4.], dtype=float32)" in shown.getvalue()
+    assert "def kernel(i, p):" in shown.getvalue()
 
 
 def test_debug_mode_checks_programs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,6 +140,31 @@ def test_a_vector_is_added_to_every_row() -> None:
     np.testing.assert_array_equal(a.numpy()[..., 0], [[1, 2, 3]] * 3)
 
 
+@pytest.mark.parametrize("module", [L, dr.scalar])
+def test_a_conversion_gives_a_vector_to_every_row(module) -> None:
+    a = module.Array33f(module.Array3f(1, 2, 3))
+    np.testing.assert_array_equal(a.numpy().reshape(3, 3), [[1, 2, 3]] * 3)
+
+
+@pytest.mark.parametrize("module", [L, dr.scalar])
+def test_the_product_of_nested_arrays_follows_their_dimensions(module) -> None:
+    a, b = module.Array22f([1, 2], [3, 4]), module.Array22f([5, 6], [7, 8])
+    vector = module.Array2f(1, 2)
+    assert type(a @ b) is module.Array22f
+    np.testing.assert_array_equal((a @ b).numpy().reshape(2, 2), [[19, 22], [43, 50]])
+    assert type(a @ vector) is type(vector @ a) is module.Array2f
+    np.testing.assert_array_equal((a @ vector).numpy().ravel(), [5, 11])
+    np.testing.assert_array_equal((vector @ a).numpy().ravel(), [7, 10])
+    np.testing.assert_array_equal((vector @ vector), 5)
+
+
+@pytest.mark.parametrize("value", [L.Array2f(1, 2), L.Array22f([1, 2], [3, 4]), L.Float(1, 2)])
+def test_a_number_in_a_product_scales(value) -> None:
+    for product in (value @ 2, 2.0 @ value):
+        assert type(product) is type(value)
+        np.testing.assert_array_equal(product.numpy(), 2 * value.numpy())
+
+
 def test_masks_select_with_the_and_operator() -> None:
     mask = L.Bool(True, False)
     assert list(L.Float(6) & mask) == [6, 0]

@@ -401,3 +401,42 @@ def test_errors_speak_of_the_texture():
         Texture2f(TensorXf([[1, 2, 3]]))
     with pytest.raises(RuntimeError, match=r"3 entries.*\(2, 1\) has 2"):
         line().set_value(Float(1, 2, 3))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("method", ["eval", "eval_cubic"])
+@pytest.mark.parametrize("channels", [1, 4])
+def test_positions_need_no_check_wherever_they_are(mode, method, channels):
+    texels = random.random((4, 5, channels), np.float32)
+    texture = Texture2f(TensorXf(texels), wrap_mode=mode)
+    huge = np.float32(3e38)
+    x = Float([dr.nan, dr.inf, -dr.inf, huge, -huge, 2147483647.0, -2147483648.0, -0.1, 1.1])
+    dr.make_opaque(x)
+    value = getattr(texture, method)(Array2f(x, 0.5))
+    source = dr.kernel_source(value)
+    assert "gather" in source and "in_bounds" not in source
+    assert np.isnan(value[0].numpy()[:1]).all()
+    assert np.isfinite(value[0].numpy()[-2:]).all()
+
+
+def test_a_tensor_of_another_shape_is_out_of_bounds_of_the_old_texels():
+    tensor = TensorXf(random.random((4, 4, 4), np.float32))
+    texture = Texture2f(tensor, wrap_mode=dr.WrapMode.Clamp)
+    texture.tensor()._shape = (8, 8, 4)  # as an in-place change does, without `update_inplace`
+    x = dr.linspace(Float, 0, 1, 16)
+    dr.make_opaque(x)
+    source = dr.kernel_source(texture.eval(Array2f(x, x)))
+    assert "in_bounds" in source
+
+
+def test_gradients_of_texels_use_the_look_ups_mask():
+    texels = ad.Float(random.random(4 * 4 * 4, np.float32))
+    dr.enable_grad(texels)
+    texture = ad.Texture2f(ad.TensorXf(texels, shape=(4, 4, 4)))
+    x = ad.Float(0.1, 0.3, 0.9, 0.5)
+    active = ad.Bool(True, False, True, False)
+    dr.backward(sum(texture.eval(ad.Array2f(x, x), active)))
+    gradient = texels.grad.numpy().reshape(4, 4, 4)
+    # Each active look-up has weights that add up to 1, for every channel.
+    np.testing.assert_allclose(gradient.sum((0, 1)), 2, rtol=1e-6)
+    np.testing.assert_array_equal(gradient, gradient[:, :, :1].repeat(4, 2))

@@ -62,10 +62,22 @@ def test_cuda_types_can_be_inspected_but_not_constructed() -> None:
     )
     assert dr.value_t(dr.cuda.Matrix3f) is dr.cuda.Array3f
     if not dr.has_backend(dr.JitBackend.CUDA):
-        with pytest.raises(
-            RuntimeError, match=r"drjit\.cuda\.Float.*NVIDIA GPU.*drjit-numba\[cuda\]"
+        for make in (
+            dr.cuda.Float,
+            dr.cuda.ad.Array3f,
+            lambda _: dr.zeros(dr.cuda.Float, 3),
+            lambda _: dr.zeros(dr.cuda.ad.Array3f, 3),
+            lambda _: dr.arange(dr.cuda.UInt, 3),
+            lambda _: dr.linspace(dr.cuda.ad.Float, 0, 1, 3),
+            lambda _: dr.empty(dr.cuda.TensorXf, (2, 3)),
+            lambda _: dr.opaque(dr.cuda.Float, 1),
+            lambda _: dr.rng().random(dr.cuda.Float, 3),
         ):
-            dr.cuda.Float(1)
+            with pytest.raises(
+                RuntimeError,
+                match=r"drjit\.cuda\..*NVIDIA GPU.*pip install numba-cuda.*drjit\.llvm",
+            ):
+                make(1)
 
 
 def test_a_class_exists_once_under_all_of_its_names() -> None:

@@ -54,7 +54,11 @@ class Plain:
         if rest or a.op is LITERAL or op_ in node.SIMPLIFY or flags.current & 1:
             return node.apply(op_, a, *rest)
         n = Node()
-        n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, a.dtype, a.size, (a,), None, None
+        n.op = op_
+        n.dtype = a.dtype
+        n.size = a.size
+        n.deps = (a,)
+        n.data = n.mark = None
         n.serial = next_serial()
         return n
 

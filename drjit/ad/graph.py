@@ -91,7 +91,10 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
             if not any(deps):
                 return None
         v = Var()
-        v.rule, v.deps, v.dtype, v.size = rule, deps, n.dtype, n.size
+        v.rule = rule
+        v.deps = deps
+        v.dtype = n.dtype
+        v.size = n.size
         v.inputs = inputs if keeps_inputs else ()
         v.result = n if keeps_result else None
         if data is not None:

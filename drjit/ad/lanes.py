@@ -100,12 +100,14 @@ class _Gather(LaneRule):
         give.scatter_add(0, [g], index, mask)
 
 
-def gather(source: Value, index: Node, mask: Node, what: str = "dr.gather") -> Value:
-    """The entries of `source` at `index`."""
+def gather(
+    source: Value, index: Node, mask: Node, what: str = "dr.gather", inside: bool = False
+) -> Value:
+    """The entries of `source` at `index`; with `inside`, no index can be out of bounds."""
     size = source.node.size
     node.broadcast_size((index, mask), what)
-    index, mask = access.bounds(index, mask, size, what)
-    n = access.gather(source.node, index, mask, what)
+    index, mask = access.bounds(index, mask, size, what, 1, inside)
+    n = access.gather(source.node, index, mask, what, inside)
     return _value(GATHER, n, (index, mask), (source.var,), size)
 
 
@@ -166,13 +168,18 @@ class _Component(LaneRule):
 
 
 def gather_packet(
-    source: Value, index: Node, mask: Node, count: int, what: str = "dr.gather"
+    source: Value,
+    index: Node,
+    mask: Node,
+    count: int,
+    what: str = "dr.gather",
+    inside: bool = False,
 ) -> list[Value]:
-    """`count` consecutive entries per lane, from entry `index * count` on."""
+    """`count` consecutive entries per lane, from entry `index * count` on; see `gather`."""
     n = source.node
     node.broadcast_size((index, mask), what)
-    index, mask = access.bounds(index, mask, n.size, what, count)
-    nodes = access.gather_packet(n, index, mask, count, what)
+    index, mask = access.bounds(index, mask, n.size, what, count, inside)
+    nodes = access.gather_packet(n, index, mask, count, what, inside)
     records = _Records(n.size, count)
     packet = _value(PACKET, nodes[0], (index, mask), (source.var,), records).var
     return [_value(COMPONENT, c, (), (packet,), j) for j, c in enumerate(nodes)]

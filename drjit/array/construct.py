@@ -18,6 +18,7 @@ from ..jit.dtype import DType
 from . import interop, leaf, leaf_access, pytree, table, tensor
 from .base import ArrayBase, type_label
 from .promote import number_type
+from .unavailable import require_cuda
 
 
 def init(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -44,17 +45,6 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
         self._c = _matrix(cls, args)
     else:
         self._c = _nested(cls, args)
-
-
-def require_cuda(cls: type) -> None:
-    """Raises:
-    RuntimeError: always, as long as there is no CUDA target.
-    """
-    raise RuntimeError(
-        f"{type_label(cls)}(): the CUDA backend is not available. It needs an NVIDIA GPU with "
-        "its driver, and the packages of the extra: pip install 'drjit-numba[cuda]'. On the "
-        "CPU, use drjit.llvm."
-    )
 
 
 def number(cls: Any, dtype: DType, value: Any, strict: bool = False) -> Any:
@@ -265,11 +255,7 @@ def _nested(cls: Any, args: tuple[Any, ...]) -> list:
 def _broadcasts(cls: Any, arg: Any) -> bool:
     """Whether a nested array goes into every component of the class."""
     mine, theirs = cls.__meta__.dims, arg.__meta__.dims
-    return (
-        len(theirs) < len(mine)
-        and mine[len(mine) - len(theirs) :] == theirs
-        and (mine[0] != theirs[0])
-    )
+    return len(theirs) < len(mine) and mine[len(mine) - len(theirs) :] == theirs
 
 
 def _from_nested(cls: Any, arg: Any) -> list:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ad.algebra import record
 from ..jit import dtype as dt
 from ..jit import node
 from ..jit.dtype import DType
@@ -33,10 +34,55 @@ def elementwise(op_: Op, *args: Any, name: str = "") -> Any:
     Raises:
         RuntimeError: types, sizes or shapes are incompatible, or the element type is not supported.
     """
+    result = _on_leaves(op_, args)
+    if result is not None:
+        return result
     try:
         return attempt(op_, *args, name=name)
     except Unsupported as problem:
         raise RuntimeError(str(problem)) from None
+
+
+def _on_leaves(op_: Op, args: tuple) -> Any:
+    """The operation on one-dimensional arrays of one class, or on such and numbers: what programs
+    do most. None for anything else and where something is wrong, which the general case looks into.
+    """
+    second = op_.result == "second"
+    cls = type(args[-1])
+    if cls is float or cls is int:
+        cls = type(args[second])
+    if getattr(cls, "_kind", None) != "leaf":
+        return None
+    dtype = cls._dtype
+    out = cls
+    if second:
+        if type(args[0]) is not cls.Mask:
+            return None
+    elif _KIND[dtype] not in op_.domain:
+        return None
+    elif op_.result == "mask":
+        out = cls.Mask
+    nodes = []
+    for a in args:
+        kind = type(a)
+        if kind is cls or (second and a is args[0]):
+            nodes.append(a._n)
+        elif (kind is float or kind is int) and dtype.is_float:
+            nodes.append(node.literal(dtype, a))
+        else:
+            return None
+    operands = tuple(nodes)
+    try:
+        n = node.combine(op_, operands)
+    except RuntimeError:  # sizes; the general case says so in terms of the user
+        return None
+    r = new(out)
+    r._n = n
+    if out._diff:
+        # Numbers have no variable.
+        variables = tuple([a._a if type(a) is cls else None for a in args])
+        r._a = record(op_, n, operands, variables) if any(variables) else None
+    return r
 
 
 def attempt(op_: Op, *args: Any, name: str = "") -> Any:

@@ -102,7 +102,11 @@ def _binary(
             ):
                 r = new(result)
                 r._n = n = Node()
-                n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, out, size, (a, b), None, None
+                n.op = op_
+                n.dtype = out
+                n.size = size
+                n.deps = (a, b)
+                n.data = n.mark = None
                 n.serial = next_serial()
                 if diff:
                     u, v = self._a, other._a
@@ -116,11 +120,19 @@ def _binary(
             if a.op is not LITERAL and not flags.current & 1:
                 r = new(result)
                 b = Node()
-                b.op, b.dtype, b.size, b.deps, b.mark = LITERAL, dtype, 1, (), None
+                b.op = LITERAL
+                b.dtype = dtype
+                b.size = 1
+                b.deps = ()
+                b.mark = None
                 b.data = other if exact else unpack(pack(other))[0]
                 b.serial = next_serial()
                 r._n = n = Node()
-                n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, out, a.size, (a, b), None, None
+                n.op = op_
+                n.dtype = out
+                n.size = a.size
+                n.deps = (a, b)
+                n.data = n.mark = None
                 n.serial = next_serial()
                 if diff:
                     v = self._a
@@ -138,11 +150,19 @@ def _binary(
             if a.op is not LITERAL and not flags.current & 1:
                 r = new(result)
                 b = Node()
-                b.op, b.dtype, b.size, b.deps, b.mark = LITERAL, dtype, 1, (), None
+                b.op = LITERAL
+                b.dtype = dtype
+                b.size = 1
+                b.deps = ()
+                b.mark = None
                 b.data = other if exact else unpack(pack(other))[0]
                 b.serial = next_serial()
                 r._n = n = Node()
-                n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, out, a.size, (b, a), None, None
+                n.op = op_
+                n.dtype = out
+                n.size = a.size
+                n.deps = (b, a)
+                n.data = n.mark = None
                 n.serial = next_serial()
                 if diff:
                     v = self._a
@@ -178,7 +198,11 @@ def _unary(cls: type, op_: Op, general: Callable) -> Callable:
             return general(self)
         r = new(cls)
         r._n = n = Node()
-        n.op, n.dtype, n.size, n.deps, n.data, n.mark = op_, dtype, a.size, (a,), None, None
+        n.op = op_
+        n.dtype = dtype
+        n.size = a.size
+        n.deps = (a,)
+        n.data = n.mark = None
         n.serial = next_serial()
         if diff:
             v = self._a

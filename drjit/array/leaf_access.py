@@ -24,20 +24,30 @@ def _wide(index: Node) -> Node:
     return jit.cast(dt.i64 if index.dtype.is_signed else dt.u64, index)
 
 
-def gather(source: Any, index: Any, active: Any, what: str = "dr.gather") -> Any:
-    """The entries of `source` at `index`; 0 where `active` is false or the index out of bounds."""
+def gather(
+    source: Any, index: Any, active: Any, what: str = "dr.gather", inside: bool = False
+) -> Any:
+    """The entries of `source` at `index`; 0 where `active` is false or the index out of bounds,
+    which with `inside` it cannot be."""
     if source._a is None:
-        return wrap(type(source), access.gather(source._n, index._n, active._n, what))
-    return from_value(type(source), lanes.gather(value_of(source), index._n, active._n, what))
+        return wrap(type(source), access.gather(source._n, index._n, active._n, what, inside))
+    return from_value(
+        type(source), lanes.gather(value_of(source), index._n, active._n, what, inside)
+    )
 
 
 def gather_packet(
-    source: Any, index: Any, active: Any, count: int, what: str = "dr.gather"
+    source: Any,
+    index: Any,
+    active: Any,
+    count: int,
+    what: str = "dr.gather",
+    inside: bool = False,
 ) -> list:
-    """`count` consecutive entries per lane, from entry `index * count` on."""
+    """`count` consecutive entries per lane, from entry `index * count` on; see `gather`."""
     n, cls = source._n, type(source)
     if 2 <= count <= 16 and n.size % count == 0 and not n.is_literal:
-        values = lanes.gather_packet(value_of(source), index._n, active._n, count, what)
+        values = lanes.gather_packet(value_of(source), index._n, active._n, count, what, inside)
         return [from_value(cls, c) for c in values]
     index, mask = access.bounds(index._n, active._n, n.size, what, count)
     return [

@@ -15,7 +15,7 @@ from . import leaf, special, tensor
 from .base import ArrayBase, IncompatibleError, OperandError, type_label
 from .elementwise import Unsupported, attempt, elementwise
 from .inline import ARITHMETIC, COMPARISONS, UNARY
-from .promote import Incompatible, number_type
+from .promote import Incompatible, expr_t, number_type
 
 SYMBOLS = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "and": "&",
@@ -227,6 +227,13 @@ def _rpow(self: Any, other: Any, mod: None = None) -> Any:
     return power(other, self)
 
 
+def _is_factor(a: Any, b: Any) -> bool:
+    """Whether a value is a number for every lane that scales the other one."""
+    if isinstance(a, ArrayBase):
+        return a._kind == "leaf" and isinstance(b, ArrayBase) and b._kind == "nested"
+    return number_type(type(a)) in (int, float)
+
+
 def _matmul(a: Any, b: Any) -> Any:
     kinds = [x.__meta__.kind if isinstance(x, ArrayBase) else "" for x in (a, b)]
     function = matmul.get("tensor" if "tensor" in kinds else "")
@@ -237,7 +244,13 @@ def _matmul(a: Any, b: Any) -> Any:
             raise OperandError(f"{_expression(a, '@', b)}: {problem}") from None
     if function is not None:
         return function(a, b)
+    if _is_factor(a, b) or _is_factor(b, a):
+        return a * b
     if kinds == ["vector", "vector"] and len(a._c) == len(b._c):
+        if len(a.__meta__.dims) == 2:
+            square = len(b.__meta__.dims) == 2
+            cls = expr_t(type(a) if square else type(a).Value, type(b))
+            return special.of_components(cls, [_matmul(row, b) for row in a._c])
         total = a._c[0] * b._c[0]
         for x, y in zip(a._c[1:], b._c[1:], strict=True):
             total = total + x * y

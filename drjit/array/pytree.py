@@ -154,6 +154,8 @@ def leaf_arrays(tree: Any) -> list[Any]:
 
     These are leaf arrays, innermost components of nested arrays, and flat arrays of tensors.
     """
+    if getattr(type(tree), "_kind", None) == "leaf":
+        return [tree]  # what most programs evaluate and differentiate
     found: list[Any] = []
     for value in arrays(tree):
         _collect(value, found)

@@ -1,4 +1,6 @@
-"""Arrays whose kernels run on an NVIDIA GPU. `drjit.cuda.ad` has them with derivatives."""
+"""Arrays whose kernels run on an NVIDIA GPU; so far their types only. `drjit.cuda.ad` has them with
+derivatives.
+"""
 
 from typing import Any
 

@@ -22,12 +22,19 @@ from .complex import negative
 from .math import NUMBERS, acos, asin, special_form, sqrt, unsupported
 
 
+# Loops, as every call of `select` or `minimum` waits for the answer and generators are slow.
 def _is_number(*args: Any) -> bool:
-    return all(isinstance(a, NUMBERS) for a in args)
+    for a in args:  # noqa: SIM110
+        if not isinstance(a, NUMBERS):
+            return False
+    return True
 
 
 def _is_array(*args: Any) -> bool:
-    return any(isinstance(a, ArrayBase) for a in args)
+    for a in args:  # noqa: SIM110
+        if isinstance(a, ArrayBase):
+            return True
+    return False
 
 
 def _number(value: Any) -> int | float:

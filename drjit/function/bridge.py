@@ -4,12 +4,15 @@ that knows only NumPy arrays.
 """
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from ..ad import graph
+from ..ad.graph import Scope
 from ..ad.traverse import ADFlag, ADMode
 from ..array import interop, pytree, table
 from ..array.base import type_label
@@ -19,7 +22,16 @@ from ..jit import dtype as dt
 from .custom import CustomOp, custom
 from .evaluation import copy
 from .evaluation import eval as evaluate
-from .grad import accum_grad, clear_grad, enable_grad, enqueue, grad, grad_enabled, traverse
+from .grad import (
+    accum_grad,
+    clear_grad,
+    enable_grad,
+    enqueue,
+    grad,
+    grad_enabled,
+    traverse,
+    variables,
+)
 
 Join = Callable[[Sequence[Any]], Any]
 
@@ -29,6 +41,7 @@ class Call:
     which puts arrays in their places; `backward` and `forward` differentiate it.
     """
 
+    name: str
     values: list[np.ndarray]
     join: Join
 
@@ -46,7 +59,6 @@ class Framework:
 
     name: str
     title: str
-    array_name: str
     module: Any
 
     def __init__(self) -> None:
@@ -72,7 +84,7 @@ class Framework:
 
 
 def split(tree: Any, chosen: Callable[[Any], bool]) -> tuple[list[Any], Join]:
-    """The chosen leaves of a tree, and a function that makes the tree with others in their place."""
+    """The chosen leaves of a tree, and a function that puts others in their place."""
     found = [v for v in pytree.leaves(tree) if chosen(v)]
 
     def join(values: Sequence[Any]) -> Any:
@@ -117,9 +129,19 @@ def tensor(namespace: str, data: np.ndarray, framework: str) -> Any:
     if dtype is None:
         hint = " Split it into real and imaginary part." if data.dtype.kind == "c" else ""
         raise TypeError(
-            f"dr.wrap(): a {framework} array of type {data.dtype} has no equivalent in Dr.Jit.{hint}"
+            f"dr.wrap(): a {framework} array of type {data.dtype} has no equivalent in Dr.Jit."
+            + hint
         )
     return interop.build(cls, data)
+
+
+@contextmanager
+def _scope(inner: Scope) -> Iterator[None]:
+    graph.push(inner)
+    try:
+        yield
+    finally:
+        graph.pop()
 
 
 class Evaluation:
@@ -135,14 +157,20 @@ class Evaluation:
         namespace = "llvm.ad" if namespace == "scalar" else f"{namespace}.ad"
         inputs = [tensor(namespace, d, framework.title) for d in data]
         self.inputs = [x for x, on in zip(inputs, tracked, strict=True) if on]
-        enable_grad(self.inputs)
-        args, kwargs = join(inputs)
-        result = function(*args, **kwargs)
+        # The caller's framework decides what is tracked, not a scope that happens to be around.
+        outer = graph.scope()
+        with _scope(Scope()):
+            enable_grad(self.inputs)
+            serials = frozenset([v.serial for v in variables(self.inputs)])
+        with _scope(outer.resumed(serials) if outer else Scope()):
+            args, kwargs = join(inputs)
+            result = function(*args, **kwargs)
         check_results(function, result, is_array, "Dr.Jit arrays")
         self.outputs, self.join = split(result, is_array)
         if self.inputs:
             # An argument that is returned needs a gradient apart from that of the result.
-            self.outputs = copy(self.outputs)
+            with _scope(Scope()):
+                self.outputs = copy(self.outputs)
         evaluate(self.outputs)
 
     def values(self) -> list[np.ndarray]:
@@ -153,35 +181,35 @@ class Evaluation:
         """Which results have derivatives."""
         return [x._dtype.is_float and x.__meta__.is_jit for x in self.outputs]
 
-    def _assign(self, arrays: list, gradients: Sequence[Any]) -> None:
-        clear_grad((self.inputs, self.outputs))
-        for x, g in zip(arrays, gradients, strict=True):
-            if g is not None and grad_enabled(x):
-                accum_grad(x, interop.build(type(x), g))
-
     def backward(self, gradients: Sequence[np.ndarray | None]) -> list[np.ndarray]:
         """Gradients of the tracked arguments from those of the results; None is zero."""
-        self._assign(self.outputs, gradients)
-        enqueue(ADMode.Backward, self.outputs)
-        traverse(ADMode.Backward, ADFlag.ClearVertices)
-        return self._read(self.inputs)
+        return self._traverse(ADMode.Backward, self.outputs, gradients, self.inputs)
 
     def forward(self, tangents: Sequence[np.ndarray | None]) -> list[np.ndarray]:
         """Tangents of the results from those of the tracked arguments; None is zero."""
-        self._assign(self.inputs, tangents)
-        enqueue(ADMode.Forward, self.inputs)
-        traverse(ADMode.Forward, ADFlag.ClearVertices)
-        return self._read(self.outputs)
+        return self._traverse(ADMode.Forward, self.inputs, tangents, self.outputs)
 
-    def _read(self, arrays: list) -> list[np.ndarray]:
-        found = grad(arrays)
-        clear_grad((self.inputs, self.outputs))
+    def _traverse(
+        self, mode: ADMode, starts: list, gradients: Sequence[Any], ends: list
+    ) -> list[np.ndarray]:
+        with _scope(Scope()):
+            clear_grad((self.inputs, self.outputs))
+            for x, g in zip(starts, gradients, strict=True):
+                if g is not None and grad_enabled(x):
+                    accum_grad(x, interop.build(type(x), g))
+            enqueue(mode, starts)
+            traverse(mode, ADFlag.ClearVertices)
+            found = grad(ends)
+            clear_grad((self.inputs, self.outputs))
         evaluate(found)
         return [interop.components(g) for g in found]
 
 
 class _Foreign(CustomOp):
     """The place of a call of another framework in the graph of derivatives."""
+
+    def name(self) -> str:
+        return self.call.name
 
     def eval(self, call: Call, arrays: list, results: list) -> list:
         self.call = call
@@ -210,7 +238,7 @@ def adopt(function: Callable, framework: Framework, args: tuple, kwargs: dict) -
     backend = next((n.removesuffix(".ad") for n in sorted(namespaces) if n != "scalar"), "scalar")
     namespace = backend if backend == "scalar" else f"{backend}.ad"
     results = [tensor(namespace, v, framework.title) for v in call.values]
-    call.values = []
+    call.name, call.values = label(function), []
     inputs = [x for x, on in zip(arrays, tracked, strict=True) if on]
     return call.join(custom(_Foreign, call, inputs, results) if inputs else results)
 

@@ -46,13 +46,20 @@ def _with_sign(x: Any, sign: Any) -> Any:
     return _select(negative(sign), _neg(x), x)
 
 
+def _ordered(x: Any, y: Any) -> Pair:
+    """The larger and the smaller of two values. One comparison decides on both, so that each
+    operand is differentiated once also where they are equal, and NaN survives.
+    """
+    swapped = _lt(x, y)
+    return _select(swapped, y, x), _select(swapped, x, y)
+
+
 def modulus(x: Any, y: Any) -> Any:
     """The length of (x, y), `a sqrt(1 + (b/a)²)` with the larger part `a`: the squares of large
     parts would overflow.
     """
     x, y = _abs(x), _abs(y)
-    # In this order NaN survives: minimum and maximum give their second operand if one is NaN.
-    a, b = _maximum(x, y), _minimum(y, x)
+    a, b = _ordered(x, y)
     r = _div(b, a)
     inside = _select(_gt(a, 0.0), _lt(a, math.inf), False)
     # An infinite part wins over NaN, as in C99 (Annex F.10.4.3).
@@ -81,11 +88,13 @@ def square(x: Any, y: Any) -> Pair:
 
 
 def sqrt(x: Any, y: Any) -> Pair:
-    """Kahan's CSQRT: the part without cancellation, and the other as `|y|` over twice it."""
-    t = _sqrt(modulus(x, y) * 0.5 + _abs(x) * 0.5)
-    u = _select(_eq(t, 0.0), 0.0, _div(_abs(y), t * 2.0))
+    """Kahan's CSQRT: the part without cancellation, and the other as `y` over twice it. It is
+    differentiable on the axes, where absolute values are not.
+    """
     right = _le(0.0, x)
-    return _select(right, t, u), _with_sign(_select(right, u, t), y)
+    t = _sqrt(modulus(x, y) * 0.5 + _select(right, x, _neg(x)) * 0.5)
+    u = _select(_eq(t, 0.0), y, _div(y, t * 2.0))
+    return _select(right, t, _abs(u)), _select(right, u, _with_sign(t, y))
 
 
 def rsqrt(x: Any, y: Any) -> Pair:
@@ -106,8 +115,7 @@ def _log_modulus(x: Any, y: Any, logarithm: Callable, unit: float) -> Any:
     """The logarithm of the modulus; where that is near 1 by `log √(1 + u) = atanh(u / (2 + u))`
     with `u = x² - 1 + y²`.
     """
-    a, b = _abs(x), _abs(y)
-    a, b = _maximum(a, b), _minimum(a, b)
+    a, b = _ordered(_abs(x), _abs(y))
     u = (a - 1.0) * (a + 1.0) + b * b
     near = _lt(_abs(u), 0.5)
     return _select(near, _atanh(_div(u, u + 2.0)) * (1 / unit), logarithm(modulus(x, y)))

@@ -59,7 +59,10 @@ def eval(*args: Any) -> bool:
         except IndexError:  # another thread was faster
             break
     try:
-        return scheduler.evaluate([*_nodes(args), *[n for r in taken if (n := r()) is not None]])
+        nodes = _nodes(args)
+        if taken:
+            nodes += [n for r in taken if (n := r()) is not None]
+        return scheduler.evaluate(nodes)
     except BaseException:
         _scheduled.extendleft(reversed(taken))
         raise

@@ -7,8 +7,8 @@ from ..array.base import ArrayBase, type_label
 from ..array.promote import promote
 from ..array.table import find
 from .arithmetic import mulsign, rsqrt, safe_asin, select
+from .dot import dot, norm, squared_norm
 from .math import sincos
-from .reduce import dot, norm, squared_norm
 
 
 def normalize(arg: Any, /) -> Any:

@@ -76,7 +76,7 @@ def _function(name: str, doc: str) -> Callable[[Any], Any]:
 
     def function(arg: Any, /) -> Any:
         if isinstance(arg, ArrayBase):
-            result = special_form(name, arg)
+            result = None if arg._kind == "leaf" else special_form(name, arg)
             return elementwise(o, arg, name=title) if result is None else result
         if isinstance(arg, NUMBERS):
             return on_number(to_float(arg))

@@ -10,8 +10,8 @@ from ..array.promote import convert, number_type, promote
 from ..array.tensor import broadcast_shape
 from ..jit import dtype as dt
 from . import parts
+from .dot import dot
 from .parts import is_array, is_flat, label, tensor
-from .reduce import dot
 
 
 def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:

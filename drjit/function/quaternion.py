@@ -5,6 +5,7 @@ complex number w + ni (K. Shoemake, "Quaternion Calculus for Animation", 1987). 
 zero, v̂ = i, as in the complex numbers.
 """
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,8 +17,8 @@ from . import complex
 
 Quad = tuple[Any, Any, Any, Any]
 
-_div, _neg, _select, _sqrt, _eq = (
-    partial(elementwise, o) for o in (op.div, op.neg, op.select, op.sqrt, op.eq)
+_div, _neg, _select, _sqrt, _eq, _le = (
+    partial(elementwise, o) for o in (op.div, op.neg, op.select, op.sqrt, op.eq, op.le)
 )
 
 
@@ -56,16 +57,29 @@ def square(q: Quad) -> Quad:
     return multiply(q, q)
 
 
-def _extend(function: Callable[[Any, Any], complex.Pair]) -> Callable[[Quad], Quad]:
-    """The quaternion version of a complex function."""
+def _extend(
+    function: Callable[[Any, Any], complex.Pair], slope: Callable[[Any, Any], Any], entire: bool
+) -> Callable[[Quad], Quad]:
+    """The quaternion version of a complex function.
+
+    `slope(w, f(w))` is the derivative of the function on the real axis, on its positive half if the
+    function is not `entire`; there it takes the place of the quotient 0 / 0.
+    """
 
     def extended(q: Quad) -> Quad:
         x, y, z, w = q
-        n = _sqrt(x * x + y * y + z * z)
+        squared = x * x + y * y + z * z
+        flat = _eq(squared, 0.0)
+        # The root of zero has no derivative, but the results have one: it must not come up.
+        n = _select(flat, 0.0, _sqrt(_select(flat, 1.0, squared)))
         re, im = function(w, n)
-        flat = _eq(n, 0.0)
-        scale = _select(flat, 0.0, _div(im, n))
-        return _select(flat, im, x * scale), y * scale, z * scale, re
+        quotient = _div(im, _select(flat, 1.0, n))
+        if entire:
+            scale = _select(flat, slope(w, re), quotient)
+            return x * scale, y * scale, z * scale, re
+        cut = _select(flat, _le(w, 0.0), False)
+        scale = _select(cut, 0.0, _select(flat, slope(w, re), quotient))
+        return _select(cut, im, x * scale), y * scale, z * scale, re
 
     return extended
 
@@ -75,9 +89,18 @@ def power(p: Quad, q: Quad) -> Quad:
     return FUNCTIONS["exp"](multiply(FUNCTIONS["log"](p), q))
 
 
+_SLOPES = {
+    "sqrt": lambda w, f: _div(0.5, f),
+    "rsqrt": lambda w, f: _div(-0.5 * f, w),
+    "exp": lambda w, f: f,
+    "exp2": lambda w, f: f * math.log(2),
+    "log": lambda w, f: _div(1.0, w),
+    "log2": lambda w, f: _div(1 / math.log(2), w),
+}
+
 FUNCTIONS: dict[str, Callable[[Quad], Quad]] = {"rcp": rcp, "square": square} | {
-    name: _extend(complex.FUNCTIONS[name])
-    for name in ("sqrt", "rsqrt", "exp", "exp2", "log", "log2")
+    name: _extend(complex.FUNCTIONS[name], slope, name.startswith("exp"))
+    for name, slope in _SLOPES.items()
 }
 
 special.register("quaternion", mul=multiply, div=divide, power=power, rcp=rcp, abs=modulus)

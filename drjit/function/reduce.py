@@ -1,4 +1,4 @@
-"""Reductions along axes, dot products and norms.
+"""Reductions along axes.
 
 A reduction of a traced array of one dimension is itself traced: it gives an array with one entry,
 and nothing is evaluated. Axis 0 of a nested array are its components, the last axis its lanes;
@@ -14,7 +14,6 @@ import numpy as np
 
 from ..array import leaf, leaf_access
 from ..array.elementwise import elementwise
-from ..array.promote import promote
 from ..array.show import common_width, inner
 from ..jit import dtype as dt
 from ..jit import node as jit
@@ -96,7 +95,7 @@ def axes_of(axis: Any, ndim: int, default: tuple[int, ...], what: str) -> tuple[
 # Reductions along axes
 
 
-def _reduce(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name: str) -> Any:
+def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name: str) -> Any:
     """A reduction of anything."""
     rule = RULES[key]
     what = f"{name}(<{label(value)}>)"
@@ -183,7 +182,7 @@ def _reduce_python(rule: Rule, value: Any, axis: Any, mode: Any, keepdims: bool,
     entries = list(value)
     if axis is None:
         entries = [
-            _reduce(rule.key, v, None, mode, keepdims, name)
+            reduce_axes(rule.key, v, None, mode, keepdims, name)
             if is_array(v) or isinstance(v, (list, tuple))
             else v
             for v in entries
@@ -292,7 +291,7 @@ def reduce(
     key = reduction("dr.reduce", op)
     if key in ("and", "or") and isinstance(value, (bool, np.bool_)):
         return value
-    return _reduce(key, value, axis, mode, keepdims, "dr.reduce")
+    return reduce_axes(key, value, axis, mode, keepdims, "dr.reduce")
 
 
 def sum(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
@@ -302,7 +301,7 @@ def sum(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     >>> dr.sum(Array2f([1, 2], [3, 4])), dr.sum(Array2f([1, 2], [3, 4]), axis=None), dr.sum([1, 2])
     ([4, 6], [10], 3)
     """
-    return _reduce("add", value, axis, mode, keepdims, "dr.sum")
+    return reduce_axes("add", value, axis, mode, keepdims, "dr.sum")
 
 
 def prod(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
@@ -312,7 +311,7 @@ def prod(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     >>> dr.prod(Float(1, 2, 3, 4))
     [24]
     """
-    return _reduce("mul", value, axis, mode, keepdims, "dr.prod")
+    return reduce_axes("mul", value, axis, mode, keepdims, "dr.prod")
 
 
 def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
@@ -322,7 +321,7 @@ def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     >>> dr.min(Float(3, 1, 2))
     [1]
     """
-    return _reduce("min", value, axis, mode, keepdims, "dr.min")
+    return reduce_axes("min", value, axis, mode, keepdims, "dr.min")
 
 
 def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
@@ -332,7 +331,7 @@ def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     >>> dr.max(Float(3, 1, 2))
     [3]
     """
-    return _reduce("max", value, axis, mode, keepdims, "dr.max")
+    return reduce_axes("max", value, axis, mode, keepdims, "dr.max")
 
 
 def _logical(key: str, value: Any, axis: Any, keepdims: bool, name: str) -> Any:
@@ -340,7 +339,7 @@ def _logical(key: str, value: Any, axis: Any, keepdims: bool, name: str) -> Any:
         raise RuntimeError(
             f"{name}(<{label(value)}>): expected a mask such as {label(value.Mask)}; compare first"
         )
-    return _reduce(key, value, axis, None, keepdims, name)
+    return reduce_axes(key, value, axis, None, keepdims, name)
 
 
 def all(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
@@ -385,13 +384,13 @@ def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     if is_array(value):
         if not value._dtype.is_mask:
             raise RuntimeError(f"{name}(<{label(value)}>): expected a mask")
-        return _reduce("add", _ones(value), axis, None, keepdims, name)
+        return reduce_axes("add", _ones(value), axis, None, keepdims, name)
     if isinstance(value, (bool, np.bool_)):
         return int(value)
     if not isinstance(value, Iterable) or isinstance(value, (str, bytes)):
         raise RuntimeError(f"{name}(<{label(value)}>): expected a mask, or an iterable of masks")
     entries = [_ones(v) if is_array(v) else count(v) for v in value]
-    return _reduce("add", entries, axis, None, keepdims, name)
+    return reduce_axes("add", entries, axis, None, keepdims, name)
 
 
 def _ones(mask: Any) -> Any:
@@ -421,7 +420,7 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     if not is_array(value):
         if isinstance(value, Iterable) and not isinstance(value, (list, tuple)):
             value = list(value)
-        total = _reduce("add", value, axis, mode, keepdims, name)
+        total = reduce_axes("add", value, axis, mode, keepdims, name)
         n = len(value) if isinstance(value, (list, tuple)) else 1
         if axis is None and n and is_array(total):
             n *= common_width([v for e in value if is_array(e) for v in inner(e)]) or 1
@@ -436,7 +435,7 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
         wide = parts.with_dtype(type(value), dt.f32)(value)
         found = mean(wide, axis, mode, keepdims)
         return parts.with_dtype(type(found), dt.f16)(found)
-    total = _reduce("add", value, axis, mode, keepdims, name)
+    total = reduce_axes("add", value, axis, mode, keepdims, name)
     if value._kind == "tensor":
         shape: tuple[int, ...] = value._shape
         axes = axes_of(axis, len(shape), tuple(range(len(shape))), name)
@@ -479,112 +478,7 @@ sum_nested, prod_nested, min_nested, max_nested = map(_nested_form, ("sum", "pro
 all_nested, any_nested, none_nested = map(_nested_form, ("all", "any", "none"))
 
 
-# Products
-
-
-def dot(arg0: Any, arg1: Any, /) -> Any:
-    """The sum along axis 0 of the products of the entries or components.
-
-    Components are summed with one rounding a term (`fma`). Complex numbers, quaternions and
-    matrices are taken as arrays of their components.
-
-    Raises:
-        RuntimeError: the operands differ in size, or are both numbers.
-
-    >>> from drjit.llvm import Array3f, Float
-    >>> dr.dot(Array3f(1, 2, 3), Array3f(4, 5, 6)), dr.dot(Float(1, 2), Float(3, 4))
-    ([32], [11])
-    """
-    what = f"dr.dot(<{label(arg0)}>, <{label(arg1)}>)"
-    if not is_array(arg0) and not is_array(arg1):
-        if not isinstance(arg0, Iterable) or not isinstance(arg1, Iterable):
-            raise RuntimeError(f"{what}: expected arrays, or sequences of the same length")
-        a, b = list(arg0), list(arg1)
-        if len(a) != len(b):
-            raise RuntimeError(f"{what}: the operands have {len(a)} and {len(b)} entries")
-        return _dot_terms(a, b)
-    try:
-        a, b = promote(_plain(arg0), _plain(arg1))
-    except RuntimeError as error:
-        raise RuntimeError(f"{what}: {error}") from None
-    if a._dtype.is_mask:
-        raise RuntimeError(f"{what}: the operation is not defined for masks")
-    if a._kind == "leaf":
-        return sum(elementwise(ops.mul, a, b, name="dr.dot"))
-    if a._kind == "tensor":
-        return sum(elementwise(ops.mul, a, b, name="dr.dot"), axis=0)
-    if len(a._c) != len(b._c):
-        raise RuntimeError(f"{what}: the operands have {len(a._c)} and {len(b._c)} components")
-    return _dot_terms(a._c, b._c) if a._c else _reduce("add", a, 0, None, False, "dr.dot")
-
-
-def _plain(value: Any) -> Any:
-    """A matrix, complex number or quaternion as an array of its components."""
-    if is_array(value) and value._kind == "nested" and value.__meta__.kind != "vector":
-        return nested(type(value).Array, [_plain(c) for c in value._c])
-    return value
-
-
-def _dot_terms(a: Sequence[Any], b: Sequence[Any]) -> Any:
-    """The sum of products of components."""
-    if not a:
-        return 0
-    total = a[0] * b[0]
-    for x, y in zip(a[1:], b[1:], strict=True):
-        fused = is_array(total) and total._dtype.is_float
-        total = elementwise(ops.fma, x, y, total, name="dr.dot") if fused else total + x * y
-    return total
-
-
-def abs_dot(arg0: Any, arg1: Any, /) -> Any:
-    """The absolute value of `dot`.
-
-    >>> from drjit.llvm import Array2f
-    >>> dr.abs_dot(Array2f(1, 2), Array2f(-3, 1))
-    [1]
-    """
-    found = dot(arg0, arg1)
-    return elementwise(ops.abs, found, name="dr.abs_dot") if is_array(found) else abs(found)
-
-
-def squared_norm(
-    value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False
-) -> Any:
-    """The sum of squares along axes; see `reduce`.
-
-    >>> from drjit.llvm import Array2f
-    >>> dr.squared_norm(Array2f(3, 4))
-    [25]
-    """
-    if not is_array(value):
-        if isinstance(value, (int, float)):
-            return value * value
-        return dot(value, value)
-    if value._kind == "nested" and axis is Ellipsis and not keepdims:
-        return dot(value, value)
-    value = _plain(value)
-    squares = elementwise(ops.mul, value, value, name="dr.squared_norm")
-    return _reduce("add", squares, axis, mode, keepdims, "dr.squared_norm")
-
-
-def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """The Euclidean norm along axes, the square root of `squared_norm`.
-
-    Raises:
-        RuntimeError: the array holds integers.
-
-    >>> from drjit.llvm import Array2f
-    >>> dr.norm(Array2f(3, 4)), dr.norm([3, 4])
-    ([5], 5.0)
-    """
-    found = squared_norm(value, axis, mode, keepdims)
-    if is_array(found):
-        return elementwise(ops.sqrt, found, name="dr.norm")
-    return found**0.5
-
-
 __all__ = [
-    "abs_dot", "all", "all_nested", "any", "any_nested", "count", "dot", "max", "max_nested",
-    "mean", "min", "min_nested", "none", "none_nested", "norm", "prod", "prod_nested", "reduce",
-    "squared_norm", "sum", "sum_nested",
+    "all", "all_nested", "any", "any_nested", "count", "max", "max_nested", "mean", "min",
+    "min_nested", "none", "none_nested", "prod", "prod_nested", "reduce", "sum", "sum_nested",
 ]  # fmt: skip

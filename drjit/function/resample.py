@@ -226,7 +226,8 @@ def upsample(t: Any, shape: Any = None, scale_factor: Any = None) -> Any:
 def _upsample_texture(t: Any, target: tuple[int, ...]) -> Any:
     """A texture of the same kind, of values at the centres of the cells of another resolution."""
     cls = type(t.tensor())
-    vector = find(cls.__meta__.namespace, "vector", dt.f32, (len(target),))
+    precision = dt.f64 if cls._dtype is dt.f64 else dt.f32
+    vector = find(cls.__meta__.namespace, "vector", precision, (len(target),))
     if not cls.__meta__.is_jit:
         centres = [
             [(k + 0.5) / n for k, n in zip(reversed(cell), reversed(target), strict=True)]

@@ -1,5 +1,5 @@
-"""Changes of shape: grids, repetition, concatenation, reversal, and reshaping, of one-dimensional
-and nested arrays, tensors, and PyTrees."""
+"""Changes of shape: grids, repetition, concatenation, and reversal, of one-dimensional and nested
+arrays, tensors, and PyTrees."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 
 from ..array import leaf, leaf_access
-from ..array.meta import DYNAMIC
 from ..array.pytree import is_container, map_tree
 from ..jit import dtype as dt
 from ..jit.op import ReduceMode
 from . import parts
-from .layout import ravel, unravel_dims
-from .parts import is_array, is_array_class, is_flat, label, nested, pick, tensor
+from .layout import ravel
+from .parts import is_array, is_flat, label, nested, pick, tensor
 
 
-def _take(array: Any, size: int, index: Callable[[Any], Any], what: str) -> Any:
+def take_entries(array: Any, size: int, index: Callable[[Any], Any], what: str) -> Any:
     """The array of `size` entries whose entry i is entry `index(i)` of a flat array. For
     `drjit.scalar`, `index` gets a NumPy array."""
     if array._kind == "nested":
@@ -31,7 +30,7 @@ def _take(array: Any, size: int, index: Callable[[Any], Any], what: str) -> Any:
     return pick(array, index(parts.lanes(type(array), size)), what)
 
 
-def _size(array: Any) -> int:
+def flat_size(array: Any) -> int:
     return array._n.size if array._kind == "leaf" else len(array._c)
 
 
@@ -75,12 +74,12 @@ def meshgrid(*args: Any, indexing: str = "xy") -> Any:
     order = list(range(len(args)))
     if indexing == "xy" and len(args) >= 2:
         order[:2] = [1, 0]
-    sizes = [_size(args[k]) for k in order]
+    sizes = [flat_size(args[k]) for k in order]
     total = prod(sizes)
     grid: dict[int, Any] = {}
     for position, k in enumerate(order):
         stride, n = prod(sizes[position + 1 :]), sizes[position]
-        grid[k] = _take(args[k], total, lambda i, s=stride, n=n: (i // s) % n, what)
+        grid[k] = take_entries(args[k], total, lambda i, s=stride, n=n: (i // s) % n, what)
     return tuple([grid[k] for k in range(len(args))])
 
 
@@ -141,11 +140,11 @@ def repeat(value: Any, repeats: Any, axis: int | None = None) -> Any:
 
 def _repeat_flat(value: Any, repeats: Any, what: str) -> Any:
     if not isinstance(repeats, int):
-        sources = _sources(value, repeats, _size(value), what)
+        sources = _sources(value, repeats, flat_size(value), what)
         if value._kind == "nested":
             return nested(type(value), [value._c[i] for i in sources])
-        return pick(value, sources, what) if _size(sources) else leaf.literal(type(value), 0, 0)
-    return _take(value, _size(value) * repeats, lambda i: i // repeats, what)
+        return pick(value, sources, what) if flat_size(sources) else leaf.literal(type(value), 0, 0)
+    return take_entries(value, flat_size(value) * repeats, lambda i: i // repeats, what)
 
 
 def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
@@ -155,9 +154,9 @@ def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
         raise TypeError(
             f"{what}(): 'repeats' must be an int or an integer array, not {label(repeats)}"
         )
-    if _size(repeats) != size:
+    if flat_size(repeats) != size:
         raise RuntimeError(
-            f"{what}(): 'repeats' has {_size(repeats)} entries, but there are {size} to repeat"
+            f"{what}(): 'repeats' has {flat_size(repeats)} entries, but there are {size} to repeat"
         )
     if repeats._kind == "nested":
         return np.repeat(np.arange(size), repeats._c).tolist()
@@ -178,12 +177,14 @@ def _repeat_tensor(value: Any, repeats: Any, axis: int | None, what: str) -> Any
     shape = value._shape
     if axis is None:
         flat = _repeat_flat(value._array, repeats, what)
-        return tensor(type(value), flat, (_size(flat),))
+        return tensor(type(value), flat, (flat_size(flat),))
     k = parts.normalized_axis(axis, len(shape), f"{what}(<{label(value)}>)")
     stride, n = prod(shape[k + 1 :]), shape[k]
     if isinstance(repeats, int):
         count = n * repeats
-        flat = _take(value._array, prod(shape) * repeats, _repeat_index(stride, repeats), what)
+        flat = take_entries(
+            value._array, prod(shape) * repeats, _repeat_index(stride, repeats), what
+        )
     else:
         sources = _sources(value._array, repeats, n, what)
         count = len(sources)
@@ -196,7 +197,7 @@ def _repeat_tensor(value: Any, repeats: Any, axis: int | None, what: str) -> Any
                 chosen = pick(sources, position, what)
             return ((i // (stride * count)) * n + chosen) * stride + i % stride
 
-        flat = _take(value._array, prod(shape[:k]) * count * stride, index, what)
+        flat = take_entries(value._array, prod(shape[:k]) * count * stride, index, what)
     return tensor(type(value), flat, (*shape[:k], count, *shape[k + 1 :]))
 
 
@@ -236,7 +237,10 @@ def tile(value: Any, reps: int | Sequence[int]) -> Any:
         raise TypeError(f"{what}(<{label(value)}>): nested arrays are tiled along their lanes only")
     (count,) = times
     return _each(
-        lambda v: _take(v, _size(v) * count, lambda i: i % _size(v) if _size(v) else i, what), value
+        lambda v: take_entries(
+            v, flat_size(v) * count, lambda i: i % flat_size(v) if flat_size(v) else i, what
+        ),
+        value,
     )
 
 
@@ -244,7 +248,7 @@ def _tile_tensor(value: Any, times: tuple[int, ...], what: str) -> Any:
     if value._kind == "tensor":
         array, shape, cls = value._array, value._shape, type(value)
     else:
-        array, shape, cls = value, (_size(value),), parts.tensor_class(type(value))
+        array, shape, cls = value, (flat_size(value),), parts.tensor_class(type(value))
     depth = max(len(shape), len(times))
     shape = (1,) * (depth - len(shape)) + shape
     times = (1,) * (depth - len(times)) + times
@@ -259,8 +263,8 @@ def _tile_tensor(value: Any, times: tuple[int, ...], what: str) -> Any:
         return found
 
     if prod(result) == 0:
-        return tensor(cls, _take(array, 0, lambda i: i, what), result)
-    return tensor(cls, _take(array, prod(result), index, what), result)
+        return tensor(cls, take_entries(array, 0, lambda i: i, what), result)
+    return tensor(cls, take_entries(array, prod(result), index, what), result)
 
 
 # Concatenation
@@ -417,113 +421,18 @@ def reverse(value: Any, axis: int | tuple[int, ...] = 0) -> Any:
             i = i - here * stride + ((n - 1) - here) * stride
         return i
 
-    return tensor(type(value), _take(array, prod(shape), index, what), shape)
+    return tensor(type(value), take_entries(array, prod(shape), index, what), shape)
 
 
 def _reverse_axes(value: Any, axes: set[int], what: str) -> Any:
     if not axes:
         return value
     if is_flat(type(value)):
-        n = _size(value)
-        return _take(value, n, lambda i: (n - 1) - i, what)
+        n = flat_size(value)
+        return take_entries(value, n, lambda i: (n - 1) - i, what)
     below = {a - 1 for a in axes if a > 0}
     components = [_reverse_axes(c, below, what) if below else c for c in value._c]
     return nested(type(value), components[::-1] if 0 in axes else components)
 
 
-# Reshaping
-
-
-def reshape(
-    dtype: Any = None,
-    value: Any = None,
-    shape: Any = None,
-    order: str = "A",
-    shrink: bool = False,
-) -> Any:
-    """The entries of an array as another type, or in another shape: `reshape(dtype, value, shape)`
-    or `reshape(value, shape)`.
-
-    `shape` includes the lanes: (3, n) for `Array3f`. One entry may be -1, and follows from the
-    others. `order` is that in which entries are read and written, see `ravel`. With `shrink`,
-    surplus entries at the end are dropped. PyTrees are reshaped array by array.
-
-    Raises:
-        RuntimeError: sizes do not agree, or `shape` does not fit the type.
-
-    >>> from drjit.llvm import Array2f, Float
-    >>> dr.reshape(Array2f, Float(1, 2, 3, 4), (2, -1))
-    [[1, 2],
-     [3, 4]]
-    """
-    if dtype is not None and not isinstance(dtype, type):
-        # Called without a type, everything is one place further to the left.
-        if isinstance(shape, str):
-            order = shape
-        if value is not None:
-            shape = value
-        dtype, value = None, dtype
-    what = f"dr.reshape(<{label(dtype if dtype is not None else value)}>, <{label(value)}>)"
-    if is_container(value):
-        if dtype is not None and is_array_class(dtype) and isinstance(value, (list, tuple)):
-            value = parts.tensor_class(dtype)(value)
-        else:
-            return map_tree(lambda v: reshape(None, v, shape, order, shrink), value, what=what)
-    if not is_array(value):
-        return value
-    dtype = type(value) if dtype is None else dtype
-    if not is_array_class(dtype):
-        raise TypeError(f"{what}: expected an array type, not {label(dtype)}")
-    return _reshape(dtype, value, _wanted(shape, what), order, shrink, what)
-
-
-def _wanted(shape: Any, what: str) -> tuple[int, ...]:
-    try:
-        sizes = [
-            operator.index(s) for s in (shape if isinstance(shape, (tuple, list)) else (shape,))
-        ]
-    except TypeError:
-        raise TypeError(
-            f"{what}: 'shape' must be an int or a tuple of ints, not {shape!r}"
-        ) from None
-    if any(s < -1 for s in sizes) or sizes.count(-1) > 1:
-        raise RuntimeError(f"{what}: at most one entry of 'shape' may be -1, got {shape!r}")
-    return tuple(sizes)
-
-
-def _reshape(
-    dtype: Any, value: Any, shape: tuple[int, ...], order: str, shrink: bool, what: str
-) -> Any:
-    if dtype._kind == "tensor" and value._kind == "tensor" and order == "F":
-        raise RuntimeError(f"{what}: tensors are laid out in 'C' order only")
-    flat = ravel(value, order)
-    size = _size(flat)
-    if -1 in shape:
-        known = -prod(shape)
-        if known == 0 or size % known:
-            raise RuntimeError(f"{what}: {size} entries do not fill a shape {shape}")
-        shape = tuple([size // known if s == -1 else s for s in shape])
-    count = prod(shape)
-    if count > size or (count < size and not shrink):
-        raise RuntimeError(f"{what}: the sizes differ, {size} entries for a shape {shape}")
-    if count < size:
-        flat = _take(flat, count, lambda i: i, what)
-    if dtype._kind == "tensor":
-        return tensor(dtype, dtype.Array(flat), shape)
-    dims = dtype.__meta__.dims if not is_flat(dtype) else ()
-    lanes = 1 if dtype.__meta__.is_jit or is_flat(dtype) else 0
-    if len(shape) != len(dims) + lanes or any(
-        d not in (DYNAMIC, s) for d, s in zip(dims, shape, strict=False)
-    ):
-        raise RuntimeError(f"{what}: the shape {shape} does not fit the type {label(dtype)}")
-    if not dims:
-        return dtype(flat)
-    if count == 0:
-        empty = dtype._leaf() if dtype.__meta__.is_jit else None
-        return parts.assemble(
-            dtype, [dtype._leaf(empty) for _ in range(prod(dims))], shape[: len(dims)]
-        )
-    return unravel_dims(dtype, flat, shape[: len(dims)], order, what)
-
-
-__all__ = ["concat", "meshgrid", "repeat", "reshape", "reverse", "tile"]
+__all__ = ["concat", "meshgrid", "repeat", "reverse", "tile"]

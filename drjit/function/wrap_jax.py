@@ -18,7 +18,7 @@ from .bridge import Call, Evaluation, Framework, Join, check_results, label, spl
 class Jax(Framework):
     """The framework."""
 
-    name, title, array_name = "jax", "JAX", "jax.Array"
+    name, title = "jax", "JAX"
 
     def is_array(self, value: Any) -> bool:
         return isinstance(value, self.module.Array)
@@ -68,12 +68,26 @@ def _traced(jax: Jax, function: Callable, join: Join, arrays: list) -> Any:
             f"dr.wrap(): {label(function)}() returned the number {numbers[0]!r}, which JAX's "
             "transformations cannot follow; return an array"
         )
+    if any(v.size == 0 for v in trial.values()) and all(a.size for a in arrays):
+        # JAX would not even call for it.
+        raise TypeError(
+            f"dr.wrap(): {label(function)}() returned an empty array for arguments that are 0; "
+            "JAX's transformations need shapes that do not depend on values"
+        )
     shape_of = jax.module.ShapeDtypeStruct
     shapes = [shape_of(v.shape, v.dtype) for v in trial.values()]
     differentiable = trial.differentiable()
 
     def primal(*data: Any) -> list[np.ndarray]:
-        return Evaluation(function, join, [np.asarray(d) for d in data], none, jax).values()
+        found = Evaluation(function, join, [np.asarray(d) for d in data], none, jax).values()
+        for v, shape in zip(found, shapes, strict=True):
+            if v.shape != shape.shape:
+                raise TypeError(
+                    f"dr.wrap(): {label(function)}() returned an array of shape {v.shape}, but of "
+                    f"shape {shape.shape} for arguments that are 0; JAX's transformations need "
+                    "shapes that do not depend on values"
+                )
+        return found
 
     def gradient(data: Any, gradients: Any) -> list[np.ndarray]:
         found = Evaluation(function, join, [np.asarray(d) for d in data], floats, jax)
@@ -117,6 +131,7 @@ class _JaxCall(Call):
         given = [jax.array(interop.components(x)) for x in arrays]
         self.inputs = [x for x, on in zip(given, tracked, strict=True) if on]
         self.pullback: Any = None
+        self.floats: list[bool] = []
 
         def pure(inputs: list) -> tuple[list, list]:
             following = iter(inputs)

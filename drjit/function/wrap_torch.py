@@ -17,7 +17,7 @@ from .bridge import Call, Evaluation, Framework, Join, check_results, split
 class Torch(Framework):
     """The framework."""
 
-    name, title, array_name = "torch", "PyTorch", "torch.Tensor"
+    name, title = "torch", "PyTorch"
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,8 @@ class Torch(Framework):
         """The contents of a tensor.
 
         Raises:
-            TypeError: it is not on the CPU, or its element type or layout is one NumPy lacks.
+            TypeError: it is not on the CPU, or its element type or layout is one NumPy lacks, or it
+                stands for others within `torch.func.vmap`.
         """
         if value.device.type != "cpu":
             raise TypeError(
@@ -38,6 +39,11 @@ class Torch(Framework):
             )
         try:
             return value.detach().resolve_neg().resolve_conj().numpy()
+        except RuntimeError:
+            raise TypeError(
+                "dr.wrap(): a PyTorch tensor has no values yet; Dr.Jit functions cannot be called "
+                "within torch.func.vmap"
+            ) from None
         except TypeError as error:
             raise TypeError(
                 f"dr.wrap(): a PyTorch tensor of type {value.dtype} and layout {value.layout} has "
@@ -117,6 +123,26 @@ class _DrJitCall:
 def _autograd_function(framework: Torch) -> Any:
     torch = framework.module
 
+    class DrJitDerivative(torch.autograd.Function):
+        """A derivative of a Dr.Jit function, which itself cannot be differentiated. It takes the
+        function's arguments so that PyTorch sees that it depends on them."""
+
+        @staticmethod
+        def forward(derivative: Callable, n: int, *tensors: Any) -> tuple[Any, ...]:
+            return tuple(derivative(tensors[n:]))
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+            pass
+
+        @staticmethod
+        def backward(ctx: Any, *_: Any) -> Any:
+            raise RuntimeError(
+                "dr.wrap(): a Dr.Jit function has only first derivatives within PyTorch"
+            )
+
+        jvp = backward
+
     class DrJitFunction(torch.autograd.Function):
         """A Dr.Jit function in PyTorch's graph."""
 
@@ -130,20 +156,22 @@ def _autograd_function(framework: Torch) -> Any:
             ctx.set_materialize_grads(False)
             # Dr.Jit arrays share the tensors' memory. PyTorch notices if it is changed meanwhile.
             ctx.save_for_backward(*inputs[1:])
+            ctx.save_for_forward(*inputs[1:])
             floats = call.evaluation.differentiable()
-            ctx.mark_non_differentiable(
-                *[t for t, f in zip(output, floats, strict=True) if not f]
-            )
+            ctx.mark_non_differentiable(*[t for t, f in zip(output, floats, strict=True) if not f])
 
         @staticmethod
-        @torch.autograd.function.once_differentiable
         def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
-            _ = ctx.saved_tensors
-            return None, *ctx.call.backward(gradients)
+            tensors = ctx.saved_tensors
+            derivative = ctx.call.backward
+            found = DrJitDerivative.apply(derivative, len(tensors), *tensors, *gradients)
+            return None, *found
 
         @staticmethod
         def jvp(ctx: Any, _: Any, *tangents: Any) -> tuple[Any, ...]:
-            return ctx.call.forward(tangents)
+            tensors = ctx.saved_tensors
+            derivative = ctx.call.forward
+            return DrJitDerivative.apply(derivative, len(tensors), *tensors, *tangents)
 
     return DrJitFunction
 
@@ -204,9 +232,7 @@ class _TorchCall(Call):
                     allow_unused=True,
                 )
         following = iter(found)
-        return [
-            self._data(next(following) if t.requires_grad else None, t) for t in self.results
-        ]
+        return [self._data(next(following) if t.requires_grad else None, t) for t in self.results]
 
     def _data(self, gradient: Any, value: Any) -> np.ndarray:
         if gradient is None:

@@ -31,9 +31,11 @@ def _unsigned(index: Node) -> Node:
     return bitcast(dt.u32 if t.bits == 32 else dt.u64, index)
 
 
-def bounds(index: Node, active: Node, size: int, what: str, packet: int = 1) -> tuple[Node, Node]:
+def bounds(
+    index: Node, active: Node, size: int, what: str, packet: int = 1, inside: bool = False
+) -> tuple[Node, Node]:
     """The unsigned index and the mask of lanes that may access a buffer of `size` entries, or the
-    packets of so many entries that it holds.
+    packets of so many entries that it holds. `inside` says that no index can be out of bounds.
 
     Raises:
         IndexError: a constant index is out of bounds.
@@ -61,17 +63,21 @@ def bounds(index: Node, active: Node, size: int, what: str, packet: int = 1) -> 
         active = ACTIVE
     elif active.op is not LITERAL:
         active = apply(op.and_, active, ACTIVE)
-    if flags.current & JitFlag.BoundsChecks and active.op is not LITERAL:
+    if flags.current & JitFlag.BoundsChecks and active.op is not LITERAL and not inside:
         lanes = broadcast_size((index, active), what)
         data = (count, what, user_location(), signed, size, packet)
         active = make(op.in_bounds, dt.mask, lanes, (index, active), data)
     return index, active
 
 
-def gather(source: Node, index: Node, active: Node, what: str = "gather") -> Node:
-    """The entries of `source` at `index`; 0 where `active` is false or the index out of bounds."""
+def gather(
+    source: Node, index: Node, active: Node, what: str = "gather", inside: bool = False
+) -> Node:
+    """The entries of `source` at `index`; 0 where `active` is false or the index out of bounds,
+    which with `inside` it cannot be.
+    """
     lanes = broadcast_size((index, active), what)
-    index, mask = bounds(index, active, source.size, what)
+    index, mask = bounds(index, active, source.size, what, 1, inside)
     dtype = source.dtype
     if mask.op is LITERAL:
         return literal(dtype, 0, lanes)
@@ -88,13 +94,18 @@ def gather(source: Node, index: Node, active: Node, what: str = "gather") -> Nod
 
 
 def gather_packet(
-    source: Node, index: Node, active: Node, count: int, what: str = "gather"
+    source: Node,
+    index: Node,
+    active: Node,
+    count: int,
+    what: str = "gather",
+    inside: bool = False,
 ) -> list[Node]:
     """`count` (2 to 16) consecutive entries per lane, from `index * count` on, of a source whose
-    size is a multiple of `count`.
+    size is a multiple of `count`; see `gather`.
     """
     lanes = broadcast_size((index, active), what)
-    index, mask = bounds(index, active, source.size, what, count)
+    index, mask = bounds(index, active, source.size, what, count, inside)
     if mask.op is LITERAL:
         return [literal(source.dtype, 0, lanes) for _ in range(count)]
     packet = make(op.packet, source.dtype, lanes, (source, index, mask), count)

@@ -1,9 +1,9 @@
 """Debug mode: kernels run on NumPy as ordinary Python that a debugger can step through, and every
 operation knows the line that traced it.
 
-The text is registered with `linecache`, so tracebacks and pdb show it. `JitFlag.TrapNaN` and
-`JitFlag.TrapInf` stop at the first operation that makes a NaN or an infinity from operands that
-have none.
+The text is registered with `linecache`, so tracebacks and pdb show it. `JitFlag.Breakpoint` stops
+at the beginning of every kernel; `JitFlag.TrapNaN` and `JitFlag.TrapInf` stop at the first
+operation that makes a NaN or an infinity from operands that have none.
 """
 
 import linecache
@@ -35,6 +35,8 @@ def run(text: str, name: str, p: list, size: int) -> None:
         FloatingPointError: a trap is set and an operation made a NaN or an infinity.
     """
     filename = f"<drjit kernel {name}>"
+    if flags.current & JitFlag.Breakpoint:
+        text = text.replace("\n", "\n    breakpoint()\n", 1)
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     names: dict[str, Any] = dict(numpy_target.namespace)
     traps = flags.current & (JitFlag.TrapNaN | JitFlag.TrapInf)

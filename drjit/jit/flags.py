@@ -43,6 +43,8 @@ class JitFlag(Named, enum.IntEnum):
     # Beyond the reference, with Debug: stop at the first operation that makes a NaN or an infinity.
     TrapNaN = 67108864
     TrapInf = 134217728
+    # Beyond the reference, with Debug: call `breakpoint()` at the beginning of every kernel.
+    Breakpoint = 268435456
     Default = 26484606 | 33554432
     VCallRecord = 256
     VCallOptimize = 512

@@ -29,9 +29,11 @@ tier: str = os.environ.get("DRJIT_TIER", "auto")
 if tier not in TIERS:
     raise ValueError(f"DRJIT_TIER={tier!r}: expected one of {', '.join(TIERS)}")
 
-# Estimates in seconds that the choice of the tier rests on; measured by benchmarks/tiers.py.
+# Estimates in seconds that the choice of the tier rests on. On NumPy, a fused multiply-add takes as
+# long as NUMPY_FUSED other operations.
 NUMPY_STATEMENT = 1.5e-6
 NUMPY_LANE = 0.8e-9
+NUMPY_FUSED = 30
 COMPILE_BASE = 12e-3
 COMPILE_STATEMENT = 80e-6
 LOAD = 2e-3
@@ -41,6 +43,10 @@ FIRST_USE = 60e-3
 INLINE_WORK = 300_000
 BLOCK_WORK = 60_000
 BLOCKS_PER_THREAD = 16
+
+# Plain numbers: to test for a member of an enumeration takes ten times as long.
+_DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
+_BLOCKING = int(JitFlag.LaunchBlocking)
 
 _FORMAT = {
     dt.mask: "?7x", dt.i8: "q", dt.u8: "Q", dt.i16: "q", dt.u16: "Q", dt.i32: "q", dt.u32: "Q",
@@ -92,8 +98,8 @@ class Kernel:
 
     __slots__ = (
         "address", "clock", "cost", "finish", "function", "launches", "loaded", "made_at",
-        "measured", "name", "pack", "program", "rendering", "seconds", "spent", "state", "text",
-        "time", "words",
+        "measured", "name", "numpy_cost", "pack", "program", "rendering", "seconds", "spent",
+        "state", "text", "time", "words",
     )  # fmt: skip
 
     def __init__(self, text: str, layout: str, cost: int, program: Program | None = None) -> None:
@@ -101,6 +107,7 @@ class Kernel:
         self.program: Any = program  # None for a text that is not made from one
         self.name = "k" + hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
         self.cost = cost
+        self.numpy_cost = cost + (NUMPY_FUSED * program.fused if program is not None else 0)
         packer = struct.Struct("<" + layout)
         self.words = ctypes.c_uint64 * (packer.size // 8)
         self.pack = packer.pack_into
@@ -134,11 +141,11 @@ class Kernel:
         """Whether the NumPy tier is the better choice for the next launch; adds up its cost."""
         if tier == "compiled":
             return False
-        if tier == "numpy" or flags.current & JitFlag.Debug:
+        if tier == "numpy" or flags.current & _DEBUG:
             return True
         if self.address:
             return False
-        once = self.cost * (NUMPY_STATEMENT + size * NUMPY_LANE)
+        once = self.numpy_cost * (NUMPY_STATEMENT + size * NUMPY_LANE)
         buy = COMPILE_BASE + COMPILE_STATEMENT * self.statements
         if "llvmlite" not in sys.modules:
             buy += FIRST_USE
@@ -219,8 +226,11 @@ def run(
     program = kernel.program
     outputs: list[Buffer | None] = []
     for o in program.outputs:
-        lanes = {"store": size, "reduce": 1, "effect": 0}[o.kind]
-        outputs.append(memory.allocate_for(o.dtype, lanes) if lanes else None)
+        if o.kind == "effect":
+            outputs.append(None)
+        else:
+            lanes = size if o.kind == "store" else 1
+            outputs.append(memory.allocate(o.dtype.itemsize * lanes))
     record = Record(checks) if checks else None
     kernel.launches += 1
     if kernel.prefers_numpy(size):
@@ -229,7 +239,7 @@ def run(
         if not kernel.address:
             kernel.compile()
         _run_compiled(kernel, size, inputs, literals, checks, targets, outputs, record)
-    if flags.current & JitFlag.LaunchBlocking:
+    if flags.current & _BLOCKING:
         runtime.sync()
     return outputs
 
@@ -305,9 +315,12 @@ def _run_compiled(
     # jobs run in order.
     temporary: list[Buffer] = []
     words: list[Any] = [record.words.ctypes.data if record else 0]
-    words += [n.data.address for n in inputs]
-    words += [n.data for n in literals]
-    words += [c.data[0] for c in checks]
+    for n in inputs:
+        words.append(n.data.address)
+    for n in literals:
+        words.append(n.data)
+    for c in checks:
+        words.append(c.data[0])
     for e in targets:
         words.append(e.buffer.address)
         if e.mode == "expand":
@@ -346,7 +359,7 @@ def _launch(
     times = kernel.clock
     if times[1]:
         kernel.count()
-    if flags.current & JitFlag.KernelHistory:
+    if flags.current & _HISTORY:
         times = (ctypes.c_int64 * 2)()
         keep.append(times)
     ticket = runtime.launch(
@@ -402,10 +415,13 @@ def run_text(
 
 
 def _accumulators(effect: Any, threads: int) -> Buffer:
-    """Private copies of a scatter target, one per thread, set to the identity of the reduction."""
+    """Private copies of a scatter target, one per thread, set to the identity of the reduction; the
+    first thread needs none if the target has the type of the accumulator.
+    """
     dtype = dt.f32 if effect.dtype is dt.f16 else effect.dtype
-    copies = memory.allocate_for(dtype, threads * effect.size, host=True)
-    copies.array(dtype.numpy, threads * effect.size)[:] = identity(dtype, effect.reduce)
+    size = (threads - (dtype is effect.dtype)) * effect.size
+    copies = memory.allocate_for(dtype, size, host=True)
+    copies.array(dtype.numpy, size)[:] = identity(dtype, effect.reduce)
     return copies
 
 

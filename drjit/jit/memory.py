@@ -16,7 +16,7 @@ from drjit.jit import runtime
 from drjit.jit.dtype import DType
 
 ALIGNMENT = 64
-PADDING = 256  # one packet of 32 lanes of 8 bytes
+PADDING = 256  # one packet: 64 lanes of 4 bytes, or 32 of 8
 _PAGE = 4096
 # Above this size, what random accesses cost is looking up the pages they are in. NumPy asks for
 # large pages, from 4 MiB on; the start of a buffer has to fall on one.

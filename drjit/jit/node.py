@@ -61,7 +61,11 @@ LARGEST = (1 << 32) - 1  # lanes have 32-bit numbers
 def make(op_: Op, dtype: DType, size: int, deps: tuple[Node, ...] = (), data: Any = None) -> Node:
     """A new node, as it stands: no folding, no checks."""
     n = Node()
-    n.op, n.dtype, n.size, n.deps, n.data = op_, dtype, size, deps, data
+    n.op = op_
+    n.dtype = dtype
+    n.size = size
+    n.deps = deps
+    n.data = data
     n.serial = next_serial()
     n.mark = None
     if flags.current & 1 and on_trace is not None:
@@ -183,16 +187,23 @@ def apply(op_: Op, *deps: Node) -> Node:
         RuntimeError: operands have incompatible sizes.
         TypeError: the operation does not accept the element type, or operand types differ.
     """
+    _check_types(op_, deps)
+    return combine(op_, deps)
+
+
+def combine(op_: Op, deps: tuple[Node, ...]) -> Node:
+    """`apply` for operands whose element types are known to be right."""
     a = deps[0]
     size = a.size
-    if op_.arity > 1:
-        size = broadcast_size(deps, op_.name)
+    for d in deps:
+        if d.size != size:
+            size = broadcast_size(deps, op_.name)
+            break
     dtype = a.dtype
     if op_.result == "mask":
         dtype = dt.mask
     elif op_.result == "second":
         dtype = deps[1].dtype
-    _check_types(op_, deps)
     for d in deps:
         if d.op is not LITERAL:
             break

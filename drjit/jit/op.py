@@ -148,6 +148,12 @@ ELEMENTWISE = tuple(
     if row.kind in ("prefix", "infix", "call", "cast", "bitcast")
 )
 
+# What NumPy computes by emulating fused multiply-adds: these, and the functions of the library.
+FUSED = frozenset((
+    "fma", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh",
+    "acosh", "atanh", "exp", "exp2", "log", "log2", "cbrt", "erf", "erfinv", "lgamma", "pow",
+))  # fmt: skip
+
 globals().update(TABLE)  # op.add is TABLE["add"]
 
 

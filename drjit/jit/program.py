@@ -56,6 +56,11 @@ class Program(NamedTuple):
         """Estimated elementary instructions a lane."""
         return sum(i.op.cost for i in self.instrs) + len(self.outputs)
 
+    @property
+    def fused(self) -> int:
+        """The part of the cost that is due to fused multiply-adds."""
+        return sum(i.op.cost for i in self.instrs if i.op.name in op.FUSED)
+
 
 def effect_words(mode: str) -> int:
     """Words of the parameter block that an effect uses: its target; per-thread copies and their

@@ -101,7 +101,10 @@ def evaluate(roots: list[Node]) -> bool:
             return False
         pending.clear()
         try:
-            _evaluate(todo + effects)
+            if effects:
+                todo += effects
+                todo += _old_values(effects)
+            _evaluate(todo)
         except BaseException:
             pending[:0] = [e for e in effects if e.op in EFFECTS]
             raise
@@ -156,7 +159,6 @@ def _old_values(roots: list[Node]) -> list[Node]:
 
 
 def _evaluate(roots: list[Node]) -> None:
-    roots += _old_values(roots)
     nodes, staged = _reachable(roots)
     if staged:
         for stage in _stages(roots, nodes):
@@ -168,8 +170,8 @@ def _evaluate(roots: list[Node]) -> None:
 def _run_groups(roots: list[Node], nodes: list[Node] | None) -> None:
     """Launches a kernel per number of lanes; `nodes` are those below the roots if known."""
     groups: dict[int, list[Node]] = {}
-    for n in dict.fromkeys(roots):
-        lanes = n.deps[0].size if n.op is op.reduce else n.size
+    for n in dict.fromkeys(roots) if len(roots) > 1 else roots:
+        lanes = n.deps[0].size if n.op is _REDUCE else n.size
         groups.setdefault(lanes, []).append(n)
     for size, group in groups.items():
         below = nodes if nodes is not None and len(groups) == 1 else _reachable(group)[0]
@@ -336,12 +338,12 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
             i = interned[key] = len(interned)
         n.id = i
     structure = tuple([n.id for n in roots])
-    targets = [e for _, e in places.values()]
+    targets = [e for _, e in places.values()] if places else []
     streams = size >= STREAM_LANES and _result_bytes(size, roots) >= STREAM_BYTES
     if streams:
         structure += ("stream",)
     labels = label.labels
-    if flags.current & flags.JitFlag.Debug or (labels and any(n in labels for n in nodes)):
+    if flags.current & 1 or (labels and any(n in labels for n in nodes)):
         # Its comments are about these nodes: others of this structure get a text of their own.
         found = _kernel_for(nodes, roots, label.comments(nodes), streams)
     else:

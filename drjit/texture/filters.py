@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ..array import leaf
 from ..array.base import ArrayBase
 from ..function import arithmetic
+from ..jit import op
 
 Channels = list[Any]
 
@@ -96,6 +97,8 @@ def _weight_products(taps: list[Taps]) -> list[Any]:
 
 
 def _fma(a: Any, b: Any, c: Any) -> Any:
+    if type(a) is type(b) is type(c) and isinstance(a, ArrayBase):
+        return leaf.apply(op.fma, a, b, c)
     return arithmetic.fma(a, b, c) if isinstance(a, ArrayBase) else a * b + c
 
 

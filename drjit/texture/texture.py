@@ -426,12 +426,14 @@ class Texture:
             active = table.find(self._namespace, "leaf", dt.mask)(active)
         mask = mask_leaf(active, type(source), what)
         unsigned = table.find(self._namespace, "leaf", dt.u32)
+        # Wrapped positions are those of texels, unless the tensor was given another shape since.
+        inside = len(source) == prod(self.shape) < 1 << 31
 
         def read(number: Any) -> Channels:
             index = leaf.cast(unsigned, number)
             if count == 1:
-                return [leaf_access.gather(source, index, mask, what)]
-            return leaf_access.gather_packet(source, index, mask, count, what)
+                return [leaf_access.gather(source, index, mask, what, inside)]
+            return leaf_access.gather_packet(source, index, mask, count, what, inside)
 
         return read
 

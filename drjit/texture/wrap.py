@@ -19,7 +19,10 @@ def _remainder(i: Any, n: int) -> Any:
 
 
 def _clamped(i: Any, n: int) -> Any:
-    return arithmetic.maximum(arithmetic.minimum(i, n - 1), 0)
+    if not isinstance(i, ArrayBase):
+        return max(min(i, n - 1), 0)
+    last, first = leaf.literal(type(i), n - 1), leaf.literal(type(i), 0)
+    return leaf.apply(op.maximum, leaf.apply(op.minimum, i, last), first)
 
 
 def _reflected(i: Any, n: int) -> Any:

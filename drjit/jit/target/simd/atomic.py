@@ -6,7 +6,7 @@ import ast
 
 from .conversion import bitcast
 from .ir import BITS, BYTES, FLOATS, INTEGERS, MEMORY, SCALAR, SIGNED, Function, KernelError, Value
-from .memory import each_lane, element_address
+from .memory import each_lane, element_address, prefetch
 from .translate import CALLS, Translator
 
 
@@ -76,6 +76,8 @@ def scatter_reduce(
         new = combine(f, op, code, elements[0], old, vector=False)
         f.do(f"store {element} {new}, ptr {address}, align {BYTES[code]}")
 
+    if how == "direct":
+        prefetch(f, code, base, index)
     each_lane(f, mask, [value, index], body)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from .conversion import from_memory, to_memory
 from .ir import BITS, BYTES, FLOATS, MEMORY, SCALAR, Function, KernelError, Value
-from .translate import CALLS, Translator
+from .translate import ACTIVE, CALLS, Translator
 
 
 def lane(t: Translator, i: ast.expr) -> Value:
@@ -189,14 +189,14 @@ def gather_packet(
     if not 2 <= count <= 16:
         raise KernelError("a packet has 2 to 16 components")
     vector, mask_type = f.vector[code], f.vector["mask"]
-    if BITS[code] == 32 and count in (4, 8, 12, 16):
+    if in_rows(code, count):
         safe = safe_index(f, index_code, index, mask)
-        # Offsets in bytes, computed for all lanes at once.
-        offset = _scaled(f, index_code, safe, count * BYTES[code])
-        addresses = _lane_addresses(f, "i8", base, "u64", offset)
+        addresses = row_addresses(f, base, index_code, safe, count)
         values = []
         for part in range(0, count, 4):
-            values += _transpose(f, code, addresses, part)
+            values += _load_rows(f, code, addresses, part)
+        if mask == ACTIVE:  # the values of other lanes are never used
+            return tuple((code, v) for v in values)
         return tuple(
             (code, f.op(f"select {mask_type} {mask}, {vector} {v}, {vector} zeroinitializer"))
             for v in values
@@ -207,21 +207,32 @@ def gather_packet(
     )
 
 
-def _transpose(f: Function, code: str, addresses: list[str], part: int) -> list[str]:
+def in_rows(code: str, count: int) -> bool:
+    """Whether records of so many components are accessed by 128-bit words."""
+    return BITS[code] == 32 and count in (4, 8, 12, 16)
+
+
+def row_addresses(f: Function, base: str, index_code: str, index: str, count: int) -> list[str]:
+    """The address of every lane's record of `count` 32-bit components, for a checked index."""
+    # In units of 8 bytes, which addresses can be made of: so the multiples of an index below 2**31
+    # fit 32 bits, and no lane has to be widened.
+    scaled = f.op(f"mul {f.vector[index_code]} {index}, {f.constant(index_code, count // 2)}")
+    return _lane_addresses(f, "i64", base, index_code, scaled)
+
+
+def _load_rows(f: Function, code: str, addresses: list[str], part: int) -> list[str]:
     """Four components of every lane's row, from one 128-bit load a lane."""
     element, lanes = SCALAR[code], f.lanes
-    quad, vector, groups = f"<4 x {element}>", f.vector[code], lanes // 4
     rows = []
     for r in range(4):
         # Row r holds the quads of the lanes r, r + 4, r + 8, ...
         parts = []
-        for g in range(groups):
-            address = addresses[4 * g + r]
+        for address in addresses[r::4]:
             if part:
                 address = f.op(f"getelementptr {element}, ptr {address}, i64 {part}")
-            parts.append(f.op(f"load {quad}, ptr {address}, align 4"))
+            parts.append(f.op(f"load <4 x {element}>, ptr {address}, align 4"))
         width = 4
-        while len(parts) > 1:
+        while width < lanes:
             kind, selector = f"<{width} x {element}>", _selector(range(2 * width))
             parts = [
                 f.op(f"shufflevector {kind} {a}, {kind} {b}, {selector}")
@@ -229,10 +240,16 @@ def _transpose(f: Function, code: str, addresses: list[str], part: int) -> list[
             ]
             width *= 2
         rows.append(parts[0])
+    return transpose(f, code, rows)
+
+
+def transpose(f: Function, code: str, rows: list[str]) -> list[str]:
+    """Four vectors as columns instead of rows, within each group of four lanes."""
+    vector, lanes = f.vector[code], f.lanes
 
     def shuffle(a: str, b: str, pattern: tuple[int, ...]) -> str:
         # A pattern of 4 within each group; 4 and above select from the second operand.
-        places = [4 * g + k % 4 + (lanes if k > 3 else 0) for g in range(groups) for k in pattern]
+        places = [g + k % 4 + (lanes if k > 3 else 0) for g in range(0, lanes, 4) for k in pattern]
         return f.op(f"shufflevector {vector} {a}, {vector} {b}, {_selector(places)}")
 
     low = [shuffle(rows[k], rows[k + 1], (0, 4, 1, 5)) for k in (0, 2)]
@@ -354,6 +371,13 @@ def scatter_packet(
             f.do(f"store {MEMORY[code]} {element}, ptr {place}, align {BYTES[code]}")
 
     each_lane(f, mask, [*vectors, (index_code, index)], body)
+
+
+def prefetch(f: Function, code: str, base: str, index: Value) -> None:
+    """Fetches what a packet is about to update: atomic operations would wait for one after the
+    other."""
+    for address in _lane_addresses(f, MEMORY[code], base, *index):
+        f.do(f"call void @llvm.prefetch.p0(ptr {address}, i32 1, i32 3, i32 1)")
 
 
 CALLS.update(

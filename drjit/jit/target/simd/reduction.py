@@ -6,9 +6,9 @@ import ast
 from collections.abc import Callable
 
 from .atomic import check_reduction, combine
-from .conversion import convert, to_memory
-from .ir import BITS, BYTES, FLOATS, MEMORY, SIGNED, Function, constant
-from .memory import element_address
+from .conversion import convert, from_memory, to_memory
+from .ir import BITS, BYTES, FLOATS, MEMORY, SCALAR, SIGNED, Function, constant
+from .memory import element_address, in_rows, row_addresses, safe_index, transpose
 from .translate import CALLS, Translator
 
 
@@ -91,6 +91,32 @@ def scan_totals(
     t.reductions.append((op, code, t.parameter(a), None, total))
 
 
+def _private_copy(t: Translator, code: str, p: ast.expr, a: ast.expr, n: ast.expr) -> str:
+    """Where this thread accumulates: thread 0 in the target itself, if it has the type for that,
+    the others in copies.
+    """
+    f, k, acc = t.f, t.parameter(a), accumulator(code)
+    base, size, name = f.pointer(k), f.word(t.parameter(n)), f"%copy{k}"
+    place = "%thread"
+    if acc == code:
+        place = f.once(f"{name}.t", "sub i64 %thread, 1")
+    offset = f.once(f"{name}.o", f"mul i64 {place}, {size}")
+    copy = f.once(f"{name}.c", f"getelementptr {MEMORY[acc]}, ptr {base}, i64 {offset}")
+    if acc != code:
+        return copy
+    first = f.once(f"{name}.f", "icmp eq i64 %thread, 0")
+    target = f.pointer(t.parameter(p))
+    return f.once(name, f"select i1 {first}, ptr {target}, ptr {copy}")
+
+
+def _note_expansion(
+    t: Translator, op: str, code: str, p: ast.expr, a: ast.expr, n: ast.expr
+) -> None:
+    entry = op, code, t.parameter(p), t.parameter(a), t.parameter(n)
+    if entry not in t.expansions:
+        t.expansions.append(entry)
+
+
 def expand(
     t: Translator,
     kind: ast.expr,
@@ -108,7 +134,7 @@ def expand(
     f, code, op = t.f, t.type(kind), t.text(op_name)
     check_reduction(op, code)
     acc = accumulator(code)
-    k, base, size = t.parameter(p), f.pointer(t.parameter(a)), f.word(t.parameter(n))
+    copy = _private_copy(t, code, p, a, n)
     value = convert(f, acc, code, t.typed(v, code)[1])
     (index_code, index), mask = t.index(x), t.mask(m)
     mask_type, vector, indices = f.vector["mask"], f.vector[acc], f.vector[index_code]
@@ -116,9 +142,6 @@ def expand(
     value = f.op(f"select {mask_type} {mask}, {vector} {value}, {vector} {neutral}")
     index = f.op(f"select {mask_type} {mask}, {indices} {index}, {indices} zeroinitializer")
     value = to_memory(f, acc, value)
-    name = f"%copy{t.parameter(a)}.{t.parameter(n)}"
-    offset = f.once(f"{name}.o", f"mul i64 %thread, {size}")
-    copy = f.once(name, f"getelementptr {MEMORY[acc]}, ptr {base}, i64 {offset}")
     element, memory = MEMORY[acc], f.types.memory[acc]
     for lane in range(f.lanes):
         place = f.op(f"extractelement {indices} {index}, i32 {lane}")
@@ -127,9 +150,7 @@ def expand(
         old = f.op(f"load {element}, ptr {address}, align {BYTES[acc]}")
         new = combine(f, op, acc, one, old, vector=False)
         f.do(f"store {element} {new}, ptr {address}, align {BYTES[acc]}")
-    entry = op, code, k, t.parameter(a), t.parameter(n)
-    if entry not in t.expansions:
-        t.expansions.append(entry)
+    _note_expansion(t, op, code, p, a, n)
 
 
 def expand_packet(
@@ -148,34 +169,49 @@ def expand_packet(
     f, code, op = t.f, t.type(kind), t.text(op_name)
     check_reduction(op, code)
     acc = accumulator(code)
-    k, base, size = t.parameter(p), f.pointer(t.parameter(a)), f.word(t.parameter(n))
+    copy = _private_copy(t, code, p, a, n)
     (index_code, index), mask = t.index(x), t.mask(m)
     mask_type, vector, indices = f.vector["mask"], f.vector[acc], f.vector[index_code]
     neutral = f.constant(acc, identity(op, acc))
     columns = []
     for v in values:
         value = convert(f, acc, code, t.typed(v, code)[1])
-        value = f.op(f"select {mask_type} {mask}, {vector} {value}, {vector} {neutral}")
-        columns.append(to_memory(f, acc, value))
-    index = f.op(f"select {mask_type} {mask}, {indices} {index}, {indices} zeroinitializer")
-    name = f"%copy{t.parameter(a)}.{t.parameter(n)}"
-    offset = f.once(f"{name}.o", f"mul i64 %thread, {size}")
-    copy = f.once(name, f"getelementptr {MEMORY[acc]}, ptr {base}, i64 {offset}")
-    element, memory = MEMORY[acc], f.types.memory[acc]
-    row, array = f"<{len(values)} x {element}>", f"[{len(values)} x {element}]"
+        columns.append(f.op(f"select {mask_type} {mask}, {vector} {value}, {vector} {neutral}"))
+    index = safe_index(f, index_code, index, mask)
+    _note_expansion(t, op, code, p, a, n)
+    count = len(values)
+    if in_rows(acc, count):
+        addresses = row_addresses(f, copy, index_code, index, count)
+        rows = [transpose(f, acc, columns[part : part + 4]) for part in range(0, count, 4)]
+        for lane, address in enumerate(addresses):
+            for part, quads in enumerate(rows):
+                first = lane // 4 * 4
+                places = ", ".join([f"i32 {first + j}" for j in range(4)])
+                one = f.op(
+                    f"shufflevector {vector} {quads[lane % 4]}, {vector} poison, "
+                    f"<4 x i32> <{places}>"
+                )
+                place = f.op(f"getelementptr {SCALAR[acc]}, ptr {address}, i64 {4 * part}")
+                _add_row(f, acc, 4, place, one)
+        return
+    array = f"[{count} x {MEMORY[acc]}]"
     for lane in range(f.lanes):
-        place = f.op(f"extractelement {indices} {index}, i32 {lane}")
-        address = element_address(f, array, copy, index_code, place)
-        new = "undef"
-        old = f.op(f"load {row}, ptr {address}, align {BYTES[acc]}")
+        one = "poison"
         for j, column in enumerate(columns):
-            one = f.op(f"extractelement {memory} {column}, i32 {lane}")
-            new = f.op(f"insertelement {row} {new}, {element} {one}, i32 {j}")
-        total = f.op(f"fadd {row} {new}, {old}")
-        f.do(f"store {row} {total}, ptr {address}, align {BYTES[acc]}")
-    entry = op, code, k, t.parameter(a), t.parameter(n)
-    if entry not in t.expansions:
-        t.expansions.append(entry)
+            x_j = f.op(f"extractelement {vector} {column}, i32 {lane}")
+            one = f.op(
+                f"insertelement <{count} x {SCALAR[acc]}> {one}, {SCALAR[acc]} {x_j}, i32 {j}"
+            )
+        place = f.op(f"extractelement {indices} {index}, i32 {lane}")
+        _add_row(f, acc, count, element_address(f, array, copy, index_code, place), one)
+
+
+def _add_row(f: Function, code: str, count: int, address: str, row: str) -> None:
+    """Adds consecutive floats to memory."""
+    kind = f"<{count} x {SCALAR[code]}>"
+    old = f.op(f"load {kind}, ptr {address}, align {BYTES[code]}")
+    total = f.op(f"fadd {kind} {row}, {old}")
+    f.do(f"store {kind} {total}, ptr {address}, align {BYTES[code]}")
 
 
 CALLS.update(
@@ -279,24 +315,32 @@ def finish(t: Translator, name: str) -> str:
 
 
 def _finish_expansion(f: Function, op: str, code: str, k: int, a: int, n: int) -> None:
+    """Whole packets of the target at a time: buffers have room for a whole last one."""
     acc = accumulator(code)
-    element, size, target, copies = MEMORY[acc], f.word(n), f.pointer(k), f.pointer(a)
+    size, target, copies = f.word(n), f.pointer(k), f.pointer(a)
+    threads = "%n_threads"
+    if acc == code:  # that of thread 0 is in the target
+        threads = f.once("%n_copies", "sub i64 %n_threads, 1")
+    memory, narrow = f.types.memory[acc], f.types.memory[code]
+    more = f.op(f"add i64 {size}, {f.lanes - 1}")
+    packets = f.op(f"udiv i64 {more}, {f.lanes}")
 
-    def one_element(j: str, carried: str) -> str:
+    def one_packet(number: str, carried: str) -> str:
+        j = f.op(f"mul i64 {number}, {f.lanes}")
         address = f.op(f"getelementptr {MEMORY[code]}, ptr {target}, i64 {j}")
-        start = f.op(f"load {MEMORY[code]}, ptr {address}, align {BYTES[code]}")
-        if code == "f16":
-            start = f.op(f"fpext half {start} to float")
+        start = f.op(f"load {narrow}, ptr {address}, align {BYTES[code]}")
+        start = convert(f, acc, code, from_memory(f, code, start))
 
         def one_thread(thread: str, total: str) -> str:
             offset = f.op(f"mul i64 {thread}, {size}")
             place = f.op(f"add i64 {offset}, {j}")
-            source = f.op(f"getelementptr {element}, ptr {copies}, i64 {place}")
-            x = f.op(f"load {element}, ptr {source}, align {BYTES[acc]}")
-            return combine(f, op, acc, x, total, vector=False)
+            source = f.op(f"getelementptr {MEMORY[acc]}, ptr {copies}, i64 {place}")
+            x = from_memory(f, acc, f.op(f"load {memory}, ptr {source}, align {BYTES[acc]}"))
+            return combine(f, op, acc, x, total, vector=True)
 
-        total = _counted(f, "%n_threads", start, element, one_thread)
-        f.do(f"store {MEMORY[code]} {_narrow(f, code, total)}, ptr {address}, align {BYTES[code]}")
+        total = _counted(f, threads, start, f.vector[acc], one_thread)
+        total = to_memory(f, code, convert(f, code, acc, total))
+        f.do(f"store {narrow} {total}, ptr {address}, align {BYTES[code]}")
         return carried
 
-    _counted(f, size, "0", "i64", one_element)
+    _counted(f, packets, "0", "i64", one_packet)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Result = Value | tuple[Value, ...] | None
 
+ACTIVE = "%active"  # the mask of the lanes below the end of the range
+
 OPERATORS: dict[type, str] = {
     ast.Add: "add",
     ast.Sub: "sub",
@@ -89,7 +91,7 @@ class Translator:
     def active(self) -> str:
         """The mask of the lanes below the end of the range."""
         self.needs_active = True
-        return "%active"
+        return ACTIVE
 
     # ------------------------------------------------------------------------------ statements
 

@@ -1,0 +1,114 @@
+"""Dot products and norms, made of element-wise products and sums."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..array.elementwise import elementwise
+from ..array.promote import promote
+from ..jit import op as ops
+from .parts import is_array, label, nested
+from .reduce import reduce_axes, sum
+
+
+def dot(arg0: Any, arg1: Any, /) -> Any:
+    """The sum along axis 0 of the products of the entries or components.
+
+    Components are summed with one rounding a term (`fma`). Complex numbers, quaternions and
+    matrices are taken as arrays of their components.
+
+    Raises:
+        RuntimeError: the operands differ in size, or are both numbers.
+
+    >>> from drjit.llvm import Array3f, Float
+    >>> dr.dot(Array3f(1, 2, 3), Array3f(4, 5, 6)), dr.dot(Float(1, 2), Float(3, 4))
+    ([32], [11])
+    """
+    what = f"dr.dot(<{label(arg0)}>, <{label(arg1)}>)"
+    if not is_array(arg0) and not is_array(arg1):
+        if not isinstance(arg0, Iterable) or not isinstance(arg1, Iterable):
+            raise RuntimeError(f"{what}: expected arrays, or sequences of the same length")
+        a, b = list(arg0), list(arg1)
+        if len(a) != len(b):
+            raise RuntimeError(f"{what}: the operands have {len(a)} and {len(b)} entries")
+        return _dot_terms(a, b)
+    try:
+        a, b = promote(_plain(arg0), _plain(arg1))
+    except RuntimeError as error:
+        raise RuntimeError(f"{what}: {error}") from None
+    if a._dtype.is_mask:
+        raise RuntimeError(f"{what}: the operation is not defined for masks")
+    if a._kind == "leaf":
+        return sum(elementwise(ops.mul, a, b, name="dr.dot"))
+    if a._kind == "tensor":
+        return sum(elementwise(ops.mul, a, b, name="dr.dot"), axis=0)
+    if len(a._c) != len(b._c):
+        raise RuntimeError(f"{what}: the operands have {len(a._c)} and {len(b._c)} components")
+    return _dot_terms(a._c, b._c) if a._c else reduce_axes("add", a, 0, None, False, "dr.dot")
+
+
+def _plain(value: Any) -> Any:
+    """A matrix, complex number or quaternion as an array of its components."""
+    if is_array(value) and value._kind == "nested" and value.__meta__.kind != "vector":
+        return nested(type(value).Array, [_plain(c) for c in value._c])
+    return value
+
+
+def _dot_terms(a: Sequence[Any], b: Sequence[Any]) -> Any:
+    """The sum of products of components."""
+    if not a:
+        return 0
+    total = a[0] * b[0]
+    for x, y in zip(a[1:], b[1:], strict=True):
+        fused = is_array(total) and total._dtype.is_float
+        total = elementwise(ops.fma, x, y, total, name="dr.dot") if fused else total + x * y
+    return total
+
+
+def abs_dot(arg0: Any, arg1: Any, /) -> Any:
+    """The absolute value of `dot`.
+
+    >>> from drjit.llvm import Array2f
+    >>> dr.abs_dot(Array2f(1, 2), Array2f(-3, 1))
+    [1]
+    """
+    found = dot(arg0, arg1)
+    return elementwise(ops.abs, found, name="dr.abs_dot") if is_array(found) else abs(found)
+
+
+def squared_norm(
+    value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False
+) -> Any:
+    """The sum of squares along axes; see `reduce`.
+
+    >>> from drjit.llvm import Array2f
+    >>> dr.squared_norm(Array2f(3, 4))
+    [25]
+    """
+    if not is_array(value):
+        if isinstance(value, (int, float)):
+            return value * value
+        return dot(value, value)
+    if value._kind == "nested" and axis is Ellipsis and not keepdims:
+        return dot(value, value)
+    value = _plain(value)
+    squares = elementwise(ops.mul, value, value, name="dr.squared_norm")
+    return reduce_axes("add", squares, axis, mode, keepdims, "dr.squared_norm")
+
+
+def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+    """The Euclidean norm along axes, the square root of `squared_norm`.
+
+    Raises:
+        RuntimeError: the array holds integers.
+
+    >>> from drjit.llvm import Array2f
+    >>> dr.norm(Array2f(3, 4)), dr.norm([3, 4])
+    ([5], 5.0)
+    """
+    found = squared_norm(value, axis, mode, keepdims)
+    if is_array(found):
+        return elementwise(ops.sqrt, found, name="dr.norm")
+    return found**0.5
+
+
+__all__ = ["abs_dot", "dot", "norm", "squared_norm"]

@@ -1,0 +1,107 @@
+"""The entries of an array in another shape or type."""
+
+import operator
+from math import prod
+from typing import Any
+
+from ..array.meta import DYNAMIC
+from ..array.pytree import is_container, map_tree
+from . import parts
+from .layout import ravel, unravel_dims
+from .parts import is_array, is_array_class, is_flat, label, tensor
+from .shape import flat_size, take_entries
+
+
+def reshape(
+    dtype: Any = None,
+    value: Any = None,
+    shape: Any = None,
+    order: str = "A",
+    shrink: bool = False,
+) -> Any:
+    """The entries of an array as another type, or in another shape: `reshape(dtype, value, shape)`
+    or `reshape(value, shape)`.
+
+    `shape` includes the lanes: (3, n) for `Array3f`. One entry may be -1, and follows from the
+    others. `order` is that in which entries are read and written, see `ravel`. With `shrink`,
+    surplus entries at the end are dropped. PyTrees are reshaped array by array.
+
+    Raises:
+        RuntimeError: sizes do not agree, or `shape` does not fit the type.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> dr.reshape(Array2f, Float(1, 2, 3, 4), (2, -1))
+    [[1, 2],
+     [3, 4]]
+    """
+    if dtype is not None and not isinstance(dtype, type):
+        # Called without a type, everything is one place further to the left.
+        if isinstance(shape, str):
+            order = shape
+        if value is not None:
+            shape = value
+        dtype, value = None, dtype
+    what = f"dr.reshape(<{label(dtype if dtype is not None else value)}>, <{label(value)}>)"
+    if is_container(value):
+        if dtype is not None and is_array_class(dtype) and isinstance(value, (list, tuple)):
+            value = parts.tensor_class(dtype)(value)
+        else:
+            return map_tree(lambda v: reshape(None, v, shape, order, shrink), value, what=what)
+    if not is_array(value):
+        return value
+    dtype = type(value) if dtype is None else dtype
+    if not is_array_class(dtype):
+        raise TypeError(f"{what}: expected an array type, not {label(dtype)}")
+    return _reshape(dtype, value, _wanted(shape, what), order, shrink, what)
+
+
+def _wanted(shape: Any, what: str) -> tuple[int, ...]:
+    try:
+        sizes = [
+            operator.index(s) for s in (shape if isinstance(shape, (tuple, list)) else (shape,))
+        ]
+    except TypeError:
+        raise TypeError(
+            f"{what}: 'shape' must be an int or a tuple of ints, not {shape!r}"
+        ) from None
+    if any(s < -1 for s in sizes) or sizes.count(-1) > 1:
+        raise RuntimeError(f"{what}: at most one entry of 'shape' may be -1, got {shape!r}")
+    return tuple(sizes)
+
+
+def _reshape(
+    dtype: Any, value: Any, shape: tuple[int, ...], order: str, shrink: bool, what: str
+) -> Any:
+    if dtype._kind == "tensor" and value._kind == "tensor" and order == "F":
+        raise RuntimeError(f"{what}: tensors are laid out in 'C' order only")
+    flat = ravel(value, order)
+    size = flat_size(flat)
+    if -1 in shape:
+        known = -prod(shape)
+        if known == 0 or size % known:
+            raise RuntimeError(f"{what}: {size} entries do not fill a shape {shape}")
+        shape = tuple([size // known if s == -1 else s for s in shape])
+    count = prod(shape)
+    if count > size or (count < size and not shrink):
+        raise RuntimeError(f"{what}: the sizes differ, {size} entries for a shape {shape}")
+    if count < size:
+        flat = take_entries(flat, count, lambda i: i, what)
+    if dtype._kind == "tensor":
+        return tensor(dtype, dtype.Array(flat), shape)
+    dims = dtype.__meta__.dims if not is_flat(dtype) else ()
+    lanes = 1 if dtype.__meta__.is_jit or is_flat(dtype) else 0
+    if len(shape) != len(dims) + lanes or any(
+        d not in (DYNAMIC, s) for d, s in zip(dims, shape, strict=False)
+    ):
+        raise RuntimeError(f"{what}: the shape {shape} does not fit the type {label(dtype)}")
+    if not dims:
+        return dtype(flat)
+    if count == 0:
+        empty = dtype._leaf() if dtype.__meta__.is_jit else None
+        return parts.assemble(
+            dtype, [dtype._leaf(empty) for _ in range(prod(dims))], shape[: len(dims)]
+        )
+    return unravel_dims(dtype, flat, shape[: len(dims)], order, what)
+
+
+__all__ = ["reshape"]

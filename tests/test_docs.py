@@ -1,0 +1,46 @@
+"""The `>>>` examples of the pages in docs/ do what they say.
+
+Examples of a section share their names. Sections about another framework run where it is installed.
+"""
+
+import doctest
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import drjit as dr
+
+DOCS = Path(__file__).parents[1] / "docs"
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+BLOCK = re.compile(r"^( *)```python\n( *>>> .*?)^\1```$", re.M | re.S)
+
+
+def sections() -> list[tuple[str, str]]:
+    """Titles, and the examples beneath them as one text."""
+    found = []
+    for page in sorted(DOCS.glob("*.md")):
+        for section in re.split(r"^## ", page.read_text(), flags=re.M):
+            examples = [textwrap.dedent(block[1]) for block in BLOCK.findall(section)]
+            if examples:
+                found.append((f"{page.stem}: {section.splitlines()[0]}", "\n".join(examples)))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize(("title", "examples"), sections(), ids=[t for t, _ in sections()])
+def test_section(title: str, examples: str):
+    for framework in ("torch", "jax"):
+        if f"import {framework}" in examples:
+            pytest.importorskip(framework, reason=f"{framework} is not installed")
+    types = dr.auto.ad
+    names = {"dr": dr, "Array3f": types.Array3f, "Float": types.Float, "TensorXf": types.TensorXf}
+    test = doctest.DocTestParser().get_doctest(examples, names, title, None, 0)
+    report: list[str] = []
+    outcome = doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=report.append)
+    assert outcome.failed == 0, "".join(report)
+
+
+def test_there_are_examples():
+    assert len(sections()) >= 10
