@@ -42,9 +42,9 @@ ACTIVE = Bool(True, False, True)
 BOUNDARIES = ("zero", "nearest", "wrap", "reflect", "mirror")
 
 
-def matrix(cls, n, seed=3):
+def matrix(cls, n, lanes=2):
     """A matrix per lane, far from singular."""
-    entries = np.random.default_rng(seed).uniform(-0.5, 0.5, (n, n, 2))
+    entries = np.random.default_rng(3).uniform(-0.5, 0.5, (n, n, lanes))
     return cls((entries + 2 * np.eye(n)[..., None]).tolist())
 
 
@@ -108,9 +108,9 @@ FUNCTIONS = {
     **{
         n: one(n, X)
         for n in (
-            "abs", "asinh", "atan", "cbrt", "copy", "cos", "cosh", "cumsum", "deg2rad", "erf", "exp",
-            "exp2", "max", "mean", "median", "min", "norm", "prefix_sum", "prod", "rad2deg", "ravel",
-            "rcp", "reverse", "sin", "sincos", "sincosh", "sinh", "sort", "sqr", "square",
+            "abs", "asinh", "atan", "cbrt", "copy", "cos", "cosh", "cumsum", "deg2rad", "erf",
+            "exp", "exp2", "max", "mean", "median", "min", "norm", "prefix_sum", "prod", "rad2deg",
+            "ravel", "rcp", "reverse", "sin", "sincos", "sincosh", "sinh", "sort", "sqr", "square",
             "squared_norm", "std", "sum", "tan", "tanh", "var",
         )
     },
@@ -182,7 +182,9 @@ FUNCTIONS = {
     # Shapes
     "repeat": (lambda x: dr.repeat(x, 2), X),
     "tile": (lambda x: dr.tile(x, 2), X),
-    "concat": [(lambda x, y: dr.concat([x, y]), X, FOUR), (lambda t, u: dr.concat([t, u], 1), T, U)],
+    "concat": [
+        (lambda x, y: dr.concat([x, y]), X, FOUR), (lambda t, u: dr.concat([t, u], 1), T, U)
+    ],
     "meshgrid": one("meshgrid", X, Y),
     "unravel": (lambda x: dr.unravel(Array2f64, x), FOUR),
     "reshape": [
@@ -227,8 +229,13 @@ FUNCTIONS = {
     # Linear algebra, geometry
     **{
         n: [one(n, m) for m in (M2, M3, M4)]
-        for n in ("det", "diag", "frob", "inverse", "polar_decomp", "trace")
+        for n in ("det", "diag", "frob", "inverse", "trace")
     },
+    # The derivative is that of the iteration: few steps show as much as many.
+    "polar_decomp": [
+        (lambda m, n=n: dr.polar_decomp(m, 1 + (n < 4)), matrix(type(m), n, 1))
+        for n, m in ((2, M2), (3, M3), (4, M4))
+    ],
     "cross": one("cross", V, W),
     "normalize": [one("normalize", V), one("normalize", Q)],
     "sphdir": one("sphdir", POSITIVE, X),
@@ -257,9 +264,9 @@ FUNCTIONS = {
     ),
     "transform_compose": one("transform_compose", M3, Q, V),
     "transform_decompose": (
-        lambda m, v: dr.transform_decompose(dr.transform_compose(m, Quaternion4f64(1), v)),
-        M3,
-        V,
+        lambda m, v: dr.transform_decompose(dr.transform_compose(m, Quaternion4f64(1), v), 2),
+        matrix(Matrix3f64, 3, 1),
+        Array3f64(1, 2, 3),
     ),
     # Complex numbers and quaternions
     "conj": [one("conj", Z), one("conj", Q)],
@@ -411,3 +418,55 @@ def test_every_public_function_has_an_entry():
     }
     assert functions - set(FUNCTIONS) == CONSTANT & functions
     assert set(FUNCTIONS) <= functions
+
+
+def tensor(f, *shapes):
+    """A function of the storage of tensors."""
+    return lambda *storage: f(*[TensorXf64(a, s) for a, s in zip(storage, shapes, strict=True)])
+
+
+ENTRIES = np.cos(3 * np.arange(12.0))
+POSITIONS = np.array([0.3, 0.8])
+
+# name -> function of flat arrays, and their entries
+SECOND = {
+    "product": (tensor(lambda a, b: a @ b, (2, 3), (3, 2)), ENTRIES[:6], ENTRIES[6:]),
+    "product with itself": (tensor(lambda a: a @ a.T @ a, (3, 3)), ENTRIES[:9]),
+    "batched product": (tensor(lambda a, b: a @ b, (2, 2, 2), (2, 1)), ENTRIES[:8], ENTRIES[8:10]),
+    "product with a vector": (tensor(lambda a, b: a @ b, (2, 3), (3,)), ENTRIES[:6], ENTRIES[6:9]),
+    **{
+        f"{n}, axis {axis}": (
+            tensor(lambda t, n=n, axis=axis: getattr(dr, n)(t, axis=axis), (2, 3)), ENTRIES[:6]
+        )
+        for n in ("sum", "prod", "max", "std")
+        for axis in (0, 1, None)
+    },
+    "indices": (tensor(lambda t: t[:, ::-2] * t[1:, UInt(0, 1)], (2, 3)), ENTRIES[:6]),
+    "sort": (tensor(lambda t: dr.sort(t, axis=0) * t, (2, 3)), ENTRIES[:6]),
+    "cumsum": (tensor(lambda t: dr.cumsum(t * t, axis=1), (2, 3)), ENTRIES[:6]),
+    "stack": (tensor(lambda t, u: dr.stack([t, t * u]), (3,), (3,)), ENTRIES[:3], ENTRIES[3:6]),
+    "convolve": (lambda x: dr.convolve(x * x, [1, 0.5, 0.2]), ENTRIES[:6]),
+    "resample": (lambda x: dr.resample(x * x, (9,)), ENTRIES[:6]),
+    "take_interp": (dr.take_interp, ENTRIES[:6], np.array([0.3, 2.4])),
+    **{
+        f"texture {method}": (
+            lambda texels, x, y, method=method: getattr(
+                Texture2f64(TensorXf64(texels, (2, 3, 2))), method
+            )(Array2f64(x, y)),
+            ENTRIES, POSITIONS, POSITIONS[::-1] * 0.7,
+        )
+        for method in ("eval", "eval_fetch", "eval_cubic", "eval_cubic_grad")
+    },
+    "complex logarithm": (lambda x, y: dr.log(Complex2f64(x, y)), ENTRIES[:3], ENTRIES[3:6]),
+    "inverse": (
+        lambda x: dr.inverse(Matrix3f64(*[dr.gather(Float64, x, UInt(i)) for i in range(9)])),
+        ENTRIES[:9] + 3 * np.eye(3).ravel(),
+    ),
+    "oklab": (lambda x: dr.linear_srgb_to_oklab(Array3f64(x, x * 2, 1)), POSITIONS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_second_derivatives_are_differences_of_gradients(name):
+    f, *points = SECOND[name]
+    check_second_derivatives(f, points)

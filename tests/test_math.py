@@ -160,6 +160,15 @@ def test_pairs():
     assert dr.sincos(1.0) == (math.sin(1), math.cos(1))
 
 
+def test_sine_and_cosine_of_one_value_are_one_call():
+    x = dr.opaque(dr.llvm.Float, 0.5, 3) + 1
+    s, c, other = dr.sin(x), dr.cos(x), dr.cos(x + 1)
+    text = dr.kernel_source(c, s, other)
+    assert text.count("sincos(") == 1 and text.count(" cos(") == 1 and " sin(" not in text
+    assert np.allclose([c.numpy(), s.numpy()], [[math.cos(1.5)] * 3, [math.sin(1.5)] * 3])
+    assert np.allclose(other.numpy(), math.cos(2.5))
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_integers_and_other_things_are_refused(name):
     function = getattr(dr, name)

@@ -34,6 +34,20 @@ def lines(*roots: Node) -> list[str]:
     return [line.strip() for line in body]
 
 
+def test_large_work_does_not_wait_for_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions of the library take NumPy far longer than an addition does."""
+    monkeypatch.setattr(kernel, "tier", "auto")
+    x = opaque(dt.f32, [1, 2])
+    for f, size, expected in (
+        (op.abs, 3, True), (op.abs, 1_000_000, True), (op.sin, 3, True), (op.sin, 1_000_000, False),
+    ):  # fmt: skip
+        (found,) = schedule.preview([jit.apply(f, jit.apply(op.mul, x, x))])
+        monkeypatch.setattr(found, "spent", 0.0)
+        monkeypatch.setattr(found, "time", 0.0)
+        monkeypatch.setattr(found, "address", 0)
+        assert found.prefers_numpy(size) is expected, (f, size)
+
+
 # Well-formed programs
 
 X = Instr(op.buffer, dt.f32, (), False, 1)

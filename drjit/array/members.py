@@ -287,7 +287,7 @@ def add_swizzles(cls: Any) -> None:
             setattr(cls, name, swizzle)
 
 
-_CONTENTS = frozenset(("_n", "_c", "_array", "_shape"))
+_CONTENTS = frozenset(("_n", "_a", "_c", "_array", "_shape"))
 
 
 def get_attribute(self: Any, name: str) -> Any:

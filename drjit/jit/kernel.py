@@ -230,7 +230,7 @@ def run(
             outputs.append(None)
         else:
             lanes = size if o.kind == "store" else 1
-            outputs.append(memory.allocate(o.dtype.itemsize * lanes))
+            outputs.append(memory.allocate_for(o.dtype, lanes))
     record = Record(checks) if checks else None
     kernel.launches += 1
     if kernel.prefers_numpy(size):
