@@ -381,7 +381,7 @@ def test_without_gradients(f, value):
 
 
 @pytest.mark.parametrize(
-    "f", [dr.enable_grad, dr.disable_grad, dr.grad_enabled, dr.grad, dr.clear_grad, dr.detach,
+    "f", [dr.enable_grad, dr.grad_enabled, dr.grad, dr.clear_grad, dr.detach,
           dr.backward, dr.forward, dr.backward_to, lambda a: dr.set_grad(a, 1)]
 )  # fmt: skip
 @pytest.mark.parametrize("cls", [Float, dr.llvm.ad.Array3f, dr.llvm.ad.TensorXf])
