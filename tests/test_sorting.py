@@ -157,6 +157,15 @@ def test_median(tier):
     same(dr.median(Array3f([1, 5], 2, 3), 1), [[1], [2], [3]])
 
 
+def test_median_without_rows(tier):
+    nothing = dr.zeros(TensorXf, (0, 2))
+    values, positions = dr.median(nothing, 1, return_index=True)
+    assert values.shape == positions.shape == np.median(np.zeros((0, 2)), 1).shape
+    assert dr.median(nothing, 1, keepdims=True).shape == (0, 1)
+    with pytest.raises(RuntimeError, match="no entries"):
+        dr.median(nothing, 0)
+
+
 @pytest.mark.parametrize("axis", [None, 0, 1, -1, (0, 2), ()], ids=str)
 @pytest.mark.parametrize("ddof", [0, 1])
 def test_variance(axis, ddof, tier):

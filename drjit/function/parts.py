@@ -272,4 +272,3 @@ def spread(value: Any) -> Any:
 def permuted(array: Any, shape: Sequence[int], order: Sequence[int], what: str) -> Any:
     """The storage of a tensor with its axes in another order."""
     return permuted_storage(array, tuple(shape), order, what)
-

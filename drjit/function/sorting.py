@@ -137,7 +137,7 @@ def median(
 
     Raises:
         TypeError: the argument is no array.
-        RuntimeError: an axis is out of bounds, or there are no entries.
+        RuntimeError: an axis is out of bounds, or there are no entries along the axes.
 
     >>> from drjit.llvm import Float
     >>> median(Float(3, 1, 2))
@@ -147,13 +147,13 @@ def median(
     t = _as_tensor(_array(value, what))
     shape = t._shape
     axes = reduce.axes_of(axis, len(shape), tuple(range(len(shape))), what)
-    if prod(shape) == 0:
+    run = prod([shape[a] for a in axes])
+    if run == 0:
         raise RuntimeError(f"{what}(<{label(value)}>): there are no entries, the shape is {shape}")
-    if axes:
-        moved, found, run, _ = _order_of(t, axes, False)
+    if axes and prod(shape):
+        moved, found, _, _ = _order_of(t, axes, False)
     else:
-        moved, run = t._array, 1
-        found = _range(t, prod(shape))
+        moved, found = t._array, _range(t, prod(shape))
     middle = (run - 1) // 2
     rows = prod(shape) // run
     chosen = _picked(found, _range(t, rows) * run + middle)
