@@ -86,32 +86,12 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
 # ---- Extrema
 
 
-def _extremum(name: str, o: op.Op, better: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
-    """`minimum` or `maximum`; that of kernels gives its second operand if either is NaN."""
-    title = f"dr.{name}"
-
-    def function(a: Any, b: Any) -> Any:
-        if not _is_array(a, b):
-            if not _is_number(a, b):
-                raise unsupported(name, a, b)
-            a, b = _numbers(a, b)
-            return a if a != a or better(a, b) else b
-        if _is_number(b) and b == b:
-            return elementwise(o, b, a, name=title)
-        if _is_number(a) and a == a:
-            return elementwise(o, a, b, name=title)
-        result = elementwise(o, a, b, name=title)
-        if not type(result)._dtype.is_float:
-            return result
-        return elementwise(op.select, elementwise(op.ne, a, a), a, result, name=title)
-
-    return function
-
-
-def _extremum_of_numbers(
-    name: str, o: op.Op, better: Callable[[Any, Any], bool]
+def _extremum(
+    name: str, o: op.Op, better: Callable[[Any, Any], bool], *, keeps_nan: bool
 ) -> Callable[[Any, Any], Any]:
-    """`fmin` or `fmax`: the same without regard to NaN."""
+    """`minimum` and `maximum`, which give NaN if an operand is (`keeps_nan`), or `fmin` and `fmax`,
+    which then give the other operand. That of kernels gives its second operand if either is NaN.
+    """
     title = f"dr.{name}"
 
     def function(a: Any, b: Any) -> Any:
@@ -119,23 +99,28 @@ def _extremum_of_numbers(
             if not _is_number(a, b):
                 raise unsupported(name, a, b)
             a, b = _numbers(a, b)
-            return a if b != b or better(a, b) else b
+            decisive = a if keeps_nan else b
+            return a if decisive != decisive or better(a, b) else b
+        # Beside a number that is not NaN, an order of the operands is enough.
         if _is_number(b) and b == b:
-            return elementwise(o, a, b, name=title)
+            return elementwise(o, *((b, a) if keeps_nan else (a, b)), name=title)
         if _is_number(a) and a == a:
-            return elementwise(o, b, a, name=title)
+            return elementwise(o, *((a, b) if keeps_nan else (b, a)), name=title)
         result = elementwise(o, a, b, name=title)
         if not type(result)._dtype.is_float:
             return result
-        return elementwise(op.select, elementwise(op.ne, b, b), a, result, name=title)
+        # Where this operand is NaN, the result is `a`.
+        decisive = a if keeps_nan else b
+        undefined = elementwise(op.ne, decisive, decisive)
+        return elementwise(op.select, undefined, a, result, name=title)
 
     return function
 
 
-_minimum = _extremum("minimum", op.minimum, lambda a, b: a < b)
-_maximum = _extremum("maximum", op.maximum, lambda a, b: a > b)
-_fmin = _extremum_of_numbers("fmin", op.minimum, lambda a, b: a < b)
-_fmax = _extremum_of_numbers("fmax", op.maximum, lambda a, b: a > b)
+_minimum = _extremum("minimum", op.minimum, lambda a, b: a < b, keeps_nan=True)
+_maximum = _extremum("maximum", op.maximum, lambda a, b: a > b, keeps_nan=True)
+_fmin = _extremum("fmin", op.minimum, lambda a, b: a < b, keeps_nan=False)
+_fmax = _extremum("fmax", op.maximum, lambda a, b: a > b, keeps_nan=False)
 
 
 def minimum(arg0: Any, arg1: Any) -> Any:

@@ -1,10 +1,10 @@
 """Looking at the graph of derivatives: lists and pictures of the variables that exist."""
 
-import importlib
 import sys
 from typing import Any
 
 from ..ad.graph import Var, labels, living, where
+from . import drawing
 
 
 def _title(v: Var) -> str:
@@ -83,7 +83,7 @@ def graphviz_ad(as_string: bool = False) -> Any:
     edges, kinds = [], []
     for v in found:
         name = labels.get(v)
-        title = _title(v) if name is None else f'Label: \\"{_escape(name)}\\"'
+        title = _title(v) if name is None else f'Label: \\"{drawing.escape(name)}\\"'
         kind = _kind(v, used)
         style = ""
         if kind is not None:
@@ -96,28 +96,8 @@ def graphviz_ad(as_string: bool = False) -> Any:
             if d is not None:
                 shown = f' [label=" {number}"]' if count > 1 else ""
                 edges.append(f"    {v.serial} -> {d.serial}{shown};")
-    lines += edges
-    if kinds:
-        lines += ["    subgraph cluster_legend {", '        label="Legend";']
-        for number, kind in enumerate(sorted(set(kinds))):
-            text, color = _COLORS[kind]
-            lines.append(f'        l{number} [style=filled fillcolor={color} label="{text}"];')
-        lines.append("    }")
-    text = "\n".join([*lines, "}"]) + "\n"
-    if as_string:
-        return text
-    try:
-        package = importlib.import_module("graphviz")
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "dr.graphviz_ad() shows graphs by the package 'graphviz' (pip install graphviz); "
-            "dr.graphviz_ad(as_string=True) gives the text without it."
-        ) from None
-    return package.Source(text)
-
-
-def _escape(name: str) -> str:
-    return "".join("\\" + c if c in '\\"{}|<>' else c for c in name)
+    lines += edges + drawing.legend(kinds, _COLORS)
+    return drawing.picture(lines, as_string, "dr.graphviz_ad")
 
 
 __all__ = ["graphviz_ad", "whos_ad"]

@@ -3,7 +3,6 @@ for profilers.
 """
 
 import gc
-import importlib
 import sys
 from typing import Any
 
@@ -14,6 +13,7 @@ from ..jit import access, kernel, label, log, memory, runtime
 from ..jit.log import LogLevel
 from ..jit.node import Node
 from ..jit.runtime import Event
+from . import drawing
 
 # ---- Labels
 
@@ -179,7 +179,7 @@ def graphviz(as_string: bool = False) -> Any:
         if name is not None:
             kind = "labeled"
         title = f"Literal: {n.data:.6g}" if n.is_literal else n.op.name
-        parts = [f'Label: \\"{_escape(name)}\\"'] if name is not None else []
+        parts = [f'Label: \\"{drawing.escape(name)}\\"'] if name is not None else []
         parts += [title, f"{{Type: LLVM {n.dtype.code}|Size: {n.size}}}", f"r{n.serial}"]
         style = ""
         if kind in _COLORS:
@@ -189,28 +189,8 @@ def graphviz(as_string: bool = False) -> Any:
         for number, d in enumerate(n.deps, 1):
             shown = f' [label=" {number}"]' if len(n.deps) > 1 else ""
             edges.append(f"    {d.serial} -> {n.serial}{shown};")
-    lines += edges
-    if used:
-        lines += ["    subgraph cluster_legend {", '        label="Legend";']
-        for number, kind in enumerate(sorted(used)):
-            text, color = _COLORS[kind]
-            lines.append(f'        l{number} [style=filled fillcolor={color} label="{text}"];')
-        lines.append("    }")
-    text = "\n".join([*lines, "}"]) + "\n"
-    if as_string:
-        return text
-    try:
-        package = importlib.import_module("graphviz")
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "dr.graphviz() shows graphs by the package 'graphviz' (pip install graphviz); "
-            "dr.graphviz(as_string=True) gives the text without it."
-        ) from None
-    return package.Source(text)
-
-
-def _escape(name: str) -> str:
-    return "".join("\\" + c if c in '\\"{}|<>' else c for c in name)
+    lines += edges + drawing.legend(used, _COLORS)
+    return drawing.picture(lines, as_string, "dr.graphviz")
 
 
 # ---- Backends and memory
