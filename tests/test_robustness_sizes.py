@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import weakref
 
 import numpy as np
 import pytest
@@ -69,10 +70,12 @@ def test_a_long_chain_of_dependent_reductions_and_scatters(tier):
 @pytest.mark.parametrize("cls", [Float, llvm.ad.Float])
 def test_a_long_chain_is_dropped_without_recursion(cls):
     x = dr.opaque(cls, 1, 3)
+    first = weakref.ref((y := x * 2)._n)
     for _ in range(DEPTH):
-        x = x * 2 + 1
-    del x
-    gc.collect()
+        y = y * 2 + 1
+    assert first() is not None
+    del y
+    assert first() is None
 
 
 def test_many_outputs_of_one_evaluation(tier):
