@@ -17,6 +17,7 @@ from ..jit.access import Target
 from ..jit.flags import JitFlag
 from ..jit.named import Named
 from ..jit.node import LITERAL, Node
+from ..jit.scope import active, innermost
 from . import lanes, trap
 from .algebra import PLAIN, RECORDED, set_keep_graph
 from .graph import Scope, Value, Var, living, scope, title, where
@@ -250,7 +251,7 @@ def _forward(variables: list[Var], flags: int, give: "Give") -> None:
     sources = {d for v in variables for d in v.deps if d is not None and d in members}
     for v in variables:
         rule = v.rule
-        if rule is None or members.isdisjoint(v.deps):
+        if rule is None or v.serial < give.first or members.isdisjoint(v.deps):
             continue
         give.var = v
         if not rule.elementwise:
@@ -290,7 +291,9 @@ class Give:
     to them, so that the factors of products have to be kept from making NaN of it.
     """
 
-    __slots__ = ("first", "inner", "keep", "masked", "masking", "members", "trap", "var")
+    __slots__ = (
+        "first", "inner", "keep", "masked", "masking", "members", "recording", "trap", "var",
+    )  # fmt: skip
 
     def __init__(self, keep: bool, members: set[Var] | None) -> None:
         self.keep, self.members = keep, members
@@ -300,6 +303,7 @@ class Give:
         self.var: Any = None
         self.masked: set[Var] = set()
         self.masking = False
+        self.recording = innermost() is not None
         current = jit_flags.current
         self.trap = bool(current & JitFlag.Debug and current & (JitFlag.TrapNaN | JitFlag.TrapInf))
 
@@ -324,10 +328,11 @@ class Give:
 
     def accumulate(self, v: Var, c: Any, lanes_: int) -> None:
         """Adds a contribution, which counts for a number of lanes, to a gradient: summed if the
-        variable has one entry, as that was broadcast."""
+        variable has one entry, as that was broadcast. In a body that is being recorded it counts
+        for the one lane that executes it, and the sum is made when the body is known."""
         if self.trap:
             trap.check(self.var, c.node if self.keep else c)
-        if v.size == 1:
+        if v.size == 1 and not self.recording:
             c = self._total(c, lanes_)
         if not self.keep:
             v.grad = c if v.grad is None else PLAIN.add(v.grad, c)
@@ -363,14 +368,16 @@ class Give:
             for value in values:
                 trap.check(self.var, value.node)
         self.mark(d)
+        if self.recording and self.inner is not None and self.inner.slots is not None:
+            d = self.inner.slots[d]
         count = len(values)
         size = max([v.node.size for v in values] + [index.size, mask.size])
         if size == 0 or (mask.op is LITERAL and not mask.data):
             return
         if mask.op is LITERAL:
-            mask = access.ACTIVE
+            mask = active()
         elif mask.op is not op.in_bounds:
-            mask = node.apply(op.and_, mask, access.ACTIVE)
+            mask = node.apply(op.and_, mask, active())
         if self.keep:
             for j, value in enumerate(values):
                 zero = Value(node.literal(d.dtype, 0, d.size))

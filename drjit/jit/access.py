@@ -14,8 +14,7 @@ from .flags import JitFlag
 from .kernel import identity, out_of_bounds
 from .location import user_location
 from .node import AFTER, BUFFER, LITERAL, Node, apply, bitcast, broadcast_size, cast, literal, make
-
-ACTIVE = make(op.active, dt.mask, 1)
+from .scope import ACTIVE, innermost, stack
 
 # Above this many entries a scatter-reduction with `ReduceMode.Auto` uses atomics instead of private
 # copies.
@@ -47,27 +46,38 @@ def bounds(
         raise TypeError(f"{what}: 'active' must be a mask, not {active.dtype.name}")
     if active.op is op.in_bounds and active.deps[:1] == (index,):
         limits = active.data  # read after the operands: a node that is being evaluated has neither
-        if limits is not None and limits[4:] == (size, packet):
+        if limits is not None and limits[4:] == (size, packet) and innermost() is None:
             return index, active
     signed = index.dtype.is_signed
     count = size // packet
     certain = index.op is LITERAL and active.op is LITERAL and active.data
     if certain and index.size * active.size and not 0 <= index.data < count:
         raise IndexError(out_of_bounds(what, index.data, size, packet))
+    scope = innermost()
     if certain:
-        return _unsigned(index), ACTIVE
+        return _unsigned(index), ACTIVE if scope is None else scope.mask
     index = _unsigned(index)
     if size >= 1 << 31:
         index = cast(dt.u64, index)
+    lanes_active = ACTIVE if scope is None else scope.mask
     if active.op is LITERAL and active.data:
-        active = ACTIVE
-    elif active.op is not LITERAL:
-        active = apply(op.and_, active, ACTIVE)
+        active = lanes_active
+    elif active.op is not LITERAL and active is not lanes_active:
+        active = apply(op.and_, active, lanes_active)
     if flags.current & JitFlag.BoundsChecks and active.op is not LITERAL and not inside:
         lanes = broadcast_size((index, active), what)
         data = (count, what, user_location(), signed, size, packet)
         active = make(op.in_bounds, dt.mask, lanes, (index, active), data)
     return index, active
+
+
+def refuse_written(source: Node, what: str) -> None:
+    """Raises a RuntimeError if an open recording of this thread writes to the array."""
+    if source.op is AFTER and any(source.deps[0] in s.effects for s in stack()):
+        raise RuntimeError(
+            f"{what}: the array is written to in the same symbolic loop or branch, and what it "
+            "holds is known only when the kernel has run. Use mode='evaluated', or dr.alloc_local."
+        )
 
 
 def gather(
@@ -76,6 +86,8 @@ def gather(
     """The entries of `source` at `index`; 0 where `active` is false or the index out of bounds,
     which with `inside` it cannot be.
     """
+    if innermost() is not None:
+        refuse_written(source, what)
     lanes = broadcast_size((index, active), what)
     index, mask = bounds(index, active, source.size, what, 1, inside)
     dtype = source.dtype
@@ -104,6 +116,8 @@ def gather_packet(
     """`count` (2 to 16) consecutive entries per lane, from `index * count` on, of a source whose
     size is a multiple of `count`; see `gather`.
     """
+    if innermost() is not None:
+        refuse_written(source, what)
     lanes = broadcast_size((index, active), what)
     index, mask = bounds(index, active, source.size, what, count, inside)
     if mask.op is LITERAL:

@@ -31,17 +31,24 @@ class VarType(Named, enum.Enum):
 class DType:
     """An element type: its long name (`float32`), its name in kernel text (`f32`), NumPy type, size
     in bytes, and kind.
+
+    A vector type (`vector`) has a number of features, all of its `element` type, whose properties
+    it shares; the element of any other type is itself. `mask_type` is what comparisons give.
     """
 
     __slots__ = (
         "bits",
         "code",
+        "count",
+        "element",
         "is_arithmetic",
         "is_float",
         "is_int",
         "is_mask",
         "is_signed",
+        "is_vector",
         "itemsize",
+        "mask_type",
         "name",
         "numpy",
         "order",
@@ -49,8 +56,12 @@ class DType:
         "var_type",
     )
 
+    element: "DType"
+    mask_type: "DType"
+
     def __init__(self, name: str, code: str, var_type: VarType):
         self.name, self.code, self.var_type = name, code, var_type
+        self.element, self.count, self.is_vector = self, 1, False
         self.numpy = np.dtype(name)
         self.scalar = self.numpy.type
         self.itemsize = self.numpy.itemsize
@@ -92,8 +103,30 @@ BY_VAR_TYPE = {t.var_type: t for t in ALL}
 BY_NUMPY = {t.numpy: t for t in ALL}
 
 mask, i8, u8, i16, u16, i32, u32, i64, u64, f16, f32, f64 = ALL
+for _type in ALL:
+    _type.mask_type = mask
+
+_vectors: dict[tuple[DType, int], DType] = {}
+
+
+def vector(element: DType, count: int) -> DType:
+    """The type of vectors of `count` features; there is one object for each.
+
+    >>> vector(f16, 64).name, vector(f16, 64) is vector(f16, 64)
+    ('float16x64', True)
+    """
+    found = _vectors.get((element, count))
+    if found is None:
+        found = DType(element.name, element.code, element.var_type)
+        found.name, found.code = f"{element.name}x{count}", f"{element.code}x{count}"
+        found.element, found.count, found.is_vector = element, count, True
+        found.mask_type = found if element is mask else vector(mask, count)
+        # Two threads that get here at once end up with the same object.
+        found = _vectors.setdefault((element, count), found)
+    return found
 
 
 def by_name(name: str) -> DType:
-    """The type of that long name (`float32`)."""
-    return BY_NAME[name]
+    """The type of that long name (`float32`, `float32x3`)."""
+    element, _, count = name.partition("x")
+    return vector(BY_NAME[element], int(count)) if count else BY_NAME[name]

@@ -133,8 +133,19 @@ scatter_reduce_packet 3 static - scatter 32 scatter_reduce_packet
 scatter_inc 2 static -    scatter    32  scatter_inc
 scatter_exch 3 static -   scatter    32  scatter_exch
 scatter_cas 4 static -    scatter    32  scatter_cas
+vector      1 static bif  vector      1  vector
+splat       1 static bif  splat       0  splat
+feature     1 static bif  feature     0  feature
+total       1 static f    total       1  total
+matvec      3 static f    matvec      1  matvec
+outer       3 static f    scatter     1  outer
+accumulate  2 static f    scatter     1  accumulate
 reduce      1 static -    reduce      2  reduce
 after       1 static -    after       0  after
+state       0 static -    state       0  state
+loop        0 static -    loop        0  loop
+branch      0 static -    branch      0  branch
+result      1 static -    result      0  result
 """
 
 TABLE: dict[str, Op] = {}

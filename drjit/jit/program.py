@@ -1,5 +1,5 @@
-"""The linear, typed program: what a kernel computes, in order. `build` makes one from nodes,
-`check` states what a well-formed one is.
+"""The typed program: what a kernel computes, in order, with nested blocks for loops and branches.
+`build` makes one from nodes, `check` states what a well-formed one is.
 
 A program knows no buffers and no sizes: those are parameters. Its rendering (`source.py`) is all
 that a target sees.
@@ -7,9 +7,9 @@ that a target sees.
 
 from typing import Any, NamedTuple
 
-from . import dtype as dt
 from . import op
 from .dtype import DType
+from .nesting import Body, Nesting, leaked
 from .node import BUFFER, LITERAL, Node
 
 
@@ -24,6 +24,45 @@ class Instr(NamedTuple):
     data: Any = None
     param: int = 0
     label: str = ""
+    rounds: int = 1  # how often it runs, by estimate
+
+    @property
+    def cost(self) -> int:
+        """Estimated elementary instructions a lane."""
+        return self.op.cost * elements(self) * self.rounds
+
+
+class Loop(NamedTuple):
+    """What a loop does, as numbers of instructions: `states` are its variables, set to `starts`
+    before the loop and to `results` after each round of `body`; the lanes of `live` go on, at first
+    those of `active`, while `test` gives `condition`.
+    """
+
+    states: tuple[int, ...]
+    starts: tuple[int, ...]
+    results: tuple[int, ...]
+    live: int
+    active: int
+    test: tuple[int, ...]
+    condition: int
+    body: tuple[int, ...]
+
+
+class Case(NamedTuple):
+    """A body of a branch: the lanes of `mask` compute `results`."""
+
+    mask: int
+    body: tuple[int, ...]
+    results: tuple[int, ...]
+
+
+class Branch(NamedTuple):
+    """Bodies for the lanes of different masks. `used` numbers the results that somebody needs,
+    `results` the instructions that stand for them."""
+
+    cases: tuple[Case, ...]
+    used: tuple[int, ...]
+    results: tuple[int, ...]
 
 
 class Output(NamedTuple):
@@ -36,7 +75,8 @@ class Output(NamedTuple):
 
 
 class Program(NamedTuple):
-    """Instructions, outputs and the layout of the parameter block.
+    """Instructions, outputs and the layout of the parameter block. `body` lists the instructions
+    outside of loops and branches in order.
 
     Words of the block: the error record, then inputs, literals, sizes of bounds checks, targets of
     effects, outputs.
@@ -49,17 +89,34 @@ class Program(NamedTuple):
     checks: int
     effects: tuple[tuple[DType, str], ...]
     words: int
+    body: tuple[int, ...] = ()
     streams: bool = False  # results are too big for the caches and written past them
 
     @property
     def cost(self) -> int:
         """Estimated elementary instructions a lane."""
-        return sum(i.op.cost for i in self.instrs) + len(self.outputs)
+        return sum(i.cost for i in self.instrs) + len(self.outputs)
+
+    def calls(self, fused: int) -> int:
+        """The same where all elements of a vector count as one, and fused multiply-adds `fused`
+        times more."""
+        times = [1 + fused * (i.op.name in op.FUSED) for i in self.instrs]
+        costs = [t * i.op.cost * i.rounds for t, i in zip(times, self.instrs, strict=True)]
+        return sum(costs) + len(self.outputs)
 
     @property
     def fused(self) -> int:
         """The part of the cost that is due to fused multiply-adds."""
-        return sum(i.op.cost for i in self.instrs if i.op.name in op.FUSED)
+        return sum(i.cost for i in self.instrs if i.op.name in op.FUSED)
+
+
+def elements(i: Instr) -> int:
+    """How many elements of a vector or matrix an instruction computes for each lane."""
+    if i.op is op.matvec:
+        return i.data[0] * i.data[1]
+    if i.op is op.outer:
+        return i.data[3] * i.data[4]
+    return i.dtype.count
 
 
 def effect_words(mode: str) -> int:
@@ -91,10 +148,17 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
     effects: list[tuple[DType, str]] = []
     shared: dict[tuple, int] = {}
     labels = labels or {}
+    nesting = Nesting(nodes) if any(n.op in BLOCKS for n in nodes) else None
     for n in nodes:
         if n.id in numbers:
             continue
-        args = tuple([numbers[d.id] for d in n.deps])
+        body = nesting.home.get(n) if nesting else None
+        if nesting and n.op in SYMBOLS:
+            number = _symbol(n, nesting, numbers, instrs)
+            if number is not None:
+                numbers[n.id] = number
+                continue
+        args = tuple([numbers[d.id] for d in n.deps]) if n.op not in BLOCKS else ()
         data, param = n.data, 0
         if n.op is BUFFER:
             data, param = n.size == 1, word["input"]
@@ -107,28 +171,114 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
             word["check"] += 1
         elif n.op.text == "scatter":
             key = shared_target(n.data)
-            data, param = n.data.static, shared.get(key, next_word) if key else next_word
+            data = (*n.data.static, *n.data.shape)
+            param = shared.get(key, next_word) if key else next_word
             if param == next_word:
                 effects.append((n.data.dtype, n.data.mode))
                 next_word += effect_words(n.data.mode)
                 if key:
                     shared[key] = param
+        elif nesting and n.op is op.loop:
+            data = _loop(n, nodes, nesting, numbers)
+        elif nesting and n.op is op.branch:
+            data = _branch(n, nodes, nesting, numbers, instrs)
         numbers[n.id] = len(instrs)
-        instrs.append(Instr(n.op, n.dtype, args, data, param, labels.get(n, "")))
+        rounds = body.rounds if body else 1
+        instrs.append(Instr(n.op, n.dtype, args, data, param, labels.get(n, ""), rounds))
     outputs = []
     for n in roots:
-        kind = "reduce" if n.op is op.reduce else "effect" if n.op.text == "scatter" else "store"
+        if nesting and n in nesting.home:
+            raise leaked()
+        kind = "store"
+        if n.op is op.reduce:
+            kind = "reduce"
+        elif n.op.text == "scatter" or n.op in BLOCKS:
+            kind = "effect"
         outputs.append(Output(kind, n.dtype, numbers[n.id], next_word))
         next_word += {"reduce": 2, "store": 1, "effect": 0}[kind]
+    top = range(len(instrs))
+    if nesting:
+        outside = [numbers[n.id] for n in nodes if n not in nesting.home and n.op is not op.result]
+        top = sorted(set(outside))
     return Program(
         tuple(instrs),
         tuple(outputs),
         tuple([n.dtype for n in inputs]),
-        tuple([n.dtype for n in literals]),
+        tuple([n.dtype.element for n in literals]),
         checks,
         tuple(effects),
         next_word,
+        tuple(top),
     )
+
+
+BLOCKS = frozenset((op.loop, op.branch))
+SYMBOLS = frozenset((op.state, op.result))
+
+
+def _symbol(n: Node, nesting: Nesting, numbers: dict[int, int], instrs: list[Instr]) -> int | None:
+    """The instruction that gives the value of a symbol, if there is one already."""
+    if n.op is op.state:
+        before = nesting.same.get(n)
+        return None if before is None else numbers[before.id]
+    block = n.deps[0]
+    if block.op is op.loop:
+        return numbers[nesting.parts[block].inside[0][n.data].id]  # its variable, after the loop
+    branch = instrs[numbers[block.id]].data
+    return branch.results[branch.used.index(n.data)]
+
+
+def _used(block: Node, nodes: list[Node]) -> list[int]:
+    """The numbers of the results of a block that somebody needs."""
+    return sorted({n.data for n in nodes if n.op is op.result and n.deps[0] is block})
+
+
+def _inside(body: Body, wanted: list[Node], nesting: Nesting, numbers: dict[int, int]) -> tuple:
+    """The instructions of a body that some values need, in order."""
+    needed = nesting.reached(body, wanted)
+    found = [numbers[n.id] for n in body.nodes if n in needed and n.op not in SYMBOLS]
+    return tuple(dict.fromkeys(found))
+
+
+def _loop(n: Node, nodes: list[Node], nesting: Nesting, numbers: dict[int, int]) -> Loop:
+    """A loop with the state that somebody needs."""
+    parts, (body,) = nesting.parts[n], nesting.bodies[n]
+    (inside,), (results,), (effects,) = parts.inside, parts.results, parts.effects
+    wanted = [parts.test, *effects]
+    states = [k for k in _used(n, nodes) if inside[k] not in nesting.same]
+    while True:
+        needed = nesting.reached(body, wanted + [results[k] for k in states])
+        more = [k for k, s in enumerate(inside) if s in needed and k not in states]
+        if not more:
+            break
+        states += more
+    states.sort()
+    return Loop(
+        tuple([numbers[inside[k].id] for k in states]),
+        tuple([numbers[parts.inputs[k].id] for k in states]),
+        tuple([numbers[results[k].id] for k in states]),
+        numbers[parts.live.id],
+        numbers[parts.outer.id],
+        _inside(body, [parts.test], nesting, numbers),
+        numbers[parts.test.id],
+        _inside(body, [*effects, *[results[k] for k in states]], nesting, numbers),
+    )
+
+
+def _branch(
+    n: Node, nodes: list[Node], nesting: Nesting, numbers: dict[int, int], instrs: list[Instr]
+) -> Branch:
+    """A branch with the results that somebody needs, each an instruction of its own."""
+    parts, used = nesting.parts[n], _used(n, nodes)
+    first = len(instrs)
+    instrs += [Instr(op.result, parts.results[0][k].dtype, ()) for k in used]
+    cases = []
+    for k, body in enumerate(nesting.bodies[n]):
+        results = [parts.results[k][j] for j in used]
+        inside = _inside(body, [*parts.effects[k], *results], nesting, numbers)
+        mask = numbers[parts.masks[k].id]
+        cases.append(Case(mask, inside, tuple([numbers[r.id] for r in results])))
+    return Branch(tuple(cases), tuple(used), tuple(range(first, first + len(used))))
 
 
 def check(p: Program) -> None:
@@ -149,11 +299,33 @@ def check(p: Program) -> None:
         if row.kind in ("prefix", "infix", "call"):
             want = types[1] if row.result == "second" else types[0]
             rest = types[1:] if row.result == "second" else types
-            result = dt.mask if row.result == "mask" else want
+            result = want.mask_type if row.result == "mask" else want
             if i.dtype is not result or any(t is not want for t in rest):
                 raise ValueError(f"{where}: operand types {types} do not give {i.dtype}")
         if row in (op.gather, op.packet) and not types[2].is_mask:
             raise ValueError(f"{where}: the last operand is not a mask")
+        if type(i.data) is Loop:
+            _check_loop(p, i.data, where)
+        elif type(i.data) is Branch:
+            _check_branch(p, i.data, where)
     for o in p.outputs:
         if not 0 <= o.value < len(p.instrs) or not o.param <= p.words:
             raise ValueError(f"output {o} refers to nothing")
+
+
+def _check_loop(p: Program, loop: Loop, where: str) -> None:
+    for state, start, result in zip(loop.states, loop.starts, loop.results, strict=True):
+        types = {p.instrs[k].dtype for k in (state, start, result)}
+        if len(types) > 1:
+            raise ValueError(f"{where}: a state variable has several types, {types}")
+    if any(not p.instrs[k].dtype.is_mask for k in (loop.live, loop.active, loop.condition)):
+        raise ValueError(f"{where}: the condition is not a mask")
+
+
+def _check_branch(p: Program, branch: Branch, where: str) -> None:
+    for case in branch.cases:
+        if not p.instrs[case.mask].dtype.is_mask:
+            raise ValueError(f"{where}: the condition of a case is not a mask")
+        for result, value in zip(branch.results, case.results, strict=True):
+            if p.instrs[result].dtype is not p.instrs[value].dtype:
+                raise ValueError(f"{where}: cases give different types")

@@ -18,6 +18,7 @@ from . import dtype as dt
 from . import flags, interrupt, kernel, label, op, program, source
 from .memory import Buffer, allocate_for
 from .node import AFTER, BUFFER, LITERAL, Node, make
+from .scope import Block, innermost
 
 lock = threading.RLock()
 pending: list[Node] = []
@@ -32,11 +33,14 @@ LONGEST = 6000  # nodes in a kernel: compile time grows faster than linearly bey
 _preview: list[kernel.Kernel] | None = None  # where `preview` collects kernels
 
 EFFECTS = frozenset(o for o in op.TABLE.values() if o.text == "scatter")
-_SOURCED = frozenset((op.gather, op.packet))
-_REDUCING = frozenset((op.scatter_reduce, op.scatter_reduce_packet))
+_SOURCED = frozenset((op.gather, op.packet, op.matvec))  # operands 0 and 3, where there is one
+_REDUCING = frozenset((op.scatter_reduce, op.scatter_reduce_packet, op.outer, op.accumulate))
 _LATE = EFFECTS | {op.reduce}  # their results are there when their kernel has finished
-_STAGING = _LATE | _SOURCED | {AFTER}
-_REDUCE, _IN_BOUNDS = op.reduce, op.in_bounds
+_RESULT = op.result
+_STAGING = _LATE | _SOURCED | {AFTER, _RESULT}
+_UNCUT = frozenset((op.packet, op.state, op.loop, op.branch))  # have no single value to keep
+_REDUCE, _IN_BOUNDS, _STATE = op.reduce, op.in_bounds, op.state
+BLOCKS = frozenset((op.loop, op.branch))
 
 
 class Effect:
@@ -44,15 +48,17 @@ class Effect:
     waits for it.
 
     `after` refers to the node that stands for the target afterwards, `value` to the node of the old
-    value that an atomic gives, `order` to effects that must have finished before.
+    value that an atomic gives, `order` to effects that must have finished before. `shape` is that
+    of the part of the buffer that a sum of vectors goes to.
     """
 
-    __slots__ = ("after", "buffer", "dtype", "mode", "order", "reduce", "size", "value")
+    __slots__ = ("after", "buffer", "dtype", "mode", "order", "reduce", "shape", "size", "value")
 
     def __init__(self, buffer: Buffer, dtype: dt.DType, size: int, reduce: str, mode: str) -> None:
         self.buffer, self.dtype, self.size = buffer, dtype, size
         self.reduce, self.mode = reduce, mode
         self.order: tuple[Node, ...] = ()
+        self.shape: tuple[int, ...] = ()
         self.after: Any = None
         self.value: Any = None
 
@@ -75,7 +81,12 @@ def add_effect(
             effect.order = (before.deps[0],)
         after = make(AFTER, effect.dtype, effect.size, (node,), effect.buffer)
         effect.after = weakref.ref(after)
-        pending.append(node)
+        scope = innermost()
+        if scope is None:
+            pending.append(node)
+        else:
+            scope.effects.append(node)
+            scope.afters.append(effect.after)
         return after
 
 
@@ -106,7 +117,7 @@ def evaluate(roots: list[Node]) -> bool:
                 todo += _old_values(effects)
             _evaluate(todo)
         except BaseException:
-            pending[:0] = [e for e in effects if e.op in EFFECTS]
+            pending[:0] = [e for e in effects if e.op in EFFECTS or e.op in BLOCKS]
             raise
         return True
 
@@ -127,9 +138,12 @@ def preview(roots: list[Node]) -> list[kernel.Kernel]:
             if n.op in EFFECTS:
                 e = n.data
                 copy.data = Effect(e.buffer, e.dtype, e.size, e.reduce, e.mode)
+                copy.data.shape = e.shape
                 copy.data.order = tuple([copies[o] for o in e.order if o in copies])
-            elif n.op is AFTER:
+            elif n.op is AFTER and n.deps[0].op in EFFECTS:
                 copy.deps[0].data.after = weakref.ref(copy)
+            elif n.op in BLOCKS:
+                copy.data = Block(n.data.counts, n.data.depth)
             if n in label.labels:
                 label.labels[copy] = label.labels[n]
             if n in label.locations:
@@ -144,17 +158,23 @@ def preview(roots: list[Node]) -> list[kernel.Kernel]:
 
 
 def materialize(node: Node) -> Node:
-    """The node as a buffer; a literal becomes a new node with memory of its own."""
-    if node.op is LITERAL:
-        node = make(op.copy, node.dtype, node.size, (node,))
-    evaluate([node])
-    return node
+    """The node as a buffer; a literal becomes a new node with memory of its own, while pending side
+    effects, which it has nothing to do with, remain pending."""
+    if node.op is not LITERAL:
+        evaluate([node])
+        return node
+    copy = make(op.copy, node.dtype, node.size, (node,))
+    with lock:
+        _evaluate([copy])
+    return copy
 
 
 def _old_values(roots: list[Node]) -> list[Node]:
-    """The old values, where somebody holds them, of the atomic updates among the roots."""
+    """What comes with side effects and cannot be computed again: the old values, where somebody
+    holds them, of atomic updates, and the results of loops and branches."""
     updates = [n for n in roots if n.op in EFFECTS and n.data.value is not None]
     values = [n.data.value() for n in updates]
+    values += [value() for n in roots if n.op in BLOCKS for value in n.data.values]
     return [v for v in values if v is not None and v.op is not BUFFER]
 
 
@@ -203,9 +223,9 @@ def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
     crossing = [0] * (len(nodes) + 1)
     for k, end in enumerate(last):
         n = nodes[k]
-        # Leaves are there anyway; a packet has no single value to keep.
-        if n.deps:
-            weight = len(nodes) if n.op is op.packet else 1
+        # Leaves are there anyway; what belongs to a loop stays together.
+        if n.deps or n.op is _STATE:
+            weight = len(nodes) if n.op in _UNCUT or n.dtype.is_vector else 1
             crossing[k + 1] += weight
             crossing[end + 1] -= weight
     for k in range(1, len(crossing)):
@@ -236,7 +256,9 @@ def _reachable(roots: list[Node]) -> tuple[list[Node], bool]:
         o = n.op
         if o in _STAGING:
             if o in _SOURCED:
-                staged = staged or n.deps[0].op is not BUFFER
+                staged = staged or any([d.op is not BUFFER for d in n.deps[::3]])
+            elif o is _RESULT:
+                staged = staged or n.size == 1
             else:
                 late -= 1
                 staged = staged or late < 0 or o is AFTER or (o in EFFECTS and bool(n.data.order))
@@ -262,21 +284,27 @@ def _stages(roots: list[Node], nodes: list[Node]) -> list[list[Node]]:
             n.id = 0  # nothing so far waits for anything
             continue
         own = 0
-        source = n.deps[0] if o in _SOURCED else None
+        sources = n.deps[::3] if o in _SOURCED else ()
         for d in n.deps:
             at = d.id  # its level
             made_by = d.op
-            if made_by is _REDUCE or (d is source and made_by is not BUFFER):
+            if made_by is _REDUCE or (d in sources and made_by is not BUFFER):
                 if made_by is not AFTER:
                     stages.setdefault(at, []).append(d)
                     at += 1
+            elif made_by is _RESULT and d.size == 1 < n.size and d.deps[0].data.depth == 1:
+                # A loop of one lane runs once, not in every packet of those who use its result.
+                stages.setdefault(at, []).append(d)
+                at += 1
             elif made_by is op.component and d.size == 1 and d.deps[0].op in EFFECTS:
                 at += 1  # the effect happens once, in a kernel of one lane
             if at > own:
                 own = at
         if o in EFFECTS:
             for before in n.data.order:
-                if before.op in EFFECTS:
+                if before.op in BLOCKS:
+                    own = max(own, before.id + 1)
+                elif before.op in EFFECTS:
                     same = before.op in _REDUCING and o in _REDUCING
                     commute = same and before.data.static == n.data.static
                     # Without atomics, lanes of two updates on different threads would meet.
@@ -293,13 +321,14 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
     """Launches one kernel for roots that all have `size` lanes."""
     if size == 0:
         for n in roots:
-            _finish(n, None if n.op in EFFECTS else allocate_for(n.dtype, 0))
+            _finish(n, allocate_for(n.dtype, 0) if _has_value(n) else None)
         return
     inputs: list[Node] = []
     literals: list[Node] = []
     checks: list[Node] = []
     places: dict[Any, tuple[int, Effect]] = {}
     effects = count()
+    states, closed = 0, 0
     interned = _interned
     if len(interned) > _INTERN_LIMIT:
         interned.clear()
@@ -311,6 +340,9 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
         k = len(deps)
         if o in EFFECTS:
             key = _effect_key(n, places, next(effects))
+        elif o in BLOCKS:
+            key = (o, *[d.id for d in deps], n.data.static)
+            closed += _own_states(n)
         elif k == 2:
             a, b = deps
             key = (o, a.id, b.id)
@@ -326,6 +358,9 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
             elif o is BUFFER:
                 key = (o, n.dtype, len(inputs), n.size == 1)
                 inputs.append(n)
+            elif o is _STATE:
+                key = (o, n.dtype, states, n.data)
+                states += 1
             else:
                 key = (o,)
         elif k == 3:
@@ -337,6 +372,8 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
         if i is None:
             i = interned[key] = len(interned)
         n.id = i
+    if states != closed:
+        raise _symbolic()
     structure = tuple([n.id for n in roots])
     targets = [e for _, e in places.values()] if places else []
     streams = size >= STREAM_LANES and _result_bytes(size, roots) >= STREAM_BYTES
@@ -376,8 +413,29 @@ def _launch(
         _finish(n, memory)
 
 
+def _own_states(block: Node) -> int:
+    """How many nodes stand for the state or the arguments inside a loop or branch."""
+    counts = block.data.counts
+    return counts[0] + 1 if block.op is op.loop else counts[0] * len(counts[2])
+
+
+def _symbolic() -> RuntimeError:
+    scope = innermost()
+    what = "is being recorded" if scope is not None else "has been recorded"
+    return RuntimeError(
+        f"a value of a symbolic loop, branch or call that {what} was to be evaluated. Inside of "
+        "such a body values are known only when the whole kernel runs: dr.eval, printing, and "
+        "conversion to Python or NumPy do not work there. Use mode='evaluated' (for dr.print, "
+        "mode='symbolic'), or return the value as part of the state."
+    )
+
+
+def _has_value(n: Node) -> bool:
+    return n.op not in EFFECTS and n.op not in BLOCKS
+
+
 def _result_bytes(size: int, roots: list[Node]) -> int:
-    values = [n.dtype.itemsize for n in roots if n.op is not op.reduce and n.op not in EFFECTS]
+    values = [n.dtype.itemsize for n in roots if n.op is not op.reduce and _has_value(n)]
     return size * sum(values)
 
 
@@ -402,20 +460,32 @@ def _effect_key(n: Node, places: dict[Any, tuple[int, Effect]], number: int) -> 
     reductions into one buffer share, and with it the private copies."""
     e = n.data
     place, _ = places.setdefault(program.shared_target(e) or n, (len(places), e))
-    return (n.op, *[d.id for d in n.deps], e.static, place, number)
+    return (n.op, *[d.id for d in n.deps], e.static, e.shape, place, number)
 
 
 def _finish(n: Node, memory: Buffer | None) -> None:
     """Turns a node whose kernel is launched into a buffer; an effect ends and frees whoever waited
     for it.
     """
-    effect = n.data if n.op in EFFECTS else None
+    afters = _afters(n)
     # In this order, as other threads look at the node: whoever sees a buffer sees its memory.
     n.data = memory
     n.op = BUFFER
     n.deps = ()
-    if effect is not None:
-        after = effect.after and effect.after()
-        if after is not None:
-            after.op = BUFFER
-            after.deps = ()
+    for after in afters:
+        after.op = BUFFER
+        after.deps = ()
+
+
+def _afters(n: Node) -> list[Node]:
+    """The nodes that stand for what a side effect writes to, where somebody holds them."""
+    if n.op in BLOCKS:
+        first = len(n.deps) - _effects_inside(n)
+        return [a for e in n.deps[first:] for a in _afters(e)]
+    after = n.data.after and n.data.after() if n.op in EFFECTS else None
+    return [] if after is None else [after]
+
+
+def _effects_inside(block: Node) -> int:
+    counts = block.data.counts
+    return counts[1] if block.op is op.loop else sum(counts[2])

@@ -2,10 +2,10 @@
 `v` values.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from . import op
-from .program import Instr, Program
+from .program import Branch, Instr, Loop, Program
 
 
 def _call(name: str, args: list[str]) -> str:
@@ -51,13 +51,32 @@ def _scatter(i: Instr, a: list[str]) -> str:
     return _call(i.op.name, [code, target, *a])
 
 
+def _vector(i: Instr, a: list[str]) -> str:
+    code, count = i.dtype.element.code, i.dtype.count
+    if len(a) < count:
+        return f"splat({code}, {count}, {a[0]})"
+    return _call("vector", [code, *a])
+
+
+def _matvec(i: Instr, a: list[str]) -> str:
+    buffer, first, x, *bias = a
+    shape = [str(n) for n in i.data]
+    return _call("matvec", [i.dtype.element.code, buffer, first, *shape, x, *bias])
+
+
+def _sum_of_vectors(i: Instr, a: list[str]) -> str:
+    target = [f"p[{i.param + k}]" for k in range(3)]
+    shape = [str(n) for n in i.data[3:]] if i.op is op.outer else []
+    return _call(i.op.name, [i.dtype.code, *target, a[0], *shape, *a[1:]])
+
+
 RENDER: dict[str, Callable[[Instr, list[str]], str]] = {
     "prefix": _operator,
     "infix": _operator,
     "call": _operator,
-    "cast": lambda i, a: f"{i.dtype.code}({a[0]})",
+    "cast": lambda i, a: f"{i.dtype.element.code}({a[0]})",
     "bitcast": lambda i, a: f"bitcast({i.dtype.code}, {a[0]})",
-    "literal": lambda i, a: f"literal({i.dtype.code}, p[{i.param}])",
+    "literal": lambda i, a: f"literal({i.dtype.element.code}, p[{i.param}])",
     "load": _load,
     "lane": lambda i, a: "lane(i)",
     "active": lambda i, a: "active(i)",
@@ -71,58 +90,30 @@ RENDER: dict[str, Callable[[Instr, list[str]], str]] = {
     "scatter_inc": _scatter,
     "scatter_exch": _scatter,
     "scatter_cas": _scatter,
+    "vector": _vector,
+    "feature": lambda i, a: f"feature({a[0]}, {i.data})",
+    "total": lambda i, a: f"total({a[0]})",
+    "matvec": _matvec,
+    "outer": _sum_of_vectors,
+    "accumulate": _sum_of_vectors,
 }
 
 
-_EFFECTS_WITHOUT_VALUE = ("scatter", "scatter_packet", "scatter_reduce", "scatter_reduce_packet")
+_EFFECTS_WITHOUT_VALUE = (
+    "scatter", "scatter_packet", "scatter_reduce", "scatter_reduce_packet", "outer", "accumulate",
+)  # fmt: skip
+
+# Operands that stand in the text as words of the parameter block: buffers and positions in them.
+_WORDS = {
+    op.gather: (0,), op.packet: (0,), op.matvec: (0, 1, 3, 4), op.outer: (0,), op.accumulate: (0,),
+}  # fmt: skip
 
 
 def render(program: Program) -> str:
     """The kernel text of a program."""
-    instrs = program.instrs
-    names: list[str] = []
-    lines = ["def kernel(i, p):"]
-    read = _read_as_values(program)
-    pairs = _sines_and_cosines(program)
-    others: dict[int, str] = {}
-    values = 0
-    for number, i in enumerate(instrs):
-        if number in others:
-            names.append(others[number])
-            continue
-        kind = i.op.kind
-        args = [names[a] for a in i.args]
-        if kind in ("copy", "reduce"):
-            names.append(args[0])
-            continue
-        if kind == "component":
-            packet = instrs[i.args[0]].op is op.packet
-            names.append(f"{args[0]}_{i.data}" if packet else args[0])
-            continue
-        if kind == "load":
-            names.append(f"x{i.param - 1}")
-            if number not in read:
-                continue  # only gathered from
-        elif kind == "literal":
-            names.append(f"c{i.param - 1 - len(program.inputs)}")
-        else:
-            names.append(f"v{values}")
-            values += kind not in _EFFECTS_WITHOUT_VALUE
-        if number in pairs:
-            both = [f"v{values - 1}", f"v{values}"]
-            values += 1
-            sine, cosine = both if i.op is op.sin else both[::-1]
-            others[pairs[number]] = both[1]
-            lines.append(f"    {sine}, {cosine} = sincos({args[0]})")
-            continue
-        if kind in ("gather", "packet"):
-            args[0] = f"p[{instrs[i.args[0]].param}]"
-        text = RENDER[kind](i, args)
-        if kind == "packet":
-            text = ", ".join(f"{names[-1]}_{j}" for j in range(i.data)) + f" = {text}"
-        elif kind not in _EFFECTS_WITHOUT_VALUE:
-            text = f"{names[-1]} = {text}"
-        lines.append(f"    {text}" + (f"  # {i.label}" if i.label else ""))
+    writer = _Writer(program)
+    writer.statements(program.body, 1)
+    names, lines = writer.names, writer.lines
     for o in program.outputs:
         value, code = names[o.value], o.dtype.code
         if o.kind == "store":
@@ -130,18 +121,143 @@ def render(program: Program) -> str:
             lines.append(f"    {how}({code}, p[{o.param}], i, {value})")
         elif o.kind == "reduce":
             words = f"p[{o.param}], p[{o.param + 1}]"
-            lines.append(f"    reduce({code}, {instrs[o.value].data!r}, {words}, i, {value})")
-    return "\n".join(lines) + "\n"
+            reduction = program.instrs[o.value].data
+            lines.append(f"    reduce({code}, {reduction!r}, {words}, i, {value})")
+    return "\n".join(["def kernel(i, p):", *lines]) + "\n"
 
 
-def _sines_and_cosines(program: Program) -> dict[int, int]:
-    """Sines and cosines of one value, which one call gives: the first of the two, and the other.
+class _Writer:
+    """The lines of a kernel text so far, and the names of the values of instructions."""
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.instrs = program, program.instrs
+        self.names: list[str] = [""] * len(program.instrs)
+        self.lines: list[str] = []
+        self.read = _read_as_values(program)
+        self.values = 0
+
+    def fresh(self) -> str:
+        """A name for a value."""
+        self.values += 1
+        return f"v{self.values - 1}"
+
+    def statements(self, numbers: Sequence[int], depth: int) -> None:
+        """Writes instructions, indented by a depth."""
+        names, lines, instrs = self.names, self.lines, self.instrs
+        indent = "    " * depth
+        pairs = _sines_and_cosines(self.program, numbers)
+        done: set[int] = set()
+        for number in numbers:
+            if number in done:
+                continue
+            i = instrs[number]
+            kind = i.op.kind
+            args = [names[a] for a in i.args]
+            if kind in ("copy", "reduce", "splat"):
+                names[number] = args[0]
+                continue
+            if kind == "component":
+                packet = instrs[i.args[0]].op is op.packet
+                names[number] = f"{args[0]}_{i.data}" if packet else args[0]
+                continue
+            if kind == "loop":
+                self.loop(i.data, depth)
+                continue
+            if kind == "branch":
+                self.branch(i.data, depth)
+                continue
+            if kind == "load":
+                names[number] = f"x{i.param - 1}"
+                if number not in self.read:
+                    continue  # only gathered from
+            elif kind == "literal":
+                names[number] = f"c{i.param - 1 - len(self.program.inputs)}"
+                if number not in self.read:
+                    continue  # only a position
+            elif kind not in _EFFECTS_WITHOUT_VALUE:
+                names[number] = self.fresh()
+            if number in pairs:
+                other = pairs[number]
+                done.add(other)
+                names[other] = self.fresh()
+                both = [names[number], names[other]]
+                sine, cosine = both if i.op is op.sin else both[::-1]
+                lines.append(f"{indent}{sine}, {cosine} = sincos({args[0]})")
+                continue
+            for k in _WORDS.get(i.op, ()):
+                if k < len(args):
+                    args[k] = f"p[{instrs[i.args[k]].param}]"
+            text = RENDER[kind](i, args)
+            if kind == "packet":
+                text = ", ".join(f"{names[number]}_{j}" for j in range(i.data)) + f" = {text}"
+            elif kind not in _EFFECTS_WITHOUT_VALUE:
+                text = f"{names[number]} = {text}"
+            lines.append(f"{indent}{text}" + (f"  # {i.label}" if i.label else ""))
+
+    def loop(self, loop: Loop, depth: int) -> None:
+        """Writes a loop: lanes that are done keep their state."""
+        names, lines, instrs = self.names, self.lines, self.instrs
+        indent, inner = "    " * depth, "    " * (depth + 1)
+        for state, first in zip(loop.states, loop.starts, strict=True):
+            name = names[state] = self.fresh()
+            value, t = names[first], instrs[state].dtype
+            if t.is_vector and instrs[first].op.kind in ("literal", "splat"):
+                value = f"splat({t.element.code}, {t.count}, {value})"
+            lines.append(f"{indent}{name} = {value}")
+        live = names[loop.live] = self.fresh()
+        lines.append(f"{indent}{live} = {names[loop.active]}")
+        self.statements(loop.test, depth)
+        lines.append(f"{indent}{live} = {live} & {names[loop.condition]}")
+        lines.append(f"{indent}while any_lane({live}):")
+        self.statements(loop.body, depth + 1)
+        changed = [names[s] for s in loop.states]
+        values = [
+            f"select({live}, {names[r]}, {names[s]})" for s, r in zip(loop.states, loop.results)
+        ]
+        # A result that is another variable of the loop must be read before that one changes.
+        crossed = [k for k, r in enumerate(loop.results) if r in loop.states]
+        if crossed:
+            both = [", ".join([part[k] for k in crossed]) for part in (changed, values)]
+            lines.append(f"{inner}{both[0]} = {both[1]}")
+        for k, (name, value) in enumerate(zip(changed, values, strict=True)):
+            if k not in crossed:
+                lines.append(f"{inner}{name} = {value}")
+        self.statements(loop.test, depth + 1)
+        lines.append(f"{inner}{live} = {live} & {names[loop.condition]}")
+
+    def branch(self, branch: Branch, depth: int) -> None:
+        """Writes the cases of a branch, each skipped where none of its lanes is active."""
+        names, lines = self.names, self.lines
+        indent, inner = "    " * depth, "    " * (depth + 1)
+        for number in branch.results:
+            t = self.instrs[number].dtype
+            name = names[number] = self.fresh()
+            zero = f"{t.element.code}(0)"
+            if t.is_vector:
+                zero = f"splat({t.element.code}, {t.count}, {zero})"
+            lines.append(f"{indent}{name} = {zero}")
+        for case in branch.cases:
+            mask = names[case.mask]
+            lines.append(f"{indent}if any_lane({mask}):")
+            before = len(lines)
+            self.statements(case.body, depth + 1)
+            for number, result in zip(branch.results, case.results, strict=True):
+                name = names[number]
+                lines.append(f"{inner}{name} = select({mask}, {names[result]}, {name})")
+            if len(lines) == before:
+                lines.pop()
+
+
+def _sines_and_cosines(program: Program, numbers: Sequence[int]) -> dict[int, int]:
+    """Sines and cosines of one value among some instructions, which one call gives: the first of
+    the two, and the other.
 
     Those with a label keep a statement of their own, for a comment and for debuggers.
     """
     first: dict[int, int] = {}
     pairs: dict[int, int] = {}
-    for number, i in enumerate(program.instrs):
+    for number in numbers:
+        i = program.instrs[number]
         if i.op in (op.sin, op.cos) and not i.label:
             before = first.setdefault(i.args[0], number)
             if program.instrs[before].op is not i.op:
@@ -150,8 +266,14 @@ def _sines_and_cosines(program: Program) -> dict[int, int]:
 
 
 def _read_as_values(program: Program) -> set[int]:
-    """Instructions whose value is an operand, not just the source of a gather."""
+    """Instructions whose value is an operand, not just a word of the parameter block."""
     used = {o.value for o in program.outputs}
     for i in program.instrs:
-        used.update(i.args[1:] if i.op in (op.gather, op.packet) else i.args)
+        words = _WORDS.get(i.op, ())
+        used.update([a for k, a in enumerate(i.args) if k not in words])
+        if type(i.data) is Loop:
+            used.update((*i.data.starts, *i.data.results, i.data.active, i.data.condition))
+        elif type(i.data) is Branch:
+            for case in i.data.cases:
+                used.update((case.mask, *case.results))
     return used

@@ -1,0 +1,184 @@
+"""Symbolic recording: loops and branches whose bodies are traced once, with nodes that stand for
+their state or arguments.
+
+A loop or branch is a node. Its operands are what goes in, the nodes that stand for it inside, and
+what its bodies compute; which nodes belong to a body follows from what they depend on, so that work
+that does not depend on the state is done once, outside (`program.build`).
+"""
+
+import weakref
+from collections.abc import Callable, Sequence
+
+from . import dtype as dt
+from . import op, schedule
+from .node import BUFFER, LITERAL, Node, apply, broadcast_size, make, next_serial
+from .scope import Block, Scope, active, stack
+
+Body = Callable[[list[Node]], list[Node]]
+
+
+def recording() -> bool:
+    """Whether this thread is tracing the body of a symbolic loop or branch."""
+    return bool(stack())
+
+
+def loop(
+    state: Sequence[Node], cond: Callable[[list[Node]], Node], body: Body, label: str = ""
+) -> list[Node]:
+    """Records `while cond(*state): state = body(*state)` for every lane; gives the final state.
+
+    Lanes leave the loop one by one. What `cond` and `body` raise undoes the recording.
+
+    Raises:
+        RuntimeError: sizes are incompatible, or `cond` has side effects.
+        TypeError: `cond` gives no mask, or `body` something else than it got.
+    """
+    what = f"loop '{label}'" if label else "symbolic loop"
+    outer = active()
+    size = broadcast_size((*state, outer), what)
+    depth = len(stack()) + 1
+    inside = [make(op.state, n.dtype, size, (), depth) for n in state]
+    live = make(op.state, dt.mask, size, (), depth)
+    with _Recording(live, depth) as scope:
+        test = cond(list(inside))
+        if not test.dtype.is_mask:
+            raise TypeError(f"{what}: the condition is {test.dtype.name}, not a mask")
+        if scope.effects:
+            raise RuntimeError(f"{what}: the condition has a side effect")
+        results = body(list(inside))
+        _check(what, "state", [n.dtype for n in state], results)
+        size = broadcast_size((*inside, outer, test, *results), what)
+        size = _with_effects(size, scope.effects, what)
+    counts = (len(state), len(scope.effects))
+    deps = (*state, *inside, live, outer, test, *results, *scope.effects)
+    node = make(op.loop, dt.mask, size, deps, Block(counts, depth))
+    _close(node, scope)
+    kinds = [None if r is n else n.dtype for r, n in zip(results, inside, strict=True)]
+    return [
+        before if kind is None else _result(node, kind, k)
+        for k, (before, kind) in enumerate(zip(state, kinds, strict=True))
+    ]
+
+
+def branches(
+    masks: Sequence[Node], bodies: Sequence[Body], args: Sequence[Node], label: str = ""
+) -> list[Node]:
+    """Records one body after the other, each for the lanes of its mask; gives the results, which
+    are 0 where no mask holds.
+
+    Raises:
+        RuntimeError: sizes are incompatible.
+        TypeError: bodies give different numbers or types of results.
+    """
+    what = f"branch '{label}'" if label else "symbolic branch"
+    outer = active()
+    size = broadcast_size((*masks, *args, outer), what)
+    depth = len(stack()) + 1
+    if outer.size > 1 or outer.op is not op.active:
+        masks = [apply(op.and_, m, outer) for m in masks]
+    inside: list[Node] = []
+    outcomes: list[list[Node]] = []
+    scopes: list[Scope] = []
+    try:
+        for mask, body in zip(masks, bodies, strict=True):
+            names = [make(op.state, n.dtype, size, (), depth) for n in args]
+            live = mask if mask.op is not LITERAL or not mask.data else outer
+            with _Recording(live, depth) as scope:
+                scopes.append(scope)
+                results = body(list(names))
+                if outcomes:
+                    _check(what, "result", [n.dtype for n in outcomes[0]], results)
+                size = broadcast_size((make(LITERAL, dt.mask, size), *results), what)
+                size = _with_effects(size, scope.effects, what)
+            inside += names
+            outcomes.append(results)
+    except BaseException:
+        for scope in reversed(scopes):
+            _undo(scope)
+        raise
+    effects = [e for scope in scopes for e in scope.effects]
+    counts = (len(args), len(outcomes[0]), tuple([len(s.effects) for s in scopes]))
+    results = [r for outcome in outcomes for r in outcome]
+    deps = (*args, *inside, *masks, *results, *effects)
+    node = make(op.branch, dt.mask, size, deps, Block(counts, depth))
+    merged = Scope(outer, depth)
+    merged.effects = effects
+    merged.afters = [a for s in scopes for a in s.afters]
+    _close(node, merged)
+    return [_result(node, n.dtype, k) for k, n in enumerate(outcomes[0])]
+
+
+class _Recording:
+    """Opens a scope; an exception undoes what was recorded in it."""
+
+    def __init__(self, mask: Node, depth: int) -> None:
+        self.scope = Scope(mask, depth)
+
+    def __enter__(self) -> Scope:
+        stack().append(self.scope)
+        return self.scope
+
+    def __exit__(self, kind: type | None, *_: object) -> None:
+        scopes = stack()
+        del scopes[scopes.index(self.scope) :]
+        if kind is not None:
+            _undo(self.scope)
+
+
+def _result(node: Node, dtype: dt.DType, number: int) -> Node:
+    result = make(op.result, dtype, node.size, (node,), number)
+    node.data.values.append(weakref.ref(result))
+    return result
+
+
+def _check(what: str, noun: str, types: list[dt.DType], results: list[Node]) -> None:
+    if len(results) != len(types):
+        raise TypeError(f"{what}: {len(types)} {noun} variables became {len(results)}")
+    for k, (t, r) in enumerate(zip(types, results, strict=True)):
+        if r.dtype is not t:
+            raise TypeError(
+                f"{what}: {noun} variable {k} is {t.name} first and {r.dtype.name} then"
+            )
+
+
+def _with_effects(size: int, effects: list[Node], what: str) -> int:
+    """The lanes of a block whose side effects may have more than its state."""
+    return broadcast_size((make(LITERAL, dt.mask, size), *effects), what) if effects else size
+
+
+def _close(node: Node, scope: Scope) -> None:
+    """Hands the side effects of a recording on: they are now one side effect of what is around."""
+    if not scope.effects:
+        return
+    with schedule.lock:
+        for reference in scope.afters:
+            after = reference()
+            if after is not None:
+                after.deps = (node,)
+                after.serial = next_serial()
+        around = stack()
+        if around:
+            around[-1].effects.append(node)
+            around[-1].afters += scope.afters
+        else:
+            schedule.pending.append(node)
+
+
+def _undo(scope: Scope) -> None:
+    """Targets of the side effects of a recording become what they were before it."""
+    inside = set(scope.effects)
+    for reference in scope.afters:
+        after = reference()
+        if after is None:
+            continue
+        before = after.deps
+        while before and before[0] in inside and before[0].op in schedule.EFFECTS:
+            before = before[0].data.order
+        if before and before[0] not in inside:
+            after.deps = before
+        else:
+            # An effect that came before and cannot be named any more must not stay pending.
+            schedule.evaluate([])
+            after.op = BUFFER
+            after.deps = ()
+    scope.effects, scope.afters = [], []
