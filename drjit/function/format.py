@@ -1,12 +1,14 @@
 """Text with values in it: `dr.format` and `dr.print`.
 
-Both evaluate the arrays that are shown. A replacement field is `{}`, `{0}` or `{name}`; with a
+Both evaluate the arrays that are shown, unless `dr.print` is told, or finds itself in a symbolic
+loop or branch, to take them out of the running kernel. A replacement field is `{}`, `{0}` or `{name}`; with a
 trailing equals sign, as in `{name=}`, its name is shown as well. There are no format
 specifications.
 """
 
 import re
 import sys
+import warnings
 from collections.abc import Mapping
 from typing import Any, TextIO
 
@@ -14,6 +16,9 @@ import numpy as np
 
 from ..array import leaf, pytree, show
 from ..array.base import type_label
+from ..jit import dtype as dt
+from ..jit import node, record, sampling
+from ..jit.location import user_location
 from .parts import is_array
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -53,6 +58,11 @@ def print(
     at all if there are none. Tensors, and arrays with another number of lanes than the mask, appear
     as they are.
 
+    With `mode="symbolic"`, which is the default within symbolic loops, branches and calls, the
+    statement becomes part of the kernel, and the text appears when that has run. Arrays are then
+    shown as the values of all executions, lane by lane, of which `limit` are kept; the field
+    `{thread_id}` stands for their lanes.
+
     Raises:
         RuntimeError: a field has no value, or `active` or `mode` are invalid.
         TypeError: there is no value, or several without a text.
@@ -66,6 +76,9 @@ def print(
         raise RuntimeError(
             f"dr.print(): mode={mode!r} must be one of 'auto', 'evaluate', or 'symbolic'"
         )
+    if mode == "symbolic" or (mode == "auto" and record.recording()):
+        _print_symbolic(args, kwargs, active, end, file, limit)
+        return
     mask = host_mask(active, "dr.print")
     if not mask.any():
         return
@@ -75,19 +88,92 @@ def print(
     (sys.stdout if file is None else file).write(text + end)
 
 
+def _print_symbolic(
+    args: tuple, kwargs: Mapping[str, Any], active: Any, end: str, file: TextIO | None, limit: int
+) -> None:
+    """Makes printing part of the kernel that is being traced."""
+    what = "dr.print"
+    _check_mask(active, what)
+    values = pytree.leaf_arrays((args, kwargs))
+    if "thread_id" not in kwargs:
+        kwargs = {**kwargs, "thread_id": None}
+    formatted(what, *_shown(args, kwargs, None, np.zeros(0, np.uint32)), limit)  # finds mistakes
+    mask = active._n if is_array(active) else node.literal(dt.mask, bool(active))
+    capacity = limit if limit >= 0 else _UNLIMITED
+    location = user_location()
+    sample = sampling.Sample([v._n for v in values], mask, max(capacity, 1), what)
+
+    def write() -> None:
+        count, lanes, columns = sample.read()
+        if not count:
+            return
+        if count > sample.capacity:
+            warnings.warn_explicit(
+                f"dr.print(): shows {sample.capacity} of {count} executions, chosen by chance; "
+                "those of a lane are in order, with gaps. A larger limit=.. shows more, and the "
+                "field {thread_id} tells the lane of each.",
+                RuntimeWarning,
+                location[0].co_filename if location else "?",
+                location[1] if location else 0,
+            )
+        found = {id(v): column for v, column in zip(values, columns, strict=True)}
+        text = formatted(what, *_shown(args, kwargs, found, lanes), limit)
+        (sys.stdout if file is None else file).write(text + end)
+
+    sampling.when_complete(sample, write)
+
+
+_UNLIMITED = 1 << 20  # executions that a statement without limit keeps
+
+
+def _shown(
+    args: tuple,
+    kwargs: Mapping[str, Any],
+    found: Mapping[int, np.ndarray] | None,
+    lanes: np.ndarray,
+) -> tuple[tuple, dict[str, Any]]:
+    """Arguments with the values found for the lanes of leaf arrays, by their identity, in place of
+    these (text in place of arrays, while nothing is found yet)."""
+
+    def show_one(value: Any) -> Any:
+        if not is_array(value) or not value.__meta__.is_jit:
+            return value
+        if found is None:
+            return ""
+        if value._kind == "tensor":
+            return show_one(value._array)
+        if value._kind == "leaf":
+            entries = found.get(id(value), np.zeros(0, value._dtype.numpy))
+            return leaf.from_numpy(type(value), entries, copy=True)
+        result = leaf.new(type(value))
+        result._c = [show_one(c) for c in value._c]
+        return result
+
+    args, kwargs = pytree.map_tree(show_one, (args, dict(kwargs)))
+    if kwargs.get("thread_id", lanes) is None:
+        kwargs["thread_id"] = str(lanes.tolist())
+    return args, kwargs
+
+
+def _check_mask(active: Any, what: str) -> None:
+    """Raises a RuntimeError if a value is neither a mask nor a Python bool."""
+    if isinstance(active, (bool, np.bool_)):
+        return
+    if is_array(active) and active._kind == "leaf" and active._dtype.is_mask:
+        return
+    raise RuntimeError(
+        f"{what}(): 'active' must be a 1-D mask or a bool, not '{type_label(active)}'"
+    )
+
+
 def host_mask(active: Any, what: str) -> np.ndarray:
     """A mask, or a Python bool, as a NumPy array.
 
     Raises:
         RuntimeError: it is neither.
     """
-    if isinstance(active, (bool, np.bool_)):
-        return np.array([active])
-    if is_array(active) and active._kind == "leaf" and active._dtype.is_mask:
-        return leaf.host(active)
-    raise RuntimeError(
-        f"{what}(): 'active' must be a 1-D mask or a bool, not '{type_label(active)}'"
-    )
+    _check_mask(active, what)
+    return leaf.host(active) if is_array(active) else np.array([active])
 
 
 def select_lanes(tree: Any, mask: np.ndarray) -> Any:

@@ -10,6 +10,7 @@ that stands for its structure, so a program seen before is found by one dictiona
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from itertools import count
 from operator import attrgetter
 from typing import Any
@@ -22,6 +23,8 @@ from .scope import Block, innermost
 
 lock = threading.RLock()
 pending: list[Node] = []
+observers: list[tuple[Any, Callable[[], None]]] = []
+"""Samples of kernels to come (see `sampling`), and what to do when they were launched."""
 
 _serial = attrgetter("serial")
 _interned: dict[tuple, int] = {}
@@ -119,7 +122,18 @@ def evaluate(roots: list[Node]) -> bool:
         except BaseException:
             pending[:0] = [e for e in effects if e.op in EFFECTS or e.op in BLOCKS]
             raise
-        return True
+    if observers:
+        _observe()
+    return True
+
+
+def _observe() -> None:
+    """Calls the observers of what was launched."""
+    with lock:
+        complete = [o for o in observers if o[0].is_complete]
+        observers[:] = [o for o in observers if not o[0].is_complete]
+    for _, then in complete:
+        then()
 
 
 def preview(roots: list[Node]) -> list[kernel.Kernel]:
@@ -256,7 +270,7 @@ def _reachable(roots: list[Node]) -> tuple[list[Node], bool]:
         o = n.op
         if o in _STAGING:
             if o in _SOURCED:
-                staged = staged or any([d.op is not BUFFER for d in n.deps[::3]])
+                staged = staged or any(d.op is not BUFFER for d in n.deps[::3])
             elif o is _RESULT:
                 staged = staged or n.size == 1
             else:

@@ -212,7 +212,8 @@ class _Writer:
         self.statements(loop.body, depth + 1)
         changed = [names[s] for s in loop.states]
         values = [
-            f"select({live}, {names[r]}, {names[s]})" for s, r in zip(loop.states, loop.results)
+            f"select({live}, {names[r]}, {names[s]})"
+            for s, r in zip(loop.states, loop.results, strict=True)
         ]
         # A result that is another variable of the loop must be read before that one changes.
         crossed = [k for k, r in enumerate(loop.results) if r in loop.states]

@@ -1,0 +1,211 @@
+"""Training workloads in this process: `python network.py NAME THREADS` prints its figure.
+
+The network is the one of `examples/neural_field.py`: 65,536 random points, a triangle-wave encoding
+to 64 features, three layers of 64 x 64 and one of 64 x 3. As in workloads.py, the scripts use only
+what both implementations have.
+"""
+
+# ruff: noqa: E402
+import resource
+import sys
+import time
+from collections.abc import Callable
+
+_start = time.perf_counter()
+import drjit as dr
+import drjit.nn as nn
+from drjit.auto.ad import (
+    Array2f,
+    Array3f,
+    Float16,
+    Float32,
+    TensorXf,
+    TensorXf16,
+    Texture2f,
+)
+from drjit.opt import Adam, GradScaler
+
+RES = 256
+POINTS = RES * RES
+
+
+def image() -> TensorXf:
+    """A smooth picture of 128 x 128 with three channels."""
+    t = (dr.arange(Float32, 128) + 0.5) / 128
+    x, y = dr.meshgrid(t, t)
+    channels = [0.5 + 0.4 * dr.sin(9 * x * y), 0.5 + 0.4 * dr.cos(7 * y), x * (1 - y)]
+    index = dr.arange(dr.auto.ad.UInt32, 128 * 128) * 3
+    flat = dr.zeros(Float32, 128 * 128 * 3)
+    for k, channel in enumerate(channels):
+        dr.scatter(flat, channel, index + k)
+    return TensorXf(flat, (128, 128, 3))
+
+
+def network(half: bool, width: int = 64, depth: int = 3):
+    """The network, with its layers of a width, packed for training."""
+    cast = [nn.Cast(Float16)] if half else []
+    hidden = []
+    for k in range(depth):
+        size = -1 if width == 64 else width
+        hidden += [nn.Linear(-1 if k == 0 or width == 64 else width, size, bias=False)]
+        hidden += [nn.LeakyReLU()]
+    layers = [nn.TriEncode(16, 0.2), *cast, *hidden, nn.Linear(-1, 3, bias=False), nn.Exp()]
+    net = nn.Sequential(*layers)
+    net = net.alloc(TensorXf16 if half else TensorXf, 2, rng=dr.rng(seed=0))
+    return nn.pack(net, layout="training")
+
+
+def trainer(half: bool, width: int = 64, depth: int = 3) -> Callable[[], object]:
+    """A function that takes one training step, and gives what it updated."""
+    tex = Texture2f(image())
+    net = network(half, width, depth)
+    opt = Adam(lr=1e-3)
+    opt.update(net)
+    scaler = GradScaler()
+    rng = dr.rng(seed=1)
+
+    def step() -> object:
+        net.update(opt)
+        t = dr.arange(Float32, RES)
+        p = (Array2f(dr.meshgrid(t, t)) + rng.random(Array2f, (2, POINTS))) / RES
+        img = Array3f(net(nn.CoopVec(p)))
+        loss = dr.squared_norm(tex.eval(p) - img)
+        dr.backward(scaler.scale(loss))
+        scaler.step(opt)
+        return opt["weights"]
+
+    return step
+
+
+def hash_trainer() -> Callable[[], object]:
+    """The same with a hash grid in place of the encoding; its parameters are in single precision,
+    as the reference has no atomic additions in half precision on the CPU."""
+    tex = Texture2f(image())
+    rng = dr.rng(seed=0)
+    enc = nn.HashGridEncoding(
+        Float32, 2, n_levels=8, n_features_per_level=2, per_level_scale=1.5, rng=rng
+    )
+    layers = [nn.HashEncodingLayer(enc), nn.Cast(Float16)]
+    for _ in range(3):
+        layers += [nn.Linear(-1, -1, bias=False), nn.LeakyReLU()]
+    net = nn.Sequential(*layers, nn.Linear(-1, 3, bias=False), nn.Exp(), prefix="mlp")
+    net = nn.pack(net.alloc(TensorXf16, 2, rng=rng), layout="training")
+    opt = Adam(lr=1e-3)
+    opt.update(net)
+    opt["enc.params"] = Float32(enc.params)
+    scaler = GradScaler()
+
+    def step() -> object:
+        net["mlp.weights"] = opt["mlp.weights"]
+        enc.params[:] = opt["enc.params"]
+        t = dr.arange(Float32, RES)
+        p = (Array2f(dr.meshgrid(t, t)) + rng.random(Array2f, (2, POINTS))) / RES
+        img = Array3f(net(nn.CoopVec(p)))
+        loss = dr.squared_norm(tex.eval(p) - img)
+        dr.backward(scaler.scale(loss))
+        scaler.step(opt)
+        return opt["enc.params"]
+
+    return step
+
+
+def timed(step: Callable[[], object]) -> tuple[float, float]:
+    """Seconds of a step, and those until Python had handed it over."""
+    start = time.perf_counter()
+    step()
+    handed = time.perf_counter()
+    dr.sync_thread()
+    return time.perf_counter() - start, handed - start
+
+
+def best(step: Callable[[], object], which: int = 0, seconds: float = 1.5) -> float:
+    """Milliseconds of the quickest step; the first ones compile and are not counted."""
+    for _ in range(4):
+        timed(step)
+    times = []
+    end = time.perf_counter() + seconds
+    while len(times) < 5 or time.perf_counter() < end:
+        times.append(timed(step)[which])
+    return min(times) * 1e3
+
+
+def forward(half: bool) -> float:
+    net = network(half)
+    p = Array2f(dr.meshgrid(dr.linspace(Float32, 0, 1, RES), dr.linspace(Float32, 0, 1, RES)))
+    dr.make_opaque(p)
+
+    def run() -> object:
+        img = Array3f(net(nn.CoopVec(p)))
+        dr.eval(img)
+        return img
+
+    return best(run)
+
+
+def first_step() -> float:
+    step = trainer(True)
+    step()
+    dr.sync_thread()
+    return (time.perf_counter() - _start) * 1e3
+
+
+def peak_memory() -> float:
+    step = trainer(True)
+    for _ in range(200):
+        step()
+    dr.sync_thread()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def fma_peak() -> float:
+    """Billions of floating-point operations a second in fused multiply-adds of registers."""
+    chains, length, lanes = 12, 40, 1 << 20
+    x = dr.opaque(Float32, 0.5, lanes)
+
+    def run() -> object:
+        values = [x + k for k in range(chains)]
+        for _ in range(length):
+            values = [dr.fma(v, x, x) for v in values]
+        total = values[0]
+        for v in values[1:]:
+            total = total + v
+        dr.eval(total)
+        return total
+
+    return 2 * chains * length * lanes / best(run) / 1e6
+
+
+def flops(width: int, depth: int) -> float:
+    """Operations of a step in matrix products: forward, for the gradients of the weights, and
+    (but for the first layer) for those of the inputs."""
+    layers = [(64, width), *[(width, width)] * (depth - 1), (width, 3)]
+    products = sum(a * b for a, b in layers)
+    return 2 * POINTS * (3 * products - layers[0][0] * layers[0][1])
+
+
+def share_of_peak(width: int, depth: int) -> float:
+    """Per cent of the peak of fused multiply-adds that a float32 step reaches as a whole."""
+    return 100 * flops(width, depth) / best(trainer(False, width, depth)) / 1e6 / fma_peak()
+
+
+WORKLOADS: dict[str, Callable[[], float]] = {
+    "step_half": lambda: best(trainer(True)),
+    "step_single": lambda: best(trainer(False)),
+    "step_python": lambda: best(trainer(True), 1),
+    "forward_half": lambda: forward(True),
+    "forward_single": lambda: forward(False),
+    "hash_step": lambda: best(hash_trainer()),
+    "width_16": lambda: share_of_peak(16, 3),
+    "width_32": lambda: share_of_peak(32, 3),
+    "width_64": lambda: share_of_peak(64, 3),
+    "width_128": lambda: share_of_peak(128, 3),
+    "depth_8": lambda: share_of_peak(64, 8),
+    "first_step": first_step,
+    "first_step_cached": first_step,
+    "peak_memory": peak_memory,
+}
+
+if __name__ == "__main__":
+    name, threads = sys.argv[1:3]
+    dr.set_thread_count(int(threads))
+    print(WORKLOADS[name]())
