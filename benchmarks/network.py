@@ -151,7 +151,7 @@ def first_step() -> float:
 
 def peak_memory() -> float:
     step = trainer(True)
-    for _ in range(200):
+    for _ in range(40):
         step()
     dr.sync_thread()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -50,6 +50,8 @@ ROWS = (
     Row("ad_gather", "adjoint of a random gather, 4M", "ms"),
     Row("ad_texture", "gradient of the texels in the bilinear look-ups", "ms"),
     Row("ad_step", "a step of an optimization, the chain on 64 entries", "µs"),
+    Row("ad_record", "recording the derivative of an operation", "µs"),
+    Row("ad_edge", "reverse traversal of an edge", "µs"),
     Row("random_numbers", "uniform random numbers, 16M", "ms"),
     Row("import_time", "import", "ms"),
     Row("first_print", "first print of three numbers, empty cache", "ms"),

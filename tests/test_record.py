@@ -2,10 +2,15 @@
 effects, what is hoisted out of them, and that exceptions undo a recording."""
 
 import gc
+import os
+import signal
+import threading
 import weakref
 
 import numpy as np
 import pytest
+
+import drjit as dr
 
 from drjit.jit import access, kernel, node, op, record, schedule
 from drjit.jit import dtype as dt
@@ -297,6 +302,35 @@ def test_reading_what_the_same_loop_writes_is_refused() -> None:
 
     with pytest.raises(RuntimeError, match=r"dr\.gather: the array is written to in the same"):
         record.loop([u32(0)], lambda s: less(s[0], u32(3)), body)
+
+
+def endless() -> Node:
+    x = array(np.float32([1, 2]))
+    (y,) = record.loop(
+        [x], lambda s: less(f32(0), s[0]), lambda s: [add(mul(s[0], f32(0.5)), f32(1))]
+    )
+    return y
+
+
+def test_an_interrupt_ends_an_endless_loop(tier, monkeypatch) -> None:
+    monkeypatch.setattr("drjit.jit.runtime.GRACE_SECONDS", 0.2)
+    timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        host(endless())
+    timer.join()
+    if tier == "compiled":
+        assert "Loops of running kernels were stopped" in caught.value.__notes__[0]
+    assert host(mul(array(np.float32([2])), f32(3))).tolist() == [6]
+
+
+def test_debug_mode_limits_the_rounds_of_a_loop(monkeypatch) -> None:
+    monkeypatch.setattr("drjit.jit.debug.loop_limit", 50)
+    with dr.scoped_set_flag(dr.JitFlag.Debug, True):
+        with pytest.raises(RuntimeError, match=r"run 50 rounds, and 2 of 2 lanes .* while any_lan"):
+            host(endless())
+        y = record.loop([u32(0)], lambda s: less(s[0], u32(50)), lambda s: [add(s[0], u32(1))])
+        assert host(y[0]).tolist() == [50]
 
 
 def test_nothing_keeps_a_loop_alive() -> None:

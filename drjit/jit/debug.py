@@ -1,13 +1,15 @@
 """Debug mode: kernels run on NumPy as ordinary Python that a debugger can step through, and every
 operation knows the line that traced it.
 
-The text is registered with `linecache`, so tracebacks and pdb show it. `JitFlag.Breakpoint` stops
+A loop that runs `loop_limit` rounds is taken for endless. The text is registered with `linecache`, so tracebacks and pdb show it. `JitFlag.Breakpoint` stops
 at the beginning of every kernel; `JitFlag.TrapNaN` and `JitFlag.TrapInf` stop at the first
 operation that makes a NaN or an infinity from operands that have none.
 """
 
 import linecache
+import os
 import re
+import sys
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,9 @@ from .flags import JitFlag
 from .location import user_location
 from .node import Node
 from .target import numpy as numpy_target
+
+loop_limit = int(os.environ.get("DRJIT_LOOP_LIMIT", "100000"))
+"""Rounds after which a loop is an error in debug mode; 0 sets no limit."""
 
 _ASSIGNMENT = re.compile(r"^    (\w+) = ([^#]*)")
 
@@ -39,12 +44,38 @@ def run(text: str, name: str, p: list, size: int) -> None:
         text = text.replace("\n", "\n    breakpoint()\n", 1)
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     names: dict[str, Any] = dict(numpy_target.namespace)
+    names["any_lane"] = _counting(text.splitlines())
     traps = flags.current & (JitFlag.TrapNaN | JitFlag.TrapInf)
     if traps:
         names["trap"] = Trap(traps, text.splitlines())
         text = _with_traps(text)
     exec(compile(text, filename, "exec"), names)
     numpy_target.run(names["kernel"], p, size)
+
+
+def _counting(lines: list[str]) -> Any:
+    """`any_lane` for the tests of loops, which counts their rounds.
+
+    Raises:
+        RuntimeError: a loop has run as often as `loop_limit` says.
+    """
+    rounds: dict[int, int] = {}
+
+    def any_lane(m: Any) -> bool:
+        if not np.any(m):
+            return False
+        line = sys._getframe(1).f_lineno
+        rounds[line] = rounds.get(line, 0) + 1
+        if loop_limit and rounds[line] > loop_limit and "while" in lines[line - 1]:
+            lanes = np.flatnonzero(np.atleast_1d(m))
+            raise RuntimeError(
+                f"a loop has run {loop_limit} rounds, and {len(lanes)} of {np.size(m)} lanes are "
+                f"still in it, such as lane {lanes[0]}: {lines[line - 1].strip()}\n"
+                "(DRJIT_LOOP_LIMIT sets the limit, which holds in debug mode only.)"
+            )
+        return True
+
+    return any_lane
 
 
 def _with_traps(text: str) -> str:

@@ -62,14 +62,14 @@ class Record:
     __slots__ = ("checks", "words")
 
     def __init__(self, checks: list) -> None:
-        self.words = np.zeros(5, np.int64)
+        self.words = np.zeros(6, np.int64)
         self.checks = [(c.data, c.deps[0].dtype) for c in checks]
 
     def check(self) -> None:
         """Raises:
         IndexError: an index was beyond the end of an array.
         """
-        flag, site, index, _, lane = self.words.tolist()
+        flag, site, index, _, lane, _ = self.words.tolist()
         if not flag:
             return
         self.words[0] = 0
@@ -97,9 +97,9 @@ class Kernel:
     """A kernel text with its parameter block, and its compiled form once there is one."""
 
     __slots__ = (
-        "address", "clock", "cost", "finish", "function", "launches", "loaded", "made_at",
-        "measured", "name", "numpy_cost", "pack", "program", "rendering", "seconds", "spent",
-        "state", "text", "time", "words",
+        "address", "clock", "cost", "finish", "function", "launches", "loaded", "loops",
+        "made_at", "measured", "name", "numpy_calls", "numpy_cost", "pack", "program", "rendering",
+        "seconds", "spent", "state", "text", "time", "words",
     )  # fmt: skip
 
     def __init__(self, text: str, layout: str, cost: int, program: Program | None = None) -> None:
@@ -107,7 +107,10 @@ class Kernel:
         self.program: Any = program  # None for a text that is not made from one
         self.name = "k" + hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
         self.cost = cost
+        self.loops = program is not None and program.has_loops
+        # On NumPy: of all lanes of an element, and of the calls.
         self.numpy_cost = cost + (NUMPY_FUSED * program.fused if program is not None else 0)
+        self.numpy_calls = program.calls(NUMPY_FUSED) if program is not None else cost
         packer = struct.Struct("<" + layout)
         self.words = ctypes.c_uint64 * (packer.size // 8)
         self.pack = packer.pack_into
@@ -145,7 +148,7 @@ class Kernel:
             return True
         if self.address:
             return False
-        once = self.numpy_cost * (NUMPY_STATEMENT + size * NUMPY_LANE)
+        once = self.numpy_calls * NUMPY_STATEMENT + self.numpy_cost * size * NUMPY_LANE
         buy = COMPILE_BASE + COMPILE_STATEMENT * self.statements
         if "llvmlite" not in sys.modules:
             buy += FIRST_USE
@@ -231,7 +234,7 @@ def run(
         else:
             lanes = size if o.kind == "store" else 1
             outputs.append(memory.allocate_for(o.dtype, lanes))
-    record = Record(checks) if checks else None
+    record = Record(checks) if checks or kernel.loops else None
     kernel.launches += 1
     if kernel.prefers_numpy(size):
         _run_numpy(kernel, size, inputs, literals, checks, targets, outputs, record)
@@ -311,6 +314,7 @@ def _run_compiled(
     record: Record | None,
 ) -> None:
     inline, block = _division(kernel.cost, size, 64)
+    inline = inline and not kernel.loops  # which Ctrl-C could not end
     # No buffer needs to be kept beyond this function: memory freed then serves later jobs only, and
     # jobs run in order.
     temporary: list[Buffer] = []

@@ -19,6 +19,9 @@ from drjit.jit import log, native
 SPIN_NS = 50_000  # how long an idle worker or a waiter looks for work before it sleeps
 _SLICE_US = 50_000  # how long a wait sleeps before it lets Python handle signals
 _EXIT_SECONDS = 1.0
+GRACE_SECONDS = 2.0
+"""How long an interrupted wait lets kernels run before it stops their loops."""
+_STOP_WORD = 5  # of the record at the first parameter: see docs/kernel-language.md
 
 submitted = 0
 """Number of jobs queued so far, the ticket of the newest one."""
@@ -134,7 +137,8 @@ def wait(ticket: int) -> None:
     """Waits until a job and all before it are complete.
 
     Raises the first error that kernels completed so far reported. An interrupt (Ctrl-C) ends the
-    wait with KeyboardInterrupt; queued work goes on in the background.
+    wait with KeyboardInterrupt; queued work goes on in the background, but loops that have not
+    ended `GRACE_SECONDS` later are stopped.
     """
     _await(ticket)
     _prune()
@@ -284,8 +288,41 @@ def _await(ticket: int) -> None:
     try:
         while not await_(address, ticket, seat, _SLICE_US):
             pass
+    except KeyboardInterrupt as interrupt:
+        _give_up(ticket, seat, interrupt)
+        raise
     finally:
         _seats.append(seat)
+
+
+def _give_up(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
+    """After Ctrl-C: stops the loops of kernels that do not end by themselves soon, so that one that
+    would never end does not block the process."""
+    control, await_ = _control, native.functions().await_
+    if control is None:
+        return
+    address = ctypes.addressof(control)
+
+    def ends(seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while not await_(address, ticket, seat, _SLICE_US):
+            if time.monotonic() > deadline:
+                return False
+        return True
+
+    try:
+        if ends(GRACE_SECONDS):
+            return
+    except KeyboardInterrupt:
+        pass  # the user does not want to wait any longer
+    for number, params, _, _ in list(_inflight):
+        if number > control.completed and isinstance(params, ctypes.Array) and params[0]:
+            ctypes.c_int64.from_address(params[0] + 8 * _STOP_WORD).value = 1
+    interrupt.add_note(
+        "Loops of running kernels were stopped. Arrays that they were computing hold unfinished "
+        "values."
+    )
+    ends(GRACE_SECONDS)
 
 
 def _prune() -> None:

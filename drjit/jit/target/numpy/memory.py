@@ -61,10 +61,15 @@ def in_bounds(record: Any, site: int, x: Value, n: int, m: Value) -> Value:
     if np.any(outside) and record[0] == 0:
         at = int(np.argmax(outside))
         index = x[at] if np.ndim(x) else x
-        record[:] = np.array([1, site, int(index) & 0xFFFFFFFFFFFFFFFF, n, at], np.uint64).view(
+        record[:5] = np.array([1, site, int(index) & 0xFFFFFFFFFFFFFFFF, n, at], np.uint64).view(
             record.dtype
         )
     return m & inside
+
+
+def going(record: Any, m: Value) -> Value:
+    """The mask of the lanes that go on with a loop; Python raises an interrupt by itself."""
+    return m
 
 
 def _within(buffer: Any, x: Value, m: Value, count: int = 1) -> tuple[Value, Value]:
@@ -199,7 +204,8 @@ def scatter_cas(t: Type, buffer: Any, compare: Value, v: Value, x: Value, m: Val
 
 
 __all__ = [
-    *("active", "broadcast", "gather", "gather_packet", "in_bounds", "lane", "literal", "load"),
+    *("active", "broadcast", "gather", "gather_packet", "going", "in_bounds", "lane", "literal"),
+    "load",
     *("scatter", "scatter_cas", "scatter_exch", "scatter_inc", "scatter_packet"),
     *("scatter_reduce", "scatter_reduce_expand", "scatter_reduce_packet", "store", "stream"),
 ]

@@ -118,6 +118,17 @@ def in_bounds(
     return "mask", result
 
 
+def going(t: Translator, p: ast.expr, m: ast.expr) -> Value:
+    """`going(p[0], m)`: the mask, or no lane once the launch was told to stop."""
+    f, mask = t.f, t.mask(m)
+    word = f.op(f"getelementptr i64, ptr {f.pointer(t.parameter(p))}, i64 5")
+    stop = f.op(f"load volatile i64, ptr {word}")
+    kind = f.vector["mask"]
+    none = f"{kind} zeroinitializer"
+    on = f.op(f"icmp eq i64 {stop}, 0")
+    return "mask", f.op(f"select i1 {on}, {kind} {mask}, {none}")
+
+
 # ------------------------------------------------------------------------------------ gathers
 
 
@@ -164,12 +175,18 @@ def _addresses(f: Function, code: str, base: str, index_code: str, index: str) -
 
 
 def _lane_addresses(f: Function, element: str, base: str, index_code: str, index: str) -> list[str]:
+    count = f.lanes
+    if index_code == "u32":
+        # Two at a time: moving a lane to a general register costs more than parting it there.
+        count //= 2
+        index = f.op(f"bitcast {f.vector['u32']} {index} to <{count} x i64>")
     result = []
-    for k in range(f.lanes):
-        one = f.op(f"extractelement {f.vector[index_code]} {index}, i32 {k}")
+    for k in range(count):
+        parts = [f.op(f"extractelement <{count} x i64> {index}, i32 {k}")]
         if index_code == "u32":
-            one = f.op(f"zext i32 {one} to i64")
-        result.append(f.op(f"getelementptr {element}, ptr {base}, i64 {one}"))
+            (both,) = parts
+            parts = [f.op(f"and i64 {both}, 4294967295"), f.op(f"lshr i64 {both}, 32")]
+        result += [f.op(f"getelementptr {element}, ptr {base}, i64 {one}") for one in parts]
     return result
 
 
@@ -389,6 +406,7 @@ CALLS.update(
         "stream": stream,
         "broadcast": broadcast,
         "literal": literal,
+        "going": going,
         "in_bounds": in_bounds,
         "gather": gather,
         "gather_packet": gather_packet,

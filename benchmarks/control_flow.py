@@ -1,0 +1,171 @@
+"""Workloads with loops and calls in this process: `python control_flow.py NAME THREADS` prints its
+figure. As in workloads.py, they use only what both implementations have.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+
+import drjit as dr
+from drjit.llvm import Array3f, Bool, Complex2f, Float, UInt32, ad
+
+
+def evaluation(make: Callable[[], object]) -> float:
+    """Seconds from an expression to its evaluated arrays."""
+    start = time.perf_counter()
+    value = make()
+    dr.eval(value)
+    dr.sync_thread()
+    return time.perf_counter() - start
+
+
+def best(make: Callable[[], object], at_least: int = 7, seconds: float = 0.6) -> float:
+    """Milliseconds of the quickest evaluation; the first ones compile and are not counted."""
+    for _ in range(3):
+        evaluation(make)
+    times = []
+    end = time.perf_counter() + seconds
+    while len(times) < at_least or time.perf_counter() < end:
+        times.append(evaluation(make))
+    return min(times) * 1e3
+
+
+def mandelbrot() -> float:
+    n = 1024
+    x, y = dr.meshgrid(dr.linspace(Float, -2, 1, n), dr.linspace(Float, -1.5, 1.5, n))
+    c = Complex2f(x, y)
+    dr.make_opaque(c)
+
+    def run() -> UInt32:
+        def body(z: Complex2f, i: UInt32) -> tuple[Complex2f, UInt32]:
+            return z * z + c, i + 1
+
+        def inside(z: Complex2f, i: UInt32) -> Bool:
+            return (dr.squared_norm(z) < 4) & (i < 200)
+
+        return dr.while_loop((Complex2f(0), dr.zeros(UInt32, n * n)), inside, body)[1]
+
+    return best(run)
+
+
+def distance(p: Array3f) -> Float:
+    """The signed distance of a torus with a rippled surface."""
+    ring = dr.sqrt(p.x * p.x + p.z * p.z) - 0.6
+    tube = dr.sqrt(ring * ring + p.y * p.y) - 0.25
+    return tube + 0.02 * dr.sin(20 * p.x) * dr.sin(20 * p.y) * dr.sin(20 * p.z)
+
+
+def sphere_tracer() -> float:
+    n = 1024
+    x, y = dr.meshgrid(dr.linspace(Float, -1, 1, n), dr.linspace(Float, -1, 1, n))
+    d = dr.normalize(Array3f(x, y, 2))
+    dr.make_opaque(d)
+    o = Array3f(0, 0.4, -2)
+
+    def run() -> Float:
+        def step(t: Float, i: UInt32, live: Bool) -> tuple[Float, UInt32, Bool]:
+            s = distance(o + d * t)
+            t = t + s
+            return t, i + 1, (s > 1e-4) & (t < 6)
+
+        def going(t: Float, i: UInt32, live: Bool) -> Bool:
+            return live & (i < 64)
+
+        state = (dr.zeros(Float, n * n), UInt32(0), Bool(True))
+        return dr.while_loop(state, going, step)[0]
+
+    return best(run)
+
+
+def newton() -> float:
+    """x**5 + a x = 1 for a million values of a."""
+    a = dr.linspace(Float, 0.1, 5, 1 << 20)
+    dr.make_opaque(a)
+
+    def run() -> Float:
+        def step(x: Float, change: Float, i: UInt32) -> tuple[Float, Float, UInt32]:
+            square = x * x
+            quartic = square * square
+            change = (quartic * x + a * x - 1) / (5 * quartic + a)
+            return x - change, change, i + 1
+
+        def going(x: Float, change: Float, i: UInt32) -> Bool:
+            return (dr.abs(change) > 1e-6) & (i < 50)
+
+        state = (dr.full(Float, 1, 1 << 20), Float(1), UInt32(0))
+        return dr.while_loop(state, going, step)[0]
+
+    return best(run)
+
+
+def switch() -> float:
+    n = 1 << 22
+    index = dr.arange(UInt32, n) * 2654435761 >> 28
+    x = dr.linspace(Float, 0, 1, n)
+    dr.make_opaque(index, x)
+
+    def function(k: int) -> Callable[[Float], Float]:
+        return lambda x: dr.fma(x, k + 1.5, k) * (x + 0.25 * k) - dr.sqrt(x + k)
+
+    targets = [function(k) for k in range(16)]
+    return best(lambda: dr.switch(index, targets, x))
+
+
+def summation(differentiate: bool) -> float:
+    """The sum of sin(k x) over k, and its gradient by the one-pass scheme."""
+    n = 1 << 20
+    kind, count = (ad.Float, ad.UInt32) if differentiate else (Float, UInt32)
+    source = dr.linspace(kind, 0, 1, n)
+    dr.make_opaque(source)
+
+    def run() -> object:
+        x = kind(source)
+        if differentiate:
+            dr.enable_grad(x)
+
+        def body(y: object, i: object, x: object) -> tuple:
+            return y + dr.sin(x * kind(i)), i + 1, x
+
+        state = (dr.zeros(kind, n), count(0), x)
+        y = dr.while_loop(state, lambda y, i, x: i < 64, body, max_iterations=-1)[0]
+        if not differentiate:
+            return y
+        dr.backward(y)
+        return dr.grad(x)
+
+    return best(run)
+
+
+def compile_loop() -> float:
+    """A loop of 300 operations that was never seen before."""
+    x = dr.linspace(Float, 0, 1, 1000)
+    dr.make_opaque(x)
+    dr.eval(x + 1)
+    serial = int(time.time_ns() >> 10) % 1000  # a kernel cache must not know it
+
+    def body(y: Float, i: UInt32) -> tuple[Float, UInt32]:
+        for k in range(100):
+            y = dr.fma(y, x, y) * x if (k * 7919 + serial) % 3 else (y - x) * y
+        return y, i + 1
+
+    start = time.perf_counter()
+    y = dr.while_loop((dr.zeros(Float, 1000), UInt32(0)), lambda y, i: i < 2, body)[0]
+    dr.eval(y)
+    dr.sync_thread()
+    return (time.perf_counter() - start) * 1e3
+
+
+WORKLOADS: dict[str, Callable[[], float]] = {
+    "mandelbrot": mandelbrot,
+    "sphere_tracer": sphere_tracer,
+    "newton": newton,
+    "switch": switch,
+    "summation": lambda: summation(False),
+    "summation_gradient": lambda: summation(True),
+    "compile_loop": compile_loop,
+}
+
+if __name__ == "__main__":
+    name, threads = sys.argv[1:3]
+    dr.set_thread_count(int(threads))
+    print(WORKLOADS[name]())

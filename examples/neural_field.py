@@ -1,0 +1,168 @@
+"""Fits a small neural network to a photograph: colours as a function of position.
+
+    python examples/neural_field.py [IMAGE] [--iterations N] [--precision half|single]
+        [--encoding tri|sin|hash|permuto] [--output FILE]
+
+IMAGE is a file or an address; without one, the portrait beside this script is used (Grace Hopper,
+photographed by the U.S. Navy, in the public domain). The random positions, the look-ups in the
+image, the network, its derivatives and the sums over all positions are one kernel. Ctrl-C ends the
+training early; what was learnt by then is written all the same.
+"""
+
+import argparse
+import sys
+from math import log10
+from pathlib import Path
+
+import imageio.v3 as iio
+import numpy as np
+from tqdm.auto import tqdm
+
+import drjit as dr
+from drjit import nn
+from drjit.auto.ad import (
+    Array2f,
+    Array3f,
+    Float16,
+    Float32,
+    TensorXf,
+    TensorXf16,
+    Texture2f,
+)
+from drjit.opt import Adam, GradScaler
+
+PORTRAIT = Path(__file__).parent / "portrait.jpg"
+GRID = 256  # a training step looks at one random position in each cell of a grid of this size
+REPORT = 50  # steps between two updates of the figures shown
+
+
+def load(source: str) -> TensorXf:
+    """An image as a tensor of shape (height, width, 3) with values from 0 to 1."""
+    try:
+        pixels = np.asarray(iio.imread(source))
+    except Exception as error:
+        sys.exit(f"{source} cannot be read as an image: {error}")
+    if pixels.ndim == 2:
+        pixels = np.repeat(pixels[:, :, None], 3, axis=2)
+    if pixels.ndim != 3 or pixels.shape[2] < 3:
+        sys.exit(f"{source} is no colour image: its shape is {pixels.shape}")
+    scale = np.iinfo(pixels.dtype).max if pixels.dtype.kind == "u" else 1
+    return TensorXf(pixels[:, :, :3].astype(np.float32) / scale)
+
+
+def make_network(encoding: str, half: bool, rng: dr.random.Generator):
+    """The network, packed for training, and its grid of features if it has one."""
+    grid = None
+    if encoding in ("tri", "sin"):
+        layer = nn.TriEncode(16, 0.2) if encoding == "tri" else nn.SinEncode(16, 0.2)
+    else:
+        kind = nn.HashGridEncoding if encoding == "hash" else nn.PermutoEncoding
+        grid = kind(
+            Float16 if half else Float32,
+            2,
+            n_levels=8,
+            n_features_per_level=2,
+            per_level_scale=1.5,
+            rng=rng,
+        )
+        layer = nn.HashEncodingLayer(grid)
+    hidden = []
+    for _ in range(3):
+        hidden += [nn.Linear(-1, -1, bias=False), nn.LeakyReLU()]
+    net = nn.Sequential(
+        layer,
+        *([nn.Cast(Float16)] if half else []),
+        *hidden,
+        nn.Linear(-1, 3, bias=False),
+        nn.Exp(),
+        prefix="net",
+    )
+    net = net.alloc(TensorXf16 if half else TensorXf, 2, rng=rng)
+    return nn.pack(net, layout="training"), grid
+
+
+def positions(jitter: Array2f | float) -> Array2f:
+    """A position in each cell of the grid, on the unit square."""
+    t = dr.arange(Float32, GRID)
+    return (Array2f(dr.meshgrid(t, t)) + jitter) / GRID
+
+
+def render(net: nn.Module, height: int, width: int) -> np.ndarray:
+    """What the network has learnt, as an image of shape (height, width, 3)."""
+    x = (dr.arange(Float32, width) + 0.5) / width
+    y = (dr.arange(Float32, height) + 0.5) / height
+    colour = Array3f(net(nn.CoopVec(Array2f(dr.meshgrid(x, y)))))
+    pixels = dr.reshape(TensorXf(colour, flip_axes=True), (height, width, 3))
+    return dr.clip(dr.detach(pixels), 0, 1).numpy()
+
+
+def psnr(mean_square_error: float) -> float:
+    """The peak signal-to-noise ratio in decibels, for values from 0 to 1."""
+    return -10 * log10(max(mean_square_error, 1e-10))
+
+
+def train(
+    image: TensorXf, iterations: int, half: bool, encoding: str, seed: int = 0
+) -> tuple[np.ndarray, float]:
+    """Trains a network on an image; gives what it learnt, and how well (PSNR in decibels)."""
+    texture = Texture2f(image)
+    rng = dr.rng(seed=seed)
+    net, grid = make_network(encoding, half, rng)
+    opt = Adam(lr=1e-3)
+    opt.update(net)
+    if grid is not None:
+        opt["grid"] = Float32(grid.params)
+        opt.set_learning_rate(grid=1e-2)  # each entry is seen by few positions
+    scaler = GradScaler()
+
+    with tqdm(range(iterations), unit="step") as progress:
+        try:
+            for step in progress:
+                # The optimizer's copy of the weights is in single precision.
+                net["net.weights"] = opt["net.weights"]
+                if grid is not None:
+                    grid.params[:] = type(grid.params)(opt["grid"])
+                p = positions(rng.random(Array2f, (2, GRID * GRID)))
+                difference = texture.eval(p) - Array3f(net(nn.CoopVec(p)))
+                loss = dr.squared_norm(difference)
+                dr.backward(scaler.scale(loss))
+                report = step % REPORT == 0
+                if report:
+                    loss = dr.sum(dr.detach(loss)) / (3 * GRID * GRID)
+                    dr.schedule(loss)
+                scaler.step(opt)
+                if report:
+                    progress.set_postfix(loss=f"{loss[0]:.5f}", PSNR=f"{psnr(loss[0]):.1f} dB")
+        except KeyboardInterrupt:
+            progress.write("Interrupted; writing what was learnt so far.", file=sys.stderr)
+    net["net.weights"] = opt["net.weights"]
+    if grid is not None:
+        grid.params[:] = type(grid.params)(opt["grid"])
+    learnt = render(net, *image.shape[:2])
+    return learnt, psnr(float(np.mean((learnt - image.numpy()) ** 2)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("image", nargs="?", default=str(PORTRAIT))
+    parser.add_argument("--iterations", type=int, default=2000)
+    parser.add_argument("--precision", choices=("half", "single"), default="half")
+    parser.add_argument("--encoding", choices=("tri", "sin", "hash", "permuto"), default="tri")
+    parser.add_argument("--output", default="neural_field.png", help="original and copy")
+    arguments = parser.parse_args()
+    image = load(arguments.image)
+    try:
+        Path(arguments.output).touch()  # found out before the training, not after
+    except OSError as error:
+        sys.exit(f"{arguments.output} cannot be written: {error.strerror}")
+    half = arguments.precision == "half"
+    learnt, quality = train(image, arguments.iterations, half, arguments.encoding)
+    both = np.concatenate([image.numpy(), learnt], axis=1)
+    iio.imwrite(arguments.output, (both * 255 + 0.5).astype(np.uint8), extension=".png")
+    print(f"PSNR {quality:.2f} dB. {arguments.output}: the original beside what was learnt.")
+
+
+if __name__ == "__main__":
+    main()

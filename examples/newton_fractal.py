@@ -1,0 +1,49 @@
+"""Newton's method in every pixel: which root of z^3 = 1 it finds from there, and how fast.
+
+python examples/newton_fractal.py [--size N] [--output FILE]
+"""
+
+import argparse
+from math import pi
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import drjit as dr
+from drjit.auto import Complex2f, Float, UInt32
+
+
+@dr.syntax
+def newton(z: Complex2f) -> tuple[Complex2f, UInt32]:
+    """A root near `z`, and the number of steps to it."""
+    steps = UInt32(0)
+    change = Complex2f(1)
+    while (dr.squared_norm(change) > 1e-12) & (steps < 64):
+        change = (z * z * z - 1) / (3 * z * z)
+        z = z - change
+        steps += 1
+    return z, steps
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", type=int, default=768)
+    parser.add_argument("--output", default="newton_fractal.png")
+    arguments = parser.parse_args()
+    n = arguments.size
+
+    # Half a cell off the origin, where the derivative is zero.
+    t = (dr.arange(Float, n) + 0.5) / n * 4 - 2
+    root, steps = newton(Complex2f(*dr.meshgrid(t, t)))
+    number = dr.round(dr.arg(root) * (3 / (2 * pi)))  # -1, 0 or 1
+    dr.eval(number, steps)
+
+    shade = 1 / (1 + 0.12 * steps.numpy().reshape(n, n).astype(np.float32))
+    colours = np.float32([[0.95, 0.45, 0.3], [0.3, 0.75, 0.5], [0.3, 0.5, 0.95]])
+    picture = colours[number.numpy().astype(int).reshape(n, n) + 1] * shade[:, :, None]
+    plt.imsave(arguments.output, np.clip(picture, 0, 1), origin="lower")
+    print(f"{arguments.output}: {n} x {n}, {np.mean(steps.numpy()):.1f} steps on average.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Renders a torus given by a signed distance, and differentiates the picture.
+
+    python examples/sphere_tracing.py [--size N] [--output FILE]
+
+The intersection is found by a loop that no derivative passes through; one more step of Newton's
+method, outside of the loop, makes it depend on the shape. The second picture shows how each pixel
+changes when the tube gets thicker (forward mode); the figure printed is the same derivative of the
+mean of all pixels, found in reverse mode.
+"""
+
+import argparse
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import drjit as dr
+from drjit.auto.ad import Array3f, Bool, Float
+
+
+def distance(p: Array3f, thickness: Float) -> Float:
+    """The signed distance of a torus around the y axis."""
+    ring = dr.sqrt(p.x * p.x + p.z * p.z) - 0.7
+    return dr.sqrt(ring * ring + p.y * p.y) - thickness
+
+
+@dr.syntax
+def trace(origin: Array3f, direction: Array3f, thickness: Float) -> tuple[Float, Bool]:
+    """How far a ray goes before it meets the surface, and whether it does."""
+    thickness = dr.detach(thickness)
+    t = Float(0)
+    d = distance(origin, thickness)
+    while (d > 1e-4) & (t < 6):
+        t += d
+        d = distance(origin + t * direction, thickness)
+    return t, d <= 1e-4
+
+
+def render(size: int, thickness: Float) -> Float:
+    """The brightness of size x size pixels."""
+    x, y = dr.meshgrid(dr.linspace(Float, -1, 1, size), dr.linspace(Float, 1, -1, size))
+    direction = dr.normalize(Array3f(x, y - 0.85, 1.6))
+    origin = Array3f(0, 1.3, -2.2)
+    t, hit = trace(origin, direction, thickness)
+
+    # The normal is the gradient of the distance, here of the one at the central line of the tube.
+    p = dr.detach(origin + t * direction)
+    radius = dr.sqrt(p.x * p.x + p.z * p.z)
+    normal = dr.normalize(Array3f(p.x - 0.7 * p.x / radius, p.y, p.z - 0.7 * p.z / radius))
+    t = t - distance(origin + t * direction, thickness) / dr.dot(normal, direction)
+
+    p = origin + t * direction
+    radius = dr.sqrt(p.x * p.x + p.z * p.z)
+    normal = dr.normalize(Array3f(p.x - 0.7 * p.x / radius, p.y, p.z - 0.7 * p.z / radius))
+    light = dr.normalize(Array3f(-0.5, 1, -0.7))
+    shade = 0.15 + 0.85 * dr.maximum(dr.dot(normal, light), 0)
+    return dr.select(hit, shade, 0.05)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--size", type=int, default=512)
+    parser.add_argument("--output", default="sphere_tracing.png")
+    arguments = parser.parse_args()
+    n = arguments.size
+
+    thickness = Float(0.25)
+    dr.enable_grad(thickness)
+    picture = render(n, thickness)
+    dr.set_grad(thickness, 1)
+    change = dr.forward_to(picture)
+
+    thickness = Float(0.25)
+    dr.enable_grad(thickness)
+    dr.backward(dr.mean(render(n, thickness)))
+    mean = dr.grad(thickness)[0]
+
+    shape = (n, n)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 5))
+    left.imshow(dr.detach(picture).numpy().reshape(shape), cmap="gray", vmin=0, vmax=1)
+    right.imshow(change.numpy().reshape(shape), cmap="coolwarm", vmin=-3, vmax=3)
+    for axes in (left, right):
+        axes.set_axis_off()
+    figure.tight_layout()
+    figure.savefig(arguments.output)
+    forward = float(np.mean(change.numpy()))
+    print(f"{arguments.output}. Derivative of the mean: forward {forward:.6f}, reverse {mean:.6f}")
+
+
+if __name__ == "__main__":
+    main()
