@@ -35,7 +35,8 @@ def test_section(title: str, examples: str):
         if f"import {framework}" in examples:
             pytest.importorskip(framework, reason=f"{framework} is not installed")
     types = dr.auto.ad
-    names = {"dr": dr, "Array3f": types.Array3f, "Float": types.Float, "TensorXf": types.TensorXf}
+    used = ("Array3f", "Float", "TensorXf", "UInt32")
+    names = {"dr": dr} | {name: getattr(types, name) for name in used}
     test = doctest.DocTestParser().get_doctest(examples, names, title, None, 0)
     report: list[str] = []
     outcome = doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=report.append)

@@ -14,7 +14,8 @@ from .flags import JitFlag
 from .kernel import identity, out_of_bounds
 from .location import user_location
 from .node import AFTER, BUFFER, LITERAL, Node, apply, bitcast, broadcast_size, cast, literal, make
-from .scope import ACTIVE, innermost, stack
+from .scope import ACTIVE, StateTarget, innermost, stack
+from .scope import lanes as group_lanes
 
 # Above this many entries a scatter-reduction with `ReduceMode.Auto` uses atomics instead of private
 # copies.
@@ -72,7 +73,10 @@ def bounds(
 
 
 def refuse_written(source: Node, what: str) -> None:
-    """Raises a RuntimeError if an open recording of this thread writes to the array."""
+    """Raises a RuntimeError if an open recording of this thread computes the array, or writes to
+    it."""
+    if source.op is op.state:
+        raise StateTarget(source, False)
     if source.op is AFTER and any(source.deps[0] in s.effects for s in stack()):
         raise RuntimeError(
             f"{what}: the array is written to in the same symbolic loop or branch, and what it "
@@ -90,6 +94,8 @@ def gather(
         refuse_written(source, what)
     lanes = broadcast_size((index, active), what)
     index, mask = bounds(index, active, source.size, what, 1, inside)
+    if lanes == 1:
+        lanes = mask.size  # of the lanes that code is restricted to
     dtype = source.dtype
     if mask.op is LITERAL:
         return literal(dtype, 0, lanes)
@@ -120,6 +126,8 @@ def gather_packet(
         refuse_written(source, what)
     lanes = broadcast_size((index, active), what)
     index, mask = bounds(index, active, source.size, what, count, inside)
+    if lanes == 1:
+        lanes = mask.size
     if mask.op is LITERAL:
         return [literal(source.dtype, 0, lanes) for _ in range(count)]
     packet = make(op.packet, source.dtype, lanes, (source, index, mask), count)
@@ -146,6 +154,8 @@ class Target:
         if node is None:
             raise RuntimeError("a scatter target was taken twice")
         if node.op is not BUFFER and node.op is not AFTER:
+            if node.op is op.state:
+                raise StateTarget(node, True)
             node = schedule.materialize(node)
         buffer = node.data
         if buffer.views == 0 and buffer.owner is None:
@@ -180,9 +190,13 @@ def scatter(
     value, or the components of a packet. With `checked`, `bounds` has been called already.
     """
     lanes = broadcast_size((*values, index, active), what)
+    if lanes == 1:
+        lanes = group_lanes()
     mask = active
     if not checked:
         index, mask = bounds(index, active, target.size, what, packet)
+    if lanes == 1:
+        lanes = mask.size
     if lanes == 0 or mask.op is LITERAL:
         return None
     with schedule.lock:  # between the two, another thread must not evaluate the target

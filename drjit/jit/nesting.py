@@ -101,6 +101,7 @@ class Nesting:
                     self.home[n] = outside
             elif n not in self.home:
                 self._place(n, forced.get(n))
+        self._sink_constants(nodes)
 
     def _place(self, n: Node, body: Body | None) -> None:
         """Finds the home of a node from those of its operands."""
@@ -117,6 +118,25 @@ class Nesting:
             body.around |= others - {body}
             body.nodes.append(n)
             self.home[n] = body
+
+    def _sink_constants(self, nodes: list[Node]) -> None:
+        """Moves constants that only one body of a branch uses there, where lanes that do not call
+        it need not load them."""
+        users: dict[Node, set[Body | None]] = {}
+        for n in nodes:
+            for d in n.deps:
+                if d.op is op.literal:
+                    users.setdefault(d, set()).add(self.home.get(n))
+        sunk: dict[Body, list[Node]] = {
+            body: [] for n, bodies in self.bodies.items() if n.op is op.branch for body in bodies
+        }
+        for n, homes in users.items():
+            body = homes.pop()
+            if body in sunk and not homes:
+                self.home[n] = body
+                sunk[body].append(n)
+        for body, constants in sunk.items():
+            body.nodes[:0] = constants
 
     def reached(self, body: Body, wanted: Iterable[Node]) -> set[Node]:
         """What of a body and the blocks in it is needed to compute some values."""

@@ -54,7 +54,7 @@ class Node:
         return f"<{self.op} {self.dtype}[{self.size}]>"
 
 
-LITERAL, BUFFER, AFTER = op.literal, op.buffer, op.after
+LITERAL, BUFFER, AFTER, SPLAT = op.literal, op.buffer, op.after, op.splat
 LARGEST = (1 << 32) - 1  # lanes have 32-bit numbers
 
 
@@ -93,6 +93,7 @@ def literal(dtype: DType, value: Any, size: int = 1) -> Node:
 
 def normalize(dtype: DType, value: Any) -> Any:
     """The Python number that a literal of that type holds for `value`."""
+    dtype = dtype.element
     if dtype.is_float:
         if type(value) is not float:
             value = _to_float(value)
@@ -201,7 +202,7 @@ def combine(op_: Op, deps: tuple[Node, ...]) -> Node:
             break
     dtype = a.dtype
     if op_.result == "mask":
-        dtype = dt.mask
+        dtype = dtype.mask_type
     elif op_.result == "second":
         dtype = deps[1].dtype
     for d in deps:
@@ -209,12 +210,27 @@ def combine(op_: Op, deps: tuple[Node, ...]) -> Node:
             break
     else:
         return literal(dtype, evaluate_literal(op_, dtype, deps), size)
+    if dtype.is_vector and all(d.op is SPLAT or d.op is LITERAL for d in deps):
+        return splat(dtype.count, combine(op_, tuple([_feature(d) for d in deps])))
     rule = SIMPLIFY.get(op_)
     if rule is not None:
         simpler = rule(size, *deps)
         if simpler is not None:
             return simpler
     return make(op_, dtype, size, deps)
+
+
+def splat(count: int, a: Node) -> Node:
+    """A vector whose features are all the same scalar."""
+    dtype = dt.vector(a.dtype, count)
+    if a.op is LITERAL:
+        return literal(dtype, a.data, a.size)
+    return make(SPLAT, dtype, a.size, (a,))
+
+
+def _feature(a: Node) -> Node:
+    """The one scalar that is every feature of a splat or literal."""
+    return a.deps[0] if a.op is SPLAT else literal(a.dtype.element, a.data, a.size)
 
 
 def _check_types(op_: Op, deps: tuple[Node, ...]) -> None:
@@ -236,8 +252,10 @@ def cast(dtype: DType, a: Node) -> Node:
     if a.op is LITERAL:
         # By NumPy's rules: a Python float in between would round large integers twice.
         with np.errstate(all="ignore"):
-            value = numpy_target.namespace[dtype.code](a.dtype.scalar(a.data)).item()
+            value = numpy_target.namespace[dtype.element.code](a.dtype.scalar(a.data)).item()
         return literal(dtype, value, a.size)
+    if a.op is SPLAT:
+        return splat(dtype.count, cast(dtype.element, a.deps[0]))
     return make(op.cast, dtype, a.size, (a,))
 
 

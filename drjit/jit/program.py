@@ -105,6 +105,11 @@ class Program(NamedTuple):
         return sum(costs) + len(self.outputs)
 
     @property
+    def has_loops(self) -> bool:
+        """Whether it may run for ever."""
+        return any(i.op is op.loop for i in self.instrs)
+
+    @property
     def fused(self) -> int:
         """The part of the cost that is due to fused multiply-adds."""
         return sum(i.cost for i in self.instrs if i.op.name in op.FUSED)

@@ -13,13 +13,9 @@ from . import dtype as dt
 from . import op, schedule
 from .node import BUFFER, LITERAL, Node, apply, broadcast_size, make, next_serial
 from .scope import Block, Scope, active, stack
+from .scope import recording as recording
 
 Body = Callable[[list[Node]], list[Node]]
-
-
-def recording() -> bool:
-    """Whether this thread is tracing the body of a symbolic loop or branch."""
-    return bool(stack())
 
 
 def loop(
@@ -36,7 +32,7 @@ def loop(
     what = f"loop '{label}'" if label else "symbolic loop"
     outer = active()
     size = broadcast_size((*state, outer), what)
-    depth = len(stack()) + 1
+    depth = _depth() + 1
     inside = [make(op.state, n.dtype, size, (), depth) for n in state]
     live = make(op.state, dt.mask, size, (), depth)
     with _Recording(live, depth) as scope:
@@ -73,9 +69,8 @@ def branches(
     what = f"branch '{label}'" if label else "symbolic branch"
     outer = active()
     size = broadcast_size((*masks, *args, outer), what)
-    depth = len(stack()) + 1
-    if outer.size > 1 or outer.op is not op.active:
-        masks = [apply(op.and_, m, outer) for m in masks]
+    depth = _depth() + 1
+    masks = [apply(op.and_, m, outer) for m in masks]  # also: not beyond the end of the arrays
     inside: list[Node] = []
     outcomes: list[list[Node]] = []
     scopes: list[Scope] = []
@@ -108,6 +103,18 @@ def branches(
     return [_result(node, n.dtype, k) for k, n in enumerate(outcomes[0])]
 
 
+def drop_effects() -> None:
+    """Undoes the side effects of the innermost recording so far, as of a body that is traced again
+    for its derivatives."""
+    _undo(stack()[-1])
+
+
+def _depth() -> int:
+    """How many recordings are open."""
+    scopes = stack()
+    return scopes[-1].depth if scopes else 0
+
+
 class _Recording:
     """Opens a scope; an exception undoes what was recorded in it."""
 
@@ -127,6 +134,13 @@ class _Recording:
 
 def _result(node: Node, dtype: dt.DType, number: int) -> Node:
     result = make(op.result, dtype, node.size, (node,), number)
+    if dtype.is_vector and schedule.effects_inside(node):
+        # Side effects happen once, so that what comes with them is stored; a vector cannot be.
+        parts = [
+            make(op.feature, dtype.element, node.size, (result,), k) for k in range(dtype.count)
+        ]
+        node.data.values += [weakref.ref(part) for part in parts]
+        return make(op.vector, dtype, node.size, tuple(parts))
     node.data.values.append(weakref.ref(result))
     return result
 

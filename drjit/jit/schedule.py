@@ -494,12 +494,13 @@ def _finish(n: Node, memory: Buffer | None) -> None:
 def _afters(n: Node) -> list[Node]:
     """The nodes that stand for what a side effect writes to, where somebody holds them."""
     if n.op in BLOCKS:
-        first = len(n.deps) - _effects_inside(n)
+        first = len(n.deps) - effects_inside(n)
         return [a for e in n.deps[first:] for a in _afters(e)]
     after = n.data.after and n.data.after() if n.op in EFFECTS else None
     return [] if after is None else [after]
 
 
-def _effects_inside(block: Node) -> int:
+def effects_inside(block: Node) -> int:
+    """The number of side effects of a loop or branch."""
     counts = block.data.counts
     return counts[1] if block.op is op.loop else sum(counts[2])

@@ -5,6 +5,8 @@ the loop or branch and not to the program around it.
 """
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from . import dtype as dt
@@ -25,6 +27,19 @@ class Scope:
         self.mask, self.depth = mask, depth
         self.effects: list[Node] = []
         self.afters: list[Any] = []
+
+
+class StateTarget(RuntimeError):
+    """A gather from, or a scatter to, what stands for the state of a loop or the argument of a
+    branch, which has no memory; `node` is that."""
+
+    def __init__(self, node: Node, written: bool) -> None:
+        super().__init__(
+            "gathers and scatters cannot access a variable that a symbolic loop or branch "
+            "computes: it has no memory, its entries are spread over the lanes. Use "
+            "mode='evaluated'."
+        )
+        self.node, self.written = node, written
 
 
 class Block:
@@ -49,6 +64,7 @@ class Block:
 class _Stack(threading.local):
     def __init__(self) -> None:
         self.scopes: list[Scope] = []
+        self.lanes = 1
 
 
 _stack = _Stack()
@@ -65,7 +81,50 @@ def stack() -> list[Scope]:
     return _stack.scopes
 
 
+def recording() -> bool:
+    """Whether this thread is tracing the body of a symbolic loop or branch; code that is merely
+    restricted to some lanes has depth 0."""
+    scopes = _stack.scopes
+    return bool(scopes) and scopes[-1].depth > 0
+
+
 def active() -> Node:
     """The mask of the lanes that execute what is traced now."""
     scopes = _stack.scopes
     return scopes[-1].mask if scopes else ACTIVE
+
+
+def lanes() -> int:
+    """How often a side effect of one lane happens: once for each lane of the group for which a
+    function is being called, where nothing is recorded."""
+    return 1 if recording() else _stack.lanes
+
+
+@contextmanager
+def group(size: int) -> Iterator[None]:
+    """Says that what is traced now is for a group of so many lanes, and no longer for those of a
+    mask around it."""
+    scopes, before = _stack.scopes, _stack.lanes
+    kept = len(scopes)
+    if scopes and not recording():
+        whole = Scope(ACTIVE, 0)
+        whole.effects, whole.afters = scopes[-1].effects, scopes[-1].afters
+        scopes.append(whole)
+    _stack.lanes = size
+    try:
+        yield
+    finally:
+        del scopes[kept:]
+        _stack.lanes = before
+
+
+@contextmanager
+def unmasked() -> Iterator[None]:
+    """Lifts the masks around for work that is no part of the traced code."""
+    scopes = _stack.scopes
+    masks = [] if recording() else scopes[:]
+    del scopes[: len(masks)]
+    try:
+        yield
+    finally:
+        scopes[:0] = masks

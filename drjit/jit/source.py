@@ -225,6 +225,7 @@ class _Writer:
                 lines.append(f"{inner}{name} = {value}")
         self.statements(loop.test, depth + 1)
         lines.append(f"{inner}{live} = {live} & {names[loop.condition]}")
+        lines.append(f"{inner}{live} = going(p[0], {live})")
 
     def branch(self, branch: Branch, depth: int) -> None:
         """Writes the cases of a branch, each skipped where none of its lanes is active."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import collective, elementwise, library_calls, memory, task
+from . import collective, elementwise, library_calls, memory, task, vector
 from .memory import Lanes
 
 namespace: dict[str, Any] = {
@@ -18,6 +18,7 @@ namespace: dict[str, Any] = {
     **{name: getattr(memory, name) for name in memory.__all__},
     **{name: getattr(collective, name) for name in collective.__all__},
     **{name: getattr(task, name) for name in task.__all__},
+    **{name: getattr(vector, name) for name in vector.__all__},
     **library_calls.functions,
 }
 

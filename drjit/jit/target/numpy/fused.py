@@ -72,9 +72,9 @@ def _extremes(x: Any, y: Any, z: Any, result: Any, safe: Any) -> Any:
     hard = hard & ~tiny
     if not np.any(hard):
         return result[()]
-    result = np.atleast_1d(result).copy()
+    result = np.ravel(result).copy()
     for k in np.flatnonzero(hard):
-        result[k] = _exact(*(float(np.atleast_1d(v)[k]) for v in (x, y, z)))
+        result[k] = _exact(*(float(np.ravel(v)[k]) for v in (x, y, z)))
     return result.reshape(np.shape(x))[()]
 
 

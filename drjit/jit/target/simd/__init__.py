@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from .. import library as _library
 from . import llvm
 from .ir import KernelError
-from .kernel import module_text
+from .kernel import VECTORS, module_text
 from .llvm import host_cpu
 from .module import Library
 
@@ -30,6 +30,9 @@ __all__ = [
 
 # Statements for which a lane is a task, with loops of its own.
 TASKS = ("matmul(", "reduce_rows(")
+# Lanes of a kernel with vectors: the rows of a few vectors fit into the nearest cache, and products
+# with matrices are as fast as with more.
+VECTOR_LANES = 16
 # A kernel with a loop that is longer than this keeps the default width.
 LOOP_LINES = 80
 # A kernel with a library call in so many lines, or more of them, spends its time there.
@@ -74,6 +77,8 @@ def packet_lanes(text: str) -> int:
     """
     if any(f"    {name}" in text for name in TASKS):
         return 1
+    if any(name in text for name in VECTORS):
+        return VECTOR_LANES
     if _WIDE_TYPE.search(text):
         return default_lanes()
     lines = text.count("\n")

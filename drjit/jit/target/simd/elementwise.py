@@ -188,7 +188,9 @@ def _compare(f: Function, code: str, x: str, y: str, relation: str) -> str:
 
 
 def widen(f: Function, x: str) -> str:
-    """`f16` to `f32`."""
+    """`f16` to `f32`, in the entry block if it is known there."""
+    if x in f.head:
+        return f.once(f"{x}.wide", f"fpext {f.vector['f16']} {x} to {f.vector['f32']}")
     return f.op(f"fpext {f.vector['f16']} {x} to {f.vector['f32']}")
 
 
@@ -197,6 +199,7 @@ def narrow(f: Function, x: str) -> str:
     return f.op(f"fptrunc {f.vector['f32']} {x} to {f.vector['f16']}")
 
 
+_TO_INTEGER = frozenset({"floor", "ceil", "trunc", "round"})
 # Operations whose emitter takes f16 as it is.
 _NATIVE_F16 = frozenset({"neg", "abs", "minimum", "maximum", "eq", "ne", "lt", "le", "gt", "ge"})
 
@@ -259,7 +262,9 @@ def row(name: str, code: str, lanes: int, contract: bool) -> Row | None:
             )
         else:
             emit = rule
-        return Row(result, _rounded(emit) if inner != code else emit)
+        if inner == code:
+            return Row(result, emit)
+        return Row(result, _rounded(_opaque(emit) if name in _TO_INTEGER else emit))
     return None
 
 
@@ -273,5 +278,18 @@ def _from_template(template: str) -> Emit:
 def _rounded(inner: Emit) -> Emit:
     def emit(f: Function, _code: str, *operands: str) -> str:
         return narrow(f, inner(f, "f32", *[widen(f, x) for x in operands]))
+
+    return emit
+
+
+def _opaque(inner: Emit) -> Emit:
+    """The result of an operation that keeps the sign, in a form that LLVM does not recognize: it
+    would round in f16, one lane after the other.
+    """
+
+    def emit(f: Function, code: str, x: str) -> str:
+        kind = f.vector[code]
+        y = inner(f, code, x)
+        return f.op(f"call {kind} @llvm.copysign.{f.types.suffix[code]}({kind} {y}, {kind} {x})")
 
     return emit

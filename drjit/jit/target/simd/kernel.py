@@ -4,13 +4,17 @@ body.
 
 import ast
 
-from . import atomic, product, radix, reduction, rows, runs, scan
+from . import atomic, matvec, outer, product, radix, reduction, rows, runs, scan
 from .ir import Function, KernelError
 from .module import Library, Module
 from .translate import Translator
+from .vector import VectorTranslator
 
 # Imported for the calls that they add to the translator.
-__all__ = ["atomic", "module_text", "product", "radix", "rows", "runs", "scan"]
+__all__ = ["atomic", "matvec", "module_text", "outer", "product", "radix", "rows", "runs", "scan"]
+
+# What makes vectors in a kernel's text.
+VECTORS = ("= vector(", "= splat(", "= matvec(")
 
 
 def module_text(
@@ -29,7 +33,8 @@ def module_text(
     (definition,) = definitions
     module = Module(lanes, contract, library)
     f = Function(lanes)
-    t = Translator(module, f, text, is_kernel=True)
+    kind = VectorTranslator if any(name in text for name in VECTORS) else Translator
+    t = kind(module, f, text, is_kernel=True)
     f.block = "packet"
     t.body(definition.body)
     f.do("br label %latch")

@@ -4,6 +4,7 @@ A library function is defined once for each combination of argument types.
 """
 
 import ast
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from .elementwise import narrow, widen
@@ -36,10 +37,12 @@ class Module:
         self.calls: dict[str, int] = {}
         self.warm: set[str] = set()
         self.globals: dict[str, str] = {}
+        # Functions that statements with loops of their own call: the text of each.
+        self.routines: dict[str, str] = {}
 
-    def call(self, t: Translator, name: str, args: list[ast.expr]) -> Any:
+    def call(self, t: Translator, name: str, values: list[Value]) -> Any:
         """A call of a library function; `f16` goes through `f32`."""
-        values = _arguments(t, [t.expr(a) for a in args])
+        values = _arguments(t, values)
         if not values:
             raise KernelError(f"the function {name} is unknown")
         if values[0][0] == "f16" and not name.endswith("_f16"):
@@ -63,11 +66,26 @@ class Module:
             'attributes #0 = { nounwind "prefer-vector-width"="512" }',
             f"attributes #1 = {{ {how} nounwind }}",
             "attributes #2 = { noinline cold nounwind }",
+            'attributes #3 = { noinline nounwind "prefer-vector-width"="512" }',
             "!0 = !{}",
             '!1 = !{!"branch_weights", i32 1, i32 1000000}',
             "!2 = !{i32 1}",
         )
-        return "\n".join([*self.globals.values(), *definitions, *exported, *attributes, ""])
+        parts = self.globals.values(), definitions, self.routines.values(), exported, attributes
+        return "\n".join([line for part in parts for line in part] + [""])
+
+    def routine(self, name: str, parameters: tuple[str, ...], emit: Callable) -> str:
+        """The symbol of a function without a result, which `emit(f)` writes when it is first
+        needed.
+        """
+        symbol = f'@"{name}"'
+        if symbol not in self.routines:
+            f = Function(self.lanes, len(parameters))
+            emit(f)
+            f.do("ret void")
+            head = f"define internal fastcc void {symbol}({', '.join(parameters)}) #3"
+            self.routines[symbol] = f"{head} {{\n{f.text()}\n}}"
+        return symbol
 
 
 def _arguments(t: Translator, values: list) -> list[Value]:
@@ -78,13 +96,13 @@ def _arguments(t: Translator, values: list) -> list[Value]:
     return [(code, t.f.constant(code, x)) if k == NUMBER else (k, x) for k, x in values]
 
 
-def _emit_call(t: Translator, name: str, values: list[Value]) -> Any:
-    """The call instruction, and the definition if it is the first."""
-    f, module = t.f, t.module
+def declare(module: Module, name: str, codes: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """A library function for the types of its arguments: its symbol, and the types of its results.
+    It is defined if it has not been before.
+    """
     base, _, suffix = name.rpartition("_")
     if not base or suffix not in SCALAR:
-        base, suffix = name, values[0][0]
-    codes = tuple(code for code, _ in values)
+        base, suffix = name, codes[0]
     symbol = ".".join((f"{base}_{suffix}", *codes))
     if symbol not in module.functions:
         try:
@@ -92,6 +110,13 @@ def _emit_call(t: Translator, name: str, values: list[Value]) -> Any:
         except KeyError:
             raise KernelError(f"the function {name} is unknown for {suffix}") from None
         define(module, symbol, definition, codes)
+    return symbol, module.functions[symbol][0]
+
+
+def _emit_call(t: Translator, name: str, values: list[Value]) -> Any:
+    """The call instruction, and the definition if it is the first."""
+    f, module = t.f, t.module
+    symbol, _ = declare(module, name, tuple(code for code, _ in values))
     module.calls[symbol] += 1
     if t.is_kernel or not t.depth:
         module.warm.add(symbol)

@@ -91,7 +91,7 @@ def scan_totals(
     t.reductions.append((op, code, t.parameter(a), None, total))
 
 
-def _private_copy(t: Translator, code: str, p: ast.expr, a: ast.expr, n: ast.expr) -> str:
+def private_copy(t: Translator, code: str, p: ast.expr, a: ast.expr, n: ast.expr) -> str:
     """Where this thread accumulates: thread 0 in the target itself, if it has the type for that,
     the others in copies.
     """
@@ -109,9 +109,10 @@ def _private_copy(t: Translator, code: str, p: ast.expr, a: ast.expr, n: ast.exp
     return f.once(name, f"select i1 {first}, ptr {target}, ptr {copy}")
 
 
-def _note_expansion(
+def note_expansion(
     t: Translator, op: str, code: str, p: ast.expr, a: ast.expr, n: ast.expr
 ) -> None:
+    """Private copies that `finish` will combine, once whatever the number of statements."""
     entry = op, code, t.parameter(p), t.parameter(a), t.parameter(n)
     if entry not in t.expansions:
         t.expansions.append(entry)
@@ -134,7 +135,7 @@ def expand(
     f, code, op = t.f, t.type(kind), t.text(op_name)
     check_reduction(op, code)
     acc = accumulator(code)
-    copy = _private_copy(t, code, p, a, n)
+    copy = private_copy(t, code, p, a, n)
     value = convert(f, acc, code, t.typed(v, code)[1])
     (index_code, index), mask = t.index(x), t.mask(m)
     mask_type, vector, indices = f.vector["mask"], f.vector[acc], f.vector[index_code]
@@ -150,7 +151,7 @@ def expand(
         old = f.op(f"load {element}, ptr {address}, align {BYTES[acc]}")
         new = combine(f, op, acc, one, old, vector=False)
         f.do(f"store {element} {new}, ptr {address}, align {BYTES[acc]}")
-    _note_expansion(t, op, code, p, a, n)
+    note_expansion(t, op, code, p, a, n)
 
 
 def expand_packet(
@@ -169,7 +170,7 @@ def expand_packet(
     f, code, op = t.f, t.type(kind), t.text(op_name)
     check_reduction(op, code)
     acc = accumulator(code)
-    copy = _private_copy(t, code, p, a, n)
+    copy = private_copy(t, code, p, a, n)
     (index_code, index), mask = t.index(x), t.mask(m)
     mask_type, vector, indices = f.vector["mask"], f.vector[acc], f.vector[index_code]
     neutral = f.constant(acc, identity(op, acc))
@@ -178,7 +179,7 @@ def expand_packet(
         value = convert(f, acc, code, t.typed(v, code)[1])
         columns.append(f.op(f"select {mask_type} {mask}, {vector} {value}, {vector} {neutral}"))
     index = safe_index(f, index_code, index, mask)
-    _note_expansion(t, op, code, p, a, n)
+    note_expansion(t, op, code, p, a, n)
     count = len(values)
     if in_rows(acc, count):
         addresses = row_addresses(f, copy, index_code, index, count)

@@ -99,7 +99,7 @@ class Translator:
         """Translates a sequence of statements."""
         for statement in statements:
             try:
-                STATEMENTS[type(statement)](self, statement)
+                self.statement(statement)
             except KernelError as error:
                 if hasattr(error, "line"):
                     raise
@@ -107,6 +107,10 @@ class Translator:
             except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
                 problem = KernelError(f"cannot be translated ({type(error).__name__}: {error})")
                 raise self._located(problem, statement) from error
+
+    def statement(self, s: ast.stmt) -> None:
+        """Translates one statement."""
+        STATEMENTS[type(s)](self, s)
 
     def _located(self, error: KernelError, statement: ast.stmt) -> KernelError:
         located = KernelError(f"line {statement.lineno}: {ast.unparse(statement)}: {error}")
@@ -146,13 +150,14 @@ class Translator:
             raise KernelError("else is not part of the language")
         f, variables = self.f, self.f.variables
         condition = self.test(s.test)
-        names = assigned(s.body)
+        names = self.enter(s.body)
         before = {name: variables[name] for name in names if name in variables}
         origin, inside, done = f.block, f.new_block(), f.new_block()
         # The library branches for rare arguments only.
         f.branch(condition, inside, done, weights="" if self.is_kernel else ", !prof !1")
         f.start(inside)
         self.nested(s.body)
+        self.settle()
         end = f.block
         f.do(f"br label %{done}")
         f.start(done)
@@ -173,7 +178,7 @@ class Translator:
         if s.orelse:
             raise KernelError("else is not part of the language")
         f, variables = self.f, self.f.variables
-        names = assigned(s.body)
+        names = self.enter(s.body)
         origin, head, inside, done = f.block, f.new_block(), f.new_block(), f.new_block()
         f.do(f"br label %{head}")
         f.start(head)
@@ -187,6 +192,7 @@ class Translator:
         f.branch(self.test(s.test), inside, done)
         f.start(inside)
         self.nested(s.body)
+        self.settle()
         end = f.block
         f.do(f"br label %{head}")
         for name in names:
@@ -201,6 +207,13 @@ class Translator:
             )
             variables[name] = code, result
         f.start(done)
+
+    def enter(self, statements: list[ast.stmt]) -> list[str]:
+        """The names that a body assigns, before it is translated: those that need phis."""
+        return assigned(statements)
+
+    def settle(self) -> None:
+        """At the end of a body: what becomes of variables that have no phis."""
 
     def nested(self, statements: list[ast.stmt]) -> None:
         """The body of a branch or loop."""
@@ -276,8 +289,11 @@ class Translator:
 
     def unary(self, e: ast.UnaryOp) -> Value:
         """`-x` and `~x`."""
-        kind = type(e.op)
-        code, x = self.expr(e.operand)
+        return self.prefix(type(e.op), self.expr(e.operand))
+
+    def prefix(self, kind: type, operand: Value) -> Value:
+        """A unary operator applied to its operand."""
+        code, x = operand
         if code == NUMBER:
             return NUMBER, FOLDS[kind](x)
         rule = self.rows.get((kind, code)) or self.rule(kind, OPERATORS.get(kind), code)
@@ -305,27 +321,36 @@ class Translator:
             raise KernelError("only plain calls are part of the language")
         name, args = e.func.id, e.args
         if name in CALLABLE:
-            values = self.unified([self.expr(a) for a in args])
-            code = values[0][0]
             arity = elementwise.TABLE[name][0]
-            if len(values) != arity:
+            if len(args) != arity:
                 raise KernelError(f"{name} takes {arity} operands")
-            if code == NUMBER:
-                raise KernelError(f"the operands of {name} have no type")
-            rule = self.rows.get((name, code)) or self.rule(name, name, code)
-            return rule.result, self.computed(rule.emit, code, *[v[1] for v in values])
+            return self.apply(name, [self.expr(a) for a in args])
         special = CALLS.get(name)
         if special is not None:
             return special(self, *args)
         if name in SCALAR:
-            return self.conversion(name, *args)
-        return self.module.call(self, name, args)
+            (arg,) = args
+            return self.conversion(name, self.expr(arg))
+        return self.library_call(name, [self.expr(a) for a in args])
 
-    def conversion(self, to: str, arg: ast.expr) -> Value:
-        """`T(x)`, a constant where `x` is a number."""
-        code, x = self.expr(arg)
+    def apply(self, name: str, values: list[Value]) -> Value:
+        """An element-wise operation with a name."""
+        values = self.unified(values)
+        code = values[0][0]
         if code == NUMBER:
-            return to, self.f.constant(to, x)
+            raise KernelError(f"the operands of {name} have no type")
+        rule = self.rows.get((name, code)) or self.rule(name, name, code)
+        return rule.result, self.computed(rule.emit, code, *[v[1] for v in values])
+
+    def library_call(self, name: str, values: list[Value]) -> Any:
+        """A function of the library."""
+        return self.module.call(self, name, values)
+
+    def conversion(self, to: str, value: Value) -> Value:
+        """`T(x)`, a constant where `x` is a number."""
+        code, x = value
+        if code == NUMBER:
+            return to, self.f.constant(to, x)  # type: ignore[arg-type]
         return to, self.computed(lambda f, source, y: convert(f, to, source, y), code, x)
 
     def bitcast(self, kind: ast.expr, arg: ast.expr) -> Value:
@@ -337,8 +362,14 @@ class Translator:
 
     def select(self, m: ast.expr, x: ast.expr, y: ast.expr) -> Value:
         """`select(m, x, y)`."""
-        mask = self.mask(m)
-        (code, a), (_, b) = self.unified((self.expr(x), self.expr(y)))
+        return self.selection(self.typed(m), self.expr(x), self.expr(y))
+
+    def selection(self, m: Value, x: Value, y: Value) -> Value:
+        """`select(m, x, y)` of values."""
+        kind, mask = m
+        if kind != "mask":
+            raise KernelError(f"the condition of select is {kind}, not mask")
+        (code, a), (_, b) = self.unified((x, y))
         if code == NUMBER:
             raise KernelError("the operands of select have no type")
         f = self.f

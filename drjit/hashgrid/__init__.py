@@ -1,0 +1,17 @@
+"""Multiresolution hash encodings: trainable features at the vertices of grids of increasing
+resolution, looked up and interpolated at positions of any dimension.
+"""
+
+from .encoding import HashEncoding, cosine_ramp
+from .grid import HashGridEncoding
+from .levels import div_round_up, next_multiple
+from .permuto import PermutoEncoding
+
+__all__ = [
+    "HashEncoding",
+    "HashGridEncoding",
+    "PermutoEncoding",
+    "cosine_ramp",
+    "div_round_up",
+    "next_multiple",
+]

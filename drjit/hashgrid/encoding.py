@@ -1,0 +1,466 @@
+"""What hash encodings have in common: levels and their tables of features, parameters, and the
+weighted sum over the vertices around a position. A subclass says which vertices these are.
+"""
+
+import math
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..array import leaf, leaf_access, table
+from ..array.base import ArrayBase, type_label
+from ..array.meta import DYNAMIC
+from ..function.arithmetic import floor, fma
+from ..function.evaluation import eval as evaluate
+from ..function.grad import detach, grad_enabled, replace_grad
+from ..function.math import cos
+from ..function.parts import assemble, is_array_class, mask_leaf
+from ..function.traits import is_integral_v, leaf_t
+from ..jit import dtype as dt
+from ..jit.op import ReduceMode
+from ..jit.runtime import thread_count
+from ..random import Generator
+from ..random import rng as make_rng
+from .levels import Level, levels, next_multiple
+
+# Bytes of private copies of gradients that all threads may have together.
+_COPIES = 1 << 28
+
+# A vertex: the number of its entry in the level's table, before it is wrapped, and its weight.
+Vertex = tuple[Any, Any]
+
+
+def cosine_ramp(x: Any) -> Any:
+    """A smooth step from 0 at 0 to 1 at 1: `(1 - cos(pi x)) / 2`.
+
+    >>> from drjit.llvm import Float
+    >>> dr.hashgrid.cosine_ramp(Float(0, 0.25, 1))
+    [0, 0.146447, 1]
+    """
+    return 0.5 - 0.5 * cos(math.pi * x)
+
+
+class HashEncoding:
+    """The base class of `HashGridEncoding` and `PermutoEncoding`.
+
+    Level `l` has a resolution of about `base_resolution * per_level_scale**l` vertices along each
+    dimension, with `n_features_per_level` parameters each. Where there would be more than
+    `hashmap_size` vertices, they share that many table entries. The parameters, of the floating
+    point type `dtype`, are uniform in [-init_scale, init_scale) at first, drawn from `rng` or from
+    `dr.rng()`.
+
+    Positions are meant to be in [0, 1]; beyond, entries repeat. With `align_corners` the
+    outermost vertices lie at 0 and 1, otherwise half a cell further out. `torchngp_compat`
+    disables `align_corners`. With `smooth_weight_gradients`, the derivatives of a weight `w`
+    are those of `w + smooth_weight_lambda * cosine_ramp(w)`, which changes no value.
+
+    Raises:
+        TypeError: `dtype` is no floating point array type, or a count is no integer.
+        ValueError: a size is not positive, `hashmap_size` is no multiple of
+            `n_features_per_level`, or the tables are too large to be indexed.
+    """
+
+    __module__ = "drjit.hashgrid"
+    DRJIT_STRUCT: ClassVar[dict] = {"data": ArrayBase}
+
+    data: Any
+    _name: ClassVar[str] = "HashEncoding"
+    _shown: ClassVar[tuple[str, ...]] = (
+        "dtype", "dimension", "hashmap_size", "n_levels", "n_features_per_level",
+        "base_resolution", "per_level_scale", "align_corners", "torchngp_compat",
+        "smooth_weight_gradients", "smooth_weight_lambda",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        dtype: type[ArrayBase],
+        dimension: int,
+        *,
+        n_levels: int = 16,
+        n_features_per_level: int = 2,
+        hashmap_size: int = 524288,
+        base_resolution: int = 16,
+        per_level_scale: float = 2,
+        align_corners: bool = False,
+        torchngp_compat: bool = False,
+        smooth_weight_gradients: bool = False,
+        smooth_weight_lambda: float = 1.0,
+        init_scale: float = 0.0001,
+        rng: Any = None,
+    ) -> None:
+        self._dtype = self._storage(dtype)
+        self._dimension = self._count("dimension", dimension)
+        self._n_levels = self._count("n_levels", n_levels)
+        self._n_features_per_level = self._count("n_features_per_level", n_features_per_level)
+        self._hashmap_size = self._count("hashmap_size", hashmap_size)
+        self._base_resolution = self._count("base_resolution", base_resolution)
+        if not isinstance(per_level_scale, Real):
+            raise TypeError(
+                f"{type(self).__name__}(): 'per_level_scale' must be a number, not "
+                f"{per_level_scale!r}"
+            )
+        if not 0 < per_level_scale < math.inf:
+            raise self._invalid("per_level_scale", per_level_scale, "must be positive and finite")
+        if rng is not None and not isinstance(rng, Generator):
+            raise TypeError(
+                f"{type(self).__name__}(): 'rng' must be a generator as dr.rng() makes one, not "
+                f"{rng!r}"
+            )
+        if self._hashmap_size % self._n_features_per_level:
+            raise self._invalid(
+                "hashmap_size",
+                hashmap_size,
+                f"must be a multiple of n_features_per_level={n_features_per_level}, such as "
+                f"{next_multiple(hashmap_size, n_features_per_level)}",
+            )
+        self._per_level_scale = per_level_scale
+        self._align_corners = align_corners
+        self._torchngp_compat = torchngp_compat
+        self._smooth_weight_gradients = smooth_weight_gradients
+        self._smooth_weight_lambda = smooth_weight_lambda
+        self._init_scale = init_scale
+        self._levels = self._made_levels()
+        last = self._levels[-1]
+        self._n_entries = last.offset + last.size
+        if self.n_params >= 1 << 31:
+            raise ValueError(
+                f"{type(self).__name__}(): {self.n_params} parameters are too many, the limit is "
+                "2**31 - 1"
+            )
+        random = (make_rng() if rng is None else rng).random(self._dtype, self.n_params)
+        self.data = random * (2 * init_scale)
+        # One kernel for each operation: in one, they could become a fused multiply-add, and the
+        # numbers would depend on that.
+        evaluate(self.data)
+        self.data -= init_scale
+        evaluate(self.data)
+
+    def _storage(self, dtype: Any) -> Any:
+        cls = leaf_t(dtype) if is_array_class(dtype) else None
+        if cls is None or not cls.__meta__.is_jit or not cls._dtype.is_float:
+            raise TypeError(
+                f"{type(self).__name__}(): 'dtype' must be a floating point array type of a JIT "
+                f"backend, such as drjit.llvm.ad.Float16, not {dtype!r}"
+            )
+        return cls
+
+    def _count(self, name: str, value: Any) -> int:
+        try:
+            value = operator.index(value)
+        except TypeError:
+            raise TypeError(
+                f"{type(self).__name__}(): {name!r} must be an integer, not {value!r}"
+            ) from None
+        if value < 1:
+            raise self._invalid(name, value, "must be positive")
+        return value
+
+    def _invalid(self, name: str, value: Any, why: str) -> ValueError:
+        return ValueError(f"{type(self).__name__}(): {name}={value} {why}")
+
+    def _made_levels(self) -> list[Level]:
+        return levels(
+            type(self).__name__,
+            self._dimension,
+            self._n_levels,
+            self._n_features_per_level,
+            self._hashmap_size,
+            self._base_resolution,
+            self._per_level_scale,
+        )
+
+    # Parameters
+
+    @property
+    def n_params(self) -> int:
+        """The number of parameters of all levels."""
+        return self._n_entries * self._n_features_per_level
+
+    @property
+    def params(self) -> Any:
+        """The parameters, level by level, entry by entry. Assigning an array replaces them, as
+        `set_params` does; `params[:] = array` writes into the array that is there.
+        """
+        return self.data
+
+    @params.setter
+    def params(self, values: Any) -> None:
+        self.set_params(values)
+
+    def set_params(self, values: Any) -> None:
+        """Replaces the parameters; another floating point type is converted.
+
+        Raises:
+            TypeError: `values` is no one-dimensional floating point array.
+            RuntimeError: the number of entries is wrong.
+        """
+        what = f"{type(self).__name__}.set_params()"
+        flat = (
+            values._array if isinstance(values, ArrayBase) and values._kind == "tensor" else values
+        )
+        if (
+            not isinstance(flat, ArrayBase)
+            or flat._kind != "leaf"
+            or not flat._dtype.is_float
+            or flat.__meta__.backend != self._dtype.__meta__.backend
+        ):
+            raise TypeError(
+                f"{what}: expected an array of type {type_label(self._dtype)}, got "
+                f"{type_label(values)}"
+            )
+        if len(flat) != self.n_params:
+            raise RuntimeError(
+                f"{what}: the encoding has {self.n_params} parameters, got {len(flat)}"
+            )
+        self.data = flat if type(flat) is self._dtype else self._dtype(flat)
+
+    # Settings
+
+    @property
+    def dtype(self) -> type[ArrayBase]:
+        """The array type of the parameters and of the resulting features."""
+        return self._dtype
+
+    @property
+    def dimension(self) -> int:
+        """The number of components of a position."""
+        return self._dimension
+
+    @property
+    def hashmap_size(self) -> int:
+        """The largest number of entries of a level's table."""
+        return self._hashmap_size
+
+    @property
+    def n_levels(self) -> int:
+        """The number of levels."""
+        return self._n_levels
+
+    @property
+    def base_resolution(self) -> int:
+        """The number of vertices along each dimension of the coarsest level."""
+        return self._base_resolution
+
+    @property
+    def per_level_scale(self) -> float:
+        """The ratio between the resolutions of successive levels."""
+        return self._per_level_scale
+
+    @property
+    def n_features_per_level(self) -> int:
+        """The number of features that each level contributes."""
+        return self._n_features_per_level
+
+    @property
+    def align_corners(self) -> bool:
+        """Whether the outermost vertices lie at 0 and 1."""
+        return self._align_corners
+
+    @property
+    def torchngp_compat(self) -> bool:
+        """Whether positions are scaled as in torch-ngp, whatever `align_corners` says."""
+        return self._torchngp_compat
+
+    @property
+    def smooth_weight_gradients(self) -> bool:
+        """Whether the derivatives of weights are those of a smooth ramp."""
+        return self._smooth_weight_gradients
+
+    @property
+    def smooth_weight_lambda(self) -> float:
+        """The share of the smooth ramp in the derivatives of weights."""
+        return self._smooth_weight_lambda
+
+    @property
+    def init_scale(self) -> float:
+        """The bound of the initial parameters."""
+        return self._init_scale
+
+    @property
+    def n_output_features(self) -> int:
+        """The number of features of all levels together."""
+        return self._n_levels * self._n_features_per_level
+
+    def __repr__(self) -> str:
+        lines = ",\n".join(f"    {name}={getattr(self, name)}" for name in self._shown)
+        return f"{self._name}(\n{lines}\n)"
+
+    # Vertices
+
+    def level_offset(self, level_i: int) -> int:
+        """The number of table entries before those of a level; for `level_i = n_levels` that of
+        all levels.
+
+        Raises:
+            IndexError: there is no such level.
+        """
+        if level_i == self._n_levels:
+            return self._n_entries
+        return self._level(level_i, "level_offset").offset
+
+    def _level(self, number: int, method: str) -> Level:
+        if not 0 <= number < self._n_levels:
+            raise IndexError(
+                f"{type(self).__name__}.{method}(): there is no level {number}, they are numbered "
+                f"from 0 to {self._n_levels - 1}"
+            )
+        return self._levels[number]
+
+    def hash(self, key: Any) -> Any:
+        """The hash of integer coordinates: 32-bit unsigned integers.
+
+        Raises:
+            NotImplementedError: this is the base class.
+        """
+        raise NotImplementedError("HashEncoding.hash(): a subclass has to implement this method")
+
+    def indexing_function(self, key: Any, level_i: int) -> Any:
+        """The number of the table entry, counted from the first of all levels, that belongs to the
+        vertex with integer coordinates `key` of a level.
+
+        Raises:
+            IndexError: there is no such level.
+            RuntimeError: the number of coordinates is not that of dimensions.
+        """
+        level = self._level(level_i, "indexing_function")
+        coordinates = self._coordinates(key, "indexing_function")
+        if level.hashed:
+            return self._entry(self.hash(coordinates), level)
+        return self._entry(linear(coordinates, self._strides(level)), level)
+
+    def _strides(self, level: Level) -> list[int]:
+        """The factors of coordinates in the entry number of a level that is not hashed."""
+        return [level.resolution**i & 0xFFFFFFFF for i in range(self._dimension)]
+
+    @staticmethod
+    def _entry(number: Any, level: Level) -> Any:
+        return number % level.size + level.offset
+
+    def _coordinates(self, key: Any, method: str) -> list[Any]:
+        """Coordinates as a list of 32-bit unsigned arrays."""
+        unsigned = table.like(self._dtype, dt.u32)
+        parts = list(key)
+        self._check_dimension(len(parts), method)
+        for k in parts:
+            if not is_integral_v(k):
+                raise TypeError(
+                    f"{type(self).__name__}.{method}(): coordinates must be integers, got "
+                    f"{type_label(k)}"
+                )
+        # Negative coordinates wrap.
+        return [unsigned(k & 0xFFFFFFFF if isinstance(k, int) else k) for k in parts]
+
+    def _check_dimension(self, count: int, method: str) -> None:
+        if count != self._dimension:
+            raise RuntimeError(
+                f"{type(self).__name__}.{method}(): got {count} component{'s' * (count != 1)}, but "
+                f"the encoding has dimension {self._dimension}"
+            )
+
+    def _vertices(self, level: Level, cell: list[Any], fraction: list[Any]) -> Iterator[Vertex]:
+        """The vertices around a position, given by its cell and where it lies within."""
+        raise NotImplementedError
+
+    # Evaluation
+
+    def __call__(self, p: Iterable[Any], active: Any = True) -> Any:
+        """The features at a position, a sequence of `dimension` arrays or numbers: an array with
+        `n_output_features` components, level by level, of the type of the parameters. Features of
+        lanes with a false `active` are 0.
+
+        Weights and sums are computed in single precision, or in double precision if position or
+        parameters have it, and rounded once.
+
+        Raises:
+            RuntimeError: the number of components is not that of dimensions.
+            TypeError: a component is no number or array of numbers, or the mask no mask.
+        """
+        what = f"{type(self).__name__}()"
+        position = self._position(p)
+        number = type(position[0])
+        data = self.data
+        if number._diff and not data._diff:
+            data = table.move(type(data), number._namespace)(data)
+        mask = mask_leaf(active, number, what)
+        found: list[Any] = []
+        for level in self._levels:
+            found += self._features(level, position, data, mask, what)
+        storage = type(data)
+        features = [f if number is storage else leaf.cast(storage, f) for f in found]
+        vector = table.find(storage._namespace, "vector", storage._dtype, (DYNAMIC,))
+        return assemble(vector, features, (len(features),))
+
+    def _position(self, p: Any) -> list[Any]:
+        """The components of a position in the type of computations."""
+        if isinstance(p, ArrayBase) and p.ndim == 1 and p.__meta__.is_jit:
+            parts = [p]
+        elif hasattr(p, "__iter__"):
+            parts = list(p)
+        else:
+            raise TypeError(
+                f"{type(self).__name__}.__call__(): a position is a sequence of arrays or numbers, "
+                f"got {type_label(p)}"
+            )
+        self._check_dimension(len(parts), "__call__")
+        for i, q in enumerate(parts):
+            if isinstance(q, (ArrayBase, np.ndarray)) and q.ndim > 1:
+                raise TypeError(
+                    f"{type(self).__name__}.__call__(): component {i} of the position, of type "
+                    f"{type_label(q)}, has {q.ndim} dimensions; it must be a number or have one"
+                )
+        parts = [q._array if isinstance(q, ArrayBase) and q._kind == "tensor" else q for q in parts]
+        arrays = [q for q in parts if isinstance(q, ArrayBase)]
+        double = any(q._dtype is dt.f64 for q in (self.data, *arrays))
+        namespace = next((q._namespace for q in arrays if q._diff), self._dtype._namespace)
+        number = table.find(namespace, "leaf", dt.f64 if double else dt.f32)
+        return [q if type(q) is number else number(q) for q in parts]
+
+    def _adjoint_mode(self) -> ReduceMode:
+        """How gradients are added up: in private copies, since each position adds to many entries,
+        unless those would take too much memory."""
+        copies = 4 * self.n_params * thread_count()
+        return ReduceMode.Expand if copies <= _COPIES else ReduceMode.Auto
+
+    def _features(
+        self, level: Level, position: list[Any], data: Any, mask: Any, what: str
+    ) -> Sequence[Any]:
+        """The features of one level."""
+        aligned = self._align_corners and not self._torchngp_compat
+        scale, number, count = level.scale, type(position[0]), self._n_features_per_level
+        signed, unsigned = table.like(number, dt.i32), table.like(number, dt.u32)
+        cell, fraction = [], []
+        for x in position:
+            q = x * scale if aligned else fma(x, scale, 0.5)
+            lower = floor(detach(q))
+            cell.append(leaf.cast(unsigned, leaf.cast(signed, lower)))
+            fraction.append(q - lower)
+        mode = self._adjoint_mode()
+        sums: list[Any] = []
+        for vertex, weight in self._vertices(level, cell, fraction):
+            if self._smooth_weight_gradients and grad_enabled(weight):
+                ramp = cosine_ramp(weight) * self._smooth_weight_lambda
+                weight = replace_grad(weight, weight + ramp)
+            index = self._entry(vertex, level)
+            # The remainder keeps entries inside of the table.
+            if count > 1:
+                values = leaf_access.gather_packet(data, index, mask, count, what, True, mode)
+            else:
+                values = [leaf_access.gather(data, index, mask, what, True, mode)]
+            values = [v if type(v) is number else leaf.cast(number, v) for v in values]
+            sums = (
+                [fma(weight, v, s) for v, s in zip(values, sums, strict=True)]
+                if sums
+                else [weight * v for v in values]
+            )
+        return sums
+
+
+def linear(coordinates: list[Any], factors: list[int]) -> Any:
+    """The sum of products, modulo 2**32."""
+    total = coordinates[0] * factors[0]
+    for x, factor in zip(coordinates[1:], factors[1:], strict=True):
+        total = total + x * factor
+    return total

@@ -1,0 +1,74 @@
+"""The hash encoding of Instant NGP: multilinear interpolation between the corners of grid cells."""
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+from .encoding import HashEncoding, Vertex
+from .levels import Level
+
+# One factor for each dimension (T. Müller et al., 2022, equation 4, and further primes for
+# dimensions above 3).
+_PRIMES = (1, 2654435761, 805459861, 3674653429, 2097192037, 1434869437, 2165219737)
+
+
+class HashGridEncoding(HashEncoding):
+    """Features on a hierarchy of grids, stored in hash tables and interpolated linearly along each
+    dimension (T. Müller, A. Evans, C. Schied, and A. Keller, "Instant neural graphics primitives
+    with a multiresolution hash encoding", 2022). A look-up reads `2**dimension` entries a level.
+
+    See `HashEncoding` for the arguments. Levels that are hashed can have up to 7 dimensions; where
+    there would be more, the constructor raises a ValueError.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> enc = HashGridEncoding(Float, 2, n_levels=1, base_resolution=4)
+    >>> enc.params = dr.arange(Float, 32)
+    >>> enc(Array2f([0, 0.5], 0.5))
+    [[17, 18],
+     [20, 21]]
+    """
+
+    __module__ = "drjit.hashgrid"
+    _name = "HashGrid"
+
+    def _made_levels(self) -> list[Level]:
+        levels = super()._made_levels()
+        if self._dimension > len(_PRIMES) and any(level.hashed for level in levels):
+            raise ValueError(
+                f"{type(self).__name__}(): with dimension={self._dimension} no level can be "
+                f"hashed, only up to {len(_PRIMES)} dimensions can. Use PermutoEncoding, or a "
+                "larger hashmap_size or fewer or coarser levels."
+            )
+        return levels
+
+    def hash(self, key: Any) -> Any:
+        """The hash of integer coordinates, each multiplied by a large prime, combined by xor.
+
+        Raises:
+            IndexError: there are more than 7 coordinates.
+        """
+        parts = self._coordinates(key, "hash")
+        if len(parts) > len(_PRIMES):
+            raise IndexError(
+                f"{type(self).__name__}.hash(): defined for up to {len(_PRIMES)} coordinates, got "
+                f"{len(parts)}"
+            )
+        total = parts[0] * _PRIMES[0]
+        for x, factor in zip(parts[1:], _PRIMES[1 : len(parts)], strict=True):
+            total = total ^ x * factor
+        return total
+
+    def _vertices(self, level: Level, cell: list[Any], fraction: list[Any]) -> Iterator[Vertex]:
+        factors = _PRIMES if level.hashed else self._strides(level)
+        combine = operator.xor if level.hashed else operator.add
+        numbers, weights = [], []
+        for x, t, factor in zip(cell, fraction, factors, strict=False):
+            lower = x * factor
+            ends = lower, lower + factor
+            shares = 1.0 - t, t
+            if not numbers:
+                numbers, weights = list(ends), list(shares)
+                continue
+            numbers = [combine(n, end) for end in ends for n in numbers]
+            weights = [w * share for share in shares for w in weights]
+        return zip(numbers, weights, strict=True)

@@ -1,0 +1,108 @@
+"""Vectors of the kernel language on NumPy arrays: a vector is an array of features and lanes, with
+one lane where it is the same for all.
+
+Element-wise operations need nothing here: scalars broadcast along features.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from .elementwise import Type, Value
+from .reduction import accumulator
+
+
+def vector(t: Type, *features: Value) -> Value:
+    """The vector of these features."""
+    rows = np.broadcast_arrays(*[np.atleast_1d(x) for x in features])
+    return np.stack(rows).astype(t.dtype, copy=False)
+
+
+def splat(t: Type, count: int, x: Value) -> Value:
+    """The vector whose features are all the same scalar."""
+    lanes = np.atleast_1d(t(x))
+    return np.broadcast_to(lanes, (count, len(lanes)))
+
+
+def _scalar(x: Any) -> Value:
+    return x[0] if x.shape == (1,) else x
+
+
+def feature(v: Value, k: int) -> Value:
+    """Feature `k` as a scalar."""
+    return _scalar(v[k])
+
+
+def total(v: Value) -> Value:
+    """The sum over features."""
+    wide = np.float32 if v.dtype == np.float16 else v.dtype
+    return _scalar(np.add.reduce(v, axis=0, dtype=wide).astype(v.dtype))
+
+
+def _matrix(buffer: Any, first: int, rows: int, columns: int, stride: int) -> Any:
+    """A matrix in a buffer, which it shares."""
+    size = buffer.itemsize
+    part = buffer[int(first) :]
+    return np.lib.stride_tricks.as_strided(part, (rows, columns), (stride * size, size))
+
+
+def matvec(
+    t: Type,
+    a: Any,
+    first: int,
+    rows: int,
+    columns: int,
+    stride: int,
+    transposed: bool,
+    x: Value,
+    bias: Any = None,
+    bias_first: int = 0,
+) -> Value:
+    """The product of a matrix, or its transpose, with each lane of a vector, plus a bias."""
+    matrix = _matrix(a, first, rows, columns, stride)
+    product = (matrix.T if transposed else matrix) @ x.astype(accumulator(t), copy=False)
+    if bias is not None:
+        start = int(bias_first)
+        product = product + bias[start : start + len(product), None]
+    return product.astype(t.dtype, copy=False)
+
+
+def _lanes(m: Value, *vectors: Value) -> list[Any]:
+    """The active lanes of vectors."""
+    lanes = max([np.size(m), *[v.shape[1] for v in vectors]])
+    chosen = np.broadcast_to(m, lanes)
+    return [np.broadcast_to(v, (len(v), lanes))[:, chosen] for v in vectors]
+
+
+def _add(buffer: Any, sums: Any) -> None:
+    buffer[...] = (buffer.astype(sums.dtype, copy=False) + sums).astype(buffer.dtype)
+
+
+def outer(
+    t: Type,
+    buffer: Any,
+    copies: Any,
+    n: int,
+    first: int,
+    rows: int,
+    columns: int,
+    stride: int,
+    y: Value,
+    x: Value,
+    m: Value,
+) -> None:
+    """Adds the outer products of two vectors, summed over active lanes, to a matrix."""
+    wide = accumulator(t)
+    y, x = [v.astype(wide, copy=False) for v in _lanes(m, y, x)]
+    _add(_matrix(buffer, first, rows, columns, stride), y @ x.T)
+
+
+def accumulate(t: Type, buffer: Any, copies: Any, n: int, first: int, y: Value, m: Value) -> None:
+    """Adds a vector, summed over active lanes, to a part of a buffer."""
+    (y,) = _lanes(m, y)
+    start = int(first)
+    sums = np.add.reduce(y, axis=1, dtype=accumulator(t))
+    _add(buffer[start : start + len(y)], sums)
+
+
+__all__ = ["accumulate", "feature", "matvec", "outer", "splat", "total", "vector"]

@@ -1,0 +1,437 @@
+"""Vectors: values with many features a lane, in rows of stack memory.
+
+Element-wise statements are put off until something needs a vector as a whole; those that piled up
+by then become one loop over the features, in which values that nothing else needs stay in
+registers. `f16` features are held as `f32` that has been rounded.
+"""
+
+import ast
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from . import elementwise
+from .conversion import convert
+from .feature_loop import (
+    HELD,
+    Operation,
+    Slot,
+    Vector,
+    features,
+    load_row,
+    rounded,
+    row_bytes,
+    row_type,
+    spelled,
+    store_row,
+)
+from .ir import FLOATS, NUMBER, Function, KernelError, Value, constant
+from .liveness import last_uses, targets, vector_names
+from .module import Module, declare
+from .translate import CALLS, OPERATORS, Translator, assigned
+
+# Operations whose result needs no rounding where the operands are rounded to f16.
+_EXACT = frozenset({"neg", "abs", "minimum", "maximum", "floor", "ceil", "trunc", "round"})
+# Bytes that the vectors of a kernel may take: half of what a thread usually has.
+STACK = 4 << 20
+
+
+class VectorTranslator(Translator):
+    """Translates a kernel that has vectors."""
+
+    def __init__(self, module: Module, f: Function, source: str, *, is_kernel: bool):
+        super().__init__(module, f, source, is_kernel=is_kernel)
+        # The names that stand for vectors somewhere, and those that do at the moment.
+        self.names: set[str] = set()
+        self.current: dict[str, None] = {}
+        self.over: dict[int, list[str]] = {}
+        self.dying: Sequence[str] = ()
+        self.target = ""
+        # Operations that were put off, by the number of features.
+        self.waiting: dict[int, list[Operation]] = {}
+        self.slots: list[Slot] = []
+        # The places of the variables that the bodies around assign.
+        self.homes: list[dict[str, Vector]] = []
+
+    # ------------------------------------------------------------------------------ statements
+
+    def body(self, statements: list[ast.stmt]) -> None:
+        """Translates a sequence of statements."""
+        if not self.depth:
+            self.names = vector_names(statements)
+            self.over = last_uses(statements, self.names)
+        super().body(statements)
+
+    def statement(self, s: ast.stmt) -> None:
+        """Translates one statement; vectors that nothing needs after it end."""
+        over = self.dying = self.over.get(id(s), ())
+        assigns = targets(s) if type(s) is ast.Assign else ()
+        self.target = assigns[0] if len(assigns) == 1 else ""
+        super().statement(s)
+        self.current |= dict.fromkeys([name for name in assigns if name in self.names])
+        for name in over:
+            self.f.variables.pop(name, None)
+            self.current.pop(name, None)
+
+    def enter(self, statements: list[ast.stmt]) -> list[str]:
+        """Before a body: each vector that it assigns gets a place of its own, where it is before
+        and after the body.
+        """
+        self.flush()
+        places: dict[str, Vector] = {}
+        names = assigned(statements)
+        for name in names:
+            v = self.bound(name)
+            if v is None:
+                continue
+            if any(other != name and w.slot is v.slot for other, w in self.live()):
+                v = self.copied(v, self.room(v))
+            places[name] = v
+            self.f.variables[name] = spelled(v)
+        self.homes.append(places)
+        return [name for name in names if name not in places]
+
+    def settle(self) -> None:
+        """At the end of a body: the vectors that it assigned go to their places."""
+        self.flush()
+        moves = []
+        for name, home in self.homes.pop().items():
+            if name not in self.f.variables:
+                continue
+            before, after = spelled(home), self.f.variables[name]
+            self.same_type(name, before[0], after[0])
+            v = self.bound(name)
+            if v is not None and v.slot is not home.slot:
+                moves.append((home.slot, v))
+            self.f.variables[name] = before
+        self.move(moves)
+
+    def move(self, moves: list[tuple[Slot, Any]]) -> None:
+        """Copies vectors at the same time, as if all were read before any is written."""
+        while moves:
+            sources = [v.slot for _, v in moves]
+            free = [m for m in moves if m[0] not in sources]
+            if free:
+                self.copied(free[0][1], free[0][0])
+                moves.remove(free[0])
+                continue
+            # Every place still holds something that another one needs.
+            slot, v = moves.pop()
+            taken = {s for s, _ in moves} | set(sources) | {slot}
+            moves.append((slot, self.copied(v, self.room(v, taken))))
+
+    # --------------------------------------------------------------------------------- memory
+
+    def bound(self, name: str) -> Vector | None:
+        """The vector that a name stands for."""
+        v = self.f.variables.get(name)
+        return v[1] if v is not None and type(v[1]) is Vector else None  # type: ignore
+
+    def live(self) -> list[tuple[str, Vector]]:
+        """The names that stand for vectors, and these."""
+        found = [(name, self.bound(name)) for name in self.current]
+        return [(name, v) for name, v in found if v is not None]
+
+    def room(
+        self, v: Vector, taken: Sequence[Slot] | set[Slot] = (), wanted: Sequence[Slot] = ()
+    ) -> Slot:
+        """Memory for a vector: one of the wanted places if it is free, else any that is."""
+        size = row_bytes(v.code, self.f.lanes) * v.count
+        used = {w.slot for _, w in self.live()} | set(taken)
+        for operations in self.waiting.values():
+            for operation in operations:
+                used |= {w.slot for w in operation.operands if type(w) is Vector}
+        for slot in wanted:
+            if slot not in used and slot.size >= size:
+                return slot
+        for slot in self.slots:
+            if slot not in used and size <= slot.size <= 2 * size:
+                return slot
+        bytes_ = sum([slot.size for slot in self.slots]) + size
+        if bytes_ > STACK:
+            raise KernelError(
+                f"the vectors that are needed at the same time take {bytes_ >> 10} KiB of stack "
+                f"memory, more than {STACK >> 10} KiB"
+            )
+        slot = Slot(f"%rows{len(self.slots)}", size)
+        self.f.once(slot.name, f"alloca [{size} x i8], align 64")
+        self.slots.append(slot)
+        return slot
+
+    def homes_of(self, name: str) -> list[Slot]:
+        """The places that a variable will go to, the innermost body's first."""
+        homes = [places[name].slot for places in reversed(self.homes) if name in places]
+        return [slot for slot in homes if slot is not None]
+
+    def fresh(self, code: str, count: int, taken: Sequence[Slot] | set[Slot] = ()) -> Vector:
+        """A vector with memory that nothing else is in, for the variable that is being assigned."""
+        v = Vector(code, count)
+        v.slot = self.room(v, taken, self.homes_of(self.target))
+        return v
+
+    def copied(self, v: Vector, slot: Slot) -> Vector:
+        """A copy of a vector in other memory."""
+        copy = Vector(v.code, v.count)
+        operation = Operation(lambda f, x: x, [v])
+        operation.results.append(copy)
+        copy.slot = slot
+        features(self.f, v.count, [operation], [copy])
+        return copy
+
+    def place(self, v: Vector) -> str:
+        """The address of a vector's rows."""
+        if v.slot is None:
+            self.flush([v])
+        return v.slot.name  # type: ignore[union-attr]
+
+    def vector(self, e: ast.expr) -> Vector:
+        """An argument that is a vector."""
+        v = self.expr(e)
+        if v is None or type(v[1]) is not Vector:
+            raise KernelError(f"{ast.unparse(e)} is not a vector")
+        return v[1]
+
+    # ------------------------------------------------------------------- element-wise operations
+
+    def infix(self, kind: type, x: Value, y: Value) -> Value:
+        """A binary operator."""
+        if type(x[1]) is Vector or type(y[1]) is Vector:
+            return self.elementwise(OPERATORS.get(kind), (x, y))
+        return super().infix(kind, x, y)
+
+    def prefix(self, kind: type, operand: Value) -> Value:
+        """A unary operator."""
+        if type(operand[1]) is Vector:
+            return self.elementwise(OPERATORS.get(kind), (operand,))
+        return super().prefix(kind, operand)
+
+    def apply(self, name: str, values: list[Value]) -> Value:
+        """An element-wise operation with a name."""
+        if any(type(x) is Vector for _, x in values):
+            return self.elementwise(name, values)
+        return super().apply(name, values)
+
+    def elementwise(self, name: str | None, values: Sequence[Value]) -> Value:
+        """An element-wise operation on vectors, put off."""
+        code, count, operands = self.together(values)
+        held = HELD[code]
+        row = elementwise.row(name, held, self.f.lanes, self.contract) if name else None
+        if row is None:
+            raise KernelError(f"the operation does not exist for {code}x{count}")
+        emit = row.emit
+        rounds = code == "f16" and row.result == held and name not in _EXACT
+
+        def one(f: Function, *registers: str) -> str:
+            x = emit(f, held, *registers)
+            return rounded(f, x) if rounds else x
+
+        return self.put_off(one, operands, [code if row.result == held else row.result], count)
+
+    def selection(self, m: Value, x: Value, y: Value) -> Value:
+        """`select(m, x, y)` of values."""
+        if not any(type(v) is Vector for _, v in (m, x, y)):
+            return super().selection(m, x, y)
+        count = next(v.count for _, v in (m, x, y) if type(v) is Vector)
+        kind, _, (mask,) = self.together((m,), count)
+        if kind != "mask":
+            raise KernelError(f"the condition of select is {m[0]}, not a mask")
+        code, _, operands = self.together((x, y), count)
+        vector, test = self.f.vector[HELD[code]], self.f.vector["mask"]
+
+        def one(f: Function, m: str, x: str, y: str) -> str:
+            return f.op(f"select {test} {m}, {vector} {x}, {vector} {y}")
+
+        return self.put_off(one, [mask, *operands], [code], count)
+
+    def conversion(self, to: str, value: Value) -> Value:
+        """`T(x)`."""
+        v = value[1]
+        if type(v) is not Vector:
+            return super().conversion(to, value)
+        if to not in HELD:
+            raise KernelError(f"there are no vectors of {to}")
+        code = v.code
+        if to == code:
+            return value
+
+        def one(f: Function, x: str) -> str:
+            if to != "f16":
+                return convert(f, HELD[to], HELD[code], x)
+            return elementwise.widen(f, convert(f, "f16", HELD[code], x))
+
+        return self.put_off(one, [v], [to], v.count)
+
+    def library_call(self, name: str, values: list[Value]) -> Any:
+        """A function of the library."""
+        if not any(type(x) is Vector for _, x in values):
+            return super().library_call(name, values)
+        code, count, operands = self.together(values)
+        held = HELD[code]
+        _, kinds = declare(self.module, name, (held,) * len(values))
+
+        def one(f: Function, *registers: str) -> Any:
+            result = self.module.call(self, name, [(held, x) for x in registers])
+            several = result if type(result[0]) is tuple else (result,)
+            found = [rounded(f, x) if code == "f16" else x for _, x in several]
+            return found if len(found) > 1 else found[0]
+
+        codes = [code if k == held else k for k in kinds]
+        return self.put_off(one, operands, codes, count, is_call=True)
+
+    def together(
+        self, values: Sequence[Value], count: int = 0
+    ) -> tuple[str, int, list[Vector | str]]:
+        """Operands of one element type and number of features: scalars become registers that are
+        the same for all features.
+        """
+        codes = [
+            x.code if type(x) is Vector else code  # type: ignore[attr-defined]
+            for code, x in values
+        ]
+        code = next((c for c in codes if c != NUMBER), NUMBER)
+        counts = {x.count for _, x in values if type(x) is Vector} | ({count} if count else set())
+        if len(counts) != 1 or any(c not in (code, NUMBER) for c in codes) or code == NUMBER:
+            kinds = ", ".join(str(v[0]) for v in values)
+            raise KernelError(f"the operands have the types {kinds}")
+        if code not in HELD:
+            raise KernelError(f"there are no vectors of {code}")
+        f, operands = self.f, []
+        for kind, x in values:
+            if kind == NUMBER:
+                x = number(f, code, x)  # type: ignore[arg-type]
+            elif kind == "f16":
+                x = self.computed(lambda f, _, y: elementwise.widen(f, y), code, x)
+            operands.append(x)
+        return code, counts.pop(), operands
+
+    def put_off(
+        self,
+        emit: Callable,
+        operands: Sequence[Vector | str],
+        codes: Sequence[str],
+        count: int,
+        *,
+        is_call: bool = False,
+    ) -> Any:
+        """The results of an operation that is emitted later."""
+        operation = Operation(emit, operands, is_call=is_call)
+        operation.results = [Vector(code, count, operation) for code in codes]
+        self.waiting.setdefault(count, []).append(operation)
+        values = [spelled(v) for v in operation.results]
+        return tuple(values) if len(values) > 1 else values[0]
+
+    # ------------------------------------------------------------------------- loops over features
+
+    def flush(self, more: Sequence[Vector] = (), total: Vector | None = None) -> str:
+        """Emits what was put off: afterwards all vectors with a name, and some more, lie in memory.
+        Gives the sum over the features of one, if asked for.
+        """
+        result = ""
+        if total is not None:
+            self.waiting.setdefault(total.count, [])
+        while self.waiting:
+            count = next(iter(self.waiting))
+            operations = self.waiting[count]
+            # A vector of which only the sum is needed has no memory.
+            over = self.dying if total is not None else ()
+            named = [(name, v) for name, v in self.live() if name not in over]
+            stored = {v: name for name, v in named if v.op is not None and v.count == count}
+            stored |= dict.fromkeys([v for v in more if v.op and v.count == count], "")
+            operations = _needed(operations, [*stored, *([total] if total else ())])
+            del self.waiting[count]
+            places = self._places(operations, stored)
+            for v, slot in places.items():
+                v.slot = slot
+            summed = total if total is not None and total.count == count else None
+            result = features(self.f, count, operations, list(stored), summed) or result
+            for operation in operations:
+                for v in operation.results:
+                    v.op = None
+        return result
+
+    def _places(self, operations: list[Operation], stored: dict[Vector, str]) -> dict:
+        """Memory for the results of a loop; in place of an operand of the loop if that ends with
+        it and has rows of the same size.
+        """
+        lanes = self.f.lanes
+        read: dict[Slot, set[int]] = {}
+        for operation in operations:
+            for v in operation.operands:
+                if type(v) is Vector and v.slot is not None:
+                    read.setdefault(v.slot, set()).add(row_bytes(v.code, lanes))
+        places: dict[Vector, Slot] = {}
+        for v, name in stored.items():
+            size = row_bytes(v.code, lanes)
+            others = {slot for slot, sizes in read.items() if sizes != {size}}
+            wanted = [*self.homes_of(name), *[slot for slot in read if slot not in others]]
+            places[v] = self.room(v, others | set(places.values()), wanted)
+        return places
+
+
+def _needed(operations: list[Operation], wanted: list[Vector]) -> list[Operation]:
+    """The operations that some vectors depend on."""
+    needed, result = set(wanted), []
+    for operation in reversed(operations):
+        if not needed.isdisjoint(operation.results):
+            needed.update(v for v in operation.operands if type(v) is Vector)
+            result.append(operation)
+    return result[::-1]
+
+
+def number(f: Function, code: str, x: float) -> str:
+    """A number in all lanes, as features are held."""
+    if code != "f16":
+        return f.constant(code, x)
+    bits = int(constant("f16", x).removeprefix("0xH"), 16)
+    return f.constant("f32", struct.unpack("<e", struct.pack("<H", bits))[0])
+
+
+# ------------------------------------------------------------------------------------- statements
+
+
+def vector(t: VectorTranslator, kind: ast.expr, *features: ast.expr) -> Value:
+    """`vector(T, x0, x1, ...)`."""
+    f, code = t.f, t.type(kind)
+    if code not in HELD or not features:
+        raise KernelError("a vector has one or more features of f16, f32, f64 or mask")
+    registers = [t.typed(e, code)[1] for e in features]
+    result = t.fresh(code, len(features))
+    place = t.place(result)
+    for k, x in enumerate(registers):
+        if code == "f16":
+            x = elementwise.widen(f, x)
+        row = f.op(f"getelementptr {row_type(code, f.lanes)}, ptr {place}, i64 {k}")
+        store_row(f, code, x, row)
+    return spelled(result)
+
+
+def splat(t: VectorTranslator, kind: ast.expr, count: ast.expr, x: ast.expr) -> Value:
+    """`splat(T, n, x)`."""
+    code, n = t.type(kind), t.integer(count)
+    if n < 1:
+        raise KernelError("a vector has one or more features")
+    _, _, (register,) = t.together([t.typed(x, code)], n)
+    return t.put_off(lambda f, x: x, [register], [code], n)
+
+
+def feature(t: VectorTranslator, e: ast.expr, k: ast.expr) -> Value:
+    """`feature(v, k)`."""
+    f, v, position = t.f, t.vector(e), t.integer(k)
+    if not 0 <= position < v.count:
+        raise KernelError(f"a vector of {v.count} features has no feature {position}")
+    place = t.place(v)
+    row = f.op(f"getelementptr {row_type(v.code, f.lanes)}, ptr {place}, i64 {position}")
+    x = load_row(f, v.code, row)
+    return v.code, elementwise.narrow(f, x) if v.code == "f16" else x
+
+
+def total(t: VectorTranslator, e: ast.expr) -> Value:
+    """`total(v)`."""
+    v = t.vector(e)
+    if v.code not in FLOATS:
+        raise KernelError("total sums floats")
+    x = t.flush(total=v)
+    return v.code, elementwise.narrow(t.f, x) if v.code == "f16" else x
+
+
+CALLS.update({"vector": vector, "splat": splat, "feature": feature, "total": total})
