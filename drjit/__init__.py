@@ -1,8 +1,18 @@
 """Array programs traced into kernels: the public names, by theme."""
 
+import importlib as _importlib
+from typing import Any as _Any
+
 from . import auto, cuda, detail, llvm, scalar
 from .array.base import ArrayBase
 from .array.meta import VarState
+from .flow.branch import if_stmt
+from .flow.call import switch
+from .flow.dispatch import dispatch, reorder_threads
+from .flow.instance import InstanceArray, instance_t
+from .flow.local import Local, alloc_local
+from .flow.loop import while_loop
+from .flow.syntax import hint, syntax
 from .function.arithmetic import (
     abs,
     brev,
@@ -322,10 +332,12 @@ __all__ = [
     "ArrayBase",
     "CustomOp",
     "FilterMode",
+    "InstanceArray",
     "JitBackend",
     "JitFlag",
     "KernelRecordingMode",
     "KernelType",
+    "Local",
     "LogLevel",
     "ReduceMode",
     "ReduceOp",
@@ -340,6 +352,7 @@ __all__ = [
     "all",
     "all_nested",
     "allclose",
+    "alloc_local",
     "any",
     "any_nested",
     "arange",
@@ -398,6 +411,7 @@ __all__ = [
     "diag",
     "diff_array_t",
     "disable_grad",
+    "dispatch",
     "dot",
     "dstack",
     "e",
@@ -440,11 +454,14 @@ __all__ = [
     "graphviz",
     "graphviz_ad",
     "has_backend",
+    "hint",
     "hstack",
     "hypot",
     "identity",
+    "if_stmt",
     "imag",
     "inf",
+    "instance_t",
     "int8_array_t",
     "int32_array_t",
     "int64_array_t",
@@ -553,6 +570,7 @@ __all__ = [
     "reinterpret_array",
     "reinterpret_array_t",
     "relative_grad",
+    "reorder_threads",
     "repeat",
     "replace_grad",
     "replace_shape_t",
@@ -619,7 +637,9 @@ __all__ = [
     "sum_nested",
     "suspend_grad",
     "swapaxes",
+    "switch",
     "sync_thread",
+    "syntax",
     "take",
     "take_interp",
     "tan",
@@ -646,6 +666,7 @@ __all__ = [
     "value_t",
     "var",
     "vstack",
+    "while_loop",
     "whos",
     "whos_ad",
     "width",
@@ -654,3 +675,10 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    # Imported where they are used, so that `import drjit` stays quick.
+    if name in ("hashgrid", "nn", "opt"):
+        return _importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,27 +8,26 @@ positions as (x, y, z).
 import math
 import operator
 from collections.abc import Callable
-from itertools import product
+from math import prod
 from typing import Any, cast
 
+from .array import leaf_access
 from .array.base import ArrayBase, type_label
 from .array.promote import number_type, promote
 from .array.table import find
-from .function.arithmetic import clip, floor, fma, lerp, maximum, minimum, select
+from .flow.loop import while_loop
+from .function.arithmetic import clip, floor, fma, maximum, minimum, select
 from .function.dot import norm
-from .function.evaluation import copy
-from .function.evaluation import eval as evaluate
-from .function.memory import gather
-from .function.parts import flat_class
 from .function.reduce import all as all_
 from .function.reduce import any as any_
 from .function.reduce import max as max_
 from .function.reduce import min as min_
 from .jit import dtype as dt
 
-__all__ = ["dda", "integrate"]
+__all__ = ["dda", "integrate", "integrate_ref"]
 
 MODES = (None, "scalar", "symbolic", "evaluated")
+LABELS = ("state", "cell", "position", "active")
 
 
 def dda(
@@ -121,31 +120,44 @@ def dda(
         return user, cell, here, active
 
     values = (state, cell, here, active)
-    return _loop(values, lambda v: v[3], body, traced, limit)[0]
+    return _loop(values, body, traced, limit, mode)[0]
 
 
 def _loop(
     values: tuple,
-    condition: Callable[[tuple], Any],
     body: Callable[[tuple], tuple],
     traced: bool,
     limit: int | None,
+    mode: str | None,
 ) -> tuple:
-    """Repeats `body` where the condition holds, at most `limit` times. Evaluates every step."""
-    count = 0
-    while limit is None or count < limit:
-        going = condition(values)
-        if not traced:
-            if not going:
-                break
+    """Repeats `body` where the last value holds, at most `limit` times."""
+    if not traced:
+        count = 0
+        while values[-1] and (limit is None or count < limit):
             values = body(values)
-        else:
-            if not bool(any_(going)):
-                return values if count else select(going, values, values)  # one entry per ray
-            values = select(going, body(copy(values)), values)
-            evaluate(values)
-        count += 1
-    return values
+            count += 1
+        return values
+    if limit is None or limit < 0:
+        state, *rest = while_loop(
+            values, lambda *v: v[-1], lambda *v: body(v), LABELS, "dda", mode, max_iterations=limit
+        )
+        return state, *rest
+    number = _count(values[-1])
+    found = while_loop(
+        (*values, number),
+        lambda *v: v[-2] & (v[-1] < limit),
+        lambda *v: (*body(v[:-1]), v[-1] + 1),
+        (*LABELS, "count"),
+        "dda",
+        mode,
+        max_iterations=limit,
+    )
+    return found[:-1]
+
+
+def _count(active: Any) -> Any:
+    """A number of steps, 0, that goes with a mask."""
+    return find(active._namespace, "leaf", dt.u32)(0)
 
 
 def _related(vector: Any, element: Any) -> Any:
@@ -225,7 +237,79 @@ def integrate(
     [4.5]
     """
     what = "drjit.dda.integrate"
-    o, d, low, high = _vectors((ray_o, ray_d, grid_min, grid_max), what)
+    o, d, low, high, res = _volume((ray_o, ray_d, grid_min, grid_max), vol, what)
+    vector = type(o)
+    edges = (high - low) / vector(*reversed(res))
+
+    def add(total: Any, index: Any, p_in: Any, p_out: Any, mask: Any) -> tuple[Any, Any]:
+        value = _interpolant(_corners(vol, index, mask, what))
+        mean = (value(p_in) + 4 * value((p_in + p_out) * 0.5) + value(p_out)) * (1 / 6)
+        return fma(norm((p_out - p_in) * edges), mean, total), True
+
+    start = vector.Value(0)
+    mask = True if active is None else active
+    return dda(o, d, ray_max, res, low, high, add, start, mask, mode)
+
+
+def integrate_ref(
+    ray_o: Any,
+    ray_d: Any,
+    ray_max: Any,
+    grid_min: Any,
+    grid_max: Any,
+    vol: Any,
+    n_samples: int,
+) -> Any:
+    """An approximation of `integrate` to compare with, which shares no step with it: the midpoint
+    rule with `n_samples` evenly spaced samples of the part of the ray within the bounds.
+
+    Raises:
+        TypeError, RuntimeError: see `integrate`.
+        ValueError: the number of samples is not positive.
+
+    >>> ray = Array1f(0), Array1f(1), 9.0
+    >>> integrate_ref(*ray, Array1f(0), Array1f(2), TensorXf([1, 2, 4]), 100)
+    [4.5]
+    """
+    what = "drjit.dda.integrate_ref"
+    count = operator.index(n_samples)
+    if count < 1:
+        raise ValueError(f"{what}(): 'n_samples' must be positive, got {n_samples}")
+    o, d, low, high, res = _volume((ray_o, ray_d, grid_min, grid_max), vol, what)
+    vector = type(o)
+    _check_lane(ray_max, vector, "ray_max", what)
+    cells = vector(*reversed(res))
+    signed, unsigned = (_related(vector, t) for t in (dt.i32, dt.u32))
+    moving = d != 0
+    a, b = (low - o) / select(moving, d, 1), (high - o) / select(moving, d, 1)
+    outside = ~moving & ((o < low) | (o > high))
+    near = select(moving, minimum(a, b), select(outside, math.inf, -math.inf))
+    start = maximum(max_(near), 0.0)
+    end = minimum(min_(select(moving, maximum(a, b), math.inf)), ray_max)
+    active = (start < end) & any_(moving)
+    step = select(active, (end - start) / count, 0)
+
+    def add(k: Any, total: Any) -> tuple[Any, Any]:
+        t = fma(step, vector.Value(k) + 0.5, start)
+        point = clip((fma(d, t, o) - low) / (high - low), 0, 1) * cells
+        cell = signed(clip(floor(point), 0, cells - 1))
+        index = unsigned(*reversed(list(cell)))
+        value = _interpolant(_corners(vol, index, active, what))(point - vector(cell))
+        return k + 1, total + select(active, value, 0)
+
+    if vector.__meta__.is_jit:
+        state: tuple[Any, Any] = (find(vector._namespace, "leaf", dt.u32)(0), step * 0)
+        state = while_loop(state, lambda k, total: k < count, add, ("k", "total"), "integrate_ref")
+    else:
+        state = (0, 0.0)
+        while state[0] < count and active:
+            state = add(*state)
+    return state[1] * step * norm(d)
+
+
+def _volume(rays: tuple, vol: Any, what: str) -> tuple[Any, Any, Any, Any, list[int]]:
+    """Rays and bounds as vectors of one type, and the number of cells of a volume."""
+    o, d, low, high = _vectors(rays, what)
     vector = type(o)
     shape = vol._shape if isinstance(vol, ArrayBase) and vol._kind == "tensor" else ()
     if not 1 <= len(shape) <= 3 or len(shape) != vector._size or vol._dtype is not vector._dtype:
@@ -235,43 +319,40 @@ def integrate(
         )
     if 0 in shape:
         raise RuntimeError(f"{what}(): the volume is empty, its shape is {shape}")
-    res = [max(n - 1, 1) for n in shape]
-    edges = (high - low) / vector(*reversed(res))
-
-    def add(total: Any, index: Any, p_in: Any, p_out: Any, mask: Any) -> tuple[Any, Any]:
-        corners = _corners(vol, index, mask)
-        middle = (p_in + p_out) * 0.5
-        mean = (
-            _interpolated(corners, p_in)
-            + 4 * _interpolated(corners, middle)
-            + _interpolated(corners, p_out)
-        ) * (1 / 6)
-        return fma(norm((p_out - p_in) * edges), mean, total), True
-
-    start = vector.Value(0)
-    mask = True if active is None else active
-    return dda(o, d, ray_max, res, low, high, add, start, mask, mode)
+    return o, d, low, high, [max(n - 1, 1) for n in shape]
 
 
-def _corners(vol: Any, index: Any, mask: Any) -> list[Any]:
+def _corners(vol: Any, index: Any, mask: Any, what: str) -> list[Any]:
     """The values at the corners of a cell, the offset along the last axis varying fastest."""
     shape, array = vol._shape, vol._array
-    found = []
-    for offsets in product((0, 1), repeat=len(shape)):
-        where: Any = 0
-        for i, (offset, n) in enumerate(zip(offsets, shape, strict=True)):
-            along = index[i] + offset if n > 1 else index[i]
-            where = where * n + along
-        if array.__meta__.is_jit:
-            found.append(gather(flat_class(type(array)), array, where, mask))
-        else:
-            found.append(array[cast(int, where)])
-    return found
+    first: Any = 0
+    offsets = [0]
+    for i, n in enumerate(shape):
+        first = index[i] if i == 0 else first * n + index[i]
+        offsets = [k * n + step for k in offsets for step in (0, int(n > 1))]
+    if array.__meta__.is_jit:
+        # Cells lie within the grid, so that no index needs a check.
+        inside = prod(shape) < 1 << 31
+        return [
+            leaf_access.gather(array, first + k if k else first, mask, what, inside)
+            for k in offsets
+        ]
+    return [array[cast(int, first + k)] for k in offsets]
 
 
-def _interpolated(corners: list[Any], point: Any) -> Any:
-    """The interpolant of corner values at a position (x, y, z) within the cell."""
-    values = corners
-    for i in range(len(point)):
-        values = [lerp(a, b, point[i]) for a, b in zip(values[::2], values[1::2], strict=True)]
-    return values[0]
+def _interpolant(corners: list[Any]) -> Callable[[Any], Any]:
+    """The interpolant of corner values as a function of the position (x, y, z) within the cell."""
+    edges = _edges(corners)
+
+    def at(point: Any) -> Any:
+        values = [fma(point[0], slope, a) for a, slope in edges]
+        for i in range(1, len(point)):
+            values = [fma(point[i], slope, a) for a, slope in _edges(values)]
+        return values[0]
+
+    return at
+
+
+def _edges(values: list[Any]) -> list[tuple[Any, Any]]:
+    """The first value of each pair, and the way to the other."""
+    return [(a, b - a) for a, b in zip(values[::2], values[1::2], strict=True)]

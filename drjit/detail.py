@@ -9,6 +9,7 @@ import numpy as np
 from .array import leaf, pytree, table
 from .array.base import ArrayBase, type_label
 from .array.meta import VarState
+from .flow.instance import clear_registry as clear_registry
 from .function.resampler import Resampler as Resampler
 from .jit import dtype as dt
 from .jit import kernel, memory
@@ -24,7 +25,7 @@ def any_symbolic(arg: Any, /) -> bool:
     >>> dr.detail.any_symbolic([Float(1), 2])
     False
     """
-    return any(a.state is VarState.Symbolic for a in pytree.leaf_arrays(arg))
+    return any(a.state is VarState.Symbolic for a in pytree.leaf_arrays(arg) if a._kind == "leaf")
 
 
 def llvm_version() -> tuple[int, int, int]:

@@ -99,6 +99,55 @@ class Cube(dr.CustomOp):
         self.set_grad_in("x", 3 * self.x**2 * self.grad_out())
 
 
+class Member:
+    def __init__(self, value):
+        self.value = value
+
+
+def called(mode, x, y):
+    """A call of one of two functions, and of a method of one of two objects."""
+    index = dr.arange(UInt, len(x)) % 2
+    targets = [lambda x, y: dr.sin(x) * y, lambda x, y: x * x + y]
+    first = dr.switch(index, targets, x, y, mode=mode)
+    pointer = dr.instance_t(Float64, Member)
+    members = [Member(dr.gather(Float64, x, UInt(k))) for k in (0, 1)]
+    p = pointer([members[k] for k in index])
+    second = dr.dispatch(p, lambda m, y: m.value * y, y, mode=mode)
+    for m in members:
+        pointer.unregister(m)
+    return [first, second]
+
+
+@dr.syntax
+def iterated(x, y):
+    """A loop with a branch in it."""
+    i, z = UInt(0), y
+    while dr.hint(i < dr.arange(UInt, len(x)), mode="evaluated"):
+        if z > 0.5:
+            z = z * x
+        else:
+            z = dr.sin(z)
+        i += 1
+    return z
+
+
+def looped(x, y):
+    count = dr.arange(UInt, len(x))
+    return dr.while_loop(
+        (UInt(0), y), lambda i, z: i < count, lambda i, z: (i + 1, dr.sin(z) * x)
+    )[1]
+
+
+def branched(x, y):
+    return dr.if_stmt((x, y), x > 0, lambda x, y: dr.sin(x) * y, lambda x, y: [y, x][0])
+
+
+def remembered(x, y):
+    local = dr.alloc_local(Float64, 2, x)
+    local[dr.arange(UInt, len(x)) % 2] = x * y
+    return [local[0] * y, local[dr.arange(UInt, len(x)) // 2]]
+
+
 def upsampled_texture(data):
     return dr.upsample(Texture1f64(TensorXf64(data, (2, 2))), shape=(6,)).tensor()
 
@@ -279,6 +328,14 @@ FUNCTIONS = {
     "schedule": (evaluated(dr.schedule), X),
     "make_opaque": (evaluated(dr.make_opaque), X),
     "custom": (lambda x: dr.custom(Cube, dr.sin(x)), X),
+    "switch": (lambda x, y: called("symbolic", x, y), X, Y),
+    "dispatch": (lambda x, y: called("evaluated", x, y), X, Y),
+    "alloc_local": (remembered, X, Y),
+    "while_loop": (looped, X, Y),
+    "if_stmt": (branched, X, Y),
+    "syntax": (iterated, X, Y),
+    "hint": (iterated, Y, X),
+    "reorder_threads": (lambda x: dr.reorder_threads(UInt(2, 0, 1), 2, dr.sin(x)), X),
     "replace_grad": (lambda x: dr.replace_grad(dr.detach(x * x), x * x), X),
     "rng": (random_number, X),
 }  # fmt: skip

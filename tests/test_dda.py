@@ -10,7 +10,7 @@ from scipy.ndimage import map_coordinates
 
 import drjit as dr
 from drjit import llvm, scalar
-from drjit.dda import dda, integrate
+from drjit.dda import dda, integrate, integrate_ref
 from drjit.llvm import (
     Array2f,
     Array2u,
@@ -234,6 +234,61 @@ def test_integrals_agree_with_quadrature(shape, module, tier):
     np.testing.assert_allclose(got, want, atol=1e-9)
 
 
+@pytest.mark.parametrize("shape", [(5,), (3, 4), (4, 2, 3)])
+@pytest.mark.parametrize("module", [llvm, scalar])
+def test_the_midpoint_rule_comes_near_the_integral(shape, module, tier):
+    n = len(shape)
+    rng = np.random.default_rng(10 + n)
+    volume = rng.normal(size=shape)
+    origin = rng.uniform(-2, 2, (n, 5))
+    direction = rng.uniform(-1, 1, (n, 5)) - origin
+    direction[0, 4] = 0  # along the other axes
+    vector, tensor = getattr(module, f"Array{n}f64"), module.TensorXf64(volume)
+    box = vector(-1), vector(1.5), tensor
+    for i in range(5):
+        ray = vector(*origin[:, i]), vector(*direction[:, i]), 1.5
+        got, want = integrate_ref(*ray, *box, 300), integrate(*ray, *box)
+        np.testing.assert_allclose(got, want, atol=2e-3)
+
+
+def gradients(count):
+    """A volume, rays, and the gradients of their integrals, with respect to the volume and to the
+    origins, by finite differences."""
+    rng = np.random.default_rng(3)
+    volume = rng.normal(size=(4, 5, 3))
+    origin = rng.uniform(-2, 2, (3, count))
+    direction = rng.uniform(-1, 1, (3, count)) - origin
+
+    def total(volume, origin):
+        ray = llvm.Array3f64(origin), llvm.Array3f64(direction), llvm.Float64(10)
+        box = llvm.Array3f64(-1), llvm.Array3f64(1)
+        return integrate(*ray, *box, llvm.TensorXf64(volume)).numpy().sum()
+
+    found = []
+    for k, of in enumerate((volume, origin)):
+        slope = np.zeros_like(of)
+        for place in np.ndindex(of.shape):
+            both = []
+            for h in (1e-6, -1e-6):
+                changed = [volume, origin]
+                changed[k] = of.copy()
+                changed[k][place] += h
+                both.append(total(*changed))
+            slope[place] = (both[0] - both[1]) / 2e-6
+        found.append(slope)
+    return volume, origin, direction, found
+
+
+def test_gradients_of_integrals():
+    volume, origin, direction, (by_volume, by_origin) = gradients(7)
+    v, o = ad.TensorXf64(volume), ad.Array3f64(origin)
+    dr.enable_grad(v, o)
+    box = ad.Array3f64(-1), ad.Array3f64(1)
+    dr.backward(integrate(o, ad.Array3f64(direction), ad.Float64(10), *box, v))
+    np.testing.assert_allclose(v.grad.numpy(), by_volume, atol=1e-7)
+    np.testing.assert_allclose(np.array(o.grad), by_origin, atol=1e-6)
+
+
 def test_axes_with_a_single_entry_and_single_precision(tier):
     box = Array2f(0), Array2f(1)
     got = integrate(Array2f(-1, 0.5), Array2f(1, 0), Float(math.inf), *box, TensorXf([[1, 2]]))
@@ -301,6 +356,8 @@ V = TensorXf([[1, 2], [3, 4]])
             "is empty",
         ),
         (RuntimeError, lambda: integrate(START, WAY, 1, 0, 1, V, mode="x"), "unknown mode"),
+        (ValueError, lambda: integrate_ref(START, WAY, 1, 0, 1, V, 0), "must be positive"),
+        (TypeError, lambda: integrate_ref(START, WAY, 1, 0, 1, TensorXf(1), 2), "with 2 axes"),
     ],
 )
 def test_wrong_arguments_are_refused(error, call, message):

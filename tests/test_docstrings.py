@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
+from drjit import nn
 
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -46,7 +47,7 @@ def examples() -> list[doctest.DocTest]:
 def test_example(test: doctest.DocTest):
     types = importlib.import_module("drjit.auto.ad")
     names = {name: getattr(types, name) for name in dir(types) if not name.startswith("_")}
-    test.globs = names | {"ad": types} | test.globs | {"dr": dr, "np": np}
+    test.globs = names | {"ad": types} | test.globs | {"dr": dr, "np": np, "nn": nn}
     report: list[str] = []
     outcome = doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=report.append)
     assert outcome.failed == 0, "".join(report)

@@ -19,7 +19,10 @@ PACKAGE = ROOT / "drjit"
 # A layer imports from its own row and from those above. What is not named here (modules beside the
 # packages) is on top.
 NAMESPACES = {"auto", "cuda", "llvm", "scalar"}
-LAYERS = [{"jit"}, {"ad"}, {"array"}, NAMESPACES, {"function"}, {"flow"}, {"nn", "opt"}]
+LAYERS = [
+    {"jit"}, {"ad"}, {"array"}, NAMESPACES, {"function"}, {"random", "texture"}, {"flow"},
+    {"hashgrid"}, {"nn", "opt"},
+]  # fmt: skip
 
 
 def module_name(path: Path) -> str:

@@ -514,3 +514,43 @@ def test_empty_results(tier):
 def test_generator_bad_input(call, error):
     with pytest.raises(error):
         call(dr.rng(5))
+
+
+@pytest.mark.parametrize("seed", [UInt64(7), UInt(7)])
+def test_generators_in_symbolic_loops(seed, tier):
+    def drawn(n):
+        state = UInt(0), Float(0), UInt(0), dr.rng(seed)
+
+        def body(i, total, integers, rng):
+            total += rng.random(Float, 3)
+            integers += rng.integers(UInt, 3, 3 << 30) >> 20
+            return i + 1, total, integers, rng
+
+        found = dr.while_loop(state, lambda i, *_: i < n, body, mode="symbolic")
+        return found[1].numpy(), found[2].numpy(), found[3]
+
+    totals, integers, rng = drawn(UInt(2, 2, 2))
+    again = dr.rng(seed)
+    first, _ = again.random(Float, 3), again.integers(UInt, 3, 1 << 30)
+    np.testing.assert_allclose(totals, (first + again.random(Float, 3)).numpy(), rtol=1e-6)
+    assert (integers < 2 * 3072).all()
+    again.integers(UInt, 3, 1 << 30)
+    same(rng.random(Float, 3), again.random(Float, 3).numpy())
+
+
+def test_integers_of_recorded_programs_are_unbiased_and_take_one_call(tier):
+    rng = dr.rng(5, symbolic=True)
+    found = rng.integers(UInt, 30000, 3 << 30)
+    assert found.state == dr.VarState.Unevaluated
+    counts = np.bincount(found.numpy() >> 30, minlength=3)
+    assert counts.sum() == 30000 and (abs(counts - 10000) < 400).all()
+    # What is not rejected is what a generator with a counter in memory gives.
+    words = dr.rng(5).integers(UInt, 30000, 1 << 32).numpy().astype(np.uint64)
+    kept = (words * (3 << 30) & 0xFFFFFFFF) >= (1 << 32) % (3 << 30)
+    assert np.array_equal(found.numpy()[kept], (words[kept] * (3 << 30)) >> 32)
+    following = dr.rng(5)
+    following.integers(UInt, 1, 1 << 30)
+    same(rng.random(Float, 3), following.random(Float, 3).numpy())
+    low, high = TensorXi([[-4], [5]]), TensorXi([[6, 9, 7]])
+    values = dr.rng(5, symbolic=True).integers(TensorXi, (2, 3), low, high).numpy()
+    assert ((values >= low.numpy()) & (values < high.numpy())).all()

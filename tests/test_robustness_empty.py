@@ -35,6 +35,30 @@ def empties(namespace, evaluated):
     return made
 
 
+@dr.syntax
+def iterated(x):
+    """A loop with a branch in it."""
+    while dr.hint(x < 3, label="up"):
+        if x > 1:
+            x = x + 1
+        else:
+            x = x + 2
+    return x
+
+
+def dispatched(a):
+    """A method call for no references, in both modes."""
+    pointer = dr.instance_t(a.ns.Float, complex)
+    number = 1 + 2j
+    pointer.register(number)
+    found = [
+        dr.dispatch(pointer([]), lambda z, x: x * z.imag, a.e, mode=mode)
+        for mode in ("symbolic", "evaluated")
+    ]
+    pointer.unregister(number)
+    return found
+
+
 UNARY_FLOAT = [
     "abs",
     "acos",
@@ -123,8 +147,19 @@ WITHOUT_ENTRIES = {
     "scatter_inc": lambda a: dr.scatter_inc(a.ns.UInt(1, 2), a.u),
     "scatter_exch": lambda a: dr.scatter_exch(a.ns.UInt(1, 2), a.u, a.u),
     "scatter_cas": lambda a: dr.scatter_cas(a.ns.UInt(1, 2), a.u, a.u, a.u),
+    "switch": lambda a: [
+        dr.switch(a.u, [lambda x: x + 1, lambda x: x * 2], a.e, mode=mode)
+        for mode in ("symbolic", "evaluated")
+    ],
+    "dispatch": dispatched,
+    "alloc_local": lambda a: dr.alloc_local(a.ns.Float, 2, a.e)[a.u],
+    "reorder_threads": lambda a: dr.reorder_threads(a.u, 2, a.e),
     "slice": lambda a: dr.slice(a.ns.Float(1, 2), a.u),
     "compress": lambda a: (dr.compress(a.b), dr.compress(a.ns.Bool(False, False))),
+    "while_loop": lambda a: dr.while_loop((a.e,), lambda x: x < 3, lambda x: (x + 1,))[0],
+    "if_stmt": lambda a: dr.if_stmt((a.e,), a.e < 3, lambda x: x + 1, lambda x: x),
+    "syntax": lambda a: iterated(a.e),
+    "hint": lambda a: iterated(dr.hint(a.e)),
     "binary_search": lambda a: dr.binary_search(a.u, a.u, lambda k: k < 3),
     "block_sum": lambda a: dr.block_sum(a.e, 4),
     "block_reduce": lambda a: dr.block_reduce(dr.ReduceOp.Max, a.e, 4),

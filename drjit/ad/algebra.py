@@ -9,7 +9,7 @@ from ..jit.dtype import DType
 from ..jit.node import LITERAL, Node, next_serial
 from ..jit.op import Op
 from .graph import Value, Var, recorder
-from .rules import RULES
+from .rules import RULES, Rule, same
 
 _RECORDERS = {op_: recorder(rule) for op_, rule in RULES.items()}
 
@@ -29,12 +29,18 @@ def record(op_: Op, n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, .
 
 def _fast(op_: Op) -> Any:
     def compute(a: Node, b: Node) -> Node:
-        size = a.size
-        if size != b.size or a.op is LITERAL or b.op is LITERAL or flags.current & 1:
+        size, dtype = a.size, a.dtype
+        if (
+            size != b.size
+            or a.op is LITERAL
+            or b.op is LITERAL
+            or dtype.is_vector
+            or flags.current & 1
+        ):
             return node.apply(op_, a, b)
         n = Node()
         n.op = op_
-        n.dtype = a.dtype
+        n.dtype = dtype
         n.size = size
         n.deps = (a, b)
         n.data = n.mark = None
@@ -51,8 +57,10 @@ class Plain:
 
     @staticmethod
     def __call__(op_: Op, a: Node, *rest: Node) -> Node:
-        if rest or a.op is LITERAL or op_ in node.SIMPLIFY or flags.current & 1:
+        if rest or a.op is LITERAL or op_ in node.SIMPLIFY or a.dtype.is_vector:
             return node.apply(op_, a, *rest)
+        if flags.current & 1:
+            return node.apply(op_, a)
         n = Node()
         n.op = op_
         n.dtype = a.dtype
@@ -128,3 +136,59 @@ def set_keep_graph(on: bool) -> bool:
 
 PLAIN = Plain()
 RECORDED = Recorded()
+
+
+def guarded(o: Any, g: Any, c: Any) -> Any:
+    """The product of a gradient with a derivative that may be infinite: 0 where the gradient is, as
+    in lanes that were masked out."""
+    zero = o.number(g, 0)
+    return o.select(o(op.eq, g, zero), zero, c)
+
+
+def _product(g: Node, c: Node) -> Node:
+    """The same on nodes, for a gradient that may be a constant other than 0."""
+    return c if g.op is LITERAL and g.data else guarded(PLAIN, g, c)
+
+
+def _direct(rule: Rule) -> Any:
+    """The function that passes gradients on, for the operands that the rule has: programs pay for
+    it with every edge.
+    """
+    count = range(len(rule.partials))
+    lines = ["def direct(v, g, accumulate):", f"    {''.join(f'd{i}, ' for i in count)}= v.deps"]
+    operands = "v.result"
+    if rule.keeps_inputs:
+        lines.append(f"    {''.join(f'x{i}, ' for i in count)}= v.inputs")
+        operands = ", ".join([operands, *[f"x{i}" for i in count]])
+    for i, partial in enumerate(rule.partials):
+        if partial is None:
+            continue
+        c = "g" if partial is same else f"p{i}(o, g, {operands})"
+        if rule.guarded:
+            c = f"product(g, {c})"
+        lines += [
+            f"    if d{i} is not None:",
+            f"        c = {c}",
+            f"        if d{i}.size == 1:",
+            f"            accumulate(d{i}, c, v.size)",
+            "        else:",
+            f"            before = d{i}.grad",
+            f"            d{i}.grad = c if before is None else add(before, c)",
+        ]
+    names: dict[str, Any] = {"o": PLAIN, "add": PLAIN.add, "product": _product}
+    names |= {f"p{i}": partial for i, partial in enumerate(rule.partials)}
+    exec("\n".join(lines), names)
+    return names["direct"]
+
+
+def _first_use(rule: Rule) -> Any:
+    def direct(v: Var, g: Node, accumulate: Any) -> None:
+        rule.direct = made = _direct(rule)
+        made(v, g, accumulate)
+
+    return direct
+
+
+for _rule in RULES.values():
+    if not _rule.masks:
+        _rule.direct = _first_use(_rule)

@@ -172,10 +172,11 @@ class Scope:
 
     With `all`, derivatives are off but for `variables` and what was recorded from `start` on,
     otherwise on but for `variables`. Traversals stop at variables from before `isolate_from`; those
-    that they gave gradients to wait in `postponed`.
+    that they gave gradients to wait in `postponed`. In the body of a loop, branch or call, `slots`
+    says where gradients of arrays from around it go that the body gathers from (`capture.Slots`).
     """
 
-    __slots__ = ("all", "isolate_from", "postponed", "start", "variables")
+    __slots__ = ("all", "isolate_from", "postponed", "slots", "start", "variables")
 
     def __init__(
         self,
@@ -184,10 +185,12 @@ class Scope:
         start: int = 0,
         isolate_from: int = 0,
         postponed: dict[Var, None] | None = None,
+        slots: Any = None,
     ) -> None:
         self.all, self.variables, self.start = all_, variables, start
         self.isolate_from = isolate_from
         self.postponed: dict[Var, None] = {} if postponed is None else postponed
+        self.slots = slots
 
     def hides(self, v: Var) -> bool:
         """Whether the variable takes no part in the recording."""
@@ -211,10 +214,10 @@ class Scope:
 
     def isolated(self) -> "Scope":
         """The scope within this one that traversals do not leave."""
-        return Scope(self.all, self.variables, self.start, next_serial())
+        return Scope(self.all, self.variables, self.start, next_serial(), None, self.slots)
 
     def _with(self, all_: bool, variables: frozenset[int], start: int) -> "Scope":
-        return Scope(all_, variables, start, self.isolate_from, self.postponed)
+        return Scope(all_, variables, start, self.isolate_from, self.postponed, self.slots)
 
 
 scopes: dict[int, list[Scope]] = {}

@@ -27,6 +27,7 @@ class LaneRule:
 
     elementwise = False
     always = False  # called also without a gradient
+    direct = None
     keeps_gradient = False
     keeps_inputs = True
     keeps_result = False
@@ -87,44 +88,51 @@ def cast(dtype: DType, a: Value) -> Value:
 
 
 class _Gather(LaneRule):
-    """`data` is the number of entries of the source."""
+    """`data` is the number of entries of the source, and how gradients are scattered to it."""
 
     name = "gather"
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         index, mask = v.inputs
-        return gather(full(tangents[0], v.data), index, mask)
+        return gather(full(tangents[0], v.data[0]), index, mask)
 
     def backward(self, v: Var, g: Value, give: Any) -> None:
         index, mask = v.inputs
-        give.scatter_add(0, [g], index, mask)
+        give.scatter_add(0, [g], index, mask, v.data[1])
 
 
 def gather(
-    source: Value, index: Node, mask: Node, what: str = "dr.gather", inside: bool = False
+    source: Value,
+    index: Node,
+    mask: Node,
+    what: str = "dr.gather",
+    inside: bool = False,
+    mode: Any = op.ReduceMode.Auto,
 ) -> Value:
-    """The entries of `source` at `index`; with `inside`, no index can be out of bounds."""
+    """The entries of `source` at `index`; with `inside`, no index can be out of bounds. `mode` is
+    that of the scatter-reduction that passes gradients on."""
     size = source.node.size
     node.broadcast_size((index, mask), what)
     index, mask = access.bounds(index, mask, size, what, 1, inside)
     n = access.gather(source.node, index, mask, what, inside)
-    return _value(GATHER, n, (index, mask), (source.var,), size)
+    return _value(GATHER, n, (index, mask), (source.var,), (size, mode))
 
 
 def record_gather(source: Value, index: Node, mask: Node, n: Node) -> Value:
     """The entries `n` that have been read from `source`."""
     index, mask = access.bounds(index, mask, source.node.size, "dr.gather")
-    return _value(GATHER, n, (index, mask), (source.var,), source.node.size)
+    data = (source.node.size, op.ReduceMode.Auto)
+    return _value(GATHER, n, (index, mask), (source.var,), data)
 
 
 class _Records:
     """What a gather of records knows: the number of entries of the source and of components, and
     in a reverse traversal the gradients of components that have come in."""
 
-    __slots__ = ("count", "gradients", "size")
+    __slots__ = ("count", "gradients", "mode", "size")
 
-    def __init__(self, size: int, count: int) -> None:
-        self.size, self.count = size, count
+    def __init__(self, size: int, count: int, mode: Any) -> None:
+        self.size, self.count, self.mode = size, count, mode
         self.gradients: dict[int, Value] = {}
 
 
@@ -144,7 +152,7 @@ class _Packet(LaneRule):
         if found:
             zero = Value(node.literal(v.dtype, 0))
             values = [found.get(j, zero) for j in range(records.count)]
-            give.scatter_add(0, values, index, mask)
+            give.scatter_add(0, values, index, mask, records.mode)
 
 
 class _Component(LaneRule):
@@ -174,13 +182,15 @@ def gather_packet(
     count: int,
     what: str = "dr.gather",
     inside: bool = False,
+    mode: Any = op.ReduceMode.Auto,
 ) -> list[Value]:
-    """`count` consecutive entries per lane, from entry `index * count` on; see `gather`."""
+    """`count` consecutive entries per lane, from entry `index * count` on; see `gather`. `mode` is
+    that of the scatter-reduction that passes gradients on."""
     n = source.node
     node.broadcast_size((index, mask), what)
     index, mask = access.bounds(index, mask, n.size, what, count, inside)
     nodes = access.gather_packet(n, index, mask, count, what, inside)
-    records = _Records(n.size, count)
+    records = _Records(n.size, count, mode)
     packet = _value(PACKET, nodes[0], (index, mask), (source.var,), records).var
     return [_value(COMPONENT, c, (), (packet,), j) for j, c in enumerate(nodes)]
 

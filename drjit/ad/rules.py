@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ..jit import op
-from ..jit.node import LITERAL
 from ..jit.op import Op
 
 
@@ -26,10 +25,13 @@ class Rule:
     The derivative of a `guarded` op may be infinite at ordinary values. An op that `masks` passes
     no gradient on in some lanes; what is below it may hold anything there, so that a `product` of
     the gradient with it has to be guarded as well.
+
+    `direct(v, g, accumulate)` passes the gradient of a variable on where nodes are all that is
+    computed (see `algebra`); None for ops that mask.
     """
 
     __slots__ = (
-        "guarded", "keeps_inputs", "keeps_result", "masks", "name", "partials", "product",
+        "direct", "guarded", "keeps_inputs", "keeps_result", "masks", "name", "partials", "product",
     )  # fmt: skip
 
     elementwise = True
@@ -43,6 +45,7 @@ class Rule:
         self.guarded = name in _UNBOUNDED
         self.masks = name in _MASKS
         self.product = name not in _LINEAR and not self.masks
+        self.direct: Callable | None = None
 
 
 _UNBOUNDED = frozenset((
@@ -71,17 +74,11 @@ def _abs(o: Any, g: Any, y: Any, x: Any) -> Any:
     return o.select(o(op.gt, x, zero), g, o.select(o(op.lt, x, zero), o.neg(g), o.number(g, 0)))
 
 
-def _extremum(better: Op, better_than_number: Op) -> tuple[Callable, Callable]:
-    """The first operand has the gradient where it is better. `dr.minimum(x, 1)` has the number as
-    the first operand, but the other way round by the order of the user."""
-
-    def first(o: Any, a: Any, b: Any) -> Any:
-        is_number = getattr(a, "node", a).op is LITERAL
-        return o(better_than_number if is_number else better, a, b)
-
+def _extremum(better: Op) -> tuple[Callable, Callable]:
+    """The first operand has the gradient where it is better."""
     return (
-        lambda o, g, y, a, b: o.select(first(o, a, b), g, o.number(g, 0)),
-        lambda o, g, y, a, b: o.select(first(o, a, b), o.number(g, 0), g),
+        lambda o, g, y, a, b: o.select(o(better, a, b), g, o.number(g, 0)),
+        lambda o, g, y, a, b: o.select(o(better, a, b), o.number(g, 0), g),
     )
 
 
@@ -175,8 +172,8 @@ _ROWS: dict[str, tuple[str, tuple[Callable | None, ...]]] = {
             lambda o, g, y, m, a, b: o.select(m, o.number(g, 0), g),
         ),
     ),
-    "minimum": ("x", _extremum(op.le, op.lt)),
-    "maximum": ("x", _extremum(op.gt, op.ge)),
+    "minimum": ("x", _extremum(op.le)),
+    "maximum": ("x", _extremum(op.gt)),
     "abs": _unary("x", _abs),
     "sqrt": _unary("y", lambda o, g, y, *_: o.div(o.mul(g, o.number(g, 0.5)), y)),
     "sin": _unary("x", lambda o, g, y, x: o.mul(g, o(op.cos, x))),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..jit import flags, kernel, schedule
+from ..jit import flags, kernel, schedule, vector
 from ..jit.flags import JitFlag
 from ..jit.node import LITERAL, Node
 from .graph import Var, title, where
@@ -39,5 +39,8 @@ def check(v: Var | None, contribution: Node) -> None:
 def _entries(n: Node) -> np.ndarray:
     if n.op is LITERAL:
         return np.full(1, n.data, n.dtype.numpy)
+    if n.dtype.is_vector:
+        features = [vector.feature(n, k) for k in range(n.dtype.count)]
+        return np.maximum.reduce(np.broadcast_arrays(*[np.abs(_entries(f)) for f in features]))
     schedule.evaluate([n])
     return kernel.to_numpy(n.dtype, n.size, n.data)

@@ -8,6 +8,7 @@ Visited edges are freed on the way unless the flags say otherwise.
 
 import enum
 import threading
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
@@ -17,9 +18,9 @@ from ..jit.access import Target
 from ..jit.flags import JitFlag
 from ..jit.named import Named
 from ..jit.node import LITERAL, Node
-from ..jit.scope import active, innermost
-from . import lanes, trap
-from .algebra import PLAIN, RECORDED, set_keep_graph
+from ..jit.scope import active, recording
+from . import lanes, trap, vector
+from .algebra import PLAIN, RECORDED, guarded, set_keep_graph
 from .graph import Scope, Value, Var, living, scope, title, where
 from .rules import same
 
@@ -146,7 +147,8 @@ def _backward(variables: list[Var], starts: set[Var], flags: int, give: "Give") 
     plain = not give.keep and give.first == 0 and give.members is None and not give.trap
     clears, edges = flags & ADFlag.ClearVertices, flags & ADFlag.ClearEdges
     selective = clears != ADFlag.ClearVertices or give.first > 0 or give.keep
-    masked, accumulate, add = give.masked, give.accumulate, PLAIN.add
+    masked, accumulate = give.masked, give.accumulate
+    frees = edges and not selective and give.members is None
     while variables:
         v = variables.pop()
         rule = v.rule
@@ -156,34 +158,15 @@ def _backward(variables: list[Var], starts: set[Var], flags: int, give: "Give") 
         if g is None:
             if rule.always:
                 _visit(v, rule, give)
-        elif not plain or masked or rule.masks or not rule.elementwise:
+        elif not plain or masked or rule.direct is None:
             _visit(v, rule, give)
         else:
             give.var = v
-            inputs, partials = v.inputs, rule.partials
-            i = 0
-            for d in v.deps:
-                partial = partials[i]
-                i += 1
-                if d is None or partial is None:
-                    continue
-                if partial is same:
-                    c = g
-                else:
-                    # Calls with unpacking are slower.
-                    if len(inputs) == 2:
-                        c = partial(PLAIN, g, v.result, inputs[0], inputs[1])
-                    elif len(inputs) == 1:
-                        c = partial(PLAIN, g, v.result, inputs[0])
-                    else:
-                        c = partial(PLAIN, g, v.result, *inputs)
-                    if rule.guarded and (g.op is not LITERAL or not g.data):
-                        c = guarded(PLAIN, g, c)
-                if d.size == 1:
-                    accumulate(d, c, v.size)
-                else:
-                    before = d.grad
-                    d.grad = c if before is None else add(before, c)
+            rule.direct(v, g, accumulate)
+            if frees:
+                v.grad = v.grad_var = v.result = v.rule = None
+                v.deps = v.inputs = ()
+                continue
         if selective:
             _clear(v, rule, v in starts, flags, give)
         elif rule.keeps_gradient:
@@ -228,13 +211,6 @@ def _partials(v: Var, rule: Any, guard: bool, give: "Give") -> None:
         if guard and partial is not same:
             c = guarded(o, g, c)
         give.accumulate(d, c, v.size)
-
-
-def guarded(o: Any, g: Any, c: Any) -> Any:
-    """The product of a gradient with a derivative that may be infinite: 0 where the gradient is, as
-    in lanes that were masked out."""
-    zero = o.number(g, 0)
-    return o.select(o(op.eq, g, zero), zero, c)
 
 
 def _cut(v: Var, members: set[Var] | None) -> None:
@@ -303,7 +279,7 @@ class Give:
         self.var: Any = None
         self.masked: set[Var] = set()
         self.masking = False
-        self.recording = innermost() is not None
+        self.recording = recording()
         current = jit_flags.current
         self.trap = bool(current & JitFlag.Debug and current & (JitFlag.TrapNaN | JitFlag.TrapInf))
 
@@ -332,7 +308,13 @@ class Give:
         for the one lane that executes it, and the sum is made when the body is known."""
         if self.trap:
             trap.check(self.var, c.node if self.keep else c)
-        if v.size == 1 and not self.recording:
+        if self.recording and self.inner is not None and self.inner.slots is not None:
+            slots = self.inner.slots
+            if slots.takes(v):
+                slots.add(v, c.node if self.keep else c)
+                self.mark(v)
+                return
+        elif v.size == 1 and not self.recording:
             c = self._total(c, lanes_)
         if not self.keep:
             v.grad = c if v.grad is None else PLAIN.add(v.grad, c)
@@ -345,10 +327,11 @@ class Give:
     def _total(self, c: Any, lanes_: int) -> Any:
         if not self.keep:
             if c.size != 1:
-                return access.reduce_all("add", c)
+                vectors = c.dtype.is_vector
+                return vector.sum_lanes(Value(c)).node if vectors else access.reduce_all("add", c)
             return c if lanes_ == 1 else node.apply(op.mul, c, node.literal(c.dtype, lanes_))
         if c.node.size != 1:
-            return lanes.reduce("add", c)
+            return vector.sum_lanes(c) if c.node.dtype.is_vector else lanes.reduce("add", c)
         return c if lanes_ == 1 else RECORDED.mul(c, RECORDED.number(c, lanes_))
 
     def mark(self, v: Var) -> None:
@@ -358,7 +341,14 @@ class Give:
         if v.serial < self.first and self.inner is not None:
             self.inner.postponed[v] = None
 
-    def scatter_add(self, i: int, values: list[Value], index: Node, mask: Node) -> None:
+    def scatter_add(
+        self,
+        i: int,
+        values: list[Value],
+        index: Node,
+        mask: Node,
+        mode: Any = op.ReduceMode.Auto,
+    ) -> None:
         """Adds records of values to the gradient of operand `i`, in place where nobody else holds
         it. Indices are within bounds where the mask holds."""
         d = self.var.deps[i]
@@ -386,14 +376,35 @@ class Give:
                 d.grad, d.grad_var = lanes.scatter("add", target, value, place, mask)
             return
         d.grad = node.literal(d.dtype, 0, d.size) if d.grad is None else node.resize(d.grad, d.size)
-        mode = access.reduce_mode(op.ReduceMode.Auto, d.grad, size)  # type: ignore[arg-type]
+        how = access.reduce_mode(mode, d.grad, size)
         nodes = [v.node for v in values]
-        if 2 <= count <= 16 and mode == "expand":
-            _scatter_add(d, op.scatter_reduce_packet, nodes, index, mask, mode)
+        if 2 <= count <= 16 and how == "expand":
+            _scatter_add(d, op.scatter_reduce_packet, nodes, index, mask, how)
             return
         for j, n in enumerate(nodes):
             place = lanes.component(index, count, j)
-            _scatter_add(d, op.scatter_reduce, [n], place, mask, mode)
+            _scatter_add(d, op.scatter_reduce, [n], place, mask, how)
+
+    def update(
+        self, i: int, in_place: Callable[[Target], Node], recorded: Callable[[Value], Value]
+    ) -> None:
+        """Adds to the gradient of operand `i`, an array, by a side effect: `in_place` changes the
+        gradient and gives the node that stands for it then, `recorded` gives a new value."""
+        d = self.var.deps[i]
+        if d is None or not self.takes(d):
+            return
+        self.mark(d)
+        if self.recording and self.inner is not None and self.inner.slots is not None:
+            d = self.inner.slots[d]
+        if self.keep:
+            zero = Value(node.literal(d.dtype, 0, d.size))
+            before = zero if d.grad is None else lanes.full(Value(d.grad, d.grad_var), d.size)
+            d.grad, d.grad_var = recorded(before)
+            return
+        d.grad = node.literal(d.dtype, 0, d.size) if d.grad is None else node.resize(d.grad, d.size)
+        held = [d.grad]
+        d.grad = None  # so that nobody else holds the node
+        d.grad = in_place(Target(held.pop()))
 
 
 def _scatter_add(

@@ -5,8 +5,11 @@ the contents of another.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ..ad.graph import Value
 from ..jit.backend import JitBackend
 from ..jit.dtype import DType
+from ..jit.node import Node
+from ..jit.op import Op
 from .meta import ArrayMeta
 
 
@@ -98,6 +101,46 @@ class ArrayBase:
                 self._c = list(theirs)
         else:
             self._c = list(other._c)
+
+
+class KernelValue:
+    """Base of values that exist within kernels only, such as cooperative vectors: no arrays, but
+    leaves of PyTrees beside them.
+
+    Like a one-dimensional array, such a value has a node in `_n`, and in `_a` what differentiation
+    knows about it; its `_kind` is `vector`. Element-wise operations with such an operand are left
+    to its `_elementwise`, reductions of it to `_reduce`; `_like` is another value as one that goes
+    beside it, and `_with` the same kind of value for another node.
+    """
+
+    __slots__ = ("_a", "_n")
+
+    _kind: ClassVar[str] = "vector"
+    _n: Node
+    _a: Any
+
+    if TYPE_CHECKING:
+        _dtype: DType
+        _diff: bool
+
+        def _comparison(self, other: Any) -> Any: ...
+
+        __lt__ = __le__ = __gt__ = __ge__ = _comparison
+
+    def _elementwise(self, op_: Op, args: tuple, name: str) -> Any:
+        raise NotImplementedError
+
+    def _reduce(self, key: str) -> Any:
+        raise NotImplementedError
+
+    def _like(self, value: Any, name: str) -> Value:
+        raise NotImplementedError
+
+    def _with(self, value: Value, detached: bool = False) -> Any:
+        raise NotImplementedError
+
+    def _with_number(self, number: float) -> Any:
+        raise NotImplementedError
 
 
 def type_label(arg: Any) -> str:

@@ -414,6 +414,9 @@ def _flat(cls: Any, arg: Any) -> tuple[Any, tuple[int, ...]]:
         return _flat_nested(storage, arg)
     if _is_number(arg):
         return storage(number(cls, cls._dtype, arg)), ()
+    if hasattr(arg, "_as_tensor"):
+        entries, shape = arg._as_tensor(f"{type_label(cls)}()")
+        return storage(entries), shape
     if interop.is_foreign_array(arg):
         made = interop.from_object(cls, arg)
         return made._array, made._shape

@@ -12,7 +12,7 @@ from ..jit import node
 from ..jit.dtype import DType
 from ..jit.op import Op
 from . import leaf, tensor
-from .base import ArrayBase, IncompatibleError, type_label
+from .base import ArrayBase, IncompatibleError, KernelValue, type_label
 from .leaf import new
 from .promote import Incompatible, check_range, convert, join, resolve
 
@@ -99,6 +99,9 @@ def attempt(op_: Op, *args: Any, name: str = "") -> Any:
         except RuntimeError as problem:
             raise _renamed(problem, op_, name) from None
     name = name or f"dr.{op_.name.rstrip('_')}"
+    for a in args:
+        if isinstance(a, KernelValue):
+            return a._elementwise(op_, args, name)
     try:
         if len(args) == 1 and isinstance(args[0], ArrayBase):
             operands = list(args)

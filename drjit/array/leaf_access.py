@@ -9,11 +9,12 @@ import weakref
 from typing import Any
 
 from ..ad import lanes, matrix
-from ..ad.graph import Value
+from ..ad.graph import Value, visible
 from ..jit import access, collective, op, schedule, sorting
 from ..jit import dtype as dt
 from ..jit import node as jit
 from ..jit.node import Node
+from ..jit.scope import recording
 from . import table
 from .leaf import from_value, wrap
 from .leaf import value as value_of
@@ -25,14 +26,19 @@ def _wide(index: Node) -> Node:
 
 
 def gather(
-    source: Any, index: Any, active: Any, what: str = "dr.gather", inside: bool = False
+    source: Any,
+    index: Any,
+    active: Any,
+    what: str = "dr.gather",
+    inside: bool = False,
+    mode: Any = op.ReduceMode.Auto,
 ) -> Any:
     """The entries of `source` at `index`; 0 where `active` is false or the index out of bounds,
-    which with `inside` it cannot be."""
+    which with `inside` it cannot be. `mode` is for the adjoint."""
     if source._a is None:
         return wrap(type(source), access.gather(source._n, index._n, active._n, what, inside))
     return from_value(
-        type(source), lanes.gather(value_of(source), index._n, active._n, what, inside)
+        type(source), lanes.gather(value_of(source), index._n, active._n, what, inside, mode)
     )
 
 
@@ -43,15 +49,19 @@ def gather_packet(
     count: int,
     what: str = "dr.gather",
     inside: bool = False,
+    mode: Any = op.ReduceMode.Auto,
 ) -> list:
     """`count` consecutive entries per lane, from entry `index * count` on; see `gather`."""
     n, cls = source._n, type(source)
     if 2 <= count <= 16 and n.size % count == 0 and not n.is_literal:
-        values = lanes.gather_packet(value_of(source), index._n, active._n, count, what, inside)
+        source_value = value_of(source)
+        values = lanes.gather_packet(
+            source_value, index._n, active._n, count, what, inside, mode
+        )
         return [from_value(cls, c) for c in values]
     index, mask = access.bounds(index._n, active._n, n.size, what, count)
     return [
-        from_value(cls, lanes.gather(value_of(source), i, mask, what))
+        from_value(cls, lanes.gather(value_of(source), i, mask, what, mode=mode))
         for i in entries(index, count)
     ]
 
@@ -85,8 +95,20 @@ def _update(
 
 
 def _differentiable(target: Any, values: list) -> bool:
-    """Whether a scatter is part of the graph of derivatives."""
-    return target._diff and (target._a is not None or any(v._a is not None for v in values))
+    """Whether a scatter is part of the graph of derivatives.
+
+    Raises:
+        RuntimeError: it is, but within a symbolic loop, branch or call, which passes derivatives
+            on to its results only.
+    """
+    if not target._diff or not any(v._a is not None for v in (target, *values)):
+        return False
+    if recording() and any(visible(v._a) is not None for v in (target, *values)):
+        raise RuntimeError(
+            "a scatter within a symbolic loop, branch or call cannot be differentiated. Use "
+            "dr.detach() on what is written and its target, or mode='evaluated'."
+        )
+    return True
 
 
 def _record(
@@ -112,15 +134,17 @@ def scatter(target: Any, values: list, index: Any, active: Any, what: str = "dr.
     nodes = [v._n for v in values]
     count = len(nodes)
     if 2 <= count <= 16 and target._n.size % count == 0:
+        differentiable = _differentiable(target, values)
         after = _update(target, op.scatter_packet, nodes, index._n, active._n, what, packet=count)
-        if after is not None and _differentiable(target, values):
+        if after is not None and differentiable:
             for j, v in enumerate(values):
                 _record("", target, v, lanes.entry(index._n, count, j), active._n, None)
         return
     where, mask = _records(target, index, active, count, what)
     for value, entry in zip(values, where, strict=True):
+        differentiable = _differentiable(target, [value])
         after = _update(target, op.scatter, [value._n], entry, mask, what)
-        if after is not None and _differentiable(target, [value]):
+        if after is not None and differentiable:
             _record("", target, value, entry, mask, None)
 
 
@@ -190,8 +214,9 @@ def scatter_exch(
 ) -> Any:
     """Atomically replaces entries of `target`; gives their old values. Derivatives hold where no
     index occurs twice."""
+    differentiable = _differentiable(target, [value])
     old = _atomic(target, op.scatter_exch, [value._n], index, active, what)
-    if not _differentiable(target, [value]):
+    if not differentiable:
         return wrap(type(target), old)
     source = value_of(target)
     _record("", target, value, index._n, active._n, None)
@@ -203,8 +228,9 @@ def scatter_cas(
 ) -> Any:
     """Atomically replaces entries of `target` that equal `compare` bit by bit; gives their old
     values. Derivatives hold where no index occurs twice."""
+    differentiable = _differentiable(target, [value])
     old = _atomic(target, op.scatter_cas, [compare._n, value._n], index, active, what)
-    if not _differentiable(target, [value]):
+    if not differentiable:
         return wrap(type(target), old)
     result = from_value(
         type(target), lanes.record_gather(value_of(target), index._n, active._n, old)

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_type_hints
 
-from .base import IncompatibleError
+from .base import IncompatibleError, KernelValue
 from .show import is_array
 
 Rebuild = Callable[[list[Any]], Any]
@@ -152,19 +152,20 @@ def arrays(tree: Any) -> list[Any]:
 def leaf_arrays(tree: Any) -> list[Any]:
     """The 1-D arrays that hold the contents of a tree.
 
-    These are leaf arrays, innermost components of nested arrays, and flat arrays of tensors.
+    These are leaf arrays, innermost components of nested arrays, and flat arrays of tensors; and
+    values of kernels, whose `_kind` is `vector`.
     """
     if getattr(type(tree), "_kind", None) == "leaf":
         return [tree]  # what most programs evaluate and differentiate
     found: list[Any] = []
-    for value in arrays(tree):
+    for value in leaves(tree):
         _collect(value, found)
     return found
 
 
 def _collect(value: Any, found: list[Any]) -> None:
     kind = value._kind if is_array(value) else None
-    if kind == "leaf":
+    if kind == "leaf" or isinstance(value, KernelValue):
         found.append(value)
     elif kind == "nested":
         for c in value._c:

@@ -4,16 +4,18 @@
 A formula takes and gives tuples of components.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 from ..jit import op
-from . import table
+from . import leaf, table
 from .base import ArrayBase, type_label
 from .elementwise import elementwise
 from .leaf import new
 from .meta import DYNAMIC
 from .promote import Incompatible, convert, number_type, resolve
+from .repeat import repeated
 
 SPECIAL = ("complex", "quaternion", "matrix")
 formulas: dict[tuple[str, str], Callable] = {}
@@ -43,6 +45,12 @@ def of_components(cls: Any, components: Any) -> Any:
     return r
 
 
+def of_rows(cls: Any, components: Any, n: int) -> Any:
+    """A matrix of the class from its components row by row, of `n` each."""
+    rows = [components[k : k + n] for k in range(0, len(components), n)]
+    return of_components(cls, [of_components(cls.Value, row) for row in rows])
+
+
 def _is_scalar(value: Any) -> bool:
     return number_type(type(value)) is not None or (
         isinstance(value, ArrayBase) and value._kind == "leaf"
@@ -69,7 +77,7 @@ def product(a: Any, b: Any) -> Any:
         RuntimeError: the types do not go together.
     """
     if _is_scalar(b):
-        return scale(b, a, lambda c, s: c * s)
+        return scale(b, a, operator.mul)
     if _is_scalar(a):
         return scale(a, b, lambda c, s: s * c)
     if "matrix" in (_kind(a), _kind(b)):
@@ -88,7 +96,8 @@ def quotient(a: Any, b: Any) -> Any:
         return scale(b, a, lambda c, s: c / s)
     kind = _kind(b)
     if _is_scalar(a):
-        return scale(a, reciprocal(b), lambda c, s: s * c)
+        inverse = reciprocal(b)
+        return inverse if type(a) in (int, float) and a == 1 else scale(a, inverse, operator.mul)
     if kind == "matrix":
         return matrix_product(a, reciprocal(b))
     if _kind(a) == "matrix":
@@ -101,7 +110,9 @@ def reciprocal(a: Any) -> Any:
     """`1 / a`: the inverse."""
     cls = type(a)
     if cls.__meta__.kind == "matrix":
-        return of_components(cls, [of_components(cls.Value, row) for row in _inverse(_rows(a))])
+        n = cls._size
+        found = repeated(inverse_of, [c for row in a._c for c in row._c], n)
+        return of_rows(cls, found, n)
     return of_components(cls, formulas[cls.__meta__.kind, "rcp"](tuple(a._c)))
 
 
@@ -126,11 +137,18 @@ def _rows(a: Any) -> list[list]:
     return [list(row._c) for row in a._c]
 
 
-def _dot(a: Any, b: Any) -> Any:
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """`a * b + c` of components, rounded once if they are traced."""
+    if type(a) is type(b) is type(c) and isinstance(a, ArrayBase) and a._kind == "leaf":
+        return leaf.apply(op.fma, a, b, c)
+    return a * b + c
+
+
+def dot(a: Any, b: Any) -> Any:
+    """The sum of the products of components."""
     total = None
     for x, y in zip(a, b, strict=True):
-        term = x * y
-        total = term if total is None else total + term
+        total = x * y if total is None else fma(x, y, total)
     return total
 
 
@@ -149,9 +167,9 @@ def matrix_product(a: Any, b: Any) -> Any:
     ka, kb = _kind(a), _kind(b)
     if ka == kb == "matrix":
         cls, a, b = _both(a, b)
-        columns = list(zip(*_rows(b), strict=True))
-        rows = [[_dot(row, column) for column in columns] for row in _rows(a)]
-        return of_components(cls, [of_components(cls.Value, row) for row in rows])
+        n = len(a._c)
+        operands = [c for m in (a, b) for row in m._c for c in row._c]
+        return of_rows(cls, repeated(_products, operands, n), len(b._c[0]._c))
     matrix, vector = (a, b) if ka == "matrix" else (b, a)
     sizes = getattr(vector, "__meta__", None)
     if (
@@ -168,20 +186,64 @@ def matrix_product(a: Any, b: Any) -> Any:
     rows = _rows(matrix)
     if matrix is b:
         rows = [list(column) for column in zip(*rows, strict=True)]
-    components = [_dot(row, vector._c) for row in rows]
+    components = [dot(row, vector._c) for row in rows]
     cls, _ = resolve((matrix._c[0], vector))
     return of_components(cls, components)
 
 
-def _inverse(m: list[list]) -> list[list]:
-    """The inverse by cofactors, over the determinant expanded along the first row (Laplace)."""
-    n = len(m)
+def _products(operands: list, n: int) -> list:
+    """The components of the product of two matrices of `n` rows."""
+    half = len(operands) // 2
+    m = half // n
+    rows = [operands[k : k + m] for k in range(0, half, m)]
+    columns = [operands[half + k :: m] for k in range(m)]
+    return [dot(row, column) for row in rows for column in columns]
+
+
+def inverse_of(components: list, n: int) -> list:
+    """The inverse by cofactors, over the determinant."""
+    m = [components[k : k + n] for k in range(0, n * n, n)]
     if n == 1:
-        return [[elementwise(op.div, 1.0, m[0][0])]]
-    cofactors = [[_cofactor(m, i, j) for j in range(n)] for i in range(n)]
-    determinant = _dot(m[0], cofactors[0])
-    r = elementwise(op.div, 1.0, determinant)
-    return [[cofactors[j][i] * r for j in range(n)] for i in range(n)]
+        return [elementwise(op.div, 1.0, m[0][0])]
+    if n == 4:
+        upper, lower = _minors(m[0], m[1]), _minors(m[2], m[3])
+        cofactors = [[_cofactor4(m, upper, lower, i, j) for j in range(4)] for i in range(4)]
+        total = _determinant4(upper, lower)
+    else:
+        cofactors = [[_cofactor(m, i, j) for j in range(n)] for i in range(n)]
+        total = dot(m[0], cofactors[0])
+    r = elementwise(op.div, 1.0, total)
+    return [cofactors[j][i] * r for i in range(n) for j in range(n)]
+
+
+# Matrices of four rows: Laplace's expansion by minors of the upper two and the lower two rows.
+
+_PAIRS = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
+Minors = dict[tuple[int, int], Any]
+
+
+def _minors(x: list, y: list) -> Minors:
+    """The determinants of all pairs of columns of two rows; those of (j, i) have the other sign."""
+    found = {}
+    for i, j in _PAIRS:
+        found[i, j] = value = x[i] * y[j] - x[j] * y[i]
+        found[j, i] = -value
+    return found
+
+
+def _determinant4(upper: Minors, lower: Minors) -> Any:
+    others = ((2, 3), (3, 1), (1, 2), (0, 3), (2, 0), (0, 1))
+    return dot([upper[pair] for pair in _PAIRS], [lower[pair] for pair in others])
+
+
+def _cofactor4(m: list[list], upper: Minors, lower: Minors, i: int, j: int) -> Any:
+    """The determinant without row i and column j, by the row left in its half and the minors of the
+    other half."""
+    a, b, c = (k for k in range(4) if k != j)
+    row, minors = (m[1 - i], lower) if i < 2 else (m[5 - i], upper)
+    if (i + j) % 2:
+        b, c = c, b
+    return dot((row[a], row[b], row[c]), (minors[b, c], minors[c, a], minors[a, b]))
 
 
 def determinant(m: list[list]) -> Any:
@@ -190,7 +252,9 @@ def determinant(m: list[list]) -> Any:
         return m[0][0]
     if len(m) == 2:
         return m[0][0] * m[1][1] - m[0][1] * m[1][0]
-    return _dot(m[0], [_cofactor(m, 0, j) for j in range(len(m))])
+    if len(m) == 4:
+        return _determinant4(_minors(m[0], m[1]), _minors(m[2], m[3]))
+    return dot(m[0], [_cofactor(m, 0, j) for j in range(len(m))])
 
 
 def _cofactor(m: list[list], i: int, j: int) -> Any:

@@ -9,10 +9,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..array.base import ArrayBase, type_label
+from ..array.base import ArrayBase, KernelValue, type_label
 from ..array.elementwise import elementwise
 from ..array.promote import promote
-from ..array.pytree import is_container, map_tree
+from ..array.pytree import is_container, leaf_arrays, map_tree
 from ..array.table import like
 from ..jit import dtype as dt
 from ..jit import op
@@ -20,6 +20,8 @@ from . import complex
 from . import math as functions
 from .complex import negative
 from .math import NUMBERS, acos, asin, special_form, sqrt, unsupported
+
+_ARRAYS = (ArrayBase, KernelValue)
 
 
 # Loops, as every call of `select` or `minimum` waits for the answer and generators are slow.
@@ -32,7 +34,7 @@ def _is_number(*args: Any) -> bool:
 
 def _is_array(*args: Any) -> bool:
     for a in args:  # noqa: SIM110
-        if isinstance(a, ArrayBase):
+        if isinstance(a, _ARRAYS):
             return True
     return False
 
@@ -91,8 +93,12 @@ def _extremum(
 ) -> Callable[[Any, Any], Any]:
     """`minimum` and `maximum`, which give NaN if an operand is (`keeps_nan`), or `fmin` and `fmax`,
     which then give the other operand. That of kernels gives its second operand if either is NaN.
+
+    Where operands are equal, the first one has the gradient of a minimum, the second one that of a
+    maximum.
     """
     title = f"dr.{name}"
+    is_minimum = o is op.minimum
 
     def function(a: Any, b: Any) -> Any:
         if not _is_array(a, b):
@@ -101,13 +107,21 @@ def _extremum(
             a, b = _numbers(a, b)
             decisive = a if keeps_nan else b
             return a if decisive != decisive or better(a, b) else b
-        # Beside a number that is not NaN, an order of the operands is enough.
+        # Beside a number that is not NaN, an order of the operands is enough, unless it also
+        # decides which of two equal ones has the gradient.
+        if keeps_nan and _is_number(b) and b == b and _tracked(a):
+            taken = elementwise(op.gt if is_minimum else op.le, a, b, name=title)
+            return elementwise(op.select, taken, b, a, name=title)
+        if keeps_nan and _is_number(a) and a == a and _tracked(b):
+            taken = elementwise(op.ge if is_minimum else op.lt, b, a, name=title)
+            return elementwise(op.select, taken, a, b, name=title)
         if _is_number(b) and b == b:
             return elementwise(o, *((b, a) if keeps_nan else (a, b)), name=title)
         if _is_number(a) and a == a:
             return elementwise(o, *((a, b) if keeps_nan else (b, a)), name=title)
         result = elementwise(o, a, b, name=title)
-        if not type(result)._dtype.is_float:
+        # Cooperative vectors are for speed: their extrema are those of kernels.
+        if not result._dtype.is_float or isinstance(result, KernelValue):
             return result
         # Where this operand is NaN, the result is `a`.
         decisive = a if keeps_nan else b
@@ -115,6 +129,11 @@ def _extremum(
         return elementwise(op.select, undefined, a, result, name=title)
 
     return function
+
+
+def _tracked(a: Any) -> bool:
+    """Whether the derivative of an array is tracked."""
+    return isinstance(a, ArrayBase) and a._diff and any(v._a is not None for v in leaf_arrays(a))
 
 
 _minimum = _extremum("minimum", op.minimum, lambda a, b: a < b, keeps_nan=True)
@@ -192,6 +211,8 @@ def fma(arg0: Any, arg1: Any, arg2: Any) -> Any:
             raise unsupported("fma", arg0, arg1, arg2)
         a, b, c = _numbers(arg0, arg1, arg2)
         return elementwise(op.fma, a, b, c) if isinstance(a, float) else a * b + c
+    if any(isinstance(a, KernelValue) for a in (arg0, arg1, arg2)):
+        return elementwise(op.fma, arg0, arg1, arg2, name="dr.fma")
     a, b, c = promote(arg0, arg1, arg2)
     meta = a.__meta__
     if meta.dtype.is_float and meta.kind in ("leaf", "vector", "tensor"):
@@ -338,6 +359,8 @@ def sign(arg: Any, /) -> Any:
     ([-1, 1, 1], -1)
     """
     if _is_array(arg):
+        if isinstance(arg, KernelValue):
+            return elementwise(op.select, arg >= 0, arg._with_number(1), arg._with_number(-1))
         cls = type(arg)
         if cls._dtype.is_mask:
             raise RuntimeError(f"dr.sign(): operation not supported for {type_label(arg)}")
@@ -389,6 +412,9 @@ def step(arg0: Any, arg1: Any, /) -> Any:
     """
     if not _is_array(arg0, arg1):
         raise unsupported("step", arg0, arg1)
+    for a in (arg0, arg1):
+        if isinstance(a, KernelValue):
+            return elementwise(op.select, arg0 < arg1, a._with_number(0), a._with_number(1))
     return select(arg0 < arg1, 0, 1)
 
 

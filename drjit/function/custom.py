@@ -139,7 +139,8 @@ class _State:
                 "which a custom operation does not define"
             )
         op._assigned = False
-        graph.push(Scope())
+        outer = graph.scope()
+        graph.push(Scope(slots=None if outer is None else outer.slots))
         try:
             getattr(op, name)()
         finally:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..array.base import KernelValue
 from ..array.elementwise import elementwise
 from ..array.promote import promote
 from ..jit import op as ops
@@ -23,6 +24,8 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.dot(Array3f(1, 2, 3), Array3f(4, 5, 6)), dr.dot(Float(1, 2), Float(3, 4))
     ([32], [11])
     """
+    if isinstance(arg0, KernelValue) or isinstance(arg1, KernelValue):
+        return sum(elementwise(ops.mul, arg0, arg1, name="dr.dot"))
     what = f"dr.dot(<{label(arg0)}>, <{label(arg1)}>)"
     if not is_array(arg0) and not is_array(arg1):
         if not isinstance(arg0, Iterable) or not isinstance(arg1, Iterable):

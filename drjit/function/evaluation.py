@@ -6,7 +6,7 @@ from typing import Any
 
 from ..ad import lanes
 from ..array import leaf
-from ..array.base import ArrayBase
+from ..array.base import ArrayBase, KernelValue
 from ..array.pytree import leaf_arrays, map_tree
 from ..jit import op, runtime
 from ..jit import schedule as scheduler
@@ -18,7 +18,23 @@ _scheduled: deque[weakref.ref[Node]] = deque()
 
 def _nodes(args: tuple) -> list[Node]:
     """Nodes of all traced arrays in the arguments."""
-    return [a._n for arg in args for a in leaf_arrays(arg) if a._kind == "leaf"]
+    return [a._n for a in _traced(args)]
+
+
+def _traced(args: tuple) -> list[Any]:
+    """The one-dimensional arrays in the arguments.
+
+    Raises:
+        RuntimeError: there is a value among them that exists within kernels only.
+    """
+    found = [a for arg in args for a in leaf_arrays(arg)]
+    for a in found:
+        if isinstance(a, KernelValue):
+            raise RuntimeError(
+                f"{a!r} cannot be evaluated: a cooperative vector exists within kernels only. "
+                "Unpack it into arrays first, as in 'x, y = v' or 'Array2f(v)'."
+            )
+    return [a for a in found if a._kind == "leaf"]
 
 
 def schedule(*args: Any) -> bool:
@@ -78,7 +94,7 @@ def make_opaque(*args: Any) -> None:
     >>> a.state.name
     'Evaluated'
     """
-    arrays = [a for arg in args for a in leaf_arrays(arg) if a._kind == "leaf"]
+    arrays = _traced(args)
     for a in arrays:
         if a._n.is_literal:
             a._n = make(op.copy, a._n.dtype, a._n.size, (a._n,))

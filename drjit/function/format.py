@@ -1,9 +1,9 @@
 """Text with values in it: `dr.format` and `dr.print`.
 
 Both evaluate the arrays that are shown, unless `dr.print` is told, or finds itself in a symbolic
-loop or branch, to take them out of the running kernel. A replacement field is `{}`, `{0}` or `{name}`; with a
-trailing equals sign, as in `{name=}`, its name is shown as well. There are no format
-specifications.
+loop or branch, to take them out of the running kernel. A replacement field is `{}`, `{0}` or
+`{name}`; with a trailing equals sign, as in `{name=}`, its name is shown as well. There are no
+format specifications.
 """
 
 import re

@@ -8,14 +8,15 @@ array is passed over.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ..ad import graph, lanes
+from ..ad import graph, lanes, vector
 from ..ad import traverse as traversal
 from ..ad.graph import Value, Var, visible
 from ..ad.traverse import ADFlag, ADMode
 from ..array import leaf, pytree
-from ..array.base import ArrayBase, type_label
+from ..array.base import ArrayBase, KernelValue, type_label
 from ..array.promote import promote
 from ..jit import node as jit
+from ..jit.scope import recording
 from . import create
 from .traits import detached_t
 
@@ -23,10 +24,11 @@ from .traits import detached_t
 
 
 def leaves(args: Iterable[Any]) -> Iterator[Any]:
-    """The one-dimensional arrays among the arguments that may have a gradient."""
+    """The one-dimensional arrays, and cooperative vectors, among the arguments that may have a
+    gradient."""
     for arg in args:
         for a in pytree.leaf_arrays(arg):
-            if a._kind == "leaf" and a._diff and a._dtype.is_float:
+            if a._kind != "tensor" and a._diff and a._dtype.is_float:
                 yield a
 
 
@@ -69,6 +71,12 @@ def set_grad_enabled(arg: Any, value: bool, /) -> None:
         if not value:
             a._a = None
         elif a._a is None and not graph.suspended():
+            if isinstance(a, KernelValue):
+                raise RuntimeError(
+                    f"drjit.enable_grad(): cannot track derivatives with respect to {a!r}. To "
+                    "create a differentiable cooperative vector, construct it from components "
+                    "that derivatives are tracked for: dr.enable_grad(x, y); v = nn.CoopVec(x, y)"
+                )
             a._a = graph.new_input(a._n)
 
 
@@ -120,6 +128,8 @@ def detach(arg: Any, preserve_type: bool = True) -> Any:
 
 
 def _detached(value: Any, preserve_type: bool) -> Any:
+    if isinstance(value, KernelValue):
+        return value._with(Value(value._n), not preserve_type)
     if not isinstance(value, ArrayBase) or not value._diff:
         return value
     cls = detached_class(type(value), preserve_type)
@@ -142,6 +152,8 @@ def grad(arg: Any, preserve_type: bool = True) -> Any:
 
 
 def _gradient(value: Any, preserve_type: bool) -> Any:
+    if isinstance(value, KernelValue):
+        return value._with(_gradient_of(value), not preserve_type)
     if not isinstance(value, ArrayBase):
         return 0 if isinstance(value, int) else 0.0
     return converted(value, detached_class(type(value), preserve_type), _leaf_gradient)
@@ -150,13 +162,18 @@ def _gradient(value: Any, preserve_type: bool) -> Any:
 def _leaf_gradient(a: Any, cls: Any) -> Any:
     if not isinstance(a, ArrayBase):
         return type(a)(0)
+    return leaf.from_value(cls, _gradient_of(a))
+
+
+def _gradient_of(a: Any) -> Value:
+    """The gradient of a one-dimensional array or cooperative vector."""
     v = visible(a._a)
     if v is None or v.grad is None:
-        return leaf.literal(cls, 0, a._n.size)
+        return Value(jit.literal(a._n.dtype, 0, a._n.size))
     gradient = Value(v.grad, v.grad_var)
     if v.grad_var is not None:
         gradient = lanes.copy(gradient)  # others may go on from that variable
-    return leaf.from_value(cls, lanes.full(gradient, a._n.size))
+    return lanes.full(gradient, a._n.size)
 
 
 def _pairs(target: Any, source: Any, what: str) -> Iterator[tuple[Any, Any]]:
@@ -187,6 +204,11 @@ def _assignments(target: Any, source: Any, what: str) -> list[tuple[Var, Value]]
     """Variables, and the gradients that they shall get."""
     found: list[tuple[Var, Value]] = []
     for t, s in _pairs(target, source, what):
+        if isinstance(t, KernelValue):
+            v = visible(t._a)
+            if v is not None:
+                found.append((v, _fitting(v, t._like(s, what), what)))
+            continue
         if not isinstance(t, ArrayBase) or not t._diff or not t._dtype.is_float:
             continue
         if isinstance(s, ArrayBase) and s._kind == t._kind == "tensor" and s._shape != t._shape:
@@ -215,12 +237,14 @@ def _assignments(target: Any, source: Any, what: str) -> list[tuple[Var, Value]]
 
 
 def _fitting(v: Var, gradient: Value, what: str) -> Value:
-    """A gradient for a variable: one entry stands for all, those for a single entry are summed."""
+    """A gradient for a variable: one entry stands for all, those for a single entry are summed (in
+    a body that is being recorded: when that is known)."""
     size = gradient.node.size
     if size in (1, v.size):
         return gradient
     if v.size == 1:
-        return lanes.reduce("add", gradient)
+        total = vector.sum_lanes if v.dtype.is_vector else (lambda g: lanes.reduce("add", g))
+        return gradient if recording() else total(gradient)
     raise RuntimeError(
         f"{what}(): a gradient of size {size} does not fit a variable of size {v.size}"
         f"{graph.where(v)}"
@@ -254,7 +278,12 @@ def accum_grad(target: Any, source: Any) -> None:
     >>> x.grad
     [6, 7]
     """
+    inner = graph.scope() if recording() else None
+    slots = None if inner is None else inner.slots
     for v, g in _assignments(target, source, "dr.accum_grad"):
+        if slots is not None and slots.takes(v):
+            slots.add(v, g.node)
+            continue
         v.grad, v.grad_var = lanes.add(Value(v.grad, v.grad_var), g) if v.grad is not None else g
 
 
@@ -302,6 +331,8 @@ def relative_grad(x: Any) -> Any:
 
 
 def _replaced(a: Any, b: Any) -> Any:
+    if isinstance(a, KernelValue):
+        return a._with(_with_gradient(Value(a._n), a._like(b, "dr.replace_grad")))
     if not isinstance(a, ArrayBase) and not isinstance(b, ArrayBase):
         return a
     a, b = promote(a, b)
@@ -312,11 +343,16 @@ def _replaced(a: Any, b: Any) -> Any:
 
 
 def _replaced_leaf(a: Any, b: Any) -> Any:
-    size = jit.broadcast_size((a._n, b._n), "dr.replace_grad")
-    v = visible(b._a)
+    return leaf.from_value(type(a), _with_gradient(leaf.value(a), leaf.value(b)))
+
+
+def _with_gradient(a: Value, b: Value) -> Value:
+    """The first value with the derivatives of the second."""
+    size = jit.broadcast_size((a.node, b.node), "dr.replace_grad")
+    v = visible(b.var)
     if v is not None:
-        v = lanes.full(Value(b._n, v), size).var
-    return leaf.from_value(type(a), Value(jit.resize(a._n, size), v))
+        v = lanes.full(Value(b.node, v), size).var
+    return Value(jit.resize(a.node, size), v)
 
 
 # ---- Traversals

@@ -135,7 +135,7 @@ def kernel_source(*values: Any) -> str:
         store(f32, p[2], i, v2)
     <BLANKLINE>
     """
-    nodes = [a._n for a in leaf_arrays(values)]
+    nodes = [a._n for a in leaf_arrays(values) if a._kind == "leaf"]
     texts = []
     for n in nodes:
         if n.is_literal:

@@ -7,10 +7,12 @@ from typing import Any
 
 from ..array.base import ArrayBase, type_label
 from ..array.elementwise import elementwise
-from ..array.special import determinant, of_components
+from ..array.leaf import wrap
+from ..array.special import determinant, dot, fma, inverse_of, of_components, of_rows
 from ..array.table import find, like
 from ..jit import dtype as dt
-from ..jit import op
+from ..jit import op, record
+from ..jit.node import Node, apply, literal
 from .arithmetic import rcp
 
 _div, _sqrt = partial(elementwise, op.div), partial(elementwise, op.sqrt)
@@ -121,7 +123,8 @@ def frob(arg: Any, /) -> Any:
     [30]
     """
     check_matrix(arg, "dr.frob")
-    return _total([c * c for row in rows_of(arg) for c in row])
+    components = [c for row in rows_of(arg) for c in row]
+    return dot(components, components)
 
 
 def polar_decomp(arg: Any, it: int = 10) -> tuple[Any, Any]:
@@ -158,20 +161,39 @@ def polar_decomp(arg: Any, it: int = 10) -> tuple[Any, Any]:
     if cls._dtype is dt.f16:  # the squares of the norms leave its range
         q, p = polar_decomp(like(cls, dt.f32)(arg), steps)
         return cls(q), cls(p)
-    q = arg
-    for _ in range(steps):
-        x = rcp(q)
-        scale = _sqrt(_sqrt(_div(frob(x), frob(q))))
-        a, b = 0.5 * scale, _div(0.5, scale)
-        columns = zip(*rows_of(x), strict=True)
-        q = from_rows(
-            cls,
-            [
-                [u * a + v * b for u, v in zip(row, column, strict=True)]
-                for row, column in zip(rows_of(q), columns, strict=True)
-            ],
-        )
-    return q, q.T @ arg
+    n = len(arg._c)
+    components = [c for row in rows_of(arg) for c in row]
+    q = _orthogonal(components, n, steps)
+    p = [dot(q[i::n], components[j::n]) for i in range(n) for j in range(n)]
+    return of_rows(cls, q, n), of_rows(cls, p, n)
+
+
+def _orthogonal(q: list, n: int, steps: int) -> list:
+    """The orthogonal factor of a matrix."""
+    leaf = type(q[0])
+    if not (issubclass(leaf, ArrayBase) and leaf._kind == "leaf") or any(
+        type(c) is not leaf or c._a is not None for c in q
+    ):
+        for _ in range(steps):
+            q = _newton_step(q, n)
+        return q
+
+    def body(state: list[Node]) -> list[Node]:
+        following = _newton_step([wrap(leaf, c) for c in state[1:]], n)
+        return [apply(op.add, state[0], literal(dt.u32, 1)), *[c._n for c in following]]
+
+    start = [literal(dt.u32, 0), *[c._n for c in q]]
+    end = literal(dt.u32, steps)
+    found = record.loop(start, lambda state: apply(op.lt, state[0], end), body)
+    return [wrap(leaf, c) for c in found[1:]]
+
+
+def _newton_step(q: list, n: int) -> list:
+    x = inverse_of(q, n)
+    scale = _sqrt(_sqrt(_div(dot(x, x), dot(q, q))))
+    a, b = 0.5 * scale, _div(0.5, scale)
+    transposed = [x[j * n + i] for i in range(n) for j in range(n)]
+    return [fma(u, a, v * b) for u, v in zip(q, transposed, strict=True)]
 
 
 def _total(terms: list) -> Any:

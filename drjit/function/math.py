@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..array.base import ArrayBase, type_label
+from ..array.base import ArrayBase, KernelValue, type_label
 from ..array.elementwise import elementwise
 from ..jit import op
 from . import complex, quaternion
@@ -78,6 +78,8 @@ def _function(name: str, doc: str) -> Callable[[Any], Any]:
         if isinstance(arg, ArrayBase):
             result = None if arg._kind == "leaf" else special_form(name, arg)
             return elementwise(o, arg, name=title) if result is None else result
+        if isinstance(arg, KernelValue):
+            return elementwise(o, arg, name=title)
         if isinstance(arg, NUMBERS):
             return on_number(to_float(arg))
         raise unsupported(name, arg)
@@ -227,7 +229,7 @@ def atan2(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.atan2(Float(1, -1, 0), Float(0, 0, -1))
     [1.5708, -1.5708, 3.14159]
     """
-    if isinstance(arg0, ArrayBase) or isinstance(arg1, ArrayBase):
+    if isinstance(arg0, (ArrayBase, KernelValue)) or isinstance(arg1, (ArrayBase, KernelValue)):
         return elementwise(op.atan2, arg0, arg1, name="dr.atan2")
     if isinstance(arg0, NUMBERS) and isinstance(arg1, NUMBERS):
         return math.atan2(to_float(arg0), to_float(arg1))

@@ -72,14 +72,14 @@ def gather(
     what = "dr.gather"
     if type(source) is dtype and getattr(dtype, "_kind", "") == "leaf":
         where, enabled = index_leaf(index, dtype, what), mask_leaf(active, dtype, what)
-        return leaf_access.gather(source, where, enabled, what)
+        return leaf_access.gather(source, where, enabled, what, mode=mode)
     if is_container(source):
         if dtype is not type(source):
             raise TypeError(
                 f"{what}(): 'dtype' is {label(dtype)}, but the source is of type {label(source)}"
             )
         width = common_width(leaf_arrays(source)) or 1
-        return map_tree(lambda s: _gather_leaf(s, width, index, active), source, what=what)
+        return map_tree(lambda s: _gather_leaf(s, width, index, active, mode), source, what=what)
     if not is_array_class(dtype) or not is_array(source):
         wrong = dtype if not is_array_class(dtype) else type(source)
         raise TypeError(
@@ -87,41 +87,42 @@ def gather(
             f"an array of one dimension, {label(wrong)} is neither"
         )
     if dtype._kind == "tensor":
-        return _gather_tensor(dtype, source, index, active, shape)
+        return _gather_tensor(dtype, source, index, active, shape, mode)
     if source._kind == "tensor":
         source = source._array
     if not dtype.__meta__.is_jit:
         return scalar_access.gather(dtype, source, index, active, shape)
     if source._kind == "nested":
-        return _gather_components(dtype, source, index, active)
+        return _gather_components(dtype, source, index, active, mode)
     if dtype.__meta__.namespace != source.__meta__.namespace or dtype._dtype is not source._dtype:
         raise TypeError(
             f"{what}({label(dtype)}): a {label(source)} has entries of another type. Gather as "
             f"{label(source)}, or a nested type of it, and convert the result."
         )
     if dtype._kind == "leaf":
-        return gather(dtype, source, index, active)  # the storage of a tensor
+        return gather(dtype, source, index, active, mode=mode)  # the storage of a tensor
     dims = _result_dims(dtype, shape, what)
     if is_array(index) and index._kind == "nested":
-        return _gather_components(dtype, source, index, active)
+        return _gather_components(dtype, source, index, active, mode)
     entries = leaf_access.gather_packet(
         source,
         index_leaf(index, dtype, what),
         mask_leaf(active, dtype, what),
         prod(dims),
         what,
+        mode=mode,
     )
     return assemble(dtype, entries, dims)
 
 
-def _gather_leaf(value: Any, width: int, index: Any, active: Any) -> Any:
+def _gather_leaf(value: Any, width: int, index: Any, active: Any, mode: Any) -> Any:
     """The gather of one leaf of a tree of the given width: arrays of one lane go with all lanes,
     and what is no array stays."""
     if not is_array(value):
         return value
     if width > 1 and value._kind != "tensor" and value.__meta__.is_jit:
         value = parts.map_leaves(value, lambda v: leaf.resize(v, width))
-    return gather(type(value), value, index, active)
+    return gather(type(value), value, index, active, mode=mode)
 
 
 def _result_dims(dtype: type, shape: Any, what: str) -> tuple[int, ...]:
@@ -141,7 +142,9 @@ def _result_dims(dtype: type, shape: Any, what: str) -> tuple[int, ...]:
     return dims
 
 
-def _gather_components(dtype: type, source: Any, index: Any, active: Any) -> Any:
+def _gather_components(
+    dtype: type, source: Any, index: Any, active: Any, mode: Any
+) -> Any:
     """A gather in which source or index is nested: component by component."""
     nested_source = source._kind == "nested"
     by_index = is_array(index) and index._kind == "nested"
@@ -166,17 +169,20 @@ def _gather_components(dtype: type, source: Any, index: Any, active: Any) -> Any
                 source._c[k] if nested_source else source,
                 index._c[k] if by_index else index,
                 active,
+                mode=mode,
             )
             for k in range(count)
         ],
     )
 
 
-def _gather_tensor(dtype: type, source: Any, index: Any, active: Any, shape: Any) -> Any:
+def _gather_tensor(
+    dtype: type, source: Any, index: Any, active: Any, shape: Any, mode: Any
+) -> Any:
     """A gather from the storage of a tensor, or from a flat array, that gives a tensor of the
     index's shape."""
     storage = source._array if source._kind == "tensor" else source
-    entries = gather(dtype.Array, storage, index, active)
+    entries = gather(dtype.Array, storage, index, active, mode=mode)
     size = len(entries)
     if shape is None:
         shape = index._shape if is_array(index) and index._kind == "tensor" else (size,)

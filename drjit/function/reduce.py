@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..array import leaf, leaf_access
+from ..array.base import KernelValue
 from ..array.elementwise import elementwise
 from ..array.show import common_width, inner
 from ..jit import dtype as dt
@@ -100,6 +101,10 @@ def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name
     rule = RULES[key]
     what = f"{name}(<{label(value)}>)"
     check_mode(mode, what)
+    if isinstance(value, KernelValue):
+        if axis in (0, (0,), Ellipsis):
+            return value._reduce(key)
+        return _reduce_python(rule, value, axis, mode, keepdims, name)
     if not is_array(value):
         return _reduce_python(rule, value, axis, mode, keepdims, name)
     if not supports(key, value._dtype):

@@ -18,30 +18,22 @@ from ..array.base import ArrayBase
 from ..jit import dtype as dt
 from ..jit.op import ReduceMode
 from . import parts
-from .arithmetic import fma, maximum, minimum, select
+from .arithmetic import fma
 from .evaluation import eval as evaluate
 from .filters import FILTERS
 from .parts import flat_class, is_array, is_flat, label
+from .taps import Place, accumulator, folded
 
 BOUNDARIES = ("zero", "nearest", "wrap", "reflect", "mirror")
 
-# With more taps than this, an evaluated result takes several launches of one kernel.
+# With more taps than this, they are a loop of the kernel. The derivative of a loop would keep its
+# state, so where there are derivatives, an evaluated result takes several launches of one kernel.
+_UNROLLED = 16
 _TAPS_PER_KERNEL = 32
-
-
-def folded(index: np.ndarray, size: int, boundary: str) -> np.ndarray:
-    """Positions of samples as indices into an array of `size` samples that a boundary mode
-    extends."""
-    if boundary == "wrap":
-        return index % size
-    if boundary == "reflect":
-        index = index % (2 * size)
-        return np.minimum(index, 2 * size - 1 - index)
-    if boundary == "mirror":
-        period = max(2 * size - 2, 1)
-        index = index % period
-        return np.minimum(index, period - index) % size
-    return np.clip(index, 0, size - 1)
+# With a loop of so many taps of neighbouring samples, several lanes share the taps of a result, so
+# that they read neighbouring samples at a time.
+_SHARED = 128
+_LANES_PER_RESULT = 16
 
 
 class Resampler:
@@ -149,44 +141,67 @@ class Resampler:
             )
         self.boundary = boundary
         self.symbolic = bool(symbolic)
+        self._tables: dict[tuple[Any, str], Any] = {}
 
     def _set_kernel(self, weights: np.ndarray, shift: int, normalize: bool) -> None:
-        """The same weights for all results, of samples from `shift` on relative to the result's."""
-        rows = np.arange(self.target_res) + shift
-        full = np.broadcast_to(weights, (self.target_res, weights.size))
-        self._set_rows(rows, full, normalize)
-        # What all rows have in common is applied without tables.
+        """The same weights for all results, of samples from `shift` on relative to the result's,
+        which are applied without tables.
+        """
         self._kernel: np.ndarray | None = np.array(weights, np.float64)
+        self._first = np.arange(self.target_res) + shift
         self._shift = shift
         self._row_scale: np.ndarray | None = None
-        if normalize and self.boundary == "zero":
-            self._row_scale = 1 / self._sums
-        elif normalize:
-            self._kernel = self._kernel / self._sums[0]
+        if not normalize:
+            return
+        first = self._first if self.boundary == "zero" else np.zeros(1, np.int64)
+        begin, end = np.zeros_like(first), np.full_like(first, self.taps)
+        if self.boundary == "zero":
+            begin = np.clip(-first, 0, self.taps)
+            end = np.clip(self.source_res - first, begin, self.taps)
+        sums, sizes = (_part_sums(w, begin, end) for w in (self._kernel, abs(self._kernel)))
+        _check_sums(sums, sizes)
+        if self.boundary == "zero":
+            self._row_scale = 1 / sums
+        else:
+            self._kernel = self._kernel / sums[0]
 
     def _set_rows(self, first: np.ndarray, weights: np.ndarray, normalize: bool) -> None:
         """Weights by result and tap; the first tap of a result is the sample at `first`."""
         self._kernel = None
         self._first = first
-        index = first[:, None] + np.arange(weights.shape[1])
         if self.boundary == "zero":
-            inside = (index >= 0) & (index < self.source_res)
-            weights = np.where(inside, weights, 0.0)
+            index = first[:, None] + np.arange(weights.shape[1])
+            weights = np.where((index >= 0) & (index < self.source_res), weights, 0.0)
         if normalize:
-            self._sums = weights.sum(1)
-            if not weights.shape[1] or (abs(self._sums) <= 1e-12 * abs(weights).sum(1)).any():
-                raise RuntimeError(
-                    "drjit.Resampler(): the weights of some results sum up to zero, because the "
-                    "filter is too narrow, or vanishes at all samples; it cannot be normalised"
-                )
-            weights = weights / self._sums[:, None]
+            sums = weights.sum(1)
+            _check_sums(sums, abs(weights).sum(1))
+            weights = weights / sums[:, None]
         self._weights = weights
-        self._index = folded(index, self.source_res, self.boundary)
+
+    def _rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """The weights and the samples of every result."""
+        index = self._first[:, None] + np.arange(self.taps)
+        if self._kernel is None:
+            weights = self._weights
+        else:
+            weights = np.broadcast_to(self._kernel, index.shape)
+            if self._row_scale is not None:
+                weights = weights * self._row_scale[:, None]
+            if self.boundary == "zero":
+                weights = np.where((index >= 0) & (index < self.source_res), weights, 0.0)
+        return weights, folded(index, self.source_res, self.boundary)
+
+    def table(self, cls: Any, name: str, make: Callable[[], Any]) -> Any:
+        """Numbers of this resampler in memory, as an array of a class; made once."""
+        key = cls, name
+        if key not in self._tables:
+            self._tables[key] = leaf.from_numpy(cls, np.ascontiguousarray(make()), copy=True)
+        return self._tables[key]
 
     @property
     def taps(self) -> int:
         """The number of samples that each result is made of."""
-        return self._weights.shape[1]
+        return self._weights.shape[1] if self._kernel is None else self._kernel.size
 
     def __repr__(self) -> str:
         return (
@@ -208,15 +223,21 @@ class Resampler:
         if not source.__meta__.is_jit:
             blocks = _host(source).reshape(outer, self.source_res, stride)
             out = np.zeros((outer, self.target_res, stride))
+            weights, index = self._rows()
             for k in range(self.taps):
-                out += self._weights[:, k, None] * blocks[:, self._index[:, k]]
+                out += weights[:, k, None] * blocks[:, index[:, k]]
             return type(source)(out.ravel())
         if outer == 0:
             return source
-        cls, work = type(source), _accumulator(type(source))
-        place = _Place(self, work, outer, stride)
-        total = work(0)
-        for k in range(self.taps):
+        cls, work = type(source), accumulator(type(source))
+        size = outer * self.target_res * stride
+        looped = self.taps > _UNROLLED and source._a is None
+        if looped and stride % 4 == 0 and not self.symbolic:
+            return self._by_records(source, work, outer, stride)
+        lanes = _LANES_PER_RESULT if looped and stride == 1 and self.taps >= _SHARED else 1
+        place = Place(self, work, outer, stride, lanes)
+        total = place.totals(source)[0] if looped else work(0)
+        for k in range(0 if looped else self.taps):
             where, weight, active = place.tap(k)
             value = leaf_access.gather(source, where, active, "dr.resample")
             total = fma(work(value), weight, total)
@@ -224,7 +245,22 @@ class Resampler:
                 evaluate(total)
         if place.scale is not None:
             total = total * place.scale
-        return leaf.resize(cls(total), outer * self.target_res * stride)
+        return leaf.resize(cls(total), size)
+
+    def _by_records(self, source: Any, work: Any, outer: int, stride: int) -> Any:
+        """`resample_fwd` with several neighbours along the axes after this one in a lane, which
+        have the same weights and are read at once.
+        """
+        count = 8 if stride % 8 == 0 else 4
+        place = Place(self, work, outer, stride // count)
+        totals = place.totals(source, count)
+        if place.scale is not None:
+            totals = [total * place.scale for total in totals]
+        cls, size = type(source), outer * self.target_res * stride
+        result = leaf.literal(cls, 0, size)
+        lane = leaf.lane(flat_class(cls, dt.u32), size // count)
+        leaf_access.scatter(result, [cls(t) for t in totals], lane, parts.yes(cls), "dr.resample")
+        return result
 
     def resample_bwd(self, target: Any, stride: int) -> Any:
         """The transpose of `resample_fwd`: every sample receives what it contributes to the
@@ -238,14 +274,15 @@ class Resampler:
         if not target.__meta__.is_jit:
             blocks = _host(target).reshape(outer, self.target_res, stride)
             out = np.zeros((outer, self.source_res, stride))
+            weights, index = self._rows()
             for k in range(self.taps):
-                for row, i in enumerate(self._index[:, k]):
-                    out[:, i] += self._weights[row, k] * blocks[:, row]
+                for row, i in enumerate(index[:, k]):
+                    out[:, i] += weights[row, k] * blocks[:, row]
             return type(target)(out.ravel())
         if outer == 0:
             return target
-        cls, work = type(target), _accumulator(type(target))
-        place = _Place(self, work, outer, stride)
+        cls, work = type(target), accumulator(type(target))
+        place = Place(self, work, outer, stride)
         value = work(target)
         if place.scale is not None:
             value = value * place.scale
@@ -273,85 +310,22 @@ class Resampler:
         return len(value) // (res * stride)
 
 
-class _Place:
-    """Where the taps of each result are in the storage, and their weights, as traced arrays."""
+def _part_sums(w: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """The sums of parts of an array: differences, where a part begins and ends in the middle."""
+    head, tail = np.append(0.0, np.cumsum(w)), np.append(0.0, np.cumsum(w[::-1]))[::-1]
+    inner = np.where(end == w.size, tail[begin], head[end] - head[begin])
+    return np.where(begin == 0, head[end], inner)
 
-    def __init__(self, r: Resampler, work: Any, outer: int, stride: int) -> None:
-        self.r, self.work, self.stride = r, work, stride
-        total = outer * max(r.source_res, r.target_res) * stride
-        self.signed = flat_class(work, dt.i32 if total < 1 << 31 else dt.i64)
-        lane = leaf.lane(
-            flat_class(work, dt.u32 if total < 1 << 31 else dt.u64), outer * r.target_res * stride
+
+def _check_sums(sums: np.ndarray, sizes: np.ndarray) -> None:
+    """Raises:
+    RuntimeError: sums vanish beside those of the absolute weights.
+    """
+    if (abs(sums) <= 1e-12 * sizes).any():
+        raise RuntimeError(
+            "drjit.Resampler(): the weights of some results sum up to zero, because the filter is "
+            "too narrow, or vanishes at all samples; it cannot be normalised"
         )
-        rest, inner = _divided(lane, stride) if stride > 1 else (lane, None)
-        block, row = _divided(rest, r.target_res) if outer > 1 else (None, rest)
-        self.row = self.signed(row)
-        base = None if block is None else self.signed(block) * (r.source_res * stride)
-        if inner is not None:
-            base = self.signed(inner) if base is None else base + self.signed(inner)
-        self.base = base
-        self.yes = parts.yes(work)
-        self.scale = None
-        self.table = None
-        if r._kernel is None:
-            first = leaf.from_numpy(self.signed, r._first)
-            self.first = parts.pick(first, self.row, "dr.resample")
-            self.weights = leaf.from_numpy(work, np.ascontiguousarray(r._weights.T).ravel())
-        else:
-            self.first = self.row + r._shift
-            if r._row_scale is not None:
-                scale = leaf.from_numpy(work, r._row_scale)
-                self.scale = parts.pick(scale, self.row, "dr.resample")
-        self.low, high = int(r._first.min()), int(r._first.max()) + r.taps - 1
-        n = r.source_res
-        far = self.low <= -n or high >= 2 * n - 1
-        if far and r.boundary in ("wrap", "reflect", "mirror"):
-            reach = np.arange(self.low, high + 1)
-            self.table = leaf.from_numpy(self.signed, folded(reach, r.source_res, r.boundary))
-
-    def tap(self, k: int) -> tuple[Any, Any, Any]:
-        """Index, weight and mask of the k-th tap of every result."""
-        r = self.r
-        j = self.first + k
-        active = self.yes
-        if self.table is not None:
-            j = parts.pick(self.table, j - self.low, "dr.resample")
-        elif r.boundary == "zero":
-            active = (j >= 0) & (j < r.source_res)
-        else:
-            j = _folded_once(j, r.source_res, r.boundary)
-        where = j * self.stride if self.stride > 1 else j
-        if self.base is not None:
-            where = where + self.base
-        if r._kernel is not None:
-            return where, self.work(float(r._kernel[k])), active
-        entry = self.row + k * r.target_res
-        return where, parts.pick(self.weights, entry, "dr.resample"), active
-
-
-def _folded_once(j: Any, n: int, boundary: str) -> Any:
-    """`folded` as traced operations, for positions less than n beyond the ends."""
-    if boundary == "wrap":
-        j = select(j < 0, j + n, j)
-        return select(j >= n, j - n, j)
-    if boundary == "reflect":
-        j = maximum(j, -1 - j)
-        return minimum(j, 2 * n - 1 - j)
-    if boundary == "mirror":
-        j = maximum(j, -j)
-        return minimum(j, 2 * n - 2 - j)
-    return minimum(maximum(j, 0), n - 1)
-
-
-def _divided(a: Any, n: int) -> tuple[Any, Any]:
-    """Quotient and remainder, for the price of one division."""
-    quotient = a // n
-    return quotient, a - quotient * n
-
-
-def _accumulator(cls: Any) -> Any:
-    """The type that sums are computed in: half precision would round after every tap."""
-    return flat_class(cls, dt.f32) if cls._dtype is dt.f16 else cls
 
 
 def _host(source: Any) -> np.ndarray:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..array import pytree, show, table
-from ..array.base import ArrayBase, type_label
+from ..array.base import ArrayBase, KernelValue, type_label
 from ..array.meta import DYNAMIC, ArrayMeta
 from ..array.promote import expr_t
 from ..auto import ad as auto
@@ -367,6 +367,8 @@ def width(*args: Any) -> int:
 
 
 def _width(value: Any) -> int:
+    if isinstance(value, KernelValue):
+        return value._n.size
     if not isinstance(value, ArrayBase):
         return 1
     if value._kind == "leaf":

@@ -7,6 +7,7 @@ are the numbers of its block from the last to the first; where they do not suffi
 are used up.
 """
 
+import functools
 import operator
 from math import prod
 from typing import Any, ClassVar
@@ -16,6 +17,7 @@ import numpy as np
 from ..array import leaf, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
+from ..array.pytree import leaf_arrays
 from ..function import arithmetic
 from ..function.create import arange
 from ..function.evaluation import copy, make_opaque
@@ -25,10 +27,11 @@ from ..function.parts import assemble, is_array_class, normalized_axis, size_tup
 from ..function.reduce import any as any_of
 from ..function.sorting import argsort
 from ..jit import dtype as dt
-from ..jit import flags
+from ..jit import flags, record
 from ..jit.dtype import DType
 from ..jit.flags import JitFlag
-from ..jit.node import BUFFER
+from ..jit.node import BUFFER, Node
+from ..jit.scope import innermost
 from .philox import block, normals, units
 from .words import Words, words
 
@@ -73,7 +76,9 @@ class Generator:
         `high` is None.
 
         There is no bias: D. Lemire, "Fast random integer generation in an interval", 2019. The
-        bounds are numbers or arrays that go with the result.
+        bounds are numbers or arrays that go with the result. Words that have to be drawn again
+        take further calls of the generator; while a program is recorded, they come from streams
+        apart, and bounds that are arrays are not checked.
 
         Raises:
             RuntimeError: `dtype` is no 32-bit integer type, or does not go with `shape`.
@@ -172,6 +177,9 @@ class Philox4x32Generator(Generator):
     def __init__(self, seed: Any = 0, counter: Any = 0, symbolic: bool = False) -> None:
         self._seed = _state(seed, 64, "seed")
         self._counter = _state(counter, 32, "counter")
+        if isinstance(self._seed, ArrayBase) and not isinstance(self._counter, ArrayBase):
+            kind = table.find(self._seed._namespace, "leaf", dt.u32)
+            self._counter = (leaf.literal if symbolic else _data)(kind, self._counter)
         self._symbolic = bool(symbolic)
 
     def __repr__(self) -> str:
@@ -204,6 +212,17 @@ class Philox4x32Generator(Generator):
         """The numbers of a result: its components, or its entries in `drjit.scalar`."""
         w = target.words
         seed, counter = self._key(w), self._begin(w)
+        found, calls = self._numbers(target, make, seed, counter)
+        self._end(w, counter, 1 if target.by_entry else calls)
+        return found
+
+    def _numbers(
+        self, target: "_Target", make: Any, seed: Any, counter: Any, again: Any = None
+    ) -> tuple[list[Any], int]:
+        """The numbers of a result, and the calls that they take; with `again`, a number from 1 on,
+        those of a stream of its own.
+        """
+        w = target.words
         key = [w.low32(seed >> 32), w.low32(seed)]
         zero = leaf.literal(w.UInt, 0) if w.traced else 0
         one_lane = None if target.by_entry else target.lanes()
@@ -212,11 +231,11 @@ class Philox4x32Generator(Generator):
         while len(found) < target.count:
             lanes = len(found) if one_lane is None else one_lane
             first = counter if target.by_entry else w.wrapped32(counter + calls)
-            numbers = make(w, block(w, [first, lanes, zero, zero], key, _ROUNDS), target.dtype)
+            where = [first, lanes, zero if again is None else again, zero]
+            numbers = make(w, block(w, where, key, _ROUNDS), target.dtype)
             found.extend(numbers[-1:] if target.single else reversed(numbers))
             calls += 1
-        self._end(w, counter, 1 if target.by_entry else calls)
-        return found[: target.count]
+        return found[: target.count], calls
 
     def _key(self, w: Words) -> Any:
         """The seed as a word of the namespace, which it keeps from now on."""
@@ -242,7 +261,8 @@ class Philox4x32Generator(Generator):
 
     def _keeps(self) -> bool:
         """Whether the state stays an expression."""
-        return self._symbolic or bool(flags.current & _RECORDING)
+        recording = flags.current & _RECORDING or innermost() is not None
+        return self._symbolic or bool(recording)
 
 
 class _Target:
@@ -308,7 +328,9 @@ def _state(value: Any, bits: int, name: str) -> Any:
         if value._kind != "leaf" or value._dtype.is_mask:
             raise TypeError(f"rng(): '{name}' must be an integer or a one-dimensional array of "
                             f"integers, not {type_label(value)}")  # fmt: skip
-        return copy(value)
+        # In a loop, the state has the same types before and after.
+        cls = table.find(value._namespace, "leaf", dt.u64 if bits == 64 else dt.u32)
+        return copy(value) if type(value) is cls else cls(value)
     number = int(value)
     if not 0 <= number < 1 << bits:
         raise TypeError(f"rng(): '{name}' must be from 0 to 2**{bits} - 1, got {number}")
@@ -370,10 +392,11 @@ def _bounded(rng: Philox4x32Generator, target: _Target, low: Any, high: Any, clo
         return _bounded_plain(rng, target, low, high + closed)
 
     def draw() -> Any:
-        return words_of.build(rng._draw(words_of, lambda w, x, dtype: x))
+        return words_of.build(rng._draw(words_of, _words_of_block))
 
     words_of = _Target(table.like(target.cls, dt.u32), target.shape, "integers", integer=True)
     cls = words_of.cls
+    recorded = rng._keeps()
     if isinstance(low, int) and isinstance(high, int):
         size = high + closed - low
         threshold = (1 << 32) % size
@@ -381,16 +404,55 @@ def _bounded(rng: Philox4x32Generator, target: _Target, low: Any, high: Any, clo
             return _shifted(target, draw(), low)
         extent = cls(size)
     else:
-        extent, threshold = _extent(cls, low, high, closed)
+        extent, threshold = _extent(cls, low, high, closed, not recorded)
+    state = rng._seed, rng._counter
     word = draw()
     if isinstance(threshold, int) and threshold == 0:
         return _shifted(target, arithmetic.mul_hi(word, extent), low)
+    if recorded:
+        word = _redrawn(rng, words_of, state, word, extent, threshold)
+        return _shifted(target, _upper(word, extent), low)
     while True:
         rejected = word * extent < threshold
         evaluate(word, rejected)
         if not any_of(_entries(rejected), axis=None):
             return _shifted(target, _upper(word, extent), low)
         word = arithmetic.select(rejected, draw(), word)
+
+
+def _words_of_block(w: Words, words4: list[Any], dtype: DType) -> list[Any]:
+    return words4
+
+
+def _redrawn(
+    rng: Philox4x32Generator, target: _Target, state: tuple, word: Any, extent: Any, threshold: Any
+) -> Any:
+    """Words of which none is rejected, by a loop within the program: what is drawn again for the
+    call that began at `state` comes from streams that nothing else uses.
+    """
+    w = target.words
+    seed, counter = _into(w, dt.u64, state[0], False), _into(w, dt.u32, state[1], False)
+    shown = word * 0
+    limits = list(zip(*(leaf_arrays(shown + v) for v in (extent, threshold)), strict=True))
+
+    def rejected(numbers: list[Any]) -> list[Any]:
+        return [v * e < t for v, (e, t) in zip(numbers, limits, strict=True)]
+
+    def cond(nodes: list[Node]) -> Node:
+        masks = rejected([leaf.wrap(w.UInt, n) for n in nodes[1:]])
+        return functools.reduce(operator.or_, masks)._n
+
+    def body(nodes: list[Node]) -> list[Node]:
+        again, numbers = leaf.wrap(w.UInt, nodes[0]), [leaf.wrap(w.UInt, n) for n in nodes[1:]]
+        others, _ = rng._numbers(target, _words_of_block, seed, counter, again)
+        kept = [
+            arithmetic.select(r, b, a)
+            for r, a, b in zip(rejected(numbers), numbers, others, strict=True)
+        ]
+        return [(again + 1)._n, *[v._n for v in kept]]
+
+    start = [leaf.literal(w.UInt, 1)._n, *[a._n for a in leaf_arrays(word)]]
+    return target.build([leaf.wrap(w.UInt, n) for n in record.loop(start, cond, body)[1:]])
 
 
 def _entries(value: Any) -> Any:
@@ -402,9 +464,9 @@ def _upper(word: Any, extent: Any) -> Any:
     return arithmetic.select(extent == 0, word, arithmetic.mul_hi(word, extent))
 
 
-def _extent(cls: Any, low: Any, high: Any, closed: bool) -> tuple[Any, Any]:
+def _extent(cls: Any, low: Any, high: Any, closed: bool, check: bool) -> tuple[Any, Any]:
     """The number of integers of each interval, modulo 2**32, and what is rejected below."""
-    if any_of(_entries(high < low if closed else high <= low), axis=None):
+    if check and any_of(_entries(high < low if closed else high <= low), axis=None):
         raise ValueError("Generator.integers(): an interval is empty")
     extent = _bits(cls, high) - _bits(cls, low) + int(closed)
     divisor = arithmetic.maximum(extent, 1)

@@ -4,6 +4,7 @@ texels. A look-up is made of traced operations and becomes part of the kernel th
 
 import operator
 from collections.abc import Callable
+from copy import copy
 from functools import cache
 from math import prod
 from typing import Any, ClassVar
@@ -20,6 +21,8 @@ from ..function.memory import scatter
 from ..function.parts import assemble, mask_leaf
 from ..jit import dtype as dt
 from ..jit.dtype import DType
+from ..jit.node import Node
+from ..jit.template import Template, repeatable
 from .filters import (
     Channels,
     Taps,
@@ -60,8 +63,8 @@ class Texture:
     """
 
     IsTexture = True
-    __slots__ = ("__weakref__", "_filter", "_srgb", "_tensor", "_texels", "_use_accel", "_wrap",
-                 "_writable")  # fmt: skip
+    __slots__ = ("__weakref__", "_filter", "_srgb", "_templates", "_tensor", "_texels",
+                 "_use_accel", "_wrap", "_writable")  # fmt: skip
     _dims: ClassVar[int]
     _dtype: ClassVar[DType]
     _namespace: ClassVar[str]
@@ -115,6 +118,8 @@ class Texture:
         self._filter = _mode(FilterMode, filter_mode, self._name())
         self._wrap = _mode(WrapMode, wrap_mode, self._name())
         self._use_accel, self._srgb = bool(use_accel), bool(srgb)
+        # By the class of positions and the shape; False where there can be none.
+        self._templates: dict[tuple[type, tuple[int, ...]], Any] = {}
         if self._srgb and self._dtype is not dt.u8:
             raise RuntimeError(f"{self._name()}: 'srgb' is for textures of 8-bit integers")
 
@@ -296,10 +301,54 @@ class Texture:
         Raises:
             TypeError: the position has the wrong number of components, or the mask is no mask.
         """
+        if active is True and repeatable():
+            known = self._repeated(pos)
+            if known is not None:
+                return known
         where, dtype = self._components(pos, self._name("eval"))
+        return self._vector(dtype, self._sample(where, dtype, active))
+
+    def _sample(self, where: list[Any], dtype: DType, active: Any) -> Channels:
         fetch = self._fetcher(dtype, active, "eval")
         taps = self._nearest(where) if self._filter is FilterMode.Nearest else self._linear(where)
-        return self._vector(dtype, weighted_sum(fetch, taps, self._sizes()))
+        return weighted_sum(fetch, taps, self._sizes())
+
+    def _repeated(self, pos: Any) -> Any:
+        """`eval` with the nodes of the first time, for a position that is an array; None where
+        there is more to it.
+        """
+        key = type(pos), self._tensor._shape
+        template = self._templates.get(key)
+        if template is None:
+            template = self._templates[key] = self._template(type(pos))
+        texels = self._texels
+        if not template or texels._a is not None:
+            return None
+        for p in pos._c:
+            if p._a is not None:
+                return None
+        nodes = template((texels._n,), [p._n for p in pos._c])
+        if nodes is None:
+            return None
+        entry = type(pos).Value
+        return self._vector(entry._dtype, [leaf.wrap(entry, n) for n in nodes])
+
+    def _template(self, cls: Any) -> Any:
+        """A template of `eval` for positions of a class; False if they would be converted."""
+        dtype, size = getattr(cls, "_dtype", None), prod(self.shape)
+        if self._namespace == "scalar" or not size or dtype is None or not dtype.is_float:
+            return False
+        vector = table.find(self._namespace, "vector", dtype, (self._dims,))
+        if cls is not vector:
+            return False
+        image = copy(self)
+
+        def trace(sources: list[Node], lanes: list[Node]) -> list[Node]:
+            image._texels = leaf.wrap(type(self._texels), sources[0])
+            where = [leaf.wrap(vector.Value, n) for n in lanes]
+            return [v._n for v in image._sample(where, dtype, True)]
+
+        return Template(trace, [(self._dtype, size)], [dtype] * self._dims)
 
     def eval_fetch(self, pos: Any, active: Any = True) -> tuple[Any, ...]:
         """The 2, 4 or 8 texels that linear interpolation at a position combines, x varying fastest.

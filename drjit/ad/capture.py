@@ -1,0 +1,171 @@
+"""Derivatives of a body that is being recorded: of a branch, call or loop.
+
+The body is traced on inputs of its own, and traversals stay within it. What it has from around it
+(captured variables, those from before) gets its gradient per lane, or by atomic additions where the
+body gathers from it or propagates gradients itself.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from ..jit import access, node, op, schedule
+from ..jit import dtype as dt
+from ..jit.access import Target
+from ..jit.node import Node
+from . import graph, traverse
+from .graph import Scope, Var
+from .traverse import ADFlag, ADMode
+
+
+class Slots:
+    """Gradients of variables from around bodies that are being recorded, each as a variable whose
+    gradient has memory of its own, to which the bodies add atomically: what they gather from, and
+    if `atomic` everything that a traversal within them reaches.
+
+    `first` is the serial number from which on variables belong to the body that is traced now,
+    `then` replaces these slots when the body has been traced again and is differentiated.
+    """
+
+    def __init__(self, atomic: bool = False, then: "Slots | None" = None) -> None:
+        outer = graph.scope()
+        self.outer: Slots | None = outer.slots if outer is not None else None
+        self.atomic, self.then = atomic, then
+        self.first = 0
+        self._found: dict[Var, Var] = {}
+
+    def __getitem__(self, v: Var) -> Var:
+        if v.serial >= self.first:
+            raise RuntimeError(
+                "the gradient of dr.gather() in a symbolic loop, branch or call: the array was "
+                "computed from differentiable values within it. Compute it before, or use "
+                "mode='evaluated'."
+            )
+        if self.outer is not None:
+            if v.serial < self.outer.first:
+                return self.outer[v]
+            raise RuntimeError(
+                "the gradient of a value that the body of a symbolic loop, branch or call computes "
+                "was to be propagated from within another one inside of it. Propagate it in the "
+                "body that computes the value, or use mode='evaluated'."
+            )
+        slot = self._found.get(v)
+        if slot is None:
+            zeros = node.literal(v.dtype, 0, v.size)
+            slot = self._found[v] = graph.new_slot(zeros)
+            slot.grad = schedule.materialize(zeros)
+        return slot
+
+    def takes(self, v: Var) -> bool:
+        """Whether contributions to the gradient of a variable come here."""
+        return self.atomic and v.serial < self.first
+
+    def add(self, v: Var, g: Node) -> None:
+        """Adds the gradient of each lane: to the entry of that lane, or to the only entry."""
+        slot = self[v]
+        index = node.lane(v.size) if v.size > 1 else node.literal(dt.u32, 0)
+        held = [slot.grad]
+        slot.grad = None  # so that nobody else holds the node
+        target = Target(held.pop())  # type: ignore[arg-type]
+        mode = access.reduce_mode(op.ReduceMode.Auto, target, g.size)
+        slot.grad = access.scatter(
+            op.scatter_reduce, target, [g], index, _ALWAYS, "gradient", "add", mode
+        )
+
+    def pop(self, v: Var) -> Node | None:
+        """What has been added to the gradient of a variable, once the bodies are recorded."""
+        slot = self._found.pop(v, None)
+        return None if slot is None else slot.grad
+
+    def finish(self) -> None:
+        """Continues the traversals of recorded bodies outside of them."""
+        waiting = []
+        for v in list(self._found):
+            g = self.pop(v)
+            if g is not None:
+                v.grad = g if v.grad is None else node.apply(op.add, v.grad, g)
+                waiting.append(v)
+        inner = graph.scope() or Scope()
+        inner.postponed.update(dict.fromkeys([v for v in waiting if v.serial < inner.isolate_from]))
+        waiting = [v for v in waiting if v.serial >= inner.isolate_from and v.rule is not None]
+        if waiting:
+            traverse.enqueue(ADMode.Backward, waiting)
+            traverse.traverse(ADMode.Backward, ADFlag.Default)
+
+
+_ALWAYS = node.literal(dt.mask, True)
+
+
+@contextmanager
+def body(slots: Slots | None = None) -> Iterator[Scope]:
+    """A scope that traversals do not leave. Those of the traced code put the gradients of variables
+    from outside into `slots` if these are atomic; else the body is traced again, and they have
+    been propagated before."""
+    if slots is None or not slots.atomic:
+        slots = Slots(True, slots)
+    inner = (graph.scope() or Scope()).isolated()
+    inner.slots = slots
+    slots.first = inner.isolate_from
+    if slots.then is not None:
+        slots.then.first = inner.isolate_from
+    graph.push(inner)
+    try:
+        yield inner
+    finally:
+        graph.pop()
+
+
+def _traced() -> None:
+    """The body has been traced again: from now on, it is differentiated."""
+    inner = graph.scope()
+    if inner is not None and inner.slots is not None:
+        inner.slots = inner.slots.then
+
+
+def captured(results: Iterable[Var], first: int) -> list[Var]:
+    """The variables from before `first` that later ones, from which results follow, depend on."""
+    stack = list(dict.fromkeys(results))
+    seen = set(stack)
+    for v in stack:  # which grows
+        for d in v.deps if v.serial >= first else ():
+            if d is not None and d not in seen:
+                seen.add(d)
+                stack.append(d)
+    return sorted([v for v in seen if v.serial < first], key=lambda v: v.serial)
+
+
+def pull(
+    seeds: Iterable[tuple[Var, Node]], inputs: Sequence[Var | None], around: Sequence[Var]
+) -> list[Node | None]:
+    """Propagates gradients of results back to the inputs of the body and to captured variables;
+    gives what has come there, lane by lane."""
+    _traced()
+    before = [(v, v.grad, v.grad_var) for v in around]
+    for v in around:
+        v.grad = v.grad_var = None
+    try:
+        found = []
+        for v, g in seeds:
+            v.grad = g if v.grad is None else node.apply(op.add, v.grad, g)
+            found.append(v)
+        traverse.enqueue(ADMode.Backward, found)
+        traverse.traverse(ADMode.Backward, ADFlag.Default)
+        return [None if v is None else v.grad for v in (*inputs, *around)]
+    finally:
+        for v, g, own in before:
+            v.grad, v.grad_var = g, own
+
+
+def push(
+    seeds: Iterable[tuple[Var | None, Node]], around: Iterable[Var], results: Iterable[Var | None]
+) -> list[Node | None]:
+    """Propagates gradients of inputs of the body, and those that captured variables have, forward
+    to results."""
+    _traced()
+    sources = [v for v in around if v.grad is not None]
+    for v, g in seeds:
+        if v is not None:
+            v.grad = g
+            sources.append(v)
+    traverse.enqueue(ADMode.Forward, sources)
+    traverse.traverse(ADMode.Forward, ADFlag.ClearEdges)
+    return [None if v is None else v.grad for v in results]

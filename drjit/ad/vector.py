@@ -1,0 +1,333 @@
+"""Derivatives of vectors: how they are made of scalars and taken apart, sums of features, products
+with matrices, and the sums over lanes that are the gradients of those.
+
+As in `lanes`, each function makes the primal node and, where an operand has a variable, records
+one. Element-wise operations on vectors have the rules of scalars.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..jit import dtype as dt
+from ..jit import node, op, vector
+from ..jit.access import Target
+from ..jit.node import LITERAL, Node
+from ..jit.vector import Layout
+from .algebra import RECORDED, keep_graph
+from .graph import Value, Var
+from .lanes import LaneRule, _value, full, gather, reduce
+
+# Vectors from scalars, and scalars from vectors
+
+
+class _Pack(LaneRule):
+    name = "coopvec_pack"
+    keeps_inputs = False
+    masks = False
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        zero = Value(node.literal(v.dtype.element, 0))
+        return pack([t or zero for t in tangents])
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        for k, d in enumerate(v.deps):
+            if d is not None:
+                give.add(k, feature(g, k), v.size)
+
+
+def pack(parts: Sequence[Value], what: str = "vector") -> Value:
+    """The vector of scalars."""
+    n = vector.vector([p.node for p in parts], what)
+    return _value(PACK, n, (), tuple([p.var for p in parts]))
+
+
+class _Splat(LaneRule):
+    name = "coopvec_splat"
+    keeps_inputs = False
+    masks = False
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        return splat(v.dtype.count, tangents[0])
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        give.add(0, total(g), v.size)
+
+
+def splat(count: int, a: Value) -> Value:
+    """A vector whose features are all the same scalar."""
+    return _value(SPLAT, vector.splat(count, a.node), (), (a.var,))
+
+
+class _Total(LaneRule):
+    name = "coopvec_sum"
+    keeps_inputs = False
+    masks = False
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        return total(tangents[0])
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        give.add(0, splat(v.deps[0].dtype.count, g), v.size)
+
+
+def total(a: Value) -> Value:
+    """The sum over features."""
+    return _value(TOTAL, vector.total(a.node), (), (a.var,))
+
+
+class _Unpack(LaneRule):
+    """All features of a vector, whose variable has no gradient of its own: it passes on those of
+    all features at once. `data` is a dictionary of those that have come in."""
+
+    name = "coopvec_unpack"
+    always = True
+    keeps_inputs = False
+    masks = False
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        return None
+
+    def backward(self, v: Var, g: Value | None, give: Any) -> None:
+        found = dict(v.data)
+        v.data.clear()
+        if found:
+            t = v.deps[0].dtype
+            zero = Value(node.literal(t.element, 0))
+            give.masking = give.masking or len(found) < t.count
+            give.add(0, pack([found.get(k, zero) for k in range(t.count)]), v.size)
+
+
+class _Feature(LaneRule):
+    """A feature of a vector that is unpacked; `data` is its number."""
+
+    name = "coopvec_feature"
+    always = True
+    keeps_inputs = False
+    masks = False
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        source = v.deps[0].deps[0]
+        if source is None or source.grad is None:
+            return None
+        return feature(Value(source.grad, source.grad_var), v.data)
+
+    def backward(self, v: Var, g: Value | None, give: Any) -> None:
+        if g is not None:
+            v.deps[0].data[v.data] = g
+            give.mark(v.deps[0])
+
+
+def unpack(a: Value, numbers: Sequence[int] | None = None) -> list[Value]:
+    """Features of a vector as scalars: all, or those of some numbers."""
+    numbers = range(a.node.dtype.count) if numbers is None else numbers
+    nodes = [vector.feature(a.node, k) for k in numbers]
+    whole = _value(UNPACK, nodes[0], (), (a.var,), {}).var if nodes else None
+    return [_value(FEATURE, n, (), (whole,), k) for n, k in zip(nodes, numbers, strict=True)]
+
+
+def feature(a: Value, k: int) -> Value:
+    """Feature `k` of a vector."""
+    return unpack(a, [k])[0]
+
+
+def sum_lanes(a: Value) -> Value:
+    """The vector of the sums over all lanes."""
+    if a.var is None:
+        return Value(vector.sum_lanes(a.node))
+    return pack([reduce("add", part) for part in unpack(a)])
+
+
+# Products with matrices
+
+
+class Matrix(NamedTuple):
+    """A matrix or bias in a buffer: `at` is its position, a literal node, and `reversible` whether
+    its gradient may be asked for."""
+
+    at: Node
+    layout: Layout
+    transposed: bool = False
+    reversible: bool = True
+
+
+class _Matvec(LaneRule):
+    """Operands: the buffer of the matrix, the vector, and the buffer of the bias, if any. `data`
+    holds the `Matrix` of both."""
+
+    name = "coopvec_matvec"
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        a, x, *_ = _operands(v)
+        of_a, of_x, *of_bias = [
+            None if t is None else full(t, n.size) if not n.dtype.is_vector else t
+            for t, n in zip(tangents, v.inputs, strict=True)
+        ]
+        matrix, bias = v.data
+        extra = (of_bias[0], bias) if of_bias and of_bias[0] is not None else (None, None)
+        terms = []
+        if of_x is not None:
+            terms.append(matvec(a, matrix, of_x, *extra))
+        if of_a is not None:
+            terms.append(matvec(of_a, matrix, x, *(extra if not terms else (None, None))))
+        if not terms and extra[0] is not None:
+            terms.append(load(extra[0], extra[1]))
+        if not terms:
+            return None
+        return terms[0] if len(terms) == 1 else RECORDED.add(*terms)
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        a, x, *_ = _operands(v)
+        matrix, bias = v.data
+        if v.deps[0] is not None:
+            if not matrix.reversible:
+                raise RuntimeError(
+                    "drjit.nn.matvec(): the gradient of a matrix in the layout 'inference' is not "
+                    "available in reverse mode. Use nn.pack(..., layout='training')."
+                )
+            y, z = (x, g) if matrix.transposed else (g, x)
+            # Where no gradient arrives, the other vector may hold anything.
+            some = _nonzero(g.node) if give.masking else None
+            give.update(
+                0,
+                lambda target: _add_outer(target, matrix, y.node, z.node, some),
+                lambda target: outer(target, matrix, y, z, some),
+            )
+        if v.deps[1] is not None:
+            turned = matrix._replace(transposed=not matrix.transposed)
+            give.add(1, matvec(a, turned, g), v.size)
+        if len(v.deps) > 2 and v.deps[2] is not None:
+            # One entry stands for all lanes.
+            whole = full(g, v.size)
+            give.update(
+                2,
+                lambda target: vector.accumulate(target, bias.at, whole.node, _GRADIENT),
+                lambda target: accumulate(target, bias, whole),
+            )
+
+
+_GRADIENT = "gradient of drjit.nn.matvec"
+
+
+def _nonzero(g: Node) -> Node:
+    """Where a vector has a feature that is not 0."""
+    size = vector.total(node.apply(op.abs, g))
+    return node.apply(op.ne, size, node.literal(size.dtype, 0))
+
+
+def _add_outer(target: Target, matrix: Matrix, y: Node, x: Node, some: Node | None) -> Node:
+    return vector.outer(target, matrix.at, matrix.layout, y, x, _GRADIENT, some)
+
+
+def _operands(v: Var) -> list[Value]:
+    keep = keep_graph()
+    return [Value(n, d if keep else None) for n, d in zip(v.inputs, v.deps, strict=True)]
+
+
+def matvec(
+    a: Value,
+    matrix: Matrix,
+    x: Value,
+    b: Value | None = None,
+    bias: Matrix | None = None,
+    what: str = "nn.matvec",
+) -> Value:
+    """The product of a matrix in a buffer, or of its transpose, with a vector, plus a bias."""
+    operands = [a, x]
+    of_bias: tuple = ()
+    if b is not None and bias is not None:
+        operands.append(b)
+        of_bias = (b.node, bias.at)
+    layout, transposed = matrix.layout, matrix.transposed
+    n = vector.matvec(a.node, matrix.at, layout, transposed, x.node, *of_bias, what=what)
+    inputs = tuple([o.node for o in operands])
+    return _value(MATVEC, n, inputs, tuple([o.var for o in operands]), (matrix, bias))
+
+
+def load(b: Value, bias: Matrix) -> Value:
+    """A bias as a vector."""
+    first = int(bias.at.data)
+    yes = node.literal(dt.mask, True)
+    parts = []
+    for k in range(bias.layout.rows):
+        index = node.literal(dt.u32, first + k)
+        parts.append(gather(b, index, yes, "nn.matvec", inside=True))
+    return pack(parts)
+
+
+class _Outer(LaneRule):
+    """Operands: the buffer before, and two vectors. `data` is the `Matrix` that they are added
+    to, and the mask of the lanes that count, or None."""
+
+    name = "coopvec_outer"
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        of_target, of_y, of_x = tangents
+        _, y, x = _operands(v)
+        matrix, some = v.data
+        zero = Value(node.literal(v.dtype, 0))
+        result = full(of_target or zero, v.size)
+        if of_y is not None:
+            result = outer(result, matrix, full(of_y, y.node.size), x, some)
+        if of_x is not None:
+            result = outer(result, matrix, y, full(of_x, x.node.size), some)
+        return result
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        _, y, x = _operands(v)
+        matrix, some = v.data
+        lanes = max(y.node.size, x.node.size)
+        if v.deps[0] is not None:
+            give.add(0, g)
+        for i, other, transposed in ((1, x, False), (2, y, True)):
+            if v.deps[i] is not None:
+                c = matvec(full(g, v.size), matrix._replace(transposed=transposed), other)
+                if some is not None:
+                    zero = Value(node.literal(c.node.dtype, 0))
+                    mask = Value(vector.splat(c.node.dtype.count, some))
+                    c = RECORDED.select(mask, c, zero)
+                give.add(i, c, lanes)
+
+
+def outer(target: Value, matrix: Matrix, y: Value, x: Value, some: Node | None = None) -> Value:
+    """The buffer after the outer products of two vectors, summed over lanes (`some`: those of the
+    mask), are added to a matrix in it, as a value of its own."""
+    n = _add_outer(_copied(target.node), matrix, y.node, x.node, some)
+    inputs = (target.node, y.node, x.node)
+    return _value(OUTER, n, inputs, (target.var, y.var, x.var), (matrix, some))
+
+
+def _copied(n: Node) -> Target:
+    """A target of its own that starts with the values of a buffer."""
+    return Target(n if n.op is LITERAL else node.make(op.copy, n.dtype, n.size, (n,)))
+
+
+class _Accumulate(LaneRule):
+    """Operands: the buffer before, and a vector. `data` is the `Matrix` of the bias that it is
+    added to."""
+
+    name = "coopvec_accumulate"
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        of_target, of_y = tangents
+        zero = Value(node.literal(v.dtype, 0))
+        result = full(of_target or zero, v.size)
+        if of_y is None:
+            return result
+        return accumulate(result, v.data, full(of_y, v.inputs[1].size))
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        g = full(g, v.size)
+        if v.deps[0] is not None:
+            give.add(0, g)
+        if v.deps[1] is not None:
+            give.add(1, load(g, v.data), v.inputs[1].size)
+
+
+def accumulate(target: Value, bias: Matrix, y: Value) -> Value:
+    """The buffer after a vector, summed over lanes, is added to a bias in it; see `outer`."""
+    n = vector.accumulate(_copied(target.node), bias.at, y.node, _GRADIENT)
+    return _value(ACCUMULATE, n, (target.node, y.node), (target.var, y.var), bias)
+
+
+PACK, SPLAT, TOTAL, UNPACK, FEATURE = _Pack(), _Splat(), _Total(), _Unpack(), _Feature()
+MATVEC, OUTER, ACCUMULATE = _Matvec(), _Outer(), _Accumulate()

@@ -1,0 +1,292 @@
+"""Calls of one of several functions, chosen lane by lane.
+
+In symbolic mode every function is traced once and becomes a block of the kernel that runs where
+some lane needs it. In evaluated mode lanes are grouped by function, and every function is called
+for its group. Derivatives of symbolic calls are in `call_grad`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ..ad import capture
+from ..array import leaf, leaf_access
+from ..array.base import ArrayBase, type_label
+from ..array.leaf import wrap
+from ..function.parts import mask_leaf
+from ..function.scopes import isolate_grad
+from ..jit import dtype as dt
+from ..jit import flags, node, op, record, scope
+from ..jit.flags import JitFlag
+from ..jit.node import Node
+from .call_grad import Recorded
+from .result import compare, map_arrays, replaced, traced
+from .vectors import joined, spread, spreading
+
+
+class Function(NamedTuple):
+    """One of the functions of a call: how messages name it, and the number by which lanes choose
+    it."""
+
+    name: str
+    number: int
+    run: Callable[..., Any]
+
+
+class Call(NamedTuple):
+    """A call that has been checked: the functions, the number that chooses one for each lane, the
+    lanes that take part, positional and named arguments, and the number of lanes."""
+
+    what: str
+    functions: list[Function]
+    chosen: Node
+    active: Node
+    args: tuple
+    kwargs: dict[str, Any]
+    size: int
+
+    def mask(self, function: Function) -> Node:
+        """The lanes that call a function."""
+        number = node.literal(self.chosen.dtype, function.number)
+        return node.apply(op.and_, node.apply(op.eq, self.chosen, number), self.active)
+
+
+def switch(
+    index: Any,
+    targets: Sequence[Callable[..., Any]],
+    *args: Any,
+    mode: str | None = None,
+    label: str | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Calls `targets[index](*args, **kwargs)`, where every lane may have another index, and gives
+    what the functions return: arrays, or PyTrees of them, of the same types for all.
+
+    `index` is a 32-bit unsigned integer array, or an integer for a plain call. A mask as the last
+    positional argument, or named `active`, says which lanes take part; the others, and those whose
+    index is out of bounds, get zeros. Functions get copies of the arguments. `mode` is `symbolic`
+    (the default, see `JitFlag.SymbolicCalls`) or `evaluated`.
+
+    Raises:
+        IndexError: an index is out of bounds, at the next synchronisation.
+        RuntimeError: the index, the mode or the sizes of arguments are not valid, or a function
+            failed; `__cause__` says why.
+        TypeError: the results of functions differ in structure or type.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> dr.switch(UInt(0, 1, 0), [lambda x: x + 1, lambda x: x * 10], Float(1, 2, 3))
+    [2, 20, 4]
+    """
+    what = f"dr.switch({label})" if isinstance(label, str) else "dr.switch()"
+    symbolic = check_mode(what, mode, label)
+    if isinstance(targets, dict) or not isinstance(targets, Sequence):
+        raise TypeError(f"{what}: 'targets' must be a sequence of functions, not {targets!r}")
+    for k, f in enumerate(targets):
+        if not callable(f):
+            raise TypeError(f"{what}: targets[{k}] is {f!r}, which cannot be called")
+    if type(index) is int:
+        return _plain(what, index, targets, args, kwargs)
+    if not isinstance(index, ArrayBase) or index._kind != "leaf" or index._dtype is not dt.u32:
+        raise RuntimeError(
+            f"{what}: 'index' is of type {type_label(index)}; expected a traced one-dimensional "
+            "32-bit unsigned integer array such as drjit.llvm.UInt, or an int"
+        )
+    if not targets:
+        raise RuntimeError(f"{what}: 'targets' is empty")
+    functions = [Function(f"targets[{k}] ({title(f)})", k, f) for k, f in enumerate(targets)]
+    active, args, kwargs = split_mask(what, index, args, kwargs)
+    chosen, inside = leaf_access.bounded(index, active, len(targets), what)
+    return run(what, symbolic, functions, chosen, inside, args, kwargs)
+
+
+def title(function: Callable[..., Any]) -> str:
+    """How a function is named in messages."""
+    return getattr(function, "__qualname__", type(function).__qualname__)
+
+
+def check_mode(what: str, mode: Any, label: Any) -> bool:
+    """Whether a call is symbolic, by its mode or the flags.
+
+    Raises:
+        RuntimeError: mode or label are not valid.
+    """
+    if mode not in (None, "symbolic", "evaluated"):
+        raise RuntimeError(f"{what}: 'mode' is {mode!r}; expected 'symbolic', 'evaluated' or None")
+    if not isinstance(label, str | None):
+        raise RuntimeError(f"{what}: 'label' is of type {type_label(label)}; expected a string")
+    if mode is None:
+        return bool(flags.current & JitFlag.SymbolicCalls)
+    return mode == "symbolic"
+
+
+def _plain(
+    what: str, index: int, targets: Sequence[Callable[..., Any]], args: tuple, kwargs: dict
+) -> Any:
+    """The call of a function for all lanes."""
+    mask = kwargs.get("active", args[-1] if args else None)
+    if isinstance(mask, ArrayBase) and mask._dtype.is_mask:
+        raise RuntimeError(
+            f"{what}: the mask is of type {type_label(mask)}; it must be a bool if the index is "
+            "one integer for all lanes"
+        )
+    if mask is False:
+        return None
+    try:
+        target = targets[index]
+    except IndexError as error:
+        raise RuntimeError(
+            f"{what}: the index {index} is out of bounds for {len(targets)} targets"
+        ) from error
+    return _guarded(
+        what, Function(f"targets[{index}] ({title(target)})", index, target), args, kwargs
+    )
+
+
+def _guarded(what: str, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """The result of a function; what it raises is the cause of a `RuntimeError` that names it."""
+    try:
+        return function.run(*args, **kwargs)
+    except RecursionError:
+        raise RecursionError(f"{what}: {function.name} calls itself without end") from None
+    except Exception as error:
+        raise RuntimeError(
+            f"{what}: {function.name} raised {type(error).__name__}: {error}"
+        ) from error
+
+
+def split_mask(what: str, index: Any, args: tuple, kwargs: dict) -> tuple[Any, tuple, dict]:
+    """The mask of the lanes that take part; functions get one that holds everywhere."""
+    if "active" in kwargs:
+        mask = kwargs["active"]
+    else:
+        mask = args[-1] if args else None
+    if mask is None or not _is_mask(mask):
+        return mask_leaf(True, type(index), what), args, kwargs
+    active = mask_leaf(mask, type(index), what)
+    inner = leaf.literal(type(mask), True) if isinstance(mask, ArrayBase) else True
+    if "active" in kwargs:
+        return active, args, kwargs | {"active": inner}
+    return active, (*args[:-1], inner), kwargs
+
+
+def _is_mask(value: Any) -> bool:
+    if isinstance(value, ArrayBase):
+        return value._kind == "leaf" and value._dtype.is_mask
+    return isinstance(value, bool)
+
+
+def run(
+    what: str,
+    symbolic: bool,
+    functions: list[Function],
+    chosen: Any,
+    active: Any,
+    args: tuple,
+    kwargs: dict[str, Any],
+) -> Any:
+    """Calls for every active lane the function whose number is `chosen` there."""
+    functions = [f._replace(run=spreading(f.run)) for f in functions]
+    args, kwargs = spread(args), spread(kwargs)
+    nodes = [chosen._n, active._n, *[a._n for a in traced((args, kwargs))]]
+    size = node.broadcast_size(tuple(nodes), what)
+    call = Call(what, functions, chosen._n, active._n, args, kwargs, size)
+    if symbolic:
+        return joined(_symbolic(call))
+    with isolate_grad():  # what functions propagate goes on when all of them have been called
+        return joined(_evaluated(call, type(chosen)))
+
+
+def _symbolic(call: Call) -> Any:
+    """Records every function; see the module's beginning."""
+    masks = [call.mask(f) for f in call.functions]
+    recorded = Recorded(call.what, (call.args, call.kwargs), masks)
+    results: list[Any] = []
+    slots = capture.Slots(atomic=True)
+
+    def body(function: Function) -> Callable[[list[Node]], list[Node]]:
+        def trace(names: list[Node]) -> list[Node]:
+            with capture.body(slots) as inner:
+                args, kwargs = recorded.inputs(names)[0]
+                result = _guarded(call.what, function, args, kwargs)
+                arrays = traced(result)
+                recorded.note(arrays, inner)
+                nodes = [a._n for a in arrays]
+                if results:
+                    compare(call.what, results[0], result)
+                else:
+                    results.append(replaced(result, nodes))
+                return nodes
+
+        return trace
+
+    recorded.bodies = [f.run for f in call.functions]
+    nodes = record.branches(masks, [body(f) for f in call.functions], recorded.passed, call.what)
+    slots.finish()
+    return recorded.attached(replaced(results[0], nodes))
+
+
+def _evaluated(call: Call, index_class: Any) -> Any:
+    """Calls every function that some lane needs on the lanes that need it."""
+    mask_class = index_class.Mask
+    results: list[Any] = []  # the first one; others are compared with it
+    merged: Any = None
+    waiting = len(call.functions)
+    for function in call.functions:
+        mask = call.mask(function)
+        if scope.innermost() is not None:
+            mask = node.apply(op.and_, mask, scope.active())
+        mask = node.resize(mask, call.size)
+        lanes = leaf_access.compress(wrap(mask_class, mask), index_class)
+        count = lanes._n.size
+        waiting -= 1
+        if count == 0 and (waiting or results):
+            continue  # the last function is called for no lane, if none was called, for its types
+        with scope.unmasked():
+            args, kwargs = _grouped((call.args, call.kwargs), lanes, call.size)
+        with scope.group(count):
+            result = _guarded(call.what, function, args, kwargs)
+        _check_sizes(call.what, function, result, count)
+        if results:
+            compare(call.what, results[0], result)
+        else:
+            results.append(result)
+            merged = map_arrays(lambda _, cls: leaf.literal(cls, 0, call.size), result)
+        with scope.unmasked():
+            _merge(merged, result, lanes, call.size)
+    return merged
+
+
+def _grouped(tree: Any, lanes: Any, size: int) -> Any:
+    """A tree with the entries of the given lanes; arrays of one entry go with all of them."""
+    if lanes._n.size == size or size == 1:
+        return map_arrays(lambda a, cls: leaf.from_value(cls, leaf.value(a)), tree)
+    everywhere = leaf.literal(lanes.Mask, True)
+
+    def entries(a: Any, cls: Any) -> Any:
+        if a._n.size == 1:
+            return leaf.from_value(cls, leaf.value(a))
+        return leaf_access.gather(a, lanes, everywhere, "dr.switch", inside=True)
+
+    return map_arrays(entries, tree)
+
+
+def _check_sizes(what: str, function: Function, result: Any, count: int) -> None:
+    for a in traced(result):
+        if a._n.size not in (1, count):
+            raise RuntimeError(
+                f"{what}: {function.name} gave an array of size {a._n.size}; it was called for "
+                f"{count} lanes and must give one entry for each, or one for all"
+            )
+
+
+def _merge(merged: Any, result: Any, lanes: Any, size: int) -> None:
+    """Puts the results of a group where they belong."""
+    count = lanes._n.size
+    everywhere = leaf.literal(lanes.Mask, True)
+    for target, value in zip(traced(merged), traced(result), strict=True):
+        if count == size:
+            target._assign(leaf.resize(value, size))
+        elif count:
+            leaf_access.scatter(target, [leaf.resize(value, count)], lanes, everywhere, "dr.switch")
+
+
+__all__ = ["switch"]

@@ -1,0 +1,34 @@
+"""Conditions of loops and branches, and the modes in which they are carried out."""
+
+from typing import Any
+
+from ..array.base import ArrayBase, type_label
+
+MODES = (None, "scalar", "symbolic", "evaluated")
+
+
+def check_mode(mode: Any, what: str) -> None:
+    """Raises:
+    RuntimeError: there is no such mode.
+    """
+    if mode not in MODES:
+        raise RuntimeError(
+            f"{what}: 'mode' must be None, 'scalar', 'symbolic' or 'evaluated', not {mode!r}"
+        )
+
+
+def mask_of(test: Any, what: str, noun: str) -> Any:
+    """A condition as a one-dimensional mask.
+
+    Raises:
+        RuntimeError: it is something else.
+    """
+    if isinstance(test, ArrayBase) and test.__meta__.is_jit and test._dtype.is_mask:
+        if test._kind == "leaf":
+            return test
+        if test._kind == "tensor":
+            return test._array
+    raise RuntimeError(
+        f"{what}: {noun} is of type {type_label(test)}. Expected a traced Boolean array of one "
+        "dimension such as drjit.auto.Bool, a Boolean tensor, or a Python bool."
+    )

@@ -1,0 +1,212 @@
+"""Which variables of a function have a value before a statement, and whose values are needed later.
+
+A variable is live where its value may still be read before it is written. Both analyses walk the
+statements of one function: `live` backwards, `bound` forwards. They treat what they do not know in
+detail, such as exceptions, as if everything could happen.
+"""
+
+import ast
+from collections.abc import Iterable
+from typing import Any
+
+Names = frozenset[str]
+NONE: Names = frozenset()
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def parameters(args: ast.arguments) -> list[str]:
+    """The names of the parameters of a function."""
+    found = [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+    return found + [a.arg for a in (args.vararg, args.kwarg) if a is not None]
+
+
+class _Uses(ast.NodeVisitor):
+    """The names that an expression or simple statement reads and writes."""
+
+    def __init__(self) -> None:
+        self.reads: set[str] = set()
+        self.writes: set[str] = set()
+
+    def visit_Name(self, node: ast.Name) -> None:
+        (self.reads if isinstance(node.ctx, ast.Load) else self.writes).add(node.id)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        if isinstance(node.target, ast.Name):
+            self.reads.add(node.target.id)
+        self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.target)
+            self.visit(node.value)
+
+    def visit_alias(self, node: ast.alias) -> None:
+        self.writes.add((node.asname or node.name).partition(".")[0])
+
+    def visit_MatchAs(self, node: ast.MatchAs) -> None:
+        if node.name:
+            self.writes.add(node.name)
+        self.generic_visit(node)
+
+    visit_MatchStar = visit_MatchAs  # type: ignore[assignment]
+
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
+        if node.rest:
+            self.writes.add(node.rest)
+        self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: Any) -> None:
+        self.writes.add(node.name)
+        for e in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
+            if e is not None:
+                self.visit(e)
+        self._inner(node.body, parameters(node.args))
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        for e in (*node.args.defaults, *node.args.kw_defaults):
+            if e is not None:
+                self.visit(e)
+        self._inner([node.body], parameters(node.args))
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self.writes.add(node.name)
+        for e in (*node.decorator_list, *node.bases, *[k.value for k in node.keywords]):
+            self.visit(e)
+        self._inner(node.body, [])
+
+    def _comprehension(self, node: Any) -> None:
+        inner = _Uses()
+        inner.generic_visit(node)
+        targets = _Uses()
+        for g in node.generators:
+            targets.visit(g.target)
+        self.reads |= inner.reads - targets.writes
+        self.writes |= inner.writes - targets.writes  # by assignment expressions
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
+
+    def _inner(self, body: list, own: Iterable[str]) -> None:
+        """What a nested function or class takes from around it."""
+        inner = _Uses()
+        declared: set[str] = set()
+        for s in body:
+            inner.visit(s)
+            for n in ast.walk(s):
+                if isinstance(n, (ast.Nonlocal, ast.Global)):
+                    declared.update(n.names)
+        self.reads |= (inner.reads - inner.writes - set(own)) | (inner.reads & declared)
+        self.reads |= inner.writes & declared
+
+
+def reads(*nodes: Any) -> Names:
+    """The names that expressions or statements read."""
+    return frozenset(_uses(nodes).reads)
+
+
+def writes(*nodes: Any) -> Names:
+    """The names that expressions or statements give values to, or delete."""
+    return frozenset(_uses(nodes).writes)
+
+
+def _uses(nodes: Iterable[Any]) -> _Uses:
+    found = _Uses()
+    for n in nodes:
+        if n is not None:
+            found.visit(n)
+    return found
+
+
+def all_writes(body: Iterable[ast.stmt]) -> Names:
+    """The names that statements give values to, those within included."""
+    found = _uses(body).writes
+    for s in body:
+        for n in ast.walk(s):
+            if isinstance(n, ast.ExceptHandler) and n.name:
+                found.add(n.name)
+    return frozenset(found)
+
+
+class Live:
+    """Live variables, from the last statement of a function to the first.
+
+    `after[s]` are those behind a loop or branch `s`, `entry[s]` those at the test of a loop, or at
+    the beginning of a branch, whichever way it goes.
+    """
+
+    def __init__(self, body: list[ast.stmt]) -> None:
+        self.after: dict[ast.stmt, Names] = {}
+        self.entry: dict[ast.stmt, Names] = {}
+        self._always: Names = NONE  # what handlers of exceptions may read
+        self._break: Names = NONE
+        self._continue: Names = NONE
+        self.start = self.block(body, NONE)
+
+    def block(self, body: Iterable[ast.stmt], live: Names) -> Names:
+        """What is live before statements, from what is behind them."""
+        for s in reversed(list(body)):
+            live = self.statement(s, live) | self._always
+        return live
+
+    def statement(self, s: ast.stmt, live: Names) -> Names:
+        """What is live before a statement."""
+        match s:
+            case ast.If():
+                self.after[s] = live
+                self.entry[s] = inner = self.block(s.body, live) | self.block(s.orelse, live)
+                return reads(s.test) | (inner - writes(s.test))
+            case ast.While() | ast.For() | ast.AsyncFor():
+                return self._loop(s, live)
+            case ast.Try():
+                return self._try(s, live)
+            case ast.With() | ast.AsyncWith():
+                inner = self.block(s.body, live)
+                return reads(*s.items) | (inner - writes(*s.items))
+            case ast.Match():
+                found = live
+                for c in s.cases:
+                    inner = self.block(c.body, live) | reads(c.guard, c.pattern)
+                    found |= inner - writes(c.pattern)
+                return found | reads(s.subject)
+            case ast.Return() | ast.Raise():
+                return reads(s)
+            case ast.Break():
+                return self._break
+            case ast.Continue():
+                return self._continue
+            case _:
+                return reads(s) | (live - writes(s))
+
+    def _loop(self, s: Any, live: Names) -> Names:
+        self.after[s] = live
+        before = self._break, self._continue
+        behind = self.block(s.orelse, live)
+        is_while = isinstance(s, ast.While)
+        needs, gives = (reads(s.test), writes(s.test)) if is_while else (NONE, writes(s.target))
+        entry = needs | behind
+        while True:
+            self._break, self._continue = live, entry
+            inner = self.block(s.body, entry)
+            found = needs | behind | ((inner | behind) - gives if is_while else inner - gives)
+            if found <= entry:
+                break
+            entry |= found
+        self._break, self._continue = before
+        self.entry[s] = entry
+        return entry if is_while else entry | reads(s.iter)
+
+    def _try(self, s: Any, live: Names) -> Names:
+        always = self._always
+        behind = self.block(s.finalbody, live)
+        self._always |= behind if s.finalbody else NONE
+        handlers = NONE
+        for h in s.handlers:
+            own = frozenset([h.name]) if h.name else NONE
+            handlers |= (self.block(h.body, behind) - own) | reads(h.type)
+        other = self.block(s.orelse, behind)
+        self._always |= handlers
+        inner = self.block(s.body, other)
+        self._always = always
+        return inner | handlers

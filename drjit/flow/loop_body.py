@@ -1,0 +1,71 @@
+"""A loop whose condition is an array, as both of its modes see it: the calls of its functions, and
+the checks of what these return."""
+
+from collections.abc import Callable, Sequence, Set
+from typing import Any
+
+from ..array.base import type_label
+from .condition import mask_of
+from .state import Content, State
+
+
+def returned(result: Any, count: int, what: str) -> tuple:
+    """The result of a body, which got `count` variables.
+
+    Raises:
+        RuntimeError: it is no tuple, or of another length.
+    """
+    if not isinstance(result, tuple):
+        raise RuntimeError(f"{what}: 'body' must return a tuple, not {type_label(result)}")
+    if len(result) != count:
+        raise RuntimeError(
+            f"{what}: 'body' must return the {count} variables that it got, not {len(result)}"
+        )
+    return result
+
+
+class Loop:
+    """The parts of a loop whose condition is an array, the value of which is `test` at first."""
+
+    def __init__(
+        self, start: State, cond: Callable, body: Callable, label: str, strict: bool, test: Any
+    ) -> None:
+        self.start, self.label, self.strict, self.test = start, label, strict, test
+        self.cond, self.body, self.what = cond, body, start.what
+        if test._n.size:
+            start.check_initialized()
+
+    def run_cond(self, state: State) -> Any:
+        return mask_of(self.cond(*state.values), self.what, "the loop condition")
+
+    def run_body(self, state: State) -> tuple[tuple, list[Any]]:
+        """The values that the body gives, and the arrays in them."""
+        after = returned(self.body(*state.values), len(state.values), self.what)
+        return after, state.match(after, self.strict)
+
+    def check_sizes(
+        self,
+        paths: Sequence[str],
+        before: Sequence[Content | None],
+        after: Sequence[Content],
+        size: int,
+        written: Set[int] = frozenset(),
+        broadcast: bool = True,
+    ) -> None:
+        """Raises:
+        RuntimeError: a variable that changes does not fit the size of the condition, or
+            another one. A condition of size 1 fits all, if it may be `broadcast`.
+        """
+        name = "the condition"
+        for k, (a, b) in enumerate(zip(before, after, strict=True)):
+            if a is None or b.node is a.node or b.node.serial in written:
+                continue
+            for n in (a.node, b.node):
+                if n.size not in (1, size):
+                    if size != 1 or not broadcast:
+                        raise RuntimeError(
+                            f"{self.what}: variable '{paths[k]}' has {a.node.size} entries before "
+                            f"and {b.node.size} after an iteration, which does not fit {name} "
+                            f"with {size}"
+                        )
+                    size, name = n.size, f"'{paths[k]}'"

@@ -1,0 +1,150 @@
+"""Loops that are carried out step by step: an iteration is evaluated before the next one is traced,
+for as long as some lane goes on."""
+
+from typing import Any
+
+from ..array import leaf, leaf_access
+from ..function.evaluation import eval as evaluate
+from ..function.parts import flat_class
+from ..function.scopes import isolate_grad
+from ..jit import dtype as dt
+from ..jit import op
+from ..jit.node import LITERAL
+from .loop_body import Loop
+from .masked import masked, merged
+from .state import Content, State, assign, content
+
+
+def run(loop: Loop, before: list[Content], compress: bool) -> tuple:
+    """The final values of the variables. Gradients that iterations propagate go on to what is
+    outside of the loop when it has ended."""
+    with isolate_grad():
+        return _run(loop, before, compress)
+
+
+def _run(loop: Loop, before: list[Content], compress: bool) -> tuple:
+    state, active = loop.start, loop.test
+    lanes = _Lanes(before, active._n.size) if compress else None
+    memory: dict[int, int] = {}
+    try:
+        while True:
+            evaluate(active, state.leaves)
+            if not _any(active):
+                break
+            if lanes is not None:
+                active = lanes.compress(state, active, memory)
+            dropped = lanes is not None and lanes.lane is not None
+            state = _iteration(loop, state, active, memory, dropped)
+            with masked(active._n):
+                test = loop.run_cond(state)
+            active = leaf.apply(op.and_, active, leaf.wrap(type(active), test._n))
+        if lanes is not None:
+            lanes.expand(state, memory)
+            final = state.contents()
+            loop.start.put([None if k in memory else v for k, v in enumerate(before)])
+            state.put(final)  # in place where the body has changed the arrays so
+    except BaseException as error:
+        if lanes is not None and lanes.lane is not None:
+            error.add_note(
+                f"{loop.what}: with compress=True, the body only sees the lanes that go on. All "
+                "arrays that it uses have to be variables of the loop, or have one entry."
+            )
+        loop.start.restore(before)
+        raise
+    return state.values
+
+
+def _iteration(
+    loop: Loop, state: State, active: Any, memory: dict[int, int], dropped: bool
+) -> State:
+    """The state after an iteration of the active lanes; `dropped` says that these are not all.
+
+    `memory` are the positions of arrays that the body writes to by scatters, which have masks of
+    their own, and the serial numbers of their nodes.
+    """
+    # Such an array alone may hold its node: else it would have to be copied.
+    held = [None if k in memory else v for k, v in enumerate(state.contents())]
+    with masked(active._n) as written:
+        after, arrays = loop.run_body(state)
+    values = [content(a) for a in arrays]
+    loop.check_sizes(state.paths, held, values, active._n.size, written, not dropped)
+    for k, (array, old) in enumerate(zip(arrays, held, strict=True)):
+        serial = array._n.serial
+        if serial in written:
+            memory[k] = serial
+        elif old is not None:
+            values[k] = merged(active, type(array), values[k], old)
+        elif memory[k] != serial:
+            raise RuntimeError(
+                f"{loop.what}: variable '{state.paths[k]}' is the target of a scatter, and changes "
+                "in other ways as well. Use two variables."
+            )
+    state.put(held)
+    return State(state.place(after, values), state.titles, state.what)
+
+
+def _any(mask: Any) -> bool:
+    n = mask._n
+    if n.op is LITERAL:
+        return bool(n.data) and n.size > 0
+    return bool(leaf.host(mask).any())
+
+
+class _Lanes:
+    """The lanes that are still in the loop, and the values of those that have left it.
+
+    `lane` are the numbers of the current ones, None as long as these are all, `full` arrays of all
+    `size` lanes by position, where they have changed, `known` the nodes whose values `full` holds.
+    """
+
+    def __init__(self, before: list[Content], size: int) -> None:
+        self.before, self.size = before, size
+        self.lane: Any = None
+        self.full: dict[int, Any] = {}
+        self.known = [v.node for v in before]
+
+    def compress(self, state: State, active: Any, memory: dict[int, int]) -> Any:
+        """Drops the lanes that are not active, once these are half of the current ones."""
+        size = active._n.size
+        if size == 1 or active._n.op is LITERAL:
+            return active
+        cls = type(active)
+        chosen = leaf_access.compress(active, flat_class(cls, dt.u32))
+        count = chosen._n.size
+        if 2 * count > size:
+            return active
+        self._store(state, size, memory)
+        yes = leaf.literal(cls, True)
+        for k, array in enumerate(state.leaves):
+            if array._n.size == size and k not in memory:
+                picked = leaf_access.gather(array, chosen, yes, "dr.while_loop", inside=True)
+                assign(array, content(picked))
+                self.known[k] = picked._n
+        if self.lane is not None:
+            chosen = leaf_access.gather(self.lane, chosen, yes, "dr.while_loop", inside=True)
+        self.lane = chosen
+        return leaf.literal(cls, True, count)
+
+    def expand(self, state: State, memory: dict[int, int]) -> None:
+        """Gives the variables the values of all lanes."""
+        if self.lane is None:
+            return
+        self._store(state, self.lane._n.size, memory)
+        for k, array in enumerate(state.leaves):
+            if k not in memory:
+                assign(array, content(self.full[k]) if k in self.full else self.before[k])
+
+    def _store(self, state: State, size: int, memory: dict[int, int]) -> None:
+        """Notes what has become of the variables in the current lanes."""
+        for k, array in enumerate(state.leaves):
+            if k in memory or array._n is self.known[k]:
+                continue
+            if self.lane is None:
+                self.full[k] = leaf.resize(array, self.size)
+                continue
+            if k not in self.full:
+                initial = leaf.wrap(type(array), self.before[k].node)
+                assign(initial, self.before[k])
+                self.full[k] = leaf.resize(initial, self.size)
+            values, yes = [leaf.resize(array, size)], leaf.literal(array.Mask, True)
+            leaf_access.scatter(self.full[k], values, self.lane, yes, "dr.while_loop")

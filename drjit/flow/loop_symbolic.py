@@ -1,0 +1,186 @@
+"""Symbolic loops: the body is traced once, and becomes part of a kernel."""
+
+from ..ad import capture, graph
+from ..ad.graph import Scope, visible
+from ..jit import record
+from ..jit.node import AFTER, Node
+from ..jit.scope import StateTarget
+from .loop_body import Loop
+from .loop_grad import Tape
+from .loop_trace import Trace, adds_to
+from .state import Content, content
+
+
+class _Again(Exception):
+    """The loop has to be recorded again, with other arrays as its state."""
+
+
+class Symbolic:
+    """A loop that is recorded once, with arrays that stand for any iteration.
+
+    Arrays that do not fit the number of lanes, such as tables that the body reads or accumulators
+    that it scatters to, are not part of the state: they are `outside`. Which ones these are may
+    turn out only when the body has been traced; then the recording is undone and starts again.
+    """
+
+    def __init__(self, loop: Loop, before: list[Content], limit: int | None) -> None:
+        self.loop, self.limit = loop, limit
+        self.before: list[Content | None] = [*before]
+        self.state = loop.start
+        self.serials = [v.node.serial for v in before]
+        self.outside = self._misfits(loop.test._n.size)
+        self.settled = loop.test._n.size != 1
+        # Whether derivatives are recorded: from the beginning, or once they turn out to be needed.
+        self.tracking = any(visible(v.var) for v in before)
+        self.trace: Trace | None = None
+        self.sums: set[int] = set()
+        self.after: tuple = ()
+        self.results: list[Content] = []
+
+    def _misfits(self, width: int) -> set[int]:
+        """The arrays that have another number of entries than 1 and `width`; than the largest if
+        that is 1."""
+        sizes = [1 if v is None else v.node.size for v in self.before]
+        if width == 1:
+            width = max(sizes, default=1)
+        return {k for k, size in enumerate(sizes) if size not in (1, width)}
+
+    def run(self) -> tuple:
+        """The final values of the variables."""
+        if self.loop.test._n.size == 0:
+            return self.state.values
+        while True:
+            try:
+                return self._record()
+            except _Again:
+                continue
+
+    def _record(self) -> tuple:
+        state, inside = self.state, list[Node]()
+        places = [k for k in range(len(self.before)) if k not in self.outside]
+        slots = capture.Slots(atomic=True)
+
+        def cond(nodes: list[Node]) -> Node:
+            inside[:] = nodes
+            return self._cond(places, nodes)
+
+        try:
+            finals = record.loop(
+                [self.before[k].node for k in places],  # type: ignore[union-attr]
+                cond,
+                lambda nodes: self._body(places, nodes, slots),
+                self.loop.label,
+            )
+        except StateTarget as target:
+            state.restore(self.before)
+            for k, n in zip(places, inside, strict=False):
+                if n is target.node:
+                    self.outside.add(k)
+                    if target.written:
+                        self.before[k] = None  # nobody may hold what the loop writes to
+                    raise _Again from None
+            raise
+        except BaseException:
+            state.restore(self.before)
+            raise
+        slots.finish()
+        contents = list(self.results)
+        for k, n in zip(places, finals, strict=True):
+            contents[k] = self._final(k, n) or Content(n, None)
+        if self.trace is not None:
+            for k, value in self._tape(self.trace, places, finals).items():
+                contents[k] = value
+        return state.place(self.after, contents)
+
+    def _final(self, k: int, n: Node) -> Content | None:
+        """What a variable was before, if the loop leaves it alone."""
+        before = self.before[k]
+        return before if before is not None and n is before.node else None
+
+    def _tape(self, trace: Trace, places: list[int], finals: list[Node]) -> dict[int, Content]:
+        """The results that depend on differentiable variables."""
+        state = self.state.copied()
+        changing = {k for k, n in zip(places, finals, strict=True) if self._final(k, n) is None}
+        held = state.contents()
+        for k, v in enumerate(self.before):
+            if v is not None:
+                held[k] = v
+        tape = Tape(self.loop.what, state, held, places, trace, changing, self.sums, self.limit)
+        if not tape.outputs:
+            return {}
+        loop = self.loop
+        tape.test = lambda state: loop.run_cond(state)._n
+        tape.body = lambda state: [content(a) for a in loop.run_body(state)[1]]
+        tape.pin((loop.cond, loop.body))
+        return tape.attached(finals)
+
+    def _put(self, places: list[int], nodes: list[Node]) -> list[Content | None]:
+        values: list[Content | None] = [None] * len(self.before)
+        for k, n in zip(places, nodes, strict=True):
+            leaf_ = self.state.leaves[k]
+            tracked = self.tracking and leaf_._diff and leaf_._dtype.is_float
+            values[k] = Content(n, graph.new_input(n) if tracked else None)
+        self.state.put(values)
+        return values
+
+    def _cond(self, places: list[int], nodes: list[Node]) -> Node:
+        self._put(places, nodes)
+        test = self.loop.run_cond(self.state)
+        for k, n in zip(places, nodes, strict=True):
+            if self.state.leaves[k]._n is not n:
+                raise RuntimeError(
+                    f"{self.loop.what}: the condition changes variable '{self.state.paths[k]}'"
+                )
+        return test._n
+
+    def _body(self, places: list[int], nodes: list[Node], slots: capture.Slots) -> list[Node]:
+        with capture.body(slots) as inner:
+            inputs = self._put(places, nodes)
+            self.after, arrays = self.loop.run_body(self.state)
+            self.results = results = [content(a) for a in arrays]
+            self._note(places, inputs, inner)
+        for k in self.outside:
+            self._check_outside(k, results[k].node)
+        self.state.put([None if k in self.outside else v for k, v in enumerate(self.before)])
+        old = [Content(n, None) for n in nodes]
+        paths = [self.state.paths[k] for k in places]
+        size = self.loop.test._n.size
+        self.loop.check_sizes(paths, old, [results[k] for k in places], size)
+        return [results[k].node for k in places]
+
+    def _note(self, places: list[int], inputs: list[Content | None], inner: Scope) -> None:
+        """Notes on which variables and captured arrays the results depend."""
+        variables = [visible(v.var) for v in self.results]
+        for k in self.outside:
+            before = self.before[k]
+            if variables[k] is not visible(before and before.var):
+                raise RuntimeError(
+                    f"{self.loop.what}: variable '{self.state.paths[k]}' is the target of a "
+                    "scatter of differentiable values, which is not possible in symbolic mode. Use "
+                    "mode='evaluated', or dr.detach()."
+                )
+            variables[k] = None
+        if not any(variables):
+            return
+        if not self.tracking:
+            self.tracking = True
+            raise _Again
+        owners = {v.var: k for k, v in enumerate(inputs) if v is not None and v.var is not None}
+        self.trace = Trace(variables, owners, inner)
+        self.sums = {
+            k for own, k in owners.items() if adds_to(variables[k], own, inner.isolate_from)
+        }
+
+    def _check_outside(self, k: int, now: Node) -> None:
+        """An array that is no part of the state only changes by scatters."""
+        if now.serial == self.serials[k] or now.op is AFTER:
+            return
+        if not self.settled:
+            self.settled = True
+            self.outside = self._misfits(now.size)
+            raise _Again
+        raise RuntimeError(
+            f"{self.loop.what}: variable '{self.state.paths[k]}' has {now.size} entries, which "
+            "does not fit the other variables and the condition; or it is the target of a "
+            "and changes in other ways as well"
+        )

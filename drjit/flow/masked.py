@@ -1,0 +1,61 @@
+"""Restriction of code that is traced as usual to some lanes, for the evaluated mode. Within
+`masked`, memory is accessed in those lanes only; `merged` puts values of different lanes together.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..ad.graph import Value
+from ..array import leaf
+from ..jit import node as jit
+from ..jit import op, schedule
+from ..jit.node import Node
+from ..jit.scope import Scope, active, stack
+from .state import Content, content
+
+
+class _Effects(list):
+    """Passes side effects on to the program, or to the recording, around; `written` gets the serial
+    numbers of the nodes that stand for their targets."""
+
+    def __init__(self, target: list, written: set[int]) -> None:
+        self._target, self._written = target, written
+
+    def append(self, effect: Any) -> None:
+        data = getattr(effect, "data", None)
+        after = data.after() if isinstance(data, schedule.Effect) and data.after else None
+        if after is not None:
+            self._written.add(after.serial)
+        self._target.append(effect)
+
+    def __iadd__(self, effects: Any) -> Any:
+        self._target.extend(effects)
+        return self
+
+
+@contextmanager
+def masked(mask: Node) -> Iterator[set[int]]:
+    """Restricts the memory accesses of this thread to the lanes of a mask. Gives the set of the
+    serial numbers of nodes that stand for what scatters have written to.
+    """
+    scopes = stack()
+    mask = jit.apply(op.and_, mask, active())  # also: not beyond the end of the arrays
+    inner = scopes[-1] if scopes else None
+    scope = Scope(mask, inner.depth if inner else 0)
+    written: set[int] = set()
+    scope.effects = _Effects(inner.effects if inner else schedule.pending, written)
+    scope.afters = _Effects(inner.afters if inner else [], written)
+    scopes.append(scope)
+    try:
+        yield written
+    finally:
+        del scopes[scopes.index(scope) :]
+
+
+def merged(mask: Any, cls: Any, first: Content, second: Content) -> Content:
+    """What an array of the class holds: the first in the lanes of the mask, else the second."""
+    if first == second:
+        return first
+    a, b = (leaf.from_value(cls, Value(*c)) for c in (first, second))
+    return content(leaf.apply(op.select, mask, a, b))

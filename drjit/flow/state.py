@@ -1,0 +1,417 @@
+"""The state of loops and branches: PyTrees of arrays whose values are exchanged while the objects
+stay, comparison of the state before and after a body, and messages that name what differs.
+
+The position of an array is its place in the order of the leaves of the tree before the body. An
+array that comes back as the same object at the same position is updated in place, so that whoever
+holds it sees the result; everything else comes back as new objects.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+from ..ad.graph import Value, Var
+from ..array import pytree
+from ..array.base import ArrayBase, KernelValue, type_label
+from ..array.leaf import new
+from ..jit.node import AFTER, Node
+from .undefined import Undefined
+
+_NUMBERS = (bool, int, float)
+
+
+class Content(NamedTuple):
+    """What an array of one dimension holds: its node and its place in the graph of derivatives."""
+
+    node: Node
+    var: Var | None
+
+
+def content(array: Any) -> Content:
+    """What an array holds."""
+    return Content(array._n, array._a)
+
+
+def assign(array: Any, value: Content) -> None:
+    """Makes an array hold something else."""
+    array._n = value.node
+    if array._diff:
+        array._a = value.var
+
+
+def _is_traced(value: Any) -> bool:
+    if isinstance(value, ArrayBase):
+        return value.__meta__.is_jit
+    return isinstance(value, KernelValue)
+
+
+def _parts(value: Any) -> list[tuple[str, Any]] | None:
+    """The branches of a tree, and the components of nested arrays; None for leaves."""
+    if _is_traced(value):
+        if value._kind == "nested":
+            return [(f"[{k}]", c) for k, c in enumerate(value._c)]
+        return [("", value._array)] if value._kind == "tensor" else None
+    found = pytree.children(value)
+    return None if found is None else found[0]
+
+
+def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """All objects of a tree, branches before what they hold."""
+    yield path, value
+    for name, part in _parts(value) or ():
+        yield from _walk(part, path + name)
+
+
+def names(count: int, labels: Sequence[str], noun: str, what: str) -> list[str]:
+    """What messages call the entries of a tuple.
+
+    Raises:
+        RuntimeError: there are labels, but not as many as entries.
+    """
+    if not labels:
+        return [f"{noun}[{k}]" for k in range(count)]
+    if len(labels) != count:
+        raise RuntimeError(
+            f"{what}: there are {count} variables ('{noun}') and {len(labels)} labels"
+        )
+    return list(labels)
+
+
+class Attribute(NamedTuple):
+    """An array that is an attribute of an object which is no PyTree, so that a loop or branch
+    cannot exchange its value."""
+
+    path: str
+    owner: Any
+    name: str
+    array: Any
+    contents: list[Content]
+
+    def check(self, what: str) -> None:
+        """Raises:
+        RuntimeError: the array has changed, other than by a scatter.
+        """
+        now = vars(self.owner).get(self.name)
+        if now is self.array and all(
+            a._n is v.node or a._n.op is AFTER
+            for a, v in zip(pytree.leaf_arrays(now), self.contents, strict=True)
+        ):
+            return
+        raise RuntimeError(
+            f"{what}: attribute '{self.name}' of variable '{self.path}' changes, but "
+            f"{type_label(self.owner)} is no PyTree. Make it a data class, or give it a table "
+            "DRJIT_STRUCT of its fields, or use a variable of its own for the attribute."
+        )
+
+    def restore(self) -> None:
+        """Undoes a change."""
+        if vars(self.owner).get(self.name) is not self.array:
+            vars(self.owner)[self.name] = self.array
+        for a, v in zip(pytree.leaf_arrays(self.array), self.contents, strict=True):
+            if a._n is not v.node and a._n.op is not AFTER:
+                assign(a, v)
+
+
+def _attributes(value: Any, path: str) -> list[Attribute]:
+    """The traced arrays among the attributes of an object that is no PyTree."""
+    if isinstance(value, (ArrayBase, type, ModuleType, FunctionType)) or _parts(value) is not None:
+        return []
+    return [
+        Attribute(path, value, name, array, [content(a) for a in pytree.leaf_arrays(array)])
+        for name, array in getattr(value, "__dict__", {}).items()
+        if _is_traced(array)
+    ]
+
+
+class State:
+    """The values of named variables, and the arrays in them.
+
+    `leaves` are the arrays of one dimension that hold the contents, each once, `paths` their names.
+    """
+
+    def __init__(self, values: tuple, titles: Sequence[str], what: str) -> None:
+        self.titles, self.what = list(titles), what
+        self.values = _without_aliases(values)
+        # The structure as it is now, also if a body changes it in place; of which its containers
+        # are copies.
+        self._origins: dict[int, Any] = {}
+        self._structure = tuple([_frozen(v, self._origins) for v in self.values])
+        self._containers: list[tuple[Any, Any]] = []
+        self._attributes = [
+            a
+            for v, t in zip(self.values, self.titles, strict=True)
+            for path, part in _walk(v, t)
+            for a in _attributes(part, path)
+        ]
+        self._find()
+
+    def _find(self) -> None:
+        """Collects arrays and containers."""
+        self.paths: list[str] = []
+        self.leaves: list[Any] = []
+        self._containers = []
+        for title, value in zip(self.titles, self.values, strict=True):
+            for path, part in _walk(value, title):
+                if _is_traced(part) and part._kind in ("leaf", "vector"):
+                    self.paths.append(path)
+                    self.leaves.append(part)
+                elif not isinstance(part, ArrayBase):
+                    if isinstance(part, (list, dict)) or pytree.is_struct(part):
+                        self._containers.append((part, _snapshot(part)))
+                elif part._kind == "nested":
+                    self._containers.append((part, list(part._c)))
+
+    def copied(self) -> "State":
+        """The same values in containers and arrays of their own."""
+        values = tuple([pytree.map_tree(_copied_array, v) for v in self.values])
+        return State(values, self.titles, self.what)
+
+    def contents(self) -> list[Content]:
+        """What the arrays hold now."""
+        return [content(a) for a in self.leaves]
+
+    def put(self, contents: Sequence[Content | None]) -> None:
+        """Makes the arrays hold something else; None leaves one as it is."""
+        for array, value in zip(self.leaves, contents, strict=True):
+            if value is not None:
+                assign(array, value)
+
+    def restore(self, contents: Sequence[Content | None]) -> None:
+        """Undoes what a body did to the arrays, and to the lists and structures around them."""
+        self.put(contents)
+        for container, snapshot in self._containers:
+            _put_back(container, snapshot)
+        for a in self._attributes:
+            a.restore()
+        if self._containers:
+            self._find()  # as a structure may copy what its attributes are set to
+
+    def check_initialized(self) -> None:
+        """Raises:
+        RuntimeError: an array is empty, or a variable not defined.
+        """
+        for path, array in zip(self.paths, self.leaves, strict=True):
+            if array._n.size == 0:
+                raise RuntimeError(
+                    f"{self.what}: variable '{path}' of type {type_label(array)} is uninitialized "
+                    "(it has 0 entries). Give it a value first, for example with dr.zeros()."
+                )
+
+    def match(self, after: tuple, strict: bool) -> list[Any]:
+        """The arrays of one dimension of another version of the values, in the order of `leaves`.
+
+        Raises:
+            RuntimeError: the versions differ in more than the contents of arrays; the message names
+                the variable.
+        """
+        for a in self._attributes:
+            a.check(self.what)
+        found: list[Any] = []
+        for title, a, b in zip(self.titles, self._structure, after, strict=True):
+            _match(a, b, title, self.what, strict, found)
+        return found
+
+    def place(self, after: tuple, contents: Sequence[Content]) -> tuple:
+        """The values of `after`, which `match` accepted, with the given contents."""
+        take = zip(self.leaves, contents, strict=True).__next__
+        pairs = zip(self._structure, after, strict=True)
+        return tuple([_place(a, b, self._origins, take) for a, b in pairs])
+
+
+def _without_aliases(values: tuple) -> tuple:
+    """The values, with copies instead of arrays that occurred before."""
+    seen: set[int] = set()
+
+    def fresh(value: Any) -> Any:
+        if not _is_traced(value):
+            return value
+        parts = [v for _, v in _walk(value, "")]
+        if seen.isdisjoint(map(id, parts)):
+            seen.update(map(id, parts))
+            return value
+        return _copied(value)
+
+    arrays = [v for value in values for _, v in _walk(value, "") if _is_traced(v)]
+    if len({id(a) for a in arrays}) == len(arrays):
+        return values
+    return tuple([pytree.map_tree(fresh, v) for v in values])
+
+
+def _copied_array(value: Any) -> Any:
+    return _copied(value) if _is_traced(value) else value
+
+
+def _copied(value: Any) -> Any:
+    """An array of new objects with the same contents, derivatives included."""
+    if isinstance(value, KernelValue):
+        return value._with(Value(value._n, value._a))
+    made = new(type(value))
+    if value._kind == "leaf":
+        assign(made, content(value))
+    elif value._kind == "tensor":
+        made._array, made._shape = _copied(value._array), value._shape
+    else:
+        made._c = [_copied(c) for c in value._c]
+    return made
+
+
+def _frozen(value: Any, origins: dict[int, Any]) -> Any:
+    """A tree with containers of its own; `origins` gets the containers that they are copies of."""
+    found = None if isinstance(value, ArrayBase) else pytree.children(value)
+    if found is None:
+        return value
+    values = [_frozen(v, origins) for _, v in found[0]]
+    if isinstance(value, (list, tuple, dict)):
+        made = found[1](values)
+    else:
+        made = copy(value)
+        _put_back(made, list(zip(pytree.struct_fields(type(value)) or (), values, strict=True)))
+    origins[id(made)] = value
+    return made
+
+
+def _snapshot(container: Any) -> Any:
+    if isinstance(container, (list, dict)):
+        return container.copy()
+    return [(n, getattr(container, n, None)) for n in pytree.struct_fields(type(container)) or ()]
+
+
+def _put_back(container: Any, snapshot: Any) -> None:
+    if isinstance(container, ArrayBase):
+        container._c[:] = snapshot
+    elif isinstance(container, list):
+        container[:] = snapshot
+    elif isinstance(container, dict):
+        container.clear()
+        container.update(snapshot)
+    else:
+        for name, value in snapshot:
+            if getattr(container, name, None) is not value:
+                object.__setattr__(container, name, value)
+
+
+def _branches(before: Any, after: Any) -> list[tuple[str, Any, Any]] | None:
+    """Corresponding branches of two trees of the same structure; None for leaves."""
+    a, b = _parts(before), _parts(after)
+    if a is None or b is None:
+        return None
+    if isinstance(before, dict):
+        return [(name, before[k], after[k]) for (name, _), k in zip(a, before, strict=True)]
+    return [(name, x, y) for (name, x), (_, y) in zip(a, b, strict=True)]
+
+
+def _match(before: Any, after: Any, path: str, what: str, strict: bool, found: list[Any]) -> None:
+    if type(before) is not type(after):
+        raise _changed_type(before, after, path, what)
+    if isinstance(before, dict) and before.keys() != after.keys():
+        raise RuntimeError(
+            f"{what}: the keys of variable '{path}' changed from {list(before)} to {list(after)}"
+        )
+    a, b = _parts(before), _parts(after)
+    if a is None or b is None:
+        if _is_traced(after):
+            found.append(after)
+        elif strict and not _same(before, after):
+            raise RuntimeError(
+                f"{what}: variable '{path}' of type {type_label(after)}, which is no array, "
+                f"changed from {before!r} to {after!r}. Its value would have to be the same for "
+                "all entries of the condition: make it an array, such as "
+                f"{_array_hint(after)}, or pass strict=False to ignore this."
+            )
+        return
+    if len(a) != len(b):
+        raise RuntimeError(
+            f"{what}: the length of variable '{path}' of type {type_label(after)} changed from "
+            f"{len(a)} to {len(b)}"
+        )
+    if isinstance(before, ArrayBase) and before._kind == "tensor" and before.shape != after.shape:
+        raise RuntimeError(
+            f"{what}: the shape of variable '{path}' of type {type_label(after)} changed from "
+            f"{before.shape} to {after.shape}"
+        )
+    for name, x, y in _branches(before, after) or ():
+        _match(x, y, path + name, what, strict, found)
+
+
+def _array_hint(value: Any) -> str:
+    kind = {bool: "Bool", int: "Int", float: "Float"}.get(type(value), "Float")
+    return f"{kind}({value!r})" if type(value) in _NUMBERS else f"{kind}(...)"
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    if isinstance(a, ArrayBase):
+        return list(a) == list(b)
+    try:
+        return bool(a == b) or (a != a and b != b)
+    except Exception:  # a comparison that somebody has defined
+        return False
+
+
+def _changed_type(before: Any, after: Any, path: str, what: str) -> RuntimeError:
+    if isinstance(before, Undefined) or isinstance(after, Undefined):
+        return RuntimeError(
+            f"{what}: variable '{path}' does not have a value on all paths. It is of type "
+            f"{type_label(after if isinstance(before, Undefined) else before)} on one of them; "
+            "give it a value of that type before the statement."
+        )
+    hint = ""
+    if type(before) in _NUMBERS and isinstance(after, ArrayBase):
+        hint = f" Start with an array: {type(after).__name__}({before!r})."
+    return RuntimeError(
+        f"{what}: the type of variable '{path}' changed from {type_label(before)} to "
+        f"{type_label(after)}.{hint}"
+    )
+
+
+Take = Callable[[], tuple[Any, Content]]
+"""Gives the next array of the state, and what it shall hold."""
+
+
+def _place(before: Any, after: Any, origins: dict[int, Any], take: Take) -> Any:
+    if _is_traced(after):
+        return _place_array(before, after, take)
+    rows = _branches(before, after)
+    if rows is None:
+        return after
+    values = [_place(x, y, origins, take) for _, x, y in rows]
+    if all(v is y for v, (_, _, y) in zip(values, rows, strict=True)):
+        return after
+    if origins.get(id(before)) is after and not isinstance(after, tuple):
+        _set_branches(after, [*before] if isinstance(before, dict) else None, values)
+        return after
+    found = pytree.children(before)
+    return values if found is None else found[1](values)
+
+
+def _set_branches(container: Any, keys: list | None, values: list) -> None:
+    if isinstance(container, list):
+        container[:] = values
+    elif keys is not None:
+        container.update(zip(keys, values, strict=True))
+    else:
+        fields = pytree.struct_fields(type(container)) or ()
+        _put_back(container, list(zip(fields, values, strict=True)))
+
+
+def _place_array(before: Any, after: Any, take: Take) -> Any:
+    if after._kind == "leaf":
+        array, value = take()
+        made = after if after is array else new(type(after))
+        assign(made, value)
+        return made
+    if isinstance(after, KernelValue):
+        array, value = take()
+        if after is not array:
+            return after._with(Value(*value))
+        assign(after, value)
+        return after
+    made = after if after is before else new(type(after))
+    if after._kind == "tensor":
+        made._array = _place_array(before._array, after._array, take)
+        made._shape = after._shape
+    else:
+        made._c = [_place_array(x, y, take) for x, y in zip(before._c, after._c, strict=True)]
+    return made

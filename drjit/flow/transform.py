@@ -1,0 +1,348 @@
+"""Rewrites `while` and `if` statements of a function into calls of `while_loop` and `if_stmt`.
+
+The test and the body of a statement become nested functions of the variables that they share with
+the code around them: those that they read, and those that they write and whose values are needed
+later (`liveness`). Variables that only live within a body stay local to it.
+"""
+
+import ast
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from .liveness import FUNCTIONS, NONE, Live, Names, all_writes, parameters, reads
+from .liveness import writes as writes_of
+
+FLOW = "_drjit_flow"
+"""The name by which transformed code reaches the functions that it calls."""
+
+_HINTS = ("mode", "max_iterations", "label", "strict")
+_ONLY_LOOPS = ("max_iterations",)
+_JUMPS = {ast.Break: "break", ast.Continue: "continue", ast.Return: "return"}
+_YIELDS = {ast.Yield: "yield", ast.YieldFrom: "yield from", ast.Await: "await"}
+
+
+class Hint:
+    """What `dr.hint` around the condition of a statement says."""
+
+    def __init__(self, test: Any, error: Any) -> None:
+        self.test, self.options = test, dict[str, ast.expr]()
+        self.include, self.exclude = NONE, NONE
+        if not _is_hint(test):
+            return
+        if len(test.args) != 1 or isinstance(test.args[0], ast.Starred):
+            error(test, "dr.hint() takes one positional argument, the condition")
+        self.test = test.args[0]
+        for k in test.keywords:
+            if k.arg in ("include", "exclude"):
+                setattr(self, k.arg, _listed(k, error))
+            elif k.arg in _HINTS:
+                self.options[k.arg] = k.value
+            else:
+                error(test, f"dr.hint() has no argument {k.arg or '**'!r}")
+
+    @property
+    def scalar(self) -> bool:
+        """Whether the statement stays an ordinary one."""
+        mode = self.options.get("mode")
+        return isinstance(mode, ast.Constant) and mode.value == "scalar"
+
+
+def _is_hint(test: Any) -> bool:
+    function = test.func if isinstance(test, ast.Call) else None
+    if isinstance(function, ast.Attribute):
+        return function.attr == "hint"
+    return isinstance(function, ast.Name) and function.id == "hint"
+
+
+def _listed(keyword: ast.keyword, error: Any) -> Names:
+    if ast.unparse(keyword.value) == "None":
+        return NONE
+    value: Any = keyword.value
+    if not isinstance(value, (ast.List, ast.Tuple)) or not all(
+        isinstance(e, ast.Name) for e in value.elts
+    ):
+        error(value, f"'{keyword.arg}' of dr.hint() must be a list of names of variables")
+    return frozenset([e.id for e in value.elts if isinstance(e, ast.Name)])
+
+
+class Transformer:
+    """Transforms the statements of one function in place."""
+
+    def __init__(self, function: Any, filename: str, recursive: bool) -> None:
+        self.filename, self.recursive = filename, recursive
+        self.count = 0
+        own = parameters(function.args)
+        declared = [
+            name
+            for n in _own_nodes(function.body)
+            if isinstance(n, (ast.Nonlocal, ast.Global))
+            for name in n.names
+        ]
+        self.locals = frozenset(own) | all_writes(function.body) | frozenset(declared)
+        self.live = Live(function.body)
+        self.inner = _captures(function.body, self.locals)
+        function.body, _ = self.block(function.body, frozenset(own))
+
+    def error(self, node: Any, message: str) -> NoReturn:
+        """Raises:
+        SyntaxError: at the line of a node.
+        """
+        raise SyntaxError(
+            f"@dr.syntax: {message}", (self.filename, node.lineno, node.col_offset + 1, None)
+        )
+
+    # ---- Statements. Each gives its replacement, and the variables that surely have a value behind
+
+    def block(self, body: list[ast.stmt], bound: Names) -> tuple[list[ast.stmt], Names]:
+        """Statements in order."""
+        found: list[ast.stmt] = []
+        for s in body:
+            new, bound = self.statement(s, bound)
+            found += new
+        return found, bound
+
+    def statement(self, s: ast.stmt, bound: Names) -> tuple[list[ast.stmt], Names]:
+        """One statement."""
+        match s:
+            case ast.While():
+                return self._while(s, bound)
+            case ast.If():
+                return self._if(s, bound)
+            case ast.For() | ast.AsyncFor():
+                s.body, _ = self.block(s.body, bound | writes_of(s.target))
+                s.orelse, _ = self.block(s.orelse, bound)
+                return [s], bound
+            case ast.With() | ast.AsyncWith():
+                s.body, bound = self.block(s.body, bound | writes_of(*s.items))
+                return [s], bound
+            case ast.Try():
+                before = bound
+                s.body, bound = self.block(s.body, before)
+                s.orelse, bound = self.block(s.orelse, bound)
+                for h in s.handlers:
+                    named = frozenset([h.name]) if h.name else NONE
+                    h.body, after = self.block(h.body, before | named)
+                    bound &= after - named
+                s.finalbody, final = self.block(s.finalbody, before)
+                return [s], bound | final
+            case ast.Match():
+                for c in s.cases:
+                    c.body, _ = self.block(c.body, bound | writes_of(c.pattern))
+                return [s], bound
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if self.recursive:
+                Transformer(s, self.filename, True)
+                return [s], bound | {s.name}
+            case ast.Delete():
+                return [s], bound - writes_of(s)
+            case ast.Return() | ast.Raise() | ast.Break() | ast.Continue():
+                return [s], bound | self.locals  # nothing behind it runs
+        return [s], bound | writes_of(s)
+
+    def _while(self, s: ast.While, bound: Names) -> tuple[list[ast.stmt], Names]:
+        hint = Hint(s.test, self.error)
+        if hint.scalar or isinstance(hint.test, ast.Constant):
+            s.test = hint.test
+            s.body, _ = self.block(s.body, bound | writes_of(s.test))
+            s.orelse, _ = self.block(s.orelse, bound | writes_of(s.test))
+            return [s], bound | writes_of(s.test)
+        self._check_jumps(s.body, "while", s)
+        entry = self.live.entry[s]
+        assigned = writes_of(s.test)
+        if assigned & (entry | self.live.after[s] | reads(*s.body)):
+            self.error(
+                s, "an assignment expression in the condition of a 'while' loop cannot be used "
+                "outside of the condition"
+            )  # fmt: skip
+        used = reads(hint.test, *s.body) | all_writes(s.body)
+        state = sorted(((used & entry & self.locals) | hint.include) - hint.exclude)
+        self._check_captured(s, all_writes(s.body) & frozenset(state), "loop")
+        body, _ = self.block(s.body, bound | frozenset(state))
+        number = self._number()
+        test_name, body_name = f"_while_test{number}", f"_while_body{number}"
+        call = _call("while_loop", [_tuple(state), _name(test_name), _name(body_name)])
+        call.keywords = [ast.keyword("labels", _strings(state)), *_keywords(hint)]
+        made = [
+            *self._read(state, bound),
+            _function(test_name, state, [ast.Return(hint.test)]),
+            _function(body_name, state, [*body, ast.Return(_tuple(state))]),
+            _assign(state, call),
+            *self._unset(state, bound),
+        ]
+        orelse, _ = self.block(s.orelse, bound)
+        return self._located(made, s, body) + orelse, bound
+
+    def _if(self, s: ast.If, bound: Names) -> tuple[list[ast.stmt], Names]:
+        hint = Hint(s.test, self.error)
+        bound |= writes_of(s.test)
+        if hint.scalar:
+            s.test = hint.test
+            s.body, first = self.block(s.body, bound)
+            s.orelse, second = self.block(s.orelse, bound)
+            return [s], first & second
+        for name in _ONLY_LOOPS:
+            if name in hint.options:
+                self.error(s, f"'{name}' of dr.hint() is for loops")
+        self._check_jumps([*s.body, *s.orelse], "if", None)
+        after = self.live.after[s]
+        assigned = all_writes([*s.body, *s.orelse])
+        used = reads(*s.body, *s.orelse) | assigned
+        args = sorted(((used & self.live.entry[s] & self.locals) | hint.include) - hint.exclude)
+        dead = assigned - after
+        results = sorted(((frozenset(args) - dead) | (assigned & after)) - hint.exclude)
+        self._check_captured(s, assigned & frozenset(results), "branch")
+        inner = bound | frozenset(args)
+        body, first = self.block(s.body, inner)
+        orelse, second = self.block(s.orelse, inner)
+        number = self._number()
+        true_name, false_name = f"_if_true{number}", f"_if_false{number}"
+        test: list[ast.stmt] = []
+        if writes_of(hint.test):  # which arguments may depend on
+            test = [ast.Assign([_name("_if_test", ast.Store())], hint.test)]
+            hint.test = _name("_if_test")
+        call = _call("if_stmt", [_tuple(args), hint.test, _name(true_name), _name(false_name)])
+        call.keywords = [
+            ast.keyword("arg_labels", _strings(args)),
+            ast.keyword("rv_labels", _strings(results)),
+            *_keywords(hint),
+        ]
+        known = frozenset(results) & first & second & (bound | (assigned - frozenset(args)))
+        missing = [
+            *[(body, n) for n in sorted(frozenset(results) - first)],
+            *[(orelse, n) for n in sorted(frozenset(results) - second)],
+        ]
+        for part, name in missing:
+            part.append(ast.Assign([_name(name, ast.Store())], _value(name)))
+        made = [
+            *test,
+            *self._read(args, bound),
+            _function(true_name, args, [*body, ast.Return(_tuple(results))]),
+            _function(false_name, args, [*orelse, ast.Return(_tuple(results))]),
+            _assign(results, call),
+            *self._unset(results, bound | known),
+        ]
+        return self._located(made, s, [*body, *orelse]), bound | known
+
+    # ---- Parts
+
+    def _number(self) -> str:
+        self.count += 1
+        return "" if self.count == 1 else str(self.count)
+
+    def _read(self, names: list[str], bound: Names) -> list[ast.stmt]:
+        """Gives variables that may have no value a stand-in."""
+        return [ast.Assign([_name(n, ast.Store())], _value(n)) for n in names if n not in bound]
+
+    def _unset(self, names: list[str], bound: Names) -> list[ast.stmt]:
+        """Deletes variables that have no value."""
+        return [
+            ast.If(_call("is_undefined", [_name(n)]), [ast.Delete([_name(n, ast.Del())])], [])
+            for n in names
+            if n not in bound
+        ]
+
+    def _located(self, made: list[ast.stmt], s: ast.stmt, kept: list[ast.stmt]) -> list[ast.stmt]:
+        """New statements, at the place of the one that they replace."""
+        keep = {id(n) for k in kept for n in ast.walk(k)}
+        test = s.test if isinstance(s, (ast.If, ast.While)) else None
+        for m in made:
+            for n in ast.walk(m):
+                if id(n) not in keep and not hasattr(n, "lineno"):
+                    ast.copy_location(n, test or s)
+        return made
+
+    def _check_jumps(self, body: list[ast.stmt], kind: str, loop: ast.While | None) -> None:
+        for n, own in _jumps(body, loop is not None):
+            word = _JUMPS.get(type(n)) or _YIELDS[type(n)]
+            if own or not isinstance(n, (ast.Break, ast.Continue)):
+                self.error(
+                    n, f"'{word}' cannot be used inside of "
+                    f"{'a while loop' if kind == 'while' else 'an if statement'} that is "
+                    "transformed, as lanes may go different ways. If the condition is a Python "
+                    "bool, write dr.hint(condition, mode='scalar')."
+                )  # fmt: skip
+
+    def _check_captured(self, s: ast.stmt, changed: Names, kind: str) -> None:
+        inside = {id(n) for n in ast.walk(s)}
+        for name in sorted(changed):
+            for function in self.inner.get(name, ()):
+                if id(function) not in inside:
+                    title = getattr(function, "name", "a lambda function")
+                    self.error(
+                        s, f"variable '{name}' changes in a {kind}, but '{title}', which is "
+                        "defined outside of it, refers to it. Pass it as an argument."
+                    )  # fmt: skip
+
+
+def _own_nodes(body: Iterable[Any]) -> Iterable[ast.AST]:
+    """The nodes of statements without those of nested functions and classes."""
+    stack = list(body)
+    while stack:
+        n = stack.pop()
+        yield n
+        if not isinstance(n, (*FUNCTIONS, ast.ClassDef)):
+            stack += ast.iter_child_nodes(n)
+
+
+def _captures(body: list[ast.stmt], variables: Names) -> dict[str, list[ast.AST]]:
+    """The nested functions that refer to variables."""
+    found: dict[str, list[ast.AST]] = {}
+    for s in body:
+        for n in ast.walk(s):
+            if isinstance(n, FUNCTIONS):
+                for name in reads(n) & variables:
+                    found.setdefault(name, []).append(n)
+    return found
+
+
+def _jumps(body: Iterable[Any], in_loop: bool) -> Iterable[tuple[Any, bool]]:
+    """Statements that leave a body, and whether they concern what is around it."""
+    for n in body:
+        if isinstance(n, (*FUNCTIONS, ast.ClassDef)):
+            continue
+        if type(n) in _JUMPS or type(n) in _YIELDS:
+            yield n, True
+        if isinstance(n, (ast.For, ast.AsyncFor, ast.While)):
+            for m, _ in _jumps(n.body, in_loop):
+                yield m, not isinstance(m, (ast.Break, ast.Continue))
+            head = n.test if isinstance(n, ast.While) else n.iter
+            yield from _jumps([*n.orelse, head], in_loop)
+        else:
+            yield from _jumps(ast.iter_child_nodes(n), in_loop)
+
+
+def _name(name: str, context: Any = None) -> ast.Name:
+    return ast.Name(name, context or ast.Load())
+
+
+def _tuple(names: list[str], context: Any = None) -> ast.Tuple:
+    return ast.Tuple([_name(n, context) for n in names], context or ast.Load())
+
+
+def _strings(names: list[str]) -> ast.Tuple:
+    return ast.Tuple([ast.Constant(n) for n in names], ast.Load())
+
+
+def _call(function: str, args: list[Any]) -> ast.Call:
+    return ast.Call(ast.Attribute(_name(FLOW), function, ast.Load()), args, [])
+
+
+def _value(name: str) -> ast.Call:
+    """The value of a variable that may have none."""
+    nothing = ast.arguments([], [], None, [], [], None, [])
+    return _call("value", [ast.Lambda(nothing, _name(name)), ast.Constant(name)])
+
+
+def _assign(names: list[str], call: ast.Call) -> ast.stmt:
+    return ast.Assign([_tuple(names, ast.Store())], call) if names else ast.Expr(call)
+
+
+def _function(name: str, names: list[str], body: list[ast.stmt]) -> ast.FunctionDef:
+    args = ast.arguments([], [ast.arg(n) for n in names], None, [], [], None, [])
+    made = ast.FunctionDef(name, args, body, [])
+    if hasattr(ast, "TypeVar"):
+        made.type_params = []  # type: ignore[attr-defined]
+    return made
+
+
+def _keywords(hint: Hint) -> list[ast.keyword]:
+    return [ast.keyword(k, v) for k, v in hint.options.items()]

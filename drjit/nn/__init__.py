@@ -1,0 +1,56 @@
+"""Cooperative vectors, matrix views, and neural network modules built from them."""
+
+from ..hashgrid import HashGridEncoding, PermutoEncoding
+from .coopvec import CoopVec, cast
+from .encode import SinEncode, TriEncode
+from .hash_layer import HashEncodingLayer
+from .layers import (
+    GELU,
+    Cast,
+    Exp,
+    Exp2,
+    LeakyReLU,
+    Linear,
+    ReLU,
+    ScaleAdd,
+    Sequential,
+    Sigmoid,
+    SiLU,
+    Softplus,
+    Tanh,
+)
+from .matrix import MatrixView, matvec, unpack, view
+from .module import Module
+from .packed import pack
+from .save import load, save
+
+__all__ = [
+    "GELU",
+    "Cast",
+    "CoopVec",
+    "Exp",
+    "Exp2",
+    "HashEncodingLayer",
+    "HashGridEncoding",
+    "LeakyReLU",
+    "Linear",
+    "MatrixView",
+    "Module",
+    "PermutoEncoding",
+    "ReLU",
+    "ScaleAdd",
+    "Sequential",
+    "SiLU",
+    "Sigmoid",
+    "SinEncode",
+    "Softplus",
+    "Tanh",
+    "TriEncode",
+    "cast",
+    "load",
+    "matvec",
+    "pack",
+    "save",
+    "unpack",
+    "view",
+]

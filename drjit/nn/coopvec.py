@@ -1,0 +1,316 @@
+"""Cooperative vectors: many features a lane in one value, which exists within kernels only.
+
+They are made from arrays, go through element-wise operations and products with matrices, and are
+unpacked into arrays again, all in one kernel.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Generic, NoReturn, TypeVar
+
+from ..ad import lanes
+from ..ad import vector as derivatives
+from ..ad.algebra import record
+from ..ad.graph import Value, visible
+from ..array import leaf, pytree, table
+from ..array.base import ArrayBase, KernelValue, type_label
+from ..array.promote import convert, number_type
+from ..jit import dtype as dt
+from ..jit import node, op
+from ..jit.op import Op
+
+T = TypeVar("T")
+
+_EMPTY = "drjit.nn.CoopVec(): cannot be empty, at least one array is needed"
+_NO_ARRAY = (
+    "drjit.nn.CoopVec(): at least one one-dimensional array is needed, which determines the type "
+    "of the features, such as in nn.CoopVec(Float16(1), 2)"
+)
+_INDEX = (
+    "drjit.nn.CoopVec has no indexing, as its features are not stored one by one. Unpack it into "
+    "arrays, as in 'x, y = v' or 'Array2f(v)', or go through all of them, as in 'for x in v'"
+)
+
+
+class CoopVec(KernelValue, Generic[T]):
+    """A cooperative vector: `len(v)` features for each lane, all of one floating-point type.
+
+    The arguments are arrays, numbers, other cooperative vectors, and PyTrees of such, one after the
+    other. Components of nested arrays and rows of tensors are features. The first array determines
+    the type of all.
+
+    Arithmetic (`+ - * /`) and element-wise functions (`dr.fma`, `dr.minimum`, `dr.maximum`,
+    `dr.exp2`, `dr.tanh`, ...) take cooperative vectors of the same length and type, arrays, which
+    stand for all features, and numbers.
+
+    Raises:
+        TypeError: there is no floating-point array, or an argument is nothing of the above.
+        RuntimeError: there are no features, or sizes are incompatible.
+
+    >>> import drjit.nn as nn
+    >>> from drjit.auto.ad import Array3f, Float
+    >>> v = nn.CoopVec(Array3f([1, 2], 3, 4), 5)
+    >>> v
+    drjit.nn.CoopVec[drjit.llvm.ad.Float, shape=(4, 2)]
+    >>> x, *_, y = 2 * v
+    >>> x, y
+    ([2, 4], [10, 10])
+    """
+
+    __module__ = "drjit.nn"
+    __slots__ = ("_type",)
+
+    _type: Any
+
+    def __init__(self, *args: Any) -> None:
+        if len(args) == 1 and isinstance(args[0], CoopVec):
+            other = args[0]
+            self._type, self._n, self._a = other._type, other._n, visible(other._a)
+            return
+        parts: list[Any] = []
+        for arg in args:
+            _flatten(arg, parts)
+        if not parts:
+            raise RuntimeError(_EMPTY)
+        self._type = cls = _feature_type(parts)
+        what = "drjit.nn.CoopVec()"
+        found = [leaf.value(convert(cls, p)) for p in parts]
+        self._n, self._a = derivatives.pack(found, what)
+        if not cls._diff:
+            self._a = None
+
+    @property
+    def _dtype(self) -> dt.DType:
+        return self._n.dtype.element
+
+    @property
+    def _diff(self) -> bool:
+        return self._type._diff
+
+    @property
+    def __meta__(self) -> Any:
+        return self._type.__meta__
+
+    @property
+    def type(self) -> Any:
+        """The type of the features, a class of one-dimensional arrays."""
+        return self._type
+
+    @property
+    def index(self) -> int:
+        """A number that identifies the traced value."""
+        return self._n.serial
+
+    def __len__(self) -> int:
+        return self._n.dtype.count
+
+    def __iter__(self) -> Iterator[T]:
+        cls = self._type
+        found = derivatives.unpack(Value(self._n, self._a))
+        return iter([leaf.from_value(cls, f) for f in found])
+
+    def __getitem__(self, key: Any) -> NoReturn:
+        raise TypeError(_INDEX)
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise TypeError(_INDEX)
+
+    def __repr__(self) -> str:
+        shape = (len(self), self._n.size)
+        return f"drjit.nn.CoopVec[{type_label(self._type)}, shape={shape}]"
+
+    def _with(self, value: Value, detached: bool = False) -> "CoopVec[Any]":
+        cls = self._type
+        if value.node.dtype.is_mask:
+            cls = cls.Mask
+        if detached and cls._diff:
+            cls = table.find(cls._namespace.removesuffix(".ad"), "leaf", cls._dtype)
+        return wrap(cls, value)
+
+    def _with_number(self, number: float) -> "CoopVec[Any]":
+        return wrap(self._type, Value(node.literal(self._n.dtype, number)))
+
+    def _like(self, value: Any, name: str) -> Value:
+        t = self._n.dtype
+        if isinstance(value, CoopVec):
+            other = value._n.dtype
+            if other.count != t.count:
+                raise RuntimeError(
+                    f"{name}(): cooperative vectors of different lengths do not go together "
+                    f"({t.count} and {other.count})"
+                )
+            if other is not t:
+                raise RuntimeError(
+                    f"{name}(): cooperative vectors with features of different types do not go "
+                    f"together ({t.element.name} and {other.element.name}). Convert one of them "
+                    "with drjit.nn.cast()."
+                )
+            return Value(value._n, visible(value._a))
+        return _broadcast(self._type, t, value, name)
+
+    def _elementwise(self, op_: Op, args: tuple, name: str) -> "CoopVec[Any]":
+        mask = op_.result == "second"
+        vectors = [a for a in args[mask:] if isinstance(a, CoopVec)]
+        first = vectors[0] if vectors else self._typed(args[mask:], name)
+        if op_.domain.find("f") < 0 and not mask and not self._dtype.is_mask:
+            raise TypeError(f"{name}(): operation not supported for {first!r}")
+        values = [first._like(a, name) for a in args[mask:]]
+        if mask:
+            values.insert(0, first._mask(args[0], name))
+        nodes = tuple([v.node for v in values])
+        try:
+            n = node.apply(op_, *nodes)
+        except (RuntimeError, TypeError) as problem:
+            text = str(problem).removeprefix(f"{op_.name}: ")
+            raise type(problem)(f"{name}(): {text}") from None
+        variables = tuple([v.var for v in values])
+        var = record(op_, n, nodes, variables) if any(variables) else None
+        return first._with(Value(n, var))
+
+    def _typed(self, values: tuple, name: str) -> "CoopVec[Any]":
+        """A vector as long as this one, with features of the type of an array among the values."""
+        for a in values:
+            if isinstance(a, ArrayBase) and a._kind == "leaf" and a._dtype.is_float:
+                return wrap(type(a), Value(node.literal(dt.vector(a._dtype, len(self)), 0)))
+        raise TypeError(
+            f"{name}(): with a mask for each feature, one of the values has to be a cooperative "
+            "vector, or a floating-point array"
+        )
+
+    def _mask(self, value: Any, name: str) -> Value:
+        """A mask as the first operand of a select with this vector."""
+        t = self._n.dtype.mask_type
+        if isinstance(value, CoopVec):
+            return self._with(Value(node.literal(t, False)))._like(value, name)
+        return _broadcast(self._type.Mask, t, value, name)
+
+    def _reduce(self, key: str) -> Any:
+        if self._dtype.is_mask != (key in ("and", "or")):
+            raise TypeError(f"the reduction '{key}' is not defined for the features of {self!r}")
+        if key == "add":
+            total = derivatives.total(Value(self._n, visible(self._a)))
+            return leaf.from_value(self._type, total)
+        operation = _REDUCTIONS[key]
+        first, *rest = [leaf.value(x) for x in self]
+        for x in rest:
+            n = node.apply(operation, x.node, first.node)
+            first = Value(n, record(operation, n, (x.node, first.node), (x.var, first.var)))
+        return leaf.from_value(self._type, first)
+
+
+for _name in (
+    "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__",
+    "__rtruediv__", "__neg__", "__abs__", "__lt__", "__le__", "__gt__", "__ge__", "__eq__",
+    "__ne__",
+):  # fmt: skip
+    setattr(CoopVec, _name, getattr(ArrayBase, _name))
+
+_REDUCTIONS = {
+    "mul": op.mul, "min": op.minimum, "max": op.maximum, "and": op.and_, "or": op.or_,
+}  # fmt: skip
+
+
+def wrap(cls: Any, value: Value) -> CoopVec[Any]:
+    """A cooperative vector with features of a class, for a traced value."""
+    made = object.__new__(CoopVec)
+    made._type, made._n = cls, value.node
+    made._a = value.var if cls._diff else None
+    return made
+
+
+def _flatten(arg: Any, parts: list[Any]) -> None:
+    """Adds the features that an argument consists of to a list."""
+    if isinstance(arg, ArrayBase):
+        if arg._kind == "leaf":
+            parts.append(arg)
+        elif arg._kind == "nested":
+            for c in arg._c:
+                _flatten(c, parts)
+        elif len(arg._shape) == 1 or len(arg._shape) == 2:
+            for row in arg:
+                parts.append(row._array)
+        else:
+            raise TypeError(
+                f"drjit.nn.CoopVec(): a tensor must have one or two dimensions, not {arg._shape}"
+            )
+    elif isinstance(arg, CoopVec):
+        parts.extend(arg)
+    elif number_type(type(arg)) is not None:
+        parts.append(number_type(type(arg))(arg))
+    else:
+        found = pytree.children(arg)
+        if found is None:
+            raise TypeError(
+                f"drjit.nn.CoopVec(): cannot convert a value of type {type_label(arg)}; arrays, "
+                "numbers, cooperative vectors, and lists, tuples, dictionaries and structures of "
+                "them are needed"
+            )
+        for _, value in found[0]:
+            _flatten(value, parts)
+
+
+def _feature_type(parts: list[Any]) -> Any:
+    """The class of the features: that of the first array, with derivatives if any has them."""
+    arrays = [p for p in parts if isinstance(p, ArrayBase)]
+    if not arrays:
+        raise TypeError(_NO_ARRAY)
+    cls = type(arrays[0])
+    if not cls._dtype.is_float:
+        raise TypeError(
+            f"drjit.nn.CoopVec(): features are floating-point numbers, but the first array is of "
+            f"type {type_label(cls)}"
+        )
+    namespaces = [cls._namespace, *[a._namespace for a in arrays if a._diff and not cls._diff]]
+    return table.find(namespaces[-1], "leaf", cls._dtype)
+
+
+def _broadcast(cls: Any, t: dt.DType, value: Any, name: str) -> Value:
+    """A number or an array as a vector whose features are all the same."""
+    if number_type(type(value)) is not None:
+        return Value(node.literal(t, number_type(type(value))(value)))
+    if isinstance(value, ArrayBase) and value._kind != "leaf":
+        raise TypeError(
+            f"{name}(): {type_label(value)} does not go together with a cooperative vector; make "
+            "one of it with drjit.nn.CoopVec()"
+        )
+    if not isinstance(value, ArrayBase):
+        try:
+            value = cls(value)
+        except (TypeError, RuntimeError):
+            raise TypeError(
+                f"{name}(): unsupported operand of type {type_label(value)} beside a cooperative "
+                "vector; a cooperative vector, an array or a number is needed"
+            ) from None
+    if cls._dtype.is_mask and not value._dtype.is_mask:
+        raise TypeError(f"{name}(): expected a mask, got {type_label(value)}")
+    scalar = lanes.cast(t.element, Value(value._n, visible(value._a)))
+    return derivatives.splat(t.count, scalar)
+
+
+def cast(arg0: CoopVec[Any], arg1: Any, /) -> CoopVec[Any]:
+    """The features of a cooperative vector in another precision, which an array type stands for.
+    Derivatives are converted back.
+
+    Raises:
+        TypeError: the first argument is no cooperative vector, or the second no type of
+            floating-point arrays.
+
+    >>> import drjit.nn as nn
+    >>> from drjit.auto.ad import Float16, Float32
+    >>> nn.cast(nn.CoopVec(Float32(1), 2), Float16)
+    drjit.nn.CoopVec[drjit.llvm.ad.Float16, shape=(2, 1)]
+    """
+    if not isinstance(arg0, CoopVec):
+        raise TypeError(
+            f"drjit.nn.cast(): expected a cooperative vector, got {type_label(arg0)}; convert an "
+            "array by its type, as in Float16(x)"
+        )
+    cls = getattr(arg1, "_leaf", None) if isinstance(arg1, type) else None
+    dtype = getattr(cls, "_dtype", None)
+    if dtype is None or not dtype.is_float:
+        raise TypeError(
+            "drjit.nn.cast(): expected a floating-point array type such as Float16, got "
+            f"{type_label(arg1) if isinstance(arg1, type) else repr(arg1)}"
+        )
+    target = table.find(arg0._type._namespace, "leaf", dtype)
+    value = lanes.cast(dt.vector(dtype, len(arg0)), Value(arg0._n, visible(arg0._a)))
+    return wrap(target, value)

@@ -1,0 +1,182 @@
+"""Encodings of a few coordinates into many features by periodic functions of increasing frequency,
+which lets small networks learn details.
+"""
+
+from math import pi
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ..ad.graph import Value
+from ..array.base import type_label
+from ..function.arithmetic import abs, fma, round
+from ..function.math import sin
+from ..function.reshape import reshape
+from ..function.traits import float32_array_t, is_float_v, is_half_v, is_tensor_v, shape
+from ..jit.node import literal
+from ..jit.vector import vector
+from ..random import Generator
+from .coopvec import CoopVec, cast, wrap
+from .module import Module
+
+
+class Encoding(Module):
+    """Base of `SinEncode` and `TriEncode`: for every coordinate x and every octave o the phase
+    `2**o * x + o * shift`, of which a wave with period 1 gives a sine and a cosine.
+    """
+
+    __module__ = "drjit.nn"
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"octaves": int, "shift": float, "channels": int}
+
+    octaves: int
+    shift: float
+    channels: int
+
+    def __init__(self, octaves: int = 0, shift: float = 0) -> None:
+        name = type(self).__name__
+        if not isinstance(octaves, int) or isinstance(octaves, bool) or octaves < 0:
+            raise ValueError(f"drjit.nn.{name}(): octaves must be an int >= 0, got {octaves!r}")
+        if not isinstance(shift, Real):
+            raise TypeError(f"drjit.nn.{name}(): shift must be a number, got {type_label(shift)}")
+        self.octaves = octaves
+        self.shift = shift
+        self.channels = -1
+
+    def _alloc(self, dtype: type, size: int, rng: Generator) -> tuple[Self, int]:
+        made = type(self)(self.octaves, self.shift)
+        made.channels = size
+        return made, -1 if size < 0 else self.features(size)
+
+    def features(self, channels: int) -> int:
+        """The number of features for a number of coordinates."""
+        return channels * self.octaves * 2
+
+    def __call__(self, arg: Any, /) -> Any:
+        channels = self._channels(arg)
+        if self.channels not in (-1, channels):
+            raise ValueError(
+                f"drjit.nn.{self!r}: expected {self.channels} coordinates, got {channels}"
+            )
+        if not self.octaves:
+            raise ValueError(f"drjit.nn.{self!r}: an encoding of no octaves has no features")
+        # Half precision has too few digits for phases.
+        kind = arg.type if isinstance(arg, CoopVec) else type(arg)
+        if is_half_v(kind):
+            single = float32_array_t(kind)
+            if isinstance(arg, CoopVec):
+                return cast(self._encode(cast(arg, single)), kind)
+            return kind(self._encode(single(arg)))
+        return self._encode(arg)
+
+    def _channels(self, arg: Any) -> int:
+        if isinstance(arg, CoopVec):
+            return len(arg)
+        if not is_tensor_v(arg) or not is_float_v(arg):
+            raise TypeError(
+                f"drjit.nn.{self!r}: expected a tensor of floating point numbers of shape "
+                f"(coordinates, N) or a cooperative vector, got {type_label(arg)}"
+            )
+        if len(shape(arg)) != 2:
+            raise ValueError(
+                f"drjit.nn.{self!r}: expected a tensor of shape (coordinates, N), got {shape(arg)}"
+            )
+        return len(arg)
+
+    def _encode(self, arg: Any) -> Any:
+        scale = [2.0**o for o in range(self.octaves)]
+        shift = [self.shift * o for o in range(self.octaves)]
+        if isinstance(arg, CoopVec):
+            return self._wave(*self._vectors(arg, scale, shift))
+        kind, (channels, n) = type(arg), shape(arg)
+        column = (1, self.octaves, 1, 1)
+        wave = self._wave(
+            reshape(arg, (channels, 1, 1, n)),
+            reshape(kind(np.array(scale)), column),
+            reshape(kind(np.array(shift)), column),
+            reshape(kind(np.array(self.quarters)), (1, 1, 2, 1)),
+        )
+        return reshape(wave, (self.features(channels), n))
+
+    def _vectors(self, arg: Any, scale: list[float], shift: list[float]) -> list[Any]:
+        channels, waves = len(arg), 2 * self.octaves
+        features = [x for x in arg for _ in range(waves)]
+        return [
+            CoopVec(*features),
+            _constant(arg, [v for v in scale for _ in range(2)] * channels),
+            _constant(arg, [v for v in shift for _ in range(2)] * channels),
+            _constant(arg, [*self.quarters] * (channels * self.octaves)),
+        ]
+
+    quarters: ClassVar[tuple[float, float]]  # what the sine and the cosine add to the phase
+
+    def _wave(self, x: Any, scale: Any, shift: Any, quarter: Any) -> Any:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(octaves={self.octaves}, shift={self.shift}, "
+            f"in_channels={self.channels}, out_features={self.features(self.channels)})"
+        )
+
+
+def _constant(like: Any, numbers: list[float]) -> Any:
+    """A cooperative vector of numbers; features of the same number share a literal."""
+    literals = {v: literal(like._dtype, v) for v in dict.fromkeys(numbers)}
+    return wrap(like.type, Value(vector([literals[v] for v in numbers])))
+
+
+class TriEncode(Encoding):
+    """Triangle waves of coordinates, a cheap replacement of sines (Müller et al., "Real-time Neural
+    Radiance Caching for Path Tracing", 2021, section 3.2).
+
+    `octaves` frequencies 1, 2, 4, ... give two features each, `1 - 4 |p - round(p)|` for p = phase
+    - 1/4 and for p = phase, where `phase = 2**o * x + o * shift` in octave o. They are ordered by
+    coordinate, octave, and kind.
+
+    Raises:
+        ValueError: `octaves` is negative or no integer.
+        TypeError: `shift` is no number.
+
+    >>> from drjit.llvm import TensorXf
+    >>> nn.TriEncode(2)(TensorXf([[0, 0.125]]))
+    [[0, 0.5],
+     [1, 0.5],
+     [0, 1],
+     [1, 0]]
+    """
+
+    __module__ = "drjit.nn"
+    quarters = (0.25, 0.0)
+
+    def _wave(self, x: Any, scale: Any, shift: Any, quarter: Any) -> Any:
+        phase = fma(x, scale, shift) - quarter
+        return fma(abs(phase - round(phase)), -4, 1)
+
+
+class SinEncode(Encoding):
+    """Sines and cosines of coordinates (Mildenhall et al., "NeRF: Representing Scenes as Neural
+    Radiance Fields for View Synthesis", 2020, section 5.1).
+
+    `octaves` frequencies 1, 2, 4, ... give two features each, `sin(2 pi phase)` and
+    `cos(2 pi phase)`, where `phase = 2**o * x + o * shift` in octave o. They are ordered by
+    coordinate, octave, and kind. All octaves are exact to a few units of the last digit.
+
+    Raises:
+        ValueError: `octaves` is negative or no integer.
+        TypeError: `shift` is no number.
+
+    >>> from drjit.llvm import TensorXf
+    >>> nn.SinEncode(1)(TensorXf([[0, 1 / 12]]))
+    [[0, 0.5],
+     [1, 0.866025]]
+    """
+
+    __module__ = "drjit.nn"
+    quarters = (0.0, 0.25)
+
+    def _wave(self, x: Any, scale: Any, shift: Any, quarter: Any) -> Any:
+        # Whole periods go first, without rounding, so that the sum keeps its digits.
+        phase = x * scale
+        phase = (phase - round(phase)) + (shift + quarter)
+        return sin((phase - round(phase)) * (2 * pi))

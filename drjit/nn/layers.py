@@ -1,0 +1,394 @@
+"""Layers: affine maps, activations, conversions, and networks that are a sequence of layers.
+
+Each takes a tensor of shape (features, N) or a cooperative vector, and gives the same in kind.
+"""
+
+from math import log, pi, sqrt
+from textwrap import indent
+from typing import Any, ClassVar, Self
+
+from ..array.base import ArrayBase, type_label
+from ..function.arithmetic import abs, fma, maximum, select
+from ..function.create import zeros
+from ..function.evaluation import make_opaque
+from ..function.math import exp, exp2, log2, tanh
+from ..function.traits import float32_array_t, is_tensor_v, shape, tensor_t
+from ..random import Generator
+from .coopvec import CoopVec, cast
+from .matrix import MatrixView, matvec
+from .module import Module, entry
+
+
+class Sequential(Module):
+    """A network that applies its layers one after the other.
+
+    `prefix` precedes the names of its parameters, so that several networks can share an optimizer.
+
+    Raises:
+        TypeError: a layer is no module, or `prefix` no string.
+
+    >>> from drjit.llvm import TensorXf
+    >>> net = nn.Sequential(nn.Linear(-1, 3), nn.ReLU(), prefix="mlp")
+    >>> net.alloc(TensorXf, 2)
+    Sequential(
+      Linear(in_features=2, out_features=3),
+      ReLU()
+    )
+    """
+
+    __module__ = "drjit.nn"
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"layers": tuple, "prefix": str}
+
+    def __init__(self, *args: Module, prefix: str = "") -> None:
+        for i, layer in enumerate(args):
+            if not isinstance(layer, Module):
+                raise TypeError(
+                    f"drjit.nn.Sequential(): argument {i} must be a module such as nn.Linear(), "
+                    f"got {type_label(layer)}"
+                )
+        if not isinstance(prefix, str):
+            raise TypeError(f"drjit.nn.Sequential(): prefix must be a string, got {prefix!r}")
+        self.layers = args
+        self.prefix = prefix
+
+    def __call__(self, arg: Any, /) -> Any:
+        for layer in self.layers:
+            arg = layer(arg)
+        return arg
+
+    def _alloc(self, dtype: type, size: int, rng: Generator) -> tuple[Self, int]:
+        layers = []
+        for layer in self.layers:
+            made, size = layer._alloc(dtype, size, rng)
+            layers.append(made)
+        return type(self)(*layers, prefix=self.prefix), size
+
+    def __repr__(self) -> str:
+        text = ",\n".join(map(repr, self.layers)) + "\n" if self.layers else ""
+        return f"{type(self).__name__}(\n{indent(text, '  ')})"
+
+
+class Linear(Module):
+    """An affine layer, `weights @ x + bias`, or without bias a linear one.
+
+    A size of -1 is that of the input; for `out_features` that is as many as `in_features`. Initial
+    weights are uniform between -1/sqrt(out_features) and 1/sqrt(out_features), a bias is 0.
+
+    >>> nn.Linear(2, -1, bias=False)
+    Linear(in_features=2, out_features=-1, bias=False)
+    """
+
+    __module__ = "drjit.nn"
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {
+        "config": tuple[int, int, bool],
+        "weights": ArrayBase | MatrixView | None,
+        "bias": ArrayBase | MatrixView | None,
+    }
+
+    config: tuple[int, int, bool]
+    weights: ArrayBase | MatrixView | None
+    bias: ArrayBase | MatrixView | None
+
+    def __init__(self, in_features: int = -1, out_features: int = -1, bias: Any = True) -> None:
+        for name, value in (("in_features", in_features), ("out_features", out_features)):
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise TypeError(f"drjit.nn.Linear(): {name} must be an int, got {value!r}")
+            if value == 0 or value < -1:
+                raise ValueError(
+                    f"drjit.nn.Linear(): {name} must be at least 1, or -1 for the size of the "
+                    f"input, got {value}"
+                )
+        self.config = (in_features, out_features, bool(bias))
+        self.weights = self.bias = None
+
+    def _alloc(self, dtype: type, size: int, rng: Generator) -> tuple[Self, int]:
+        declared, rows, has_bias = self.config
+        columns = size if declared == -1 else declared
+        if columns < 0:
+            raise RuntimeError(
+                f"drjit.nn.Module.alloc(): the number of input features of {self!r} is unknown. "
+                "Pass the network's as 'size'."
+            )
+        if columns == 0 or size not in (-1, columns):
+            needed = columns or "at least 1"
+            raise ValueError(
+                f"drjit.nn.Module.alloc(): {self!r} needs {needed} input features, but gets {size}"
+            )
+        if rows == -1:
+            rows = columns
+        made = type(self)(columns, rows, has_bias)
+        bound = 1 / sqrt(rows)
+        # Drawn in single precision: one stream of numbers for all precisions.
+        drawn = rng.random(float32_array_t(dtype), (rows, columns))
+        made.weights = dtype(fma(drawn, 2 * bound, -bound))
+        if has_bias:
+            made.bias = zeros(dtype, rows)
+            make_opaque(made.bias)  # a literal would become another kernel's once it is trained
+        return made, rows
+
+    def __call__(self, arg: Any, /) -> Any:
+        weights, bias = self.weights, self.bias
+        if weights is None:
+            raise RuntimeError(
+                f"drjit.nn.{self!r}: the layer has no weights yet. Make them with "
+                "'net = net.alloc(<tensor type>, <number of input features>)'."
+            )
+        if isinstance(arg, CoopVec):
+            return self._with_vector(arg, weights, bias)
+        return self._with_tensor(arg, weights, bias)
+
+    def _with_vector(self, arg: Any, weights: Any, bias: Any) -> Any:
+        if not isinstance(weights, MatrixView):
+            raise RuntimeError(
+                f"drjit.nn.{self!r}: a cooperative vector goes together with packed weights. Pack "
+                "them with 'net = drjit.nn.pack(net, layout=...)'."
+            )
+        kind, found = type(weights.buffer), arg.type
+        if kind._dtype is not found._dtype:
+            raise TypeError(
+                f"drjit.nn.{self!r}: the weights are of type {type_label(kind)}, the cooperative "
+                f"vector of type {type_label(found)}. Convert it by a layer "
+                f"'nn.Cast({kind.__name__})' before this one."
+            )
+        self._check_features(len(arg))
+        return matvec(weights, arg, bias)
+
+    def _with_tensor(self, arg: Any, weights: Any, bias: Any) -> Any:
+        if isinstance(weights, MatrixView):
+            raise RuntimeError(
+                f"drjit.nn.{self!r}: the weights are packed, for cooperative vectors. Pass "
+                "'nn.CoopVec(x)', or evaluate the network from before drjit.nn.pack() for a tensor."
+            )
+        if not is_tensor_v(arg):
+            raise TypeError(
+                f"drjit.nn.{self!r}: expected a tensor of shape ({self.config[0]}, N) or a "
+                f"cooperative vector, got {type_label(arg)}"
+            )
+        kind = type(weights)
+        if kind._dtype is not arg._dtype:
+            raise TypeError(
+                f"drjit.nn.{self!r}: the weights are of type {type_label(kind)}, the input of type "
+                f"{type_label(arg)}. Convert it by a layer 'nn.Cast({kind.__name__})' before this "
+                "one."
+            )
+        sizes = shape(arg)
+        if not sizes:
+            raise ValueError(f"drjit.nn.{self!r}: the input is a tensor without dimensions")
+        self._check_features(sizes[0] if len(sizes) == 1 else sizes[-2], sizes)
+        result = weights @ arg
+        if bias is None:
+            return result
+        return result + (bias if len(sizes) == 1 else type(bias)(bias.array, (len(bias), 1)))
+
+    def _check_features(self, found: int, sizes: tuple[int, ...] | None = None) -> None:
+        if found != self.config[0]:
+            given = f"input, of shape {sizes}," if sizes else "input"
+            raise ValueError(
+                f"drjit.nn.{self!r}: the layer has {self.config[0]} input features, but the "
+                f"{given} has {found}"
+            )
+
+    def __repr__(self) -> str:
+        columns, rows, bias = self.config
+        text = "" if bias else ", bias=False"
+        return f"{type(self).__name__}(in_features={columns}, out_features={rows}{text})"
+
+
+class ReLU(Module):
+    """The greater of x and 0.
+
+    >>> from drjit.llvm import TensorXf
+    >>> nn.ReLU()(TensorXf([-2, 3]))
+    [0, 3]
+    """
+
+    __module__ = "drjit.nn"
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
+
+    def __call__(self, arg: Any, /) -> Any:
+        return maximum(arg, 0)
+
+
+class LeakyReLU(Module):
+    """x where it is positive, `negative_slope * x` elsewhere. A slope that is an array is a
+    parameter.
+
+    >>> from drjit.llvm import TensorXf
+    >>> nn.LeakyReLU(0.1)(TensorXf([-2, 3]))
+    [-0.2, 3]
+    """
+
+    __module__ = "drjit.nn"
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"negative_slope": float | ArrayBase}
+
+    def __init__(self, negative_slope: float | ArrayBase = 0.01) -> None:
+        self.negative_slope = negative_slope
+
+    def __call__(self, arg: Any, /) -> Any:
+        # As a factor, so that the derivative is one more product.
+        one = arg._with_number(1.0) if isinstance(arg, CoopVec) else type(arg)(1)
+        return arg * select(arg > 0, one, entry(self.negative_slope))
+
+
+class Exp2(Module):
+    """2 to the power of x."""
+
+    __module__ = "drjit.nn"
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
+
+    def __call__(self, arg: Any, /) -> Any:
+        return exp2(arg)
+
+
+class Exp(Module):
+    """e to the power of x."""
+
+    __module__ = "drjit.nn"
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
+
+    def __call__(self, arg: Any, /) -> Any:
+        return exp(arg)
+
+
+class Tanh(Module):
+    """The hyperbolic tangent of x."""
+
+    __module__ = "drjit.nn"
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
+
+    def __call__(self, arg: Any, /) -> Any:
+        return tanh(arg)
+
+
+class Sigmoid(Module):
+    """The logistic function 1 / (1 + exp(-x)), as (1 + tanh(x / 2)) / 2, which neither overflows
+    nor has derivatives that do.
+
+    >>> from drjit.llvm import TensorXf
+    >>> nn.Sigmoid()(TensorXf([-1000, 0, 1]))
+    [0, 0.5, 0.731059]
+    """
+
+    __module__ = "drjit.nn"
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
+
+    def __call__(self, arg: Any, /) -> Any:
+        return _sigmoid(arg)
+
+
+class SiLU(Module):
+    """x times the logistic function of x (Elfwing et al., "Sigmoid-Weighted Linear Units for Neural
+    Network Function Approximation in Reinforcement Learning", 2018).
+
+    >>> from drjit.llvm import TensorXf
+    >>> nn.SiLU()(TensorXf([-1, 0, 1]))
+    [-0.268941, 0, 0.731059]
+    """
+
+    __module__ = "drjit.nn"
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
+
+    def __call__(self, arg: Any, /) -> Any:
+        return arg * _sigmoid(arg)
+
+
+class GELU(Module):
+    """x times the normal distribution's probability of a value below x, in the approximation by
+    tanh (Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2).
+
+    >>> from drjit.llvm import TensorXf
+    >>> nn.GELU()(TensorXf([-1, 0, 1]))
+    [-0.158808, 0, 0.841192]
+    """
+
+    __module__ = "drjit.nn"
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
+
+    def __call__(self, arg: Any, /) -> Any:
+        scale = sqrt(2 / pi)
+        half = 0.5 * arg
+        return fma(half, tanh(arg * fma(arg * arg, 0.044715 * scale, scale)), half)
+
+
+class Softplus(Module):
+    """log(1 + exp(x)), without overflow.
+
+    >>> from drjit.llvm import TensorXf
+    >>> nn.Softplus()(TensorXf([-1, 0, 1000]))
+    [0.313262, 0.693147, 1000]
+    """
+
+    __module__ = "drjit.nn"
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
+
+    def __call__(self, arg: Any, /) -> Any:
+        # (x + |x|) / 2 and not max(x, 0): the derivative at 0 is right whatever that of |x| is.
+        size = abs(arg)
+        tail = log2(1 + exp2(size * (-1 / log(2))))
+        return fma(tail, log(2), 0.5 * (arg + size))
+
+
+class ScaleAdd(Module):
+    """`x * scale + offset`. A scale or an offset that is an array is a parameter.
+
+    >>> from drjit.llvm import TensorXf
+    >>> nn.ScaleAdd(2, 1)(TensorXf([-2, 3]))
+    [-3, 7]
+    """
+
+    __module__ = "drjit.nn"
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {
+        "scale": float | int | ArrayBase | None,
+        "offset": float | int | ArrayBase | None,
+    }
+
+    def __init__(
+        self,
+        scale: float | int | ArrayBase | None = None,
+        offset: float | int | ArrayBase | None = None,
+    ) -> None:
+        self.scale = scale
+        self.offset = offset
+
+    def __call__(self, arg: Any, /) -> Any:
+        if self.scale is None or self.offset is None:
+            raise RuntimeError("drjit.nn.ScaleAdd(): both a scale and an offset are needed")
+        return fma(arg, entry(self.scale), entry(self.offset))
+
+
+class Cast(Module):
+    """Conversion to another precision, which an array or tensor type stands for.
+
+    Raises:
+        TypeError: `dtype` is no array type.
+
+    >>> from drjit.llvm import Float16, TensorXf
+    >>> nn.Cast(Float16)
+    Cast(dtype=Float16)
+    >>> type(nn.Cast(Float16)(TensorXf([1, 2])))
+    <class 'drjit.llvm.TensorXf16'>
+    """
+
+    __module__ = "drjit.nn"
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"dtype": type[ArrayBase] | None}
+
+    def __init__(self, dtype: type[ArrayBase] | None = None) -> None:
+        if dtype is not None and tensor_t(dtype) is None:
+            raise TypeError(
+                f"drjit.nn.Cast(): dtype must be an array type such as Float16, got {dtype!r}"
+            )
+        self.dtype = dtype
+
+    def __call__(self, arg: Any, /) -> Any:
+        if self.dtype is None:
+            raise TypeError("drjit.nn.Cast(): the layer was made without a type to convert to")
+        if isinstance(arg, CoopVec):
+            return cast(arg, self.dtype)
+        return tensor_t(self.dtype)(arg)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(dtype={getattr(self.dtype, '__name__', None)})"
+
+
+def _sigmoid(arg: Any) -> Any:
+    return fma(tanh(0.5 * arg), 0.5, 0.5)

@@ -1,0 +1,462 @@
+"""Matrices for products with cooperative vectors: views of one shared buffer, how arrays are packed
+into such a buffer, and the product itself.
+
+Every layout stores matrices row by row, which is what kernels read best; the layouts differ in what
+may be done with a view.
+"""
+
+from collections.abc import Callable
+from operator import index
+from typing import Any, Literal
+
+from ..ad import vector as derivatives
+from ..ad.graph import Value, visible
+from ..array import pytree, table
+from ..array.base import ArrayBase, IncompatibleError, type_label
+from ..function.create import arange
+from ..function.grad import grad
+from ..function.memory import gather
+from ..function.shape import concat
+from ..jit import dtype as dt
+from ..jit.dtype import VarType
+from ..jit.vector import Layout, place
+from .coopvec import CoopVec, wrap
+
+LAYOUTS = ("inference", "training", "row_major")
+LayoutName = Literal["inference", "training", "row_major"]
+
+_REPR = """drjit.nn.MatrixView[
+    dtype={dtype},
+    layout="{layout}",
+    shape={shape},
+    stride={stride},
+    offset={offset}
+    size={size}
+    buffer=<{buffer} instance>
+]"""
+
+
+class MatrixView:
+    """A matrix, or a vector, in a buffer that others may share.
+
+    Element (r, c) is entry `offset + r * stride + c` of the one-dimensional array `buffer`; `size`
+    is the number of entries from the first to the last. `shape` is that of the stored matrix, also
+    where `transpose` says that products take its transpose. The `layout` is `row_major`, or that of
+    a packed matrix: `inference` or `training`.
+
+    >>> import drjit.nn as nn
+    >>> from drjit.auto.ad import TensorXf
+    >>> A = nn.view(TensorXf([[1, 2, 3], [4, 5, 6]]))
+    >>> A.shape, A[:, 1:].shape, A.T.transpose
+    ((2, 3), (2, 2), True)
+    >>> TensorXf(A[:, 1:])
+    [[2, 3],
+     [5, 6]]
+    """
+
+    __module__ = "drjit.nn"
+    __slots__ = ("_layout", "buffer", "dtype", "offset", "shape", "size", "stride", "transpose")
+
+    DRJIT_STRUCT = {  # noqa: RUF012
+        "layout": str,
+        "buffer": object,
+        "dtype": VarType,
+        "shape": tuple,
+        "offset": int,
+        "size": int,
+        "stride": int,
+        "transpose": bool,
+    }
+
+    buffer: Any
+    dtype: VarType
+    offset: int
+    shape: tuple[int, int]
+    size: int
+    stride: int
+    transpose: bool
+
+    def __init__(self) -> None:
+        self._layout: LayoutName = "row_major"
+        self.buffer, self.dtype = None, VarType.Void
+        self.shape, self.offset, self.size, self.stride = (0, 0), 0, 0, 0
+        self.transpose = False
+
+    @property
+    def layout(self) -> LayoutName:
+        """`row_major`, `inference` or `training`."""
+        return self._layout
+
+    @layout.setter
+    def layout(self, value: LayoutName) -> None:
+        if value not in LAYOUTS:
+            raise RuntimeError(
+                f"drjit.nn.MatrixView.layout: expected one of {', '.join(LAYOUTS)}, got {value!r}"
+            )
+        self._layout = value
+
+    def _changed(self, **fields: Any) -> "MatrixView":
+        made = MatrixView()
+        for name in self.DRJIT_STRUCT:
+            setattr(made, name, fields.get(name, getattr(self, name)))
+        return made
+
+    @property
+    def T(self) -> "MatrixView":
+        """The transpose; nothing is moved."""
+        return self._changed(transpose=not self.transpose)
+
+    @property
+    def grad(self) -> "MatrixView":
+        """The gradient of the matrix, as a view of the gradient of the buffer."""
+        return self._changed(buffer=grad(self.buffer))
+
+    def __getitem__(self, arg: Any) -> "MatrixView":
+        """Rows and columns of the stored matrix, each an index or a slice.
+
+        Raises:
+            RuntimeError: the matrix is packed, or nothing would be left.
+            IndexError: an index is out of bounds.
+            TypeError: neither an integer nor a slice, or more than two of them.
+        """
+        if self.layout != "row_major":
+            raise RuntimeError(
+                "drjit.nn.MatrixView.__getitem__(): a matrix in the layout "
+                f"{self.layout!r} cannot be sliced. Slice it before drjit.nn.pack(), or unpack it "
+                "with drjit.nn.unpack()."
+            )
+        keys = arg if isinstance(arg, tuple) else (arg,)
+        if not 1 <= len(keys) <= 2:
+            raise TypeError(
+                f"drjit.nn.MatrixView.__getitem__(): expected one or two indices, got {len(keys)}"
+            )
+        keys = (*keys, slice(None))[:2]
+        rows, columns = [_range(k, n) for k, n in zip(keys, self.shape, strict=True)]
+        if len(rows) == 0 or len(columns) == 0:
+            raise RuntimeError(
+                f"drjit.nn.MatrixView.__getitem__(): no entry is left of shape {self.shape}"
+            )
+        if columns.step != 1 or rows.step < 1:
+            raise RuntimeError(
+                "drjit.nn.MatrixView.__getitem__(): columns have to be consecutive, and rows in "
+                "increasing order"
+            )
+        shape = (len(rows), len(columns))
+        stride = self.stride * rows.step
+        return self._changed(
+            shape=shape,
+            stride=stride,
+            offset=self.offset + rows.start * self.stride + columns.start,
+            size=_extent(shape, stride),
+        )
+
+    def __matmul__(self, arg: CoopVec[Any]) -> CoopVec[Any]:
+        if not isinstance(arg, CoopVec):
+            return NotImplemented
+        return matvec(self, arg)
+
+    def __repr__(self) -> str:
+        fields = {name: getattr(self, name) for name in self.DRJIT_STRUCT}
+        return _REPR.format(**fields | {"buffer": type_label(self.buffer)})
+
+    def _as_tensor(self, what: str) -> tuple[Any, tuple[int, ...]]:
+        """The entries in order, and their shape, for the constructor of tensors."""
+        if self.layout != "row_major":
+            raise TypeError(
+                f"{what}: the matrix is in the layout {self.layout!r}. Convert it back by "
+                "drjit.nn.unpack() first."
+            )
+        if not self.transpose:
+            return _entries(self), self.shape
+        rows, columns = self.shape
+        return _entries(self, by_columns=True), (columns, rows)
+
+
+def _range(key: Any, n: int) -> range:
+    if isinstance(key, slice):
+        return range(n)[key]
+    if not isinstance(key, int) or isinstance(key, bool):
+        raise TypeError(
+            f"drjit.nn.MatrixView.__getitem__(): expected an int or a slice, got {type_label(key)}"
+        )
+    if not -n <= key < n:
+        raise IndexError(
+            f"drjit.nn.MatrixView.__getitem__(): index {key} is out of bounds for {n} rows or "
+            "columns"
+        )
+    key %= n
+    return range(key, key + 1)
+
+
+def _extent(shape: tuple[int, int], stride: int) -> int:
+    return (shape[0] - 1) * stride + shape[1]
+
+
+def _entries(v: MatrixView, by_columns: bool = False) -> Any:
+    """The entries of a view one after the other, row by row or column by column."""
+    (rows, columns), buffer = v.shape, v.buffer
+    whole = v.offset == 0 and v.stride == columns and rows * columns == len(buffer)
+    if whole and not by_columns:
+        return buffer
+    place_of = arange(table.find(buffer._namespace, "leaf", dt.u32), rows * columns)
+    if by_columns:
+        entry = place_of // rows + place_of % rows * v.stride
+    else:
+        entry = place_of // columns * v.stride + place_of % columns
+    return gather(type(buffer), buffer, entry + v.offset)
+
+
+def view(arg: ArrayBase, /) -> MatrixView:
+    """A tensor of two dimensions as a view of its entries; a vector, as a matrix of one column.
+
+    Raises:
+        TypeError: the argument is neither a tensor nor a one-dimensional traced array.
+        RuntimeError: the tensor has more dimensions, or no entries.
+
+    >>> import drjit.nn as nn
+    >>> from drjit.auto.ad import Float16
+    >>> nn.view(Float16(1, 2, 3)).shape
+    (3, 1)
+    """
+    return _viewed(arg, "drjit.nn.view()")
+
+
+def _viewed(arg: Any, what: str) -> MatrixView:
+    kind = arg._kind if isinstance(arg, ArrayBase) else None
+    if kind not in ("leaf", "tensor") or not arg.__meta__.is_jit:
+        raise TypeError(
+            f"{what}: unsupported input of type {type_label(arg)}, expected a tensor such as "
+            "TensorXf16 or a one-dimensional array"
+        )
+    shape, buffer = (arg._shape, arg._array) if kind == "tensor" else ((len(arg),), arg)
+    if not 1 <= len(shape) <= 2:
+        raise RuntimeError(f"{what}: a tensor must have 1 or 2 dimensions, not the shape {shape}")
+    if 0 in shape:
+        raise RuntimeError(f"{what}: an array without entries, of shape {shape}")
+    made = MatrixView()
+    made.buffer, made.dtype = buffer, buffer._dtype.var_type
+    made.shape = shape if len(shape) == 2 else (shape[0], 1)
+    made.stride = made.shape[1]
+    made.size = _extent(made.shape, made.stride)
+    return made
+
+
+def _map(f: Callable[[Any], Any], tree: Any) -> Any:
+    """A PyTree with `f` of its arrays and views."""
+    if isinstance(tree, (ArrayBase, MatrixView)):
+        return f(tree)
+    found = pytree.children(tree)
+    if found is None:
+        return tree
+    branches, rebuild = found
+    return rebuild([_map(f, value) for _, value in branches])
+
+
+def _one_or_all(results: tuple) -> Any:
+    return results[0] if len(results) == 1 else results
+
+
+def pack(*args: Any, layout: Literal["inference", "training"] = "inference") -> Any:
+    """PyTrees with views of one new buffer in place of their arrays, tensors and views; a tuple if
+    there are several.
+
+    Reverse-mode derivatives with respect to matrices need the layout `training`. Packing is
+    differentiable: the gradient of the buffer goes on to what was packed.
+
+    Raises:
+        TypeError: arrays differ in their element type, or are no tensors or one-dimensional arrays.
+        RuntimeError: the layout is neither `inference` nor `training`; see also `view`.
+
+    >>> import drjit.nn as nn
+    >>> from drjit.auto.ad import TensorXf16
+    >>> A, b = nn.pack(TensorXf16([[1, 2], [3, 4]]), TensorXf16([5, 6]), layout="training")
+    >>> A.layout, b.offset, b.buffer
+    ('training', 4, [1, 2, 3, 4, 5, 6])
+    """
+    what = "drjit.nn.pack()"
+    if layout not in ("inference", "training"):
+        raise RuntimeError(f"{what}: 'layout' must be 'inference' or 'training', not {layout!r}")
+    views: list[MatrixView] = []
+
+    def collect(leaf: Any) -> None:
+        v = leaf if isinstance(leaf, MatrixView) else _viewed(leaf, what)
+        _check(v, what)
+        views.append(v)
+
+    for arg in args:
+        _map_only(collect, arg)
+    if not views:
+        return _one_or_all(args)
+    types = {type(v.buffer) for v in views}
+    if len(types) > 1:
+        names = " and ".join(sorted(type_label(t) for t in types))
+        raise TypeError(f"{what}: all arrays must be of the same element type, got {names}")
+    parts = [_entries(v) for v in views]
+    buffer = type(parts[0])(parts[0]) if len(parts) == 1 else concat(parts)
+    packed = iter(_placed(views, buffer, layout))
+    return _one_or_all(tuple([_map(lambda _: next(packed), arg) for arg in args]))
+
+
+def _map_only(f: Callable[[Any], Any], tree: Any) -> None:
+    """Calls a function with the arrays and views of a PyTree."""
+    if isinstance(tree, (ArrayBase, MatrixView)):
+        f(tree)
+        return
+    found = pytree.children(tree)
+    for _, value in found[0] if found else ():
+        _map_only(f, value)
+
+
+def _placed(views: list[MatrixView], buffer: Any, layout: LayoutName) -> list[MatrixView]:
+    """The views, one after the other in a buffer."""
+    found = []
+    offset = 0
+    for v in views:
+        rows, columns = v.shape
+        found.append(
+            v._changed(
+                buffer=buffer,
+                offset=offset,
+                stride=columns,
+                size=rows * columns,
+                layout="row_major" if columns == 1 else layout,
+            )
+        )
+        offset += rows * columns
+    return found
+
+
+def unpack(*args: Any) -> Any:
+    """PyTrees with views in the layout `row_major` in place of packed ones, which convert to
+    tensors; a tuple if there are several. Everything else stays as it is.
+
+    >>> import drjit.nn as nn
+    >>> from drjit.auto.ad import TensorXf16
+    >>> A = nn.pack(TensorXf16([[1, 2], [3, 4]]))
+    >>> TensorXf16(nn.unpack(A))
+    [[1, 2],
+     [3, 4]]
+    """
+
+    def unpacked(leaf: Any) -> Any:
+        return leaf._changed(layout="row_major") if isinstance(leaf, MatrixView) else leaf
+
+    return _one_or_all(tuple([_map(unpacked, arg) for arg in args]))
+
+
+# Products
+
+
+def _check(v: MatrixView, what: str) -> None:
+    """Raises a RuntimeError if a view does not lie within its buffer, a TypeError if its fields do
+    not describe a matrix."""
+    buffer = v.buffer
+    if not isinstance(buffer, ArrayBase) or buffer._kind != "leaf":
+        raise RuntimeError(
+            f"{what}: the view refers to no one-dimensional array, but to {type_label(buffer)}"
+        )
+    try:
+        rows, columns, stride, offset = map(index, (*v.shape, v.stride, v.offset))
+    except TypeError:
+        raise TypeError(
+            f"{what}: the shape {v.shape!r}, the stride {v.stride!r} and the offset {v.offset!r} "
+            "of the view are no integers"
+        ) from None
+    inside = offset >= 0 and offset + _extent(v.shape, stride) <= len(buffer)
+    if rows < 1 or columns < 1 or stride < columns or not inside:
+        raise RuntimeError(
+            f"{what}: a matrix of shape {v.shape} with stride {stride} at offset {offset} does not "
+            f"lie within its buffer of {len(buffer)} entries"
+        )
+
+
+def _require_view(arg: Any, what: str, name: str) -> MatrixView:
+    if isinstance(arg, MatrixView):
+        return arg
+    hint = ""
+    if isinstance(arg, ArrayBase):
+        hint = f". Pack it first: {name} = nn.pack({name}, layout='training')"
+        if getattr(arg, "_kind", None) in ("leaf", "tensor"):
+            hint = f" of shape {tuple(arg.shape)}{hint}"
+    raise TypeError(f"{what}: '{name}' must be a drjit.nn.MatrixView, got {type_label(arg)}{hint}")
+
+
+def matvec(
+    A: MatrixView,
+    x: CoopVec[Any],
+    b: MatrixView | None = None,
+    /,
+    transpose: bool = False,
+) -> CoopVec[Any]:
+    """The product `A @ x + b` of a matrix and a cooperative vector, or `A.T @ x + b` with
+    `transpose`.
+
+    Halves are multiplied and summed in single precision.
+
+    Raises:
+        TypeError: `A` or `b` is no view, or `x` no cooperative vector.
+        RuntimeError: shapes or element types do not go together.
+
+    >>> import drjit.nn as nn
+    >>> from drjit.auto.ad import Array2f, Float, TensorXf
+    >>> A, b = nn.pack(TensorXf([[1, 2, 3], [4, 5, 6]]), TensorXf([10, 20]))
+    >>> Array2f(nn.matvec(A, nn.CoopVec(Float(1), 0, [2]), b))
+    [[17, 36]]
+    """
+    what = "drjit.nn.matvec()"
+    _require_view(A, what, "A")
+    if b is not None:
+        _require_view(b, what, "b")
+    if not isinstance(x, CoopVec):
+        raise TypeError(
+            f"{what}: 'x' must be a cooperative vector, got {type_label(x)}; make one of it with "
+            "drjit.nn.CoopVec()"
+        )
+    transposed = bool(transpose) != A.transpose
+    for v, name in ((A, "A"), (b, "b")):
+        if v is not None:
+            _check(v, what)
+            if v.buffer._dtype is not x._dtype:
+                raise IncompatibleError(
+                    f"{what}: '{name}' has entries of type {v.buffer._dtype.name}, but 'x' has "
+                    f"features of type {x._dtype.name}. Convert the vector with drjit.nn.cast(), "
+                    "or pack matrices of that type."
+                )
+    rows, columns = A.shape
+    inner, count = (rows, columns) if transposed else (columns, rows)
+    if inner != len(x):
+        form = "the transpose of a" if transposed else "a"
+        raise IncompatibleError(
+            f"{what}: incompatible shapes, cannot multiply {form} {rows}x{columns} matrix by a "
+            f"vector of {len(x)} features"
+        )
+    matrix = derivatives.Matrix(
+        place(A.offset), Layout(rows, columns, A.stride), transposed, A.layout != "inference"
+    )
+    buffers = [A.buffer]
+    bias = None
+    if b is not None:
+        if b.shape != (count, 1) or (b.stride != 1 and count > 1):
+            raise IncompatibleError(
+                f"{what}: 'b' must be a vector of {count} entries (shape ({count}, 1), stride 1), "
+                f"but it has shape {b.shape} and stride {b.stride}"
+            )
+        bias = derivatives.Matrix(place(b.offset), Layout(count, 1, 1))
+        buffers.append(b.buffer)
+    values = [Value(a._n, visible(a._a)) for a in buffers]
+    vector = Value(x._n, visible(x._a))
+    result = derivatives.matvec(values[0], matrix, vector, *values[1:], bias=bias, what=what)
+    return wrap(_joined(x, buffers, what), result)
+
+
+def _joined(x: CoopVec[Any], buffers: list[Any], what: str) -> Any:
+    """The class of the features of a product: with derivatives if an operand has them."""
+    cls = x.type
+    for a in buffers:
+        if a._backend is not cls._backend:
+            raise IncompatibleError(
+                f"{what}: {type_label(a)} and {type_label(cls)} are of different backends"
+            )
+        if a._diff and not cls._diff:
+            cls = type(a)
+    return cls

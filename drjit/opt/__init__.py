@@ -1,0 +1,12 @@
+"""Gradient-based optimizers: mappings from names to differentiable parameters, whose `step()` moves
+every parameter along its gradient, and the gradient scaler for training in mixed precision.
+"""
+
+from .adam import Adam, AdamW
+from .muon import Muon
+from .optimizer import Optimizer
+from .rmsprop import RMSProp
+from .scaler import GradScaler
+from .sgd import SGD
+
+__all__ = ["SGD", "Adam", "AdamW", "GradScaler", "Muon", "Optimizer", "RMSProp"]

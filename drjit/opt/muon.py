@@ -1,0 +1,135 @@
+"""Muon: momentum whose matrix is made orthogonal before every step."""
+
+from collections.abc import Mapping
+from math import sqrt
+from typing import Any
+
+from ..array.base import ArrayBase, type_label
+from ..function import traits
+from ..function.arithmetic import fma, sqr
+from ..function.math import sqrt as root
+from ..function.parts import tensor, tensor_class
+from ..function.product import matmul
+from ..function.reduce import sum as total
+from ..function.reorder import swapaxes
+from .adam import check_decay, decayed
+from .optimizer import Optimizer
+from .parameter import Change, Job, option, scaled_rate
+from .rmsprop import check_fraction
+
+# Of the polynomial a·x + b·x³ + c·x⁵ that a Newton-Schulz iteration applies to singular values.
+_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+
+
+class Muon(Optimizer):
+    """Muon, for matrices only: tensors of two dimensions.
+
+    It is described in Jordan et al., "Muon: An optimizer for hidden layers in neural networks"
+    (2024). A momentum µ accumulates v ← µ·v + g; the matrix u = v, or g + µ·v with `nesterov`, is
+    divided by its Frobenius norm and goes through `ns_steps` Newton-Schulz iterations, which bring
+    all of its singular values close to one. With r rows and c columns, the step is
+    x ← (1 - lr·λ)·x - lr·√max(1, r/c)·u, where λ is `weight_decay`.
+
+    The constructor and `update` take the matrices of a mapping, such as a neural network, and leave
+    out everything else: biases, for example, need a second optimizer.
+
+    See `Optimizer` for the other arguments.
+
+    Raises:
+        RuntimeError: an assigned parameter is no matrix, the momentum is outside of [0, 1), or
+            `ns_steps` or `weight_decay` is negative.
+
+    >>> from drjit.opt import Muon
+    >>> opt = Muon(lr=0.5, params={"A": TensorXf([[4.0, 0.0], [0.0, 4.0]])})
+    >>> dr.backward(dr.sum(dr.square(opt["A"])))
+    >>> opt.step()
+    >>> dr.allclose(opt["A"], [[3.5, 0], [0, 3.5]], atol=0.2)
+    True
+
+    All parameters of a network, each with the optimizer that suits it:
+
+    >>> from drjit.opt import AdamW
+    >>> net = {"weights": TensorXf([[1, 2], [3, 4]]), "bias": TensorXf([0, 0])}
+    >>> muon = Muon(lr=0.02, params=net)
+    >>> adam = AdamW(lr=1e-3, params={k: v for k, v in net.items() if k not in muon})
+    >>> list(muon), list(adam)
+    (['weights'], ['bias'])
+    """
+
+    __module__ = "drjit.opt"
+
+    kept = ("velocity",)
+
+    def __init__(
+        self,
+        lr: float | ArrayBase,
+        params: Mapping[str, ArrayBase] | None = None,
+        *,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_steps: int = 5,
+        weight_decay: float = 0.0,
+        mask_updates: bool = False,
+        promote_fp16: bool = True,
+    ) -> None:
+        check_fraction("Muon", "momentum", momentum)
+        check_decay("Muon", weight_decay)
+        if ns_steps < 0:
+            raise RuntimeError(f"dr.opt.Muon(): 'ns_steps' must be >= 0, not {ns_steps}")
+        self.momentum = momentum
+        self.nesterov = nesterov
+        self.ns_steps = ns_steps
+        self.weight_decay = weight_decay
+        super().__init__(lr, params, mask_updates=mask_updates, promote_fp16=promote_fp16)
+
+    def update(self, params: Mapping[str, ArrayBase] | None = None, **args: ArrayBase) -> None:  # type: ignore[override]
+        """Adds or assigns parameters like `Optimizer.update`, but only those of two dimensions."""
+        if params is None or hasattr(params, "items"):
+            given = {**dict(params.items() if params is not None else ()), **args}
+            params = {
+                name: value
+                for name, value in given.items()
+                if not isinstance(value, ArrayBase) or len(traits.shape(value)) == 2
+            }
+        super().update(params)
+
+    def _check_parameter(self, name: str, value: Any) -> None:
+        shape = traits.shape(value)
+        if value._kind != "tensor" or len(shape) != 2:
+            raise RuntimeError(
+                f"dr.opt.Muon.__setitem__(): parameter {name!r} must be a tensor of two "
+                f"dimensions, not {type_label(type(value))} of shape {shape}. Use another "
+                "optimizer for it."
+            )
+
+    def _change(self, job: Job) -> Change:
+        (x,), (g,), (v,) = job.x, job.gradient, job.moments["velocity"]
+        v = fma(v, self.momentum, g)
+        u = fma(v, self.momentum, g) if self.nesterov else v
+        u = orthogonalized(u, job.shape, self.ns_steps)
+        rows, columns = job.shape
+        rate = scaled_rate(job.rate, -sqrt(max(1, rows / columns)), x)
+        return [fma(u, rate, decayed(x, job.rate, self.weight_decay))], {"velocity": [v]}
+
+    def _options(self) -> str:
+        return (
+            f",\n  momentum = {option(self.momentum)},\n  nesterov = {self.nesterov},"
+            f"\n  ns_steps = {self.ns_steps},\n  weight_decay = {option(self.weight_decay)}"
+        )
+
+
+def orthogonalized(matrix: Any, shape: tuple[int, ...], iterations: int) -> Any:
+    """The entries of a matrix, given and returned row by row, with singular values close to one.
+
+    A Newton-Schulz iteration maps X to a·X + b·(XXᵀ)X + c·(XXᵀ)²X. It converges from singular
+    values of at most one, hence the division by the norm.
+    """
+    a, b, c = _COEFFICIENTS
+    tall = shape[0] > shape[1]
+    x = tensor(tensor_class(type(matrix)), matrix / (root(total(sqr(matrix))) + 1e-7), shape)
+    if tall:  # the products are smaller this way round
+        x = swapaxes(x, 0, 1)
+    for _ in range(iterations):
+        gram = matmul(x, swapaxes(x, 0, 1))
+        x = fma(x, a, matmul(fma(gram, b, matmul(gram, gram) * c), x))
+    return (swapaxes(x, 0, 1) if tall else x).array

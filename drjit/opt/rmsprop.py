@@ -1,0 +1,87 @@
+"""RMSProp: gradients relative to a running average of their size."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..array.base import ArrayBase
+from ..function.arithmetic import fma, lerp, sqr
+from ..function.math import sqrt
+from .optimizer import Optimizer
+from .parameter import Change, Job, option, scaled_rate
+
+
+class RMSProp(Optimizer):
+    """RMSProp: x ← x - lr·g / (√v + ε), where v ← α·v + (1 - α)·g² averages the squared gradient g.
+
+    It is described in lecture 6e of Hinton, Srivastava and Swersky, "Neural Networks for Machine
+    Learning" (2012). Up to ε = 1e-6, the divisor is √(v + ε²).
+
+    See `Optimizer` for the other arguments.
+
+    Raises:
+        RuntimeError: `alpha` is outside of [0, 1), or `epsilon` is negative.
+
+    >>> from drjit.opt import RMSProp
+    >>> opt = RMSProp(lr=0.1, params={"x": Float(1)}, alpha=0.75)
+    >>> dr.backward(opt["x"] * 8)
+    >>> opt.step()
+    >>> opt["x"]
+    [0.8]
+    """
+
+    __module__ = "drjit.opt"
+
+    kept = ("second_moment",)
+
+    def __init__(
+        self,
+        lr: float | ArrayBase,
+        params: Mapping[str, ArrayBase] | None = None,
+        *,
+        alpha: float = 0.99,
+        epsilon: float = 1e-8,
+        mask_updates: bool = False,
+        promote_fp16: bool = True,
+    ) -> None:
+        check_fraction("RMSProp", "alpha", alpha)
+        check_epsilon("RMSProp", epsilon)
+        self.alpha = alpha
+        self.epsilon = epsilon
+        super().__init__(lr, params, mask_updates=mask_updates, promote_fp16=promote_fp16)
+
+    def _change(self, job: Job) -> Change:
+        new, moments = [], []
+        for x, g, v in zip(job.x, job.gradient, job.moments["second_moment"], strict=True):
+            v = lerp(sqr(g), v, self.alpha)
+            direction = normalized(g, v, self.epsilon)
+            new.append(fma(direction, scaled_rate(job.rate, -1, x), x))
+            moments.append(v)
+        return new, {"second_moment": moments}
+
+    def _options(self) -> str:
+        return f",\n  alpha = {option(self.alpha)},\n  epsilon = {option(self.epsilon)}"
+
+
+def normalized(g: Any, v: Any, epsilon: float) -> Any:
+    """`g` divided by the root of its second moment `v`, made safe by `epsilon`.
+
+    An epsilon that is only there against a division by zero goes under the root.
+    """
+    if epsilon > 1e-6:
+        return g / (sqrt(v) + epsilon)
+    smallest = _SMALLEST[v._dtype.name]
+    return g / sqrt(v + max(epsilon * epsilon, smallest))
+
+
+# Positive numbers that an addition does not lose.
+_SMALLEST = {"float16": 2.0**-24, "float32": 2.0**-126, "float64": 2.0**-1022}
+
+
+def check_fraction(optimizer: str, name: str, value: float) -> None:
+    if not 0 <= value < 1:
+        raise RuntimeError(f"dr.opt.{optimizer}(): '{name}' must be in [0, 1), not {value}")
+
+
+def check_epsilon(optimizer: str, value: float) -> None:
+    if not value >= 0:
+        raise RuntimeError(f"dr.opt.{optimizer}(): 'epsilon' must be >= 0, not {value}")

@@ -1,0 +1,173 @@
+"""Scaling of gradients, against the small range of numbers in half precision."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..array.base import ArrayBase, type_label
+from ..array.pytree import leaf_arrays
+from ..function import create, evaluation
+from ..function import grad as derivatives
+from ..function.arithmetic import isfinite, select
+from ..function.parts import flat_class, related
+from ..function.reduce import all as all_of
+from ..jit import dtype as dt
+from .optimizer import Optimizer
+
+
+class GradScaler:
+    """Scales a loss so that gradients of half precision neither vanish nor overflow, and adapts the
+    factor: mixed-precision training as in Micikevicius et al., "Mixed Precision Training" (2018).
+
+    `step` divides gradients by the factor again. Where one of them is infinite or not a number, it
+    leaves the parameters as they are and multiplies the factor by `backoff_factor`; after
+    `growth_interval` steps in a row without that, every further one multiplies it by
+    `growth_factor`. All of this is part of the computation: the host does not wait for it, unless
+    `debug` asks for a message about every change.
+
+    Attributes:
+        scale_factor: the factor, a number before the first step, afterwards an array.
+        it: how many steps in a row had finite gradients.
+
+    Raises:
+        RuntimeError: `init_scale` is not positive, `growth_factor` less than one, or
+            `backoff_factor` not less than one.
+
+    >>> from drjit.opt import GradScaler, SGD
+    >>> opt = SGD(lr=0.5, params={"x": Float(1)})
+    >>> scaler = GradScaler(init_scale=1024)
+    >>> for factor in (1, dr.inf):
+    ...     loss = opt["x"] * factor
+    ...     dr.backward(scaler.scale(loss))
+    ...     scaler.step(opt)
+    ...     print(opt["x"], scaler.scale_factor)
+    [0.5] [1024]
+    [0.5] [512]
+    """
+
+    __module__ = "drjit.opt"
+
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {
+        "scale_factor": float | ArrayBase,
+        "it": int | ArrayBase,
+    }
+
+    def __init__(
+        self,
+        init_scale: float = 65536.0,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        debug: bool = False,
+    ) -> None:
+        if not init_scale > 0:
+            raise RuntimeError(f"dr.opt.GradScaler(): 'init_scale' must be > 0, not {init_scale}")
+        if not growth_factor >= 1:
+            raise RuntimeError(
+                f"dr.opt.GradScaler(): 'growth_factor' must be >= 1, not {growth_factor}"
+            )
+        if not 0 < backoff_factor < 1:
+            raise RuntimeError(
+                f"dr.opt.GradScaler(): 'backoff_factor' must be in (0, 1), not {backoff_factor}"
+            )
+        self.scale_factor: Any = float(init_scale)
+        self.it: Any = 0
+        self.growth_factor = growth_factor
+        self.backoff_factor = backoff_factor
+        self.growth_interval = growth_interval
+        self.debug = debug
+
+    def scale(self, arg: Any, /) -> Any:
+        """The argument, a loss, times the factor."""
+        return arg * self.scale_factor
+
+    def unscale(self, arg: Any, /) -> Any:
+        """The argument divided by the factor."""
+        return arg / self.scale_factor
+
+    def step(self, opt: Optimizer, **kwargs: Any) -> None:
+        """A step of an optimizer, with gradients of a loss that `scale` has scaled, and without an
+        effect if one of them is infinite or not a number. Then adapts the factor.
+
+        Further arguments go to `Optimizer.step`.
+
+        Raises:
+            TypeError: `opt` is no optimizer, or the arguments contain `grad_scale` or `active`,
+                which are the scaler's own.
+        """
+        if not isinstance(opt, Optimizer):
+            raise TypeError(
+                f"dr.opt.GradScaler.step(): expected an optimizer, not {type_label(type(opt))}"
+            )
+        own = sorted({"grad_scale", "active"} & kwargs.keys())
+        if own:
+            raise TypeError(
+                f"dr.opt.GradScaler.step(): the scaler itself determines {' and '.join(own)}"
+            )
+        values = [parameter.value for parameter in opt.state.values()]
+        if not values:
+            return
+        self._make_arrays(flat_class(type(values[0]), dt.f32))
+        scale, it = self.scale_factor, self.it
+
+        finite: Any = None
+        for gradient in leaf_arrays(derivatives.grad(values, False)):
+            here = all_of(isfinite(gradient))
+            finite = here if finite is None else finite & type(finite)(here)
+        grown = select(it >= self.growth_interval, scale * self.growth_factor, scale)
+        new_scale = select(finite, grown, scale * self.backoff_factor)
+        new_it = select(finite, it + 1, 0)
+        evaluation.schedule(new_scale, new_it)
+        opt.step(grad_scale=1 / scale, active=finite, **kwargs)
+        self.scale_factor, self.it = new_scale, new_it
+        evaluation.eval(new_scale, new_it)
+        if self.debug:
+            self._report(scale, new_scale)
+
+    def _make_arrays(self, cls: Any) -> None:
+        """Data from the first step on, so that all steps run the same program."""
+        if not isinstance(self.scale_factor, ArrayBase):
+            self.scale_factor = create.opaque(cls, self.scale_factor)
+        if not isinstance(self.it, ArrayBase):
+            self.it = create.opaque(related(cls, dtype=dt.i32), self.it)
+
+    def _report(self, before: Any, after: Any) -> None:
+        old, new = before[0], after[0]
+        if new > old:
+            print(f"GradScaler: increasing step size scale to {after}")
+        elif new < old:
+            print(f"GradScaler: detected overflow/NaN, reducing step size scale to {after}")
+
+    def state_dict(self) -> dict[str, Any]:
+        """The factor and the number of steps in a row with finite gradients, both as NumPy arrays
+        without dimensions.
+
+        >>> from drjit.opt import GradScaler
+        >>> saved = GradScaler(1024).state_dict()
+        >>> {name: float(value) for name, value in saved.items()}
+        {'scale_factor': 1024.0, 'it': 0.0}
+        """
+        return {
+            "scale_factor": np.array(_number(self.scale_factor)),
+            "it": np.array(_number(self.it)),
+        }
+
+    def load_state_dict(self, saved: Mapping[str, Any], /) -> None:
+        """Restores what `state_dict` returned.
+
+        Raises:
+            KeyError: entries are missing, or unknown.
+        """
+        expected = {"scale_factor", "it"}
+        if saved.keys() != expected:
+            raise KeyError(
+                f"dr.opt.GradScaler.load_state_dict(): expected the entries 'scale_factor' and "
+                f"'it', got {sorted(saved)}"
+            )
+        self.scale_factor = float(np.asarray(saved["scale_factor"]).item())
+        self.it = int(np.asarray(saved["it"]).item())
+
+
+def _number(value: Any) -> Any:
+    return value[0] if isinstance(value, ArrayBase) else value

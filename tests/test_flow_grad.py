@@ -1,0 +1,414 @@
+"""Derivatives of loops and branches, in both directions, against finite differences."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.llvm.ad import PCG32, Array2f64, Bool, Float, TensorXf64, UInt
+from drjit.llvm.ad import Float64 as F
+
+MODES = ("evaluated", "symbolic")
+COUNTS = UInt(0, 1, 3, 7, 2)
+X = F(0.7, 1.3, 0.6, 1.1, 0.9)
+Y = F(1.2, 0.4, 1.8, 0.8, 1.5)
+ONE = F(0.8)
+TABLE = F(0.7, 1.3, 0.6, 1.1, 0.9, 1.4, 0.5, 1.2)
+
+
+def loop(mode, cond, body, *state, **kwargs):
+    return dr.while_loop(state, cond, body, mode=mode, **kwargs)
+
+
+def times(mode, body, *state, **kwargs):
+    """The state after as many iterations as `COUNTS` says; the body gets the number of one."""
+    step = lambda i, *s: (i + 1, *body(i, *s))  # noqa: E731
+    return loop(mode, lambda i, *_: i < COUNTS, step, UInt(0), *state, **kwargs)[1:]
+
+
+@dataclass
+class Particle:
+    p: Array2f64
+    hits: UInt
+
+
+def structure(mode, x):
+    def body(i, s):
+        s.p += Array2f64(s.p.y, 0.1) * x
+        s.hits += 1
+        return (s,)
+
+    s = times(mode, body, Particle(Array2f64(x, 1), UInt(0)))[0]
+    return s.p.x * s.p.y
+
+
+def vector(mode, x):
+    a = times(mode, lambda i, a: (Array2f64(a.y, dr.sin(a.x) + a.y),), Array2f64(x, x * 2))[0]
+    return dr.dot(a, a)
+
+
+def tensor(mode, x):
+    return times(mode, lambda i, t: (t * t * 0.5 + 0.1,), TensorXf64(x, (5, 1)))[0].array
+
+
+def nested(mode, x, **kwargs):
+    def body(i, y):
+        z = loop(
+            mode, lambda j, z: j < i, lambda j, z: (j + 1, z * x + 0.1), UInt(0), F(1), **kwargs
+        )[1]
+        return (y + z * y,)
+
+    return times(mode, body, F(1), **kwargs)[0]
+
+
+def nested_state(mode, x):
+    """All variables are part of the state of both loops, as `@dr.syntax` has it."""
+
+    def inner(i, y, x):
+        _, y, _, _ = loop(
+            mode,
+            lambda j, y, i, x: j < i,
+            lambda j, y, i, x: (j + 1, y + dr.sin(x * F(j + i)), i, x),
+            UInt(0), y, i, x,
+        )  # fmt: skip
+        return y * x, x
+
+    return times(mode, inner, F(1), x)[0]
+
+
+def branch_in_loop(mode, x):
+    def body(i, y):
+        even = (i & 1) == 0
+        return (
+            dr.if_stmt(
+                (i, y), even, lambda i, y: y * x, lambda i, y: y + dr.sin(x * F(i)), mode=mode
+            ),
+        )
+
+    return times(mode, body, F(1))[0]
+
+
+def sum_with_branch(mode, x):
+    def body(i, y):
+        odd = (i & 1) == 1
+        return (
+            dr.if_stmt((i, y), odd, lambda i, y: y + dr.sin(x * F(i)), lambda i, y: y, mode=mode),
+        )
+
+    return times(mode, body, F(1), max_iterations=-1)[0]
+
+
+def loop_in_branch(mode, x):
+    return dr.if_stmt((x,), COUNTS < 3, lambda x: nested(mode, x), lambda x: x * x, mode=mode)
+
+
+def call_in_loop(mode, x):
+    functions = [lambda y, x: y * x, lambda y, x: dr.sin(y), lambda y, x: y + x * x]
+    return times(mode, lambda i, y: (dr.switch(i % 3, functions, y, x, mode=mode),), F(1))[0]
+
+
+def loop_in_call(mode, x):
+    functions = [lambda x: x * 2, lambda x: nested(mode, x), lambda x: x * x]
+    return dr.switch(COUNTS % 3, functions, x, mode=mode) if mode == "symbolic" else dr.select(
+        COUNTS % 3 == 0, x * 2, dr.select(COUNTS % 3 == 1, nested(mode, x), x * x)
+    )  # fmt: skip
+
+
+def newton(mode, x):
+    def body(y, going):
+        new = 0.5 * (y + x / y)
+        return new, dr.abs(new - y) > 1e-12
+
+    return loop(mode, lambda y, going: going, body, x * 0 + 1, Bool(True))[0]
+
+
+def random_walk(mode, x):
+    return times(mode, lambda i, y, r: (y * x + r.next_float64(), r), F(1), PCG32(5))[0]
+
+
+def wide_gather(mode, x):
+    body = lambda i, y: (y * dr.norm(dr.gather(Array2f64, x, i % 4)),)  # noqa: E731
+    return times(mode, body, F(1))[0]
+
+
+# name -> function of the mode and the arguments that follow
+CASES = {
+    "product": (lambda m, x: times(m, lambda i, y: (y * x,), F(1))[0], X),
+    "product, state": (lambda m, x: times(m, lambda i, y, x: (y * x, x), F(1), x)[0], X),
+    "product, one": (lambda m, x: times(m, lambda i, y: (y * x,), F(1))[0], ONE),
+    "initial": (lambda m, x, y: times(m, lambda i, y: (dr.sin(y * x) + y,), y)[0], X, Y),
+    "initial, one": (lambda m, x, y: times(m, lambda i, y: (dr.sin(y * x * x) + y,), y)[0], ONE, Y),
+    "all state, one": (
+        lambda m, x, y: times(m, lambda i, y, x: (dr.sin(y * x * x) + y, x), y, x)[0], ONE, Y,
+    ),
+    "sum": (lambda m, x: times(m, lambda i, y: (y + dr.sin(x * x * F(i)),), F(0))[0], X),
+    "sum, one": (lambda m, x: times(m, lambda i, y: (y + dr.sin(x * x * F(i)),), F(0))[0], ONE),
+    "sum, state": (
+        lambda m, x, y: times(
+            m, lambda i, y, x: (y - dr.sin(x * F(i)), x), y, x, max_iterations=-1
+        )[0], X, Y,
+    ),
+    "sum, state, one": (
+        lambda m, x, y: times(
+            m, lambda i, y, x: (dr.fma(x, F(i), y), x), y, x, max_iterations=-1
+        )[0], ONE, Y,
+    ),
+    "sums": (
+        lambda m, x, y: (lambda a, b: a * b)(
+            *times(m, lambda i, a, b: (x * x + a, b + x * y), F(0), F(1), max_iterations=-1)
+        ), X, Y,
+    ),
+    "sum until": (
+        lambda m, x: loop(m, lambda s: s < 5, lambda s: (s + x * x,), F(0), max_iterations=-1)[0],
+        X,
+    ),
+    "bounded": (
+        lambda m, x: times(m, lambda i, y: (y * x + 1,), F(1), max_iterations=10)[0], X,
+    ),
+    "swap": (
+        lambda m, x, y: (lambda a, b: a + 2 * b)(*times(m, lambda i, a, b: (b, a), x, y)), X, Y,
+    ),
+    "forgets": (
+        lambda m, x, y: (lambda a, b: a + 2 * b)(*times(m, lambda i, a, b: (F(1), a * b), x, y)),
+        X, Y,
+    ),
+    "unchanged": (lambda m, x: times(m, lambda i, y, x: (y * 2, x), F(1), x)[1] * x, X),
+    "unused": (lambda m, x: times(m, lambda i, y, z: (y * x, z + 1), F(1), F(0))[1] * x, X),
+    "condition": (lambda m, x: loop(m, lambda x: x < 20, lambda x: (x * x + 1,), x)[0], X),
+    "several": (
+        lambda m, x, y: (lambda a, b, c: a * b + c)(
+            *times(m, lambda i, a, b, c: (a * 0.5 + dr.sin(b), b + 0.1 * a, c + a), x, y, F(0))
+        ), X, Y,
+    ),
+    "gather": (lambda m, t: times(m, lambda i, y: (y * dr.gather(F, t, i),), F(1))[0], TABLE),
+    "gather, state": (
+        lambda m, t: times(m, lambda i, y, t: (y * dr.gather(F, t, i), t), F(1), t)[0], TABLE,
+    ),
+    "gather, sum": (
+        lambda m, t: times(m, lambda i, y: (y + dr.square(dr.gather(F, t, i)),), F(1))[0], TABLE,
+    ),
+    "gather, own": (
+        lambda m, x: times(m, lambda i, y, x: (y * dr.gather(F, x, i % 5) + x, x), F(1), x)[0], X,
+    ),
+    "gather of vectors": (wide_gather, TABLE),
+    "structure": (structure, X),
+    "vector": (vector, X),
+    "tensor": (tensor, X),
+    "nested": (nested, X),
+    "nested, one": (nested, ONE),
+    "nested, bounded": (lambda m, x: nested(m, x, max_iterations=8), X),
+    "nested, state": (nested_state, X),
+    "nested, state, one": (nested_state, ONE),
+    "branch in loop": (branch_in_loop, X),
+    "branch in loop, one": (branch_in_loop, ONE),
+    "branch in sum": (sum_with_branch, X),
+    "loop in branch": (loop_in_branch, X),
+    "call in loop": (call_in_loop, X),
+    "loop in call": (loop_in_call, X),
+    "newton": (newton, X),
+    "random walk": (random_walk, X),
+    "reduction behind": (
+        lambda m, x: dr.sum(times(m, lambda i, y: (y * x,), F(1))[0]) * x, X,
+    ),
+    "branch": (
+        lambda m, x, y: dr.if_stmt(
+            (x, y), x > 1, lambda x, y: dr.sin(x) * y, lambda x, y: x * x - y, mode=m
+        ), X, Y,
+    ),
+    "branch, captured": (
+        lambda m, x: dr.if_stmt((), x > 1, lambda: dr.sin(x), lambda: x * x, mode=m), X,
+    ),
+    "branch, one": (
+        lambda m, x: dr.if_stmt((x,), X > 1, lambda x: dr.sin(x), lambda x: x * x, mode=m), ONE,
+    ),
+    "branch, same": (
+        lambda m, x: dr.if_stmt((x,), X > 1, lambda x: (x, x * 2), lambda x: (x, F(1)), mode=m), X,
+    ),
+}  # fmt: skip
+
+
+# The evaluated mode runs kernels without loops, which other tests compile.
+@pytest.mark.parametrize(
+    ("mode", "target"), [("evaluated", "numpy"), ("symbolic", "numpy"), ("symbolic", "compiled")]
+)
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives(name, mode, target, monkeypatch):
+    monkeypatch.setattr("drjit.jit.kernel.tier", target)
+    function, *args = CASES[name]
+    assert dr.check_grad(lambda *a: function(mode, *a), *args, tol=2e-6)
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_compressed_loops(compress, tier):
+    def f(x):
+        return loop(
+            "evaluated",
+            lambda i, n, y, x: i < n,
+            lambda i, n, y, x: (i + 1, n, y * x + 1, x),
+            UInt(0), COUNTS, F(1), x,
+            compress=compress,
+        )[2]  # fmt: skip
+
+    assert dr.check_grad(f, X)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_infinite_derivatives_of_lanes_that_do_not_take_part(mode, tier):
+    x = F(0, 4, 9)
+    dr.enable_grad(x)
+    y = dr.if_stmt((x,), x > 0, lambda x: dr.sqrt(x), lambda x: x * 3, mode=mode)
+    dr.backward(y)
+    np.testing.assert_allclose(x.grad.numpy(), [3, 1 / 4, 1 / 6])
+    x = F(0, 4)
+    dr.enable_grad(x)
+    y = loop(
+        mode, lambda i, y: (i < 1) & (x > 0), lambda i, y: (i + 1, y + dr.sqrt(x)), UInt(0), x * 2
+    )[1]
+    dr.backward(y)
+    np.testing.assert_allclose(x.grad.numpy(), [2, 2.25])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_results_that_do_not_depend_on_inputs_have_no_gradient(mode):
+    x = F(1, 2)
+    dr.enable_grad(x)
+    _, t, y = loop(
+        mode,
+        lambda i, t, y: i < 3,
+        lambda i, t, y: (i + 1, t + 0.5, y * x),
+        UInt(0), F(0), F(1),
+    )  # fmt: skip
+    assert dr.grad_enabled(y)
+    if mode == "symbolic":
+        assert not dr.grad_enabled(t)
+    with dr.suspend_grad():
+        y = loop(mode, lambda i, y: i < 3, lambda i, y: (i + 1, y * x), UInt(0), F(1))[1]
+    assert not dr.grad_enabled(y)
+
+
+def test_sums_need_no_storage(monkeypatch):
+    def stored(*_):
+        raise AssertionError("a sum was stored")
+
+    monkeypatch.setattr("drjit.flow.loop_grad.Tape._stored", stored)
+    monkeypatch.setattr("drjit.flow.loop_grad.Tape._count", stored)
+    for limit in (-1, None, 2000):
+        x = F(0.5, 0.7)
+        dr.enable_grad(x)
+        y = loop(
+            "symbolic",
+            lambda i, y, x: i < 1000,
+            lambda i, y, x: (i + 1, y + x * F(i), x),
+            UInt(0), F(0), x,
+            max_iterations=limit,
+        )[1]  # fmt: skip
+        dr.backward(y)
+        np.testing.assert_allclose(x.grad.numpy(), 499500.0)
+
+
+def test_what_is_no_sum_is_refused():
+    x = F(0.5, 0.7)
+    dr.enable_grad(x)
+    for body in (lambda i, y: (i + 1, y * x), lambda i, y: (i + 1, x + 0.5 * y)):
+        y = dr.while_loop(
+            (UInt(0), F(1)), lambda i, y: i < 3, body, ("i", "total"), max_iterations=-1
+        )[1]
+        with pytest.raises(RuntimeError, match=r"max_iterations=-1.*variable 'total' is not such"):
+            dr.backward(y)
+    found = dr.while_loop(
+        (UInt(0), F(1), F(1)), lambda i, *_: i < 3,
+        lambda i, a, b: (i + 1, a + x, b + a), max_iterations=-1,
+    )[2]  # fmt: skip
+    with pytest.raises(RuntimeError, match="max_iterations=-1"):
+        dr.backward(found)
+
+
+@pytest.mark.parametrize("limit", [1, 300, 1 << 30])
+def test_storage_is_limited(limit, monkeypatch, tier):
+    """With less memory, iterations are computed again from those that are stored."""
+    monkeypatch.setattr("drjit.flow.loop_grad.MEMORY", limit)
+    n = UInt(0, 1, 10, 17)
+    f = lambda x: loop(  # noqa: E731
+        "symbolic", lambda i, y, n: i < n, lambda i, y, n: (i + 1, dr.sin(y * x) + 0.5, n),
+        UInt(0), F(1), n,
+    )[1]  # fmt: skip
+    assert dr.check_grad(f, F(0.7, 1.3, 0.6, 1.1))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_arrays_that_change_after_the_loop(mode):
+    """Captured arrays count with the values that they had when the loop ran."""
+    x, w = F(2, 3), F(5, 7)
+    dr.enable_grad(x)
+    y = loop(mode, lambda i, y: i < 2, lambda i, y: (i + 1, y * x * w), UInt(0), F(1))[1]
+    w *= 100
+    dr.backward(y)
+    np.testing.assert_allclose(x.grad.numpy(), [2 * 2 * 25, 2 * 3 * 49])
+
+
+def test_gradients_within_a_body(tier):
+    """The body of a symbolic loop may differentiate what it computes itself."""
+
+    def body(i, total, x):
+        z = dr.detach(x)
+        dr.enable_grad(z)
+        term = dr.sin(z * Float(i))
+        dr.backward(term)
+        return i + 1, total + z.grad, x
+
+    x = Float(0.5, 0.7)
+    for mode in MODES:
+        total = loop(mode, lambda i, *_: i < 3, body, UInt(0), Float(0), x)[1]
+        k = np.arange(3)[:, None]
+        expected = (k * np.cos(k * np.array([0.5, 0.7]))).sum(axis=0)
+        np.testing.assert_allclose(total.numpy(), expected, rtol=1e-5)
+
+
+def test_gradients_that_leave_a_body():
+    x = F(0.5, 0.7)
+    dr.enable_grad(x)
+
+    def body(i):
+        dr.backward(x * F(i))
+        return (i + 1,)
+
+    for mode in ("symbolic", "evaluated"):
+        x.grad = 0
+        loop(mode, lambda i: i < 3, body, UInt(0, 0))
+        np.testing.assert_array_equal(x.grad.numpy(), [3, 3])
+
+
+def test_differentiable_scatters_in_symbolic_loops():
+    x, target = F(0.5, 0.7), F(0, 0, 0)
+    dr.enable_grad(x)
+
+    def body(i, target):
+        dr.scatter_add(target, x, i)
+        return i + 1, target
+
+    with pytest.raises(RuntimeError, match="scatter"):
+        loop("symbolic", lambda i, t: i < 3, body, UInt(0, 0), target)
+    assert list(target) == [0, 0, 0]
+    y = loop("evaluated", lambda i, t: i < 3, body, UInt(0, 0), target)[1]
+    dr.backward(y)
+    np.testing.assert_allclose(x.grad.numpy(), [3, 3])
+
+
+def test_failed_derivatives_leave_the_loop_usable():
+    calls = []
+
+    def body(i, y):
+        calls.append(len(calls))
+        if len(calls) > 2:
+            raise ValueError("later")
+        return i + 1, y * x
+
+    x = F(0.5, 0.7)
+    dr.enable_grad(x)
+    y = loop("symbolic", lambda i, y: i < 3, body, UInt(0), F(1))[1]
+    with pytest.raises(ValueError, match="later"):
+        dr.backward(y)
+    z = loop("symbolic", lambda i, y: i < 3, lambda i, y: (i + 1, y * x), UInt(0), F(1))[1]
+    dr.backward(z)
+    np.testing.assert_allclose(x.grad.numpy(), 3 * np.array([0.5, 0.7]) ** 2)
