@@ -2,6 +2,7 @@
 gradients."""
 
 import gc
+import itertools
 
 import numpy as np
 import pytest
@@ -170,3 +171,35 @@ def test_kept_graphs_are_freed():
     del x
     gc.collect()
     assert sum(type(v).__name__ == "Var" for v in gc.get_objects()) == before
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("zeros", [(), (1,), (1, 3), (0, 1, 2)])
+def test_hessian_of_running_products(zeros, exclusive, tier):
+    values, weights = np.array([1.5, 2, 0.5, 3, 1]), np.array([0.3, -0.7, 1.1, 0.5, 0.9])
+    values[list(zeros)] = 0
+    n = len(values)
+    expected = np.zeros((n, n))
+    for i, j, k in itertools.product(range(n), range(n), range(n)):
+        used = range(k + (not exclusive))
+        if i != j and i in used and j in used:
+            expected[i, j] += weights[k] * np.prod([values[m] for m in used if m not in (i, j)])
+    for i in range(n):
+        x = Float64(values)
+        dr.enable_grad(x)
+        y = dr.prefix_reduce(dr.ReduceOp.Mul, x, exclusive=exclusive)
+        dr.backward(dr.sum(Float64(weights) * y), dr.ADFlag.Default | dr.ADFlag.KeepGraph)
+        row = dr.sum(x.grad * Float64(np.eye(n)[i]))
+        dr.clear_grad(x)
+        dr.backward(row, dr.ADFlag.Default | dr.ADFlag.AllowNoGrad)
+        np.testing.assert_allclose(x.grad.numpy(), expected[i], atol=1e-12)
+        # Forward over forward: the same entries from tangents of tangents.
+        x = Float64(values)
+        dr.enable_grad(x)
+        y = dr.sum(Float64(weights) * dr.prefix_reduce(dr.ReduceOp.Mul, x, exclusive=exclusive))
+        dr.set_grad(x, Float64(np.eye(n)[i]))
+        dr.forward_from(x, dr.ADFlag.Default | dr.ADFlag.KeepGraph)
+        slope = y.grad
+        dr.clear_grad(x)
+        dr.backward(slope, dr.ADFlag.Default | dr.ADFlag.AllowNoGrad)
+        np.testing.assert_allclose(x.grad.numpy(), expected[i], atol=1e-12)

@@ -225,3 +225,25 @@ def test_complex_numbers_and_matrices():
     dr.enable_grad(m)
     dr.backward(m @ m)
     np.testing.assert_allclose(np.array(m.grad)[..., 0], [[7, 11], [9, 13]])
+
+
+def ones(kind):
+    return {"literal": Float64(1), "data": dr.opaque(Float64, 1, 3), "number": 1}[kind]
+
+
+@pytest.mark.parametrize("first", ["literal", "data", "number"])
+@pytest.mark.parametrize("second", ["literal", "data", "number"])
+def test_equal_operands_of_extrema(first, second, tier):
+    """The first one has the gradient of a minimum, the second one that of a maximum."""
+    for f, winner in ((dr.minimum, 0), (dr.maximum, 1)):
+        operands = [ones(first), ones(second)]
+        arrays = [v for v in operands if not isinstance(v, int)]
+        if not arrays:
+            continue
+        dr.enable_grad(*arrays)
+        result = f(*operands)
+        dr.backward(result, dr.ADFlag.Default | dr.ADFlag.AllowNoGrad)
+        for k, v in enumerate(operands):
+            if not isinstance(v, int):
+                total = dr.sum(v.grad)[0]
+                assert total == (len(result) if k == winner else 0)

@@ -364,6 +364,89 @@ def test_products_in_loops_that_sum_up(tier):
     assert found == pytest.approx(slope, rel=1e-6)
 
 
+def repeated(mode, limit):
+    """Vectors as states of a loop."""
+
+    def function(weights, bias, x, y):
+        A, b = nn.pack(TensorXf64(weights, (2, 2)), bias, layout="training")
+        _, (v,) = dr.while_loop(
+            (UInt(0), [nn.CoopVec(x, y)]),
+            lambda i, _: i < COUNTS,
+            lambda i, v: (i + 1, [dr.tanh(nn.matvec(A, v[0], b))]),
+            mode=mode,
+            max_iterations=limit,
+        )
+        assert type(v) is nn.CoopVec
+        return dr.dot(v, v) + dr.sum(v)
+
+    return function
+
+
+def branched(mode):
+    """Vectors as arguments and results of branches."""
+
+    def function(weights, bias, x, y):
+        A, b = nn.pack(TensorXf64(weights, (2, 2)), bias, layout="training")
+        v = dr.if_stmt(
+            (nn.CoopVec(x, y),),
+            COUNTS > 1,
+            lambda v: nn.matvec(A, v, b) * 2,
+            lambda v: v + dr.sin(v),
+            mode=mode,
+        )
+        return dr.dot(v, v) + dr.sum(v)
+
+    return function
+
+
+def called(mode):
+    """Vectors as arguments and results of calls."""
+
+    def function(weights, bias, x, y):
+        A, b = nn.pack(TensorXf64(weights, (2, 2)), bias, layout="training")
+        targets = [lambda v: nn.matvec(A, v, b) * 2, lambda v: v + dr.sin(v)]
+        v = dr.switch(COUNTS & 1, targets, nn.CoopVec(x, y), mode=mode)
+        return dr.dot(v, v) + dr.sum(v)
+
+    return function
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        repeated("evaluated", None), repeated("symbolic", 4), branched("evaluated"),
+        branched("symbolic"), called("evaluated"), called("symbolic"),
+    ],
+)  # fmt: skip
+def test_vectors_in_control_flow(function, tier):
+    values = [rand(4), rand(2, 1), rand(5, 2), rand(5, 3)]
+    step, directions = 1e-6, directions_of(values)
+    ahead, behind = (moved(values, directions, s * step) for s in (1, -1))
+    slope = (loss(function, ahead) - loss(function, behind)) / (2 * step)
+    _, gradients = backward(function, values)
+    found = sum((g.numpy() * d).sum() for g, d in zip(gradients, directions, strict=True))
+    assert found == pytest.approx(slope, rel=1e-6)
+
+
+def test_values_of_vectors_in_control_flow(tier):
+    values = [rand(4), rand(2, 1), rand(5, 2), rand(5, 3)]
+    weights, bias, vectors = values[0].reshape(2, 2), values[1][:, None], np.stack(values[2:])
+    affine = 2 * (weights @ vectors + bias)
+    other = vectors + np.sin(vectors)
+    counts = COUNTS.numpy()
+    loop = vectors.copy()
+    for k in range(3):
+        loop = np.where(counts > k, np.tanh(weights @ loop + bias), loop)
+    for functions, expected in (
+        ([repeated("evaluated", None), repeated("symbolic", 4)], loop),
+        ([branched("evaluated"), branched("symbolic")], np.where(counts > 1, affine, other)),
+        ([called("evaluated"), called("symbolic")], np.where(counts & 1, other, affine)),
+    ):
+        for function in functions:
+            found = function(*[Float64(v) for v in values])
+            np.testing.assert_allclose(found.numpy(), (expected**2 + expected).sum(0), rtol=1e-9)
+
+
 # ---- Lanes and features without gradient
 
 

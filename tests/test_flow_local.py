@@ -239,3 +239,30 @@ def test_key_of_reorder_threads():
     ):
         with pytest.raises(error, match="reorder_threads"):
             dr.reorder_threads(key, 1, argument)
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_derivatives_through_a_loop(mode):
+    x = Float64(0.5, 1.5, 2.5)
+    dr.enable_grad(x)
+    lane = dr.arange(UInt, 3)
+
+    def body(i, local):
+        local[(i + 1 + lane) % 3] = local[i % 3] * x + local[lane % 3]
+        return i + 1, local
+
+    local = dr.alloc_local(Float64, 3, x * x)
+    local = dr.while_loop(
+        (UInt(0, 0, 0), local), lambda i, local: i < 3, body, mode=mode, max_iterations=3
+    )[1]
+    dr.backward(local[UInt(2, 0, 1)])
+
+    def model(x, lane):
+        rows = [x * x] * 3
+        for i in range(3):
+            rows[(i + 1 + lane) % 3] = rows[i % 3] * x + rows[lane % 3]
+        return rows[(2, 0, 1)[lane]]
+
+    h = 1e-100  # derivatives by a complex step
+    expected = [model(v + 1j * h, k).imag / h for k, v in enumerate([0.5, 1.5, 2.5])]
+    np.testing.assert_allclose(x.grad.numpy(), expected)

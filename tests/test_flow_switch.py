@@ -657,6 +657,24 @@ def test_traversals_within_functions(mode, around):
     np.testing.assert_allclose(table.grad.numpy(), entries)
 
 
+def test_traversal_to_a_value_of_the_body_around_is_refused():
+    c = Float(3)
+    dr.enable_grad(c)
+
+    def around(x):
+        y = x * c
+
+        def propagate(x):
+            dr.backward(x * y)
+            return x
+
+        return dr.switch(UInt(x) % 2, [propagate, propagate], x, mode="symbolic")
+
+    with pytest.raises(RuntimeError, match="in the body that computes the value"):
+        dr.switch(UInt(0, 1), [around, around], Float(1, 2), mode="symbolic")
+    still_works("symbolic")
+
+
 def test_traversal_to_an_array_of_all_lanes():
     c = Float(1, 2, 3)
     dr.enable_grad(c)

@@ -758,7 +758,7 @@ def test_attributes_of_objects(mode):
     assert list(scene.counts) == [1, 1, 0, 1, 0, 1, 0, 1, 1]
     for f in (scene.count, scene.replace):
         with pytest.raises(
-            RuntimeError, match="attribute 'hits' of variable 'self' changes.*PyTree"
+            RuntimeError, match=r"attribute 'hits' of variable 'self' changes.*PyTree"
         ):
             f(UInt(1, 6))
         assert list(scene.hits) == [0]

@@ -5,7 +5,7 @@ import pytest
 import scipy.linalg
 
 import drjit as dr
-from drjit import scalar
+from drjit import llvm, scalar
 from drjit.llvm import (
     Array1f,
     Array3f,
@@ -164,3 +164,31 @@ def test_polar_decomposition_checks_its_number_of_steps():
         dr.polar_decomp(Matrix3f16(1), "x")
     with pytest.raises(RuntimeError, match="negative"):
         dr.polar_decomp(Matrix2f(1), -1)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_matrices_with_constants_and_of_changing_sizes(n, tier):
+    """What is repeated for arrays of data, and what is traced for constants, agree."""
+    rng = np.random.default_rng(n)
+    cls = getattr(llvm, f"Matrix{n}f64")
+    for size in (1, 5, 17):
+        values = rng.normal(size=(n, n, size))
+        varying, mixed = cls(values), cls(values)
+        mixed[0, n - 1] = 1
+        full = values.copy()
+        full[0, n - 1] = 1
+        for m, v in ((varying, values), (mixed, full)):
+            stacked = np.moveaxis(v, -1, 0)
+            inverse = np.moveaxis(np.linalg.inv(stacked), 0, -1)
+            np.testing.assert_allclose(dr.inverse(m), inverse, rtol=1e-8, atol=1e-10)
+            np.testing.assert_allclose(1 / m, inverse, rtol=1e-8, atol=1e-10)
+            np.testing.assert_allclose(dr.det(m), np.linalg.det(stacked), rtol=1e-9, atol=1e-11)
+            product = np.moveaxis(stacked @ np.moveaxis(values, -1, 0), 0, -1)
+            np.testing.assert_allclose(m @ varying, product, atol=1e-12)
+            q, p = dr.polar_decomp(m)
+            np.testing.assert_allclose(q @ p, v, atol=1e-9)
+
+
+def test_derivatives_of_the_polar_decomposition(tier):
+    m = llvm.ad.Matrix3f64([[2, 0.3, 0.1], [0.2, 1, 0.4], [0, 0.5, 3]])
+    assert dr.check_grad(lambda m: dr.polar_decomp(m)[0], m)

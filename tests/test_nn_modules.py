@@ -3,6 +3,7 @@ what is raised.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -256,6 +257,32 @@ def test_a_packed_network_in_a_larger_kernel(tier: str):
     np.testing.assert_allclose(loss.numpy(), f(points).sum(), rtol=1e-5)
     np.testing.assert_allclose(dr.grad(x).numpy(), differences(f, points), atol=1e-5)
     assert np.abs(dr.grad(weights).numpy()).min() > 0
+
+
+@dataclass
+class Skip(nn.Module):
+    """A layer of one's own: adds the input of a network to its output."""
+
+    net: Any = None
+
+    def _alloc(self, dtype: type, size: int, rng: Any) -> tuple["Skip", int]:
+        net, size = self.net._alloc(dtype, size, rng)
+        return Skip(net), size
+
+    def __call__(self, arg: Any, /) -> Any:
+        return self.net(arg) + arg
+
+
+def test_layers_of_ones_own(mode: str, tier: str):
+    inner = nn.Sequential(nn.Linear(-1, 5), nn.Tanh(), nn.Linear(-1, 3))
+    net = nn.Sequential(Skip(inner), nn.Linear(-1, 1)).alloc(TensorXf, 3)
+    names = ["layers.0.net.layers.0", "layers.0.net.layers.2", "layers.1"]
+    assert list(net) == [f"{name}.{kind}" for name in names for kind in ("weights", "bias")]
+    a, b, c, d, e, f = (v.numpy() for v in net.values())
+    x = inputs(3, 7).astype(np.float32)
+    expected = e @ (c @ np.tanh(a @ x + b[:, None]) + d[:, None] + x) + f[:, None]
+    used = nn.pack(net) if mode == "vector" else net
+    np.testing.assert_allclose(evaluate(used, TensorXf(x), mode).numpy(), expected, rtol=1e-4)
 
 
 @dr.syntax

@@ -403,3 +403,44 @@ def test_empty_axes_beside_those_that_change():
     assert dr.resample(EMPTY, (0, 3)).shape == (0, 3)
     assert dr.convolve(EMPTY, [1, 2], axis=1).shape == (0, 3)
     np.testing.assert_array_equal(dr.convolve(TensorXf(3), [1, 2]).numpy(), 3)
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("shape", [(700,), (90, 3), (90, 4), (2, 90, 8), (1, 90, 20)])
+def test_loops_over_taps(shape, boundary, tier):
+    """Loops of a kernel, by single entries, by records, and with several lanes for a result."""
+    rng = np.random.default_rng(len(shape))
+    values = rng.normal(size=shape)
+    axis = int(np.argmax(shape))
+    target = [3 if k == axis else n for k, n in enumerate(shape)]
+    options = {"filter": "lanczos", "boundary": boundary}
+    want = dr.resample(scalar.TensorXf64(values), target, **options).numpy()
+    for mode in (None, "symbolic"):
+        got = dr.resample(TensorXf64(values), target, mode=mode, **options).numpy()
+        np.testing.assert_allclose(got, want, atol=1e-12)
+        half = dr.resample(TensorXf16(values), target, mode=mode, **options).numpy()
+        np.testing.assert_allclose(half, want, atol=4e-3)
+    kernel = rng.normal(size=41)
+    want = dr.convolve(scalar.TensorXf64(values), kernel, axis=axis, boundary=boundary).numpy()
+    got = dr.convolve(TensorXf64(values), kernel, axis=axis, boundary=boundary).numpy()
+    np.testing.assert_allclose(got, want, atol=1e-11)
+
+
+def test_derivatives_with_many_taps(tier):
+    rng = np.random.default_rng(1)
+    values, weights = rng.normal(size=(200, 4)), rng.normal(size=(5, 4))
+    x = ad.TensorXf64(values)
+    dr.enable_grad(x)
+    y = dr.resample(x, (5, 4), "gaussian")
+    np.testing.assert_allclose(y.numpy(), dr.resample(TensorXf64(values), (5, 4), "gaussian"))
+    dr.backward(y * ad.TensorXf64(weights))
+    back = Resampler(200, 5, "gaussian").resample_bwd(Float64(weights.ravel()), 4)
+    np.testing.assert_allclose(x.grad.numpy().ravel(), back.numpy(), atol=1e-12)
+
+
+def test_tables_are_made_once():
+    made = Resampler(100, 7, "linear")
+    made.resample_fwd(Float(np.ones(100)), 1)
+    tables = dict(made._tables)
+    made.resample_fwd(Float(np.zeros(200)), 2)
+    assert all(made._tables[key] is table for key, table in tables.items())

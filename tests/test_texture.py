@@ -440,3 +440,79 @@ def test_gradients_of_texels_use_the_look_ups_mask():
     # Each active look-up has weights that add up to 1, for every channel.
     np.testing.assert_allclose(gradient.sum((0, 1)), 2, rtol=1e-6)
     np.testing.assert_array_equal(gradient, gradient[:, :, :1].repeat(4, 2))
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("wrap", list(dr.WrapMode))
+@pytest.mark.parametrize("method", ["eval", "eval_cubic"])
+def test_gradients_of_positions(dims, wrap, method, tier):
+    rng = np.random.default_rng(dims)
+    shape = (5, 4, 3)[:dims]
+    texels = rng.normal(size=(*shape, 2))
+    position = rng.uniform(-0.3, 1.3, (dims, 9))
+    namespace = llvm.ad
+    cls = getattr(namespace, f"Texture{dims}f64")
+    image = cls(namespace.TensorXf64(texels), wrap_mode=wrap)
+    vector = getattr(namespace, f"Array{dims}f64")
+
+    def total(position):
+        value = getattr(image, method)(vector(position))
+        return value[0] - 2 * value[1]
+
+    at = vector(position)
+    dr.enable_grad(at)
+    dr.backward(getattr(image, method)(at)[0] - 2 * getattr(image, method)(at)[1])
+    for k in range(dims):
+        step = np.zeros((dims, 1))
+        step[k] = 1e-6
+        slope = (total(position + step) - total(position - step)) / 2e-6
+        np.testing.assert_allclose(at[k].grad.numpy(), slope.numpy(), atol=2e-7)
+    if method == "eval_cubic":
+        _, gradient = image.eval_cubic_grad(vector(position))
+        for k in range(dims):
+            expected = gradient[0][k] - 2 * gradient[1][k]
+            np.testing.assert_allclose(at[k].grad.numpy(), expected.numpy(), atol=1e-9)
+
+
+def test_look_ups_repeat_what_was_traced(tier):
+    """The nodes of a look-up are recorded once; other positions, texels and shapes get their
+    own."""
+    rng = np.random.default_rng(0)
+    texels, other = rng.normal(size=(6, 5, 3)), rng.normal(size=(6, 5, 3))
+    image = llvm.Texture2f64(llvm.TensorXf64(texels))
+    expected = scalar.Texture2f64(scalar.TensorXf64(texels))
+
+    def check(position, against):
+        got = np.array(image.eval(llvm.Array2f64(position)))
+        for k in range(got.shape[1]):
+            point = [float(row[k if len(row) > 1 else 0]) for row in position]
+            np.testing.assert_allclose(got[:, k], against.eval(scalar.Array2f64(*point)))
+
+    check(rng.uniform(-1, 2, (2, 7)), expected)
+    check(rng.uniform(-1, 2, (2, 9)), expected)
+    check([rng.uniform(-1, 2, 9), [0.3]], expected)  # one size for all lanes
+    check(np.array([[0.2], [0.4]]), expected)
+    image.set_tensor(llvm.TensorXf64(other))
+    check(rng.uniform(-1, 2, (2, 9)), scalar.Texture2f64(scalar.TensorXf64(other)))
+    image.set_tensor(llvm.TensorXf64(other[:4]))
+    check(rng.uniform(-1, 2, (2, 9)), scalar.Texture2f64(scalar.TensorXf64(other[:4])))
+    assert len(image._templates) == 2
+    x = llvm.Float64(rng.uniform(size=4))
+    mask = image.eval(llvm.Array2f64(x, x), llvm.Bool(True, False, True, False))[0].numpy()
+    assert (mask[1::2] == 0).all() and (mask[::2] != 0).all()
+    with dr.scoped_set_flag(dr.JitFlag.Debug, True):
+        debugged = image.eval(llvm.Array2f64(x, x))[0].numpy()
+    np.testing.assert_array_equal(debugged, image.eval(llvm.Array2f64(x, x))[0].numpy())
+
+
+def test_look_ups_in_a_loop(tier):
+    image = llvm.Texture1f(llvm.TensorXf(np.arange(8.0)[:, None] ** 2))
+    x = llvm.Float(0.1, 0.6)
+    step = [image.eval(llvm.Array1f(x + 0.1 * k))[0].numpy() for k in range(3)]
+    state = (llvm.UInt(0), llvm.Float(0))
+    _, total = dr.while_loop(
+        state,
+        lambda i, total: i < 3,
+        lambda i, total: (i + 1, total + image.eval(llvm.Array1f(x + 0.1 * llvm.Float(i)))[0]),
+    )
+    np.testing.assert_allclose(total.numpy(), sum(step), rtol=1e-6)

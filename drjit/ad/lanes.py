@@ -419,6 +419,11 @@ class _Prefix(LaneRule):
         t = full(tangents[0], v.size)
         if reduction == "add":
             return prefix("add", t, exclusive, run)
+        if reduction == "mul" and keep_graph():
+            x = Value(v.inputs[0], v.deps[0])
+            before = RECORDED(op.mul, t, prefix("mul", x, True, run))
+            found = recurrence(x, before, run)
+            return _neighbour(found, -1, run) if exclusive else found
         if reduction == "mul":
             factors, is_zero, first, result, rest = self._products(v)
             zero = _lift(t, 0)
@@ -434,6 +439,12 @@ class _Prefix(LaneRule):
         g = full(g, v.size)
         if reduction == "add":
             give.add(0, _reversed_prefix(g, exclusive, run))
+        elif reduction == "mul" and keep_graph():
+            x = Value(v.inputs[0], v.deps[0])
+            following = reverse(_neighbour(x, 1, run), run)
+            g = reverse(_neighbour(g, 1, run) if exclusive else g, run)
+            after = reverse(recurrence(following, g, run), run)
+            give.add(0, RECORDED(op.mul, prefix("mul", x, True, run), after))
         elif reduction == "mul":
             factors, is_zero, first, result, rest = self._products(v)
             total = _reversed_prefix(RECORDED(op.mul, g, result), exclusive, run)
@@ -448,8 +459,7 @@ class _Prefix(LaneRule):
         """What running products need where factors are 0: factors with 1 in their place, where they
         are, where the first one of a run is, and the running products with and without that."""
         _, exclusive, run = v.data
-        x = Value(v.inputs[0], v.deps[0] if keep_graph() else None)
-        result = Value(v.result, v if keep_graph() else None)  # type: ignore[arg-type]
+        x, result = Value(v.inputs[0]), Value(v.result)  # type: ignore[arg-type]
         factors, zeros = _split(x)
         is_zero = node.apply(op.ne, zeros.node, node.literal(x.node.dtype, 0))
         before = collective.prefix("add", zeros.node, True, run)
@@ -497,6 +507,28 @@ def reverse(a: Value, run: int = 0) -> Value:
     last = node.apply(op.sub, node.literal(dt.u32, run - 1), position)
     index = node.apply(op.add, node.apply(op.sub, lane, position), last)
     return gather(a, index, node.literal(dt.mask, True))
+
+
+def recurrence(a: Value, b: Value, run: int) -> Value:
+    """`s[i] = a[i] * s[i - 1] + b[i]` from 0 on, over all lanes or within runs: in a logarithmic
+    number of steps, each of which joins twice as many entries, and without divisions."""
+    size = a.node.size
+    step = 1
+    while step < (run or size):
+        earlier, factors = _neighbour(b, -step, run), _neighbour(a, -step, run)
+        b, a = RECORDED(op.fma, a, earlier, b), RECORDED(op.mul, a, factors)
+        step *= 2
+    return b
+
+
+def _neighbour(a: Value, offset: int, run: int) -> Value:
+    """The entries `offset` lanes further; 0 where these are in another run."""
+    size = a.node.size
+    lane = node.lane(size)
+    position = node.apply(op.remainder, lane, node.literal(dt.u32, run or size))
+    where = node.apply(op.add, position, node.literal(dt.u32, offset))  # negative ones wrap
+    valid = node.apply(op.lt, where, node.literal(dt.u32, run or size))
+    return gather(a, node.apply(op.add, lane, node.literal(dt.u32, offset)), valid)
 
 
 CAST, GATHER, BROADCAST, COPY = _Cast(), _Gather(), _Broadcast("broadcast"), _Broadcast("copy")

@@ -120,6 +120,7 @@ class KernelValue:
     _a: Any
 
     if TYPE_CHECKING:
+        __meta__: ArrayMeta
         _dtype: DType
         _diff: bool
 

@@ -452,7 +452,7 @@ def _joined(storage: Any, parts: list) -> tuple[Any, tuple[int, ...]]:
         index = leaf.lane(index_type, count) + leaf.literal(index_type, i * count)
         if len(part) == 0:
             continue
-        leaf_access.scatter(total, [part], index, true)
+        leaf_access.scatter(total, [part], index, true, mode="disjoint")
     return total, (len(parts), *widest)
 
 

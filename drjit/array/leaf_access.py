@@ -129,13 +129,23 @@ def check(size: int, values: list, index: Any, active: Any, what: str) -> None:
     access.bounds(index._n, active._n, size, what)
 
 
-def scatter(target: Any, values: list, index: Any, active: Any, what: str = "dr.scatter") -> None:
-    """Writes components `values` to `target` at entries `index * len(values) + 0, 1, ...`."""
+def scatter(
+    target: Any,
+    values: list,
+    index: Any,
+    active: Any,
+    what: str = "dr.scatter",
+    mode: str = "direct",
+) -> None:
+    """Writes components `values` to `target` at entries `index * len(values) + 0, 1, ...`. Several
+    with the mode `disjoint` write to different entries, so that their order does not matter."""
     nodes = [v._n for v in values]
     count = len(nodes)
     if 2 <= count <= 16 and target._n.size % count == 0:
         differentiable = _differentiable(target, values)
-        after = _update(target, op.scatter_packet, nodes, index._n, active._n, what, packet=count)
+        after = _update(
+            target, op.scatter_packet, nodes, index._n, active._n, what, "", mode, count
+        )
         if after is not None and differentiable:
             for j, v in enumerate(values):
                 _record("", target, v, lanes.entry(index._n, count, j), active._n, None)
@@ -143,7 +153,7 @@ def scatter(target: Any, values: list, index: Any, active: Any, what: str = "dr.
     where, mask = _records(target, index, active, count, what)
     for value, entry in zip(values, where, strict=True):
         differentiable = _differentiable(target, [value])
-        after = _update(target, op.scatter, [value._n], entry, mask, what)
+        after = _update(target, op.scatter, [value._n], entry, mask, what, "", mode)
         if after is not None and differentiable:
             _record("", target, value, entry, mask, None)
 

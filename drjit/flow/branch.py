@@ -16,7 +16,7 @@ from ..jit.scope import StateTarget
 from .condition import check_mode, mask_of
 from .masked import masked, merged
 from .state import Content, State, content, names
-from .vectors import holds_vectors, joined, spread, spreading
+from .vectors import joined, spread, spreading
 
 
 def if_stmt(
@@ -57,15 +57,12 @@ def if_stmt(
     mask = mask_of(cond, what, "'cond'")
     if mask._n.op is LITERAL and mask._n.size:
         return true_fn(*args) if mask._n.data else false_fn(*args)
-    branch = _Branch(State(args, titles, what), mask, (true_fn, false_fn), rv_labels, strict)
     if mode is None:
         mode = "symbolic" if flags.current & JitFlag.SymbolicConditionals else "evaluated"
     if mode == "evaluated":
-        if holds_vectors(args):
-            args, true_fn, false_fn = spread(args), spreading(true_fn), spreading(false_fn)
-            branch = _Branch(
-                State(args, titles, what), mask, (true_fn, false_fn), rv_labels, strict
-            )
+        args, true_fn, false_fn = spread(args), spreading(true_fn), spreading(false_fn)
+    branch = _Branch(State(args, titles, what), mask, (true_fn, false_fn), rv_labels, strict)
+    if mode == "evaluated":
         evaluate(mask, args)
         return joined(branch.select())
     return _Symbolic(branch, label or "").run()
@@ -113,6 +110,7 @@ class _Branch:
         Raises:
             RuntimeError: the arrays do not match those of the first function.
         """
+        self.args.check_attributes(written or frozenset())
         arrays = self.rows(results[0]).match(self._tuple(results[-1]), self.strict)
 
         def in_place(array: Any) -> bool:

@@ -145,12 +145,20 @@ def _guarded(what: str, function: Function, args: tuple, kwargs: dict[str, Any])
     """The result of a function; what it raises is the cause of a `RuntimeError` that names it."""
     try:
         return function.run(*args, **kwargs)
-    except RecursionError:
-        raise RecursionError(f"{what}: {function.name} calls itself without end") from None
     except Exception as error:
+        # As text: ctypes makes another error of one that occurs while it converts arguments.
+        if isinstance(error, RecursionError) or "RecursionError" in str(error):
+            raise RecursionError(f"{what}: {function.name} calls itself without end") from None
         raise RuntimeError(
             f"{what}: {function.name} raised {type(error).__name__}: {error}"
         ) from error
+
+
+def _is_endless(error: BaseException | None) -> bool:
+    """Whether an error came about because Python's stack was full."""
+    while error is not None and not isinstance(error, RecursionError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def split_mask(what: str, index: Any, args: tuple, kwargs: dict) -> tuple[Any, tuple, dict]:

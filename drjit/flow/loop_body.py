@@ -38,9 +38,11 @@ class Loop:
     def run_cond(self, state: State) -> Any:
         return mask_of(self.cond(*state.values), self.what, "the loop condition")
 
-    def run_body(self, state: State) -> tuple[tuple, list[Any]]:
-        """The values that the body gives, and the arrays in them."""
+    def run_body(self, state: State, written: Set[int] = frozenset()) -> tuple[tuple, list[Any]]:
+        """The values that the body gives, and the arrays in them. `written` will be the serial
+        numbers of nodes that scatters have made."""
         after = returned(self.body(*state.values), len(state.values), self.what)
+        state.check_attributes(written)
         return after, state.match(after, self.strict)
 
     def check_sizes(

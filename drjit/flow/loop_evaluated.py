@@ -65,7 +65,7 @@ def _iteration(
     # Such an array alone may hold its node: else it would have to be copied.
     held = [None if k in memory else v for k, v in enumerate(state.contents())]
     with masked(active._n) as written:
-        after, arrays = loop.run_body(state)
+        after, arrays = loop.run_body(state, written)
     values = [content(a) for a in arrays]
     loop.check_sizes(state.paths, held, values, active._n.size, written, not dropped)
     for k, (array, old) in enumerate(zip(arrays, held, strict=True)):

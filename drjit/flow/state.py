@@ -6,7 +6,8 @@ array that comes back as the same object at the same position is updated in plac
 holds it sees the result; everything else comes back as new objects.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence, Set
 from copy import copy
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -15,8 +16,8 @@ from ..ad.graph import Value, Var
 from ..array import pytree
 from ..array.base import ArrayBase, KernelValue, type_label
 from ..array.leaf import new
-from ..jit.node import AFTER, Node
-from .undefined import Undefined
+from ..jit.node import AFTER, BUFFER, Node
+from .undefined import Undefined, UndefinedError
 
 _NUMBERS = (bool, int, float)
 
@@ -78,24 +79,25 @@ def names(count: int, labels: Sequence[str], noun: str, what: str) -> list[str]:
     return list(labels)
 
 
-class Attribute(NamedTuple):
+class Attribute:
     """An array that is an attribute of an object which is no PyTree, so that a loop or branch
-    cannot exchange its value."""
+    cannot exchange its value.
 
-    path: str
-    owner: Any
-    name: str
-    array: Any
-    contents: list[Content]
+    What has memory is held weakly, as a scatter would have to copy what somebody else holds.
+    """
 
-    def check(self, what: str) -> None:
+    def __init__(self, path: str, owner: Any, name: str, array: Any) -> None:
+        self.path, self.owner, self.name, self.array = path, owner, name, array
+        self.before = [_Held(content(a)) for a in pytree.leaf_arrays(array)]
+
+    def check(self, what: str, written: Set[int]) -> None:
         """Raises:
         RuntimeError: the array has changed, other than by a scatter.
         """
         now = vars(self.owner).get(self.name)
         if now is self.array and all(
-            a._n is v.node or a._n.op is AFTER
-            for a, v in zip(pytree.leaf_arrays(now), self.contents, strict=True)
+            a._n.serial == v.serial or a._n.op is AFTER or a._n.serial in written
+            for a, v in zip(pytree.leaf_arrays(now), self.before, strict=True)
         ):
             return
         raise RuntimeError(
@@ -106,22 +108,32 @@ class Attribute(NamedTuple):
 
     def restore(self) -> None:
         """Undoes a change."""
-        if vars(self.owner).get(self.name) is not self.array:
-            vars(self.owner)[self.name] = self.array
-        for a, v in zip(pytree.leaf_arrays(self.array), self.contents, strict=True):
-            if a._n is not v.node and a._n.op is not AFTER:
-                assign(a, v)
+        vars(self.owner)[self.name] = self.array
+        for a, v in zip(pytree.leaf_arrays(self.array), self.before, strict=True):
+            value = v.content()
+            if value is not None and a._n.op is not AFTER:
+                assign(a, value)
+
+
+class _Held:
+    """The contents of an array, as long as they exist."""
+
+    def __init__(self, value: Content) -> None:
+        n, self.var, self.serial = value.node, value.var, value.node.serial
+        has_memory = n.op is AFTER or n.op is BUFFER
+        self.node: Callable[[], Node | None] = weakref.ref(n) if has_memory else lambda: n
+
+    def content(self) -> Content | None:
+        n = self.node()
+        return None if n is None else Content(n, self.var)
 
 
 def _attributes(value: Any, path: str) -> list[Attribute]:
     """The traced arrays among the attributes of an object that is no PyTree."""
     if isinstance(value, (ArrayBase, type, ModuleType, FunctionType)) or _parts(value) is not None:
         return []
-    return [
-        Attribute(path, value, name, array, [content(a) for a in pytree.leaf_arrays(array)])
-        for name, array in getattr(value, "__dict__", {}).items()
-        if _is_traced(array)
-    ]
+    found = getattr(value, "__dict__", {}).items()
+    return [Attribute(path, value, name, array) for name, array in found if _is_traced(array)]
 
 
 class State:
@@ -165,7 +177,9 @@ class State:
     def copied(self) -> "State":
         """The same values in containers and arrays of their own."""
         values = tuple([pytree.map_tree(_copied_array, v) for v in self.values])
-        return State(values, self.titles, self.what)
+        made = State(values, self.titles, self.what)
+        made._attributes = []  # those of the program may have changed for good reasons
+        return made
 
     def contents(self) -> list[Content]:
         """What the arrays hold now."""
@@ -198,6 +212,14 @@ class State:
                     "(it has 0 entries). Give it a value first, for example with dr.zeros()."
                 )
 
+    def check_attributes(self, written: Set[int] = frozenset()) -> None:
+        """Raises:
+        RuntimeError: an array that is an attribute of an object that is no PyTree has changed,
+            other than by scatters, which made nodes of the serial numbers `written`.
+        """
+        for a in self._attributes:
+            a.check(self.what, written)
+
     def match(self, after: tuple, strict: bool) -> list[Any]:
         """The arrays of one dimension of another version of the values, in the order of `leaves`.
 
@@ -205,8 +227,6 @@ class State:
             RuntimeError: the versions differ in more than the contents of arrays; the message names
                 the variable.
         """
-        for a in self._attributes:
-            a.check(self.what)
         found: list[Any] = []
         for title, a, b in zip(self.titles, self._structure, after, strict=True):
             _match(a, b, title, self.what, strict, found)
@@ -352,7 +372,7 @@ def _same(a: Any, b: Any) -> bool:
 
 def _changed_type(before: Any, after: Any, path: str, what: str) -> RuntimeError:
     if isinstance(before, Undefined) or isinstance(after, Undefined):
-        return RuntimeError(
+        return UndefinedError(
             f"{what}: variable '{path}' does not have a value on all paths. It is of type "
             f"{type_label(after if isinstance(before, Undefined) else before)} on one of them; "
             "give it a value of that type before the statement."

@@ -4,6 +4,10 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 
+class UndefinedError(NameError, RuntimeError):
+    """A variable has a value on some paths only, which lanes take together."""
+
+
 class Undefined:
     """A variable without a value. Every use of it raises what Python raises."""
 

@@ -276,10 +276,13 @@ def _run_numpy(
 
 def _interpret(kernel: Kernel, p: list, size: int) -> None:
     """Runs a kernel text on NumPy."""
+    start = time.perf_counter()
     runtime.drain()
     if kernel.state == "new":
         kernel.state = "numpy"
-    start = time.perf_counter()
+    waited = time.perf_counter() - start
+    kernel.spent += waited  # a compiled kernel would have been queued
+    start += waited
     if flags.current & JitFlag.Debug:
         debug.run(kernel.text, kernel.name, p, size)
     else:

@@ -323,6 +323,7 @@ def _stages(roots: list[Node], nodes: list[Node]) -> list[list[Node]]:
                     commute = same and before.data.static == n.data.static
                     # Without atomics, lanes of two updates on different threads would meet.
                     commute = commute and n.data.mode != "no_conflicts"
+                    commute = commute or before.data.mode == n.data.mode == "disjoint"
                     own = max(own, before.id + (not commute))
         n.id = own + 1 if o is AFTER else own
     for n in roots:

@@ -173,6 +173,8 @@ class Philox4x32Generator(Generator):
 
     __module__ = "drjit.random"
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"_seed": int | ArrayBase, "_counter": int | ArrayBase}
+    # The node of a counter, and its value.
+    _remembered: tuple[Node | None, int] = (None, 0)
 
     def __init__(self, seed: Any = 0, counter: Any = 0, symbolic: bool = False) -> None:
         self._seed = _state(seed, 64, "seed")
@@ -253,8 +255,13 @@ class Philox4x32Generator(Generator):
             return
         if w.namespace.startswith("llvm") and counter._n.size == 1:
             # Data in memory of the host, which nobody computes: no kernel is needed.
-            value = (int(leaf.host(counter)[0]) + calls) & 0xFFFFFFFF
+            # The value is remembered, as to read it would wait for all kernels that run.
+            known, value = self._remembered
+            if counter._n is not known:
+                value = int(leaf.host(counter)[0])
+            value = (value + calls) & 0xFFFFFFFF
             self._counter = _data(w.UInt, value)
+            self._remembered = self._counter._n, value
         else:
             self._counter = counter + calls
             evaluate(self._counter)

@@ -1,4 +1,4 @@
-# ruff: noqa: E501, F401, F403
+# ruff: noqa: E501, F403, F405
 """Neural network modules: initial weights bit for bit, names, printing, outputs in both modes,
 gradients, packed buffers, and what is raised.
 """
