@@ -133,9 +133,9 @@ def iterated(x, y):
 
 def looped(x, y):
     count = dr.arange(UInt, len(x))
-    return dr.while_loop(
-        (UInt(0), y), lambda i, z: i < count, lambda i, z: (i + 1, dr.sin(z) * x)
-    )[1]
+    return dr.while_loop((UInt(0), y), lambda i, z: i < count, lambda i, z: (i + 1, dr.sin(z) * x))[
+        1
+    ]
 
 
 def branched(x, y):

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import drjit as dr
 from drjit.llvm.ad import PCG32, Array2f64, Bool, Float, TensorXf64, UInt
@@ -165,6 +167,9 @@ CASES = {
     ),
     "bounded": (
         lambda m, x: times(m, lambda i, y: (y * x + 1,), F(1), max_iterations=10)[0], X,
+    ),
+    "bounded by too little": (
+        lambda m, x: times(m, lambda i, y: (y * x + 1,), F(1), max_iterations=3)[0], X,
     ),
     "swap": (
         lambda m, x, y: (lambda a, b: a + 2 * b)(*times(m, lambda i, a, b: (b, a), x, y)), X, Y,
@@ -412,3 +417,70 @@ def test_failed_derivatives_leave_the_loop_usable():
     z = loop("symbolic", lambda i, y: i < 3, lambda i, y: (i + 1, y * x), UInt(0), F(1))[1]
     dr.backward(z)
     np.testing.assert_allclose(x.grad.numpy(), 3 * np.array([0.5, 0.7]) ** 2)
+
+
+EXPRESSIONS = st.sampled_from(
+    ["x * y", "dr.sin(x)", "x + y * 0.5", "y - x * 0.3", "dr.fma(x, y, w)", "w", "x * w + 0.1",
+     "dr.exp(-x * x)", "dr.gather(Float64, table, UInt(k) % 3) * x"]
+)  # fmt: skip
+CONDITIONS = st.sampled_from(["x > y", "k % 2 == 0", "x * w < 0.4", "n > k"])
+
+
+@st.composite
+def statements(draw, depth):
+    """The lines of a block on the numbers `x`, `y` and `w`, of which it may not change the last."""
+    lines = []
+    for _ in range(draw(st.integers(1, 2))):
+        kind = draw(st.sampled_from(["=", "+=", "if", "while"])) if depth else "="
+        target = draw(st.sampled_from(["x", "y"]))
+        if kind in ("=", "+="):
+            lines.append(f"{target} {kind} {draw(EXPRESSIONS)}")
+        elif kind == "if":
+            lines.append(f"if {draw(CONDITIONS)}:")
+            lines += ["    " + s for s in draw(statements(depth - 1))]
+            lines.append("else:")
+            lines += ["    " + s for s in draw(statements(depth - 1))]
+        else:
+            lines += [f"k{depth} = n * 0", f"while k{depth} < n:"]
+            lines += ["    " + s for s in draw(statements(depth - 1))]
+            lines += [f"    k{depth} += 1", "    k += 1"]
+    return lines
+
+
+@settings(max_examples=40)
+@given(statements(3))
+def test_random_programs(tmp_path_factory, lines):
+    """Both modes have the same derivatives, with variables that are captured and that are not."""
+    body = "\n".join("    " + s for s in lines)
+    text = (
+        "import drjit as dr\nfrom drjit.llvm.ad import Float64, UInt\n\n"
+        f"def f(n, x, y, w, table):\n    k = n * 0\n{body}\n    return x * 2 + y\n"
+    )
+    file = tmp_path_factory.mktemp("programs") / f"program_{abs(hash(text))}.py"
+    file.write_text(text)
+    names = {"__name__": file.stem}
+    exec(compile(text, file, "exec"), names)
+    f = dr.syntax(names["f"])
+    found = []
+    for symbolic in (False, True):
+        with (
+            dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, symbolic),
+            dr.scoped_set_flag(dr.JitFlag.SymbolicConditionals, symbolic),
+        ):
+            inputs = F(0.7, 1.3, 0.2), F(0.4, -0.6, 1.1), F(0.9), F(1.2, 0.8, -0.5)
+            dr.enable_grad(inputs)
+            # Statements such as `x += 1` change the arrays that the function gets.
+            y = f(UInt(0, 1, 3), *[v * 1 for v in inputs])
+            weighted = y * F(1, -2, 0.5)
+            if not dr.grad_enabled(weighted):
+                found.append([y.numpy()])
+                continue
+            dr.backward(weighted, flags=dr.ADFlag.ClearVertices)
+            backward = [v.grad.numpy() for v in inputs]
+            dr.clear_grad(inputs)
+            for v in inputs:
+                v.grad = 1
+            dr.forward_to(y)
+            found.append([y.numpy(), *backward, y.grad.numpy()])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9, err_msg=text)

@@ -5,14 +5,14 @@ import gc
 import os
 import signal
 import threading
+import time
 import weakref
 
 import numpy as np
 import pytest
 
 import drjit as dr
-
-from drjit.jit import access, kernel, node, op, record, schedule
+from drjit.jit import access, kernel, node, op, record, runtime, schedule
 from drjit.jit import dtype as dt
 from drjit.jit.access import Target
 from drjit.jit.node import Node
@@ -314,11 +314,20 @@ def endless() -> Node:
 
 def test_an_interrupt_ends_an_endless_loop(tier, monkeypatch) -> None:
     monkeypatch.setattr("drjit.jit.runtime.GRACE_SECONDS", 0.2)
-    timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
+    before = runtime.submitted
+
+    def interrupt() -> None:
+        while tier == "compiled" and runtime.submitted == before:
+            time.sleep(0.01)
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    y = endless()
+    thread.start()
     with pytest.raises(KeyboardInterrupt) as caught:
-        host(endless())
-    timer.join()
+        host(y)
+    thread.join()
     if tier == "compiled":
         assert "Loops of running kernels were stopped" in caught.value.__notes__[0]
     assert host(mul(array(np.float32([2])), f32(3))).tolist() == [6]

@@ -376,7 +376,7 @@ class Give:
                 d.grad, d.grad_var = lanes.scatter("add", target, value, place, mask)
             return
         d.grad = node.literal(d.dtype, 0, d.size) if d.grad is None else node.resize(d.grad, d.size)
-        how = access.reduce_mode(mode, d.grad, size)
+        how = access.reduce_mode(mode, d.grad, size)  # type: ignore[arg-type]
         nodes = [v.node for v in values]
         if 2 <= count <= 16 and how == "expand":
             _scatter_add(d, op.scatter_reduce_packet, nodes, index, mask, how)

@@ -155,6 +155,7 @@ class _Matvec(LaneRule):
     holds the `Matrix` of both."""
 
     name = "coopvec_matvec"
+    masks = False
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         a, x, *_ = _operands(v)

@@ -55,9 +55,7 @@ def gather_packet(
     n, cls = source._n, type(source)
     if 2 <= count <= 16 and n.size % count == 0 and not n.is_literal:
         source_value = value_of(source)
-        values = lanes.gather_packet(
-            source_value, index._n, active._n, count, what, inside, mode
-        )
+        values = lanes.gather_packet(source_value, index._n, active._n, count, what, inside, mode)
         return [from_value(cls, c) for c in values]
     index, mask = access.bounds(index._n, active._n, n.size, what, count)
     return [

@@ -154,13 +154,6 @@ def _guarded(what: str, function: Function, args: tuple, kwargs: dict[str, Any])
         ) from error
 
 
-def _is_endless(error: BaseException | None) -> bool:
-    """Whether an error came about because Python's stack was full."""
-    while error is not None and not isinstance(error, RecursionError):
-        error = error.__cause__ or error.__context__
-    return error is not None
-
-
 def split_mask(what: str, index: Any, args: tuple, kwargs: dict) -> tuple[Any, tuple, dict]:
     """The mask of the lanes that take part; functions get one that holds everywhere."""
     if "active" in kwargs:

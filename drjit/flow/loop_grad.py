@@ -8,7 +8,7 @@ that one pass, in any order, does.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ..ad import capture, graph, vector
@@ -21,7 +21,7 @@ from ..jit import node as jit
 from ..jit.dtype import DType
 from ..jit.memory import allocate_for
 from ..jit.node import AFTER, LARGEST, Node
-from ..jit.scope import ACTIVE, active
+from ..jit.scope import ACTIVE, active, stack
 from .loop_trace import Trace, closure_arrays
 from .state import Content, State, assign, content
 
@@ -29,6 +29,7 @@ WHAT = "gradient of dr.while_loop()"
 SUM = -1
 MEMORY = 1 << 30
 """The number of bytes that stored variables of a loop may take."""
+PACKET = 16
 
 
 class Tape:
@@ -236,13 +237,13 @@ class Tape:
 
     def _backward_general(self, gradients: list[Node], slots: capture.Slots) -> list[Node]:
         moving = self.outputs
-        count, at = self._trajectory()
+        count, at = self._trajectory(gradients)
 
         def test(nodes: list[Node]) -> Node:
-            return jit.apply(op.ne, nodes[0], jit.literal(dt.u32, 0))
+            return jit.apply(op.ne, nodes[0], _number(0))
 
         def body(nodes: list[Node]) -> list[Node]:
-            iteration = jit.apply(op.sub, nodes[0], jit.literal(dt.u32, 1))
+            iteration = jit.apply(op.sub, nodes[0], _number(1))
             adjoints, sums = nodes[1 : 1 + len(moving)], nodes[1 + len(moving) :]
             begin = at(iteration)
             with capture.body(slots), self.iteration(begin) as (contents, results):
@@ -256,17 +257,21 @@ class Tape:
 
     # ---- What the variables were in every iteration
 
-    def _trajectory(self) -> tuple[Node, Callable[[Node], list[Node]]]:
+    def _trajectory(self, gradients: list[Node]) -> tuple[Node, Callable[[Node], list[Node]]]:
         """The number of iterations of each lane, and a function that gives what the variables were
         at the beginning of an iteration."""
-        count = self._count()
-        vectors = any(self.before[k].node.dtype.is_vector for k in self.changing)
-        if record.recording() or vectors:
+        vector = any(self.before[k].node.dtype.is_vector for k in self.changing)
+        if record.recording() or vector:
             # The number of iterations, and so the amount of memory, is not known.
-            return count, lambda iteration: self._advanced(self._nodes(), iteration)
-        schedule.evaluate([count])
-        numbers = leaf.host_node(count)
-        return count, self._stored(int(numbers.max()) if numbers.size else 0)
+            return self._count(), lambda iteration: self._advanced(self._nodes(), iteration)
+        needed = self._needed(gradients)
+        bound = self.limit or 0
+        if 0 < bound * self.size * 8 * len(needed) <= MEMORY:
+            count, at = self._stored(bound, needed)
+            if _most(count) <= bound:
+                return count, at
+        count = self._count()
+        return count, self._stored(_most(count), needed)[1]
 
     def _count(self) -> Node:
         """The number of iterations of each lane."""
@@ -284,34 +289,47 @@ class Tape:
         def body(nodes: list[Node]) -> list[Node]:
             with self.iteration(nodes[:-1], False) as (_, results):
                 visit(nodes)
-                after = jit.apply(op.add, nodes[-1], jit.literal(dt.u32, 1))
+                after = jit.apply(op.add, nodes[-1], _number(1))
                 return [*[results[k].node for k in self.places], after]
 
-        state = [*(start or self._nodes()), _zero(dt.u32)]
+        state = [*(start or self._nodes()), _number(0)]
         if start is None:
             return record.loop(state, lambda nodes: test(nodes[:-1]), body, self.what)
         return record.loop(state, test, body, self.what)
 
-    def _stored(self, iterations: int) -> Callable[[Node], list[Node]]:
-        """A pass that stores what the variables are at the beginning of iterations: of all, or of
-        so many that they fit into `MEMORY`, from which the others are computed again."""
-        size = self.size
+    def _stored(
+        self, iterations: int, stored: set[int]
+    ) -> tuple[Node, Callable[[Node], list[Node]]]:
+        """A pass that stores what the variables at given places are at the beginning of iterations:
+        of all, or of so many that they fit into `MEMORY`, from which the others are computed again.
+        Gives the number of iterations of each lane, which may be more, and a function that gives
+        what the variables were.
+
+        The iterations of a packet of lanes lie side by side.
+        """
+        lanes = -(-self.size // PACKET) * PACKET
         kinds = {k: self.before[k].node.dtype for k in self.places if k in self.changing}
-        total = iterations * size * sum(t.itemsize for t in kinds.values())
-        stride = max(1, -(-total // MEMORY), -(-iterations * size // LARGEST))
-        slots = -(-iterations // stride) * size
-        memory = {k: _unwritten(t, slots) for k, t in kinds.items()}
-        lane, every = jit.lane(size), jit.literal(dt.u32, stride)
+        total = iterations * lanes * sum(t.itemsize for k, t in kinds.items() if k in stored)
+        stride = max(1, -(-total // MEMORY), -(-iterations * lanes // LARGEST))
+        if stride == 1:
+            kinds = {k: t for k, t in kinds.items() if k in stored}
+        rows = -(-iterations // stride)
+        memory = {k: _unwritten(t, rows * lanes) for k, t in kinds.items()}
+        every, lane = _number(stride), jit.lane(self.size)
+        packet = jit.apply(op.mul, jit.apply(op.quotient, lane, _number(PACKET)), _number(rows))
+        first = jit.apply(op.mul, packet, _number(PACKET))
+        first = jit.apply(op.add, first, jit.apply(op.remainder, lane, _number(PACKET)))
 
         def place(iteration: Node) -> Node:
-            slot = jit.apply(op.quotient, iteration, every)
-            return jit.apply(op.add, jit.apply(op.mul, slot, jit.literal(dt.u32, size)), lane)
+            row = jit.apply(op.quotient, iteration, every)
+            return jit.apply(op.add, first, jit.apply(op.mul, row, _number(PACKET)))
 
         def store(nodes: list[Node]) -> None:
-            index, mask = place(nodes[-1]), active()
+            inside = jit.apply(op.lt, nodes[-1], _number(iterations))
+            index, mask = place(nodes[-1]), jit.apply(op.and_, inside, active())
             if stride > 1:
                 rest = jit.apply(op.remainder, nodes[-1], every)
-                mask = jit.apply(op.and_, mask, jit.apply(op.eq, rest, _zero(dt.u32)))
+                mask = jit.apply(op.and_, mask, jit.apply(op.eq, rest, _number(0)))
             for k, n in zip(self.places, nodes, strict=False):
                 if k in memory:
                     target = access.Target(memory.pop(k))
@@ -319,8 +337,7 @@ class Tape:
                     if after is not None:
                         memory[k] = after
 
-        if iterations:
-            self._counting(self.run_test, None, store)
+        count = self._counting(self.run_test, None, store)[-1]
 
         def at(iteration: Node) -> list[Node]:
             index, yes = place(iteration), jit.literal(dt.mask, True)
@@ -334,11 +351,59 @@ class Tape:
                 return begin
             return self._advanced(begin, jit.apply(op.remainder, iteration, every))
 
-        return at
+        return jit.resize(count, self.size), at
+
+    def _needed(self, gradients: list[Node]) -> set[int]:
+        """The places of the variables whose values the gradients of an iteration depend on."""
+        found: set[int] = set()
+        count = len(self.places)
+
+        def body(nodes: list[Node]) -> list[Node]:
+            with (
+                capture.body(capture.Slots()),
+                self.iteration(nodes[:count]) as (contents, results),
+            ):
+                moved, more = self._pull(contents, results, nodes[count:], self.outputs)
+            effects = [d for e in stack()[-1].effects for d in e.deps]
+            used = _above([n for n in (*moved, *more, *effects) if n is not None], nodes[0])
+            found.update(k for k, n in zip(self.places, nodes, strict=False) if n in used)
+            raise _Traced
+
+        with suppress(_Traced):
+            record.loop(
+                [*self._nodes(), *gradients], lambda nodes: self.run_test(nodes[:count]), body
+            )
+        return found
 
     def _advanced(self, begin: list[Node], count: Node) -> list[Node]:
         """What the variables are some iterations later."""
         return self._counting(lambda nodes: jit.apply(op.lt, nodes[-1], count), begin)[:-1]
+
+
+def _most(count: Node) -> int:
+    """The largest of some numbers."""
+    schedule.evaluate([count])
+    numbers = leaf.host_node(count)
+    return int(numbers.max()) if numbers.size else 0
+
+
+class _Traced(Exception):
+    """A body has been traced for inspection only."""
+
+
+def _above(roots: list[Node], first: Node) -> set[Node]:
+    """The nodes from `first` on that others depend on."""
+    stack, seen = list(roots), set(roots)
+    for n in stack:  # which grows
+        for d in n.deps:
+            if d.serial >= first.serial and d not in seen:
+                seen.add(d)
+                stack.append(d)
+    return seen
+
+
+def _number(value: int) -> Node:
+    return jit.literal(dt.u32, value)
 
 
 def _zero(dtype: DType) -> Node:

@@ -157,10 +157,12 @@ def _parse(f: types.FunctionType) -> tuple[ast.Module, Any]:
         inner = ast.ClassDef(owner[0], [], [], [inner], [])
         if hasattr(ast, "TypeVar"):
             inner.type_params = []
-    names = [ast.arg(n) for n in (FLOW, *f.__code__.co_freevars)]
+    free = (FLOW, *f.__code__.co_freevars)
     around: Any = ast.parse("def around(): pass").body[0]
-    around.args.args = names
-    around.body = [inner]
+    around.args.args = [ast.arg(n) for n in free]
+    # The function may name itself or its class, which are what the program knows by these names.
+    known = [n for n in dict.fromkeys((function.name, inner.name)) if n not in free]
+    around.body = [*([ast.Global(known)] if known else []), inner]
     return ast.Module([around], []), function
 
 

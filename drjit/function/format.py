@@ -149,10 +149,10 @@ def _shown(
         result._c = [show_one(c) for c in value._c]
         return result
 
-    args, kwargs = pytree.map_tree(show_one, (args, dict(kwargs)))
-    if kwargs.get("thread_id", lanes) is None:
-        kwargs["thread_id"] = str(lanes.tolist())
-    return args, kwargs
+    shown, named = pytree.map_tree(show_one, (args, dict(kwargs)))
+    if named.get("thread_id", lanes) is None:
+        named["thread_id"] = str(lanes.tolist())
+    return shown, named
 
 
 def _check_mask(active: Any, what: str) -> None:

@@ -142,9 +142,7 @@ def _result_dims(dtype: type, shape: Any, what: str) -> tuple[int, ...]:
     return dims
 
 
-def _gather_components(
-    dtype: type, source: Any, index: Any, active: Any, mode: Any
-) -> Any:
+def _gather_components(dtype: type, source: Any, index: Any, active: Any, mode: Any) -> Any:
     """A gather in which source or index is nested: component by component."""
     nested_source = source._kind == "nested"
     by_index = is_array(index) and index._kind == "nested"
@@ -176,9 +174,7 @@ def _gather_components(
     )
 
 
-def _gather_tensor(
-    dtype: type, source: Any, index: Any, active: Any, shape: Any, mode: Any
-) -> Any:
+def _gather_tensor(dtype: type, source: Any, index: Any, active: Any, shape: Any, mode: Any) -> Any:
     """A gather from the storage of a tensor, or from a flat array, that gives a tensor of the
     index's shape."""
     storage = source._array if source._kind == "tensor" else source

@@ -1,9 +1,10 @@
 """Debug mode: kernels run on NumPy as ordinary Python that a debugger can step through, and every
 operation knows the line that traced it.
 
-A loop that runs `loop_limit` rounds is taken for endless. The text is registered with `linecache`, so tracebacks and pdb show it. `JitFlag.Breakpoint` stops
-at the beginning of every kernel; `JitFlag.TrapNaN` and `JitFlag.TrapInf` stop at the first
-operation that makes a NaN or an infinity from operands that have none.
+The text is registered with `linecache`, so tracebacks and pdb show it. A loop that runs
+`loop_limit` rounds is taken for endless. `JitFlag.Breakpoint` stops at the beginning of every
+kernel; `JitFlag.TrapNaN` and `JitFlag.TrapInf` stop at the first operation that makes a NaN or an
+infinity from operands that have none.
 """
 
 import linecache

@@ -7,7 +7,6 @@ are the numbers of its block from the last to the first; where they do not suffi
 are used up.
 """
 
-import functools
 import operator
 from math import prod
 from typing import Any, ClassVar
@@ -17,23 +16,21 @@ import numpy as np
 from ..array import leaf, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
-from ..array.pytree import leaf_arrays
-from ..function import arithmetic
 from ..function.create import arange
-from ..function.evaluation import copy, make_opaque
+from ..function.evaluation import copy
 from ..function.evaluation import eval as evaluate
 from ..function.memory import gather
 from ..function.parts import assemble, is_array_class, normalized_axis, size_tuple, tensor
-from ..function.reduce import any as any_of
 from ..function.sorting import argsort
 from ..jit import dtype as dt
-from ..jit import flags, record
+from ..jit import flags
 from ..jit.dtype import DType
 from ..jit.flags import JitFlag
-from ..jit.node import BUFFER, Node
+from ..jit.node import Node
 from ..jit.scope import innermost
+from .integers import bound, bounded, check_interval
 from .philox import block, normals, units
-from .words import Words, words
+from .words import Words, data, into, words
 
 _ROUNDS = 7
 _RECORDING = JitFlag.SymbolicScope | JitFlag.FreezingScope
@@ -181,7 +178,7 @@ class Philox4x32Generator(Generator):
         self._counter = _state(counter, 32, "counter")
         if isinstance(self._seed, ArrayBase) and not isinstance(self._counter, ArrayBase):
             kind = table.find(self._seed._namespace, "leaf", dt.u32)
-            self._counter = (leaf.literal if symbolic else _data)(kind, self._counter)
+            self._counter = (leaf.literal if symbolic else data)(kind, self._counter)
         self._symbolic = bool(symbolic)
 
     def __repr__(self) -> str:
@@ -204,11 +201,11 @@ class Philox4x32Generator(Generator):
         target = _Target(dtype, shape, "integers", integer=True)
         if high is None:
             low, high = 0, low
-        low, first = _bound(low)
-        high, last = _bound(high)
+        low, first = bound(low)
+        high, last = bound(high)
         if first is not None and last is not None:
-            _check_interval(target.dtype, first, last + bool(endpoint))
-        return _bounded(self, target, low, high, bool(endpoint))
+            check_interval(target.dtype, first, last + bool(endpoint))
+        return bounded(self, target, low, high, bool(endpoint))
 
     def _draw(self, target: "_Target", make: Any) -> list[Any]:
         """The numbers of a result: its components, or its entries in `drjit.scalar`."""
@@ -241,11 +238,11 @@ class Philox4x32Generator(Generator):
 
     def _key(self, w: Words) -> Any:
         """The seed as a word of the namespace, which it keeps from now on."""
-        self._seed = _into(w, dt.u64, self._seed, not self._keeps())
+        self._seed = into(w, dt.u64, self._seed, not self._keeps())
         return self._seed
 
     def _begin(self, w: Words) -> Any:
-        self._counter = _into(w, dt.u32, self._counter, not self._keeps())
+        self._counter = into(w, dt.u32, self._counter, not self._keeps())
         return self._counter
 
     def _end(self, w: Words, counter: Any, calls: int) -> None:
@@ -260,7 +257,7 @@ class Philox4x32Generator(Generator):
             if counter._n is not known:
                 value = int(leaf.host(counter)[0])
             value = (value + calls) & 0xFFFFFFFF
-            self._counter = _data(w.UInt, value)
+            self._counter = data(w.UInt, value)
             self._remembered = self._counter._n, value
         else:
             self._counter = counter + calls
@@ -346,161 +343,6 @@ def _state(value: Any, bits: int, name: str) -> Any:
 
 def _shown(value: Any) -> str:
     return str(value[0]) if isinstance(value, ArrayBase) and len(value) == 1 else str(value)
-
-
-def _data(cls: Any, value: int) -> Any:
-    """A number as data, which is no part of programs."""
-    return leaf.from_numpy(cls, np.array([value], cls._dtype.numpy), copy=True)
-
-
-def _into(w: Words, dtype: DType, value: Any, opaque: bool) -> Any:
-    """A state as a word of a namespace, as data if it is to be opaque."""
-    if not w.traced:
-        if not isinstance(value, ArrayBase):
-            return value
-        if len(value) != 1:
-            raise RuntimeError("Generator: drjit.scalar takes one seed, not an array of them")
-        return int(value[0])
-    cls = table.find(w.namespace, "leaf", dtype)
-    if not isinstance(value, ArrayBase):
-        return _data(cls, value) if opaque else leaf.literal(cls, value)
-    if type(value) is not cls:
-        value = cls(value)
-    if opaque and value._n.op is not BUFFER:
-        make_opaque(value)
-    return value
-
-
-def _bound(value: Any) -> tuple[Any, int | None]:
-    """A bound of an interval of integers; its value where it is a number."""
-    if isinstance(value, ArrayBase):
-        return value, None
-    number = int(value)
-    return number, number
-
-
-def _check_interval(dtype: DType, low: int, high: int) -> None:
-    """Raises ValueError for an interval [low, high) that is empty or exceeds the type."""
-    least = -(1 << 31) if dtype.is_signed else 0
-    if low >= high:
-        raise ValueError(f"Generator.integers(): the interval [{low}, {high}) is empty")
-    if low < least or high > least + (1 << 32):
-        raise ValueError(
-            f"Generator.integers(): the interval [{low}, {high}) is not within the range of "
-            f"{dtype.name}"
-        )
-
-
-def _bounded(rng: Philox4x32Generator, target: _Target, low: Any, high: Any, closed: bool) -> Any:
-    """Integers in an interval: the upper half of word * range, where the lower half is not below
-    2**32 mod range.
-    """
-    if not target.words.traced:
-        return _bounded_plain(rng, target, low, high + closed)
-
-    def draw() -> Any:
-        return words_of.build(rng._draw(words_of, _words_of_block))
-
-    words_of = _Target(table.like(target.cls, dt.u32), target.shape, "integers", integer=True)
-    cls = words_of.cls
-    recorded = rng._keeps()
-    if isinstance(low, int) and isinstance(high, int):
-        size = high + closed - low
-        threshold = (1 << 32) % size
-        if size == 1 << 32:
-            return _shifted(target, draw(), low)
-        extent = cls(size)
-    else:
-        extent, threshold = _extent(cls, low, high, closed, not recorded)
-    state = rng._seed, rng._counter
-    word = draw()
-    if isinstance(threshold, int) and threshold == 0:
-        return _shifted(target, arithmetic.mul_hi(word, extent), low)
-    if recorded:
-        word = _redrawn(rng, words_of, state, word, extent, threshold)
-        return _shifted(target, _upper(word, extent), low)
-    while True:
-        rejected = word * extent < threshold
-        evaluate(word, rejected)
-        if not any_of(_entries(rejected), axis=None):
-            return _shifted(target, _upper(word, extent), low)
-        word = arithmetic.select(rejected, draw(), word)
-
-
-def _words_of_block(w: Words, words4: list[Any], dtype: DType) -> list[Any]:
-    return words4
-
-
-def _redrawn(
-    rng: Philox4x32Generator, target: _Target, state: tuple, word: Any, extent: Any, threshold: Any
-) -> Any:
-    """Words of which none is rejected, by a loop within the program: what is drawn again for the
-    call that began at `state` comes from streams that nothing else uses.
-    """
-    w = target.words
-    seed, counter = _into(w, dt.u64, state[0], False), _into(w, dt.u32, state[1], False)
-    shown = word * 0
-    limits = list(zip(*(leaf_arrays(shown + v) for v in (extent, threshold)), strict=True))
-
-    def rejected(numbers: list[Any]) -> list[Any]:
-        return [v * e < t for v, (e, t) in zip(numbers, limits, strict=True)]
-
-    def cond(nodes: list[Node]) -> Node:
-        masks = rejected([leaf.wrap(w.UInt, n) for n in nodes[1:]])
-        return functools.reduce(operator.or_, masks)._n
-
-    def body(nodes: list[Node]) -> list[Node]:
-        again, numbers = leaf.wrap(w.UInt, nodes[0]), [leaf.wrap(w.UInt, n) for n in nodes[1:]]
-        others, _ = rng._numbers(target, _words_of_block, seed, counter, again)
-        kept = [
-            arithmetic.select(r, b, a)
-            for r, a, b in zip(rejected(numbers), numbers, others, strict=True)
-        ]
-        return [(again + 1)._n, *[v._n for v in kept]]
-
-    start = [leaf.literal(w.UInt, 1)._n, *[a._n for a in leaf_arrays(word)]]
-    return target.build([leaf.wrap(w.UInt, n) for n in record.loop(start, cond, body)[1:]])
-
-
-def _entries(value: Any) -> Any:
-    return value._array if value._kind == "tensor" else value
-
-
-def _upper(word: Any, extent: Any) -> Any:
-    """The upper half of the product; the word itself where the range is 2**32, shown as 0."""
-    return arithmetic.select(extent == 0, word, arithmetic.mul_hi(word, extent))
-
-
-def _extent(cls: Any, low: Any, high: Any, closed: bool, check: bool) -> tuple[Any, Any]:
-    """The number of integers of each interval, modulo 2**32, and what is rejected below."""
-    if check and any_of(_entries(high < low if closed else high <= low), axis=None):
-        raise ValueError("Generator.integers(): an interval is empty")
-    extent = _bits(cls, high) - _bits(cls, low) + int(closed)
-    divisor = arithmetic.maximum(extent, 1)
-    return extent, arithmetic.select(extent == 0, 0, (0 - extent) % divisor)
-
-
-def _bits(cls: Any, value: Any) -> Any:
-    """A bound as 32 bits."""
-    return cls(value) if isinstance(value, ArrayBase) else cls(value & 0xFFFFFFFF)
-
-
-def _shifted(target: _Target, offset: Any, low: Any) -> Any:
-    """The result for the offset from the lower bound."""
-    value = offset + _bits(type(offset), low)
-    return value if target.dtype is dt.u32 else target.cls(value)
-
-
-def _bounded_plain(rng: Philox4x32Generator, target: _Target, low: int, high: int) -> Any:
-    size = high - low
-    numbers = rng._draw(target, lambda w, x, dtype: x)
-    while any(v * size & 0xFFFFFFFF < (1 << 32) % size for v in numbers):
-        again = rng._draw(target, lambda w, x, dtype: x)
-        numbers = [
-            b if a * size & 0xFFFFFFFF < (1 << 32) % size else a
-            for a, b in zip(numbers, again, strict=True)
-        ]
-    return target.build([(v * size >> 32) + low for v in numbers])
 
 
 def rng(seed: Any = 0, method: str = "philox4x32", symbolic: bool = False) -> Generator:

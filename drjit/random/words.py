@@ -11,10 +11,11 @@ from ..array import leaf, table
 from ..array.base import ArrayBase
 from ..function import arithmetic, math
 from ..function.constants import sqrt_two, two_pi
-from ..function.evaluation import copy
+from ..function.evaluation import copy, make_opaque
 from ..jit import dtype as dt
 from ..jit import node, op
 from ..jit.dtype import DType
+from ..jit.node import BUFFER
 
 _BITS = {32: 0xFFFFFFFF, 64: 0xFFFFFFFFFFFFFFFF}
 
@@ -158,3 +159,26 @@ class Words:
 def words(namespace: str) -> Words:
     """The words of a namespace."""
     return Words(namespace)
+
+
+def data(cls: Any, value: int) -> Any:
+    """A number as data, which is no part of programs."""
+    return leaf.from_numpy(cls, np.array([value], cls._dtype.numpy), copy=True)
+
+
+def into(w: Words, dtype: DType, value: Any, opaque: bool) -> Any:
+    """A state as a word of a namespace, as data if it is to be opaque."""
+    if not w.traced:
+        if not isinstance(value, ArrayBase):
+            return value
+        if len(value) != 1:
+            raise RuntimeError("Generator: drjit.scalar takes one seed, not an array of them")
+        return int(value[0])
+    cls = table.find(w.namespace, "leaf", dtype)
+    if not isinstance(value, ArrayBase):
+        return data(cls, value) if opaque else leaf.literal(cls, value)
+    if type(value) is not cls:
+        value = cls(value)
+    if opaque and value._n.op is not BUFFER:
+        make_opaque(value)
+    return value

@@ -1,0 +1,84 @@
+"""Side effects that never happen: those of a recording that has failed, and those that depend on a
+symbolic value outside of its body. Their targets are again what they were before.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from . import op
+from .nesting import Nesting
+from .node import BUFFER, Node
+
+EFFECTS = frozenset(o for o in op.TABLE.values() if o.text == "scatter")
+BLOCKS = frozenset((op.loop, op.branch))
+
+
+def effects_inside(block: Node) -> int:
+    """The number of side effects of a loop or branch."""
+    counts = block.data.counts
+    return counts[1] if block.op is op.loop else sum(counts[2])
+
+
+def inside(block: Node) -> tuple[Node, ...]:
+    """The side effects of a loop or branch."""
+    return block.deps[len(block.deps) - effects_inside(block) :]
+
+
+def afters(n: Node) -> list[Node]:
+    """The nodes that stand for what a side effect writes to, where somebody holds them."""
+    if n.op in BLOCKS:
+        return [a for e in inside(n) for a in afters(e)]
+    after = n.data.after and n.data.after() if n.op in EFFECTS else None
+    return [] if after is None else [after]
+
+
+def undo(dropped: Iterable[Node], targets: Iterable[Node]) -> None:
+    """Makes the nodes `targets`, which stand for what side effects have written to, stand for what
+    was there before those that are `dropped`."""
+    gone = set(dropped)
+    for target in targets:
+        before = target.deps
+        while before and before[0] in gone:
+            before = _order(before[0], target.data) or ()
+        target.deps = before
+        if not before:
+            target.op = BUFFER
+
+
+def _order(effect: Node, buffer: Any) -> tuple[Node, ...] | None:
+    """The side effect on a buffer that comes before another one, or before those of a loop or
+    branch. None if the buffer is not written to."""
+    if effect.op in BLOCKS:
+        found = (_order(e, buffer) for e in inside(effect))
+        return next((order for order in found if order is not None), None)
+    return effect.data.order if effect.op in EFFECTS and effect.data.buffer is buffer else None
+
+
+def without_escaped(effects: list[Node], below: dict[Node, list[Node]]) -> list[Node]:
+    """The side effects that can happen; the others are undone. `below` has the nodes on which each
+    one depends."""
+    dropped = {e for e in effects if _escaped(e, below[e])}
+    if not dropped:
+        return effects
+    undo(dropped, [a for e in dropped for a in afters(e)])
+    kept = [e for e in effects if e not in dropped]
+    for e in kept:
+        for single in inside(e) if e.op in BLOCKS else (e,):
+            data = single.data
+            while single.op in EFFECTS and data.order and data.order[0] in dropped:
+                data.order = _order(data.order[0], data.buffer) or ()
+    return kept
+
+
+def _escaped(effect: Node, nodes: list[Node]) -> bool:
+    """Whether a value is used outside of the body in which it is known."""
+    blocks = [n for n in nodes if n.op in BLOCKS]
+    known = {d for n in blocks for d in n.deps}
+    if any(n.op is op.state and n not in known for n in nodes):
+        return True
+    if not blocks:
+        return False
+    try:
+        return effect in Nesting(nodes).home
+    except RuntimeError:
+        return True

@@ -1,0 +1,147 @@
+"""Uniform integers in an interval from random words, without bias."""
+
+import functools
+import operator
+from typing import Any
+
+from ..array import leaf, table
+from ..array.base import ArrayBase
+from ..array.pytree import leaf_arrays
+from ..function import arithmetic
+from ..function.evaluation import eval as evaluate
+from ..function.reduce import any as any_of
+from ..jit import dtype as dt
+from ..jit import record
+from ..jit.dtype import DType
+from ..jit.node import Node
+from .words import Words, into
+
+
+def bound(value: Any) -> tuple[Any, int | None]:
+    """A bound of an interval of integers; its value where it is a number."""
+    if isinstance(value, ArrayBase):
+        return value, None
+    number = int(value)
+    return number, number
+
+
+def check_interval(dtype: DType, low: int, high: int) -> None:
+    """Raises ValueError for an interval [low, high) that is empty or exceeds the type."""
+    least = -(1 << 31) if dtype.is_signed else 0
+    if low >= high:
+        raise ValueError(f"Generator.integers(): the interval [{low}, {high}) is empty")
+    if low < least or high > least + (1 << 32):
+        raise ValueError(
+            f"Generator.integers(): the interval [{low}, {high}) is not within the range of "
+            f"{dtype.name}"
+        )
+
+
+def bounded(rng: Any, target: Any, low: Any, high: Any, closed: bool) -> Any:
+    """Integers in an interval: the upper half of word * range, where the lower half is not below
+    2**32 mod range.
+    """
+    if not target.words.traced:
+        return _bounded_plain(rng, target, low, high + closed)
+
+    def draw() -> Any:
+        return words_of.build(rng._draw(words_of, _words_of_block))
+
+    words_of = type(target)(table.like(target.cls, dt.u32), target.shape, "integers", integer=True)
+    cls = words_of.cls
+    recorded = rng._keeps()
+    if isinstance(low, int) and isinstance(high, int):
+        size = high + closed - low
+        threshold = (1 << 32) % size
+        if size == 1 << 32:
+            return _shifted(target, draw(), low)
+        extent = cls(size)
+    else:
+        extent, threshold = _extent(cls, low, high, closed, not recorded)
+    state = rng._seed, rng._counter
+    word = draw()
+    if isinstance(threshold, int) and threshold == 0:
+        return _shifted(target, arithmetic.mul_hi(word, extent), low)
+    if recorded:
+        word = _redrawn(rng, words_of, state, word, extent, threshold)
+        return _shifted(target, _upper(word, extent), low)
+    while True:
+        rejected = word * extent < threshold
+        evaluate(word, rejected)
+        if not any_of(_entries(rejected), axis=None):
+            return _shifted(target, _upper(word, extent), low)
+        word = arithmetic.select(rejected, draw(), word)
+
+
+def _words_of_block(w: Words, words4: list[Any], dtype: DType) -> list[Any]:
+    return words4
+
+
+def _redrawn(rng: Any, target: Any, state: tuple, word: Any, extent: Any, threshold: Any) -> Any:
+    """Words of which none is rejected, by a loop within the program: what is drawn again for the
+    call that began at `state` comes from streams that nothing else uses.
+    """
+    w = target.words
+    seed, counter = into(w, dt.u64, state[0], False), into(w, dt.u32, state[1], False)
+    shown = word * 0
+    limits = list(zip(*(leaf_arrays(shown + v) for v in (extent, threshold)), strict=True))
+
+    def rejected(numbers: list[Any]) -> list[Any]:
+        return [v * e < t for v, (e, t) in zip(numbers, limits, strict=True)]
+
+    def cond(nodes: list[Node]) -> Node:
+        masks = rejected([leaf.wrap(w.UInt, n) for n in nodes[1:]])
+        return functools.reduce(operator.or_, masks)._n
+
+    def body(nodes: list[Node]) -> list[Node]:
+        again, numbers = leaf.wrap(w.UInt, nodes[0]), [leaf.wrap(w.UInt, n) for n in nodes[1:]]
+        others, _ = rng._numbers(target, _words_of_block, seed, counter, again)
+        kept = [
+            arithmetic.select(r, b, a)
+            for r, a, b in zip(rejected(numbers), numbers, others, strict=True)
+        ]
+        return [(again + 1)._n, *[v._n for v in kept]]
+
+    start = [leaf.literal(w.UInt, 1)._n, *[a._n for a in leaf_arrays(word)]]
+    return target.build([leaf.wrap(w.UInt, n) for n in record.loop(start, cond, body)[1:]])
+
+
+def _entries(value: Any) -> Any:
+    return value._array if value._kind == "tensor" else value
+
+
+def _upper(word: Any, extent: Any) -> Any:
+    """The upper half of the product; the word itself where the range is 2**32, shown as 0."""
+    return arithmetic.select(extent == 0, word, arithmetic.mul_hi(word, extent))
+
+
+def _extent(cls: Any, low: Any, high: Any, closed: bool, check: bool) -> tuple[Any, Any]:
+    """The number of integers of each interval, modulo 2**32, and what is rejected below."""
+    if check and any_of(_entries(high < low if closed else high <= low), axis=None):
+        raise ValueError("Generator.integers(): an interval is empty")
+    extent = _bits(cls, high) - _bits(cls, low) + int(closed)
+    divisor = arithmetic.maximum(extent, 1)
+    return extent, arithmetic.select(extent == 0, 0, (0 - extent) % divisor)
+
+
+def _bits(cls: Any, value: Any) -> Any:
+    """A bound as 32 bits."""
+    return cls(value) if isinstance(value, ArrayBase) else cls(value & 0xFFFFFFFF)
+
+
+def _shifted(target: Any, offset: Any, low: Any) -> Any:
+    """The result for the offset from the lower bound."""
+    value = offset + _bits(type(offset), low)
+    return value if target.dtype is dt.u32 else target.cls(value)
+
+
+def _bounded_plain(rng: Any, target: Any, low: int, high: int) -> Any:
+    size = high - low
+    numbers = rng._draw(target, lambda w, x, dtype: x)
+    while any(v * size & 0xFFFFFFFF < (1 << 32) % size for v in numbers):
+        again = rng._draw(target, lambda w, x, dtype: x)
+        numbers = [
+            b if a * size & 0xFFFFFFFF < (1 << 32) % size else a
+            for a, b in zip(numbers, again, strict=True)
+        ]
+    return target.build([(v * size >> 32) + low for v in numbers])
