@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
+from drjit import hashgrid, nn, opt
 
 PAGE = Path(__file__).parents[1] / "docs" / "differences.md"
 ROWS = re.findall(r"^\| `(.+?)` \| .+ \| `(.+)` \|$", PAGE.read_text(), re.M)
@@ -25,10 +27,35 @@ def d(f: Callable, x: Any) -> Any:
     return x.grad
 
 
+def linear(inputs: int, outputs: int) -> nn.Module:
+    return nn.Linear(inputs, outputs).alloc(dr.llvm.TensorXf)
+
+
+def stepped(
+    o: opt.Optimizer, scope: AbstractContextManager | None = None, gradient: float = 1, **kwargs: Any
+) -> Any:
+    """The parameter `x` after a step."""
+    dr.set_grad(o["x"], gradient)
+    with scope or nullcontext():
+        o.step(**kwargs)
+    return o["x"]
+
+
+def features(cls: Any, dtype: type, position: list[float], **kwargs: Any) -> Any:
+    """The features at a position, of an encoding with known parameters."""
+    e = cls(dtype, len(position), n_levels=1, n_features_per_level=1, **kwargs)
+    e.set_params(dtype(np.arange(e.n_params) * 37 % 101))
+    return e([dtype(x) for x in position])
+
+
+HELPERS = {f.__name__: f for f in (tracked, d, linear, stepped, features)}
+
+
 @pytest.mark.parametrize("expression, expected", ROWS, ids=[row[0] for row in ROWS])
 def test_expression_gives_what_the_page_says(expression: str, expected: str):
     names = {name: getattr(dr.llvm, name) for name in dir(dr.llvm) if name[0].isupper()}
-    names |= {"dr": dr, "np": np, "ad": dr.llvm.ad, "tracked": tracked, "d": d}
+    names |= {"dr": dr, "np": np, "ad": dr.llvm.ad, "nn": nn, "opt": opt, "hashgrid": hashgrid}
+    names |= HELPERS
     level = dr.log_level()
     try:
         found = repr(eval(expression, names))
@@ -43,4 +70,4 @@ def test_expression_gives_what_the_page_says(expression: str, expected: str):
 
 
 def test_the_page_lists_cases():
-    assert len(ROWS) > 50
+    assert len(ROWS) > 130

@@ -560,3 +560,23 @@ def test_deep_recursion_is_not_needed():
         0
     ]
     assert list(i) == [2 * depth] * 2
+
+
+def test_captured_arrays_that_change():
+    total, ray = Float(0, 0), Ray(Array3f(0), Float(1))
+
+    def add(i):
+        nonlocal total
+        total += 1
+        return (i + 1,)
+
+    def move(i):
+        ray.t += 1
+        return (i + 1,)
+
+    for body, name in ((add, "total"), (move, "ray")):
+        check(f"captured variable '{name}' changes", (UInt(0, 1),), below_three, body,
+              modes=["symbolic"])  # fmt: skip
+        with pytest.raises(RuntimeError, match=f"captured variable '{name}' changes"):
+            dr.if_stmt((UInt(0, 1),), Bool(True, False), body, lambda i: (i,), mode="symbolic")
+    assert list(total) == [0, 0] and list(ray.t) == [1]

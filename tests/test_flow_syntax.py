@@ -762,3 +762,66 @@ def test_attributes_of_objects(mode):
         ):
             f(UInt(1, 6))
         assert list(scene.hits) == [0]
+
+
+def test_variables_that_a_handler_reads(mode):
+    @dr.syntax
+    def f(n, fail):
+        k = UInt(0)
+        try:
+            i = UInt(0)
+            while i < n:
+                k = i * 10
+                i += 1
+            if dr.hint(fail, mode="scalar"):
+                raise ValueError
+            k = UInt(7)
+        except ValueError:
+            pass
+        finally:
+            i += 1
+        return k, i
+
+    for fail, expected in ((True, [0, 20]), (False, [7, 7])):
+        k, i = f(UInt(1, 3), fail)
+        np.testing.assert_array_equal(k.numpy() + np.zeros(2, int), expected)
+        assert list(i) == [2, 4]
+
+
+def test_variables_that_live_around_jumps_of_python_loops(mode):
+    @dr.syntax
+    def f(n):
+        last, first, seen = n * 0, n * 0, n * 0
+        for k in range(9):
+            if dr.hint(k == 3, mode="scalar"):
+                break
+            if dr.hint(k == 1, mode="scalar"):
+                seen = last
+                continue
+            t = last + k
+            while t < n:
+                last = t
+                t = t + 2
+            if n > 4:
+                first = seen
+        else:
+            last = last * 0
+        return last, first
+
+    def plain(n):
+        last = first = seen = 0
+        for k in range(3):
+            if k == 1:
+                seen = last
+                continue
+            t = last + k
+            while t < n:
+                last, t = t, t + 2
+            if n > 4:
+                first = seen
+        return last, first
+
+    found = f(UInt(1, 4, 5, 8))
+    np.testing.assert_array_equal(
+        np.array([v.numpy() for v in found]).T, [plain(n) for n in (1, 4, 5, 8)]
+    )

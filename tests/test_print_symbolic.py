@@ -59,6 +59,13 @@ def test_values_of_a_loop_come_lane_by_lane(tier) -> None:
     assert file.getvalue() == "[0, 1, 1, 1, 3, 3] [0, 0, 1, 2, 0, 1] [1, 3, 3, 3, 2, 2]\n"
 
 
+def test_lanes_of_values_that_all_lanes_share(tier) -> None:
+    limit = UInt32(1, 3, 0, 2)
+    file = io.StringIO()
+    dr.eval(counted(limit, lambda i: dr.print("{thread_id} {}", i, file=file)))
+    assert file.getvalue() == "[0, 1, 1, 1, 3, 3] [0, 0, 1, 2, 0, 1]\n"
+
+
 def test_what_is_shown_of_other_values(tier) -> None:
     lines = [
         (Array3f(Float(1, 2), 3, 4), "[[1, 3, 4],\n [2, 3, 4]]\n"),

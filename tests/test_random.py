@@ -542,7 +542,7 @@ def test_integers_of_recorded_programs_are_unbiased_and_take_one_call(tier):
     rng = dr.rng(5, symbolic=True)
     found = rng.integers(UInt, 30000, 3 << 30)
     assert found.state == dr.VarState.Unevaluated
-    counts = np.bincount(found.numpy() >> 30, minlength=3)
+    counts = np.bincount(found.numpy() % 3, minlength=3)  # without redrawing, half are multiples
     assert counts.sum() == 30000 and (abs(counts - 10000) < 400).all()
     # What is not rejected is what a generator with a counter in memory gives.
     words = dr.rng(5).integers(UInt, 30000, 1 << 32).numpy().astype(np.uint64)

@@ -13,6 +13,7 @@ from ..jit import node as jit
 from ..jit.flags import JitFlag
 from ..jit.node import AFTER, LITERAL, Node
 from ..jit.scope import StateTarget
+from .captured import Captured
 from .condition import check_mode, mask_of
 from .masked import masked, merged
 from .state import Content, State, content, names
@@ -180,6 +181,7 @@ class _Symbolic:
         sizes = [v.node.size for v in branch.before if v is not None]
         wide = max(sizes, default=1) if size == 1 else size
         self.outside = {k for k, n in enumerate(sizes) if n not in (1, wide)}
+        self.captured = Captured(branch.bodies, branch.args)
         self.results: list[Any] = []
         self.found: list[list[Content | None]] = []
         self.inside: list[list[Node]] = []
@@ -203,6 +205,7 @@ class _Symbolic:
                 return branch.select()
             except BaseException:
                 branch.args.restore(branch.before)
+                self.captured.restore()
                 raise
 
     def _position(self, n: Node) -> int | None:
@@ -245,6 +248,7 @@ class _Symbolic:
         args.put(values)
         self.inside.append(nodes)
         self.results.append(function(*args.values))
+        self.captured.check(branch.what)
         found = branch.outcome(self.results)
         if any(v is not None and visible(v.var) for v in found):
             raise _Differentiable

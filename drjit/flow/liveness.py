@@ -175,7 +175,7 @@ class Live:
             case ast.Break():
                 return self._break
             case ast.Continue():
-                return self._continue
+                return NONE
             case _:
                 return reads(s) | (live - writes(s))
 

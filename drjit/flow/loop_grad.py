@@ -22,7 +22,8 @@ from ..jit.dtype import DType
 from ..jit.memory import allocate_for
 from ..jit.node import AFTER, LARGEST, Node
 from ..jit.scope import ACTIVE, active, stack
-from .loop_trace import Trace, closure_arrays
+from .captured import closure_arrays
+from .loop_trace import Trace
 from .state import Content, State, assign, content
 
 WHAT = "gradient of dr.while_loop()"
@@ -88,7 +89,7 @@ class Tape:
         own = {id(a) for a in self.state.leaves}
         self.captured = [
             (a, content(a))
-            for a in closure_arrays(functions)
+            for _, a in closure_arrays(functions)
             if id(a) not in own and a._n.op is not AFTER
         ]
 

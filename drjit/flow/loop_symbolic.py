@@ -5,6 +5,7 @@ from ..ad.graph import Scope, visible
 from ..jit import record
 from ..jit.node import AFTER, Node
 from ..jit.scope import StateTarget
+from .captured import Captured
 from .loop_body import Loop
 from .loop_grad import Tape
 from .loop_trace import Trace, adds_to
@@ -27,6 +28,7 @@ class Symbolic:
         self.loop, self.limit = loop, limit
         self.before: list[Content | None] = [*before]
         self.state = loop.start
+        self.captured = Captured((loop.cond, loop.body), loop.start)
         self.serials = [v.node.serial for v in before]
         self.outside = self._misfits(loop.test._n.size)
         self.settled = loop.test._n.size != 1
@@ -82,6 +84,7 @@ class Symbolic:
             raise
         except BaseException:
             state.restore(self.before)
+            self.captured.restore()
             raise
         slots.finish()
         contents = list(self.results)
@@ -137,6 +140,7 @@ class Symbolic:
         with capture.body(slots) as inner:
             inputs = self._put(places, nodes)
             self.after, arrays = self.loop.run_body(self.state)
+            self.captured.check(self.loop.what)
             self.results = results = [content(a) for a in arrays]
             self._note(places, inputs, inner)
         for k in self.outside:

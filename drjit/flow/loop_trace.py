@@ -1,11 +1,8 @@
 """What the results of a loop's body depend on, as far as derivatives need it."""
 
-from collections.abc import Callable, Sequence
-from types import FunctionType
-from typing import Any
+from collections.abc import Sequence
 
 from ..ad.graph import Scope, Var
-from ..array import pytree
 
 
 class Trace:
@@ -35,30 +32,6 @@ class Trace:
             if not more:
                 return active
             active |= more
-
-
-def closure_arrays(functions: Sequence[Callable[..., Any]]) -> list[Any]:
-    """The traced one-dimensional arrays, each once, that functions refer to as variables of the
-    functions around them."""
-    found: dict[int, Any] = {}
-    seen: set[int] = set()
-    stack = list(functions)
-    while stack:
-        f = stack.pop()
-        if id(f) in seen:
-            continue
-        seen.add(id(f))
-        for cell in getattr(f, "__closure__", None) or ():
-            try:
-                value = cell.cell_contents
-            except ValueError:  # a variable without a value
-                continue
-            if isinstance(value, FunctionType):
-                stack.append(value)
-            for a in pytree.leaf_arrays(value):
-                if a._kind == "leaf":
-                    found[id(a)] = a
-    return list(found.values())
 
 
 def _below(v: Var, first: int) -> list[Var]:

@@ -88,7 +88,7 @@ class Attribute:
 
     def __init__(self, path: str, owner: Any, name: str, array: Any) -> None:
         self.path, self.owner, self.name, self.array = path, owner, name, array
-        self.before = [_Held(content(a)) for a in pytree.leaf_arrays(array)]
+        self.before = [Held(content(a)) for a in pytree.leaf_arrays(array)]
 
     def check(self, what: str, written: Set[int]) -> None:
         """Raises:
@@ -115,7 +115,7 @@ class Attribute:
                 assign(a, value)
 
 
-class _Held:
+class Held:
     """The contents of an array, as long as they exist."""
 
     def __init__(self, value: Content) -> None:

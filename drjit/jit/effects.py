@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import op
-from .nesting import Nesting
+from .nesting import Nesting, Parts
 from .node import BUFFER, Node
 
 EFFECTS = frozenset(o for o in op.TABLE.values() if o.text == "scatter")
@@ -62,18 +62,20 @@ def without_escaped(effects: list[Node], below: dict[Node, list[Node]]) -> list[
         return effects
     undo(dropped, [a for e in dropped for a in afters(e)])
     kept = [e for e in effects if e not in dropped]
-    for e in kept:
-        for single in inside(e) if e.op in BLOCKS else (e,):
-            data = single.data
-            while single.op in EFFECTS and data.order and data.order[0] in dropped:
-                data.order = _order(data.order[0], data.buffer) or ()
+    every = kept[:]
+    for e in every:  # which grows
+        if e.op in BLOCKS:
+            every += inside(e)
+        while e.op in EFFECTS and e.data.order and e.data.order[0] in dropped:
+            e.data.order = _order(e.data.order[0], e.data.buffer) or ()
     return kept
 
 
 def _escaped(effect: Node, nodes: list[Node]) -> bool:
     """Whether a value is used outside of the body in which it is known."""
     blocks = [n for n in nodes if n.op in BLOCKS]
-    known = {d for n in blocks for d in n.deps}
+    known = {s for n in blocks for states in Parts(n).inside for s in states}
+    known |= {Parts(n).live for n in blocks if n.op is op.loop}
     if any(n.op is op.state and n not in known for n in nodes):
         return True
     if not blocks:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 
 from . import dtype as dt
 from . import op, schedule
-from .node import BUFFER, LITERAL, Node, apply, broadcast_size, make, next_serial
+from .effects import effects_inside, undo
+from .node import LITERAL, Node, apply, broadcast_size, make, next_serial
 from .scope import Block, Scope, active, stack
 from .scope import recording as recording
 
@@ -35,7 +36,7 @@ def loop(
     depth = _depth() + 1
     inside = [make(op.state, n.dtype, size, (), depth) for n in state]
     live = make(op.state, dt.mask, size, (), depth)
-    with _Recording(live, depth) as scope:
+    with _Recording(live, depth, []) as scope:
         test = cond(list(inside))
         if not test.dtype.is_mask:
             raise TypeError(f"{what}: the condition is {test.dtype.name}, not a mask")
@@ -78,8 +79,7 @@ def branches(
         for mask, body in zip(masks, bodies, strict=True):
             names = [make(op.state, n.dtype, size, (), depth) for n in args]
             live = mask if mask.op is not LITERAL or not mask.data else outer
-            with _Recording(live, depth) as scope:
-                scopes.append(scope)
+            with _Recording(live, depth, scopes) as scope:
                 results = body(list(names))
                 if outcomes:
                     _check(what, "result", [n.dtype for n in outcomes[0]], results)
@@ -88,8 +88,7 @@ def branches(
             inside += names
             outcomes.append(results)
     except BaseException:
-        for scope in reversed(scopes):
-            _undo(scope)
+        _undo(scopes)
         raise
     effects = [e for scope in scopes for e in scope.effects]
     counts = (len(args), len(outcomes[0]), tuple([len(s.effects) for s in scopes]))
@@ -106,7 +105,7 @@ def branches(
 def drop_effects() -> None:
     """Undoes the side effects of the innermost recording so far, as of a body that is traced again
     for its derivatives."""
-    _undo(stack()[-1])
+    _undo(stack()[-1:])
 
 
 def _depth() -> int:
@@ -116,10 +115,12 @@ def _depth() -> int:
 
 
 class _Recording:
-    """Opens a scope; an exception undoes what was recorded in it."""
+    """Opens a scope, and adds it to those of `group`; an exception undoes what was recorded in
+    all of these."""
 
-    def __init__(self, mask: Node, depth: int) -> None:
-        self.scope = Scope(mask, depth)
+    def __init__(self, mask: Node, depth: int, group: list[Scope]) -> None:
+        self.scope, self.group = Scope(mask, depth), group
+        group.append(self.scope)
 
     def __enter__(self) -> Scope:
         stack().append(self.scope)
@@ -129,12 +130,12 @@ class _Recording:
         scopes = stack()
         del scopes[scopes.index(self.scope) :]
         if kind is not None:
-            _undo(self.scope)
+            _undo(self.group)
 
 
 def _result(node: Node, dtype: dt.DType, number: int) -> Node:
     result = make(op.result, dtype, node.size, (node,), number)
-    if dtype.is_vector and schedule.effects_inside(node):
+    if dtype.is_vector and effects_inside(node):
         # Side effects happen once, so that what comes with them is stored; a vector cannot be.
         parts = [
             make(op.feature, dtype.element, node.size, (result,), k) for k in range(dtype.count)
@@ -178,21 +179,9 @@ def _close(node: Node, scope: Scope) -> None:
             schedule.pending.append(node)
 
 
-def _undo(scope: Scope) -> None:
-    """Targets of the side effects of a recording become what they were before it."""
-    inside = set(scope.effects)
-    for reference in scope.afters:
-        after = reference()
-        if after is None:
-            continue
-        before = after.deps
-        while before and before[0] in inside and before[0].op in schedule.EFFECTS:
-            before = before[0].data.order
-        if before and before[0] not in inside:
-            after.deps = before
-        else:
-            # An effect that came before and cannot be named any more must not stay pending.
-            schedule.evaluate([])
-            after.op = BUFFER
-            after.deps = ()
-    scope.effects, scope.afters = [], []
+def _undo(scopes: list[Scope]) -> None:
+    """Targets of the side effects of recordings become what they were before these."""
+    targets = [after for s in scopes for reference in s.afters if (after := reference())]
+    undo([e for s in scopes for e in s.effects], targets)
+    for scope in scopes:
+        scope.effects, scope.afters = [], []

@@ -11,7 +11,7 @@ import numpy as np
 from . import access, kernel, op, schedule, scope
 from . import dtype as dt
 from .access import Target
-from .node import BUFFER, Node, apply, broadcast_size, buffer, lane, literal
+from .node import BUFFER, Node, apply, broadcast_size, buffer, literal, make
 
 
 class Sample:
@@ -36,7 +36,8 @@ class Sample:
         taken = apply(op.and_, apply(op.lt, slot, literal(dt.u32, capacity)), live)
         if active.op is not op.literal:
             taken = apply(op.and_, taken, active)
-        for value in (lane(size), *values):
+        # Not a literal where values have size 1: within a body, the kernel may have more lanes.
+        for value in (make(op.lane, dt.u32, size), *values):
             after = access.scatter(
                 op.scatter, Target(_zeros(value.dtype, capacity)), [value], slot, taken, what,
                 checked=True,

@@ -17,6 +17,7 @@ from typing import Any
 
 from . import dtype as dt
 from . import flags, interrupt, kernel, label, op, program, source
+from .effects import BLOCKS, EFFECTS, afters, without_escaped
 from .memory import Buffer, allocate_for
 from .node import AFTER, BUFFER, LITERAL, Node, make
 from .scope import Block, innermost
@@ -35,7 +36,6 @@ STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have so many
 LONGEST = 6000  # nodes in a kernel: compile time grows faster than linearly beyond
 _preview: list[kernel.Kernel] | None = None  # where `preview` collects kernels
 
-EFFECTS = frozenset(o for o in op.TABLE.values() if o.text == "scatter")
 _SOURCED = frozenset((op.gather, op.packet, op.matvec))  # operands 0 and 3, where there is one
 _REDUCING = frozenset((op.scatter_reduce, op.scatter_reduce_packet, op.outer, op.accumulate))
 _LATE = EFFECTS | {op.reduce}  # their results are there when their kernel has finished
@@ -43,7 +43,6 @@ _RESULT = op.result
 _STAGING = _LATE | _SOURCED | {AFTER, _RESULT}
 _UNCUT = frozenset((op.packet, op.state, op.loop, op.branch))  # have no single value to keep
 _REDUCE, _IN_BOUNDS, _STATE = op.reduce, op.in_bounds, op.state
-BLOCKS = frozenset((op.loop, op.branch))
 
 
 class Effect:
@@ -120,7 +119,8 @@ def evaluate(roots: list[Node]) -> bool:
                 todo += _old_values(effects)
             _evaluate(todo)
         except BaseException:
-            pending[:0] = [e for e in effects if e.op in EFFECTS or e.op in BLOCKS]
+            left = [e for e in effects if e.op in EFFECTS or e.op in BLOCKS]
+            pending[:0] = without_escaped(left, {e: _reachable([e])[0] for e in left})
             raise
     if observers:
         _observe()
@@ -482,26 +482,11 @@ def _finish(n: Node, memory: Buffer | None) -> None:
     """Turns a node whose kernel is launched into a buffer; an effect ends and frees whoever waited
     for it.
     """
-    afters = _afters(n)
+    waiting = afters(n)
     # In this order, as other threads look at the node: whoever sees a buffer sees its memory.
     n.data = memory
     n.op = BUFFER
     n.deps = ()
-    for after in afters:
+    for after in waiting:
         after.op = BUFFER
         after.deps = ()
-
-
-def _afters(n: Node) -> list[Node]:
-    """The nodes that stand for what a side effect writes to, where somebody holds them."""
-    if n.op in BLOCKS:
-        first = len(n.deps) - effects_inside(n)
-        return [a for e in n.deps[first:] for a in _afters(e)]
-    after = n.data.after and n.data.after() if n.op in EFFECTS else None
-    return [] if after is None else [after]
-
-
-def effects_inside(block: Node) -> int:
-    """The number of side effects of a loop or branch."""
-    counts = block.data.counts
-    return counts[1] if block.op is op.loop else sum(counts[2])

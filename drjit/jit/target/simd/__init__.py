@@ -38,6 +38,7 @@ LOOP_LINES = 80
 # A kernel with a library call in so many lines, or more of them, spends its time there.
 LINES_PER_CALL = 10
 _WIDE_TYPE = re.compile(r"[fiu]64[(,]")
+_READS_OR_LOOPS = re.compile(r"    while | load\(|gather|scatter|reduce|scan|radix|compress|f64")
 _LIBRARY_CALL = re.compile(rf"= (?:{'|'.join(sorted(_library.names))})\(")
 
 
@@ -69,7 +70,8 @@ def default_lanes() -> int:
 
 def packet_lanes(text: str) -> int:
     """Lanes of the packets of a kernel: twice the default in a small kernel with a loop, four times
-    that in one that spends its time in library functions.
+    that in one that spends its time in library functions, or computes with integers all that it
+    stores.
 
     Several independent vectors in flight hide the latency of dependent operations, such as those of
     a loop or of a polynomial; in other large kernels, or with 64-bit types, they would not fit into
@@ -80,7 +82,7 @@ def packet_lanes(text: str) -> int:
     if any(name in text for name in VECTORS):
         return VECTOR_LANES
     if _WIDE_TYPE.search(text):
-        return default_lanes()
+        return default_lanes() * (1 if _READS_OR_LOOPS.search(text) else 4)
     lines = text.count("\n")
     if "    while " in text:
         return default_lanes() * (2 if lines <= LOOP_LINES else 1)
