@@ -189,6 +189,7 @@ from .function.memory import (
     scatter_reduce,
 )
 from .function.product import matmul
+from .function.protocols import CallablePT, CallableSelfPT, CustomOpT
 from .function.reduce import (
     all,
     all_nested,
@@ -330,7 +331,10 @@ __all__ = [
     "ADFlag",
     "ADMode",
     "ArrayBase",
+    "CallablePT",
+    "CallableSelfPT",
     "CustomOp",
+    "CustomOpT",
     "FilterMode",
     "InstanceArray",
     "JitBackend",
@@ -679,6 +683,6 @@ __all__ = [
 
 def __getattr__(name: str) -> _Any:
     # Imported where they are used, so that `import drjit` stays quick.
-    if name in ("hashgrid", "nn", "opt"):
+    if name in ("ast", "hashgrid", "interop", "nn", "opt"):
         return _importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

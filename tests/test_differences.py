@@ -32,7 +32,10 @@ def linear(inputs: int, outputs: int) -> nn.Module:
 
 
 def stepped(
-    o: opt.Optimizer, scope: AbstractContextManager | None = None, gradient: float = 1, **kwargs: Any
+    o: opt.Optimizer,
+    scope: AbstractContextManager | None = None,
+    gradient: float = 1,
+    **kwargs: Any,
 ) -> Any:
     """The parameter `x` after a step."""
     dr.set_grad(o["x"], gradient)

@@ -1,10 +1,11 @@
-"""The `>>>` examples of the pages in docs/ do what they say.
+"""The `>>>` examples of the pages in docs/ and the programs of the README do what they say.
 
 Examples of a section share their names. Sections about another framework run where it is installed.
 """
 
 import doctest
 import re
+import runpy
 import textwrap
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 import drjit as dr
 
 DOCS = Path(__file__).parents[1] / "docs"
+README = DOCS.parent / "README.md"
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 BLOCK = re.compile(r"^( *)```python\n( *>>> .*?)^\1```$", re.M | re.S)
 
@@ -45,3 +47,15 @@ def test_section(title: str, examples: str):
 
 def test_there_are_examples():
     assert len(sections()) >= 10
+
+
+@pytest.mark.parametrize(
+    "program", re.findall(r"^```python\n(import drjit.*?)^```$", README.read_text(), re.M | re.S)
+)
+def test_program_of_the_readme(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "program.py"
+    file.write_text(program)
+    runpy.run_path(str(file))
+    expected = re.findall(r"^print\(.*\)  # (\[.*\])$", program, re.M)
+    assert expected
+    assert capsys.readouterr().out.splitlines()[-len(expected) :] == expected

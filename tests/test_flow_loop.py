@@ -525,11 +525,22 @@ def test_compression_drops_lanes():
     assert list(n) == list(range(16))
 
 
-def test_nothing_is_kept_alive():
+@pytest.mark.parametrize("in_place", [False, True])
+def test_nothing_is_kept_alive(in_place):
+    def double(i, x):
+        x *= 2
+        return i + 1, x
+
     def run(mode):
         x = ADFloat(1, 2)
         dr.enable_grad(x)
         node = weakref.ref(x._n)
+        if in_place:
+            x *= 1.5
+            node = weakref.ref(x._n)
+            dr.while_loop((UInt(0), x), lambda i, x: i < 3, double, mode=mode)
+            dr.eval(x)
+            return node
         y = dr.while_loop((UInt(0), x), lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), mode=mode)[
             1
         ]

@@ -1,50 +1,59 @@
-"""Functions take their arguments under the names, in the order, and with the defaults of the
-interface, as tests/data/signatures.txt states them.
+"""Functions, classes and methods take their arguments under the names, in the order, and with the
+defaults of the interface, as tests/data/signatures.txt states them.
 """
 
 import ast
 import inspect
+from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import drjit as dr
 
-LINES = [
+ENTRIES = [
     line
     for line in (Path(__file__).parent / "data" / "signatures.txt").read_text().splitlines()
     if not line.startswith("#")
 ]
+LINES = [line for line in ENTRIES if "(" in line]
+
+
+def named(line: str) -> Any:
+    """What a line is about."""
+    return reduce(getattr, line.partition("(")[0].split("."), dr)
 
 
 def arguments(line: str) -> ast.arguments:
-    function = ast.parse(f"def {line}: pass").body[0]
+    function = ast.parse(f"def f({line.partition('(')[2]}: pass").body[0]
     assert isinstance(function, ast.FunctionDef)
     return function.args
 
 
-def shown(value: object) -> str:
-    return "..." if value is ... else str(list(value)) if value == () else repr(value)
+@pytest.mark.parametrize("line", ENTRIES)
+def test_names_exist(line: str):
+    named(line)
 
 
 @pytest.mark.parametrize("line", LINES)
 def test_calls_of_the_interface_are_accepted(line: str):
     """All arguments by position, and by name where they have one."""
     given = arguments(line)
-    signature = inspect.signature(getattr(dr, line.partition("(")[0]))
+    signature = inspect.signature(named(line))
     first = [a.arg for a in given.posonlyargs]
-    named = [a.arg for a in given.args]
+    by_name = [a.arg for a in given.args]
     only_named = {a.arg: None for a in given.kwonlyargs}
-    signature.bind(*first, *named, **only_named)
+    signature.bind(*first, *by_name, **only_named)
     takes_any = any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values())
     if not takes_any:
-        signature.bind(*first, **dict.fromkeys(named), **only_named)
+        signature.bind(*first, **dict.fromkeys(by_name), **only_named)
 
 
 @pytest.mark.parametrize("line", LINES)
 def test_defaults_are_those_of_the_interface(line: str):
     given = arguments(line)
-    parameters = inspect.signature(getattr(dr, line.partition("(")[0])).parameters
+    parameters = inspect.signature(named(line)).parameters
     names = [a.arg for a in given.posonlyargs + given.args]
     defaults = dict(zip(names[len(names) - len(given.defaults) :], given.defaults, strict=True))
     defaults |= {
@@ -52,9 +61,10 @@ def test_defaults_are_those_of_the_interface(line: str):
     }
     for name, default in defaults.items():
         if name in parameters:
+            expected = ast.unparse(default).replace("dr.", "").replace("[]", "()")
             found = parameters[name].default
-            assert shown(found) == ast.unparse(default).replace("dr.", ""), name
+            assert expected == ("..." if found is ... else repr(found)), name
 
 
 def test_the_list_is_complete():
-    assert len(LINES) > 250
+    assert len(LINES) > 350

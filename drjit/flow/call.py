@@ -6,13 +6,14 @@ for its group. Derivatives of symbolic calls are in `call_grad`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ..ad import capture
 from ..array import leaf, leaf_access
 from ..array.base import ArrayBase, type_label
 from ..array.leaf import wrap
 from ..function.parts import mask_leaf
+from ..function.protocols import CallablePT
 from ..function.scopes import isolate_grad
 from ..jit import dtype as dt
 from ..jit import flags, node, op, record, scope
@@ -21,6 +22,8 @@ from ..jit.node import Node
 from .call_grad import Recorded
 from .result import compare, map_arrays, replaced, traced
 from .vectors import joined, spread, spreading
+
+T = TypeVar("T")
 
 
 class Function(NamedTuple):
@@ -52,12 +55,12 @@ class Call(NamedTuple):
 
 def switch(
     index: Any,
-    targets: Sequence[Callable[..., Any]],
+    targets: Sequence[CallablePT[..., T]],
     *args: Any,
     mode: str | None = None,
     label: str | None = None,
     **kwargs: Any,
-) -> Any:
+) -> T:
     """Calls `targets[index](*args, **kwargs)`, where every lane may have another index, and gives
     what the functions return: arrays, or PyTrees of them, of the same types for all.
 

@@ -1,25 +1,27 @@
 """Method calls on arrays of references to Python objects, and the order in which lanes run."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from ..array.base import ArrayBase, IncompatibleError, type_label
 from ..function.evaluation import copy
+from ..function.protocols import CallableSelfPT
 from ..jit import dtype as dt
 from .call import Function, check_mode, run, split_mask, title
 from .instance import InstanceArray
 from .result import traced
 
+T = TypeVar("T")
+
 
 def dispatch(
     inst: Any,
-    target: Callable[..., Any],
+    target: CallableSelfPT[Any, ..., T],
     *args: Any,
     mode: str | None = None,
     label: str | None = None,
     **kwargs: Any,
-) -> Any:
+) -> T:
     """Calls `target(instance, *args, **kwargs)`, where `inst` refers to another object in every
     lane (see `instance_t`); null pointers give zeros. Everything else is as for `switch`.
 

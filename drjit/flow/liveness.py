@@ -175,7 +175,7 @@ class Live:
             case ast.Break():
                 return self._break
             case ast.Continue():
-                return NONE
+                return self._continue
             case _:
                 return reads(s) | (live - writes(s))
 

@@ -1,5 +1,7 @@
 """Symbolic loops: the body is traced once, and becomes part of a kernel."""
 
+from copy import copy
+
 from ..ad import capture, graph
 from ..ad.graph import Scope, visible
 from ..jit import record
@@ -9,6 +11,7 @@ from .captured import Captured
 from .loop_body import Loop
 from .loop_grad import Tape
 from .loop_trace import Trace, adds_to
+from .shelter import Shelter
 from .state import Content, content
 
 
@@ -58,7 +61,10 @@ class Symbolic:
                 continue
 
     def _record(self) -> tuple:
-        state, inside = self.state, list[Node]()
+        self.after, self.results = (), []  # nobody may hold what the loop writes to
+        shelter = Shelter(self.loop.start, self.outside)
+        self.state = state = shelter.state
+        inside: list[Node] = []
         places = [k for k in range(len(self.before)) if k not in self.outside]
         slots = capture.Slots(atomic=True)
 
@@ -93,7 +99,7 @@ class Symbolic:
         if self.trace is not None:
             for k, value in self._tape(self.trace, places, finals).items():
                 contents[k] = value
-        return state.place(self.after, contents)
+        return tuple([shelter.returned(v) for v in state.place(self.after, contents)])
 
     def _final(self, k: int, n: Node) -> Content | None:
         """What a variable was before, if the loop leaves it alone."""
@@ -111,7 +117,8 @@ class Symbolic:
         tape = Tape(self.loop.what, state, held, places, trace, changing, self.sums, self.limit)
         if not tape.outputs:
             return {}
-        loop = self.loop
+        loop = copy(self.loop)
+        loop.start = state  # the arrays of the program may become results: that would be a cycle
         tape.test = lambda state: loop.run_cond(state)._n
         tape.body = lambda state: [content(a) for a in loop.run_body(state)[1]]
         tape.pin((loop.cond, loop.body))

@@ -41,15 +41,16 @@ def assign(array: Any, value: Content) -> None:
         array._a = value.var
 
 
-def _is_traced(value: Any) -> bool:
+def is_traced(value: Any) -> bool:
+    """Whether a value is an array, or a vector, that can be part of kernels."""
     if isinstance(value, ArrayBase):
         return value.__meta__.is_jit
     return isinstance(value, KernelValue)
 
 
-def _parts(value: Any) -> list[tuple[str, Any]] | None:
+def parts(value: Any) -> list[tuple[str, Any]] | None:
     """The branches of a tree, and the components of nested arrays; None for leaves."""
-    if _is_traced(value):
+    if is_traced(value):
         if value._kind == "nested":
             return [(f"[{k}]", c) for k, c in enumerate(value._c)]
         return [("", value._array)] if value._kind == "tensor" else None
@@ -60,7 +61,7 @@ def _parts(value: Any) -> list[tuple[str, Any]] | None:
 def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     """All objects of a tree, branches before what they hold."""
     yield path, value
-    for name, part in _parts(value) or ():
+    for name, part in parts(value) or ():
         yield from _walk(part, path + name)
 
 
@@ -130,10 +131,10 @@ class Held:
 
 def _attributes(value: Any, path: str) -> list[Attribute]:
     """The traced arrays among the attributes of an object that is no PyTree."""
-    if isinstance(value, (ArrayBase, type, ModuleType, FunctionType)) or _parts(value) is not None:
+    if isinstance(value, (ArrayBase, type, ModuleType, FunctionType)) or parts(value) is not None:
         return []
     found = getattr(value, "__dict__", {}).items()
-    return [Attribute(path, value, name, array) for name, array in found if _is_traced(array)]
+    return [Attribute(path, value, name, array) for name, array in found if is_traced(array)]
 
 
 class State:
@@ -165,7 +166,7 @@ class State:
         self._containers = []
         for title, value in zip(self.titles, self.values, strict=True):
             for path, part in _walk(value, title):
-                if _is_traced(part) and part._kind in ("leaf", "vector"):
+                if is_traced(part) and part._kind in ("leaf", "vector"):
                     self.paths.append(path)
                     self.leaves.append(part)
                 elif not isinstance(part, ArrayBase):
@@ -176,7 +177,7 @@ class State:
 
     def copied(self) -> "State":
         """The same values in containers and arrays of their own."""
-        values = tuple([pytree.map_tree(_copied_array, v) for v in self.values])
+        values = tuple([pytree.map_tree(_copied_if_array, v) for v in self.values])
         made = State(values, self.titles, self.what)
         made._attributes = []  # those of the program may have changed for good reasons
         return made
@@ -244,25 +245,25 @@ def _without_aliases(values: tuple) -> tuple:
     seen: set[int] = set()
 
     def fresh(value: Any) -> Any:
-        if not _is_traced(value):
+        if not is_traced(value):
             return value
         parts = [v for _, v in _walk(value, "")]
         if seen.isdisjoint(map(id, parts)):
             seen.update(map(id, parts))
             return value
-        return _copied(value)
+        return copied(value)
 
-    arrays = [v for value in values for _, v in _walk(value, "") if _is_traced(v)]
+    arrays = [v for value in values for _, v in _walk(value, "") if is_traced(v)]
     if len({id(a) for a in arrays}) == len(arrays):
         return values
     return tuple([pytree.map_tree(fresh, v) for v in values])
 
 
-def _copied_array(value: Any) -> Any:
-    return _copied(value) if _is_traced(value) else value
+def _copied_if_array(value: Any) -> Any:
+    return copied(value) if is_traced(value) else value
 
 
-def _copied(value: Any) -> Any:
+def copied(value: Any) -> Any:
     """An array of new objects with the same contents, derivatives included."""
     if isinstance(value, KernelValue):
         return value._with(Value(value._n, value._a))
@@ -270,9 +271,9 @@ def _copied(value: Any) -> Any:
     if value._kind == "leaf":
         assign(made, content(value))
     elif value._kind == "tensor":
-        made._array, made._shape = _copied(value._array), value._shape
+        made._array, made._shape = copied(value._array), value._shape
     else:
-        made._c = [_copied(c) for c in value._c]
+        made._c = [copied(c) for c in value._c]
     return made
 
 
@@ -282,12 +283,18 @@ def _frozen(value: Any, origins: dict[int, Any]) -> Any:
     if found is None:
         return value
     values = [_frozen(v, origins) for _, v in found[0]]
-    if isinstance(value, (list, tuple, dict)):
-        made = found[1](values)
-    else:
-        made = copy(value)
-        _put_back(made, list(zip(pytree.struct_fields(type(value)) or (), values, strict=True)))
+    made = frozen(value, values)
     origins[id(made)] = value
+    return made
+
+
+def frozen(container: Any, values: list) -> Any:
+    """A container of the same kind and keys or fields with other values."""
+    if isinstance(container, (list, tuple, dict)):
+        found = pytree.children(container)
+        return container if found is None else found[1](values)
+    made = copy(container)
+    _put_back(made, list(zip(pytree.struct_fields(type(container)) or (), values, strict=True)))
     return made
 
 
@@ -313,7 +320,7 @@ def _put_back(container: Any, snapshot: Any) -> None:
 
 def _branches(before: Any, after: Any) -> list[tuple[str, Any, Any]] | None:
     """Corresponding branches of two trees of the same structure; None for leaves."""
-    a, b = _parts(before), _parts(after)
+    a, b = parts(before), parts(after)
     if a is None or b is None:
         return None
     if isinstance(before, dict):
@@ -328,9 +335,9 @@ def _match(before: Any, after: Any, path: str, what: str, strict: bool, found: l
         raise RuntimeError(
             f"{what}: the keys of variable '{path}' changed from {list(before)} to {list(after)}"
         )
-    a, b = _parts(before), _parts(after)
+    a, b = parts(before), parts(after)
     if a is None or b is None:
-        if _is_traced(after):
+        if is_traced(after):
             found.append(after)
         elif strict and not _same(before, after):
             raise RuntimeError(
@@ -391,7 +398,7 @@ Take = Callable[[], tuple[Any, Content]]
 
 
 def _place(before: Any, after: Any, origins: dict[int, Any], take: Take) -> Any:
-    if _is_traced(after):
+    if is_traced(after):
         return _place_array(before, after, take)
     rows = _branches(before, after)
     if rows is None:
@@ -400,13 +407,14 @@ def _place(before: Any, after: Any, origins: dict[int, Any], take: Take) -> Any:
     if all(v is y for v, (_, _, y) in zip(values, rows, strict=True)):
         return after
     if origins.get(id(before)) is after and not isinstance(after, tuple):
-        _set_branches(after, [*before] if isinstance(before, dict) else None, values)
+        set_branches(after, [*before] if isinstance(before, dict) else None, values)
         return after
     found = pytree.children(before)
     return values if found is None else found[1](values)
 
 
-def _set_branches(container: Any, keys: list | None, values: list) -> None:
+def set_branches(container: Any, keys: list | None, values: list) -> None:
+    """Gives a container other values, in place."""
     if isinstance(container, list):
         container[:] = values
     elif keys is not None:

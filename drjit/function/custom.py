@@ -4,7 +4,7 @@ import inspect
 import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from ..ad import graph
 from ..ad.algebra import keep_graph
@@ -15,6 +15,10 @@ from ..array.base import ArrayBase, type_label
 from ..jit import dtype as dt
 from ..jit import node as jit
 from .grad import accum_grad, converted, detach, grad, leaves, variables
+from .protocols import CustomOpT
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class CustomOp:
@@ -257,7 +261,7 @@ def _map_arrays(f: Callable[[Any, Any], Any], tree: Any) -> Any:
     )
 
 
-def custom(arg0: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
+def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """The result of a custom operation, a subclass of `CustomOp`, on arguments that are passed to
     its method `eval`.
 

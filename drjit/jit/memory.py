@@ -21,6 +21,9 @@ _PAGE = 4096
 # Above this size, what random accesses cost is looking up the pages they are in. NumPy asks for
 # large pages, from 4 MiB on; the start of a buffer has to fall on one.
 LARGE_PAGE = 1 << 21
+# The host may run far ahead of the jobs. Where it needs memory to write to, that many bytes of one
+# size class in use by jobs are enough: then it waits for one of them instead of asking for more.
+HOST_AHEAD = 1 << 26
 
 # Free blocks by size class: (number of jobs queued when it was freed, address, its offset in the
 # array that owns the memory, that array). Lists and dicts are atomic under the GIL, and without a
@@ -149,7 +152,7 @@ def allocate(nbytes: int, host: bool = False) -> Buffer:
         if not host:
             _, address, offset, base = free.pop()
         else:
-            _, address, offset, base = _pop_complete(free)
+            _, address, offset, base = _pop_complete(free, capacity)
         stats.hits += 1
         stats.pooled -= capacity
     except IndexError:
@@ -209,8 +212,12 @@ def statistics() -> dict[str, int]:
     return dict(vars(_stats))
 
 
-def _pop_complete(free: list[tuple[int, int, int, np.ndarray]]) -> tuple[int, int, int, np.ndarray]:
+def _pop_complete(
+    free: list[tuple[int, int, int, np.ndarray]], capacity: int
+) -> tuple[int, int, int, np.ndarray]:
     """Takes a block that no job can use any more; IndexError if there is none."""
+    if len(free) * capacity >= HOST_AHEAD:
+        runtime.drain(free[0][0])
     done = runtime.completed()
     for index in (-1, 0):
         # Another thread may change the list at any time: take first, then look.

@@ -156,9 +156,11 @@ def report(check: Callable[[], BaseException | None]) -> None:
     _check(check)
 
 
-def drain() -> None:
-    """Waits until all jobs are complete, and leaves errors for the next `wait` or `sync`."""
-    _await(submitted)
+def drain(ticket: int | None = None) -> None:
+    """Waits until a job and those before it are complete, or all jobs, and leaves errors for the
+    next `wait` or `sync`.
+    """
+    _await(submitted if ticket is None else ticket)
     _prune()
 
 

@@ -50,8 +50,8 @@ def networks():
 
 
 def train(name, steps=STEPS):
-    """Trains a network. Returns the last loss, the network's output for a few positions, its
-    matrices one after the other, and the grid's parameters if there is one.
+    """Trains a network. Returns the last loss, the network's output for a few positions, entries
+    of its matrices one after the other, and of the grid if there is one.
     """
     layers, dtype, grid = networks()[name]
     net = nn.Sequential(*layers, prefix="net").alloc(dtype, 2, rng=dr.rng(seed=0))
@@ -84,26 +84,24 @@ def train(name, steps=STEPS):
     update()
     t = (dr.arange(Float32, 3) + 0.5) / 3
     found = {
-        "loss": np.array(dr.detach(loss)) / (3 * GRID * GRID),
+        "loss": np.mean(np.array(dr.detach(loss))) / 3,
         "output": np.array(dr.detach(colour(Array2f(dr.meshgrid(t, t))))).ravel(),
-        "parameters": parameters(net),
+        "parameters": parameters(net, dtype),
     }
     if grid is not None:
-        found["grid"] = np.array(dr.detach(opt["grid"]))[::53]
+        found["grid"] = np.array(dr.detach(opt["grid"]))[::13]
     return {key: np.asarray(value, np.float64).ravel() for key, value in found.items()}
 
 
-def parameters(net):
+def parameters(net, dtype):
     """Every few entries of the matrices and biases of a packed network."""
-    views = []
+    found = []
     for layer in net.layers:
         for kind in ("weights", "bias"):
             view = getattr(layer, kind, None)
             if view is not None:
-                views.append(view)
-    tensors = nn.unpack(*views)
-    flat = [np.array(dr.detach(t)).ravel() for t in tensors]
-    return np.concatenate(flat)[::97]
+                found.append(np.array(dr.detach(dtype(nn.unpack(view)))).ravel())
+    return np.concatenate(found)[::13]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,70 @@
+"""Copies of the state of a loop for its body, so that whatever else refers to the same arrays does
+not see them change while the loop is recorded.
+"""
+
+from collections.abc import Set
+from typing import Any
+
+from ..array import pytree
+from ..array.base import ArrayBase, KernelValue
+from ..array.leaf import new
+from .state import State, assign, content, copied, frozen, is_traced, parts, set_branches
+
+
+class Shelter:
+    """The state with arrays and containers of its own: `state`. The arrays at the positions `kept`
+    stay the same objects, as those that a body scatters to may have one owner only."""
+
+    def __init__(self, state: State, kept: Set[int]) -> None:
+        self._kept = {id(state.leaves[k]) for k in kept}
+        self._originals: dict[int, Any] = {}
+        self.state = State(tuple([self._copy(v) for v in state.values]), state.titles, state.what)
+
+    def _copy(self, value: Any) -> Any:
+        if is_traced(value):
+            made = self._array(value)
+        else:
+            found = None if isinstance(value, ArrayBase) else pytree.children(value)
+            if found is None:
+                return value
+            values = [self._copy(v) for _, v in found[0]]
+            if all(v is old for v, (_, old) in zip(values, found[0], strict=True)):
+                return value
+            made = frozen(value, values)
+        if made is not value:
+            self._originals[id(made)] = value
+        return made
+
+    def _array(self, value: Any) -> Any:
+        if value._kind in ("leaf", "vector"):
+            return value if id(value) in self._kept else copied(value)
+        made = new(type(value))
+        if value._kind == "tensor":
+            made._array, made._shape = self._copy(value._array), value._shape
+        else:
+            made._c = [self._copy(c) for c in value._c]
+        return made
+
+    def returned(self, value: Any) -> Any:
+        """A result of the loop: an original object, with its new contents, for each copy."""
+        original = self._originals.get(id(value), value)
+        if not is_traced(value):
+            found = None if isinstance(value, ArrayBase) else pytree.children(value)
+            if found is None:
+                return value
+            values = [self.returned(v) for _, v in found[0]]
+            if original is value and all(
+                v is old for v, (_, old) in zip(values, found[0], strict=True)
+            ):
+                return value
+            if isinstance(value, tuple):
+                return found[1](values)
+            set_branches(original, [*value] if isinstance(value, dict) else None, values)
+        elif value._kind == "leaf" or isinstance(value, KernelValue):
+            if original is not value:
+                assign(original, content(value))
+        elif value._kind == "tensor":
+            original._array, original._shape = self.returned(value._array), value._shape
+        else:
+            original._c[:] = [self.returned(c) for _, c in parts(value) or ()]
+        return original
