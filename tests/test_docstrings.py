@@ -29,9 +29,13 @@ def modules() -> Iterator[ModuleType]:
 
 def examples() -> list[doctest.DocTest]:
     """Every example once. Public functions that are made at run time have no source file of their
-    own and are found through the public names of `drjit`."""
+    own and are found through the public names of `drjit`, and methods of classes that present
+    themselves as part of another module through these classes."""
     finder = doctest.DocTestFinder()
     tests = [test for module in modules() for test in finder.find(module)]
+    for value in [v for module in modules() for v in vars(module).values()]:
+        if isinstance(value, type) and value.__module__.startswith("drjit"):
+            tests += finder.find(value, f"{value.__module__}.{value.__name__}", module=False)
     for name in dir(dr):
         value = getattr(dr, name)
         if callable(value):

@@ -5,16 +5,15 @@
 from typing import Any
 
 from ..array import table
-from . import ad
+from . import ad as ad
 from .ad import current
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return __dir__()
     return table.attribute(current(), name)
 
 
 def __dir__() -> list[str]:
     return [*table.names(current()), "ad"]
-
-
-__all__ = ["ad"]

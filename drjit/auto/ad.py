@@ -25,6 +25,8 @@ def _differentiable() -> str:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return __dir__()
     return table.attribute(_differentiable(), name)
 
 

@@ -2,6 +2,8 @@
 
 from copy import copy
 
+from collections import Counter
+
 from ..ad import capture, graph
 from ..ad.graph import Scope, visible
 from ..jit import record
@@ -43,11 +45,13 @@ class Symbolic:
         self.results: list[Content] = []
 
     def _misfits(self, width: int) -> set[int]:
-        """The arrays that have another number of entries than 1 and `width`; than the largest if
-        that is 1."""
+        """The arrays that have another number of entries than 1 and `width`; if that is 1, than
+        what most of them have, and the largest of several such numbers."""
         sizes = [1 if v is None else v.node.size for v in self.before]
         if width == 1:
-            width = max(sizes, default=1)
+            nodes = {v.node for v in self.before if v is not None}  # views may share one
+            counts = Counter(n.size for n in nodes if n.size != 1)
+            width = max(counts, key=lambda size: (counts[size], size), default=1)
         return {k for k, size in enumerate(sizes) if size not in (1, width)}
 
     def run(self) -> tuple:

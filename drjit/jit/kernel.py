@@ -146,7 +146,7 @@ class Kernel:
             return False
         if tier == "numpy" or flags.current & _DEBUG:
             return True
-        if self.address:
+        if self.address or self.loops:  # how long a loop takes is not known
             return False
         once = self.numpy_calls * NUMPY_STATEMENT + self.numpy_cost * size * NUMPY_LANE
         buy = COMPILE_BASE + COMPILE_STATEMENT * self.statements

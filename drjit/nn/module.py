@@ -126,7 +126,7 @@ class Module(MutableMapping[str, ArrayBase]):
             ValueError: a shape differs from that of the parameter.
             TypeError: a value cannot be converted.
         """
-        given = _given(other) | kwargs
+        given = _given(other, f"{module_name(self)}.update()") | kwargs
         own, slots = self._own(given), self._slots()
         unknown = [key for key in own if key not in slots]
         if unknown or (given and not own):
@@ -221,10 +221,16 @@ def _overwrite(buffers: list[Any], value: Any) -> None:
         buffer._assign(value)
 
 
-def _given(other: Any) -> dict[str, Any]:
+def _given(other: Any, where: str) -> dict[str, Any]:
     if isinstance(other, Mapping) or hasattr(other, "keys"):
         return {key: other[key] for key in other.keys()}  # noqa: SIM118
-    return dict(other)
+    try:
+        return dict(other)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{where}: expected a mapping, such as an optimizer or a module, or pairs of names and "
+            f"values, got {type_label(type(other))}"
+        ) from None
 
 
 def _fitted(where: str, key: str, target: Any, value: Any) -> Any:

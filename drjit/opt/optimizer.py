@@ -108,7 +108,7 @@ class Optimizer(MutableMapping[str, ArrayBase]):
         Raises:
             KeyError: there is no such parameter.
         """
-        parameter = self.state[key]
+        parameter = self._parameter(key)
         value = parameter.value
         return value if type(value) is parameter.kind else parameter.kind(value)
 
@@ -154,7 +154,15 @@ class Optimizer(MutableMapping[str, ArrayBase]):
         self.state[key] = made
 
     def __delitem__(self, key: str, /) -> None:
+        self._parameter(key)
         del self.state[key]
+
+    def _parameter(self, key: str) -> Parameter:
+        found = self.state.get(key)
+        if found is None:
+            names = ", ".join(map(repr, self.state)) or "none"
+            raise KeyError(f"dr.opt.{type(self).__name__}: no parameter {key!r}; there is {names}")
+        return found
 
     def __len__(self) -> int:
         return len(self.state)
@@ -196,7 +204,7 @@ class Optimizer(MutableMapping[str, ArrayBase]):
         Raises:
             KeyError: there is no such parameter.
         """
-        for parameter in self.state.values() if key is None else (self.state[key],):
+        for parameter in self.state.values() if key is None else (self._parameter(key),):
             parameter.lr, parameter.steps = None, 0
             parameter.moments = self._blank(parameter.value)
             evaluation.make_opaque(*parameter.arrays())
@@ -213,7 +221,7 @@ class Optimizer(MutableMapping[str, ArrayBase]):
         Raises:
             KeyError: there is no such parameter.
         """
-        return self.lr if key is None else self.state[key].lr
+        return self.lr if key is None else self._parameter(key).lr
 
     def set_learning_rate(
         self,
@@ -244,7 +252,7 @@ class Optimizer(MutableMapping[str, ArrayBase]):
         what = "set_learning_rate"
         general = self.lr if value is None else self._checked_rate(value, what)
         rates = {k: None if r is None else self._checked_rate(r, what) for k, r in single.items()}
-        for parameter, rate in [(self.state[key], rate) for key, rate in rates.items()]:
+        for parameter, rate in [(self._parameter(key), rate) for key, rate in rates.items()]:
             parameter.lr = rate
         self.lr = general
 
