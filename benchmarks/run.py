@@ -1,10 +1,12 @@
 """Measures this project, and beside it the reference Dr.Jit and hand-written kernels.
 
-    python benchmarks/run.py [--reference PYTHON] [--limits SCRIPT] [--threads N] [--rounds N]
+    python benchmarks/run.py [--reference PYTHON] [--limits SCRIPT] [--pytorch] [--threads N]
+        [--rounds N] [--only NAMES]
 
 `--reference` is the interpreter of an environment in which the reference Dr.Jit is installed.
-`--limits` is a script that prints lines `name milliseconds ...` for hand-written kernels. Both
-implementations run the same workloads (workloads.py), each in a process of its own, in turn: one of
+`--limits` is a script that prints lines `name milliseconds ...` for hand-written kernels,
+`--pytorch` measures the training step of PyTorch as well. Both implementations run the same
+workloads (workloads.py, control_flow.py, network.py), each in a process of its own, in turn: one of
 ours, one of the reference, and again. The table shows the best of all rounds.
 """
 
@@ -17,7 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-WORKLOADS = Path(__file__).parent / "workloads.py"
+FOLDER = Path(__file__).parent
 
 
 class Row(NamedTuple):
@@ -26,6 +28,8 @@ class Row(NamedTuple):
     unit: str
     limit: str = ""  # its name in the output of the hand-written kernels
     warm: bool = False  # runs once before, with the same kernel cache, and is not counted
+    script: str = "workloads.py"
+    most: bool = False  # the largest figure of all rounds is the best one
 
 
 ROWS = (
@@ -62,18 +66,51 @@ ROWS = (
     Row("small_launch", "two operations on 64 entries", "µs"),
     Row("small_round_trip", "the same, waiting for each", "µs"),
     Row("memory_growth", "memory left by 10,000 evaluations", "KiB"),
+    *(
+        Row(name, title, "ms", limit, script="control_flow.py")
+        for name, title, limit in (
+            ("mandelbrot", "Mandelbrot set, 1024 x 1024, 200 rounds", "mandelbrot_1M"),
+            ("sphere_tracer", "sphere tracing, 1M rays, 64 steps", ""),
+            ("newton", "Newton's method for 1M equations", ""),
+            ("switch", "a call of one of 16 functions, 4M", ""),
+            ("summation", "a loop that sums 64 sines, 1M", ""),
+            ("summation_gradient", "the same with its gradient", ""),
+            ("compile_loop", "new loop of 300 operations", ""),
+        )
+    ),
+    *(
+        Row(name, title, unit, script="network.py", warm=name.endswith("cached"), most=unit == "%")
+        for name, title, unit in (
+            ("step_half", "training step, half precision", "ms"),
+            ("step_single", "training step, single precision", "ms"),
+            ("step_python", "Python's part of the step in half precision", "ms"),
+            ("forward_half", "the network alone, half precision", "ms"),
+            ("forward_single", "the network alone, single precision", "ms"),
+            ("hash_step", "training step with a hash grid", "ms"),
+            ("width_16", "3 layers of width 16, of peak", "%"),
+            ("width_32", "3 layers of width 32, of peak", "%"),
+            ("width_64", "3 layers of width 64, of peak", "%"),
+            ("width_128", "3 layers of width 128, of peak", "%"),
+            ("depth_8", "8 layers of width 64, of peak", "%"),
+            ("first_step", "first training step, new process, empty cache", "ms"),
+            ("first_step_cached", "the same with kernels in the disk cache", "ms"),
+            ("peak_memory", "peak memory of training", "MiB"),
+        )
+    ),
 )
+PYTORCH = ("step_single", "step_bf16")  # workloads of network_torch.py
+OWN_ONLY = ("width_", "depth_")  # rows that compare with the processor, not with the reference
 
 
 def measure(python: str, row: Row, threads: int) -> float:
     """One process with a kernel cache of its own, which is empty unless the row says otherwise."""
     with tempfile.TemporaryDirectory() as home:
         environment = os.environ | {"HOME": home, "DRJIT_CACHE_DIR": f"{home}/cache"}
-        if row.name.startswith(("compile", "disk")):
+        if row.name.startswith(("compile", "disk")) or row.script == "control_flow.py":
             environment["DRJIT_TIER"] = "compiled"  # else small work would run uncompiled
         if python != sys.executable:
             environment.pop("PYTHONPATH", None)
-        command = [python, "-P", str(WORKLOADS), row.name, str(threads)]
+        command = [python, "-P", str(FOLDER / row.script), row.name, str(threads)]
         for _ in range(1 + row.warm):
             done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
@@ -120,7 +157,7 @@ def table(rows: list[Row], own: dict[str, float], others: dict[str, dict[str, fl
         ratios = []
         for row, line in zip(rows, lines, strict=True):
             mine, other = own[row.name], figures.get(row.name)
-            ratio = mine / other if other and row.unit != "KiB" else math.nan
+            ratio = mine / other if other and row.unit in ("ms", "µs") else math.nan
             line += ["" if other is None else cell(other)]
             line += [f"{ratio:.2f}" if 0 < ratio < math.inf else ""]
             ratios += [ratio] if 0 < ratio < math.inf else []
@@ -135,6 +172,7 @@ def main() -> None:
     )
     parser.add_argument("--reference", metavar="PYTHON")
     parser.add_argument("--limits", metavar="SCRIPT")
+    parser.add_argument("--pytorch", action="store_true")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", metavar="NAMES", help="separated by commas: axpy,gather")
@@ -142,17 +180,26 @@ def main() -> None:
     rows = [row for row in ROWS if not arguments.only or row.name in arguments.only.split(",")]
     own: dict[str, float] = {}
     reference: dict[str, float] = {}
+    pytorch: dict[str, float] = {}
     for _ in range(arguments.rounds):
         for row in rows:
             for python, best in ((sys.executable, own), (arguments.reference, reference)):
-                if python:
+                if python and not (best is reference and row.name.startswith(OWN_ONLY)):
                     figure = measure(python, row, arguments.threads)
-                    best[row.name] = min(best.get(row.name, math.inf), figure)
+                    better = max if row.most else min
+                    best[row.name] = better(best.get(row.name, figure), figure)
+        for name in PYTORCH if arguments.pytorch else ():
+            row = Row(name, name, "ms", script="network_torch.py")
+            figure = measure(sys.executable, row, arguments.threads)
+            pytorch[name] = min(pytorch.get(name, math.inf), figure)
     others: dict[str, dict[str, float]] = {}
     if arguments.reference:
         others["reference"] = reference
     if arguments.limits:
         others["hand-written"] = measure_limits(arguments.limits, rows, arguments.threads)
+    if pytorch:
+        others["PyTorch"] = {"step_single": pytorch["step_single"]}
+        others["PyTorch bf16"] = {"step_single": pytorch["step_bf16"]}
     print(table(rows, own, others))
 
 

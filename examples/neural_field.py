@@ -154,7 +154,7 @@ def main() -> None:
     arguments = parser.parse_args()
     image = load(arguments.image)
     try:
-        Path(arguments.output).touch()  # found out before the training, not after
+        open(arguments.output, "ab").close()  # found out before the training, not after
     except OSError as error:
         sys.exit(f"{arguments.output} cannot be written: {error.strerror}")
     half = arguments.precision == "half"

@@ -86,6 +86,7 @@ def test_the_neural_field_says_what_is_wrong_before_it_starts(tmp_path):
     assert "cannot be read as an image" in run("neural_field.py", "missing.png", status=1)
     nowhere = str(tmp_path / "missing" / "field.png")
     assert "cannot be written" in run("neural_field.py", "--output", nowhere, status=1)
+    assert "cannot be written" in run("neural_field.py", "--output", str(tmp_path), status=1)
 
 
 def test_ctrl_c_writes_what_was_learnt(tmp_path):

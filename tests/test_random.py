@@ -402,7 +402,7 @@ def test_integers_of_the_whole_range_and_of_array_bounds(tier):
     assert dr.rng(3).integers(int, 1, 4, 5) == 4
 
 
-def test_generator_compiles_once_and_draws_what_is_used():
+def test_generator_compiles_once_and_draws_what_is_used(tier):
     rng = dr.rng(8)
 
     def draw():

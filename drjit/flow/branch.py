@@ -7,7 +7,6 @@ from ..ad import capture
 from ..ad.graph import visible
 from ..array.base import type_label
 from ..function.evaluation import eval as evaluate
-from ..jit import dtype as dt
 from ..jit import flags, op, record
 from ..jit import node as jit
 from ..jit.flags import JitFlag
@@ -255,12 +254,13 @@ class _Symbolic:
         self.found.append(found)
         args.restore(branch.before)
         size = branch.mask._n.size
+        kinds = [a._n.dtype for a in branch.rows(self.results[0]).leaves]
         return [
-            jit.literal(dt.mask, False) if v is None
-            else v.node if size == 1 or v.node.size in (1, size)
-            else jit.literal(v.node.dtype, 0)
-            for v in found
-        ]  # fmt: skip
+            jit.literal(kind, 0)
+            if v is None or (size != 1 and v.node.size not in (1, size))
+            else v.node
+            for kind, v in zip(kinds, found, strict=True)
+        ]
 
     def _outcome(self, k: int, a: Content, b: Content, finals: list[Node]) -> Content:
         """Result `k`: what both functions leave alone stays what it was."""

@@ -2,8 +2,6 @@
 
 from copy import copy
 
-from collections import Counter
-
 from ..ad import capture, graph
 from ..ad.graph import Scope, visible
 from ..jit import record
@@ -45,13 +43,11 @@ class Symbolic:
         self.results: list[Content] = []
 
     def _misfits(self, width: int) -> set[int]:
-        """The arrays that have another number of entries than 1 and `width`; if that is 1, than
-        what most of them have, and the largest of several such numbers."""
+        """The arrays that have another number of entries than 1 and `width`. If that is 1, any
+        number may be that of the lanes; of several, which one turns out when the body is traced."""
         sizes = [1 if v is None else v.node.size for v in self.before]
-        if width == 1:
-            nodes = {v.node for v in self.before if v is not None}  # views may share one
-            counts = Counter(n.size for n in nodes if n.size != 1)
-            width = max(counts, key=lambda size: (counts[size], size), default=1)
+        if width == 1 and len({*sizes} - {1}) == 1:
+            width = max(sizes)
         return {k for k, size in enumerate(sizes) if size not in (1, width)}
 
     def run(self) -> tuple:
@@ -153,9 +149,9 @@ class Symbolic:
             self.after, arrays = self.loop.run_body(self.state)
             self.captured.check(self.loop.what)
             self.results = results = [content(a) for a in arrays]
+            for k in self.outside:
+                self._check_outside(k, results[k].node)
             self._note(places, inputs, inner)
-        for k in self.outside:
-            self._check_outside(k, results[k].node)
         self.state.put([None if k in self.outside else v for k, v in enumerate(self.before)])
         old = [Content(n, None) for n in nodes]
         paths = [self.state.paths[k] for k in places]

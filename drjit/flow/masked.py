@@ -24,9 +24,8 @@ class _Effects(list):
 
     def append(self, effect: Any) -> None:
         data = getattr(effect, "data", None)
-        after = data.after() if isinstance(data, schedule.Effect) and data.after else None
-        if after is not None:
-            self._written.add(after.serial)
+        for after in data.afters if isinstance(data, schedule.Effect) else ():
+            self._written.add(after().serial)
         self._target.append(effect)
 
     def __iadd__(self, effects: Any) -> Any:

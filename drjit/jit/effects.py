@@ -4,10 +4,12 @@ symbolic value outside of its body. Their targets are again what they were befor
 
 from collections.abc import Iterable
 from typing import Any
+from weakref import ref
 
 from . import op
 from .nesting import Nesting, Parts
 from .node import BUFFER, Node
+from .scope import stack
 
 EFFECTS = frozenset(o for o in op.TABLE.values() if o.text == "scatter")
 BLOCKS = frozenset((op.loop, op.branch))
@@ -28,8 +30,9 @@ def afters(n: Node) -> list[Node]:
     """The nodes that stand for what a side effect writes to, where somebody holds them."""
     if n.op in BLOCKS:
         return [a for e in inside(n) for a in afters(e)]
-    after = n.data.after and n.data.after() if n.op in EFFECTS else None
-    return [] if after is None else [after]
+    if n.op not in EFFECTS:
+        return []
+    return [after for reference in n.data.afters if (after := reference()) is not None]
 
 
 def undo(dropped: Iterable[Node], targets: Iterable[Node]) -> None:
@@ -41,8 +44,23 @@ def undo(dropped: Iterable[Node], targets: Iterable[Node]) -> None:
         while before and before[0] in gone:
             before = _order(before[0], target.data) or ()
         target.deps = before
-        if not before:
+        if before:
+            _wait(target, before[0])
+        else:
             target.op = BUFFER
+
+
+def _wait(target: Node, effect: Node) -> None:
+    """Has what becomes of a side effect, or of the recording to which it belongs, become of its
+    target as well."""
+    reference = ref(target)
+    for scope in stack():
+        if effect in scope.effects:
+            scope.afters.append(reference)
+    last = effect
+    while last.op in BLOCKS:
+        last = next(e for e in reversed(inside(last)) if _order(e, target.data) is not None)
+    last.data.afters.append(reference)
 
 
 def _order(effect: Node, buffer: Any) -> tuple[Node, ...] | None:

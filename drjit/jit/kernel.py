@@ -36,7 +36,6 @@ NUMPY_LANE = 0.8e-9
 NUMPY_FUSED = 30
 COMPILE_BASE = 12e-3
 COMPILE_STATEMENT = 80e-6
-LOAD = 2e-3
 FIRST_USE = 60e-3
 
 # Work below this many lane-operations runs in the calling thread: handing it to others costs more.
@@ -276,13 +275,14 @@ def _run_numpy(
 
 def _interpret(kernel: Kernel, p: list, size: int) -> None:
     """Runs a kernel text on NumPy."""
-    start = time.perf_counter()
+    busy = runtime.completed() < runtime.submitted
+    waiting = time.perf_counter()
     runtime.drain()
+    start = time.perf_counter()
+    if busy:  # a compiled kernel would have been queued
+        kernel.spent += start - waiting
     if kernel.state == "new":
         kernel.state = "numpy"
-    waited = time.perf_counter() - start
-    kernel.spent += waited  # a compiled kernel would have been queued
-    start += waited
     if flags.current & JitFlag.Debug:
         debug.run(kernel.text, kernel.name, p, size)
     else:

@@ -49,19 +49,19 @@ class Effect:
     """What a side effect does beyond its operands: the buffer it writes, its op and mode, and who
     waits for it.
 
-    `after` refers to the node that stands for the target afterwards, `value` to the node of the old
+    `afters` refer to nodes that stand for the target afterwards, `value` to the node of the old
     value that an atomic gives, `order` to effects that must have finished before. `shape` is that
     of the part of the buffer that a sum of vectors goes to.
     """
 
-    __slots__ = ("after", "buffer", "dtype", "mode", "order", "reduce", "shape", "size", "value")
+    __slots__ = ("afters", "buffer", "dtype", "mode", "order", "reduce", "shape", "size", "value")
 
     def __init__(self, buffer: Buffer, dtype: dt.DType, size: int, reduce: str, mode: str) -> None:
         self.buffer, self.dtype, self.size = buffer, dtype, size
         self.reduce, self.mode = reduce, mode
         self.order: tuple[Node, ...] = ()
         self.shape: tuple[int, ...] = ()
-        self.after: Any = None
+        self.afters: list[Any] = []
         self.value: Any = None
 
     @property
@@ -82,13 +82,13 @@ def add_effect(
         if before.op is AFTER:
             effect.order = (before.deps[0],)
         after = make(AFTER, effect.dtype, effect.size, (node,), effect.buffer)
-        effect.after = weakref.ref(after)
+        effect.afters.append(weakref.ref(after))
         scope = innermost()
         if scope is None:
             pending.append(node)
         else:
             scope.effects.append(node)
-            scope.afters.append(effect.after)
+            scope.afters += effect.afters
         return after
 
 
@@ -155,7 +155,7 @@ def preview(roots: list[Node]) -> list[kernel.Kernel]:
                 copy.data.shape = e.shape
                 copy.data.order = tuple([copies[o] for o in e.order if o in copies])
             elif n.op is AFTER and n.deps[0].op in EFFECTS:
-                copy.deps[0].data.after = weakref.ref(copy)
+                copy.deps[0].data.afters.append(weakref.ref(copy))
             elif n.op in BLOCKS:
                 copy.data = Block(n.data.counts, n.data.depth)
             if n in label.labels:
