@@ -284,3 +284,99 @@ def test_either_branch_may_have_side_effects(tier, size, first):
     buffer = dr.zeros(UInt, size)
     assert dr.all(one_of(Float(0.5, 1.5, 2.5), buffer, first) == [-0.5, 2.5, 3.5])
     assert buffer[0] == (2 if first else 1) and dr.sum(buffer) == buffer[0]
+
+
+# ---- Side effects of bodies that are traced again for derivatives
+
+
+def nested(a, c, buffer, kinds):
+    """A loop or call in a loop, both with side effects."""
+
+    def count(x):
+        dr.scatter_add(buffer, UInt(1), UInt(dr.clip(dr.floor(x * 2 + 4), 0, 7)))
+
+    def once(a, c):
+        count(c)
+        return a * c * 0.9, c
+
+    def loop(a, c):
+        def inner(m, a, c):
+            return m + 1, *once(a, c)
+
+        return dr.while_loop((UInt(0), a, c), lambda m, a, c: (m < 2) & (c < 2), inner)[1:]
+
+    calls = {
+        "loop": loop,
+        "branch": lambda a, c: dr.if_stmt((a, c), a > 0.3, loop, once),
+        "switch": lambda a, c: dr.switch(UInt(0, 1, 0), [loop, once], a, c),
+    }
+
+    def outer(n, a, c):
+        count(a)
+        return n + 1, *calls[kinds](a, c)
+
+    return dr.while_loop((UInt(0), a, c), lambda n, a, c: (n < 3) & (a < 2.8), outer)[1:]
+
+
+@pytest.mark.parametrize("kind", ["loop", "branch", "switch"])
+@pytest.mark.parametrize("forward", [False, True])
+def test_side_effects_happen_once(tier, kind, forward):
+    def run(tracked):
+        buffer = dr.zeros(UInt, 8)
+        a, c = ADFloat(0.1, 0.5, 0.7), ADFloat(0.2, -0.5, 0.9)
+        if tracked:
+            dr.enable_grad(a, c)
+        x, y = nested(a, c, buffer, kind)
+        if tracked and forward:
+            dr.forward(a)
+            dr.eval(dr.grad(x))
+        elif tracked:
+            dr.backward(x + y)
+            dr.eval(dr.grad(a))
+        return buffer
+
+    plain = run(False)
+    assert dr.sum(plain) > 9 and dr.all(run(True) == plain)
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_old_values_of_atomics_are_not_made_again(used):
+    counter, queue = dr.zeros(UInt, 1), dr.zeros(UInt, 8)
+
+    def body(x, i):
+        k = dr.scatter_inc(counter, UInt(0))
+        dr.scatter(queue, i + 1, k)
+        return x * x + (ADFloat(k) * x if used else 0), i + 1
+
+    x = ADFloat(1, 2, 3)
+    dr.enable_grad(x)
+    y = dr.while_loop((x, UInt(0)), lambda x, i: i < 2, body)[0]
+    dr.eval(y)
+    if used:
+        with pytest.raises(RuntimeError, match="scatter_inc"):
+            dr.backward(y)
+    else:
+        dr.backward(y)
+        assert np.allclose(dr.grad(x).numpy(), [4, 32, 108])
+    assert counter[0] == 6 and dr.sum(queue) == 9
+
+
+def test_loops_that_drop_lanes_in_each_other(tier):
+    def run(**how):
+        mode = how["mode"]
+
+        def halved(m, c):
+            return m + 1, dr.if_stmt((c,), c > 1, lambda c: c * 0.5, lambda c: c + 0.1, mode=mode)
+
+        def outer(n, a, c):
+            c = dr.while_loop((UInt(0), c), lambda m, c: (m < 3) & (c < 0.9), halved, **how)[1]
+            return n + 1, a + c, c
+
+        c = dr.linspace(Float, 0, 4, 17)
+        test = lambda n, a, c: (n < 3) & (a < 4.1)  # noqa: E731
+        return dr.while_loop((UInt(0), c * 1.1, c), test, outer, **how)[1:]
+
+    a, c = run(mode="symbolic")
+    for compress in (False, True):
+        a2, c2 = run(mode="evaluated", compress=compress)
+        assert dr.allclose(a, a2) and dr.allclose(c, c2)

@@ -8,7 +8,7 @@ from ..function.evaluation import eval as evaluate
 from ..function.parts import flat_class
 from ..function.scopes import isolate_grad
 from ..jit import dtype as dt
-from ..jit import op
+from ..jit import op, scope
 from ..jit.node import LITERAL
 from .loop_body import Loop
 from .masked import masked, merged
@@ -24,6 +24,8 @@ def run(loop: Loop, before: list[Content], compress: bool) -> tuple:
 
 def _run(loop: Loop, before: list[Content], compress: bool) -> tuple:
     state, active = loop.start, loop.test
+    # Masks around the loop are for all lanes, so that none can be dropped.
+    compress = compress and scope.active() is scope.ACTIVE
     lanes = _Lanes(before, active._n.size) if compress else None
     memory: dict[int, int] = {}
     try:

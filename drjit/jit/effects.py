@@ -35,9 +35,22 @@ def afters(n: Node) -> list[Node]:
     return [after for reference in n.data.afters if (after := reference()) is not None]
 
 
+def old_values(effects: Iterable[Node]) -> list[Any]:
+    """References to the nodes of what atomic operations give, those in loops and branches
+    included."""
+    found: list[Any] = []
+    for e in effects:
+        if e.op in BLOCKS:
+            found += old_values(inside(e))
+        elif e.op in EFFECTS and e.data.value is not None:
+            found.append(e.data.value)
+    return found
+
+
 def undo(dropped: Iterable[Node], targets: Iterable[Node]) -> None:
     """Makes the nodes `targets`, which stand for what side effects have written to, stand for what
-    was there before those that are `dropped`."""
+    was there before those that are `dropped`. Loops and branches among these lose their side
+    effects, as somebody may still need what they compute."""
     gone = set(dropped)
     for target in targets:
         before = target.deps
@@ -48,6 +61,12 @@ def undo(dropped: Iterable[Node], targets: Iterable[Node]) -> None:
             _wait(target, before[0])
         else:
             target.op = BUFFER
+    blocks = [n for n in gone if n.op in BLOCKS]
+    for n in blocks:  # which grows
+        blocks += [e for e in inside(n) if e.op in BLOCKS]
+        n.deps = n.deps[: len(n.deps) - effects_inside(n)]
+        first, second, *rest = n.data.counts
+        n.data.counts = (first, second, (0,) * len(rest[0])) if rest else (first, 0)
 
 
 def _wait(target: Node, effect: Node) -> None:
@@ -78,7 +97,6 @@ def without_escaped(effects: list[Node], below: dict[Node, list[Node]]) -> list[
     dropped = {e for e in effects if _escaped(e, below[e])}
     if not dropped:
         return effects
-    undo(dropped, [a for e in dropped for a in afters(e)])
     kept = [e for e in effects if e not in dropped]
     every = kept[:]
     for e in every:  # which grows
@@ -86,6 +104,7 @@ def without_escaped(effects: list[Node], below: dict[Node, list[Node]]) -> list[
             every += inside(e)
         while e.op in EFFECTS and e.data.order and e.data.order[0] in dropped:
             e.data.order = _order(e.data.order[0], e.data.buffer) or ()
+    undo(dropped, [a for e in dropped for a in afters(e)])
     return kept
 
 

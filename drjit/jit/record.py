@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from . import dtype as dt
 from . import op, schedule
-from .effects import effects_inside, undo
+from .effects import effects_inside, old_values, undo
 from .node import LITERAL, Node, apply, broadcast_size, make, next_serial
 from .scope import Block, Scope, active, stack
 from .scope import recording as recording
@@ -104,8 +104,21 @@ def branches(
 
 def drop_effects() -> None:
     """Undoes the side effects of the innermost recording so far, as of a body that is traced again
-    for its derivatives."""
-    _undo(stack()[-1:])
+    for its derivatives.
+
+    Raises:
+        RuntimeError: what the body computes depends on the old values that atomic operations give.
+    """
+    scope = stack()[-1]
+    values = old_values(scope.effects)
+    _undo([scope])
+    if any(value() is not None for value in values):
+        raise RuntimeError(
+            "the body of a symbolic loop or call that is differentiated uses the old values that "
+            "an atomic operation such as dr.scatter_inc() gives. They are known only where it "
+            "takes place, which it does not when the body is traced again for derivatives. Use "
+            "mode='evaluated', or dr.suspend_grad()."
+        )
 
 
 def _depth() -> int:
