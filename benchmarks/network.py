@@ -109,23 +109,35 @@ def hash_trainer() -> Callable[[], object]:
     return step
 
 
-def timed(step: Callable[[], object]) -> tuple[float, float]:
-    """Seconds of a step, and those until Python had handed it over."""
+def timed(step: Callable[[], object], count: int) -> float:
+    """Seconds of a step, of several one after the other: Python runs ahead of the kernels."""
     start = time.perf_counter()
-    step()
-    handed = time.perf_counter()
+    for _ in range(count):
+        step()
     dr.sync_thread()
-    return time.perf_counter() - start, handed - start
+    return (time.perf_counter() - start) / count
 
 
-def best(step: Callable[[], object], which: int = 0, seconds: float = 1.5) -> float:
-    """Milliseconds of the quickest step; the first ones compile and are not counted."""
-    for _ in range(4):
-        timed(step)
+def best(step: Callable[[], object], seconds: float = 2, count: int = 6) -> float:
+    """Milliseconds of a step in the quickest run; the first ones compile and are not counted."""
+    for _ in range(2):
+        timed(step, 2)
     times = []
     end = time.perf_counter() + seconds
-    while len(times) < 5 or time.perf_counter() < end:
-        times.append(timed(step)[which])
+    while len(times) < 3 or time.perf_counter() < end:
+        times.append(timed(step, count))
+    return min(times) * 1e3
+
+
+def python_part(step: Callable[[], object]) -> float:
+    """Milliseconds until Python has handed a step over, with nothing else under way."""
+    timed(step, 8)
+    times = []
+    for _ in range(40):
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+        dr.sync_thread()
     return min(times) * 1e3
 
 
@@ -158,21 +170,26 @@ def peak_memory() -> float:
 
 
 def fma_peak() -> float:
-    """Billions of floating-point operations a second in fused multiply-adds of registers."""
-    chains, length, lanes = 12, 40, 1 << 20
+    """Billions of floating-point operations a second in fused multiply-adds of registers: what a
+    kernel with more of them takes longer than one with fewer.
+    """
+    chains, lanes = 12, 1 << 21
     x = dr.opaque(Float32, 0.5, lanes)
 
-    def run() -> object:
-        values = [x + k for k in range(chains)]
-        for _ in range(length):
-            values = [dr.fma(v, x, x) for v in values]
-        total = values[0]
-        for v in values[1:]:
-            total = total + v
-        dr.eval(total)
-        return total
+    def kernel(length: int) -> float:
+        def run() -> object:
+            values = [x + k for k in range(chains)]
+            for _ in range(length):
+                values = [dr.fma(v, x, x) for v in values]
+            total = values[0]
+            for v in values[1:]:
+                total = total + v
+            dr.eval(total)
+            return total
 
-    return 2 * chains * length * lanes / best(run) / 1e6
+        return best(run, seconds=0.4)
+
+    return 2 * chains * 40 * lanes / (kernel(60) - kernel(20)) / 1e6
 
 
 def share_of_peak(width: int, depth: int) -> float:
@@ -206,7 +223,7 @@ def share_of_peak(width: int, depth: int) -> float:
 WORKLOADS: dict[str, Callable[[], float]] = {
     "step_half": lambda: best(trainer(True)),
     "step_single": lambda: best(trainer(False)),
-    "step_python": lambda: best(trainer(True), 1),
+    "step_python": lambda: python_part(trainer(True)),
     "forward_half": lambda: forward(True),
     "forward_single": lambda: forward(False),
     "hash_step": lambda: best(hash_trainer()),

@@ -43,9 +43,16 @@ def assign(array: Any, value: Content) -> None:
 
 def is_traced(value: Any) -> bool:
     """Whether a value is an array, or a vector, that can be part of kernels."""
-    if isinstance(value, ArrayBase):
-        return value.__meta__.is_jit
-    return isinstance(value, KernelValue)
+    kind = type(value)
+    known = _traced.get(kind)
+    if known is None:
+        known = _traced[kind] = (
+            kind.__meta__.is_jit if issubclass(kind, ArrayBase) else issubclass(kind, KernelValue)
+        )
+    return known
+
+
+_traced: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
 
 def parts(value: Any) -> list[tuple[str, Any]] | None:
@@ -62,7 +69,10 @@ def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     """All objects of a tree, branches before what they hold."""
     yield path, value
     for name, part in parts(value) or ():
-        yield from _walk(part, path + name)
+        if is_traced(part) and part._kind == "leaf":
+            yield path + name, part
+        else:
+            yield from _walk(part, path + name)
 
 
 def names(count: int, labels: Sequence[str], noun: str, what: str) -> list[str]:

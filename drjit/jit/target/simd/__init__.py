@@ -34,11 +34,11 @@ TASKS = ("matmul(", "reduce_rows(")
 # with matrices are as fast as with more.
 VECTOR_LANES = 16
 # A kernel with a loop that is longer than this keeps the default width.
-LOOP_LINES = 80
+LOOP_LINES = 400
 # A kernel with a library call in so many lines, or more of them, spends its time there.
 LINES_PER_CALL = 10
 _WIDE_TYPE = re.compile(r"[fiu]64[(,]")
-_READS_OR_LOOPS = re.compile(r"    while | load\(|gather|scatter|reduce|scan|radix|compress|f64")
+_READS_OR_STORES = re.compile(r" load\(|gather|scatter|reduce|scan|radix|compress|f64")
 _LIBRARY_CALL = re.compile(rf"= (?:{'|'.join(sorted(_library.names))})\(")
 
 
@@ -69,9 +69,9 @@ def default_lanes() -> int:
 
 
 def packet_lanes(text: str) -> int:
-    """Lanes of the packets of a kernel: twice the default in a small kernel with a loop, four times
-    that in one that spends its time in library functions, or computes with integers all that it
-    stores.
+    """Lanes of the packets of a kernel: four times the default in a small kernel with a loop (twice
+    with the fewer registers before AVX-512), in one that spends its time in library functions, and
+    in one that computes with integers all that it stores.
 
     Several independent vectors in flight hide the latency of dependent operations, such as those of
     a loop or of a polynomial; in other large kernels, or with 64-bit types, they would not fit into
@@ -81,11 +81,12 @@ def packet_lanes(text: str) -> int:
         return 1
     if any(name in text for name in VECTORS):
         return VECTOR_LANES
-    if _WIDE_TYPE.search(text):
-        return default_lanes() * (1 if _READS_OR_LOOPS.search(text) else 4)
     lines = text.count("\n")
     if "    while " in text:
-        return default_lanes() * (2 if lines <= LOOP_LINES else 1)
+        vectors = 4 if default_lanes() == 16 and "f64" not in text else 2
+        return default_lanes() * (vectors if lines <= LOOP_LINES else 1)
+    if _WIDE_TYPE.search(text):
+        return default_lanes() * (1 if _READS_OR_STORES.search(text) else 4)
     calls = len(_LIBRARY_CALL.findall(text))
     dense = calls * LINES_PER_CALL >= lines and "gather" not in text and "scatter" not in text
     return default_lanes() * (4 if dense else 1)

@@ -179,6 +179,10 @@ class Function:
         """The mask as an integer with one bit a lane."""
         return self.op(f"bitcast {self.vector['mask']} {mask} to i{self.lanes}")
 
+    def widened(self, bits: str) -> str:
+        """An integer with one bit a lane, as 64 bits."""
+        return bits if self.lanes == 64 else self.op(f"zext i{self.lanes} {bits} to i64")
+
     def any(self, mask: str) -> str:
         """Whether a mask holds in any lane."""
         return self.op(f"icmp ne i{self.lanes} {self.bits(mask)}, 0")

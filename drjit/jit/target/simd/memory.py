@@ -103,7 +103,7 @@ def in_bounds(
     f.branch(f.op(f"extractvalue {{i64, i1}} {claim}, 1"), claimed, done)
     f.start(claimed)
     first = f.op(f"call {bits} @llvm.cttz.{bits}({bits} {bad}, i1 true)")
-    first = f.op(f"zext {bits} {first} to i64")
+    first = f.widened(first)
     slot = f.slot(code, 0)
     f.do(f"store {vector} {index}, ptr {slot}")
     address = f.op(f"getelementptr {SCALAR[code]}, ptr {slot}, i64 {first}")
@@ -317,7 +317,7 @@ def each_lane(
     f.start(inside)
     line, left = len(f.lines), f.op("")
     place = f.op(f"call {bits} @llvm.cttz.{bits}({bits} {left}, i1 true)")
-    place = f.op(f"zext {bits} {place} to i64")
+    place = f.widened(place)
     elements = []
     for (code, _), slot in zip(operands, slots, strict=True):
         address = f.op(f"getelementptr {MEMORY[code]}, ptr {slot}, i64 {place}")
