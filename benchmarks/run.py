@@ -79,7 +79,14 @@ ROWS = (
         )
     ),
     *(
-        Row(name, title, unit, script="network.py", warm=name.endswith("cached"), most=unit == "%")
+        Row(
+            name,
+            title,
+            unit,
+            script="network.py",
+            warm=name.endswith("cached"),
+            most="FLOP" in unit,
+        )
         for name, title, unit in (
             ("step_half", "training step, half precision", "ms"),
             ("step_single", "training step, single precision", "ms"),
@@ -87,11 +94,12 @@ ROWS = (
             ("forward_half", "the network alone, half precision", "ms"),
             ("forward_single", "the network alone, single precision", "ms"),
             ("hash_step", "training step with a hash grid", "ms"),
-            ("width_16", "3 layers of width 16, of peak", "%"),
-            ("width_32", "3 layers of width 32, of peak", "%"),
-            ("width_64", "3 layers of width 64, of peak", "%"),
-            ("width_128", "3 layers of width 128, of peak", "%"),
-            ("depth_8", "8 layers of width 64, of peak", "%"),
+            ("fma_peak", "fused multiply-adds of registers", "GFLOP/s"),
+            ("width_16", "matrix products, 3 layers of width 16", "GFLOP/s"),
+            ("width_32", "matrix products, 3 layers of width 32", "GFLOP/s"),
+            ("width_64", "matrix products, 3 layers of width 64", "GFLOP/s"),
+            ("width_128", "matrix products, 3 layers of width 128", "GFLOP/s"),
+            ("depth_8", "matrix products, 8 layers of width 64", "GFLOP/s"),
             ("first_step", "first training step, new process, empty cache", "ms"),
             ("first_step_cached", "the same with kernels in the disk cache", "ms"),
             ("peak_memory", "peak memory of training", "MiB"),
@@ -99,7 +107,11 @@ ROWS = (
     ),
 )
 PYTORCH = ("step_single", "step_bf16")  # workloads of network_torch.py
-OWN_ONLY = ("width_", "depth_")  # rows that compare with the processor, not with the reference
+OWN_ONLY = (
+    "width_",
+    "depth_",
+    "fma_peak",
+)  # rows that compare with the processor, not with the reference
 
 
 def measure(python: str, row: Row, threads: int) -> float:

@@ -33,8 +33,8 @@ TASKS = ("matmul(", "reduce_rows(")
 # Lanes of a kernel with vectors: the rows of a few vectors fit into the nearest cache, and products
 # with matrices are as fast as with more.
 VECTOR_LANES = 16
-# A kernel with a loop that is longer than this keeps the default width.
-LOOP_LINES = 400
+# A kernel with a loop that is longer than this gets two vectors a packet: compile time over speed.
+LOOP_LINES = 120
 # A kernel with a library call in so many lines, or more of them, spends its time there.
 LINES_PER_CALL = 10
 _WIDE_TYPE = re.compile(r"[fiu]64[(,]")
@@ -83,8 +83,8 @@ def packet_lanes(text: str) -> int:
         return VECTOR_LANES
     lines = text.count("\n")
     if "    while " in text:
-        vectors = 4 if default_lanes() == 16 and "f64" not in text else 2
-        return default_lanes() * (vectors if lines <= LOOP_LINES else 1)
+        wide = default_lanes() == 16 and lines <= LOOP_LINES and "f64" not in text
+        return default_lanes() * (4 if wide else 2)
     if _WIDE_TYPE.search(text):
         return default_lanes() * (1 if _READS_OR_STORES.search(text) else 4)
     calls = len(_LIBRARY_CALL.findall(text))
