@@ -6,28 +6,10 @@ import sys
 import time
 from collections.abc import Callable
 
+from workloads import best
+
 import drjit as dr
 from drjit.llvm import Array3f, Bool, Complex2f, Float, UInt32, ad
-
-
-def evaluation(make: Callable[[], object]) -> float:
-    """Seconds from an expression to its evaluated arrays."""
-    start = time.perf_counter()
-    value = make()
-    dr.eval(value)
-    dr.sync_thread()
-    return time.perf_counter() - start
-
-
-def best(make: Callable[[], object], at_least: int = 7, seconds: float = 0.6) -> float:
-    """Milliseconds of the quickest evaluation; the first ones compile and are not counted."""
-    for _ in range(3):
-        evaluation(make)
-    times = []
-    end = time.perf_counter() + seconds
-    while len(times) < at_least or time.perf_counter() < end:
-        times.append(evaluation(make))
-    return min(times) * 1e3
 
 
 def mandelbrot() -> float:

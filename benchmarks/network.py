@@ -41,72 +41,64 @@ def image() -> TensorXf:
     return TensorXf(flat, (128, 128, 3))
 
 
-def network(half: bool, width: int = 64, depth: int = 3):
-    """The network, with its layers of a width, packed for training."""
-    cast = [nn.Cast(Float16)] if half else []
-    hidden = []
-    for k in range(depth):
-        size = -1 if width == 64 else width
-        hidden += [nn.Linear(-1 if k == 0 or width == 64 else width, size, bias=False)]
-        hidden += [nn.LeakyReLU()]
-    layers = [nn.TriEncode(16, 0.2), *cast, *hidden, nn.Linear(-1, 3, bias=False), nn.Exp()]
-    net = nn.Sequential(*layers)
-    net = net.alloc(TensorXf16 if half else TensorXf, 2, rng=dr.rng(seed=0))
+def network(first: list[nn.Module], half: bool, rng: object, prefix: str = ""):
+    """A network packed for training: `first`, and three layers of the width that these give."""
+    layers = [*first, nn.Cast(Float16)] if half else [*first]
+    for _ in range(3):
+        layers += [nn.Linear(-1, -1, bias=False), nn.LeakyReLU()]
+    net = nn.Sequential(*layers, nn.Linear(-1, 3, bias=False), nn.Exp(), prefix=prefix)
+    net = net.alloc(TensorXf16 if half else TensorXf, 2, rng=rng)
     return nn.pack(net, layout="training")
 
 
-def trainer(half: bool, width: int = 64, depth: int = 3) -> Callable[[], object]:
-    """A function that takes one training step, and gives what it updated."""
+def encoded(half: bool):
+    """The network of the training step."""
+    return network([nn.TriEncode(16, 0.2)], half, dr.rng(seed=0))
+
+
+def stepper(net, opt: Adam, fetch: Callable[[], None]) -> Callable[[], object]:
+    """A function that fetches the parameters and takes one training step."""
     tex = Texture2f(image())
-    net = network(half, width, depth)
-    opt = Adam(lr=1e-3)
-    opt.update(net)
     scaler = GradScaler()
     rng = dr.rng(seed=1)
 
-    def step() -> object:
-        net.update(opt)
+    def step() -> None:
+        fetch()
         t = dr.arange(Float32, RES)
         p = (Array2f(dr.meshgrid(t, t)) + rng.random(Array2f, (2, POINTS))) / RES
         img = Array3f(net(nn.CoopVec(p)))
         loss = dr.squared_norm(tex.eval(p) - img)
         dr.backward(scaler.scale(loss))
         scaler.step(opt)
-        return opt["weights"]
 
     return step
+
+
+def trainer(half: bool) -> Callable[[], object]:
+    """The training step."""
+    net = encoded(half)
+    opt = Adam(lr=1e-3)
+    opt.update(net)
+    return stepper(net, opt, lambda: net.update(opt))
 
 
 def hash_trainer() -> Callable[[], object]:
     """The same with a hash grid in place of the encoding; its parameters are in single precision,
     as the reference has no atomic additions in half precision on the CPU."""
-    tex = Texture2f(image())
     rng = dr.rng(seed=0)
     enc = nn.HashGridEncoding(
         Float32, 2, n_levels=8, n_features_per_level=2, per_level_scale=1.5, rng=rng
     )
-    layers = [nn.HashEncodingLayer(enc), nn.Cast(Float16)]
-    for _ in range(3):
-        layers += [nn.Linear(-1, -1, bias=False), nn.LeakyReLU()]
-    net = nn.Sequential(*layers, nn.Linear(-1, 3, bias=False), nn.Exp(), prefix="mlp")
-    net = nn.pack(net.alloc(TensorXf16, 2, rng=rng), layout="training")
+    net = network([nn.HashEncodingLayer(enc)], True, rng, "mlp")
     opt = Adam(lr=1e-3)
     opt.update(net)
     opt["enc.params"] = Float32(enc.params)
-    scaler = GradScaler()
 
-    def step() -> object:
+    def fetch() -> None:
         net["mlp.weights"] = opt["mlp.weights"]
         enc.params[:] = opt["enc.params"]
-        t = dr.arange(Float32, RES)
-        p = (Array2f(dr.meshgrid(t, t)) + rng.random(Array2f, (2, POINTS))) / RES
-        img = Array3f(net(nn.CoopVec(p)))
-        loss = dr.squared_norm(tex.eval(p) - img)
-        dr.backward(scaler.scale(loss))
-        scaler.step(opt)
-        return opt["enc.params"]
 
-    return step
+    return stepper(net, opt, fetch)
 
 
 def timed(step: Callable[[], object], count: int) -> float:
@@ -142,7 +134,7 @@ def python_part(step: Callable[[], object]) -> float:
 
 
 def forward(half: bool) -> float:
-    net = network(half)
+    net = encoded(half)
     p = Array2f(dr.meshgrid(dr.linspace(Float32, 0, 1, RES), dr.linspace(Float32, 0, 1, RES)))
     dr.make_opaque(p)
 

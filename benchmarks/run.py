@@ -122,7 +122,7 @@ def measure(python: str, row: Row, threads: int) -> float:
             environment["DRJIT_TIER"] = "compiled"  # else small work would run uncompiled
         if python != sys.executable:
             environment.pop("PYTHONPATH", None)
-        command = [python, "-P", str(FOLDER / row.script), row.name, str(threads)]
+        command = [python, str(FOLDER / row.script), row.name, str(threads)]
         for _ in range(1 + row.warm):
             done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
