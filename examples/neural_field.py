@@ -39,9 +39,12 @@ REPORT = 50  # steps between two updates of the figures shown
 def load(source: str) -> TensorXf:
     """An image as a tensor of shape (height, width, 3) with values from 0 to 1."""
     try:
-        pixels = np.asarray(iio.imread(source))
+        pixels = np.asarray(iio.imread(source, index=0))
     except Exception as error:
-        sys.exit(f"{source} cannot be read as an image: {error}")
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        sys.exit(f"{source} cannot be read as an image: {reason}")
+    if pixels.ndim == 3 and pixels.shape[2] == 2:
+        pixels = pixels[:, :, 0]  # the other channel is opacity
     if pixels.ndim == 2:
         pixels = np.repeat(pixels[:, :, None], 3, axis=2)
     if pixels.ndim != 3 or pixels.shape[2] < 3:

@@ -718,3 +718,31 @@ def test_lanes_and_gathers_with_features(tier):
     index, _ = v
     found = dr.gather(Float, source, UInt(index) + dr.arange(UInt, 3))
     np.testing.assert_array_equal(found.numpy(), source.numpy()[4:7])
+
+
+def test_numpy_numbers_and_other_sequences_beside_vectors(tier):
+    v = nn.CoopVec(Float(1, 2), 3)
+    for found, expected in (
+        (np.float32(3) - v, [[2, 1], [0, 0]]),
+        (np.float64(2) * v, [[2, 4], [6, 6]]),
+    ):
+        assert isinstance(found, nn.CoopVec)
+        assert [list(x) for x in found] == expected
+    assert list(dr.dot([1, 2], v)) == list(dr.dot(v, Array2f(1, 2))) == [7, 8]
+    assert list(dr.dot(v, nn.cast(v, Float16))) == [10, 13]
+    with pytest.raises(RuntimeError, match="2 and 3 entries"):
+        dr.dot(v, [1, 2, 3])
+
+
+def test_layouts_of_the_features(tier):
+    v = nn.CoopVec(Float(1, 2), 3)
+    assert list(dr.ravel(v)) == [1, 3, 2, 3]
+    assert list(dr.ravel(v, order="C")) == [1, 2, 3, 3]
+    np.testing.assert_array_equal(dr.reshape(TensorXf, v, (1, 4)), [[1, 2, 3, 3]])
+
+
+def test_matrices_that_are_not_packed(tier):
+    v = nn.CoopVec(Float(1, 2), 3)
+    for product in (lambda: TensorXf([[1, 2]]) @ v, lambda: v @ TensorXf([[1], [2]])):
+        with pytest.raises(TypeError, match=r"need a packed matrix on the left, as in 'nn.pack"):
+            product()

@@ -596,3 +596,16 @@ def test_the_trap_names_the_operation():
     finally:
         for f, b in zip(flags, before, strict=True):
             dr.set_flag(f, b)
+
+
+@pytest.mark.parametrize("function", [dr.maximum, dr.minimum])
+@pytest.mark.parametrize("other", [0, Float(0, 0, 0)], ids=["number", "array"])
+@pytest.mark.parametrize("vector_first", [True, False])
+def test_of_equal_ones_the_vector_has_the_gradient(function, other, vector_first, tier):
+    x = Float(-1, 0, 1)
+    dr.enable_grad(x)
+    v = nn.CoopVec(x)
+    (y,) = function(v, other) if vector_first else function(other, v)
+    assert list(y) == ([0, 0, 1] if function is dr.maximum else [-1, 0, 0])
+    dr.backward(y)
+    assert list(x.grad) == ([0, 1, 1] if function is dr.maximum else [1, 1, 0])

@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import signal
 import subprocess
 import sys
@@ -78,6 +79,25 @@ def test_the_neural_field_learns_a_picture(encoding, precision, tmp_path):
     text = run("neural_field.py", str(source), *options, "--output", str(output))
     assert float(re.search(r"PSNR (\S+) dB", text)[1]) > 13
     assert iio.imread(output).shape == (32, 64, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "dtype"),
+    [
+        ("grey.png", (6, 7), np.uint8),
+        ("grey_opacity.png", (6, 7, 2), np.uint8),
+        ("opacity.png", (6, 7, 4), np.uint8),
+        ("deep.png", (6, 7), np.uint16),
+        ("frames.gif", (3, 6, 7, 3), np.uint8),
+        ("point.png", (1, 1, 3), np.uint8),
+    ],
+)
+def test_the_neural_field_takes_images_of_all_kinds(name, shape, dtype, tmp_path):
+    most = np.iinfo(dtype).max
+    iio.imwrite(tmp_path / name, np.full(shape, most, dtype))
+    found = np.array(runpy.run_path(str(EXAMPLES / "neural_field.py"))["load"](tmp_path / name))
+    assert found.shape == ((1, 1, 3) if name == "point.png" else (6, 7, 3))
+    np.testing.assert_array_equal(found, 1)
 
 
 def test_the_neural_field_says_what_is_wrong_before_it_starts(tmp_path):

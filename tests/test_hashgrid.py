@@ -106,7 +106,8 @@ def definition(enc, position, params, seeds):
     count = enc.n_features_per_level
     rows = params.astype(float).reshape(-1, count)
     features, slopes, sums = [], np.zeros_like(position), np.zeros_like(rows)
-    half = 0 if enc.align_corners and not enc.torchngp_compat else 0.5
+    compatible = enc.torchngp_compat and isinstance(enc, HashGridEncoding)
+    half = 0 if enc.align_corners and not compatible else 0.5
     for number in range(enc.n_levels):
         scale = enc.base_resolution * enc.per_level_scale**number - 1
         scaled = position * scale + half
@@ -334,6 +335,9 @@ def test_nan_is_not_an_index(tier):
         (2, {"n_features_per_level": 6, **SMALL, "hashmap_size": 600}, [0, 18, 54, 138, 336]),
         (2, {"n_features_per_level": 1, **SMALL}, [0, 16, 52, 133, 329]),
         (1, {"n_levels": 4, "per_level_scale": 2 ** (1 / 3)}, [0, 16, 38, 64, 96]),
+        (1, {"n_levels": 6, "per_level_scale": 3}, [0, 16, 64, 210, 644, 1942, 5832]),
+        (1, {"n_levels": 5, "per_level_scale": 6, "base_resolution": 8},
+         [0, 8, 56, 344, 2072, 12440]),
         (1, {"n_levels": 4, "per_level_scale": 2.5, "base_resolution": 8}, [0, 8, 28, 80, 206]),
     ],
 )  # fmt: skip

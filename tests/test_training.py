@@ -20,11 +20,18 @@ from drjit.auto.ad import Array2f, Array3f, Float, Float16, TensorXf, TensorXf16
 from drjit.jit import kernel, memory, runtime
 from drjit.opt import Adam, GradScaler
 
-_spec = importlib.util.spec_from_file_location(
-    "training", Path(__file__).parent / "oracle" / "training.py"
-)
-oracle = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(oracle)
+
+def script(name):
+    """A script that also runs under the reference, as a module."""
+    spec = importlib.util.spec_from_file_location(
+        name, Path(__file__).parent / "oracle" / f"{name}.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+oracle = script("training")
 
 
 # What the reference (1.5.0) finds in fifty steps: the last loss, and evenly spaced ones of the
@@ -74,6 +81,25 @@ def test_fifty_steps_agree_with_the_reference(name):
         own = found[key][::every][:11]
         assert len(own) == len(expected)
         assert np.linalg.norm(own - expected) < tolerance * np.linalg.norm(expected), key
+
+
+# What the reference finds in tests/oracle/quality.py, in decibels.
+QUALITY = {
+    ("tri", "single"): 12.829,
+    ("tri", "half"): 12.757,
+    ("sin", "single"): 12.897,
+    ("sin", "half"): 12.814,
+    ("hash", "single"): 20.456,
+    ("hash", "half"): 19.497,
+    ("permuto", "single"): 20.054,
+    ("permuto", "half"): 19.261,
+}
+
+
+@pytest.mark.parametrize(("encoding", "precision"), QUALITY)
+def test_pictures_become_as_good_as_those_of_the_reference(encoding, precision):
+    found = script("quality").quality(encoding, precision)
+    assert found == pytest.approx(QUALITY[encoding, precision], abs=0.3)
 
 
 @pytest.mark.parametrize("name", ["bias", "hash"])

@@ -53,8 +53,8 @@ class HashEncoding:
     `dr.rng()`.
 
     Positions are meant to be in [0, 1]; beyond, entries repeat. With `align_corners` the
-    outermost vertices lie at 0 and 1, otherwise half a cell further out. `torchngp_compat`
-    disables `align_corners`. With `smooth_weight_gradients`, the derivatives of a weight `w`
+    outermost vertices lie at 0 and 1, otherwise half a cell further out; the `torchngp_compat` of a
+    `HashGridEncoding` disables it. With `smooth_weight_gradients`, the derivatives of a weight `w`
     are those of `w + smooth_weight_lambda * cosine_ramp(w)`, which changes no value.
 
     Raises:
@@ -261,7 +261,8 @@ class HashEncoding:
 
     @property
     def torchngp_compat(self) -> bool:
-        """Whether positions are scaled as in torch-ngp, whatever `align_corners` says."""
+        """Whether positions of a `HashGridEncoding` are scaled as in torch-ngp, whatever
+        `align_corners` says."""
         return self._torchngp_compat
 
     @property
@@ -366,6 +367,9 @@ class HashEncoding:
 
     # Evaluation
 
+    def _aligned(self) -> bool:
+        return self._align_corners
+
     def __call__(self, p: Iterable[Any], active: Any = True) -> Any:
         """The features at a position, a sequence of `dimension` arrays or numbers: an array with
         `n_output_features` components, level by level, of the type of the parameters. Features of
@@ -428,7 +432,7 @@ class HashEncoding:
         self, level: Level, position: list[Any], data: Any, mask: Any, what: str
     ) -> Sequence[Any]:
         """The features of one level."""
-        aligned = self._align_corners and not self._torchngp_compat
+        aligned = self._aligned()
         scale, number, count = level.scale, type(position[0]), self._n_features_per_level
         signed, unsigned = table.like(number, dt.i32), table.like(number, dt.u32)
         cell, fraction = [], []

@@ -41,6 +41,9 @@ class HashGridEncoding(HashEncoding):
             )
         return levels
 
+    def _aligned(self) -> bool:
+        return self._align_corners and not self._torchngp_compat
+
     def hash(self, key: Any) -> Any:
         """The hash of integer coordinates, each multiplied by a large prime, combined by xor.
 

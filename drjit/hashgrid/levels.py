@@ -1,6 +1,8 @@
 """Levels of hash encodings: their resolutions, and the sizes of their tables."""
 
 import math
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 
@@ -22,20 +24,53 @@ def next_multiple(num: int, multiple: int) -> int:
     return div_round_up(num, multiple) * multiple
 
 
-def exp2(x: float) -> float:
-    """`2**x` by the rational function of the Cephes library (S. L. Moshier, 1989).
+# Resolutions come from exp2 and log2 of the Cephes library (S. L. Moshier, 1989), rounded in
+# the same way on every machine: where a resolution is an integer, the last bit decides whether a
+# table has a row more, and with that what parameters mean that are kept in files.
+_EXP_P = (1.51390680115615096133e3, 2.02020656693165307700e1, 2.30933477057345225087e-2)
+_EXP_Q = (4.36821166879210612817e3, 2.33184211722314911771e2, 1.0)
+_LOG_P = (
+    7.70838733755885391666e0, 1.79368678507819816313e1, 1.44989225341610930846e1,
+    4.70579119878881725854e0, 4.97494994976747001425e-1, 1.01875663804580931796e-4,
+)  # fmt: skip
+_LOG_Q = (
+    2.31251620126765340583e1, 7.11544750618563894466e1, 8.29875266912776603211e1,
+    4.52279145837532221105e1, 1.12873587189167450590e1, 1.0,
+)  # fmt: skip
 
-    Where a resolution is an integer, the last bit of this number decides whether a table has a row
-    more. The way to round is part of what parameters mean that are kept in files.
-    """
+
+def exp2(x: float) -> float:
+    """`2**x` by a rational function of what exceeds the nearest integer."""
     whole = math.floor(x + 0.5)
     x -= whole
-    z = x * x
-    p = x * (
-        (2.30933477057345225087e-2 * z + 2.02020656693165307700e1) * z + 1.51390680115615096133e3
-    )
-    q = (z + 2.33184211722314911771e2) * z + 4.36821166879210612817e3
+    p, q = x * _polynomial(x * x, _EXP_P), _polynomial(x * x, _EXP_Q)
     return math.ldexp(1.0 + 2.0 * (p / (q - p)), whole)
+
+
+def log2(x: float) -> float:
+    """The logarithm to base 2 of a positive number, by a rational function of x - 1 for x between
+    the root of 1/2 and that of 2."""
+    x, exponent = math.frexp(x)
+    if x < math.sqrt(0.5):
+        x, exponent = 2 * x, exponent - 1
+    x -= 1
+    tail = x * x * x * (_polynomial(x, _LOG_P) / _polynomial(x, _LOG_Q))
+    return _fma(x + _fma(x * x, -0.5, tail), 1 / math.log(2), exponent)
+
+
+def _polynomial(x: float, coefficients: Sequence[float]) -> float:
+    """A polynomial, its coefficients given from the constant one on, by Estrin's scheme."""
+    while len(coefficients) > 1:
+        pairs = zip_longest(coefficients[::2], coefficients[1::2], fillvalue=0.0)
+        coefficients = [_fma(b, x, a) for a, b in pairs]
+        x *= x
+    return coefficients[0]
+
+
+def _fma(a: float, b: float, c: float) -> float:
+    """`a * b + c`, rounded once: the quotient of two integers is."""
+    (p, s), (q, t), (r, u) = (float(v).as_integer_ratio() for v in (a, b, c))
+    return (p * q * u + r * s * t) / (s * t * u)
 
 
 class Level(NamedTuple):
@@ -66,7 +101,7 @@ def levels(
         ValueError: resolutions become too large.
     """
     found: list[Level] = []
-    offset, log_scale = 0, math.log2(per_level_scale)
+    offset, log_scale = 0, log2(per_level_scale)
     for number in range(count):
         if math.log2(base_resolution) + number * log_scale >= 31:
             raise ValueError(

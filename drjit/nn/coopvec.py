@@ -58,6 +58,7 @@ class CoopVec(KernelValue, Generic[T]):
 
     __module__ = "drjit.nn"
     __slots__ = ("_type",)
+    __array_ufunc__ = None  # a NumPy number on the left leaves operations to this class
 
     _type: Any
 

@@ -1,6 +1,6 @@
 """Muon: momentum whose matrix is made orthogonal before every step."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
 from typing import Any
 
@@ -12,6 +12,8 @@ from ..function.parts import tensor, tensor_class
 from ..function.product import matmul
 from ..function.reduce import sum as total
 from ..function.reorder import swapaxes
+from ..function.reshape import reshape
+from ..function.shape import concat
 from .adam import check_decay, decayed
 from .optimizer import Optimizer
 from .parameter import Change, Job, option, scaled_rate
@@ -103,13 +105,20 @@ class Muon(Optimizer):
             )
 
     def _change(self, job: Job) -> Change:
-        (x,), (g,), (v,) = job.x, job.gradient, job.moments["velocity"]
-        v = fma(v, self.momentum, g)
-        u = fma(v, self.momentum, g) if self.nesterov else v
-        u = orthogonalized(u, job.shape, self.ns_steps)
-        rows, columns = job.shape
-        rate = scaled_rate(job.rate, -sqrt(max(1, rows / columns)), x)
-        return [fma(u, rate, decayed(x, job.rate, self.weight_decay))], {"velocity": [v]}
+        return next(iter(self._changes([job])))
+
+    def _changes(self, jobs: Sequence[Job]) -> Iterable[Change]:
+        velocities, directions = [], []
+        for job in jobs:
+            (g,), (v,) = job.gradient, job.moments["velocity"]
+            v = fma(v, self.momentum, g)
+            velocities.append(v)
+            directions.append(fma(v, self.momentum, g) if self.nesterov else v)
+        directions = orthogonalized(directions, [job.shape for job in jobs], self.ns_steps)
+        for job, u, v in zip(jobs, directions, velocities, strict=True):
+            (x,), (rows, columns) = job.x, job.shape
+            rate = scaled_rate(job.rate, -sqrt(max(1, rows / columns)), x)
+            yield [fma(u, rate, decayed(x, job.rate, self.weight_decay))], {"velocity": [v]}
 
     def _options(self) -> str:
         return (
@@ -118,18 +127,41 @@ class Muon(Optimizer):
         )
 
 
-def orthogonalized(matrix: Any, shape: tuple[int, ...], iterations: int) -> Any:
-    """The entries of a matrix, given and returned row by row, with singular values close to one.
+def orthogonalized(
+    matrices: Sequence[Any], shapes: Sequence[tuple[int, ...]], iterations: int
+) -> list[Any]:
+    """Matrices, given and returned by their entries row by row, with singular values close to one.
 
     A Newton-Schulz iteration maps X to a·X + b·(XXᵀ)X + c·(XXᵀ)²X. It converges from singular
-    values of at most one, hence the division by the norm.
+    values of at most one, hence the division by the norm. Matrices that have the same shape, or the
+    transposed one, go through it together.
     """
+    groups: dict[Any, list[int]] = {}
+    for k, (matrix, shape) in enumerate(zip(matrices, shapes, strict=True)):
+        groups.setdefault((type(matrix), min(shape), max(shape)), []).append(k)
+    found: list[Any] = [None] * len(matrices)
+    for (cls, rows, columns), members in groups.items():
+        # The products of wide matrices are smaller than those of tall ones.
+        wide = [_transposed(matrices[k], shapes[k], shapes[k][0] > rows) for k in members]
+        x = tensor(tensor_class(cls), concat(wide), (len(wide), rows, columns))
+        norm = root(total(reshape(sqr(x), (len(wide), -1)), axis=1))
+        x = _newton_schulz(x / reshape(norm + 1e-7, (-1, 1, 1)), iterations)
+        for i, k in enumerate(members):
+            found[k] = _transposed(x[i].array, (rows, columns), shapes[k][0] > rows)
+    return found
+
+
+def _newton_schulz(x: Any, iterations: int) -> Any:
     a, b, c = _COEFFICIENTS
-    tall = shape[0] > shape[1]
-    x = tensor(tensor_class(type(matrix)), matrix / (root(total(sqr(matrix))) + 1e-7), shape)
-    if tall:  # the products are smaller this way round
-        x = swapaxes(x, 0, 1)
     for _ in range(iterations):
-        gram = matmul(x, swapaxes(x, 0, 1))
-        x = fma(x, a, matmul(fma(gram, b, matmul(gram, gram) * c), x))
-    return (swapaxes(x, 0, 1) if tall else x).array
+        gram = matmul(x, x, Bt=True)
+        cubic = matmul(gram, x)
+        x = fma(matmul(gram, cubic), c, fma(cubic, b, x * a))
+    return x
+
+
+def _transposed(matrix: Any, shape: tuple[int, ...], needed: bool) -> Any:
+    """The entries of a matrix column by column, if needed."""
+    if not needed:
+        return matrix
+    return swapaxes(tensor(tensor_class(type(matrix)), matrix, shape), 0, 1).array
