@@ -9,6 +9,8 @@ from .array.meta import VarState
 from .flow.branch import if_stmt
 from .flow.call import switch
 from .flow.dispatch import dispatch, reorder_threads
+from .flow.freeze import freeze
+from .flow.func import func
 from .flow.instance import InstanceArray, instance_t
 from .flow.local import Local, alloc_local
 from .flow.loop import while_loop
@@ -242,6 +244,7 @@ from .function.statistics import std, var
 from .function.tools import (
     expand_threshold,
     flush_malloc_cache,
+    get_cmake_dir,
     graphviz,
     has_backend,
     profile_enable,
@@ -450,9 +453,12 @@ __all__ = [
     "forward_from",
     "forward_to",
     "four_pi",
+    "freeze",
     "frob",
     "full",
+    "func",
     "gather",
+    "get_cmake_dir",
     "grad",
     "grad_enabled",
     "graphviz",

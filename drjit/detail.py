@@ -2,6 +2,9 @@
 need none of it.
 """
 
+import itertools
+import threading
+from types import GeneratorType
 from typing import Any
 
 import numpy as np
@@ -9,14 +12,56 @@ import numpy as np
 from .array import leaf, pytree, table
 from .array.base import ArrayBase, type_label
 from .array.meta import VarState
+from .flow.freeze import FrozenFunction as FrozenFunction
+from .flow.freeze import freeze_discard as freeze_discard
 from .flow.instance import clear_registry as clear_registry
+from .flow.variables import IndexVector as IndexVector
+from .flow.variables import VariableTracker as VariableTracker
+from .flow.variables import check_compatibility as check_compatibility
+from .flow.variables import collect_indices as collect_indices
+from .flow.variables import new_grad as new_grad
+from .flow.variables import traverse_py_cb_ro as traverse_py_cb_ro
+from .flow.variables import traverse_py_cb_rw as traverse_py_cb_rw
+from .flow.variables import update_indices as update_indices
+from .function.custom import IntrusiveBase as IntrusiveBase
+from .function.memory import gather
 from .function.resampler import Resampler as Resampler
+from .function.scopes import ADContextManager as ADContextManager
+from .function.scopes import ADScope as ADScope
+from .function.scopes import NullContextManager as NullContextManager
+from .function.sorting import argsort
 from .jit import dtype as dt
 from .jit import kernel, memory
 from .jit.backend import JitBackend
 from .jit.op import ReduceOp
 
 _leak_warnings = False
+_numbers = itertools.count(1)
+_scope = threading.local()
+
+dr_iterator = GeneratorType
+"""The type of iterators over arrays."""
+
+
+class TraversableBase(IntrusiveBase):
+    """Base class of objects of C++ extensions that know their variables. There are none here: a
+    class takes part with `DRJIT_STRUCT`, or as a data class.
+
+    Raises:
+        TypeError: an object is made of it.
+    """
+
+    def __init__(self) -> None:
+        raise TypeError(
+            f"{type_label(self)}: objects of TraversableBase come from C++ extensions. "
+            "Make the class a data class, or give it a table DRJIT_STRUCT of its fields."
+        )
+
+
+class scoped_rtld_deepbind(NullContextManager):
+    """Context manager around the import of C++ extensions. As this package has no shared libraries
+    that symbols could be mixed up with, it changes nothing.
+    """
 
 
 def any_symbolic(arg: Any, /) -> bool:
@@ -47,6 +92,105 @@ def cuda_version() -> tuple[int, int]:
     (0, 0)
     """
     return (0, 0)
+
+
+def cuda_compute_capability() -> int:
+    """Raises:
+    RuntimeError: always, as there is no CUDA backend.
+    """
+    raise _no_backend("cuda_compute_capability", JitBackend.CUDA)
+
+
+def _no_backend(what: str, backend: JitBackend) -> RuntimeError:
+    return RuntimeError(f"drjit.detail.{what}(): the backend {backend!r} is not available")
+
+
+def scope(backend: JitBackend) -> int:
+    """The number of this thread's scope. What threads compute is kept apart and in order without
+    scopes, so that they only mark places in a program.
+
+    Raises:
+        RuntimeError: the backend is not available.
+
+    >>> before = dr.detail.scope(dr.JitBackend.LLVM)
+    >>> dr.detail.new_scope(dr.JitBackend.LLVM) > before
+    True
+    """
+    if backend is not JitBackend.LLVM:
+        raise _no_backend("scope", backend)
+    return getattr(_scope, "number", 0)
+
+
+def set_scope(backend: JitBackend, scope: int) -> None:
+    """Sets what `scope` gives.
+
+    Raises:
+        RuntimeError: the backend is not available.
+    """
+    if backend is not JitBackend.LLVM:
+        raise _no_backend("set_scope", backend)
+    _scope.number = scope
+
+
+def new_scope(backend: JitBackend) -> int:
+    """Sets the number of this thread's scope to one that was not there before, and returns it.
+
+    Raises:
+        RuntimeError: the backend is not available.
+    """
+    return advance_scope(backend, 1)
+
+
+def advance_scope(backend: JitBackend, n: int) -> int:
+    """Like `n` calls of `new_scope`.
+
+    Raises:
+        RuntimeError: the backend is not available.
+    """
+    number = scope(backend)
+    for _ in range(n):
+        number = next(_numbers)
+    set_scope(backend, number)
+    return number
+
+
+def block_mkperm(values: Any, block_size: int, bucket_count: int) -> Any:
+    """The positions that sort each block of `block_size` entries, which are numbers below
+    `bucket_count`; equal entries keep their order. The last block may be shorter.
+
+    Raises:
+        TypeError: not an array of type `UInt32`.
+        RuntimeError: the size of a block or the number of buckets is not positive.
+        ValueError: an entry is not less than `bucket_count`.
+
+    >>> dr.detail.block_mkperm(UInt([2, 0, 1, 0, 1, 2]), block_size=3, bucket_count=4)
+    [1, 2, 0, 3, 4, 5]
+    """
+    what = "drjit.detail.block_mkperm()"
+    cls: Any = type(values)
+    if not isinstance(values, ArrayBase) or cls._kind != "leaf" or cls._dtype is not dt.u32:
+        raise TypeError(f"{what}: expected an array of type UInt32, not {type_label(values)}")
+    if block_size < 1 or bucket_count < 1:
+        raise RuntimeError(
+            f"{what}: block_size ({block_size}) and bucket_count ({bucket_count}) must be positive"
+        )
+    if len(values) == 0:
+        return cls()
+    largest = int(leaf.host(values).max())
+    if largest >= bucket_count:
+        raise ValueError(f"{what}: entry {largest} is not less than bucket_count ({bucket_count})")
+    order = argsort(values)
+    return gather(cls, order, argsort(order // block_size))
+
+
+def trace_func(frame: Any, event: Any, arg: Any | None = None) -> Any:
+    """A function for `sys.settrace`. It does nothing: where a program traces an operation is known
+    in debug mode without it.
+
+    >>> dr.detail.trace_func(None, "line") is dr.detail.trace_func
+    True
+    """
+    return trace_func
 
 
 def launch_stats() -> tuple[int, int, int]:

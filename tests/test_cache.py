@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-from drjit.jit import cache, log
+import drjit as dr
+from drjit.jit import cache, kernel, log, schedule
+from drjit.llvm import Float, UInt32
 
 
 @pytest.fixture(autouse=True)
@@ -181,3 +183,37 @@ def test_log_levels(capfd):
     assert capfd.readouterr().err == "drjit: 3 of x\n"
     with pytest.raises(ValueError, match="9 is not a valid LogLevel"):
         log.set_log_level(9)
+
+
+def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
+    """Compiled twice, with the same results; the next process finds the better form at once."""
+    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(kernel, "HOT", 1e9)
+    x = dr.linspace(Float, 0, 1, 5000)
+
+    def collatz():
+        n = dr.arange(UInt32, 5000) + 1
+        turn = lambda n, k: (dr.select(n & 1 == 1, 3 * n + 1, n >> 1), k + x)  # noqa: E731
+        return dr.while_loop((n, dr.zeros(Float, 5000)), lambda n, k: n != 1, turn)[1]
+
+    def forget():
+        schedule._kernels.clear()
+        kernel.forget()
+
+    def own():
+        (found,) = (k for k in kernel.kernels() if "while" in k.text)
+        return found
+
+    forget()
+    want = collatz().numpy()
+    assert own().narrow and own().state == "memory"
+    first = own().address
+    assert (collatz().numpy() == want).all() and own().address == first
+    monkeypatch.setattr(kernel, "HOT", 0.0)
+    assert (collatz().numpy() == want).all()
+    assert not own().narrow and own().address != first
+    assert cache.info()["entries"] >= 2
+    forget()
+    monkeypatch.setattr(kernel, "HOT", 1e9)
+    assert (collatz().numpy() == want).all()
+    assert not own().narrow and own().state == "disk"

@@ -51,7 +51,13 @@ def features(cls: Any, dtype: type, position: list[float], **kwargs: Any) -> Any
     return e([dtype(x) for x in position])
 
 
-HELPERS = {f.__name__: f for f in (tracked, d, linear, stepped, features)}
+def frozen(f: Callable, *calls: Any) -> list[Any]:
+    """The results of the calls of a frozen function."""
+    f = dr.freeze(f)
+    return [f(*c) if isinstance(c, tuple) else f(c) for c in calls]
+
+
+HELPERS = {f.__name__: f for f in (tracked, d, linear, stepped, features, frozen)}
 
 
 @pytest.mark.parametrize("expression, expected", ROWS, ids=[row[0] for row in ROWS])

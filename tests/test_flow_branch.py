@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.llvm import Array2f, Bool, Float, Float64, Int, TensorXb, TensorXf, UInt
+from drjit.llvm import Array2f, Bool, Float, Float64, Int, TensorXb, TensorXf, UInt, ad
 
 MODES = ("evaluated", "symbolic")
 SIZES = (0, 1, 15, 17)
@@ -256,3 +256,212 @@ def test_an_exception_leaves_everything_as_it_was(side, mode):
     if mode == "symbolic":
         assert list(target) == [0]
     np.testing.assert_array_equal((x + 1).numpy(), [2, 3])
+
+
+# ---- Derivatives
+
+
+def expensive(x):
+    for _ in range(5):
+        x = dr.sin(x) * dr.exp(-x)
+    return x
+
+
+@pytest.mark.parametrize("direction", ["primal", "forward", "backward"])
+def test_kernels_skip_a_side_that_no_lane_needs_with_derivatives(direction):
+    x = ad.Float(1, 2, 3)
+    dr.enable_grad(x)
+    y = dr.if_stmt((x,), x > 2.5, expensive, lambda x: x)
+    if direction == "forward":
+        dr.forward(x)
+        y = y.grad
+    elif direction == "backward":
+        dr.backward(y)
+        y = x.grad
+    outside = [line for line in dr.kernel_source(y).splitlines() if line.startswith("    v")]
+    assert not any("exp(" in line for line in outside)
+    assert any("exp(" in line for line in dr.kernel_source(y).splitlines())
+
+
+def test_what_is_not_finite_on_the_other_side_never_reaches_a_gradient(tier):
+    x, scale = ad.Float(0, 4, -1, 9), ad.Float(2)
+    dr.enable_grad(x, scale)
+    y = dr.if_stmt(
+        (x,), x > 0, lambda x: dr.log(x) * dr.rsqrt(x) / scale, lambda x: x * scale, mode="symbolic"
+    )
+    dr.set_grad(scale, 1)  # which does not take part
+    dr.forward(x, dr.ADFlag.ClearNone)
+    v = np.array([4, 9.0])
+    slope = (1 - np.log(v) / 2) / v**1.5 / 2
+    np.testing.assert_allclose(y.grad.numpy()[[0, 2]], [2, 2])
+    np.testing.assert_allclose(y.grad.numpy()[[1, 3]], slope, rtol=1e-5)
+    dr.clear_grad([x, y, scale])
+    dr.backward(y)
+    np.testing.assert_allclose(x.grad.numpy(), [2, slope[0], 2, slope[1]], rtol=1e-5)
+    np.testing.assert_allclose(scale.grad.numpy(), -1 - (np.log(v) / v**0.5).sum() / 4, rtol=1e-5)
+
+
+def test_each_function_is_called_once_and_once_for_a_derivative():
+    calls = []
+
+    def function(k):
+        def run(x):
+            calls.append(k)
+            return x * x * (k + 1)
+
+        return run
+
+    x = ad.Float(1, 2)
+    dr.enable_grad(x)
+    y = dr.if_stmt((x,), x > 1, function(0), function(1), mode="symbolic")
+    assert calls == [0, 1]
+    dr.backward(y)
+    assert calls == [0, 1, 0, 1]
+    assert list(x.grad) == [4, 4]
+
+
+def test_results_that_are_not_differentiable_on_one_side(mode, tier):
+    x = ad.Float64(1, 2, 3)
+    dr.enable_grad(x)
+    y, z = dr.if_stmt(
+        (x,), x > 1.5, lambda x: (dr.detach(x), x), lambda x: (x, dr.detach(x * x)), mode=mode
+    )
+    dr.backward(y + 10 * z)
+    assert list(y) == [1, 2, 3] and list(z) == [1, 2, 3]
+    assert list(x.grad) == [1, 10, 10]
+
+
+def test_arrays_that_change_before_they_are_differentiated():
+    x, factor = ad.Float(1, 2, 3), ad.Float(1, 2, 3)
+    dr.enable_grad(x)
+    y = dr.if_stmt((x,), x > 1.5, lambda x: x * factor, lambda x: x, mode="symbolic")
+    factor += 10
+    dr.backward(y)
+    assert list(x.grad) == [1, 2, 3]
+
+
+def test_vectors_have_derivatives(mode, tier):
+    import drjit.nn as nn
+
+    def f(x):
+        v = nn.CoopVec(x, x * x)
+        a, b = dr.if_stmt((v,), x > 1, lambda v: v * v, lambda v: v * 3 + 1, mode=mode)
+        return a * 2 + b
+
+    assert dr.check_grad(f, ad.Float64(0.3, 1.2, 1.7), tol=1e-6)
+
+
+def test_second_derivatives(mode, tier):
+    x, y = ad.Float64(0.5, 2, 3), ad.Float64(1.5)
+
+    def f(x):
+        return dr.if_stmt((x,), x > 1, lambda x: x * x * x * y, lambda x: dr.sin(x) * y, mode=mode)
+
+    dr.enable_grad(x)
+    dr.backward(f(x), dr.ADFlag.Default | dr.ADFlag.KeepGraph)
+    g = x.grad
+    dr.clear_grad(x)
+    dr.backward(g)
+    np.testing.assert_allclose(g.numpy(), [np.cos(0.5) * 1.5, 18, 40.5])
+    np.testing.assert_allclose(x.grad.numpy(), [-np.sin(0.5) * 1.5, 18, 27])
+
+
+def test_gradients_that_functions_propagate_themselves(tier):
+    x = ad.Float(1, 2, 3)
+    dr.enable_grad(x)
+
+    def yes(v):
+        dr.backward(x * x)
+        return v * x
+
+    y = dr.if_stmt((ad.Float(1, 1, 1),), x > 1.5, yes, lambda v: v, mode="symbolic")
+    assert list(x.grad) == [0, 4, 6]
+    dr.backward(y)
+    assert list(x.grad) == [0, 5, 7]
+
+
+# ---- What functions write to, and what must not leave them
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_results_that_wait_for_scatters(side, mode):
+    written, other = dr.zeros(Float, 3), Float(10, 20, 30)
+    dr.scatter(written, Float(1, 2, 3), UInt(0, 1, 2))
+    results = [lambda: written, lambda: other]
+    found = dr.if_stmt((), UInt(0, 1, 2) < 1, *results[:: -1 if side else 1], mode=mode)
+    assert list(found) == ([10, 2, 3] if side else [1, 20, 30])
+    assert list(written) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_target_as_the_result_of_one_function(side, mode):
+    target, lane = dr.zeros(Float, 3), UInt(0, 1, 2)
+
+    def write():
+        dr.scatter(target, Float(1), lane)
+        return target
+
+    functions = [write, lambda: Float(10, 20, 30)]
+    with pytest.raises(RuntimeError, match="'rv' is in one function an array that it has written"):
+        dr.if_stmt((), lane < 1, *functions[:: -1 if side else 1], mode=mode)
+
+
+def test_arguments_of_another_size_only_change_by_scatters():
+    def change(x, table):
+        table += 1
+        return x
+
+    x, table = Float(1, 2, 3), Float(1, 2)
+    with pytest.raises(RuntimeError, match=r"argument 'args\[1\]' changes, but it has 2 entries"):
+        dr.if_stmt((x, table), x > 1, change, lambda x, table: x, mode="symbolic")
+    assert list(table) == [1, 2]
+
+
+def test_arguments_are_written_in_place():
+    x, table = Float(1, 2, 3), dr.opaque(Float, 0, 100)
+    before = table._n.data
+
+    def write(x, table):
+        dr.scatter_add(table, x, UInt(x))
+        return x
+
+    dr.if_stmt((x, table), x > 1, write, lambda x, table: x, mode="symbolic")
+    dr.eval(table)
+    assert table._n.data is before
+    np.testing.assert_array_equal(table.numpy()[:5], [0, 0, 2, 3, 0])
+
+
+@pytest.mark.parametrize("first", ["the value", "the counter", "another result"])
+def test_old_values_of_atomic_operations_do_not_leave_a_function(first, tier):
+    counter, lane, kept = dr.zeros(UInt, 1), UInt(0, 1, 2), []
+
+    def count():
+        kept.append(dr.scatter_inc(counter, UInt(0)))
+        return lane
+
+    y = dr.if_stmt((), lane < 2, count, lambda: lane * 2, mode="symbolic")
+    if first != "the value":
+        dr.eval(counter if first == "the counter" else y)
+    for value in (kept[0], kept[0] + 1):
+        with pytest.raises(RuntimeError, match="of a symbolic loop, branch or call"):
+            dr.eval(value)
+    assert list(y) == [0, 1, 4]
+    assert counter[0] == 2
+
+
+def test_an_attribute_that_becomes_an_array():
+    @dataclass
+    class Point:
+        a: object
+
+    p = Point(5)
+
+    def put(value):
+        def body(p):
+            p.a = value
+            return p
+
+        return body
+
+    with pytest.raises(RuntimeError, match=r"Give it an array before the branch\."):
+        dr.if_stmt((p,), Bool(True, False), put(Float(1)), put(Float(2)))

@@ -58,14 +58,14 @@ def test_initial_value_and_copies():
     other = dr.Local(local)
     local[1] = 5
     other[UInt(0, 2)] = UInt(1)
-    assert [v.numpy().tolist() for v in (local[0], local[1], local[2])] == [[7, 8], [5], [7, 8]]
+    assert [v.numpy().tolist() for v in (local[0], local[1], local[2])] == [[7, 8], [5, 5], [7, 8]]
     assert other[0].numpy().tolist() == [1, 8] and other[2].numpy().tolist() == [7, 1]
     assert dr.alloc_local(Float, 2)[0] == 0
     value = local[0]
     value += 1
     assert local[0].numpy().tolist() == [7, 8]
     assert (len(local), repr(local)) == (3, "Local[drjit.llvm.ad.UInt, 3]")
-    assert [len(v) for v in local] == [2, 1, 2]
+    assert [len(v) for v in local] == [2, 2, 2]
     assert type(local).__module__ == "drjit" and dr.Local is type(local)
 
 

@@ -594,21 +594,6 @@ def test_lanes_that_do_not_take_part(mode):
     assert count[0] == 2
 
 
-def test_scatter_of_differentiable_values_is_refused_in_symbolic_mode():
-    x, target = Float(1, 2), dr.zeros(Float, 2)
-    dr.enable_grad(x)
-
-    def write(x, k):
-        dr.scatter(target, x * x, k)
-
-    with pytest.raises(RuntimeError, match="cannot be differentiated"):
-        dr.switch(UInt(0, 1), [write, write], x, UInt(0, 1), mode="symbolic")
-    np.testing.assert_array_equal(target.numpy(), [0, 0])
-    dr.switch(UInt(0, 1), [write, write], x, UInt(0, 1), mode="evaluated")
-    dr.backward(target)
-    np.testing.assert_array_equal(x.grad.numpy(), [2, 4])
-
-
 def test_gather_from_what_was_computed_within_is_refused():
     table = Float(1, 2, 3)
     dr.enable_grad(table)

@@ -192,3 +192,29 @@ def test_matrices_with_constants_and_of_changing_sizes(n, tier):
 def test_derivatives_of_the_polar_decomposition(tier):
     m = llvm.ad.Matrix3f64([[2, 0.3, 0.1], [0.2, 1, 0.4], [0, 0.5, 3]])
     assert dr.check_grad(lambda m: dr.polar_decomp(m)[0], m)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_matrices_in_loops(n, tier):
+    rng = np.random.default_rng(n)
+    cls = getattr(llvm, f"Matrix{n}f64")
+    values = rng.normal(size=(n, n, 17)) + 3 * np.eye(n)[..., None]
+
+    @dr.syntax
+    def halves(m, count):
+        total = llvm.Float64(0)
+        while count > 0:
+            total += dr.det(m)
+            m = dr.inverse(m)
+            count -= 1
+        return m, total
+
+    m, total = halves(cls(values), dr.arange(llvm.Int, 17) % 3)
+    stacked = np.moveaxis(values, -1, 0)
+    inverse = np.linalg.inv(stacked)
+    odd = np.arange(17) % 3 == 1
+    want = np.moveaxis(np.where(odd[:, None, None], inverse, stacked), 0, -1)
+    np.testing.assert_allclose(m, want, rtol=1e-8, atol=1e-10)
+    steps = np.array([0 * total.numpy(), np.linalg.det(stacked), np.linalg.det(inverse)])
+    sums = np.cumsum(steps, axis=0)
+    np.testing.assert_allclose(total, sums[np.arange(17) % 3, np.arange(17)], rtol=1e-8)

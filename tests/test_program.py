@@ -154,6 +154,9 @@ def test_gathers() -> None:
         "store(f32, p[5], i, v2_1)",
         "store(f32, p[6], i, v2_2)",
     ]
+    w = opaque(dt.f32, [0.5, 2.0])
+    text = lines(*access.gather_weighted(source_, [(index, w), (index, w)], TRUE, 3, "here"))
+    assert "v1_0, v1_1, v1_2 = gather_weighted(f32, p[1], v0, 3, x1, x2, x1, x2)" in text
     with flags.scoped_set_flag(JitFlag.BoundsChecks, False):
         assert not any("in_bounds" in k for k in lines(access.gather(source_, index, TRUE)))
 

@@ -459,7 +459,10 @@ def test_seeds_of_entries():
 
 def test_permutation():
     assert entries(dr.rng(5).permutation(UInt, 8)) == [4, 0, 3, 6, 2, 7, 5, 1]
-    assert entries(dr.rng(5).permutation(Float(10, 20, 30, 40))) == [10, 40, 30, 20]
+    for axis in ((), (0,), (-1,)):
+        assert entries(dr.rng(5).permutation(Float(10, 20, 30, 40), *axis)) == [10, 40, 30, 20]
+    with pytest.raises(RuntimeError, match="axis 1"):
+        dr.rng(5).permutation(Float(1, 2), axis=1)
     table = TensorXf([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
     assert entries(dr.rng(5).permutation(table)) == [[1, 2, 3], [7, 8, 9], [4, 5, 6]]
     assert entries(dr.rng(5).permutation(table, axis=-1)) == [[1, 3, 2], [4, 6, 5], [7, 9, 8]]
@@ -516,10 +519,14 @@ def test_generator_bad_input(call, error):
         call(dr.rng(5))
 
 
-@pytest.mark.parametrize("seed", [UInt64(7), UInt(7)])
-def test_generators_in_symbolic_loops(seed, tier):
+@pytest.mark.parametrize(
+    ("seed", "counter"), [(UInt64(7), 0), (UInt(7), 0), (7, UInt(0)), (UInt(7), UInt(0))]
+)
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_generators_in_symbolic_loops(seed, counter, symbolic, tier):
     def drawn(n):
-        state = UInt(0), Float(0), UInt(0), dr.rng(seed)
+        generator = dr.random.Philox4x32Generator(seed, counter, symbolic)
+        state = UInt(0), Float(0), UInt(0), generator
 
         def body(i, total, integers, rng):
             total += rng.random(Float, 3)

@@ -309,6 +309,17 @@ def test_dot_and_norms(tier):
     )
 
 
+@pytest.mark.parametrize("namespace", [dr.llvm, dr.llvm.ad, dr.scalar])
+def test_dot_of_arrays_of_different_depth(namespace):
+    """The entries along axis 0 are the terms."""
+    a, m = namespace.Array2f(1, 2), namespace.Matrix2f(1, 2, 3, 4)
+    t = namespace.TensorXf([[1, 2], [3, 4]])
+    for x, y in ((a, m), (m, a), (a, t), (t, a)):
+        assert np.ravel(dr.dot(x, y)).tolist() == [7, 10]
+    with pytest.raises(RuntimeError, match=r"dr\.dot"):
+        dr.dot(namespace.Array3f(1), m)
+
+
 def test_dot_rounds_once_a_term():
     x = np.array([0.1, 0.7, 0.3], np.float32)
     exact = np.float32(x[0] * x[0])
@@ -428,3 +439,40 @@ def test_minimum_and_maximum_ignore_nan(tier):
         assert list(dr.max(Array2f(a, b))) == [1] == list(dr.min(Array2f(a, b)))
         assert list(dr.max(dr.opaque(Array2f, [a, b]))) == [1]
         assert dr.max([a, b]) == 1 == dr.min(dr.scalar.Array2f(a, b))
+
+
+SCALARS = [
+    ("ArrayXi8", np.int8, [100, 100, 7]), ("ArrayXu8", np.uint8, [200, 200, 3]),
+    ("ArrayXi", np.int32, [2**31 - 1, 5, 3]), ("ArrayXu64", np.uint64, [2**64 - 1, 5, 3]),
+    ("ArrayXf", np.float32, [3e38, 3e38, 1]), ("TensorXi8", np.int8, [100, 100, 7]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "dtype", "values"), SCALARS)
+def test_scans_and_products_of_scalars_stay_in_their_type(name, dtype, values):
+    x, a = getattr(dr.scalar, name)(values), np.array(values, dtype)
+    with np.errstate(all="ignore"):
+        sums = np.cumsum(a, dtype=dtype)
+        squares = np.sum(a * a, dtype=dtype)
+        totals = np.array([a[0] + a[1], a[2]])
+        before = np.array([0, a[0], 0], dtype)
+    np.testing.assert_array_equal(dr.cumsum(x).numpy(), sums)
+    np.testing.assert_array_equal(dr.cumsum(x, reverse=True).numpy()[0], sums[-1])
+    np.testing.assert_array_equal(dr.block_sum(x, 2).numpy(), totals)
+    np.testing.assert_array_equal(dr.block_prefix_sum(x, 2).numpy(), before)
+    assert np.ravel(dr.squared_norm(x))[0] == squares == np.ravel(dr.dot(x, x))[0]
+
+
+def test_blocks_of_scalars():
+    x = dr.scalar.ArrayXf(1, 2, 3, 4, 5)
+    assert list(dr.block_reduce(dr.ReduceOp.Max, x, 2)) == [2, 4, 5]
+    assert list(dr.block_prefix_reduce(dr.ReduceOp.Mul, x, 3, False, True)) == [6, 6, 3, 20, 5]
+    assert len(dr.block_sum(dr.scalar.ArrayXf(), 2)) == 0
+    assert dr.block_sum(dr.scalar.TensorXf([[1, 2], [3, 4]]), 2).numpy().tolist() == [3, 7]
+    with pytest.raises(RuntimeError, match="'block_size' is 9"):
+        dr.block_sum(x, 9)
+    for other in (dr.scalar.Array3f(1, 2, 3), dr.scalar.ArrayXb(True)):
+        with pytest.raises(RuntimeError, match="not defined for"):
+            dr.block_sum(other, 1)
+    with pytest.raises(TypeError, match="mean of integers"):
+        dr.mean(dr.scalar.TensorXi([1, 2]))

@@ -152,6 +152,8 @@ WITHOUT_ENTRIES = {
         for mode in ("symbolic", "evaluated")
     ],
     "dispatch": dispatched,
+    "func": lambda a: dr.func(lambda x: x + 1)(a.e),
+    "freeze": lambda a: [f(a.e) for f in [dr.freeze(lambda x: x + 1)] * 2],
     "alloc_local": lambda a: dr.alloc_local(a.ns.Float, 2, a.e)[a.u],
     "reorder_threads": lambda a: dr.reorder_threads(a.u, 2, a.e),
     "slice": lambda a: dr.slice(a.ns.Float(1, 2), a.u),
@@ -301,11 +303,12 @@ NOT_APPLICABLE = frozenset(
         "backward", "backward_from", "backward_to", "check_grad", "convolve",
         "custom", "enqueue", "epsilon", "expand_threshold", "flag",
         "flush_kernel_cache", "flush_malloc_cache", "flush_thread", "forward", "forward_from",
-        "forward_to", "graphviz", "graphviz_ad", "has_backend", "kernel_history",
+        "forward_to", "get_cmake_dir", "graphviz", "graphviz_ad", "has_backend", "isolate_grad",
+        "kernel_history",
         "kernel_history_clear", "kernels", "largest", "log_level", "one_minus_epsilon",
-        "profile_mark", "recip_overflow", "resample", "rng", "set_backend",
+        "profile_mark", "recip_overflow", "resample", "resume_grad", "rng", "set_backend",
         "set_expand_threshold", "set_flag", "set_log_level", "set_thread_count", "smallest",
-        "sync_thread", "thread_count", "traverse", "upsample", "whos",
+        "suspend_grad", "sync_thread", "thread_count", "traverse", "upsample", "whos",
         "whos_ad", "wrap", "wrap_ad",
     )
 )  # fmt: skip

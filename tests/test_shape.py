@@ -110,6 +110,9 @@ def test_concat(tier):
         np.testing.assert_array_equal(got, np.concatenate([a, a + 50], axis))
     flat = dr.concat([TensorXf(a), TensorXf(b)], axis=None)
     assert type(flat) is Float and len(flat) == 36
+    nested = Array3f(1, [2, 3], 4)
+    flat = dr.concat([nested, nested], axis=None)
+    assert list(flat) == 2 * list(dr.ravel(nested)) == 2 * [1, 2, 4, 1, 3, 4]
     got = dr.concat([Array3f([1, 2], 3, 4), Array3f(5, 6, 7)], axis=1)
     assert got.numpy().tolist() == [[1, 2, 5], [3, 3, 6], [4, 4, 7]]
     assert dr.concat([ArrayXf([1, 2], [3, 4]), ArrayXf([5, 6])]).shape == (4, 2)
@@ -190,6 +193,20 @@ def test_reshape_between_types(order, tier):
     np.testing.assert_array_equal(other.numpy(), values.reshape((2, 3), order=numpy_order))
     assert dr.reshape(ArrayXf, Float(values), (-1, 2), order=order).shape == (3, 2)
     assert type(dr.reshape(Int, Float(values), 6)) is Int
+
+
+@pytest.mark.parametrize("order", ["A", "C", "F"])
+@pytest.mark.parametrize("array", [Matrix2f(1, 2, 3, 4), dr.scalar.Matrix2f(1, 2, 3, 4)])
+def test_reshape_to_the_same_shape_keeps_entries_in_place(array, order):
+    tensor = getattr(dr, array.__module__.partition(".")[2]).TensorXf
+    same = dr.reshape(tensor, array, array.shape, order=order)
+    assert type(same) is tensor and same.numpy().ravel().tolist() == [1, 2, 3, 4]
+    assert same.shape == array.shape
+
+
+def test_reshape_of_a_number_has_the_type():
+    assert dr.reshape(TensorXf, 3, (1, 1)).shape == (1, 1)
+    assert type(dr.reshape(Float, 3, -1)) is Float
 
 
 def test_reshape_shrinks_and_maps():

@@ -507,6 +507,57 @@ def test_packets_of_all_active_lanes(count, lanes):
 
 
 @all_widths
+@pytest.mark.parametrize("neighbours", [0.0, 0.9, 1.0])
+@pytest.mark.parametrize("taps", [1, 2, 4, 5])
+@pytest.mark.parametrize(
+    ("t", "count", "index"),
+    [("f32", 4, "u32"), ("f32", 4, "u64"), ("f32", 3, "u32"), ("f64", 4, "u32"), ("f16", 2, "u32")],
+)
+def test_weighted_sums_of_packets(t, count, index, taps, neighbours, lanes):
+    """As on NumPy to the last bit, whether records are neighbours in memory or not."""
+    rng = np.random.default_rng(taps)
+    n, size = 77, 50
+    kind = dtype.BY_CODE[t].numpy
+    source = (rng.random(size * count) + 0.5).astype(kind)
+    m = rng.random(n) < 0.8
+    words = [RECORD.copy(), source, m]
+    lines = ["def kernel(i, p):", "    m = load(mask, p[2], i) & active(i)"]
+    operands = []
+    for k in range(taps):
+        x = rng.integers(0, size - 1, n)
+        if k % 2:
+            x = np.where(rng.random(n) < neighbours, words[-2].astype(np.int64) + 1, x)
+        x[~m] = -1
+        words += [x.astype(index.replace("u", "uint")), (rng.random(n) - 0.3).astype(kind)]
+        lines += [
+            f"    x{k} = load({index}, p[{3 + 2 * k}], i)",
+            f"    w{k} = load({t}, p[{4 + 2 * k}], i)",
+        ]
+        operands += [f"x{k}", f"w{k}"]
+    names = ", ".join([f"v{j}" for j in range(count)])
+    lines.append(f"    {names} = gather_weighted({t}, p[1], m, {count}, {', '.join(operands)})")
+    for j in range(count):
+        lines.append(f"    store({t}, p[{len(words)}], i, v{j})")
+        words.append(np.zeros(n, kind))
+    text = "\n".join(lines)
+    interpreted = [w.copy() for w in words]
+    scope = dict(numpy_target.namespace)
+    exec(text, scope)
+    numpy_target.run(scope["kernel"], interpreted, n)
+    call(text, words, n, lanes)
+    for j in range(count):
+        same(words[j - count], interpreted[j - count], f"component {j}")
+    # Against the plain sum.
+    total = np.zeros((n, count))
+    for k in range(taps):
+        x = np.where(m, words[3 + 2 * k], 0).astype(np.int64)
+        total += source.reshape(-1, count)[x] * words[4 + 2 * k][:, None].astype(np.float64)
+    total[~m] = 0
+    found = np.stack(words[-count:], 1)
+    np.testing.assert_allclose(found, total, rtol=0, atol=1e-2 if t == "f16" else 1e-5)
+
+
+@all_widths
 @pytest.mark.parametrize("index", ["u32", "u64"])
 @pytest.mark.parametrize("count", [2, 3, 4, 8, 16])
 def test_sums_of_packets(count, index, lanes):

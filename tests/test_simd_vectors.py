@@ -50,6 +50,14 @@ class Text:
         rows = ", ".join([self.load(row) for row in array])
         return self.let(f"vector({code(array)}, {rows})")
 
+    def literals(self, array):
+        """A vector of literals."""
+        words = [self.word(x) for x in array]
+        t = code(array)
+        return self.let(
+            f"vector({t}, {', '.join([self.let(f'literal({t}, {w})') for w in words])})"
+        )
+
     def store(self, name, t, n):
         result = np.zeros(n, t.numpy)
         self.do(f"store({t.code}, {self.word(result)}, i, {name})")
@@ -460,12 +468,40 @@ class Program(Text):
         self.m, self.indent = outer, indent
 
 
+@every_width
+@every_type
+def test_operations_after_a_product(t, lanes):
+    """They go on with its rows in registers, whatever memory their operands and results have."""
+    n, rows, columns = 21, 19, 19
+    text = Text()
+    a = [text.word(whole(t, rows * columns, seed=3).astype(accumulator(t))), text.word(0)]
+    shape = f"{rows}, {columns}, {columns}"
+    x = text.vector(whole(t, columns, n))
+    c = text.literals(whole(t, rows, seed=1))
+    text.let(text.load(whole(t, n, seed=2)), "s")
+    y = text.let(f"matvec({t.code}, {a[0]}, {a[1]}, {shape}, False, {x})")
+    z = text.let(f"{y} * {x}")  # of the memory that the product reads
+    w = text.let(f"{z} + {c}")
+    u = text.let(f"matvec({t.code}, {a[0]}, {a[1]}, {shape}, True, {w})")
+    v = text.let(f"matvec({t.code}, {a[0]}, {a[1]}, {shape}, False, {c})")  # of literals
+    u = text.let(f"{u} - s")
+    v = text.let(f"maximum({v}, {u})")
+    e = text.let(f"matvec({t.code}, {a[0]}, {a[1]}, {shape}, False, {v})")
+    e = text.let(f"tanh({text.let(f'{e} * 0.001')})")
+    total = text.let(f"total({text.let(f'{e} * {c}')})")
+    text.store(total, t, n)
+    for name in (y, w, u, v, e, c):
+        text.features(name, t, rows, n, (0, 7, rows - 1))
+    text.same(n, lanes)
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_random_programs(seed):
     t = FLOATS[seed % 3]
     n, count, threads = 37, (1, 3, 6, 19)[seed // 3 % 4], 2
     text = Program(seed, t, count)
-    names = [text.vector(numbers(t, count, n, seed=seed + k)) for k in range(3)]
+    names = [text.vector(numbers(t, count, n, seed=seed + k)) for k in range(2)]
+    names.insert(seed % 3, text.literals(whole(t, count, seed=seed) * t.numpy.type(0.5)))
     scalars = [text.load(numbers(t, n, seed=seed + k)) for k in range(2)]
     buffer = text.word(whole(dt.f64, count * count).astype(accumulator(t)))
     shape = f"{count}, {count}, {count}"
@@ -512,11 +548,13 @@ ERRORS = {
     "w = feature(v, 3)": "a vector of 3 features has no feature 3",
     "w = feature(x, 0)": "x is not a vector",
     "w = total(v < v)": "total sums floats",
-    "w = u32(v)": "there are no vectors of u32",
+    "w = take(v, x, m)": "x is f32, not u32",
+    "w = put(v, 3, x, m)": "a vector of 3 features has no feature 3",
+    "w = put(v, 1, h, m)": "h is f16, not f32",
     "w = select(v, v, v)": "the condition of select is f32x3, not a mask",
     "w = frobnicate(v)": "the function frobnicate is unknown",
     "store(f32, p[1], i, v)": "v is f32x3, not f32",
-    "w = vector(u32, 1, 2)": "a vector has one or more features of f16, f32, f64 or mask",
+    "w = vector(u32)": "a vector has one or more features",
     "w = matvec(f32, p[1], p[2], 4, 5, 5, False, v)": "v is f32x3, not f32x5",
     "w = matvec(f16, p[1], p[2], 4, 3, 3, False, v)": "v is f32x3, not f16x3",
     "outer(f32, p[1], p[1], p[2], p[2], 3, 3, 3, v, u, m)": "u is f32x2, not f32x3",

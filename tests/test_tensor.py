@@ -93,17 +93,16 @@ def indexed(draw):
     while axis < len(shape):
         n = shape[axis]
         kind = draw(st.sampled_from(["int", "slice", "none", "array", "mask", "ellipsis", "stop"]))
-        if kind == "stop":
+        if kind == "stop" and not ellipsis:
             break
-        if kind == "none":
+        if kind == "none" and sum(k is None for k in key) < 2:
             key.append(None)
-            if sum(k is None for k in key) > 2:
-                break
+        if kind == "ellipsis" and not ellipsis:
+            key.append(...)
+            ellipsis = True
+            axis += draw(st.integers(0, len(shape) - axis))
+        if kind in ("stop", "none", "ellipsis"):
             continue
-        if kind == "ellipsis":
-            if not ellipsis:
-                key.append(...)
-            break
         if kind == "int":
             key.append(draw(st.integers(-n, n - 1)))
         elif kind == "slice":
@@ -117,7 +116,6 @@ def indexed(draw):
             continue
         else:
             key.append(draw(npst.arrays(bool, (n,))))
-            break  # other index arrays would have to go with the number of entries
         axis += 1
     return shape, tuple(key)
 
@@ -134,9 +132,26 @@ def test_keys_are_those_of_numpy(tier, namespace, case):
         return
     t = namespace.TensorXf(a)
     same(t[as_key(key, namespace)], expected)
+    same(t[key], expected)
     a[key] = 99
     t[as_key(key, namespace)] = 99
     same(t, a)
+
+
+@pytest.mark.parametrize("namespace", [dr.llvm, dr.scalar], ids=["llvm", "scalar"])
+def test_ellipses_without_axes_and_lists(tier, namespace):
+    a = data((2, 3, 2))
+    t = namespace.TensorXf(a)
+    mask = [True, False]
+    for key in (
+        ([0, 1], 0, ..., [1, 0]), ([1], ..., 0, [0]), (..., mask), (0, ..., mask), [1, 0, -1], [],
+        mask, (slice(1), [[0], [2]], [0, 1]), (..., [0], 0),
+        (np.array(1), ..., np.array([True, False])),
+    ):  # fmt: skip
+        same(t[key], a[key])
+        b, u = a.copy(), namespace.TensorXf(t)
+        b[key] = u[key] = -1
+        same(u, b)
 
 
 def test_masks(tier):
@@ -396,3 +411,15 @@ def test_take_interp_beyond_the_ends():
 def test_printing():
     assert repr(TensorXf(data((2, 2)))) == "[[-5, 2],\n [9, 16]]"
     assert repr(TensorXf(3)) == "3" and repr(TensorXf([])) == "[]"
+
+
+@pytest.mark.parametrize("namespace", [dr.llvm, dr.scalar], ids=["llvm", "scalar"])
+def test_parts_with_axes_of_one_entry_are_broadcast(namespace, tier):
+    tensor = namespace.TensorXf
+    whole = np.array([[1, 2], [3, 4]], np.float32)
+    for part in ([[5]], [[5, 6]], [[5], [6]]):
+        want = np.stack([np.broadcast_to(np.array(part, np.float32), (2, 2)), whole])
+        same(tensor([tensor(part), tensor(whole)]), want)
+    same(tensor([tensor([3]), tensor([1, 2])]), np.array([[3, 3], [1, 2]]))
+    with pytest.raises(TypeError, match="parts have different shapes"):
+        tensor([tensor([[1, 2]]), tensor([[1], [2]])])

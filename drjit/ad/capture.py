@@ -15,6 +15,7 @@ from ..jit.node import Node
 from . import graph, traverse
 from .graph import Scope, Var
 from .traverse import ADFlag, ADMode
+from .written import Written
 
 
 class Slots:
@@ -23,14 +24,18 @@ class Slots:
     if `atomic` everything that a traversal within them reaches.
 
     `first` is the serial number from which on variables belong to the body that is traced now,
-    `then` replaces these slots when the body has been traced again and is differentiated.
+    `then` replaces these slots when the body has been traced again and is differentiated: that is
+    a `replay`. `written` has the arrays that the body scatters differentiable values to.
     """
 
-    def __init__(self, atomic: bool = False, then: "Slots | None" = None) -> None:
-        outer = graph.scope()
-        self.outer: Slots | None = outer.slots if outer is not None else None
+    def __init__(
+        self, atomic: bool = False, then: "Slots | None" = None, replay: bool = False
+    ) -> None:
+        self.outer: Slots | None = graph.slots()
         self.atomic, self.then = atomic, then
+        self.replay = replay or (self.outer is not None and self.outer.replay)
         self.first = 0
+        self.written: dict[int, Written] = {}
         self._found: dict[Var, Var] = {}
 
     def __getitem__(self, v: Var) -> Var:
@@ -101,7 +106,7 @@ def body(slots: Slots | None = None) -> Iterator[Scope]:
     from outside into `slots` if these are atomic; else the body is traced again, and they have
     been propagated before."""
     if slots is None or not slots.atomic:
-        slots = Slots(True, slots)
+        slots = Slots(True, slots, replay=True)
     inner = (graph.scope() or Scope()).isolated()
     inner.slots = slots
     slots.first = inner.isolate_from
@@ -112,6 +117,17 @@ def body(slots: Slots | None = None) -> Iterator[Scope]:
         yield inner
     finally:
         graph.pop()
+
+
+@contextmanager
+def untracked() -> Iterator[None]:
+    """A scope for a body that is traced again for its values only."""
+    with body() as inner:
+        graph.push(inner.suspended(None))
+        try:
+            yield
+        finally:
+            graph.pop()
 
 
 def _traced() -> None:
@@ -134,10 +150,13 @@ def captured(results: Iterable[Var], first: int) -> list[Var]:
 
 
 def pull(
-    seeds: Iterable[tuple[Var, Node]], inputs: Sequence[Var | None], around: Sequence[Var]
+    seeds: Iterable[tuple[Var, Node]],
+    inputs: Sequence[Var | None],
+    around: Sequence[Var],
+    written: Iterable[Written] = (),
 ) -> list[Node | None]:
-    """Propagates gradients of results back to the inputs of the body and to captured variables;
-    gives what has come there, lane by lane."""
+    """Propagates gradients of results, and of what the body has `written` to, back to the inputs of
+    the body and to captured variables; gives what has come there, lane by lane."""
     _traced()
     before = [(v, v.grad, v.grad_var) for v in around]
     for v in around:
@@ -147,6 +166,11 @@ def pull(
         for v, g in seeds:
             v.grad = g if v.grad is None else node.apply(op.add, v.grad, g)
             found.append(v)
+        for target in written:
+            if target.memory.held:
+                for v in target.scatters:
+                    v.grad = node.literal(v.dtype, 0)  # makes those of inner bodies take part
+                found += target.scatters
         traverse.enqueue(ADMode.Backward, found)
         traverse.traverse(ADMode.Backward, ADFlag.Default)
         return [None if v is None else v.grad for v in (*inputs, *around)]
@@ -156,12 +180,18 @@ def pull(
 
 
 def push(
-    seeds: Iterable[tuple[Var | None, Node]], around: Iterable[Var], results: Iterable[Var | None]
+    seeds: Iterable[tuple[Var | None, Node]],
+    around: Iterable[Var],
+    results: Iterable[Var | None],
+    written: Iterable[Written] = (),
 ) -> list[Node | None]:
     """Propagates gradients of inputs of the body, and those that captured variables have, forward
-    to results."""
+    to results, and to what the body has `written` to."""
     _traced()
     sources = [v for v in around if v.grad is not None]
+    for target in written:
+        target.var.grad = node.literal(target.var.dtype, 0)  # so that its scatters are visited
+        sources.append(target.var)
     for v, g in seeds:
         if v is not None:
             v.grad = g

@@ -231,6 +231,12 @@ def scope() -> Scope | None:
     return found[-1] if found else None
 
 
+def slots() -> Any:
+    """The `capture.Slots` of the body that this thread is tracing, None outside of bodies."""
+    inner = scope()
+    return None if inner is None else inner.slots
+
+
 def push(inner: Scope) -> None:
     """Enters a scope."""
     scopes.setdefault(threading.get_ident(), []).append(inner)

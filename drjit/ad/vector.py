@@ -12,6 +12,7 @@ from ..jit import dtype as dt
 from ..jit import node, op, vector
 from ..jit.access import Target
 from ..jit.node import LITERAL, Node
+from ..jit.scope import active
 from ..jit.vector import Layout
 from .algebra import RECORDED, keep_graph
 from .graph import Value, Var
@@ -128,6 +129,59 @@ def unpack(a: Value, numbers: Sequence[int] | None = None) -> list[Value]:
 def feature(a: Value, k: int) -> Value:
     """Feature `k` of a vector."""
     return unpack(a, [k])[0]
+
+
+class _Take(LaneRule):
+    """The feature of each lane at an index. `inputs` are the index and the mask."""
+
+    name = "local_read"
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        index, mask = v.inputs
+        return take(tangents[0], index, mask)
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        index, mask = v.inputs
+        zero = Value(node.literal(v.deps[0].dtype, 0))
+        give.add(0, put(zero, index, g, _here(mask)), v.size)
+
+
+def take(a: Value, index: Node, mask: Node, what: str = "") -> Value:
+    """The feature of each lane at an index, 0 where the mask is false."""
+    n = vector.take(a.node, index, mask, what)
+    return _value(TAKE, n, (index, mask), (a.var,))
+
+
+class _Put(LaneRule):
+    """Operands: the vector before, and the feature. `inputs` are the index and the mask."""
+
+    name = "local_write"
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        index, mask = v.inputs
+        of_a, of_x = tangents
+        of_a = of_a or Value(node.literal(v.dtype, 0))
+        of_x = of_x or Value(node.literal(v.dtype.element, 0))
+        return put(of_a, index, of_x, _here(mask))
+
+    def backward(self, v: Var, g: Value, give: Any) -> None:
+        index, mask = v.inputs
+        if v.deps[0] is not None:
+            zero = Value(node.literal(v.dtype.element, 0))
+            give.add(0, put(g, index, zero, _here(mask)), v.size)
+        if v.deps[1] is not None:
+            give.add(1, take(g, index, mask), v.size)
+
+
+def put(a: Value, index: Node, x: Value, mask: Node, what: str = "") -> Value:
+    """The vector with another feature at the index of each lane where the mask holds."""
+    n = vector.put(a.node, index, x.node, mask, what)
+    return _value(PUT, n, (index, mask), (a.var, x.var))
+
+
+def _here(mask: Node) -> Node:
+    """A mask within the code that is traced now: nothing else may be written."""
+    return node.apply(op.and_, mask, active())
 
 
 def sum_lanes(a: Value) -> Value:
@@ -331,4 +385,5 @@ def accumulate(target: Value, bias: Matrix, y: Value) -> Value:
 
 
 PACK, SPLAT, TOTAL, UNPACK, FEATURE = _Pack(), _Splat(), _Total(), _Unpack(), _Feature()
+TAKE, PUT = _Take(), _Put()
 MATVEC, OUTER, ACCUMULATE = _Matvec(), _Outer(), _Accumulate()

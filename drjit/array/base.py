@@ -110,12 +110,14 @@ class KernelValue:
     Like a one-dimensional array, such a value has a node in `_n`, and in `_a` what differentiation
     knows about it; its `_kind` is `vector`. Element-wise operations with such an operand are left
     to its `_elementwise`, reductions of it to `_reduce`; `_like` is another value as one that goes
-    beside it, and `_with` the same kind of value for another node.
+    beside it, and `_with` the same kind of value for another node. `_unpacked` are arrays, of
+    which it consists from then on, so that these can be evaluated.
     """
 
     __slots__ = ("_a", "_n")
 
     _kind: ClassVar[str] = "vector"
+    _tracks: ClassVar[bool] = False  # whether derivatives with respect to it can be tracked
     _n: Node
     _a: Any
 
@@ -125,6 +127,8 @@ class KernelValue:
         _diff: bool
 
         def _comparison(self, other: Any) -> Any: ...
+
+        def __iter__(self) -> Any: ...
 
         __lt__ = __le__ = __gt__ = __ge__ = _comparison
 
@@ -142,6 +146,12 @@ class KernelValue:
 
     def _with_number(self, number: float) -> Any:
         raise NotImplementedError
+
+    def _unpacked(self, opaque: bool) -> list[Any]:
+        raise RuntimeError(
+            f"{self!r} cannot be evaluated: a cooperative vector exists within kernels only. "
+            "Unpack it into arrays first, as in 'x, y = v' or 'Array2f(v)'."
+        )
 
 
 def type_label(arg: Any) -> str:

@@ -443,8 +443,10 @@ def _joined(storage: Any, parts: list) -> tuple[Any, tuple[int, ...]]:
             shown = " and ".join(str(s) for s in sorted(shapes))
             raise TypeError(f"{type_label(storage)}: parts have different shapes {shown}")
     count = math.prod(widest)
+    parts = [(tensor.broadcast(part, s, widest), s) for part, s in parts]
     if storage._kind == "nested":
-        return storage([v for part, _ in parts for v in part]), (len(parts), *widest)
+        entries = [v for part, _ in parts for v in (part._c * count if len(part) == 1 else part)]
+        return storage(entries), (len(parts), *widest)
     total = leaf.wrap(storage, node.literal(storage._dtype, 0, count * len(parts)))
     index_type = table.find(storage._namespace, "leaf", dt.u32)
     true = leaf.literal(storage.Mask, True)

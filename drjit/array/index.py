@@ -226,9 +226,10 @@ def _scatter(self: Any, index: Any, value: Any) -> None:
 
 
 def _set_entry(self: Any, i: int, value: Any) -> None:
-    """Assigns a Python number to an entry, at once where no derivative is involved."""
+    """Assigns a Python number to an entry, at once where no derivative is involved and nothing is
+    recorded."""
     number = _number(self, type(self), value)
-    if self._a is not None:
+    if self._a is not None or kernel.on_read is not None:
         _scatter(self, leaf.literal(_index_type(self, False, i >= 1 << 32), i), number)
         return
     node = self._n

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..jit import dtype as dt
-from ..jit import kernel, runtime, schedule
+from ..jit import kernel, schedule
 from ..jit.dtype import DType
 from ..jit.target import numpy as numpy_target
 from . import leaf
@@ -212,7 +212,7 @@ def _leaf_view(value: Any) -> np.ndarray:
         return np.empty(0, n.dtype.numpy)
     if not n.is_evaluated:
         n = value._n = schedule.materialize(n)
-    runtime.sync()
+    kernel.await_data()
     return n.data.view(n.dtype.numpy, n.size)
 
 

@@ -8,16 +8,19 @@ fails, the target is as it was."""
 import weakref
 from typing import Any
 
-from ..ad import lanes, matrix
+from ..ad import lanes, matrix, written
 from ..ad.graph import Value, visible
 from ..jit import access, collective, op, schedule, sorting
 from ..jit import dtype as dt
 from ..jit import node as jit
 from ..jit.node import Node
-from ..jit.scope import recording
+from ..jit.scope import StateTarget, innermost, recording
+from ..jit.scope import active as active_lanes
 from . import table
 from .leaf import from_value, wrap
 from .leaf import value as value_of
+
+_SCATTERS = (op.scatter, op.scatter_packet, op.scatter_reduce, op.scatter_reduce_packet)
 
 
 def _wide(index: Node) -> Node:
@@ -64,6 +67,22 @@ def gather_packet(
     ]
 
 
+def gather_weighted(
+    source: Any, indices: list, weights: list, active: Any, count: int, what: str
+) -> list | None:
+    """Sums of records of `count` components with weights of the source's type, for indices that
+    cannot be out of bounds; None where gathers and products serve better, or have to, since
+    derivatives are recorded.
+    """
+    if source._a is not None or not 2 <= count <= 16 or source._n.size % count:
+        return None
+    if any(type(w) is not type(source) or w._a is not None for w in weights):
+        return None
+    taps = [(i._n, w._n) for i, w in zip(indices, weights, strict=True)]
+    found = access.gather_weighted(source._n, taps, active._n, count, what)
+    return None if found is None else [wrap(type(source), n) for n in found]
+
+
 def _update(
     target: Any,
     kind: op.Op,
@@ -78,6 +97,10 @@ def _update(
     """Queues a scatter and puts the node that results into the target; None if there is nothing to
     do."""
     node = target._n
+    if kind in _SCATTERS and written.replaying():
+        if node.op is op.state:
+            raise StateTarget(node, True)
+        return None if access.is_idle(values, index, active, node.size, what, packet) else node
     witness = weakref.ref(node)
     target._n = None
     taken = access.Target(node)
@@ -93,20 +116,10 @@ def _update(
 
 
 def _differentiable(target: Any, values: list) -> bool:
-    """Whether a scatter is part of the graph of derivatives.
-
-    Raises:
-        RuntimeError: it is, but within a symbolic loop, branch or call, which passes derivatives
-            on to its results only.
-    """
+    """Whether a scatter is part of the graph of derivatives."""
     if not target._diff or not any(v._a is not None for v in (target, *values)):
         return False
-    if recording() and any(visible(v._a) is not None for v in (target, *values)):
-        raise RuntimeError(
-            "a scatter within a symbolic loop, branch or call cannot be differentiated. Use "
-            "dr.detach() on what is written and its target, or mode='evaluated'."
-        )
-    return True
+    return not recording() or any(visible(v._a) is not None for v in (target, *values))
 
 
 def _record(
@@ -114,6 +127,11 @@ def _record(
 ) -> None:
     """Records what has become of a target whose node was `before`; that is needed for some
     reductions only."""
+    if recording():
+        written.record(reduce, target, value_of(value), index, mask)
+        return
+    if innermost() is not None:
+        mask = jit.apply(op.and_, mask, active_lanes())
     n = target._n
     old = Value(n if before is None else before, target._a)
     new = Value(value._n, value._a)
@@ -190,7 +208,7 @@ def scatter_reduce(
     where, mask = _records(target, index, active, len(values), what)
     differentiable = _differentiable(target, values)
     # Sums do not need the old entries, so the target may change in place.
-    keep = differentiable and reduce != "add"
+    keep = differentiable and reduce != "add" and not recording()
     for value, entry in zip(values, where, strict=True):
         size = jit.broadcast_size((value._n, entry, mask), what)
         how = access.reduce_mode(mode, target._n, size)
@@ -226,9 +244,7 @@ def scatter_exch(
     old = _atomic(target, op.scatter_exch, [value._n], index, active, what)
     if not differentiable:
         return wrap(type(target), old)
-    source = value_of(target)
-    _record("", target, value, index._n, active._n, None)
-    return from_value(type(target), lanes.record_gather(source, index._n, active._n, old))
+    return _old_value("scatter_exch", target, value, index._n, active._n, active._n, old)
 
 
 def scatter_cas(
@@ -240,12 +256,21 @@ def scatter_cas(
     old = _atomic(target, op.scatter_cas, [compare._n, value._n], index, active, what)
     if not differentiable:
         return wrap(type(target), old)
-    result = from_value(
-        type(target), lanes.record_gather(value_of(target), index._n, active._n, old)
-    )
     swapped = jit.apply(op.and_, active._n, jit.apply(op.eq, old, compare._n))
-    _record("", target, value, index._n, swapped, None)
-    return result
+    return _old_value("scatter_cas", target, value, index._n, active._n, swapped, old)
+
+
+def _old_value(
+    kind: str, target: Any, value: Any, index: Node, active: Node, mask: Node, old: Node
+) -> Any:
+    """Records an atomic operation that has replaced the entries of the lanes of `mask`; gives the
+    array of the old values, which all `active` lanes have."""
+    if recording():
+        v = written.record(kind, target, value_of(value), index, mask)
+        return from_value(type(target), Value(old, v))
+    source = value_of(target)
+    _record("", target, value, index, mask, None)
+    return from_value(type(target), lanes.record_gather(source, index, active, old))
 
 
 def reduce_all(reduce: str, value: Any) -> Any:

@@ -9,9 +9,10 @@ from itertools import permutations
 from typing import Any
 
 from ..ad import graph as derivatives
+from ..jit import freeze_size
 from ..jit import label as labels
 from ..jit.node import AFTER, BUFFER, LITERAL
-from . import index, interop, leaf, show, table, tensor
+from . import index, interop, leaf, numbered, show, table, tensor
 from .base import ArrayBase, ComponentError, type_label
 from .construct import init
 from .meta import VarState
@@ -56,7 +57,7 @@ def shape(self: Any) -> tuple[int, ...]:
     found = _shape(self)
     if found is None:
         raise RuntimeError(f"{type_label(self)}: components differ in size, there is no shape")
-    return found
+    return freeze_size.shown(found)
 
 
 def _shape(self: Any) -> tuple[int, ...] | None:
@@ -101,9 +102,9 @@ def item(self: Any) -> Any:
 def length(self: Any) -> int:
     kind = self._kind
     if kind == "leaf":
-        return self._n.size
+        return freeze_size.shown(self._n.size)
     if kind == "tensor":
-        return self._shape[0] if self._shape else 0
+        return freeze_size.shown(self._shape[0] if self._shape else 0)
     return len(self._c)
 
 
@@ -111,10 +112,12 @@ def iterate(self: Any) -> Iterator[Any]:
     """The entries as Python numbers, components, or slices of a tensor."""
     kind = self._kind
     if kind == "leaf":
-        return iter(leaf.host(self).tolist())
-    if kind == "nested":
-        return iter(list(self._c))
-    return (self[i] for i in range(length(self)))
+        yield from leaf.host(self).tolist()
+    elif kind == "nested":
+        yield from list(self._c)
+    else:
+        for i in range(length(self)):
+            yield self[i]
 
 
 def contains(self: Any, value: Any) -> bool:
@@ -250,12 +253,12 @@ def set_label(self: Any, name: str) -> None:
 
 def number_of(self: Any) -> int:
     """A number that identifies the traced value of a one-dimensional array; 0 for others."""
-    return self._n.serial if self._kind == "leaf" and self._n.size else 0
+    return numbered.number_of_node(self._n) if self._kind == "leaf" else 0
 
 
 def number_of_derivative(self: Any) -> int:
     """A number that identifies the value in the graph of derivatives; 0 without one."""
-    return 0 if self._a is None else self._a.serial
+    return numbered.number_of_var(self._a)
 
 
 def _swizzle(name: str) -> property:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from ..jit import flags
 from ..jit.node import Node
-from ..jit.template import Template, repeatable
+from ..jit.template import Template
 from .base import ArrayBase
 from .leaf import wrap
 
@@ -16,10 +17,10 @@ Function = Callable[..., Sequence[Any]]
 
 def repeated(function: Function, arrays: Sequence[Any], *args: Any) -> Sequence[Any]:
     """`function(arrays, *args)`, which takes arrays, or numbers, and gives some of the same class.
-    It must not look at their contents, and `args` have to be hashable.
+    It must do arithmetic only and not look at their contents, and `args` have to be hashable.
     """
     cls = type(arrays[0])
-    if repeatable() and issubclass(cls, ArrayBase) and cls._kind == "leaf":
+    if not flags.current & 1 and issubclass(cls, ArrayBase) and cls._kind == "leaf":
         for a in arrays:
             if type(a) is not cls or a._a is not None:
                 break

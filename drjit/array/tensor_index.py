@@ -1,4 +1,5 @@
-"""Indexing of tensors: integers, slices, None, an ellipsis, integer arrays and masks, as in NumPy.
+"""Indexing of tensors as in NumPy: integers, slices, None, an ellipsis, integer arrays and masks,
+which may be NumPy's, or lists.
 
 A key is translated into the shape of the result and an index array into the flat storage, which is
 then gathered from or scattered to. Index arrays in one key are broadcast against each other; their
@@ -7,6 +8,7 @@ index arrays of the entries where it holds.
 """
 
 import operator
+from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -108,7 +110,8 @@ def select(
         IndexError: an index is out of bounds, or there are too many.
         TypeError: the key is of an unsupported type.
     """
-    keys = _expanded(key if isinstance(key, tuple) else (key,), shape, what)
+    keys = [_as_array(namespace, k) for k in (key if isinstance(key, tuple) else (key,))]
+    keys = _expanded(keys, shape, what)
     if namespace == "scalar":
         return _host_selection(shape, keys)
     if not any(is_array(k) for k in keys):
@@ -119,43 +122,62 @@ def select(
 # Keys
 
 
-def _expanded(keys: tuple, shape: Shape, what: str) -> list[Any]:
-    """The keys with masks as index arrays, and the ellipsis and missing axes as slices."""
-    found: list[Any] = []
+def _as_array(namespace: str, key: Any) -> Any:
+    """A list or NumPy array of integers or truth values as a tensor; other keys as they are."""
+    if not isinstance(key, (list, np.ndarray)):
+        return key
+    try:
+        found = np.asarray(key)
+    except ValueError:  # a ragged list
+        return key
+    if found.dtype.kind == "b":
+        return table.find(namespace, "tensor", dt.mask)(found)
+    if found.dtype.kind in "iu" or (found.size == 0 and isinstance(key, list)):
+        made = table.find(namespace, "tensor", dt.i64)(found.astype(np.int64))
+        return made if found.ndim else int(found)
+    return key
+
+
+def _expanded(keys: Sequence[Any], shape: Shape, what: str) -> list[Any]:
+    """The keys with masks as index arrays, and slices for the axes that have no key. An ellipsis
+    stays before its slices, as it stands between index arrays also where it has none.
+    """
     for k in keys:
-        if _is_mask(k):
-            found += _positions_of(k, shape, sum(f is not None for f in found), what)
-        elif (
-            k is None
-            or k is ...
-            or isinstance(k, slice)
-            or (isinstance(k, (int, np.integer)) and not isinstance(k, bool))
-            or _is_index_array(k)
+        whole = isinstance(k, (int, np.integer)) and not isinstance(k, bool)
+        if not (
+            k is None or k is ... or whole or isinstance(k, slice) or _is_mask(k) or _is_index(k)
         ):
-            found.append(k)
-        else:
             raise TypeError(
                 f"{what}: invalid key of type '{type_label(k)}'; expected integers, slices, None, "
                 "..., integer arrays, or masks"
             )
-    used = sum(k is not None and k is not ... for k in found)
-    ellipses = sum(k is ... for k in found)
-    if ellipses > 1:
+    used = sum(map(_axes, keys))
+    ellipses = [i for i, k in enumerate(keys) if k is ...]
+    if len(ellipses) > 1:
         raise IndexError(f"{what}: only one ellipsis (...) can be used")
     if used > len(shape):
         raise IndexError(f"{what}: {used} indices for a tensor of {len(shape)} dimensions")
-    fill = [slice(None)] * (len(shape) - used)
-    if not ellipses:
-        return [*found, *fill]
-    at = next(i for i, k in enumerate(found) if k is ...)
-    return [*found[:at], *fill, *found[at + 1 :]]
+    at = ellipses[0] + 1 if ellipses else len(keys)
+    found: list[Any] = []
+    axis = 0
+    for k in [*keys[:at], *[slice(None)] * (len(shape) - used), *keys[at:]]:
+        found += _positions_of(k, shape, axis, what) if _is_mask(k) else [k]
+        axis += _axes(k)
+    return found
+
+
+def _axes(key: Any) -> int:
+    """The number of axes that a key addresses."""
+    if key is None or key is ...:
+        return 0
+    return len(_flat(key)[1]) if _is_mask(key) else 1
 
 
 def _is_flat(key: Any) -> bool:
     return key._kind == "leaf" or (key._namespace == "scalar" and key.__meta__.kind == "vector")
 
 
-def _is_index_array(key: Any) -> bool:
+def _is_index(key: Any) -> bool:
     return is_array(key) and key._dtype.is_int and (key._kind == "tensor" or _is_flat(key))
 
 
@@ -226,8 +248,8 @@ def _ranges(shape: Shape, keys: list[Any], what: str) -> tuple[list[int], list[P
     parts: list[Part] = []
     offset = axis = 0
     for k in keys:
-        if k is None:
-            result.append(1)
+        if k is None or k is ...:
+            result += [1] if k is None else []
             continue
         n, stride = shape[axis], prod(shape[axis + 1 :])
         if isinstance(k, slice):
@@ -278,10 +300,10 @@ def _place(keys: list[Any]) -> int:
     """The axis of the result at which those of the index arrays begin. Beside arrays, integers
     count as arrays.
     """
-    which = [is_array(k) or not (k is None or isinstance(k, slice)) for k in keys]
+    which = [is_array(k) or isinstance(k, (int, np.integer)) for k in keys]
     first = which.index(True)
     last = len(which) - which[::-1].index(True)
-    return first if all(which[first:last]) else 0
+    return sum(k is not ... for k in keys[:first]) if all(which[first:last]) else 0
 
 
 def _offsets(cls: Any, shape: Shape, keys: list[Any], common: Shape, what: str) -> tuple[Any, Any]:
@@ -290,7 +312,7 @@ def _offsets(cls: Any, shape: Shape, keys: list[Any], common: Shape, what: str) 
     total, valid = leaf.literal(cls, 0, count), leaf.literal(cls.Mask, True, count)
     axis = 0
     for k in keys:
-        if k is None:
+        if k is None or k is ...:
             continue
         if is_array(k):
             flat, own = _flat(k)

@@ -1,10 +1,11 @@
 """Branches whose lanes go different ways: `if_stmt`, in its three modes."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 from ..ad import capture
-from ..ad.graph import visible
+from ..ad.graph import Scope
 from ..array.base import type_label
 from ..function.evaluation import eval as evaluate
 from ..jit import flags, op, record
@@ -12,10 +13,12 @@ from ..jit import node as jit
 from ..jit.flags import JitFlag
 from ..jit.node import AFTER, LITERAL, Node
 from ..jit.scope import StateTarget
-from .captured import Captured
+from .call_grad import Recorded
+from .captured import Captured, Pinned
 from .condition import check_mode, mask_of
 from .masked import masked, merged
-from .state import Content, State, content, names
+from .shelter import Shelter
+from .state import Content, Held, State, content, names
 from .vectors import joined, spread, spreading
 
 
@@ -65,11 +68,9 @@ def if_stmt(
     if mode == "evaluated":
         evaluate(mask, args)
         return joined(branch.select())
+    if mask._n.size == 0:
+        return branch.select()
     return _Symbolic(branch, label or "").run()
-
-
-class _Differentiable(Exception):
-    """A result depends on an array whose derivatives are tracked."""
 
 
 class _Branch:
@@ -81,6 +82,7 @@ class _Branch:
         self.args, self.mask, self.bodies = args, mask, bodies
         self.labels, self.strict, self.what = labels, strict, args.what
         self.before: list[Content | None] = [*args.contents()]
+        self.first = 0  # the serial number from which on nodes belong to the functions
         if mask._n.size:
             args.check_initialized()
 
@@ -88,20 +90,26 @@ class _Branch:
         """Runs both functions for all lanes and merges their results; derivatives follow."""
         args, before = self.args, self.before
         results: list[Any] = []
+        arrays: list[list[Any]] = []
         found: list[list[Content | None]] = []
         try:
             for body, mask in zip(self.bodies, (self.mask, ~self.mask), strict=True):
                 with masked(mask._n) as written:
                     results.append(body(*args.values))
-                found.append(self.outcome(results, written))
+                last, holds = self.outcome(results, written)
+                arrays.append(last)
+                found.append(holds)
                 args.restore(before)
         except BaseException:
             args.restore(before)
             raise
+        self.check(results, arrays, found)
         return self.place(results, found, lambda k, cls, a, b: merged(self.mask, cls, a, b))
 
-    def outcome(self, results: list[Any], written: set[int] | None = None) -> list[Content | None]:
-        """What the arrays hold that the function that ran last has given.
+    def outcome(
+        self, results: list[Any], written: set[int] | None = None
+    ) -> tuple[list[Any], list[Content | None]]:
+        """The arrays that the function that ran last has given, and what they hold.
 
         None stands for arrays that it wrote to by scatters, which have masks: these keep what they
         hold, and nobody else may hold it, as it would have to be copied. They are those whose nodes
@@ -114,12 +122,14 @@ class _Branch:
         arrays = self.rows(results[0]).match(self._tuple(results[-1]), self.strict)
 
         def in_place(array: Any) -> bool:
-            return array._n.op is AFTER if written is None else array._n.serial in written
+            if written is not None:
+                return array._n.serial in written
+            return array._n.op is AFTER and array._n.serial > self.first
 
         for k, array in enumerate(self.args.leaves):
             if in_place(array):
                 self.before[k] = None
-        return [None if in_place(a) else content(a) for a in arrays]
+        return arrays, [None if in_place(a) else content(a) for a in arrays]
 
     def rows(self, result: Any) -> State:
         """A result as a tuple with names."""
@@ -144,26 +154,49 @@ class _Branch:
             )
         return result
 
+    def check(
+        self, results: list[Any], arrays: list[list[Any]], found: list[list[Content | None]]
+    ) -> None:
+        """Raises:
+        RuntimeError: the sizes of results do not fit, or one is in one function an array that
+            has been written to, and another array in the other one.
+        """
+        if len(found[0]) != len(found[1]):
+            raise RuntimeError(f"{self.what}: the functions give different numbers of arrays")
+        size = self.mask._n.size
+        for k, (a, b) in enumerate(zip(*found, strict=True)):
+            if a is None or b is None:
+                if arrays[0][k] is not arrays[1][k]:
+                    path = self.rows(results[0]).paths[k]
+                    raise RuntimeError(
+                        f"{self.what}: the result '{path}' is in one function an array that it has "
+                        "written to by scatters, and another array in the other function. What "
+                        "such an array holds is known only afterwards; choose between them then."
+                    )
+                continue
+            if a.node is b.node or size == 1:
+                continue
+            if a.node.size not in (1, size) or b.node.size not in (1, size):
+                path = self.rows(results[0]).paths[k]
+                raise RuntimeError(
+                    f"{self.what}: the results '{path}' have {a.node.size} and {b.node.size} "
+                    f"entries, which does not fit 'cond' with {size}"
+                )
+
     def place(self, results: list[Any], found: list[list[Content | None]], merge: Any) -> Any:
         """The result, of which array `k` of a class gets `merge(k, class, true, false)`."""
         state = self.rows(results[0])
         last = self._tuple(results[1])
         arrays = state.match(last, self.strict)
-        if len(arrays) != len(found[0]) or len(arrays) != len(found[1]):
-            raise RuntimeError(f"{self.what}: the functions give different numbers of arrays")
-        size = self.mask._n.size
-        contents: list[Content] = []
-        for k, (array, a, b) in enumerate(zip(arrays, *found, strict=True)):
-            if a is None or b is None:
-                contents.append(content(array))
-                continue
-            for n in (a.node, b.node):
-                if a.node is not b.node and n.size not in (1, size) and size != 1:
-                    raise RuntimeError(
-                        f"{self.what}: the results '{state.paths[k]}' have {a.node.size} and "
-                        f"{b.node.size} entries, which does not fit 'cond' with {size}"
-                    )
-            contents.append(merge(k, type(array), a, b))
+        if len(arrays) != len(found[0]):
+            raise RuntimeError(
+                f"{self.what}: the functions made an attribute or entry of an argument an array "
+                "that was none before. Give it an array before the branch."
+            )
+        contents = [
+            content(array) if a is None or b is None else merge(k, type(array), a, b)
+            for k, (array, a, b) in enumerate(zip(arrays, *found, strict=True))
+        ]
         placed = state.place(last, contents)
         return placed if self.labels else placed[0]
 
@@ -171,7 +204,8 @@ class _Branch:
 class _Symbolic:
     """A branch whose functions are recorded, with arrays that stand for their arguments.
 
-    Arguments that do not fit the mask, or that are written to by scatters, are used as they are.
+    Arguments that do not fit the mask, or that are written to by scatters, are used as they are:
+    they are `outside`, and nobody may hold what they hold.
     """
 
     def __init__(self, branch: _Branch, label: str) -> None:
@@ -179,17 +213,25 @@ class _Symbolic:
         size = branch.mask._n.size
         sizes = [v.node.size for v in branch.before if v is not None]
         wide = max(sizes, default=1) if size == 1 else size
-        self.outside = {k for k, n in enumerate(sizes) if n not in (1, wide)}
+        self.outside: dict[int, Held] = {}
+        for k, n in enumerate(sizes):
+            if n not in (1, wide):
+                self._leave_outside(k)
         self.captured = Captured(branch.bodies, branch.args)
         self.results: list[Any] = []
         self.found: list[list[Content | None]] = []
-        self.inside: list[list[Node]] = []
+        self.inside: list[list[Content]] = []
+        self.arrays: list[list[Any]] = []
+
+    def _leave_outside(self, k: int) -> None:
+        before = self.branch.before[k]
+        if before is not None:
+            self.outside[k] = Held(before)
+            self.branch.before[k] = None
 
     def run(self) -> Any:
         """The result."""
         branch = self.branch
-        if branch.mask._n.size == 0 or any(visible(v and v.var) for v in branch.before):
-            return branch.select()
         while True:
             try:
                 return self._record()
@@ -198,19 +240,18 @@ class _Symbolic:
                 k = self._position(target.node)
                 if k is None:
                     raise
-                self.outside.add(k)
-            except _Differentiable:
-                branch.args.restore(branch.before)
-                return branch.select()
+                self._leave_outside(k)
             except BaseException:
                 branch.args.restore(branch.before)
+                for k, held in self.outside.items():
+                    held.restore(branch.args.leaves[k])
                 self.captured.restore()
                 raise
 
     def _position(self, n: Node) -> int | None:
-        for names_ in self.inside:
-            for k, name in zip(self._places(), names_, strict=True):
-                if name is n:
+        for contents in self.inside:
+            for k in self._places():
+                if contents[k].node is n:
                     return k
         return None
 
@@ -219,56 +260,104 @@ class _Symbolic:
 
     def _record(self) -> Any:
         branch, places = self.branch, self._places()
-        self.results, self.found, self.inside = [], [], []
+        self.results, self.arrays, self.found, self.inside = [], [], [], []
+        branch.first = jit.next_serial()
         mask, slots = branch.mask._n, capture.Slots(atomic=True)
+        masks = [mask, jit.apply(op.not_, mask)]
+        arguments = [v or self.outside[k].stand_in() for k, v in enumerate(branch.before)]
+        recorded = Recorded(branch.what, arguments, places, masks, set(self.outside))
+        del arguments
 
         def traced(function: Any) -> Any:
             def body(nodes: list[Node]) -> list[Node]:
-                with capture.body(slots):
-                    return self._body(function, places, nodes)
+                with capture.body(slots) as inner:
+                    return self._body(function, recorded, nodes, inner)
 
             return body
 
-        finals = record.branches(
-            [mask, jit.apply(op.not_, mask)],
-            [traced(f) for f in branch.bodies],
-            [branch.before[k].node for k in places],  # type: ignore[union-attr]
-            self.label,
-        )
+        bodies = [traced(f) for f in branch.bodies]
+        finals = record.branches(masks, bodies, recorded.nodes, self.label)
         slots.finish()
-        merge = lambda k, _, a, b: self._outcome(k, a, b, finals)  # noqa: E731
-        return branch.place(self.results, self.found, merge)
+        branch.check(self.results, self.arrays, self.found)
+        known = [self._known(a, b) for a, b in zip(*self.found, strict=True)]
+        recorded.outputs -= {k for k, v in enumerate(known) if v is not None}
+        if recorded.differentiable:
+            for k, held in self.outside.items():
+                recorded.arguments[k] = held.content() or held.stand_in()
+            recorded.trace = _Functions(branch, self.captured.pinned(), self.found).call
+        contents = recorded.attached(finals)
+        return branch.place(self.results, self.found, lambda k, cls, a, b: known[k] or contents[k])
 
-    def _body(self, function: Any, places: list[int], nodes: list[Node]) -> list[Node]:
+    def _body(
+        self, function: Any, recorded: Recorded, nodes: list[Node], inner: Scope
+    ) -> list[Node]:
         branch, args = self.branch, self.branch.args
-        values: list[Content | None] = [None] * len(branch.before)
-        for k, n in zip(places, nodes, strict=True):
-            values[k] = Content(n, None)
-        args.put(values)
-        self.inside.append(nodes)
+        values = recorded.inputs(nodes)
+        args.put([None if k in self.outside else v for k, v in enumerate(values)])
+        self.inside.append(values)
         self.results.append(function(*args.values))
         self.captured.check(branch.what)
-        found = branch.outcome(self.results)
-        if any(v is not None and visible(v.var) for v in found):
-            raise _Differentiable
+        for k, held in self.outside.items():
+            now = args.leaves[k]._n
+            if now.serial != held.serial and now.op is not AFTER:
+                raise RuntimeError(
+                    f"{branch.what}: argument '{args.paths[k]}' changes, but it has {now.size} "
+                    f"entries, which does not fit 'cond' with {branch.mask._n.size}; or it is the "
+                    "target of a scatter, and changes in other ways as well"
+                )
+        arrays, found = branch.outcome(self.results)
+        recorded.note(values, [a if v else None for a, v in zip(arrays, found, strict=True)], inner)
+        self.arrays.append(arrays)
         self.found.append(found)
         args.restore(branch.before)
         size = branch.mask._n.size
-        kinds = [a._n.dtype for a in branch.rows(self.results[0]).leaves]
         return [
-            jit.literal(kind, 0)
+            jit.literal(a._n.dtype, 0)
             if v is None or (size != 1 and v.node.size not in (1, size))
             else v.node
-            for kind, v in zip(kinds, found, strict=True)
+            for a, v in zip(arrays, found, strict=True)
         ]
 
-    def _outcome(self, k: int, a: Content, b: Content, finals: list[Node]) -> Content:
-        """Result `k`: what both functions leave alone stays what it was."""
-        if a.node is b.node:
-            return a
-        for x, y, before in zip(
-            *self.inside, [self.branch.before[p] for p in self._places()], strict=True
-        ):
-            if a.node is x and b.node is y:
-                return before
-        return Content(finals[k], None)
+    def _known(self, a: Content | None, b: Content | None) -> Content | None:
+        """A result that both functions leave alone: it stays what it was."""
+        if a is None or b is None or a == b:
+            return a or b
+        for k in self._places():
+            if a == self.inside[0][k] and b == self.inside[1][k]:
+                return self.branch.before[k]
+        return None
+
+
+class _Functions:
+    """The functions of a branch, to be called again when it is differentiated, on arrays of their
+    own and with what captured arrays held."""
+
+    def __init__(self, branch: _Branch, pinned: Pinned, found: list[list[Content | None]]) -> None:
+        state = Shelter(branch.args).state
+        state.ignore_attributes()
+        self.resting = [Content(jit.literal(a._n.dtype, 0), None) for a in state.leaves]
+        state.put(self.resting)
+        self.branch, self.pinned = copy(branch), pinned
+        self.branch.args = state
+        self.branch.before = list[Content | None](self.resting)
+        self.in_place = [{k for k, v in enumerate(f) if v is None} for f in found]
+        self.results: list[Any] = []
+
+    def call(self, number: int, contents: list[Content]) -> list[Content]:
+        """The results of a function."""
+        state, branch = self.branch.args, self.branch
+        if number == 0:
+            self.results = []
+        try:
+            with self.pinned.put_back():
+                state.put(contents)
+                self.results.append(branch.bodies[number](*state.values))
+                arrays, _ = branch.outcome(self.results)
+                found = [content(a) for a in arrays]
+        finally:
+            state.restore(self.resting)
+            if number:
+                self.results = []
+        for k in self.in_place[number]:
+            found[k] = Content(found[k].node, None)
+        return found

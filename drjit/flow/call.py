@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ..ad import capture
+from ..ad.graph import Value
 from ..array import leaf, leaf_access
 from ..array.base import ArrayBase, type_label
 from ..array.leaf import wrap
@@ -18,9 +19,10 @@ from ..function.scopes import isolate_grad
 from ..jit import dtype as dt
 from ..jit import flags, node, op, record, scope
 from ..jit.flags import JitFlag
-from ..jit.node import Node
+from ..jit.node import LITERAL, Node
 from .call_grad import Recorded
 from .result import compare, map_arrays, replaced, traced
+from .state import Content, content
 from .vectors import joined, spread, spreading
 
 T = TypeVar("T")
@@ -202,18 +204,34 @@ def run(
 def _symbolic(call: Call) -> Any:
     """Records every function; see the module's beginning."""
     masks = [call.mask(f) for f in call.functions]
-    recorded = Recorded(call.what, (call.args, call.kwargs), masks)
+    arrays = traced((call.args, call.kwargs))
+    # Arrays of its own: those of the program may change.
+    arguments = map_arrays(lambda a, cls: wrap(cls, a._n), (call.args, call.kwargs))
+    # Constants stay what they are, so that functions are simplified for them.
+    passed = [k for k, a in enumerate(arrays) if a._n.op is not LITERAL]
+    held = [content(a) for a in arrays]
+    recorded = Recorded(call.what, held, passed, masks)
     results: list[Any] = []
+
+    def given(contents: list[Content]) -> Any:
+        """The positional and named arguments of functions."""
+        values = iter(contents)
+        return map_arrays(lambda _, cls: leaf.from_value(cls, Value(*next(values))), arguments)
+
+    def again(number: int, contents: list[Content]) -> list[Content]:
+        args, kwargs = given(contents)
+        return [content(a) for a in traced(functions[number](*args, **kwargs))]
+
     slots = capture.Slots(atomic=True)
 
     def body(function: Function) -> Callable[[list[Node]], list[Node]]:
         def trace(names: list[Node]) -> list[Node]:
             with capture.body(slots) as inner:
-                args, kwargs = recorded.inputs(names)[0]
-                result = _guarded(call.what, function, args, kwargs)
-                arrays = traced(result)
-                recorded.note(arrays, inner)
-                nodes = [a._n for a in arrays]
+                contents = recorded.inputs(names)
+                result = _guarded(call.what, function, *given(contents))
+                found = traced(result)
+                recorded.note(contents, found, inner)
+                nodes = [a._n for a in found]
                 if results:
                     compare(call.what, results[0], result)
                 else:
@@ -222,10 +240,12 @@ def _symbolic(call: Call) -> Any:
 
         return trace
 
-    recorded.bodies = [f.run for f in call.functions]
-    nodes = record.branches(masks, [body(f) for f in call.functions], recorded.passed, call.what)
+    functions = [f.run for f in call.functions]
+    recorded.trace = again
+    nodes = record.branches(masks, [body(f) for f in call.functions], recorded.nodes, call.what)
     slots.finish()
-    return recorded.attached(replaced(results[0], nodes))
+    found = iter(recorded.attached(nodes))
+    return map_arrays(lambda _, cls: leaf.from_value(cls, Value(*next(found))), results[0])
 
 
 def _evaluated(call: Call, index_class: Any) -> Any:
@@ -236,8 +256,9 @@ def _evaluated(call: Call, index_class: Any) -> Any:
     waiting = len(call.functions)
     for function in call.functions:
         mask = call.mask(function)
-        if scope.innermost() is not None:
-            mask = node.apply(op.and_, mask, scope.active())
+        around = scope.active()
+        if around is not scope.ACTIVE:  # which has no value outside of a kernel
+            mask = node.apply(op.and_, mask, around)
         mask = node.resize(mask, call.size)
         lanes = leaf_access.compress(wrap(mask_class, mask), index_class)
         count = lanes._n.size
@@ -246,7 +267,8 @@ def _evaluated(call: Call, index_class: Any) -> Any:
             continue  # the last function is called for no lane, if none was called, for its types
         with scope.unmasked():
             args, kwargs = _grouped((call.args, call.kwargs), lanes, call.size)
-        with scope.group(count):
+        # What has one entry for all lanes stands for as many as a call around this one has.
+        with scope.group(count * scope.lanes() if call.size == 1 else count):
             result = _guarded(call.what, function, args, kwargs)
         _check_sizes(call.what, function, result, count)
         if results:

@@ -4,13 +4,14 @@ A loop or branch cannot exchange their values, so that its functions may read th
 them, but not change them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
 
 from ..array import pytree
 from ..jit.node import AFTER
-from .state import Held, State, assign, content
+from .state import Content, Held, State, assign, content
 
 
 def closure_arrays(functions: Sequence[Callable[..., Any]]) -> list[tuple[str, Any]]:
@@ -37,6 +38,25 @@ def closure_arrays(functions: Sequence[Callable[..., Any]]) -> list[tuple[str, A
     return list(found.values())
 
 
+class Pinned:
+    """What arrays held, which may have changed."""
+
+    def __init__(self, arrays: list[tuple[Any, Content]]) -> None:
+        self._arrays = arrays
+
+    @contextmanager
+    def put_back(self) -> Iterator[None]:
+        """Within, the arrays hold it again."""
+        now = [content(a) for a, _ in self._arrays]
+        for a, value in self._arrays:
+            assign(a, value)
+        try:
+            yield
+        finally:
+            for (a, _), value in zip(self._arrays, now, strict=True):
+                assign(a, value)
+
+
 class Captured:
     """What captured arrays hold before functions run."""
 
@@ -58,9 +78,12 @@ class Captured:
                     "variables, and return it."
                 )
 
+    def pinned(self) -> "Pinned":
+        """What the arrays held, for functions that are called again. Of arrays that functions have
+        written to and not read, it is lost, and zeros serve as well."""
+        return Pinned([(a, v.content() or v.stand_in()) for _, a, v in self._arrays])
+
     def restore(self) -> None:
         """Undoes changes."""
         for _, a, before in self._arrays:
-            value = before.content()
-            if value is not None and a._n is not value.node and a._n.op is not AFTER:
-                assign(a, value)
+            before.restore(a)

@@ -1,23 +1,121 @@
 """Memory that every lane has for itself: `alloc_local` and `Local`.
 
-An entry is a value like any other: a tree of arrays. An access at an index that differs between
-lanes selects among all entries, so that local memory can be the state of symbolic loops, be an
-argument of functions, and be differentiated.
+Each array that an entry consists of has one vector for all entries, a value that exists within
+kernels only. Kernels keep it in memory, where an access takes the same time however many entries
+there are; it can be the state of symbolic loops, be an argument of functions, and be
+differentiated.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
-from ..array import leaf, leaf_access, pytree, table
-from ..array.base import ArrayBase, IncompatibleError, type_label
+from ..ad import algebra
+from ..ad import vector as derivatives
+from ..ad.graph import Value
+from ..array import leaf, pytree, table
+from ..array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ..function.create import zeros
 from ..function.parts import index_leaf, mask_leaf
+from ..jit import access, node, op, vector
 from ..jit import dtype as dt
-from ..jit import op
-from ..jit.node import broadcast_size
-from .result import map_arrays, traced
+from ..jit.node import LITERAL, Node
+from ..jit.op import Op
+from ..jit.scope import ACTIVE
+from .result import compare, map_arrays, traced
 
 LARGEST = 65536
+_UNIFORM = (LITERAL, op.splat)
+
+
+class Cells(KernelValue):
+    """One array of every entry of local memory: a vector with a feature for each entry."""
+
+    __module__ = "drjit"
+    __slots__ = ("_layout", "_type")
+
+    _tracks = True
+
+    def __init__(self, cls: Any, value: Value, layout: "Layout") -> None:
+        self._type, self._layout, self._n = cls, layout, value.node
+        self._a = value.var if cls._diff else None
+
+    @property
+    def _dtype(self) -> dt.DType:
+        return self._n.dtype.element
+
+    @property
+    def _diff(self) -> bool:
+        return self._type._diff
+
+    @property
+    def __meta__(self) -> Any:
+        return self._type.__meta__
+
+    def __len__(self) -> int:
+        return self._n.dtype.count
+
+    def __repr__(self) -> str:
+        return f"{len(self)} entries of local memory of type {type_label(self._type)}"
+
+    def _with(self, value: Value, detached: bool = False) -> "Cells":
+        cls = self._type
+        if detached and cls._diff:
+            cls = table.find(cls._namespace.removesuffix(".ad"), "leaf", cls._dtype)
+        return Cells(cls, value, self._layout)
+
+    def _with_number(self, number: float) -> "Cells":
+        return self._with(Value(node.literal(self._n.dtype, number)))
+
+    def _like(self, value: Any, name: str) -> Value:
+        if isinstance(value, Cells) and value._n.dtype is self._n.dtype:
+            return leaf.value(value)
+        raise TypeError(f"{name}(): {type_label(value)} does not go together with {self!r}")
+
+    def _elementwise(self, op_: Op, args: tuple, name: str) -> "Cells":
+        if op_ is not op.select or not isinstance(args[0], ArrayBase):
+            raise TypeError(f"{name}(): operation not supported for local memory")
+        values = [leaf.value(args[0]), *[self._like(a, name) for a in args[1:]]]
+        nodes = tuple([v.node for v in values])
+        n = node.apply(op_, *nodes)
+        variables = tuple([v.var for v in values])
+        return self._with(
+            Value(n, algebra.record(op_, n, nodes, variables) if any(variables) else None)
+        )
+
+    def _reduce(self, key: str) -> NoReturn:
+        raise TypeError(f"the reduction '{key}' is not defined for local memory")
+
+    def _unpacked(self, opaque: bool) -> list[Any]:
+        n, count = self._n, len(self)
+        parts = [vector.feature(n, k) for k in range(1 if n.op in _UNIFORM else count)]
+        if opaque:
+            parts = [
+                node.make(op.copy, p.dtype, p.size, (p,)) if p.op is LITERAL else p for p in parts
+            ]
+        if len(parts) < count:
+            self._n = node.splat(count, parts[0])
+        elif n.op is not op.vector or opaque:
+            self._n = node.make(op.vector, n.dtype, n.size, tuple(parts))
+        return [leaf.wrap(self._type, part) for part in parts]
+
+
+class Layout:
+    """What the entries of local memory are made of: a tree of the structure of one of them."""
+
+    __slots__ = ("tree",)
+
+    def __init__(self, tree: Any) -> None:
+        self.tree = tree
+
+    def __eq__(self, other: object) -> bool:
+        try:
+            compare("", self.tree, other.tree if isinstance(other, Layout) else other)
+        except IncompatibleError:
+            return False
+        return True
+
+    def __hash__(self) -> int:
+        return hash(tuple([type(a) for a in traced(self.tree)]))
 
 
 @dataclass(init=False, repr=False, eq=False)
@@ -31,7 +129,7 @@ class Local:
     __module__ = "drjit"
 
     dtype: type
-    entries: list
+    cells: list  # an item for each array in an entry
 
     def __init__(self, arg: "Local") -> None:
         if not isinstance(arg, Local):
@@ -40,10 +138,10 @@ class Local:
                 "dr.alloc_local() makes new memory"
             )
         self.dtype = arg.dtype
-        self.entries = [_copied(e) for e in arg.entries]
+        self.cells = [c._with(leaf.value(c)) for c in arg.cells]
 
     def __len__(self) -> int:
-        return len(self.entries)
+        return len(self.cells[0]) if self.cells else 0
 
     def __repr__(self) -> str:
         return f"Local[{type_label(self.dtype)}, {len(self)}]"
@@ -62,12 +160,12 @@ class Local:
             TypeError: the index is no integer, or `active` no mask.
         """
         what = "dr.Local.read"
-        if type(index) is int and active is True:
-            return _copied(self.entries[self._checked(index, what)])
         place, mask = self._place(index, active, what)
-        columns = zip(*[traced(e) for e in self.entries], strict=True)
-        chosen = iter([_masked(mask, _chosen(place, list(values))) for values in columns])
-        return map_arrays(lambda _, cls: next(chosen), self.entries[0])
+        if active is True and place.op is LITERAL:
+            mask = ACTIVE  # nothing can be wrong where no lane is active
+        found = iter([derivatives.take(leaf.value(c), place, mask, what) for c in self.cells])
+        tree = self.cells[0]._layout.tree
+        return map_arrays(lambda _, cls: leaf.from_value(cls, next(found)), tree)
 
     def write(self, value: Any, index: Any, active: Any = True) -> None:
         """Sets the entry at `index`, an integer or an array of them, where `active` holds.
@@ -77,73 +175,46 @@ class Local:
             TypeError: the index is no integer, `active` no mask, or the value of another type.
         """
         what = "dr.Local.write"
-        if type(index) is int and active is True:
-            k = self._checked(index, what)
-            new = _fitting(self.entries[k], value, what)
-            for a, b in zip(traced(self.entries[k]), traced(new), strict=True):
-                broadcast_size((a._n, b._n), what)
-            self.entries[k] = new
-            return
         place, mask = self._place(index, active, what)
-        new = traced(_fitting(self.entries[0], value, what))
-        nowhere = leaf.literal(type(place), len(self))
-        place = place if _everywhere(mask) else _select(mask, place, nowhere)
-        for k, entry in enumerate(self.entries):
-            here = leaf.apply(op.eq, place, leaf.literal(type(place), k))
-            written = iter([_select(here, a, b) for a, b in zip(new, traced(entry), strict=True)])
-            self.entries[k] = map_arrays(lambda _, cls, it=written: next(it), entry)
+        values = traced(_fitting(self.cells[0]._layout.tree, value, what))
+        self.cells = [
+            c._with(derivatives.put(leaf.value(c), place, leaf.value(v), mask, what))
+            for c, v in zip(self.cells, values, strict=True)
+        ]
 
-    def _checked(self, index: int, what: str) -> int:
-        if not 0 <= index < len(self):
+    def _place(self, index: Any, active: Any, what: str) -> tuple[Node, Node]:
+        """The index as `u32`, and the mask of lanes in which it is within bounds."""
+        size = len(self)
+        if type(index) is int and not 0 <= index < size:
             raise IndexError(
-                f"{what}(): index {index} is out of bounds for local memory of size {len(self)}"
+                f"{what}(): index {index} is out of bounds for local memory of size {size}"
             )
-        return index
-
-    def _place(self, index: Any, active: Any, what: str) -> tuple[Any, Any]:
-        """The index as 32-bit array, and the mask of lanes in which it is within bounds."""
-        if not self.entries:
+        if not size:
             raise IndexError(f"{what}(): the local memory has no entries")
-        example = traced(self.entries[0])[0]
-        cls = table.find(example._namespace, "leaf", dt.u32)
-        if type(index) is int:
-            place = leaf.literal(cls, self._checked(index, what))
-        else:
-            place = index_leaf(index, cls, what)
-        enabled = mask_leaf(active, cls, what)
-        place, mask = leaf_access.bounded(place, enabled, len(self), what)
-        return cls(place), cls.Mask(mask)
+        cls = table.find(self.cells[0]._type._namespace, "leaf", dt.u32)
+        place = (
+            node.literal(dt.u32, index) if type(index) is int else index_leaf(index, cls, what)._n
+        )
+        mask = mask_leaf(active, cls, what)._n
+        inside = _is_below(place, size)
+        place, mask = access.bounds(place, mask, size, what, 1, inside)
+        place = node.cast(dt.u32, place)
+        if mask.op is not op.in_bounds and not inside:
+            place = node.apply(op.minimum, place, node.literal(dt.u32, size - 1))
+        return place, mask
 
 
-def _copied(tree: Any) -> Any:
-    return map_arrays(lambda a, cls: leaf.from_value(cls, leaf.value(a)), tree)
-
-
-def _select(mask: Any, a: Any, b: Any) -> Any:
-    return leaf.apply(op.select, type(a).Mask(mask), a, b)
-
-
-def _everywhere(mask: Any) -> bool:
-    return mask._n.is_literal and mask._n.data
-
-
-def _masked(mask: Any, value: Any) -> Any:
-    if _everywhere(mask):
-        return value
-    return _select(mask, value, leaf.literal(type(value), 0))
-
-
-def _chosen(place: Any, values: list[Any]) -> Any:
-    """The value whose number is `place`: by its bits, lowest first, each of which halves the
-    list."""
-    bit = 1
-    while len(values) > 1:
-        low = leaf.apply(op.and_, place, leaf.literal(type(place), bit))
-        is_odd = leaf.apply(op.ne, low, leaf.literal(type(place), 0))
-        pairs = [_select(is_odd, b, a) for a, b in zip(values[::2], values[1::2], strict=False)]
-        values = pairs + values[len(values) & ~1 :]
-        bit <<= 1
-    return values[0]
+def _is_below(index: Node, size: int) -> bool:
+    """Whether an index is a constant, or the result of an operation, that is always below a
+    size."""
+    if index.op is LITERAL:
+        return 0 <= index.data < size
+    if index.dtype.is_signed:
+        return False
+    deps = index.deps  # read before the op: another thread may be evaluating the node
+    if index.op is op.remainder:
+        return index.data is not None and 0 < index.data <= size
+    return index.op is op.and_ and any(d.op is LITERAL and d.data < size for d in deps)
 
 
 def _fitting(entry: Any, value: Any, what: str) -> Any:
@@ -163,15 +234,15 @@ def _fitting(entry: Any, value: Any, what: str) -> Any:
     made = pytree.map_tree(convert, entry, value, what=what)
     if len(traced(made)) != len(traced(entry)):
         raise IncompatibleError(f"{what}(): the value has another number of components")
-    return _copied(made)
+    return made
 
 
 def alloc_local(dtype: type, size: int, value: Any = None) -> Local:
     """Local memory of `size` entries of type `dtype` (an array or PyTree type), of which each lane
     has its own, filled with `value` or zeros.
 
-    An access at an index that differs between lanes takes time in proportion to `size`; one at a
-    Python integer costs nothing.
+    An access takes the same time however large `size` is. The first one in a kernel fills the
+    memory.
 
     Raises:
         RuntimeError: the type contains tensors, or arrays of a size that is not known without a
@@ -203,7 +274,12 @@ def alloc_local(dtype: type, size: int, value: Any = None) -> Local:
         raise RuntimeError(f"{what}: tensors cannot be stored in local memory")
     made = object.__new__(Local)
     made.dtype = dtype
-    made.entries = [_copied(value) for _ in range(size)]
+    layout = Layout(map_arrays(lambda _, cls: leaf.literal(cls, 0), value))
+    made.cells = [
+        Cells(type(a), derivatives.splat(size, leaf.value(a)), layout)
+        for a in traced(value)
+        if size
+    ]
     return made
 
 

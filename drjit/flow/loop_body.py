@@ -43,7 +43,16 @@ class Loop:
         numbers of nodes that scatters have made."""
         after = returned(self.body(*state.values), len(state.values), self.what)
         state.check_attributes(written)
-        return after, state.match(after, self.strict)
+        arrays = state.match(after, self.strict)
+        first: dict[int, int] = {}
+        for k, array in enumerate(state.leaves):
+            other = first.setdefault(id(array), k)
+            if arrays[k] is not arrays[other]:
+                raise RuntimeError(
+                    f"{self.what}: variables '{state.paths[other]}' and '{state.paths[k]}' are the "
+                    "same object before an iteration, but not after it"
+                )
+        return after, arrays
 
     def check_sizes(
         self,

@@ -12,6 +12,7 @@ from ..jit import op, scope
 from ..jit.node import LITERAL
 from .loop_body import Loop
 from .masked import masked, merged
+from .shelter import Shelter
 from .state import Content, State, assign, content
 
 
@@ -23,7 +24,8 @@ def run(loop: Loop, before: list[Content], compress: bool) -> tuple:
 
 
 def _run(loop: Loop, before: list[Content], compress: bool) -> tuple:
-    state, active = loop.start, loop.test
+    shelter = Shelter(loop.start)
+    state, active = shelter.state, loop.test
     # Masks around the loop are for all lanes, so that none can be dropped.
     compress = compress and scope.active() is scope.ACTIVE
     lanes = _Lanes(before, active._n.size) if compress else None
@@ -42,9 +44,6 @@ def _run(loop: Loop, before: list[Content], compress: bool) -> tuple:
             active = leaf.apply(op.and_, active, leaf.wrap(type(active), test._n))
         if lanes is not None:
             lanes.expand(state, memory)
-            final = state.contents()
-            loop.start.put([None if k in memory else v for k, v in enumerate(before)])
-            state.put(final)  # in place where the body has changed the arrays so
     except BaseException as error:
         if lanes is not None and lanes.lane is not None:
             error.add_note(
@@ -53,7 +52,7 @@ def _run(loop: Loop, before: list[Content], compress: bool) -> tuple:
             )
         loop.start.restore(before)
         raise
-    return state.values
+    return tuple([shelter.returned(v) for v in state.values])
 
 
 def _iteration(

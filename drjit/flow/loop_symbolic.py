@@ -12,7 +12,8 @@ from .loop_body import Loop
 from .loop_grad import Tape
 from .loop_trace import Trace, adds_to
 from .shelter import Shelter
-from .state import Content, content
+from .state import Content, Held, content
+from .targets import Targets
 
 
 class _Again(Exception):
@@ -38,6 +39,8 @@ class Symbolic:
         # Whether derivatives are recorded: from the beginning, or once they turn out to be needed.
         self.tracking = any(visible(v.var) for v in before)
         self.trace: Trace | None = None
+        self.targets = Targets()
+        self.lost: dict[int, Held] = {}  # what is in `before` no longer
         self.sums: set[int] = set()
         self.after: tuple = ()
         self.results: list[Content] = []
@@ -67,6 +70,7 @@ class Symbolic:
         inside: list[Node] = []
         places = [k for k in range(len(self.before)) if k not in self.outside]
         slots = capture.Slots(atomic=True)
+        self.trace, self.targets = None, Targets()
 
         def cond(nodes: list[Node]) -> Node:
             inside[:] = nodes
@@ -84,8 +88,10 @@ class Symbolic:
             for k, n in zip(places, inside, strict=False):
                 if n is target.node:
                     self.outside.add(k)
-                    if target.written:
+                    before = self.before[k]
+                    if target.written and before is not None:
                         self.before[k] = None  # nobody may hold what the loop writes to
+                        self.lost[k] = Held(before)
                     raise _Again from None
             raise
         except BaseException:
@@ -99,6 +105,9 @@ class Symbolic:
         if self.trace is not None:
             for k, value in self._tape(self.trace, places, finals).items():
                 contents[k] = value
+            for k in self.outside:
+                now = content(state.leaves[k])  # depends on what was written to it
+                contents[k] = now if now.node is contents[k].node else contents[k]
         return tuple([shelter.returned(v) for v in state.place(self.after, contents)])
 
     def _final(self, k: int, n: Node) -> Content | None:
@@ -108,14 +117,25 @@ class Symbolic:
 
     def _tape(self, trace: Trace, places: list[int], finals: list[Node]) -> dict[int, Content]:
         """The results that depend on differentiable variables."""
-        state = self.state.copied()
+        state = Shelter(self.state).state
+        state.ignore_attributes()
         changing = {k for k, n in zip(places, finals, strict=True) if self._final(k, n) is None}
         held = state.contents()
         for k, v in enumerate(self.before):
-            if v is not None:
-                held[k] = v
-        tape = Tape(self.loop.what, state, held, places, trace, changing, self.sums, self.limit)
-        if not tape.outputs:
+            held[k] = v or self.lost[k].content() or self.lost[k].stand_in()
+        state.put(held)
+        tape = Tape(
+            self.loop.what,
+            state,
+            held,
+            places,
+            trace,
+            self.targets,
+            changing,
+            self.sums,
+            self.limit,
+        )
+        if not tape.outputs and not self.targets.rows:
             return {}
         loop = copy(self.loop)
         loop.start = state  # the arrays of the program may become results: that would be a cycle
@@ -135,9 +155,10 @@ class Symbolic:
 
     def _cond(self, places: list[int], nodes: list[Node]) -> Node:
         self._put(places, nodes)
+        before = self.state.contents()
         test = self.loop.run_cond(self.state)
-        for k, n in zip(places, nodes, strict=True):
-            if self.state.leaves[k]._n is not n:
+        for k in places:
+            if self.state.leaves[k]._n is not before[k].node:
                 raise RuntimeError(
                     f"{self.loop.what}: the condition changes variable '{self.state.paths[k]}'"
                 )
@@ -161,23 +182,23 @@ class Symbolic:
 
     def _note(self, places: list[int], inputs: list[Content | None], inner: Scope) -> None:
         """Notes on which variables and captured arrays the results depend."""
-        variables = [visible(v.var) for v in self.results]
-        for k in self.outside:
-            before = self.before[k]
-            if variables[k] is not visible(before and before.var):
-                raise RuntimeError(
-                    f"{self.loop.what}: variable '{self.state.paths[k]}' is the target of a "
-                    "scatter of differentiable values, which is not possible in symbolic mode. Use "
-                    "mode='evaluated', or dr.detach()."
-                )
-            variables[k] = None
-        if not any(variables):
+        variables = [
+            None if k in self.outside else visible(v.var) for k, v in enumerate(self.results)
+        ]
+        scatters = self.targets.note()
+        # Lanes that never enter the loop keep what a variable was before.
+        replaced = any(
+            before and visible(before.var) and self.results[k].node is not now.node
+            for k, before, now in zip(range(len(inputs)), self.before, inputs, strict=True)
+            if now is not None
+        )
+        if not any(variables) and not scatters and not replaced:
             return
         if not self.tracking:
             self.tracking = True
             raise _Again
         owners = {v.var: k for k, v in enumerate(inputs) if v is not None and v.var is not None}
-        self.trace = Trace(variables, owners, inner)
+        self.trace = Trace(variables, scatters, owners, inner)
         self.sums = {
             k for own, k in owners.items() if adds_to(variables[k], own, inner.isolate_from)
         }
@@ -193,5 +214,5 @@ class Symbolic:
         raise RuntimeError(
             f"{self.loop.what}: variable '{self.state.paths[k]}' has {now.size} entries, which "
             "does not fit the other variables and the condition; or it is the target of a "
-            "and changes in other ways as well"
+            "scatter, and changes in other ways as well"
         )

@@ -1,26 +1,45 @@
 """What the results of a loop's body depend on, as far as derivatives need it."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ..ad.graph import Scope, Var
 
 
+class Term(NamedTuple):
+    """What a result of an operation is if it is the value of the variable `start` plus something
+    that depends on `others`."""
+
+    start: Var
+    others: set[Var]
+
+
 class Trace:
     """How the results of a body depend on its inputs, by position: `reach[k]` are the positions of
-    the inputs, `around` the variables from before on which some result depends."""
+    the inputs, `around` the variables from before on which some result depends. `written` are the
+    positions on which `scatters`, further results, depend."""
 
-    def __init__(self, results: Sequence[Var | None], inputs: dict[Var, int], inner: Scope) -> None:
+    def __init__(
+        self,
+        results: Sequence[Var | None],
+        scatters: Sequence[Var],
+        inputs: dict[Var, int],
+        inner: Scope,
+    ) -> None:
         self.first = inner.isolate_from
         self.inputs = inputs
         self.reach: list[set[int]] = []
         self.touches: list[bool] = []
         found: dict[Var, None] = {}
         for v in results:
-            below = [] if v is None else _below(v, self.first)
-            self.reach.append({inputs[d] for d in below if d in inputs})
-            outer = [d for d in below if d.serial < self.first]
+            found_below = [] if v is None else below(v, self.first)
+            self.reach.append({inputs[d] for d in found_below if d in inputs})
+            outer = [d for d in found_below if d.serial < self.first]
             self.touches.append(bool(outer))
             found.update(dict.fromkeys(outer))
+        written = [d for v in scatters for d in below(v, self.first)]
+        self.written = {inputs[d] for d in written if d in inputs}
+        found.update(dict.fromkeys([d for d in written if d.serial < self.first]))
         self.around = sorted(found, key=lambda v: v.serial)
 
     def spread(self, active: set[int]) -> set[int]:
@@ -34,7 +53,7 @@ class Trace:
             active |= more
 
 
-def _below(v: Var, first: int) -> list[Var]:
+def below(v: Var, first: int) -> list[Var]:
     """The variables that one depends on, itself included, as far as they are from `first` on, and
     those from before where these begin."""
     stack, seen = [v], {v}
@@ -46,19 +65,27 @@ def _below(v: Var, first: int) -> list[Var]:
     return stack
 
 
+SUMS = {"add": ([0], [1]), "sub": ([0],), "fma": ([2],), "select": ([1], [2], [1, 2])}
+"""The operands to which operations add something."""
+
+
 def adds_to(result: Var | None, own: Var, first: int) -> bool:
     """Whether a result is `own` plus something that does not depend on it."""
     if result is own:
         return True
     if result is None or result.serial < first or result.rule is None:
         return False
+    if result.rule.name == "result":  # of a branch, call or other custom operation
+        term = getattr(result.deps[0].data.op, "terms", {}).get(result.data)
+        if term is None or any(own in below(v, first) for v in term.others):
+            return False
+        return adds_to(term.start, own, first)
     using = [
         k
         for k, d in enumerate(result.deps)
-        if d is not None and (d is own or own in _below(d, first))
+        if d is not None and (d is own or own in below(d, first))
     ]
-    places = {"add": ([0], [1]), "sub": ([0],), "fma": ([2],), "select": ([1], [2], [1, 2])}
-    if using not in places.get(result.rule.name, ()):
+    if using not in SUMS.get(result.rule.name, ()):
         return False
     if result.rule.name == "select" and len(using) == 1:
         return False  # elsewhere the sum would start again

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..ad import graph
 from ..ad.graph import Value
 from ..array import leaf
 from ..jit import node as jit
-from ..jit import op, schedule
+from ..jit import op, record, schedule
 from ..jit.node import Node
 from ..jit.scope import Scope, active, stack
 from .state import Content, content
@@ -50,6 +51,35 @@ def masked(mask: Node) -> Iterator[set[int]]:
         yield written
     finally:
         del scopes[scopes.index(scope) :]
+
+
+@contextmanager
+def rehearsed(mask: Node, what: str) -> Iterator[None]:
+    """Restricts code that has run before, and is traced again for its derivatives, to the lanes of
+    a mask. Its side effects do not happen again.
+
+    Raises:
+        RuntimeError: it propagates gradients to what is around it, or uses old values that atomic
+            operations have given.
+    """
+    scopes = stack()
+    inner = Scope(jit.apply(op.and_, mask, active()), scopes[-1].depth if scopes else 0)
+    scopes.append(inner)
+    graph.push((graph.scope() or graph.Scope()).isolated())
+    try:
+        try:
+            yield
+        finally:
+            reached = graph.pop().postponed
+            record.drop_effects()
+        if reached:
+            raise RuntimeError(
+                f"{what}: ADFlag.KeepGraph needs derivatives of derivatives, for which functions "
+                "run again; but one of them propagates gradients to arrays from around it, which "
+                "must not happen twice. Use mode='evaluated'."
+            )
+    finally:
+        del scopes[scopes.index(inner) :]
 
 
 def merged(mask: Any, cls: Any, first: Content, second: Content) -> Content:

@@ -16,7 +16,7 @@ from ..ad.graph import Value, Var
 from ..array import pytree
 from ..array.base import ArrayBase, KernelValue, type_label
 from ..array.leaf import new
-from ..jit.node import AFTER, BUFFER, Node
+from ..jit.node import AFTER, BUFFER, Node, literal
 from .undefined import Undefined, UndefinedError
 
 _NUMBERS = (bool, int, float)
@@ -121,9 +121,7 @@ class Attribute:
         """Undoes a change."""
         vars(self.owner)[self.name] = self.array
         for a, v in zip(pytree.leaf_arrays(self.array), self.before, strict=True):
-            value = v.content()
-            if value is not None and a._n.op is not AFTER:
-                assign(a, value)
+            v.restore(a)
 
 
 class Held:
@@ -133,10 +131,21 @@ class Held:
         n, self.var, self.serial = value.node, value.var, value.node.serial
         has_memory = n.op is AFTER or n.op is BUFFER
         self.node: Callable[[], Node | None] = weakref.ref(n) if has_memory else lambda: n
+        self.dtype, self.size = n.dtype, n.size
 
     def content(self) -> Content | None:
         n = self.node()
         return None if n is None else Content(n, self.var)
+
+    def restore(self, array: Any) -> None:
+        """Puts the contents back into an array that has changed other than by a scatter."""
+        value = self.content()
+        if value is not None and array._n is not value.node and array._n.op is not AFTER:
+            assign(array, value)
+
+    def stand_in(self) -> Content:
+        """Contents of the same type and size."""
+        return Content(literal(self.dtype, 0, self.size), self.var)
 
 
 def _attributes(value: Any, path: str) -> list[Attribute]:
@@ -150,12 +159,12 @@ def _attributes(value: Any, path: str) -> list[Attribute]:
 class State:
     """The values of named variables, and the arrays in them.
 
-    `leaves` are the arrays of one dimension that hold the contents, each once, `paths` their names.
+    `leaves` are the arrays of one dimension that hold the contents, `paths` their names.
     """
 
     def __init__(self, values: tuple, titles: Sequence[str], what: str) -> None:
         self.titles, self.what = list(titles), what
-        self.values = _without_aliases(values)
+        self.values = values
         # The structure as it is now, also if a body changes it in place; of which its containers
         # are copies.
         self._origins: dict[int, Any] = {}
@@ -185,12 +194,9 @@ class State:
                 elif part._kind == "nested":
                     self._containers.append((part, list(part._c)))
 
-    def copied(self) -> "State":
-        """The same values in containers and arrays of their own."""
-        values = tuple([pytree.map_tree(_copied_if_array, v) for v in self.values])
-        made = State(values, self.titles, self.what)
-        made._attributes = []  # those of the program may have changed for good reasons
-        return made
+    def ignore_attributes(self) -> None:
+        """No longer checks attributes of objects, which may have changed for good reasons."""
+        self._attributes = []
 
     def contents(self) -> list[Content]:
         """What the arrays hold now."""
@@ -248,29 +254,6 @@ class State:
         take = zip(self.leaves, contents, strict=True).__next__
         pairs = zip(self._structure, after, strict=True)
         return tuple([_place(a, b, self._origins, take) for a, b in pairs])
-
-
-def _without_aliases(values: tuple) -> tuple:
-    """The values, with copies instead of arrays that occurred before."""
-    seen: set[int] = set()
-
-    def fresh(value: Any) -> Any:
-        if not is_traced(value):
-            return value
-        parts = [v for _, v in _walk(value, "")]
-        if seen.isdisjoint(map(id, parts)):
-            seen.update(map(id, parts))
-            return value
-        return copied(value)
-
-    arrays = [v for value in values for _, v in _walk(value, "") if is_traced(v)]
-    if len({id(a) for a in arrays}) == len(arrays):
-        return values
-    return tuple([pytree.map_tree(fresh, v) for v in values])
-
-
-def _copied_if_array(value: Any) -> Any:
-    return copied(value) if is_traced(value) else value
 
 
 def copied(value: Any) -> Any:

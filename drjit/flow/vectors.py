@@ -21,11 +21,11 @@ _classes: dict[tuple[Any, ...], type[_Features]] = {}
 
 
 def _class(v: KernelValue) -> type[_Features]:
-    key = (v.__meta__, v._n.dtype)
+    key = (type(v), v.__meta__, v._n.dtype, getattr(v, "_layout", None))
     found = _classes.get(key)
     if found is None:
         like = v._with_number(0)
-        found = _classes.setdefault(key, type("CoopVec", (_Features,), {"like": like}))
+        found = _classes.setdefault(key, type(type(v).__name__, (_Features,), {"like": like}))
     return found
 
 
@@ -70,3 +70,18 @@ def reading(function: Callable[..., Any]) -> Callable[..., Any]:
 def spreading(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same, with such trees as results."""
     return lambda *args, **kwargs: spread(function(*joined(args), **joined(kwargs)))
+
+
+def features(namespace: str, value: Value) -> Any:
+    """An array of a namespace for a value; for a vector the list of its features."""
+    cls = table.find(namespace, "leaf", value.node.dtype.element)
+    if not value.node.dtype.is_vector:
+        return leaf.from_value(cls, value)
+    return [leaf.from_value(cls, feature) for feature in vector.unpack(value)]
+
+
+def packed(arrays: Any) -> Value:
+    """The value that `features` has made arrays of."""
+    if isinstance(arrays, list):
+        return vector.pack([leaf.value(a) for a in arrays])
+    return leaf.value(arrays)

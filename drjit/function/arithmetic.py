@@ -107,6 +107,13 @@ def _extremum(
             a, b = _numbers(a, b)
             decisive = a if keeps_nan else b
             return a if decisive != decisive or better(a, b) else b
+        if keeps_nan and isinstance(a, KernelValue) != isinstance(b, KernelValue):
+            # Of equal ones, the cooperative vector has the gradient, not the number or array.
+            v, other = (a, b) if isinstance(a, KernelValue) else (b, a)
+            if not is_minimum:
+                return elementwise(o, other, v, name=title)
+            taken = elementwise(op.gt, v, other, name=title)
+            return elementwise(op.select, taken, other, v, name=title)
         # Beside a number that is not NaN, an order of the operands is enough, unless it also
         # decides which of two equal ones has the gradient.
         if keeps_nan and _is_number(b) and b == b and _tracked(a):

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, ParamSpec, TypeVar
 
-from ..ad import graph
+from ..ad import graph, lanes, traverse
 from ..ad.algebra import keep_graph
 from ..ad.graph import Scope, Value, Var, visible
 from ..ad.lanes import LaneRule
+from ..ad.traverse import ADFlag, ADMode
 from ..array import leaf, pytree
 from ..array.base import ArrayBase, type_label
 from ..jit import dtype as dt
@@ -21,7 +22,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class CustomOp:
+class IntrusiveBase:
+    """Base class of objects that other languages may share: here, of `CustomOp`."""
+
+
+class CustomOp(IntrusiveBase):
     """Base class of operations that define their own derivatives; see `custom`.
 
     A subclass overrides `eval`, `forward`, `backward` and `name`. `eval` gets the arguments
@@ -106,6 +111,19 @@ class CustomOp:
         self._assigned = True
         accum_grad(self._output, arg)
 
+    def recomputed(self) -> list[Value]:
+        """The one-dimensional arrays of the result once more, computed from the arguments by
+        operations that can be differentiated twice. The operations of this package that can do so
+        have it.
+
+        Raises:
+            RuntimeError: the operation cannot.
+        """
+        raise RuntimeError(
+            f"dr.custom(<{self.name()}>): ADFlag.KeepGraph needs derivatives of derivatives, "
+            "which a custom operation does not define"
+        )
+
     def add_input(self, arg: Any, /) -> None:
         """Declares, within `eval`, an array that is no argument but on which the result depends.
 
@@ -134,14 +152,12 @@ class _State:
         self.active = False
         self.kept: list[Var] = []
 
-    def run(self, name: str, setter: str) -> None:
-        """Calls the callback of that name."""
+    def run(self, name: str, setter: str, inputs: list[Var]) -> None:
+        """Passes gradients on between the inputs and the results by the callback of that name."""
         op = self.op
         if keep_graph():
-            raise RuntimeError(
-                f"dr.custom(<{op.name()}>): ADFlag.KeepGraph needs derivatives of derivatives, "
-                "which a custom operation does not define"
-            )
+            self._differentiate(ADMode.Forward if name == "forward" else ADMode.Backward, inputs)
+            return
         op._assigned = False
         outer = graph.scope()
         graph.push(Scope(slots=None if outer is None else outer.slots))
@@ -155,6 +171,28 @@ class _State:
                 RuntimeWarning,
             )
 
+    def _differentiate(self, mode: ADMode, inputs: list[Var]) -> None:
+        """The same by operations that can be differentiated in turn."""
+        graph.push((graph.scope() or Scope()).isolated())
+        try:
+            found = zip(self.slots, self.op.recomputed(), strict=True)
+            pairs: list[tuple[Var, Var]] = []
+            for slot, value in found:
+                v = None if value.var is None else lanes.full(lanes.copy(value), slot.size).var
+                if v is not None:
+                    pairs.append((slot, v))
+            if mode is ADMode.Backward:
+                for slot, v in pairs:
+                    v.grad, v.grad_var = slot.grad, slot.grad_var
+            seeds = inputs if mode is ADMode.Forward else [v for _, v in pairs]
+            traverse.enqueue(mode, seeds)
+            traverse.traverse(mode, ADFlag.Default | ADFlag.KeepGraph)
+            if mode is ADMode.Forward:
+                for slot, v in pairs:
+                    slot.grad, slot.grad_var = v.grad, v.grad_var
+        finally:
+            graph.pop()
+
 
 class _Hub(LaneRule):
     """The operation itself. Its variable has no value and no gradient: those of the results depend
@@ -165,8 +203,18 @@ class _Hub(LaneRule):
     keeps_inputs = False
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        if any(t is not None for t in tangents):
-            v.data.run("forward", "set_grad_out")
+        if not any(t is not None for t in tangents):
+            return None
+        # What has a gradient without taking part, such as that of an earlier traversal.
+        idle = [d for d, t in zip(v.deps, tangents, strict=True) if d is not None and t is None]
+        before = [(d, d.grad, d.grad_var) for d in idle]
+        for d in idle:
+            d.grad = d.grad_var = None
+        try:
+            v.data.run("forward", "set_grad_out", [d for d in v.deps if d is not None])
+        finally:
+            for d, g, own in before:
+                d.grad, d.grad_var = g, own
         return None
 
     def backward(self, v: Var, g: Value, give: Any) -> None:
@@ -177,7 +225,7 @@ class _Hub(LaneRule):
         inputs = [d for d in v.deps if d is not None]
         elsewhere = [(d, d.grad, d.grad_var) for d in inputs if not give.takes(d)]
         try:
-            state.run("backward", "set_grad_in")
+            state.run("backward", "set_grad_in", inputs)
             for d, gradient, own in elsewhere:
                 d.grad, d.grad_var = gradient, own
             for d in inputs:
@@ -198,13 +246,15 @@ class _Result(LaneRule):
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         slot = v.deps[0].data.slots[v.data]
-        found, slot.grad = slot.grad, None
-        return None if found is None else Value(found)
+        found = None if slot.grad is None else Value(slot.grad, slot.grad_var)
+        slot.grad = slot.grad_var = None
+        return found
 
     def backward(self, v: Var, g: Value | None, give: Any) -> None:
         if g is not None:
             state = v.deps[0].data
-            state.slots[v.data].grad = g.node
+            slot = state.slots[v.data]
+            slot.grad, slot.grad_var = g
             state.active = True
 
 

@@ -7,7 +7,8 @@ from ..array.base import KernelValue
 from ..array.elementwise import elementwise
 from ..array.promote import promote
 from ..jit import op as ops
-from .parts import is_array, label, nested
+from ..jit.node import normalize
+from .parts import is_array, is_flat, label, nested
 from .reduce import reduce_axes, sum
 
 
@@ -24,9 +25,11 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.dot(Array3f(1, 2, 3), Array3f(4, 5, 6)), dr.dot(Float(1, 2), Float(3, 4))
     ([32], [11])
     """
-    if isinstance(arg0, KernelValue) or isinstance(arg1, KernelValue):
-        return sum(elementwise(ops.mul, arg0, arg1, name="dr.dot"))
     what = f"dr.dot(<{label(arg0)}>, <{label(arg1)}>)"
+    if isinstance(arg0, KernelValue) or isinstance(arg1, KernelValue):
+        if not _feature_by_feature(arg0, arg1):
+            return sum(elementwise(ops.mul, arg0, arg1, name="dr.dot"))
+        arg0, arg1 = list(arg0), list(arg1)
     if not is_array(arg0) and not is_array(arg1):
         if not isinstance(arg0, Iterable) or not isinstance(arg1, Iterable):
             raise RuntimeError(f"{what}: expected arrays, or sequences of the same length")
@@ -34,6 +37,10 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
         if len(a) != len(b):
             raise RuntimeError(f"{what}: the operands have {len(a)} and {len(b)} entries")
         return _dot_terms(a, b)
+    if _have_parts(arg0, arg1) and (arg0._kind != arg1._kind or arg0.ndim != arg1.ndim):
+        a, b = list(_plain(arg0)), list(_plain(arg1))
+        if len(a) == len(b) > 0:
+            return _dot_terms(a, b)
     try:
         a, b = promote(_plain(arg0), _plain(arg1))
     except RuntimeError as error:
@@ -46,7 +53,25 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
         return sum(elementwise(ops.mul, a, b, name="dr.dot"), axis=0)
     if len(a._c) != len(b._c):
         raise RuntimeError(f"{what}: the operands have {len(a._c)} and {len(b._c)} components")
-    return _dot_terms(a._c, b._c) if a._c else reduce_axes("add", a, 0, None, False, "dr.dot")
+    if not a._c:
+        return reduce_axes("add", a, 0, None, False, "dr.dot")
+    found = _dot_terms(a._c, b._c)
+    return normalize(a._dtype, found) if is_flat(type(a)) else found
+
+
+def _feature_by_feature(arg0: Any, arg1: Any) -> bool:
+    """Whether one of two operands is a cooperative vector, and the other something of the same
+    length that element-wise operations do not take: of another precision, or no such vector.
+    """
+    if isinstance(arg0, KernelValue) and isinstance(arg1, KernelValue):
+        return arg0._dtype is not arg1._dtype
+    other = arg1 if isinstance(arg0, KernelValue) else arg0
+    return other._kind != "leaf" if is_array(other) else isinstance(other, Iterable)
+
+
+def _have_parts(*values: Any) -> bool:
+    """Whether the entries along axis 0 are arrays in their turn."""
+    return all(is_array(v) and v._kind != "leaf" for v in values)
 
 
 def _plain(value: Any) -> Any:

@@ -21,19 +21,16 @@ def _nodes(args: tuple) -> list[Node]:
     return [a._n for a in _traced(args)]
 
 
-def _traced(args: tuple) -> list[Any]:
-    """The one-dimensional arrays in the arguments.
+def _traced(args: tuple, opaque: bool = False) -> list[Any]:
+    """The one-dimensional arrays in the arguments, to be evaluated, or made `opaque`.
 
     Raises:
         RuntimeError: there is a value among them that exists within kernels only.
     """
-    found = [a for arg in args for a in leaf_arrays(arg)]
-    for a in found:
-        if isinstance(a, KernelValue):
-            raise RuntimeError(
-                f"{a!r} cannot be evaluated: a cooperative vector exists within kernels only. "
-                "Unpack it into arrays first, as in 'x, y = v' or 'Array2f(v)'."
-            )
+    found = []
+    for arg in args:
+        for a in leaf_arrays(arg):
+            found += a._unpacked(opaque) if isinstance(a, KernelValue) else [a]
     return [a for a in found if a._kind == "leaf"]
 
 
@@ -94,7 +91,7 @@ def make_opaque(*args: Any) -> None:
     >>> a.state.name
     'Evaluated'
     """
-    arrays = _traced(args)
+    arrays = _traced(args, opaque=True)
     for a in arrays:
         if a._n.is_literal:
             a._n = make(op.copy, a._n.dtype, a._n.size, (a._n,))

@@ -71,7 +71,7 @@ def set_grad_enabled(arg: Any, value: bool, /) -> None:
         if not value:
             a._a = None
         elif a._a is None and not graph.suspended():
-            if isinstance(a, KernelValue):
+            if isinstance(a, KernelValue) and not a._tracks:
                 raise RuntimeError(
                     f"drjit.enable_grad(): cannot track derivatives with respect to {a!r}. To "
                     "create a differentiable cooperative vector, construct it from components "

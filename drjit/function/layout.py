@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..array import leaf, leaf_access, table
+from ..array.base import KernelValue
 from ..array.elementwise import elementwise
 from ..array.meta import DYNAMIC
 from ..array.pytree import is_container, map_tree
@@ -79,8 +80,8 @@ def ravel(array: Any, order: str = "A") -> Any:
     """
     what = "dr.ravel"
     _check_order(order, what)
-    if isinstance(array, (list, tuple)):
-        return _ravel_sequence(array, order)
+    if isinstance(array, (list, tuple, KernelValue)):
+        return _ravel_sequence(list(array), order)
     if not is_array(array) or array._kind == "leaf":
         return array
     if array._kind == "tensor":

@@ -8,6 +8,7 @@ from typing import Any
 from ..array.base import ArrayBase, type_label
 from ..array.elementwise import elementwise
 from ..array.leaf import wrap
+from ..array.repeat import repeated
 from ..array.special import determinant, dot, fma, inverse_of, of_components, of_rows
 from ..array.table import find, like
 from ..jit import dtype as dt
@@ -53,7 +54,12 @@ def det(arg: Any, /) -> Any:
     [-2]
     """
     check_matrix(arg, "dr.det")
-    return determinant(rows_of(arg))
+    rows = rows_of(arg)
+    return repeated(_determinant, [c for row in rows for c in row], len(rows))[0]
+
+
+def _determinant(components: list, n: int) -> list:
+    return [determinant([components[k : k + n] for k in range(0, n * n, n)])]
 
 
 def inverse(arg: Any, /) -> Any:
@@ -164,8 +170,14 @@ def polar_decomp(arg: Any, it: int = 10) -> tuple[Any, Any]:
     n = len(arg._c)
     components = [c for row in rows_of(arg) for c in row]
     q = _orthogonal(components, n, steps)
-    p = [dot(q[i::n], components[j::n]) for i in range(n) for j in range(n)]
+    p = repeated(_transposed_product, [*q, *components], n)
     return of_rows(cls, q, n), of_rows(cls, p, n)
+
+
+def _transposed_product(operands: list, n: int) -> list:
+    """The components of the product of the transpose of a matrix and another one."""
+    a, b = operands[: n * n], operands[n * n :]
+    return [dot(a[i::n], b[j::n]) for i in range(n) for j in range(n)]
 
 
 def _orthogonal(q: list, n: int, steps: int) -> list:
@@ -179,7 +191,7 @@ def _orthogonal(q: list, n: int, steps: int) -> list:
         return q
 
     def body(state: list[Node]) -> list[Node]:
-        following = _newton_step([wrap(leaf, c) for c in state[1:]], n)
+        following = repeated(_newton_step, [wrap(leaf, c) for c in state[1:]], n)
         return [apply(op.add, state[0], literal(dt.u32, 1)), *[c._n for c in following]]
 
     start = [literal(dt.u32, 0), *[c._n for c in q]]

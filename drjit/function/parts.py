@@ -16,9 +16,8 @@ from ..array.meta import DYNAMIC
 from ..array.show import common_width, component_shape, inner
 from ..array.tensor import permuted as permuted_storage
 from ..jit import dtype as dt
-from ..jit import node as jit
 from ..jit.dtype import DType
-from ..jit.memory import allocate_for
+from ..jit.freeze import uninitialized
 
 label = type_label
 
@@ -260,7 +259,7 @@ def unwritten(cls: type, size: int) -> Any:
     t = cls._dtype
     if size == 0 or t.is_mask:
         return leaf.literal(cls, 0, size)
-    return leaf.wrap(cls, jit.buffer(t, size, allocate_for(t, size)))
+    return leaf.wrap(cls, uninitialized(t, size))
 
 
 def spread(value: Any) -> Any:

@@ -1,11 +1,13 @@
 """Matrix products of tensors of any rank. Importing this module gives tensors the operator `@`."""
 
+from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..array import leaf_access, operators
+from ..array.base import KernelValue
 from ..array.promote import convert, number_type, promote
 from ..array.tensor import broadcast_shape
 from ..jit import dtype as dt
@@ -31,6 +33,11 @@ def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
     [3, 7]
     """
     what = f"dr.matmul(<{label(A)}>, <{label(B)}>)"
+    if isinstance(A, KernelValue) or isinstance(B, KernelValue):
+        raise TypeError(
+            f"{what}: products with a cooperative vector need a packed matrix on the left, as in "
+            "'nn.pack(A) @ x'"
+        )
     if number_type(type(A)) is not None or number_type(type(B)) is not None:
         return (_transposed(A, what) if At else A) * (_transposed(B, what) if Bt else B)
     if not any(is_array(x) and x._kind == "tensor" for x in (A, B)):
@@ -106,6 +113,7 @@ def _product(a: Any, b: Any, at: bool, bt: bool, what: str) -> Any:
     return tensor(type(a), flat, result)
 
 
+@lru_cache(256)
 def _starts(own: tuple[int, ...], lead: tuple[int, ...], area: int) -> np.ndarray:
     """Where in the storage the matrix of each product begins."""
     first = np.arange(prod(own), dtype=np.int64).reshape(own) * area

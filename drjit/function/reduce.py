@@ -430,7 +430,8 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
         if axis is None and n and is_array(total):
             n *= common_width([v for e in value if is_array(e) for v in inner(e)]) or 1
         return _scaled(total, n) if is_array(total) else total / n if n else float("nan")
-    if value._dtype.is_int and value.__meta__.is_jit:
+    meta = value.__meta__
+    if value._dtype.is_int and (meta.is_jit or meta.kind == "tensor" or len(meta.dims) > 1):
         raise TypeError(
             f"{name}(<{label(value)}>): the mean of integers is no integer; convert to "
             f"{label(parts.with_dtype(type(value), dt.f32))} first"

@@ -16,6 +16,7 @@ import numpy as np
 from ..array import leaf, leaf_access
 from ..array.base import ArrayBase
 from ..jit import dtype as dt
+from ..jit import freeze
 from ..jit.op import ReduceMode
 from . import parts
 from .arithmetic import fma
@@ -195,7 +196,9 @@ class Resampler:
         """Numbers of this resampler in memory, as an array of a class; made once."""
         key = cls, name
         if key not in self._tables:
-            self._tables[key] = leaf.from_numpy(cls, np.ascontiguousarray(make()), copy=True)
+            made = leaf.from_numpy(cls, np.ascontiguousarray(make()), copy=True)
+            freeze.permanent.add(made._n)
+            self._tables[key] = made
         return self._tables[key]
 
     @property

@@ -4,6 +4,7 @@ import operator
 from math import prod
 from typing import Any
 
+from ..array.base import KernelValue
 from ..array.meta import DYNAMIC
 from ..array.pytree import is_container, map_tree
 from . import parts
@@ -42,13 +43,15 @@ def reshape(
             shape = value
         dtype, value = None, dtype
     what = f"dr.reshape(<{label(dtype if dtype is not None else value)}>, <{label(value)}>)"
-    if is_container(value):
-        if dtype is not None and is_array_class(dtype) and isinstance(value, (list, tuple)):
-            value = parts.tensor_class(dtype)(value)
-        else:
-            return map_tree(lambda v: reshape(None, v, shape, order, shrink), value, what=what)
+    joined = isinstance(value, (list, tuple, KernelValue))
+    if joined and dtype is not None and is_array_class(dtype):
+        value = parts.tensor_class(dtype)(value)
+    elif is_container(value):
+        return map_tree(lambda v: reshape(None, v, shape, order, shrink), value, what=what)
     if not is_array(value):
-        return value
+        if dtype is None or not is_array_class(dtype):
+            return value
+        value = dtype(value)
     dtype = type(value) if dtype is None else dtype
     if not is_array_class(dtype):
         raise TypeError(f"{what}: expected an array type, not {label(dtype)}")
@@ -81,6 +84,9 @@ def _reshape(
         if known == 0 or size % known:
             raise RuntimeError(f"{what}: {size} entries do not fill a shape {shape}")
         shape = tuple([size // known if s == -1 else s for s in shape])
+    if shape == value.shape:  # in whatever order entries are read and written
+        order = "C"
+        flat = ravel(value, order)
     count = prod(shape)
     if count > size or (count < size and not shrink):
         raise RuntimeError(f"{what}: the sizes differ, {size} entries for a shape {shape}")

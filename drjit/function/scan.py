@@ -12,11 +12,12 @@ from ..array import leaf, leaf_access
 from ..array.elementwise import elementwise
 from ..array.pytree import is_container, map_tree
 from ..jit import op as ops
+from ..jit.node import normalize
 from ..jit.op import ReduceOp
 from . import parts
 from .memory import supports
-from .parts import is_array, label, map_leaves, nested, permuted, spread, tensor
-from .reduce import RULES, Rule, axes_of, check_mode, combine, identity, reduction
+from .parts import is_array, is_flat, label, map_leaves, nested, permuted, spread, tensor
+from .reduce import RULES, Rule, axes_of, check_mode, combine, fold, identity, reduction
 
 
 def prefix_reduce(
@@ -98,10 +99,18 @@ def _prefix_axis(
             type(value),
             [_prefix_axis(rule, c, axis - 1, exclusive, reverse, what) for c in value._c],
         )
-    start = identity(rule, value._dtype)
     first = type(value).Value
-    start = first(start) if parts.is_array_class(first) else start
+    if not parts.is_array_class(first):
+        return nested(type(value), _running_numbers(rule, value, value._c, exclusive, reverse))
+    start = first(identity(rule, value._dtype))
     return nested(type(value), _running(rule, list(value._c), exclusive, reverse, start))
+
+
+def _running_numbers(rule: Rule, array: Any, entries: list, exclusive: bool, reverse: bool) -> list:
+    """The running reductions of entries of an array of `drjit.scalar`."""
+    dtype = array._dtype
+    found = _running(rule, list(entries), exclusive, reverse, identity(rule, dtype))
+    return [normalize(dtype, v) for v in found]
 
 
 def _running(rule: Rule, entries: list, exclusive: bool, reverse: bool, start: Any) -> list:
@@ -153,10 +162,9 @@ def _prefix_tensor(
     if array._kind == "nested":
         entries = np.empty(len(array._c), object)
         entries[:] = array._c
-        start = identity(rule, array._dtype)
         moved = np.moveaxis(entries.reshape(shape), axis, -1).copy()
         for row in moved.reshape(-1, n):
-            row[:] = _running(rule, row.tolist(), exclusive, reverse, start)
+            row[:] = _running_numbers(rule, array, row.tolist(), exclusive, reverse)
         flat = np.moveaxis(moved, -1, axis).ravel().tolist()
         return tensor(cls, nested(type(array), flat), shape)
     order = [*(a for a in range(len(shape)) if a != axis), axis]
@@ -188,21 +196,29 @@ def _each_flat(f: Callable[[Any], Any], value: Any, what: str) -> Any:
         return map_tree(lambda v: _each_flat(f, v, what), value)
     if not is_array(value):
         return value
-    if not value.__meta__.is_jit or value._dtype.is_mask:
+    flat = value._array if value._kind == "tensor" else value
+    if value._dtype.is_mask or not (value.__meta__.is_jit or is_flat(type(flat))):
         raise RuntimeError(f"{what}: not defined for {label(value)}")
     if value._kind == "tensor":
-        found = f(value._array)
-        n = found._n.size
-        shape = value._shape if n == value._array._n.size else (n,)
-        return tensor(type(value), found, shape)
+        found = f(flat)
+        n = len(found)
+        return tensor(type(value), found, value._shape if n == len(flat) else (n,))
+    if not value.__meta__.is_jit:
+        return f(value)
     return map_leaves(spread(value) if value._kind == "nested" else value, f)
 
 
-def _check_block(value: Any, size: int, what: str) -> None:
-    if size > value._n.size > 0:
-        raise RuntimeError(
-            f"{what}: 'block_size' is {size}, but the array has only {value._n.size} entries"
-        )
+def _check_block(rule: Rule, value: Any, size: int, what: str) -> None:
+    n = len(value)
+    if size > n > 0:
+        raise RuntimeError(f"{what}: 'block_size' is {size}, but the array has only {n} entries")
+    if not supports(rule.key, value._dtype):
+        raise RuntimeError(f"{what}: the operation is not defined for {value._dtype.name}")
+
+
+def _runs(array: Any, size: int) -> list[list]:
+    """The entries of an array of `drjit.scalar` in runs."""
+    return [array._c[k : k + size] for k in range(0, len(array._c), size)]
 
 
 def block_reduce(op: ReduceOp, value: Any, block_size: int, mode: str | None = None) -> Any:
@@ -225,9 +241,10 @@ def block_reduce(op: ReduceOp, value: Any, block_size: int, mode: str | None = N
     rule, size = RULES[reduction("dr.block_reduce", op)], _block_size(block_size, what)
 
     def one(v: Any) -> Any:
-        _check_block(v, size, what)
-        if not supports(rule.key, v._dtype):
-            raise RuntimeError(f"{what}: the operation is not defined for {v._dtype.name}")
+        _check_block(rule, v, size, what)
+        if v._kind == "nested":
+            totals = [fold(rule.combine, run) for run in _runs(v, size)]
+            return nested(type(v), [normalize(v._dtype, total) for total in totals])
         n, cls = v._n.size, type(v)
         if n % size:
             # Neutral elements fill up the last run.
@@ -268,9 +285,10 @@ def block_prefix_reduce(
     rule, size = RULES[reduction("dr.block_prefix_reduce", op)], _block_size(block_size, what)
 
     def one(v: Any) -> Any:
-        _check_block(v, size, what)
-        if not supports(rule.key, v._dtype):
-            raise RuntimeError(f"{what}: the operation is not defined for {v._dtype.name}")
+        _check_block(rule, v, size, what)
+        if v._kind == "nested":
+            rows = [_running_numbers(rule, v, run, exclusive, reverse) for run in _runs(v, size)]
+            return nested(type(v), [x for row in rows for x in row])
         return _prefix_leaf(rule, v, size, exclusive, reverse, what)
 
     return _each_flat(one, value, what)

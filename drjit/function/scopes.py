@@ -1,37 +1,80 @@
 """Context managers that switch the tracking of derivatives off and on, or confine traversals."""
 
+from collections.abc import Sequence
+from enum import Enum
 from typing import Any
 
 from ..ad import graph, traverse
 from ..ad.graph import Scope
+from ..jit.named import Named
 from .grad import leaves
 
 
-class _Scope:
-    """A context manager that enters a scope of the graph of derivatives."""
+class ADScope(Named, Enum):
+    """What an `ADContextManager` does."""
 
-    def __init__(self, *args: Any, when: bool = True) -> None:
-        self._args, self._when = args, when
+    Invalid = 0
+    Suspend = 1
+    Resume = 2
+    Isolate = 3
 
-    def _inner(self, outer: Scope) -> Scope:
-        raise NotImplementedError
 
-    def _variables(self) -> frozenset[int] | None:
-        """The variables of the arguments; None if there are no arguments, which means all."""
-        if not self._args:
-            return None
-        return frozenset([a._a.serial for a in leaves(self._args) if a._a is not None])
+ADScope.__module__ = "drjit.detail"
+
+
+class NullContextManager:
+    """A context manager that does nothing."""
 
     def __enter__(self) -> None:
-        if self._when:
-            graph.push(self._inner(graph.scope() or Scope()))
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class ADContextManager:
+    """What `suspend_grad`, `resume_grad` and `isolate_grad` give: a context manager that enters a
+    scope of the graph of derivatives. `indices` are the numbers (`index_ad`) of the variables that
+    are suspended or resumed; without any, all are.
+
+    Raises:
+        RuntimeError: the kind of scope is invalid, or one to isolate and there are variables.
+    """
+
+    def __init__(self, scope: ADScope, indices: Sequence[int], /) -> None:
+        if scope is ADScope.Invalid:
+            raise RuntimeError("drjit.detail.ADContextManager(): the kind of scope is invalid")
+        if scope is ADScope.Isolate and indices:
+            raise RuntimeError(
+                "drjit.detail.ADContextManager(): a scope that isolates does so for all variables, "
+                f"but {len(indices)} were given"
+            )
+        self._kind, self._variables = scope, frozenset(indices) if indices else None
+
+    def __enter__(self) -> None:
+        outer = graph.scope() or Scope()
+        if self._kind is ADScope.Suspend:
+            inner = outer.suspended(self._variables)
+        elif self._kind is ADScope.Resume:
+            inner = outer.resumed(self._variables)
+        else:
+            inner = outer.isolated()
+        graph.push(inner)
 
     def __exit__(self, kind: Any, *_: object) -> None:
-        if self._when:
-            graph.pop()
+        inner = graph.pop()
+        if self._kind is ADScope.Isolate and kind is None:
+            traverse.finish_isolation(inner)
 
 
-class suspend_grad(_Scope):
+def _entered(scope: ADScope, args: tuple, when: bool) -> ADContextManager | NullContextManager:
+    if not when:
+        return NullContextManager()
+    found = [a._a.serial for a in leaves(args) if a._a is not None]
+    return ADContextManager(scope, found or [0] if args else [])  # no variable has the number 0
+
+
+def suspend_grad(*args: Any, when: bool = True) -> ADContextManager | NullContextManager:
     """Context manager that stops tracking derivatives with respect to the given arrays or PyTrees,
     or with respect to anything if there are none.
 
@@ -45,12 +88,10 @@ class suspend_grad(_Scope):
     >>> dr.grad_enabled(y)
     False
     """
-
-    def _inner(self, outer: Scope) -> Scope:
-        return outer.suspended(self._variables())
+    return _entered(ADScope.Suspend, args, when)
 
 
-class resume_grad(_Scope):
+def resume_grad(*args: Any, when: bool = True) -> ADContextManager | NullContextManager:
     """Context manager that tracks derivatives again, with respect to the given arrays or PyTrees,
     or to everything.
 
@@ -61,12 +102,10 @@ class resume_grad(_Scope):
     ...         print(dr.grad_enabled(x), dr.grad_enabled(y))
     True False
     """
-
-    def _inner(self, outer: Scope) -> Scope:
-        return outer.resumed(self._variables())
+    return _entered(ADScope.Resume, args, when)
 
 
-class isolate_grad(_Scope):
+def isolate_grad(when: bool = True) -> ADContextManager | NullContextManager:
     """Context manager that confines reverse traversals to what is recorded within: gradients wait
     at its boundary and are propagated further at its end.
 
@@ -80,18 +119,14 @@ class isolate_grad(_Scope):
     >>> x.grad
     [6]
     """
-
-    def __init__(self, when: bool = True) -> None:
-        super().__init__(when=when)
-
-    def _inner(self, outer: Scope) -> Scope:
-        return outer.isolated()
-
-    def __exit__(self, kind: Any, *_: object) -> None:
-        if self._when:
-            inner = graph.pop()
-            if kind is None:
-                traverse.finish_isolation(inner)
+    return _entered(ADScope.Isolate, (), when)
 
 
-__all__ = ["isolate_grad", "resume_grad", "suspend_grad"]
+__all__ = [
+    "ADContextManager",
+    "ADScope",
+    "NullContextManager",
+    "isolate_grad",
+    "resume_grad",
+    "suspend_grad",
+]

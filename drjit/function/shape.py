@@ -271,7 +271,7 @@ def _tile_tensor(value: Any, times: tuple[int, ...], what: str) -> Any:
 
 
 def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
-    """One array of several ones along an axis; None joins their flat entries.
+    """One array of several ones along an axis; None joins their flat entries, see `ravel`.
 
     The axis of one-dimensional arrays is 0. Nested arrays have their components as axis 0, which
     can be joined if the type is of dynamic size, and their lanes as last axis.
@@ -301,7 +301,7 @@ def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
             return _concat_flat([a._array for a in arr], what)
         return _concat_tensors(arr, axis, what)
     if axis is None:
-        return _concat_flat([ravel(a, "C") for a in arr], what)
+        return _concat_flat([ravel(a) for a in arr], what)
     depth = len(cls.__meta__.dims) + cls.__meta__.is_jit
     k = parts.normalized_axis(axis, depth, f"{what}(<{label(cls)}>)")
     return _concat_axis(arr, k, what)

@@ -284,3 +284,13 @@ class profile_enable:
 
     def __exit__(self, *_: object) -> None:
         log.level = self._before
+
+
+def get_cmake_dir() -> str:
+    """Raises:
+    RuntimeError: always, as this package has no C++ headers and libraries to build with.
+    """
+    raise RuntimeError(
+        "dr.get_cmake_dir(): this package is written in Python and has no C++ headers or libraries "
+        "that a CMake project could use"
+    )

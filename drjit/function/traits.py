@@ -13,6 +13,7 @@ from ..array.meta import DYNAMIC, ArrayMeta
 from ..array.promote import expr_t
 from ..auto import ad as auto
 from ..jit import dtype as dt
+from ..jit import freeze_size
 from ..jit.backend import JitBackend
 from ..jit.dtype import DType, VarType
 
@@ -328,7 +329,7 @@ def shape(arg: Any) -> tuple[int, ...]:
         RuntimeError: it is ragged.
     """
     try:
-        return _shape(arg)
+        return freeze_size.shown(_shape(arg))
     except RecursionError:
         raise pytree.too_deep() from None
 
@@ -363,7 +364,7 @@ def width(*args: Any) -> int:
     wide = set(sizes) - {1}
     if len(wide) > 1:
         raise RuntimeError(f"dr.width(): arrays have different sizes {sorted(wide)}")
-    return wide.pop() if wide else 1
+    return freeze_size.tracked(wide.pop() if wide else 1)
 
 
 def _width(value: Any) -> int:

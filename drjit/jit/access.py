@@ -82,6 +82,8 @@ def refuse_written(source: Node, what: str) -> None:
             f"{what}: the array is written to in the same symbolic loop or branch, and what it "
             "holds is known only when the kernel has run. Use mode='evaluated', or dr.alloc_local."
         )
+    for s in stack():
+        s.read.add(source.serial)
 
 
 def gather(
@@ -134,6 +136,32 @@ def gather_packet(
     return [make(op.component, source.dtype, lanes, (packet,), j) for j in range(count)]
 
 
+def gather_weighted(
+    source: Node, taps: list[tuple[Node, Node]], active: Node, count: int, what: str
+) -> list[Node] | None:
+    """Sums of `count` (2 to 16) components over records of a source, for pairs of indices, which
+    must be within bounds, and weights of the source's type; 0 where `active` is false. The taps
+    with an even and those with an odd number are summed up separately. None where gathers and
+    products serve better.
+    """
+    if innermost() is not None:
+        refuse_written(source, what)
+    if source.op is LITERAL or any(w.dtype is not source.dtype for _, w in taps):
+        return None
+    lanes = broadcast_size((active, *[n for tap in taps for n in tap]), what)
+    operands = []
+    mask = active
+    for index, weight in taps:
+        index, mask = bounds(index, active, source.size, what, count, True)
+        operands += [index, weight]
+    if lanes == 1:
+        lanes = mask.size
+    if mask.op is LITERAL or any(n.dtype is not operands[0].dtype for n in operands[::2]):
+        return None
+    found = make(op.weighted, source.dtype, lanes, (source, mask, *operands), count)
+    return [make(op.component, source.dtype, lanes, (found,), j) for j in range(count)]
+
+
 class Target:
     """The node that a scatter is about to replace, taken out of its array.
 
@@ -153,6 +181,12 @@ class Target:
         self._node = None
         if node is None:
             raise RuntimeError("a scatter target was taken twice")
+        if any(s.repeats and node.serial in s.read for s in stack()):
+            raise RuntimeError(
+                "a scatter in a symbolic loop writes to an array from which the loop also gathers: "
+                "later iterations would not see what has been written. Use mode='evaluated', or "
+                "dr.alloc_local."
+            )
         if node.op is not BUFFER and node.op is not AFTER:
             if node.op is op.state:
                 raise StateTarget(node, True)
@@ -169,6 +203,14 @@ class Target:
         copy = make(op.copy, self.dtype, self.size, (node,))
         schedule.evaluate([copy])
         return copy
+
+
+def is_idle(
+    values: list[Node], index: Node, active: Node, size: int, what: str, packet: int = 1
+) -> bool:
+    """Whether `scatter` has nothing to do, as there are no lanes or none of them is active."""
+    lanes = broadcast_size((*values, index, active), what)
+    return lanes == 0 or bounds(index, active, size, what, packet)[1].op is LITERAL
 
 
 def scatter(

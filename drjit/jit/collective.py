@@ -9,6 +9,7 @@ from math import lcm
 
 from . import access, kernel, op, runtime, schedule
 from . import dtype as dt
+from .freeze import operation
 from .kernel import identity
 from .memory import Buffer, allocate_for
 from .node import LITERAL, Node, apply, buffer, cast, lane, literal
@@ -58,12 +59,8 @@ def _evaluated(a: Node) -> Buffer:
 _ONE_BLOCK = 65536
 # Elements above which a block reduction with few results is divided further.
 _DIVIDED = 1 << 18
-# Columns whose accumulators stay in the nearest cache, and fewest rows that are worth a task.
-_STRIP, _SHORTEST = 2048, 16
-_COMBINE = {
-    "add": op.add, "mul": op.mul, "min": op.minimum, "max": op.maximum, "and": op.and_,
-    "or": op.or_,
-}  # fmt: skip
+# Bytes of accumulators that stay in the nearest cache, and fewest rows that are worth a task.
+_STRIP, _SHORTEST = 1 << 14, 16
 
 
 def _blocks(size: int, multiple: int = 64) -> int:
@@ -72,6 +69,7 @@ def _blocks(size: int, multiple: int = 64) -> int:
     return max(-(-size // (count * multiple)), -(-_ONE_BLOCK // multiple)) * multiple
 
 
+@operation
 def prefix(reduce: str, a: Node, exclusive: bool, block_size: int = 0) -> Node:
     """The prefix reduction over all lanes, or within runs of `block_size` lanes."""
     n, t = a.size, a.dtype
@@ -104,6 +102,7 @@ def prefix(reduce: str, a: Node, exclusive: bool, block_size: int = 0) -> Node:
     return buffer(t, n, result)
 
 
+@operation
 def block_reduce(reduce: str, a: Node, block_size: int) -> Node:
     """The reduction of each run of `block_size` lanes, of which the size is a multiple."""
     t, n = a.dtype, a.size
@@ -130,6 +129,7 @@ def _pieces(reduce: str, a: Node, block_size: int) -> int:
     return next((k for k in range(wanted, 1, -1) if block_size % k == 0), 1)
 
 
+@operation
 def reduce_rows(reduce: str, a: Node, rows: int, columns: int) -> Node:
     """The reductions of matrices of `rows` by `columns` lanes along their columns: `columns`
     results for each.
@@ -138,51 +138,51 @@ def reduce_rows(reduce: str, a: Node, rows: int, columns: int) -> Node:
     matrices = a.size // (rows * columns)
     if rows == 1 or a.size == 0:
         return a
-    accumulator = dt.f32 if t is dt.f16 else t
-    strip = min(columns, _STRIP)
-    strips = -(-columns // strip)
-    tasks = matrices * strips
     wanted = 4 * runtime.thread_count() if a.size >= _DIVIDED else 1
+    accumulator = dt.f32 if t is dt.f16 else t
+    tasks = matrices * -(-columns * accumulator.itemsize // _STRIP)
     chunk = max(-(-rows * tasks // wanted), min(rows, _SHORTEST))
     chunk = min(rows, -(-chunk // 8) * 8)
     chunks = -(-rows // chunk)
     stride = -(-columns // 64) * 64
-    size = matrices * chunks * stride
+    result = _chunks_reduced(reduce, t, _evaluated(a), matrices, rows, columns, chunk)
+    if chunks > 1:
+        result = _chunks_reduced(reduce, accumulator, result, matrices, chunks, stride, chunks)
+    found = buffer(accumulator, columns if matrices == 1 else matrices * stride, result)
+    if matrices > 1 and columns != stride:
+        index = lane(matrices * columns)
+        width = literal(dt.u32, columns)
+        first = apply(op.mul, apply(op.quotient, index, width), literal(dt.u32, stride))
+        index = apply(op.add, first, apply(op.remainder, index, width))
+        found = access.gather(found, index, literal(dt.mask, True), "reduce_rows", True)
+    return cast(t, found)
+
+
+def _chunks_reduced(
+    reduce: str, t: dt.DType, data: Buffer, matrices: int, rows: int, columns: int, chunk: int
+) -> Buffer:
+    """The reductions of every `chunk` rows of each matrix, which stand a multiple of 64 lanes
+    apart."""
+    accumulator = dt.f32 if t is dt.f16 else t
+    strip = min(columns, _STRIP // accumulator.itemsize)
+    strips, chunks = -(-columns // strip), -(-rows // chunk)
+    stride = -(-columns // 64) * 64
+    size, tasks = matrices * rows * columns, matrices * strips * chunks
     table = [rows, columns, chunk, chunks, strip, strips, stride]
     words = allocate_for(dt.i64, len(table), host=True)
     words.array(dt.i64.numpy, len(table))[:] = table
-    result = allocate_for(accumulator, size)
+    result = allocate_for(accumulator, matrices * chunks * stride)
     launch = kernel.for_text(_REDUCE_ROWS.format(t=t.code, op=reduce), 4, 1)
     arguments = [
-        (_evaluated(a), t, a.size), (result, accumulator, size), (words, dt.i64, len(table))
+        (data, t, size), (result, accumulator, matrices * chunks * stride),
+        (words, dt.i64, len(table)),
     ]  # fmt: skip
-    cost = max(1, a.size // (4 * tasks * chunks))
-    on_numpy = launch.prefers_numpy(a.size)
-    kernel.run_text(launch, tasks * chunks, arguments, 1, on_numpy, cost)
-    partial = buffer(accumulator, size, result)
-    return cast(t, _joined(reduce, partial, matrices, columns, chunks, stride))
+    cost = max(1, size // (4 * tasks))
+    kernel.run_text(launch, tasks, arguments, 1, launch.prefers_numpy(size), cost)
+    return result
 
 
-def _joined(
-    reduce: str, partial: Node, matrices: int, columns: int, chunks: int, stride: int
-) -> Node:
-    """The reductions of the chunks of each matrix, which stand `stride` lanes apart."""
-    if matrices == chunks == 1 and columns == stride:
-        return partial
-    index = lane(matrices * columns)
-    if matrices > 1:
-        width = literal(dt.u32, columns)
-        matrix = apply(op.quotient, index, width)
-        first = apply(op.mul, matrix, literal(dt.u32, chunks * stride))
-        index = apply(op.add, first, apply(op.remainder, index, width))
-    every = literal(dt.mask, True)
-    total = access.gather(partial, index, every)
-    for number in range(1, chunks):
-        place = apply(op.add, index, literal(dt.u32, number * stride))
-        total = apply(_COMBINE[reduce], access.gather(partial, place, every), total)
-    return total
-
-
+@operation(sized_by_data=True)
 def compress(mask: Node) -> Node:
     """The `u32` indices of the lanes where a mask holds.
 

@@ -56,11 +56,11 @@ def undo(dropped: Iterable[Node], targets: Iterable[Node]) -> None:
         before = target.deps
         while before and before[0] in gone:
             before = _order(before[0], target.data) or ()
-        target.deps = before
-        if before:
+        if before and before[0].op is not BUFFER:  # which it is when it has happened
+            target.deps = before
             _wait(target, before[0])
         else:
-            target.op = BUFFER
+            target.op, target.deps = BUFFER, ()
     blocks = [n for n in gone if n.op in BLOCKS]
     for n in blocks:  # which grows
         blocks += [e for e in inside(n) if e.op in BLOCKS]

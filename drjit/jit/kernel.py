@@ -11,6 +11,7 @@ import os
 import struct
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,10 @@ COMPILE_BASE = 12e-3
 COMPILE_STATEMENT = 80e-6
 FIRST_USE = 60e-3
 
+# A kernel with a loop is compiled with narrow packets first, which takes half the time; once its
+# launches have taken so many seconds, with as wide ones as it gains from.
+HOT = 30e-3
+
 # Work below this many lane-operations runs in the calling thread: handing it to others costs more.
 INLINE_WORK = 300_000
 BLOCK_WORK = 60_000
@@ -51,6 +56,9 @@ _FORMAT = {
     dt.mask: "?7x", dt.i8: "q", dt.u8: "Q", dt.i16: "q", dt.u16: "Q", dt.i32: "q", dt.u32: "Q",
     dt.i64: "q", dt.u64: "Q", dt.f16: "e6x", dt.f32: "f4x", dt.f64: "d",
 }  # fmt: skip
+
+on_read: Callable[[], None] | None = None
+"""Called before the host reads what kernels computed; set by `freeze`."""
 
 _kernels: dict[str, "Kernel"] = {}
 
@@ -97,8 +105,8 @@ class Kernel:
 
     __slots__ = (
         "address", "clock", "cost", "finish", "function", "launches", "loaded", "loops",
-        "made_at", "measured", "name", "numpy_calls", "numpy_cost", "pack", "program", "rendering",
-        "seconds", "spent", "state", "text", "time", "words",
+        "made_at", "measured", "name", "narrow", "numpy_calls", "numpy_cost", "pack", "program",
+        "rendering", "seconds", "spent", "state", "text", "time", "words",
     )  # fmt: skip
 
     def __init__(self, text: str, layout: str, cost: int, program: Program | None = None) -> None:
@@ -116,6 +124,7 @@ class Kernel:
         self.function: Any = None
         self.loaded: Any = None
         self.address = self.finish = 0
+        self.narrow = False  # whether wider packets than those of the compiled form may pay
         self.state = "new"  # new, numpy, memory (compiled in this process), disk (from the cache)
         self.launches = 0
         self.spent = 0.0  # estimated seconds on NumPy, against which compiling is weighed
@@ -155,26 +164,31 @@ class Kernel:
         self.spent = max(self.spent + once, self.time)
         return self.spent < buy
 
+    def needs_compiling(self) -> bool:
+        """Whether there is no compiled form yet, or a better one is due."""
+        return not self.address or (self.narrow and self.time > HOT)
+
     def compile(self) -> None:
         """Makes the compiled form available, from the disk cache or by compiling the text."""
         from .target import simd
 
         start = time.perf_counter()
+        runtime.retain(self.loaded)  # which queued launches may still run
         contract = bool(flags.current & JitFlag.FastMath)
-        key = cache.digest(self.text, contract)
-        entry = cache.get(key)
-        if entry is not None:
-            try:
-                self.loaded = simd.load(entry.code, self.name, entry.has_finish)
-                self.state = "disk"
-            except Exception as error:  # a damaged entry is compiled anew
-                log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", key, error)
-                entry = None
-        if entry is None:
-            code = simd.compile(self.text, self.name, contract=contract)
+        widths = [simd.packet_lanes(self.text)]
+        if self.loops and self.time <= HOT:
+            widths.append(min(widths[0], simd.default_lanes()))
+        for lanes in dict.fromkeys(widths):
+            if self._from_cache(cache.digest(self.text, contract, lanes)):
+                break
+        else:
+            lanes = widths[-1]
+            code = simd.compile(self.text, self.name, lanes, contract)
             self.loaded = simd.load(code.code, self.name, code.has_finish)
             self.state = "memory"
+            key = cache.digest(self.text, contract, lanes)
             cache.put(key, self.text, code.code, code.has_finish)
+        self.narrow = lanes < widths[0]
         self.address, self.finish = self.loaded.kernel, self.loaded.finish
         self.seconds = time.perf_counter() - start
         self.made_at = self.launches
@@ -187,6 +201,21 @@ class Kernel:
             self.statements,
         )
         log.log(log.LogLevel.Trace, "kernel %s:\n%s", self.name, self.text)
+
+    def _from_cache(self, key: str) -> bool:
+        """Loads an entry of the disk cache, if there is one."""
+        from .target import simd
+
+        entry = cache.get(key)
+        if entry is None:
+            return False
+        try:
+            self.loaded = simd.load(entry.code, self.name, entry.has_finish)
+        except Exception as error:  # a damaged entry is compiled anew
+            log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", key, error)
+            return False
+        self.state = "disk"
+        return True
 
 
 def for_program(text: str, program: Program) -> Kernel:
@@ -238,7 +267,7 @@ def run(
     if kernel.prefers_numpy(size):
         _run_numpy(kernel, size, inputs, literals, checks, targets, outputs, record)
     else:
-        if not kernel.address:
+        if kernel.needs_compiling():
             kernel.compile()
         _run_compiled(kernel, size, inputs, literals, checks, targets, outputs, record)
     if flags.current & _BLOCKING:
@@ -412,7 +441,7 @@ def run_text(
         p = [a if isinstance(a, int) else a[0].array(a[1].numpy, a[2]) for a in arguments]
         _interpret(kernel, [None, *p], size)
     else:
-        if not kernel.address:
+        if kernel.needs_compiling():
             kernel.compile()
         inline, chosen = _division(cost or kernel.cost, size, 64)
         words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
@@ -450,8 +479,15 @@ def to_numpy(dtype: DType, size: int, buffer: Buffer) -> np.ndarray:
     """The finished data of a buffer, for use while the buffer is alive (`Buffer.view` is for
     users).
     """
-    runtime.sync()
+    await_data()
     return buffer.array(dtype.numpy, size)
+
+
+def await_data() -> None:
+    """Waits for all kernels, so that the host can read what they computed."""
+    if on_read is not None:
+        on_read()
+    runtime.sync()
 
 
 def from_numpy(dtype: DType, array: np.ndarray) -> Buffer:

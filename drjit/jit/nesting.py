@@ -1,7 +1,8 @@
 """Which instructions belong to the bodies of loops and branches.
 
 A node belongs to the innermost body on whose state or arguments it depends; what depends on none is
-computed outside, once. Side effects stay where they were recorded.
+computed outside, once. Side effects stay where they were recorded. Arithmetic in a branch within a
+loop that only depends on arguments which the loop does not change leaves the loop.
 """
 
 from collections.abc import Iterable
@@ -9,6 +10,7 @@ from collections.abc import Iterable
 from . import op
 from .node import Node
 
+_ARITHMETIC = frozenset(op.TABLE[name] for name in op.ELEMENTWISE)
 ROUNDS = 16  # what a loop is taken to run, for estimates of cost
 
 
@@ -51,10 +53,10 @@ class Body:
     """A body of a loop or branch: the nodes that belong to it, in order, and the bodies around it
     on which they depend."""
 
-    __slots__ = ("around", "depth", "nodes", "rounds")
+    __slots__ = ("around", "block", "depth", "nodes", "rounds")
 
     def __init__(self, block: Node) -> None:
-        self.depth = block.data.depth
+        self.block, self.depth = block, block.data.depth
         self.nodes: list[Node] = []
         self.around: set[Body] = set()
         nested = ROUNDS if self.depth > 1 else 1
@@ -65,7 +67,8 @@ class Nesting:
     """The bodies of the blocks among `nodes`, and where each node belongs (`home`; nodes outside of
     all blocks have no entry).
 
-    `same` says which nodes are others: arguments of branches, and the states that loops keep.
+    `same` says which nodes are others: arguments of branches, states that loops keep, and what has
+    left a loop and is there already.
     """
 
     def __init__(self, nodes: list[Node]) -> None:
@@ -101,6 +104,7 @@ class Nesting:
                     self.home[n] = outside
             elif n not in self.home:
                 self._place(n, forced.get(n))
+        self._hoist(nodes)
         self._sink_constants(nodes)
 
     def _place(self, n: Node, body: Body | None) -> None:
@@ -119,12 +123,59 @@ class Nesting:
             body.nodes.append(n)
             self.home[n] = body
 
+    def _hoist(self, nodes: list[Node]) -> None:
+        """Moves arithmetic out of the loops whose variables it does not depend on. What several
+        branches of a loop compute in the same way is then computed once."""
+        if not any(body.depth > 1 for body in self.home.values()):
+            return
+        made: dict[tuple, Node] = {}
+        moved: list[tuple[Body, Body | None, Node]] = []
+        for n in nodes:
+            if n.op not in _ARITHMETIC or n.dtype.is_vector:
+                continue
+            deps = [self.origin(d) for d in n.deps]
+            body = self.home.get(n)
+            if body is not None:
+                outside = self._outside(body, {self.home.get(d) for d in deps})
+                if outside is not body:
+                    moved.append((body, outside, n))
+                    del self.home[n]
+                    if outside is not None:
+                        self.home[n] = outside
+            key = (n.op, n.dtype, n.data, self.home.get(n), *[d.id for d in deps])
+            first = made.setdefault(key, n)
+            if first is not n:
+                self.same[n] = first
+        for _, outside, n in moved:
+            if outside is not None:
+                outside.nodes.append(n)
+        for body in {b for before, after, _ in moved for b in (before, after) if b is not None}:
+            here = [n for n in body.nodes if self.home.get(n) is body]
+            body.nodes[:] = sorted(here, key=lambda n: n.serial)
+
+    def _outside(self, body: Body, known: set[Body | None]) -> Body | None:
+        """Where a node of a body can be computed whose operands the bodies `known` have: around the
+        outermost loop in which none of these is."""
+        found = at = body
+        while at is not None and at not in known:
+            around = self.home.get(at.block)
+            if at.block.op is op.loop:
+                found = around
+            at = around
+        return found
+
+    def origin(self, n: Node) -> Node:
+        """The node that another one is the same as."""
+        while n in self.same:
+            n = self.same[n]
+        return n
+
     def _sink_constants(self, nodes: list[Node]) -> None:
         """Moves constants that only one body of a branch uses there, where lanes that do not call
         it need not load them."""
         users: dict[Node, set[Body | None]] = {}
         for n in nodes:
-            for d in n.deps:
+            for d in map(self.origin, n.deps):
                 if d.op is op.literal:
                     users.setdefault(d, set()).add(self.home.get(n))
         sunk: dict[Body, list[Node]] = {
@@ -142,8 +193,7 @@ class Nesting:
         """What of a body and the blocks in it is needed to compute some values."""
         stack, found = list(wanted), set()
         while stack:
-            n = stack.pop()
-            n = self.same.get(n, n)
+            n = self.origin(stack.pop())
             home = self.home.get(n)
             if n not in found and home is not None and home.depth >= body.depth:
                 found.add(n)

@@ -125,6 +125,7 @@ active      0 static -    active      1  active
 in_bounds   2 mask   i    in_bounds   2  in_bounds
 gather      3 static -    gather      8  gather
 packet      3 static -    packet     16  packet
+weighted    4 static f    packet     48  weighted
 component   1 same   bif  component   0  component
 scatter     3 static -    scatter    16  scatter
 scatter_packet 3 static - scatter    16  scatter_packet
@@ -137,6 +138,8 @@ vector      1 static bif  vector      1  vector
 splat       1 static bif  splat       0  splat
 feature     1 static bif  feature     0  feature
 total       1 static f    total       1  total
+take        3 static bif  take        8  take
+put         4 static bif  put         8  put
 matvec      3 static f    matvec      1  matvec
 outer       3 static f    scatter     1  outer
 accumulate  2 static f    scatter     1  accumulate
@@ -163,6 +166,7 @@ ELEMENTWISE = tuple(
 FUSED = frozenset((
     "fma", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh",
     "acosh", "atanh", "exp", "exp2", "log", "log2", "cbrt", "erf", "erfinv", "lgamma", "pow",
+    "weighted",
 ))  # fmt: skip
 
 globals().update(TABLE)  # op.add is TABLE["add"]

@@ -4,6 +4,7 @@ import numpy as np
 
 from . import dtype as dt
 from . import kernel, runtime, schedule
+from .freeze import operation
 from .memory import Buffer, allocate_for
 from .node import Node, buffer, cast, literal
 
@@ -31,6 +32,7 @@ def _cut(size: int, largest: int, step: int, parts: int) -> int:
     return -(-size // (count * step)) * step
 
 
+@operation
 def matmul(
     a: Node,
     b: Node,

@@ -158,11 +158,12 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
         if n.id in numbers:
             continue
         body = nesting.home.get(n) if nesting else None
-        if nesting and n.op in SYMBOLS:
-            number = _symbol(n, nesting, numbers, instrs)
-            if number is not None:
-                numbers[n.id] = number
-                continue
+        if nesting and n in nesting.same:
+            numbers[n.id] = numbers[nesting.same[n].id]
+            continue
+        if nesting and n.op is op.result:
+            numbers[n.id] = _result(n, nesting, numbers, instrs)
+            continue
         args = tuple([numbers[d.id] for d in n.deps]) if n.op not in BLOCKS else ()
         data, param = n.data, 0
         if n.op is BUFFER:
@@ -222,11 +223,8 @@ BLOCKS = frozenset((op.loop, op.branch))
 SYMBOLS = frozenset((op.state, op.result))
 
 
-def _symbol(n: Node, nesting: Nesting, numbers: dict[int, int], instrs: list[Instr]) -> int | None:
-    """The instruction that gives the value of a symbol, if there is one already."""
-    if n.op is op.state:
-        before = nesting.same.get(n)
-        return None if before is None else numbers[before.id]
+def _result(n: Node, nesting: Nesting, numbers: dict[int, int], instrs: list[Instr]) -> int:
+    """The instruction that gives a result of a loop or branch."""
     block = n.deps[0]
     if block.op is op.loop:
         return numbers[nesting.parts[block].inside[0][n.data].id]  # its variable, after the loop

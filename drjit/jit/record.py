@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from . import dtype as dt
 from . import op, schedule
 from .effects import effects_inside, old_values, undo
-from .node import LITERAL, Node, apply, broadcast_size, make, next_serial
+from .node import AFTER, LITERAL, Node, apply, broadcast_size, make, next_serial
 from .scope import Block, Scope, active, stack
 from .scope import recording as recording
 
@@ -37,6 +37,7 @@ def loop(
     inside = [make(op.state, n.dtype, size, (), depth) for n in state]
     live = make(op.state, dt.mask, size, (), depth)
     with _Recording(live, depth, []) as scope:
+        scope.repeats = True
         test = cond(list(inside))
         if not test.dtype.is_mask:
             raise TypeError(f"{what}: the condition is {test.dtype.name}, not a mask")
@@ -119,6 +120,16 @@ def drop_effects() -> None:
             "takes place, which it does not when the body is traced again for derivatives. Use "
             "mode='evaluated', or dr.suspend_grad()."
         )
+
+
+def discard(targets: Sequence[Node]) -> None:
+    """Undoes the side effects that nodes which stand for their targets wait for, if they have not
+    happened yet."""
+    with schedule.lock:
+        waiting = [t for t in targets if t.op is AFTER]
+        dropped = {t.deps[0] for t in waiting}
+        schedule.pending[:] = [e for e in schedule.pending if e not in dropped]
+        undo(dropped, waiting)
 
 
 def _depth() -> int:

@@ -17,10 +17,10 @@ from typing import Any
 
 from . import dtype as dt
 from . import flags, interrupt, kernel, label, op, program, source
-from .effects import BLOCKS, EFFECTS, afters, without_escaped
+from .effects import BLOCKS, EFFECTS, afters, inside, old_values, without_escaped
 from .memory import Buffer, allocate_for
 from .node import AFTER, BUFFER, LITERAL, Node, make
-from .scope import Block, innermost
+from .scope import ACTIVE, Block, innermost
 
 lock = threading.RLock()
 pending: list[Node] = []
@@ -36,12 +36,15 @@ STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have so many
 LONGEST = 6000  # nodes in a kernel: compile time grows faster than linearly beyond
 _preview: list[kernel.Kernel] | None = None  # where `preview` collects kernels
 
-_SOURCED = frozenset((op.gather, op.packet, op.matvec))  # operands 0 and 3, where there is one
+# The operands that are read as memory; of a product also operand 3, the bias, where there is one.
+_SOURCES = dict.fromkeys((op.gather, op.packet, op.weighted), slice(1))
+_SOURCES[op.matvec] = slice(0, 4, 3)
 _REDUCING = frozenset((op.scatter_reduce, op.scatter_reduce_packet, op.outer, op.accumulate))
 _LATE = EFFECTS | {op.reduce}  # their results are there when their kernel has finished
 _RESULT = op.result
-_STAGING = _LATE | _SOURCED | {AFTER, _RESULT}
-_UNCUT = frozenset((op.packet, op.state, op.loop, op.branch))  # have no single value to keep
+_STAGING = _LATE | _SOURCES.keys() | {AFTER, _RESULT}
+# These have no single value to keep.
+_UNCUT = frozenset((op.packet, op.weighted, op.state, op.loop, op.branch))
 _REDUCE, _IN_BOUNDS, _STATE = op.reduce, op.in_bounds, op.state
 
 
@@ -205,6 +208,8 @@ def _run_groups(roots: list[Node], nodes: list[Node] | None) -> None:
     """Launches a kernel per number of lanes; `nodes` are those below the roots if known."""
     groups: dict[int, list[Node]] = {}
     for n in dict.fromkeys(roots) if len(roots) > 1 else roots:
+        if n is ACTIVE:  # which all programs share
+            raise RuntimeError("the lanes of a kernel were to be evaluated outside of one")
         lanes = n.deps[0].size if n.op is _REDUCE else n.size
         groups.setdefault(lanes, []).append(n)
     for size, group in groups.items():
@@ -269,8 +274,8 @@ def _reachable(roots: list[Node]) -> tuple[list[Node], bool]:
     for n in found:  # which grows
         o = n.op
         if o in _STAGING:
-            if o in _SOURCED:
-                staged = staged or any(d.op is not BUFFER for d in n.deps[::3])
+            if o in _SOURCES:
+                staged = staged or any(d.op is not BUFFER for d in n.deps[_SOURCES[o]])
             elif o is _RESULT:
                 staged = staged or n.size == 1
             else:
@@ -298,7 +303,7 @@ def _stages(roots: list[Node], nodes: list[Node]) -> list[list[Node]]:
             n.id = 0  # nothing so far waits for anything
             continue
         own = 0
-        sources = n.deps[::3] if o in _SOURCED else ()
+        sources = n.deps[_SOURCES[o]] if o in _SOURCES else ()
         for d in n.deps:
             at = d.id  # its level
             made_by = d.op
@@ -316,6 +321,8 @@ def _stages(roots: list[Node], nodes: list[Node]) -> list[list[Node]]:
                 own = at
         if o in EFFECTS:
             for before in n.data.order:
+                if before.op is not BUFFER and not hasattr(before, "id"):
+                    raise _symbolic()  # it belongs to an open recording
                 if before.op in BLOCKS:
                     own = max(own, before.id + 1)
                 elif before.op in EFFECTS:
@@ -389,6 +396,9 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
         n.id = i
     if states != closed:
         raise _symbolic()
+    if places:
+        # The text, by which kernels are known, does not say where among the roots effects are.
+        roots = sorted(roots, key=_has_value, reverse=True)
     structure = tuple([n.id for n in roots])
     targets = [e for _, e in places.values()] if places else []
     streams = size >= STREAM_LANES and _result_bytes(size, roots) >= STREAM_BYTES
@@ -483,6 +493,10 @@ def _finish(n: Node, memory: Buffer | None) -> None:
     for it.
     """
     waiting = afters(n)
+    for value in old_values(inside(n)) if n.op in BLOCKS else ():
+        leaked = value()
+        if leaked is not None:  # known only where the update took place, which is over
+            leaked.op, leaked.deps, leaked.data = _STATE, (), None
     # In this order, as other threads look at the node: whoever sees a buffer sees its memory.
     n.data = memory
     n.op = BUFFER

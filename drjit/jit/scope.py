@@ -19,12 +19,15 @@ ACTIVE = make(op.active, dt.mask, 1)
 
 class Scope:
     """A body under recording: the mask of the lanes that execute it, the side effects so far, and
-    weak references to the nodes that stand for their targets."""
+    weak references to the nodes that stand for their targets. `repeats` says that it is that of a
+    loop, `read` are the serial numbers of the arrays that it has gathered from."""
 
-    __slots__ = ("afters", "depth", "effects", "mask")
+    __slots__ = ("afters", "depth", "effects", "mask", "read", "repeats")
 
     def __init__(self, mask: Node, depth: int) -> None:
         self.mask, self.depth = mask, depth
+        self.repeats = False
+        self.read: set[int] = set()
         self.effects: list[Node] = []
         self.afters: list[Any] = []
 

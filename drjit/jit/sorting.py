@@ -8,6 +8,7 @@ each block of lanes, `finish` turns counts into positions, and a second launch m
 from . import dtype as dt
 from . import kernel, op, runtime, schedule
 from .dtype import DType
+from .freeze import operation
 from .memory import Buffer, allocate_for
 from .node import Node, apply, bitcast, buffer, cast, lane, literal
 
@@ -101,6 +102,7 @@ def argsort(a: Node, descending: bool, run: int = 0) -> Node:
     return order
 
 
+@operation
 def _sorted(key: Node, payload: Node | None, bits: int) -> tuple[Node, Node]:
     """Keys of so many bits in order, and what goes with them."""
     n, t = key.size, key.dtype

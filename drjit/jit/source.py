@@ -58,6 +58,12 @@ def _vector(i: Instr, a: list[str]) -> str:
     return _call("vector", [code, *a])
 
 
+def _put(i: Instr, a: list[str]) -> str:
+    if i.data is not None:  # the same feature in all lanes
+        a = [a[0], str(i.data), *a[1:]]
+    return _call("put", a)
+
+
 def _matvec(i: Instr, a: list[str]) -> str:
     buffer, first, x, *bias = a
     shape = [str(n) for n in i.data]
@@ -83,6 +89,7 @@ RENDER: dict[str, Callable[[Instr, list[str]], str]] = {
     "in_bounds": _in_bounds,
     "gather": lambda i, a: _call("gather", [i.dtype.code, *a]),
     "packet": lambda i, a: _call("gather_packet", [i.dtype.code, *a, str(i.data)]),
+    "weighted": lambda i, a: _call("gather_weighted", [i.dtype.code, *a[:2], str(i.data), *a[2:]]),
     "scatter": _scatter,
     "scatter_packet": _scatter,
     "scatter_reduce": _scatter,
@@ -93,6 +100,8 @@ RENDER: dict[str, Callable[[Instr, list[str]], str]] = {
     "vector": _vector,
     "feature": lambda i, a: f"feature({a[0]}, {i.data})",
     "total": lambda i, a: f"total({a[0]})",
+    "take": lambda i, a: _call("take", a),
+    "put": _put,
     "matvec": _matvec,
     "outer": _sum_of_vectors,
     "accumulate": _sum_of_vectors,
@@ -103,10 +112,17 @@ _EFFECTS_WITHOUT_VALUE = (
     "scatter", "scatter_packet", "scatter_reduce", "scatter_reduce_packet", "outer", "accumulate",
 )  # fmt: skip
 
+_SEVERAL = (op.packet, op.weighted)  # operations that give several values
+
 # Operands that stand in the text as words of the parameter block: buffers and positions in them.
 _WORDS = {
-    op.gather: (0,), op.packet: (0,), op.matvec: (0, 1, 3, 4), op.outer: (0,), op.accumulate: (0,),
+    op.gather: (0,), op.packet: (0,), op.weighted: (0,), op.matvec: (0, 1, 3, 4), op.outer: (0,),
+    op.accumulate: (0,),
 }  # fmt: skip
+
+
+# Operations on vectors as a whole.
+_WHOLE = frozenset((op.take, op.put, op.total, op.matvec, op.outer, op.accumulate))
 
 
 def render(program: Program) -> str:
@@ -135,6 +151,8 @@ class _Writer:
         self.lines: list[str] = []
         self.read = _read_as_values(program)
         self.values = 0
+        self.updated = _updated(program)
+        self.renamed: set[int] = set()
 
     def fresh(self) -> str:
         """A name for a value."""
@@ -157,8 +175,11 @@ class _Writer:
                 names[number] = args[0]
                 continue
             if kind == "component":
-                packet = instrs[i.args[0]].op is op.packet
-                names[number] = f"{args[0]}_{i.data}" if packet else args[0]
+                several = instrs[i.args[0]].op in _SEVERAL
+                names[number] = f"{args[0]}_{i.data}" if several else args[0]
+                continue
+            if kind == "feature" and self.is_uniform(i.args[0]):
+                names[number] = args[0]
                 continue
             if kind == "loop":
                 self.loop(i.data, depth)
@@ -187,23 +208,38 @@ class _Writer:
             for k in _WORDS.get(i.op, ()):
                 if k < len(args):
                     args[k] = f"p[{instrs[i.args[k]].param}]"
+            if i.op in _WHOLE:
+                for k, a in enumerate(i.args):
+                    if self.is_uniform(a):
+                        args[k], text = self.fresh(), self.whole(a)
+                        lines.append(f"{indent}{args[k]} = {text}")
             text = RENDER[kind](i, args)
-            if kind == "packet":
+            if i.op in _SEVERAL:
                 text = ", ".join(f"{names[number]}_{j}" for j in range(i.data)) + f" = {text}"
             elif kind not in _EFFECTS_WITHOUT_VALUE:
                 text = f"{names[number]} = {text}"
             lines.append(f"{indent}{text}" + (f"  # {i.label}" if i.label else ""))
 
+    def is_uniform(self, number: int) -> bool:
+        """Whether a value is a vector whose name stands for the one scalar that all its features
+        are."""
+        i = self.instrs[number]
+        return (
+            i.dtype.is_vector and i.op.kind in ("literal", "splat") and number not in self.renamed
+        )
+
+    def whole(self, number: int) -> str:
+        """A value as it is written where such a vector has to be one."""
+        t, name = self.instrs[number].dtype, self.names[number]
+        return f"splat({t.element.code}, {t.count}, {name})" if self.is_uniform(number) else name
+
     def loop(self, loop: Loop, depth: int) -> None:
         """Writes a loop: lanes that are done keep their state."""
-        names, lines, instrs = self.names, self.lines, self.instrs
+        names, lines = self.names, self.lines
         indent, inner = "    " * depth, "    " * (depth + 1)
         for state, first in zip(loop.states, loop.starts, strict=True):
             name = names[state] = self.fresh()
-            value, t = names[first], instrs[state].dtype
-            if t.is_vector and instrs[first].op.kind in ("literal", "splat"):
-                value = f"splat({t.element.code}, {t.count}, {value})"
-            lines.append(f"{indent}{name} = {value}")
+            lines.append(f"{indent}{name} = {self.whole(first)}")
         live = names[loop.live] = self.fresh()
         lines.append(f"{indent}{live} = {names[loop.active]}")
         self.statements(loop.test, depth)
@@ -212,7 +248,7 @@ class _Writer:
         self.statements(loop.body, depth + 1)
         changed = [names[s] for s in loop.states]
         values = [
-            f"select({live}, {names[r]}, {names[s]})"
+            names[r] if s in self.updated else f"select({live}, {names[r]}, {names[s]})"
             for s, r in zip(loop.states, loop.results, strict=True)
         ]
         # A result that is another variable of the loop must be read before that one changes.
@@ -231,23 +267,82 @@ class _Writer:
         """Writes the cases of a branch, each skipped where none of its lanes is active."""
         names, lines = self.names, self.lines
         indent, inner = "    " * depth, "    " * (depth + 1)
+        renamed: dict[int, str] = {}
         for number in branch.results:
             t = self.instrs[number].dtype
             name = names[number] = self.fresh()
-            zero = f"{t.element.code}(0)"
-            if t.is_vector:
-                zero = f"splat({t.element.code}, {t.count}, {zero})"
-            lines.append(f"{indent}{name} = {zero}")
+            first = f"{t.element.code}(0)"
+            if number in self.updated:
+                start = self.updated[number]
+                first = self.whole(start)
+                renamed.setdefault(start, name)
+            elif t.is_vector:
+                first = f"splat({t.element.code}, {t.count}, {first})"
+            lines.append(f"{indent}{name} = {first}")
+        around, renamed_around = {number: names[number] for number in renamed}, self.renamed
+        for number, name in renamed.items():
+            names[number] = name
+        self.renamed = self.renamed | renamed.keys()
+        own = [renamed.get(self.updated.get(r, -1)) == names[r] for r in branch.results]
         for case in branch.cases:
             mask = names[case.mask]
             lines.append(f"{indent}if any_lane({mask}):")
             before = len(lines)
             self.statements(case.body, depth + 1)
-            for number, result in zip(branch.results, case.results, strict=True):
-                name = names[number]
-                lines.append(f"{inner}{name} = select({mask}, {names[result]}, {name})")
+            rows = sorted(zip(own, branch.results, case.results, strict=True))
+            for is_own, number, result in rows:  # others may be what one of its own was before
+                name, value = names[number], names[result]
+                if not is_own:
+                    lines.append(f"{inner}{name} = select({mask}, {value}, {name})")
+                elif value != name:
+                    lines.append(f"{inner}{name} = {value}")
             if len(lines) == before:
                 lines.pop()
+        self.renamed = renamed_around
+        for number, name in around.items():
+            names[number] = name
+
+
+def _updated(program: Program) -> dict[int, int]:
+    """The states of loops, and the results of branches, that are a vector in which some features
+    have been replaced in active lanes, with this vector: lanes need not be selected.
+
+    The cases of a branch are for different lanes.
+    """
+    instrs = program.instrs
+    found: dict[int, int] = {}
+    block: dict[int, int] = {}  # that a state or result belongs to
+
+    def origin(number: int, body: frozenset[int]) -> int:
+        """The vector that others, which a body makes of it, begin with."""
+        while True:
+            if number in body and instrs[number].op is op.put:
+                number = instrs[number].args[0]
+            elif block.get(number) in body and number in found:
+                number = found[number]
+            else:
+                return number
+
+    for k, i in enumerate(instrs):
+        if type(i.data) is Loop:
+            loop, body = i.data, frozenset(i.data.body)
+            block |= dict.fromkeys(loop.states, k)
+            for state, start, result in zip(loop.states, loop.starts, loop.results, strict=True):
+                if instrs[state].dtype.is_vector and origin(result, body) == state:
+                    found[state] = start
+        elif type(i.data) is Branch:
+            branch, bodies = i.data, [frozenset(c.body) for c in i.data.cases]
+            block |= dict.fromkeys(branch.results, k)
+            for result, values in zip(
+                branch.results, zip(*[c.results for c in branch.cases], strict=True), strict=True
+            ):
+                if instrs[result].dtype.is_vector:
+                    starts = {origin(v, body) for v, body in zip(values, bodies, strict=True)}
+                    start = starts.pop()
+                    inside = any(start in body or block.get(start) in body for body in bodies)
+                    if not starts and not inside:
+                        found[result] = start
+    return found
 
 
 def _sines_and_cosines(program: Program, numbers: Sequence[int]) -> dict[int, int]:

@@ -14,7 +14,7 @@ from . import dtype as dt
 from .access import Target
 from .dtype import DType
 from .node import LITERAL, SPLAT, Node, broadcast_size, cast, combine, literal, make, resize, splat
-from .scope import active, innermost
+from .scope import ACTIVE, active, innermost
 
 VECTOR, FEATURE, RESULT = op.vector, op.feature, op.result
 
@@ -90,6 +90,41 @@ def total(v: Node) -> Node:
         times = literal(wide, count)
         return cast(t, combine(op.mul, (cast(wide, feature(v, 0)), times)))
     return feature(v, 0) if count == 1 else make(op.total, t, v.size, (v,))
+
+
+def take(v: Node, index: Node, mask: Node, what: str = "take") -> Node:
+    """The feature of each lane at a `u32` index, which is within bounds where the mask holds; 0
+    elsewhere."""
+    size = broadcast_size((v, index, mask), what)
+    if index.op is not LITERAL and v.op is not LITERAL and v.op is not SPLAT:
+        return make(op.take, v.dtype.element, size, (v, index, mask))
+    found = feature(v, index.data if index.op is LITERAL else 0)
+    if mask is ACTIVE:
+        return resize(found, size)
+    return combine(op.select, (mask, found, literal(found.dtype, 0, size)))
+
+
+def put(v: Node, index: Node, value: Node, mask: Node, what: str = "put") -> Node:
+    """The vector with another feature at the `u32` index of each lane where the mask holds, where
+    that is within bounds."""
+    size = broadcast_size((v, index, value, mask), what)
+    if mask.op is LITERAL and not mask.data:
+        return resize(v, size)
+    if index.op is not LITERAL:
+        return make(op.put, v.dtype, size, (dense(v), index, value, mask))
+    k, count = index.data, v.dtype.count
+    if v.op not in _APART or count > FEW:
+        return make(op.put, v.dtype, size, (dense(v), value, mask), k)
+    parts = [feature(v, j) for j in range(count)]
+    if mask is not ACTIVE:
+        value = combine(op.select, (mask, value, parts[k]))
+    parts[k] = resize(value, size)
+    return vector(parts, what)
+
+
+_APART = frozenset((LITERAL, SPLAT, VECTOR))  # vectors whose features are values of their own
+FEW = 16
+"""Features that a vector may have to be made anew when one of them changes."""
 
 
 def accumulator(t: DType) -> DType:
@@ -188,6 +223,6 @@ def _sum(
 
 
 __all__ = [
-    "Layout", "accumulate", "accumulator", "dense", "feature", "matvec", "outer", "place", "splat",
-    "sum_lanes", "total", "vector",
+    "Layout", "accumulate", "accumulator", "dense", "feature", "matvec", "outer", "place", "put",
+    "splat", "sum_lanes", "take", "total", "vector",
 ]  # fmt: skip

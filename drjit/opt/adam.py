@@ -1,13 +1,16 @@
 """Adam and AdamW: steps from running averages of the gradient and of its square."""
 
+import math
 from collections.abc import Mapping
 from functools import reduce
-from math import sqrt
 from typing import Any
 
 from ..array.base import ArrayBase
-from ..function.arithmetic import fma, lerp, maximum, sqr
+from ..function import evaluation
+from ..function.arithmetic import fma, lerp, maximum, sqr, sqrt
+from ..function.parts import related
 from ..function.reduce import max as largest
+from ..jit import dtype as dt
 from .optimizer import Optimizer
 from .parameter import Change, Job, option, scaled_rate
 from .rmsprop import check_epsilon, check_fraction, normalized
@@ -43,6 +46,9 @@ class Adam(Optimizer):
     """
 
     __module__ = "drjit.opt"
+
+    # The last number of steps that was an array, and its correction.
+    _corrected: tuple[Any, Any] = (None, None)
 
     def __init__(
         self,
@@ -88,12 +94,25 @@ class Adam(Optimizer):
         elif self.uniform:
             divisors = _largest(second, job.shape)
 
-        correction = sqrt(1 - self.beta_2**job.steps) / (1 - self.beta_1**job.steps)
+        correction = self._correction(job.steps)
         new = []
         for x, m, v in zip(job.x, first, divisors, strict=True):
             rate = scaled_rate(job.rate, -correction, x)
             new.append(fma(normalized(m, v, self.epsilon), rate, self._decayed(x, job.rate)))
         return new, moments
+
+    def _correction(self, steps: Any) -> Any:
+        """The factor of the learning rate in a step. If the number of steps is an array, the factor
+        is computed once for all parameters that share it."""
+        if isinstance(steps, int):
+            return math.sqrt(1 - self.beta_2**steps) / (1 - self.beta_1**steps)
+        known, correction = self._corrected
+        if known is not steps:
+            t = related(type(steps), dtype=dt.f64)(steps)
+            correction = sqrt(1 - self.beta_2**t) / (1 - self.beta_1**t)
+            evaluation.eval(correction)
+            self._corrected = steps, correction
+        return correction
 
     def _decayed(self, x: Any, rate: Any) -> Any:
         """The parameter that the step starts from."""

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from math import prod
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,12 +16,14 @@ from ..function import create, evaluation, scopes, traits
 from ..function import grad as derivatives
 from ..function.parts import related
 from ..jit import dtype as dt
+from ..jit.freeze import active as active_recorder
 from .parameter import (
     Change,
     Job,
     Leaves,
     Parameter,
     Rate,
+    host_number,
     layout,
     leaves,
     like,
@@ -63,6 +65,8 @@ class Optimizer(MutableMapping[str, ArrayBase]):
     """
 
     __module__ = "drjit.opt"
+
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"lr": float | ArrayBase, "state": dict}
 
     kept: tuple[str, ...] = ()
     """Names of the arrays, zeros at first, that are kept for every parameter."""
@@ -291,8 +295,11 @@ class Optimizer(MutableMapping[str, ArrayBase]):
             RuntimeError: the size of `active`, `grad_scale` or a learning rate does not fit a
                 parameter. No parameter has changed then.
         """
+        if active_recorder() is not None:
+            self._count_in_arrays()
+        counts: dict[Any, Any] = {}
         with scopes.resume_grad():
-            jobs = [self._job(name, p, grad_scale) for name, p in self.state.items()]
+            jobs = [self._job(name, p, grad_scale, counts) for name, p in self.state.items()]
             changes = [
                 self._masked(job, change, active)
                 for job, change in zip(jobs, self._changes(jobs), strict=True)
@@ -305,7 +312,20 @@ class Optimizer(MutableMapping[str, ArrayBase]):
         if eval:
             evaluation.eval(*(a for p in self.state.values() for a in p.arrays()))
 
-    def _job(self, name: str, parameter: Parameter, grad_scale: Any) -> Job:
+    def _count_in_arrays(self) -> None:
+        """Makes the numbers of steps data, so that a recorded step can be repeated."""
+        counts: dict[int, Any] = {}
+        for parameter in self.state.values():
+            if isinstance(parameter.steps, int):
+                before = parameter.steps
+                if before not in counts:
+                    kind = related(type(leaves(parameter.value)[0]), dtype=dt.u32)
+                    counts[before] = create.opaque(kind, before)
+                parameter.steps = counts[before]
+
+    def _job(self, name: str, parameter: Parameter, grad_scale: Any, counts: dict[Any, Any]) -> Job:
+        """`counts` has the numbers of steps of parameters before this one, by what they were
+        before: parameters that share an array go on sharing one."""
         value = parameter.value
         x = leaves(value)
         gradient = leaf_arrays(derivatives.grad(value, False))
@@ -316,7 +336,11 @@ class Optimizer(MutableMapping[str, ArrayBase]):
             for a in x:
                 self._check_size(rate, a, name, "the learning rate")
         shape = traits.shape(value)
-        return Job(name, shape, x, gradient, rate, parameter.steps + 1, parameter.moments)
+        before = parameter.steps
+        key = before if isinstance(before, int) else id(before)
+        if key not in counts:
+            counts[key] = before + 1
+        return Job(name, shape, x, gradient, rate, counts[key], parameter.moments)
 
     def _scaled(self, gradient: Any, scale: Any, name: str) -> Any:
         if isinstance(scale, Real):
@@ -385,7 +409,7 @@ class Optimizer(MutableMapping[str, ArrayBase]):
         saved: dict[str, Any] = {"lr": stored_rate(self.lr)}
         for name, parameter in self.state.items():
             saved[f"{name}.value"] = derivatives.detach(parameter.value, False)
-            saved[f"{name}.steps"] = np.array(parameter.steps)
+            saved[f"{name}.steps"] = np.array(host_number(parameter.steps))
             if parameter.lr is not None:
                 saved[f"{name}.lr"] = stored_rate(parameter.lr)
             for kind, moment in parameter.moments.items():

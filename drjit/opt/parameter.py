@@ -28,18 +28,21 @@ class Parameter:
     """A parameter and its state.
 
     `value` is differentiable, and of single precision where `kind`, the type in which the parameter
-    is given and returned, is a promoted one of half precision.
+    is given and returned, is a promoted one of half precision. `steps` is an array once a frozen
+    function has made steps.
     """
 
     value: Any
     kind: type
     lr: Rate | None = None
-    steps: int = 0
+    steps: int | ArrayBase = 0
     moments: dict[str, Leaves] = field(default_factory=dict)
 
     def arrays(self) -> Leaves:
         """All flat arrays that hold the parameter and its state."""
-        return [*leaf_arrays(self.value), *(a for moment in self.moments.values() for a in moment)]
+        moments = [a for moment in self.moments.values() for a in moment]
+        steps = [self.steps] if isinstance(self.steps, ArrayBase) else []
+        return [*leaf_arrays(self.value), *moments, *steps]
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +55,7 @@ class Job:
     x: Leaves
     gradient: Leaves
     rate: Rate
-    steps: int
+    steps: int | ArrayBase
     moments: dict[str, Leaves]
 
 
@@ -60,8 +63,11 @@ Change = tuple[Leaves, dict[str, Leaves]]
 """A parameter's new entries, and the new arrays to keep."""
 
 
-def scaled_rate(rate: Rate, factor: float, x: Any) -> Any:
+def scaled_rate(rate: Rate, factor: Rate, x: Any) -> Any:
     """The product of a learning rate and a number, in the precision of a parameter."""
+    if isinstance(factor, ArrayBase):
+        factor = type(x)(factor)
+        return factor * (type(x)(rate) if isinstance(rate, ArrayBase) else rate)
     if isinstance(rate, ArrayBase):
         return type(x)(rate) * factor
     number = x._dtype.scalar
@@ -101,6 +107,11 @@ def tracked(value: Any, leaves: Leaves) -> Any:
 
 def selected(masks: Sequence[Any], new: Leaves, old: Leaves) -> Leaves:
     return [arithmetic.select(m, a, b) for m, a, b in zip(masks, new, old, strict=True)]
+
+
+def host_number(value: Any) -> Any:
+    """A number, or the only entry of an array, as a Python number."""
+    return value[0] if isinstance(value, ArrayBase) else value
 
 
 def stored_rate(rate: Rate) -> Any:

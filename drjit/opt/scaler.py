@@ -14,6 +14,7 @@ from ..function.parts import flat_class, related
 from ..function.reduce import all as all_of
 from ..jit import dtype as dt
 from .optimizer import Optimizer
+from .parameter import host_number
 
 
 class GradScaler:
@@ -149,8 +150,8 @@ class GradScaler:
         {'scale_factor': 1024.0, 'it': 0.0}
         """
         return {
-            "scale_factor": np.array(_number(self.scale_factor)),
-            "it": np.array(_number(self.it)),
+            "scale_factor": np.array(host_number(self.scale_factor)),
+            "it": np.array(host_number(self.it)),
         }
 
     def load_state_dict(self, saved: Mapping[str, Any], /) -> None:
@@ -167,7 +168,3 @@ class GradScaler:
             )
         self.scale_factor = float(np.asarray(saved["scale_factor"]).item())
         self.it = int(np.asarray(saved["it"]).item())
-
-
-def _number(value: Any) -> Any:
-    return value[0] if isinstance(value, ArrayBase) else value

@@ -26,6 +26,7 @@ from ..jit import dtype as dt
 from ..jit import flags
 from ..jit.dtype import DType
 from ..jit.flags import JitFlag
+from ..jit.freeze import active as active_recorder
 from ..jit.node import Node
 from ..jit.scope import innermost
 from .integers import bound, bounded, check_interval
@@ -33,7 +34,6 @@ from .philox import block, normals, units
 from .words import Words, data, into, words
 
 _ROUNDS = 7
-_RECORDING = JitFlag.SymbolicScope | JitFlag.FreezingScope
 
 
 class Generator:
@@ -124,8 +124,7 @@ class Generator:
                 f"tensor, not {type_label(x)}"
             )
         if x._kind != "tensor":
-            if args or kwargs:
-                raise RuntimeError(f"{what}: 'axis' is for tensors only")
+            normalized_axis(_axis(*args, **kwargs), 1, what)
             order = self._order(type(x), len(x))
             return gather(type(x), x, order) if len(x) > 1 else copy(x)
         axis = normalized_axis(_axis(*args, **kwargs), len(x._shape), what)
@@ -176,9 +175,14 @@ class Philox4x32Generator(Generator):
     def __init__(self, seed: Any = 0, counter: Any = 0, symbolic: bool = False) -> None:
         self._seed = _state(seed, 64, "seed")
         self._counter = _state(counter, 32, "counter")
-        if isinstance(self._seed, ArrayBase) and not isinstance(self._counter, ArrayBase):
-            kind = table.find(self._seed._namespace, "leaf", dt.u32)
-            self._counter = (leaf.literal if symbolic else data)(kind, self._counter)
+        make = leaf.literal if symbolic else data
+        given = [v for v in (self._seed, self._counter) if isinstance(v, ArrayBase)]
+        if len(given) == 1:  # the other one becomes an array as well, of loops that draw numbers
+            space = given[0]._namespace
+            if given[0] is self._seed:
+                self._counter = make(table.find(space, "leaf", dt.u32), self._counter)
+            else:
+                self._seed = make(table.find(space, "leaf", dt.u64), self._seed)
         self._symbolic = bool(symbolic)
 
     def __repr__(self) -> str:
@@ -238,11 +242,11 @@ class Philox4x32Generator(Generator):
 
     def _key(self, w: Words) -> Any:
         """The seed as a word of the namespace, which it keeps from now on."""
-        self._seed = into(w, dt.u64, self._seed, not self._keeps())
+        self._seed = into(w, dt.u64, self._seed, not self._stays_literal())
         return self._seed
 
     def _begin(self, w: Words) -> Any:
-        self._counter = into(w, dt.u32, self._counter, not self._keeps())
+        self._counter = into(w, dt.u32, self._counter, not self._stays_literal())
         return self._counter
 
     def _end(self, w: Words, counter: Any, calls: int) -> None:
@@ -265,7 +269,11 @@ class Philox4x32Generator(Generator):
 
     def _keeps(self) -> bool:
         """Whether the state stays an expression."""
-        recording = flags.current & _RECORDING or innermost() is not None
+        return self._stays_literal() or active_recorder() is not None
+
+    def _stays_literal(self) -> bool:
+        """Whether a number that the state consists of becomes a literal, not data."""
+        recording = flags.current & JitFlag.SymbolicScope or innermost() is not None
         return self._symbolic or bool(recording)
 
 

@@ -75,11 +75,21 @@ def _numbers(taps: Taps, before: Any, size: int) -> list[Any]:
     return [start + position for position in taps.positions]
 
 
-def weighted_sum(fetch: Callable[[Any], Channels], taps: list[Taps], sizes: list[int]) -> Channels:
-    """The filtered value of every channel."""
+def weighted_sum(
+    fetch: Callable[[Any], Channels],
+    taps: list[Taps],
+    sizes: list[int],
+    fused: Callable[[list[Any], list[Any]], Channels | None] | None = None,
+) -> Channels:
+    """The filtered value of every channel. `fused` computes it from the numbers of texels and their
+    weights, where that can be done by one operation.
+    """
     products = _weight_products(taps)
-    total: Channels = []
-    for (number, _), weight in zip(cells(taps, sizes), products, strict=True):
+    numbers = [number for number, _ in cells(taps, sizes)]
+    total = (fused and len(numbers) > 1 and fused(numbers, products)) or []
+    if total:
+        return total
+    for number, weight in zip(numbers, products, strict=True):
         texel = fetch(number)
         if total:
             total = [_fma(weight, v, s) for v, s in zip(texel, total, strict=True)]

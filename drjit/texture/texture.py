@@ -65,6 +65,8 @@ class Texture:
     IsTexture = True
     __slots__ = ("__weakref__", "_filter", "_srgb", "_templates", "_tensor", "_texels",
                  "_use_accel", "_wrap", "_writable")  # fmt: skip
+    _traversed: ClassVar[tuple[str, ...]] = ("_tensor", "_texels", "_filter", "_wrap", "_srgb")
+    """What frozen functions look at."""
     _dims: ClassVar[int]
     _dtype: ClassVar[DType]
     _namespace: ClassVar[str]
@@ -309,9 +311,25 @@ class Texture:
         return self._vector(dtype, self._sample(where, dtype, active))
 
     def _sample(self, where: list[Any], dtype: DType, active: Any) -> Channels:
-        fetch = self._fetcher(dtype, active, "eval")
         taps = self._nearest(where) if self._filter is FilterMode.Nearest else self._linear(where)
-        return weighted_sum(fetch, taps, self._sizes())
+        return self._summed(taps, dtype, active, "eval")
+
+    def _summed(self, taps: list[Taps], dtype: DType, active: Any, method: str) -> Channels:
+        """The sum of the texels that a filter reads, with their weights."""
+        fetch = self._fetcher(dtype, active, method)
+        fused = None
+        if self._namespace != "scalar" and self._dtype is dtype:
+            source, count, mask, unsigned, inside = self._records(active, self._name(method))
+
+            def at_once(numbers: list[Any], weights: list[Any]) -> Channels | None:
+                if not inside:
+                    return None
+                indices = [leaf.cast(unsigned, number) for number in numbers]
+                what = self._name(method)
+                return leaf_access.gather_weighted(source, indices, weights, mask, count, what)
+
+            fused = at_once
+        return weighted_sum(fetch, taps, self._sizes(), fused)
 
     def _repeated(self, pos: Any) -> Any:
         """`eval` with the nodes of the first time, for a position that is an array; None where
@@ -370,8 +388,7 @@ class Texture:
         """
         del force_nonaccel
         where, dtype = self._components(pos, self._name("eval_cubic"))
-        fetch = self._fetcher(dtype, active, "eval_cubic")
-        return self._vector(dtype, weighted_sum(fetch, self._cubic(where, 0), self._sizes()))
+        return self._vector(dtype, self._summed(self._cubic(where, 0), dtype, active, "eval_cubic"))
 
     def eval_cubic_helper(self, pos: Any, active: Any = True) -> Any:
         """The same as `eval_cubic`."""
@@ -471,12 +488,7 @@ class Texture:
             return lambda number: (
                 source._c[number * count : (number + 1) * count] if active else nothing
             )
-        if isinstance(active, ArrayBase) and active._namespace != self._namespace:
-            active = table.find(self._namespace, "leaf", dt.mask)(active)
-        mask = mask_leaf(active, type(source), what)
-        unsigned = table.find(self._namespace, "leaf", dt.u32)
-        # Wrapped positions are those of texels, unless the tensor was given another shape since.
-        inside = len(source) == prod(self.shape) < 1 << 31
+        source, count, mask, unsigned, inside = self._records(active, what)
 
         def read(number: Any) -> Channels:
             index = leaf.cast(unsigned, number)
@@ -485,6 +497,18 @@ class Texture:
             return leaf_access.gather_packet(source, index, mask, count, what, inside)
 
         return read
+
+    def _records(self, active: Any, what: str) -> tuple[Any, int, Any, Any, bool]:
+        """The texels as records of so many channels, the mask, the type of indices, and whether
+        these cannot be out of bounds."""
+        source = self._texels
+        if isinstance(active, ArrayBase) and active._namespace != self._namespace:
+            active = table.find(self._namespace, "leaf", dt.mask)(active)
+        mask = mask_leaf(active, type(source), what)
+        unsigned = table.find(self._namespace, "leaf", dt.u32)
+        # Wrapped positions are those of texels, unless the tensor was given another shape since.
+        inside = len(source) == prod(self.shape) < 1 << 31
+        return source, self.channel_count(), mask, unsigned, inside
 
     def _decoded(self, value: Any, channel: int) -> Any:
         return srgb_to_linear(value, False) if self._srgb and channel % 4 != 3 else value

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import Type, Value
+from .elementwise import Type, Value, fma
 from .reduction import OPERATIONS, identity
 
 
@@ -91,6 +91,20 @@ def gather_packet(t: Type, buffer: Any, x: Value, m: Value, count: int) -> tuple
         return (np.full(np.shape(index), zero)[()],) * count
     index = index * count
     return tuple(np.where(valid, buffer[index + j], zero)[()] for j in range(count))
+
+
+def gather_weighted(t: Type, buffer: Any, m: Value, count: int, *taps: Value) -> tuple[Value, ...]:
+    """Sums over records with weights, of even and of odd taps, and their sums."""
+    sums: list[list[Value]] = [[], []]
+    for k in range(0, len(taps), 2):
+        row, w, side = gather_packet(t, buffer, taps[k], m, count), taps[k + 1], k // 2 % 2
+        if sums[side]:
+            sums[side] = [fma(w, v, s) for v, s in zip(row, sums[side], strict=True)]
+        else:
+            sums[side] = [w * v for v in row]
+    even, odd = sums
+    total = [a + b for a, b in zip(even, odd, strict=True)] if odd else even
+    return tuple(np.where(m, v, t.dtype.type(0))[()] for v in total)
 
 
 def _lanes(buffer: Any, x: Value, m: Value, *values: Value, count: int = 1) -> list[Any]:
@@ -204,7 +218,17 @@ def scatter_cas(t: Type, buffer: Any, compare: Value, v: Value, x: Value, m: Val
 
 
 __all__ = [
-    *("active", "broadcast", "gather", "gather_packet", "going", "in_bounds", "lane", "literal"),
+    *(
+        "active",
+        "broadcast",
+        "gather",
+        "gather_packet",
+        "gather_weighted",
+        "going",
+        "in_bounds",
+        "lane",
+        "literal",
+    ),
     "load",
     *("scatter", "scatter_cas", "scatter_exch", "scatter_inc", "scatter_packet"),
     *("scatter_reduce", "scatter_reduce_expand", "scatter_reduce_packet", "store", "stream"),

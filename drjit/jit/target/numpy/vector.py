@@ -39,6 +39,31 @@ def total(v: Value) -> Value:
     return _scalar(np.add.reduce(v, axis=0, dtype=wide).astype(v.dtype))
 
 
+def _rows(v: Value, index: Value, m: Value, lanes: int) -> tuple[Any, ...]:
+    """The lanes of a mask, and the feature of a vector that each of them means."""
+    chosen = np.flatnonzero(np.broadcast_to(m, lanes))
+    rows = np.broadcast_to(index, lanes)[chosen]
+    return chosen, rows
+
+
+def take(v: Value, index: Value, m: Value) -> Value:
+    """The feature at an index that differs between lanes, 0 where the mask is false."""
+    lanes = max(v.shape[1], np.size(index), np.size(m))
+    chosen, rows = _rows(v, index, m, lanes)
+    result = np.zeros(lanes, v.dtype)
+    result[chosen] = np.broadcast_to(v, (len(v), lanes))[rows, chosen]
+    return _scalar(result)
+
+
+def put(v: Value, index: Value, value: Value, m: Value) -> Value:
+    """The vector with another feature at such an index where the mask holds."""
+    lanes = max(v.shape[1], *[np.size(x) for x in (index, value, m)])
+    chosen, rows = _rows(v, index, m, lanes)
+    result = np.array(np.broadcast_to(v, (len(v), lanes)))
+    result[rows, chosen] = np.broadcast_to(value, lanes)[chosen]
+    return result
+
+
 def _matrix(buffer: Any, first: int, rows: int, columns: int, stride: int) -> Any:
     """A matrix in a buffer, which it shares."""
     size = buffer.itemsize
@@ -105,4 +130,4 @@ def accumulate(t: Type, buffer: Any, copies: Any, n: int, first: int, y: Value, 
     _add(buffer[start : start + len(y)], sums)
 
 
-__all__ = ["accumulate", "feature", "matvec", "outer", "splat", "total", "vector"]
+__all__ = ["accumulate", "feature", "matvec", "outer", "put", "splat", "take", "total", "vector"]

@@ -5,6 +5,7 @@ Leans on llvmlite, which this module imports: import it when something is compil
 before.
 """
 
+import gc
 import re
 from typing import Any, NamedTuple
 
@@ -33,10 +34,18 @@ TASKS = ("matmul(", "reduce_rows(")
 # Lanes of a kernel with vectors: the rows of a few vectors fit into the nearest cache, and products
 # with matrices are as fast as with more.
 VECTOR_LANES = 16
+# Bytes that the vectors of a packet may take where no product needs packets of a certain width:
+# what the second cache of a processor holds.
+VECTOR_BYTES = 1 << 18
+# Lanes that a packet has at least.
+FEWEST_LANES = 4
 # A kernel with a loop that is longer than this gets two vectors a packet: compile time over speed.
 LOOP_LINES = 120
 # A kernel with a library call in so many lines, or more of them, spends its time there.
 LINES_PER_CALL = 10
+# What computes with vectors as a whole.
+PRODUCTS = (" matvec(", " outer(", " accumulate(", " total(")
+_SPLAT = re.compile(r"= splat\((\w+), (\d+),")
 _WIDE_TYPE = re.compile(r"[fiu]64[(,]")
 _READS_OR_STORES = re.compile(r" load\(|gather|scatter|reduce|scan|radix|compress|f64")
 _LIBRARY_CALL = re.compile(rf"= (?:{'|'.join(sorted(_library.names))})\(")
@@ -80,7 +89,26 @@ def packet_lanes(text: str) -> int:
     if any(f"    {name}" in text for name in TASKS):
         return 1
     if any(name in text for name in VECTORS):
-        return VECTOR_LANES
+        if " take(" not in text and " put(" not in text:
+            return VECTOR_LANES
+        return _lanes_with_vectors(text)
+    return _lanes(text)
+
+
+def _lanes_with_vectors(text: str) -> int:
+    """Lanes of a kernel with indexed access to vectors: as many as without, if these are small."""
+    lanes = VECTOR_LANES if any(name in text for name in PRODUCTS) else _lanes(text)
+    features = [
+        int(count) * (2 if code.endswith("64") else 1) for code, count in _SPLAT.findall(text)
+    ]
+    features += [line.count(",") for line in text.split("\n") if "= vector(" in line]
+    size = 4 * sum(features)
+    while size * lanes > VECTOR_BYTES and lanes > FEWEST_LANES:
+        lanes //= 2
+    return lanes
+
+
+def _lanes(text: str) -> int:
     lines = text.count("\n")
     if "    while " in text:
         wide = default_lanes() == 16 and lines <= LOOP_LINES and "f64" not in text
@@ -105,7 +133,14 @@ def compile(
     `contract` allows fused multiply-adds in place of products and sums. Raises KernelError where
     the text breaks a rule of the language.
     """
-    ir, has_finish = module_text(text, name, lanes or packet_lanes(text), contract, library)
+    # The syntax tree makes the collector run again and again, which takes half as long once more.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        ir, has_finish = module_text(text, name, lanes or packet_lanes(text), contract, library)
+    finally:
+        if collects:
+            gc.enable()
     return Object(llvm.object_code(ir), has_finish, ir)
 
 

@@ -4,22 +4,25 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import elementwise, llvm
-from .ir import BITS, SCALAR, Function, Value, constant
+from .ir import BITS, BYTES, SCALAR, Function, Value, constant
 from .loops import loop
 
 # What features are held as.
-HELD = {"f16": "f32", "f32": "f32", "f64": "f64", "mask": "mask"}
+HELD = {code: code for code in SCALAR} | {"f16": "f32"}
+# What they lie in memory as, where that differs: indexed access needs elements of 32 or 64 bits.
+_WIDE = {code: "u32" for code, bits in BITS.items() if bits < 32 and code != "f16"}
 # Registers of a value that the loop over the features works on at a time.
 _IN_FLIGHT = 4
 
 
 class Slot:
-    """Stack memory for the rows of a vector."""
+    """Stack memory for the rows of a vector; for its features alone if these are `uniform`, the
+    same for all lanes of all packets."""
 
-    __slots__ = ("name", "size")
+    __slots__ = ("name", "size", "uniform")
 
-    def __init__(self, name: str, size: int):
-        self.name, self.size = name, size
+    def __init__(self, name: str, size: int, *, uniform: bool = False):
+        self.name, self.size, self.uniform = name, size, uniform
 
 
 class Vector:
@@ -42,9 +45,28 @@ class Operation:
 
     __slots__ = ("emit", "is_call", "operands", "results")
 
-    def __init__(self, emit: Callable[..., Any], operands: Sequence[Any], *, is_call: bool = False):
+    def __init__(
+        self,
+        emit: Callable[..., Any],
+        operands: Sequence[Any],
+        *,
+        is_call: bool = False,
+    ):
         self.emit, self.operands, self.is_call = emit, operands, is_call
         self.results: list[Vector] = []
+
+
+class Product(Operation):
+    """A product that was put off, and that can go on with each feature while it is in registers:
+    `rows(f, use)` computes it and calls `use(first, registers)` with the features from `first` on;
+    `call(f, place)` only stores it. Its operand is a vector that it reads as a whole.
+    """
+
+    __slots__ = ("call", "rows")
+
+    def __init__(self, rows: Callable[..., None], call: Callable[..., None], operand: Vector):
+        super().__init__(rows, (operand,))
+        self.rows, self.call = rows, call
 
 
 def spelled(v: Vector) -> Value:
@@ -52,14 +74,19 @@ def spelled(v: Vector) -> Value:
     return f"{v.code}x{v.count}", v  # type: ignore[return-value]
 
 
+def row_code(code: str) -> str:
+    """The type of features in memory: integers of less than 32 bits, and masks, have 32."""
+    return _WIDE.get(code, HELD[code])
+
+
 def row_type(code: str, lanes: int) -> str:
-    """How a feature of all lanes lies in memory: masks as the bits of an integer."""
-    return f"i{lanes}" if code == "mask" else f"<{lanes} x {SCALAR[HELD[code]]}>"
+    """How a feature of all lanes lies in memory."""
+    return f"<{lanes} x {SCALAR[row_code(code)]}>"
 
 
 def row_bytes(code: str, lanes: int) -> int:
     """The size of a row."""
-    return max(BITS[HELD[code]] * lanes // 8, 1)
+    return BITS[row_code(code)] * lanes // 8
 
 
 def rounded(f: Function, x: str) -> str:
@@ -72,16 +99,36 @@ def align(code: str, lanes: int) -> int:
     return min(row_bytes(code, lanes), 64)
 
 
+def from_row(f: Function, code: str, x: str) -> str:
+    """A feature as it is held, from what lies in memory."""
+    if code not in _WIDE:
+        return x
+    return f.op(f"trunc {row_type(code, f.lanes)} {x} to {f.vector[code]}")
+
+
+def to_row(f: Function, code: str, x: str) -> str:
+    """A feature as it lies in memory."""
+    if code not in _WIDE:
+        return x
+    return f.op(f"zext {f.vector[code]} {x} to {row_type(code, f.lanes)}")
+
+
 def load_row(f: Function, code: str, place: str) -> str:
     """A feature of all lanes, as it is held."""
-    x = f.op(f"load {row_type(code, f.lanes)}, ptr {place}, align {align(code, f.lanes)}")
-    return f.op(f"bitcast i{f.lanes} {x} to {f.vector['mask']}") if code == "mask" else x
+    kind = row_type(code, f.lanes)
+    return from_row(f, code, f.op(f"load {kind}, ptr {place}, align {align(code, f.lanes)}"))
+
+
+def load_uniform(f: Function, code: str, place: str) -> str:
+    """A feature that is the same for all lanes, as it is held."""
+    kind = row_code(code)
+    x = f.splat(kind, f.op(f"load {SCALAR[kind]}, ptr {place}, align {BYTES[kind]}"))
+    return from_row(f, code, x)
 
 
 def store_row(f: Function, code: str, x: str, place: str) -> None:
     """Stores a feature of all lanes."""
-    if code == "mask":
-        x = f.bits(x)
+    x = to_row(f, code, x)
     f.do(f"store {row_type(code, f.lanes)} {x}, ptr {place}, align {align(code, f.lanes)}")
 
 
@@ -121,7 +168,14 @@ def features(
     whole = count // together * together
     if whole > together:
         carried = [(kind, s) for s in start]
-        start = loop(f, "0", str(whole), str(together), carried, lambda k, s: some(k, together, s))
+        start = loop(
+            f,
+            "0",
+            str(whole),
+            str(together),
+            carried,
+            lambda k, s: some(k, together, s),
+        )
     else:
         whole = 0
     for first in range(whole, count, together):
@@ -134,6 +188,25 @@ def features(
     return start[0]
 
 
+def following(
+    f: Function, product: Product, operations: list[Operation], stored: list[Vector]
+) -> None:
+    """A product, and the element-wise operations that go on with it."""
+    (result,) = product.results
+
+    def use(first: str, registers: list[str]) -> None:
+        for offset, x in enumerate(registers):
+            row = _Row(f, first, offset)
+            row.registers[result] = x
+            for operation in operations:
+                if operation is not product:
+                    row.emit(operation)
+            for v in stored:
+                row.store(v)
+
+    product.rows(f, use)
+
+
 class _Row:
     """One feature within the loop over the features: the registers that hold values of it."""
 
@@ -142,8 +215,9 @@ class _Row:
         self.registers: dict[Vector, str] = {}
 
     def address(self, v: Vector) -> str:
-        f, kind = self.f, row_type(v.code, self.f.lanes)
-        place = v.slot.name  # type: ignore[union-attr]
+        f, slot = self.f, v.slot
+        kind = SCALAR[row_code(v.code)] if slot.uniform else row_type(v.code, f.lanes)  # type: ignore
+        place = slot.name  # type: ignore[union-attr]
         if self.first != "0":
             place = f.op(f"getelementptr {kind}, ptr {place}, i64 {self.first}")
         if self.offset:
@@ -154,7 +228,8 @@ class _Row:
         if type(v) is not Vector:
             return v  # type: ignore[return-value]
         if v not in self.registers:
-            self.registers[v] = load_row(self.f, v.code, self.address(v))
+            load = load_uniform if v.slot.uniform else load_row  # type: ignore[union-attr]
+            self.registers[v] = load(self.f, v.code, self.address(v))
         return self.registers[v]
 
     def emit(self, operation: Operation) -> None:

@@ -105,6 +105,7 @@ class Function:
         self.lanes = lanes
         self.vector = self.types.vector
         self.head: dict[str, str] = {}
+        self.prologue: list[str] = []  # what the entry block does after that
         self.lines: list[str] = []
         self.number = first_number
         self.block = "entry"
@@ -196,6 +197,11 @@ class Function:
         load = f"load i64, ptr {self.word_address(index)}, !invariant.load !0"
         return self.once(f"%w{index}", load)
 
+    def word_here(self, index: int) -> str:
+        """A word of the parameter block, loaded where it is used. Large programs have hundreds of
+        these; in registers from the entry block on, they would make compiling quadratic."""
+        return self.op(f"load i64, ptr {self.word_address(index)}, !invariant.load !0")
+
     def pointer(self, index: int) -> str:
         """The address that a word of the parameter block holds."""
         return self.once(f"%p{index}", f"inttoptr i64 {self.word(index)} to ptr")
@@ -209,4 +215,4 @@ class Function:
     def text(self) -> str:
         """The body: the entry block, then everything else."""
         head = "\n".join([f"{name} = {text}" for name, text in self.head.items()])
-        return "entry:\n" + head + "\n" + "\n".join(self.lines)
+        return "\n".join(["entry:", head, *self.prologue, *self.lines])

@@ -4,14 +4,29 @@ body.
 
 import ast
 
-from . import atomic, matvec, outer, product, radix, reduction, rows, runs, scan
+from . import (
+    atomic,
+    indexed,
+    matvec,
+    outer,
+    product,
+    radix,
+    reduction,
+    rows,
+    runs,
+    scan,
+    weighted,
+)
 from .ir import Function, KernelError
 from .module import Library, Module
 from .translate import Translator
 from .vector import VectorTranslator
 
 # Imported for the calls that they add to the translator.
-__all__ = ["atomic", "matvec", "module_text", "outer", "product", "radix", "rows", "runs", "scan"]
+__all__ = [
+    "atomic", "indexed", "matvec", "module_text", "outer", "product", "radix", "rows", "runs",
+    "scan", "weighted",
+]  # fmt: skip
 
 # What makes vectors in a kernel's text.
 VECTORS = ("= vector(", "= splat(", "= matvec(")
@@ -45,7 +60,7 @@ def module_text(
     reduction.store_partials(t)
     f.do("ret void")
 
-    head = "\n".join([f"{result} = {text}" for result, text in f.head.items()])
+    head = "\n".join([f"{result} = {text}" for result, text in f.head.items()] + f.prologue)
     phis = ["%i = phi i64 [%begin, %entry], [%next, %latch]"]
     for c in t.carried:
         phis.append(f"{c.name} = phi {c.kind} [{c.start}, %entry], [{c.end}, %latch]")

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 # Calls that give a vector whatever they are given, and calls that never do.
-_MAKES = frozenset({"vector", "splat", "matvec"})
-_ENDS = frozenset({"feature", "total"})
+_MAKES = frozenset({"vector", "splat", "matvec", "put"})
+_ENDS = frozenset({"feature", "take", "total"})
 
 
 def vector_names(statements: list[ast.stmt]) -> set[str]:

@@ -6,13 +6,14 @@ vector. The transposed product has the strides of the matrix swapped, so nothing
 """
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from . import llvm
-from .feature_loop import spelled
+from .feature_loop import Product
 from .ir import BYTES, FLOATS, SCALAR, Function, KernelError, Value
 from .loops import address, load, loop, splat, store, suffix, vector, width
+from .memory import concatenated
 from .reduction import accumulator
 from .translate import CALLS, Translator
 from .vector import VectorTranslator
@@ -68,7 +69,12 @@ def accumulated(
         first = address(f, s.code, a, _times(f, k, s.a_term))
         for u in range(number):
             x = [
-                load(f, s.code, s.lanes, address(f, s.code, row, str(u * s.b_term + c * s.lanes)))
+                load(
+                    f,
+                    s.code,
+                    s.lanes,
+                    address(f, s.code, row, str(u * s.b_term + c * s.lanes)),
+                )
                 for c in range(s.registers)
             ]
             for r in range(s.rows):
@@ -114,51 +120,70 @@ def strips(f: Function, count: int, step: int, body) -> None:
         body(str(whole), count - whole)
 
 
-def _emit(
-    f: Function, code: str, rows: int, columns: int, a_row: int, a_term: int, *, bias: bool
-) -> None:
-    """The function: `%0` the matrix, `%1` the vector, `%2` the result, `%3` the bias."""
-    held = accumulator(code)
+class _Shape(NamedTuple):
+    """A product: element type, size, steps of the matrix, and whether there is a bias."""
+
+    code: str
+    rows: int
+    columns: int
+    a_row: int
+    a_term: int
+    bias: bool
+
+
+def _product(f: Function, s: _Shape, pointers: Sequence[str], use: Callable[..., None]) -> None:
+    """Calls `use(first, rows)` with the rows of the result from `first` on. The pointers are the
+    matrix, the vector, and the bias if there is one.
+    """
+    held = accumulator(s.code)
     lanes = min(width(held), f.lanes)
-    across = registers_across(f.lanes // lanes)
-    down = rows_down(rows, across)
+    registers = f.lanes // lanes
+    down = rows_down(s.rows, registers)
     kind = vector(held, lanes)
 
-    def lanes_from(lane: str, registers: int) -> None:
-        b = address(f, held, "%1", lane)
-        y = address(f, held, "%2", lane)
+    def rows_from(first: str, number: int) -> None:
+        a = address(f, held, pointers[0], _times(f, first, s.a_row))
+        block = Block(held, lanes, number, registers, s.a_row, s.a_term, f.lanes)
+        start = ["zeroinitializer"] * number * registers
+        if s.bias:
+            source = address(f, held, pointers[2], first)
+            for r in range(number):
+                place = address(f, held, source, str(r))
+                x = f.op(f"load {SCALAR[held]}, ptr {place}, align {BYTES[held]}")
+                x = splat(f, SCALAR[held], lanes, x)
+                start[r * registers : (r + 1) * registers] = [x] * registers
+        total = accumulated(f, block, s.columns, a, pointers[1], start)
+        if s.code == "f16":
+            half = vector(s.code, lanes)
+            total = [f.op(f"fptrunc {kind} {x} to {half}") for x in total]
+            total = [f.op(f"fpext {half} {x} to {kind}") for x in total]
+        use(
+            first,
+            [
+                concatenated(f, SCALAR[held], lanes, total[r : r + registers])
+                for r in range(0, len(total), registers)
+            ],
+        )
 
-        def rows_from(first: str, number: int) -> None:
-            a = address(f, held, "%0", _times(f, first, a_row))
-            target = address(f, held, y, _times(f, first, f.lanes))
-            block = Block(held, lanes, number, registers, a_row, a_term, f.lanes)
-            start = ["zeroinitializer"] * number * registers
-            if bias:
-                source = address(f, held, "%3", first)
-                for r in range(number):
-                    place = address(f, held, source, str(r))
-                    x = f.op(f"load {SCALAR[held]}, ptr {place}, align {BYTES[held]}")
-                    x = splat(f, SCALAR[held], lanes, x)
-                    start[r * registers : (r + 1) * registers] = [x] * registers
-            total = accumulated(f, block, columns, a, b, start)
-            for n, x in enumerate(total):
-                r, c = divmod(n, registers)
-                if code == "f16":
-                    half = vector(code, lanes)
-                    x = f.op(f"fptrunc {kind} {x} to {half}")
-                    x = f.op(f"fpext {half} {x} to {kind}")
-                store(f, held, lanes, x, address(f, held, target, str(r * f.lanes + c * lanes)))
+    strips(f, s.rows, down, rows_from)
 
-        strips(f, rows, down, rows_from)
 
-    strips(f, f.lanes, across * lanes, lambda lane, size: lanes_from(lane, size // lanes))
+def _routine(f: Function, s: _Shape) -> None:
+    """A function that stores the result: `%0` is its place, the pointers follow."""
+    held = accumulator(s.code)
+
+    def use(first: str, rows: list[str]) -> None:
+        target = address(f, held, "%0", _times(f, first, f.lanes))
+        for r, x in enumerate(rows):
+            store(f, held, f.lanes, x, address(f, held, target, str(r * f.lanes)))
+
+    _product(f, s, ["%1", "%2", "%3"], use)
 
 
 def element(f: Function, t: Translator, code: str, p: ast.expr, offset: ast.expr) -> str:
     """The address of the element of a buffer that a word of the parameter block gives."""
-    k, o = t.parameter(p), t.parameter(offset)
-    place = f"getelementptr {SCALAR[code]}, ptr {f.pointer(k)}, i64 {f.word(o)}"
-    return f.once(f"%at{k}.{o}", place)
+    k, o = t.parameter(p), f.word_here(t.parameter(offset))
+    return f.op(f"getelementptr {SCALAR[code]}, ptr {f.pointer(k)}, i64 {o}")
 
 
 def matvec(
@@ -185,20 +210,23 @@ def matvec(
     if (v.code, v.count) != (code, n):
         raise KernelError(f"{ast.unparse(x)} is {v.code}x{v.count}, not {code}x{n}")
     held = accumulator(code)
-    source = t.place(v)
-    result = t.fresh(code, m, [v.slot] if v.slot else ())
-    pointers = [element(f, t, held, a, offset), source, t.place(result)]
+    pointers = [element(f, t, held, a, offset), t.place(v)]
     if bias:
         pointers.append(element(f, t, held, *bias))
-    symbol = t.module.routine(
-        f"matvec.{code}.{m}x{n}.{a_row}.{a_term}{'.bias' if bias else ''}",
-        ("ptr noalias readonly", "ptr noalias readonly", "ptr noalias", "ptr noalias readonly")[
-            : len(pointers)
-        ],
-        lambda g: _emit(g, code, m, n, a_row, a_term, bias=bool(bias)),
-    )
-    f.do(f"call fastcc void {symbol}({', '.join([f'ptr {p}' for p in pointers])})")
-    return spelled(result)
+    shape = _Shape(code, m, n, a_row, a_term, bool(bias))
+
+    def call(f: Function, place: str) -> None:
+        symbol = t.module.routine(
+            f"matvec.{code}.{m}x{n}.{a_row}.{a_term}{'.bias' if bias else ''}",
+            ("ptr noalias", *["ptr noalias readonly"] * len(pointers)),
+            lambda g: _routine(g, shape),
+        )
+        f.do(f"call fastcc void {symbol}({', '.join([f'ptr {p}' for p in (place, *pointers)])})")
+
+    def by_rows(f: Function, use: Callable[..., None]) -> None:
+        _product(f, shape, pointers, use)
+
+    return t.multiply(Product(by_rows, call, v), code, m)
 
 
 CALLS["matvec"] = matvec

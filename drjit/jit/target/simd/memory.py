@@ -1,7 +1,7 @@
 """Lanes and memory: loads, stores, gathers, scatters and atomic operations."""
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from .conversion import from_memory, to_memory
 from .ir import BITS, BYTES, FLOATS, MEMORY, SCALAR, Function, KernelError, Value
@@ -199,29 +199,37 @@ def safe_index(f: Function, index_code: str, index: str, mask: str) -> str:
 def gather_packet(
     t: Translator, kind: ast.expr, p: ast.expr, x: ast.expr, m: ast.expr, c: ast.expr
 ) -> tuple[Value, ...]:
-    """`gather_packet(T, p[k], x, m, c)`: rows of 4 words are loaded whole and transposed."""
+    """`gather_packet(T, p[k], x, m, c)`."""
     f, code, count = t.f, t.type(kind), t.integer(c)
     base = f.pointer(t.parameter(p))
-    (index_code, index), mask = t.index(x), t.mask(m)
+    index, mask = t.index(x), t.mask(m)
     if not 2 <= count <= 16:
         raise KernelError("a packet has 2 to 16 components")
-    vector, mask_type = f.vector[code], f.vector["mask"]
+    return tuple((code, v) for v in records(f, code, base, index, mask, count))
+
+
+def records(f: Function, code: str, base: str, x: Value, mask: str, count: int) -> list[str]:
+    """The components of every lane's record: rows of 4 words are loaded whole and transposed."""
+    index_code, index = x
     if in_rows(code, count):
         safe = safe_index(f, index_code, index, mask)
         addresses = row_addresses(f, base, index_code, safe, count)
         values = []
         for part in range(0, count, 4):
             values += _load_rows(f, code, addresses, part)
-        if mask == ACTIVE:  # the values of other lanes are never used
-            return tuple((code, v) for v in values)
-        return tuple(
-            (code, f.op(f"select {mask_type} {mask}, {vector} {v}, {vector} zeroinitializer"))
-            for v in values
-        )
+        return cleared(f, code, values, mask)
     wide = _scaled(f, index_code, index, count)
-    return tuple(
-        (code, gather_masked(f, code, base, "u64", _plus(f, wide, j), mask)) for j in range(count)
-    )
+    return [gather_masked(f, code, base, "u64", _plus(f, wide, j), mask) for j in range(count)]
+
+
+def cleared(f: Function, code: str, values: list[str], mask: str) -> list[str]:
+    """Values, 0 where the mask is false."""
+    if mask == ACTIVE:  # the values of other lanes are never used
+        return values
+    vector, mask_type = f.vector[code], f.vector["mask"]
+    return [
+        f.op(f"select {mask_type} {mask}, {vector} {v}, {vector} zeroinitializer") for v in values
+    ]
 
 
 def in_rows(code: str, count: int) -> bool:
@@ -239,7 +247,7 @@ def row_addresses(f: Function, base: str, index_code: str, index: str, count: in
 
 def _load_rows(f: Function, code: str, addresses: list[str], part: int) -> list[str]:
     """Four components of every lane's row, from one 128-bit load a lane."""
-    element, lanes = SCALAR[code], f.lanes
+    element = SCALAR[code]
     rows = []
     for r in range(4):
         # Row r holds the quads of the lanes r, r + 4, r + 8, ...
@@ -248,16 +256,20 @@ def _load_rows(f: Function, code: str, addresses: list[str], part: int) -> list[
             if part:
                 address = f.op(f"getelementptr {element}, ptr {address}, i64 {part}")
             parts.append(f.op(f"load <4 x {element}>, ptr {address}, align 4"))
-        width = 4
-        while width < lanes:
-            kind, selector = f"<{width} x {element}>", _selector(range(2 * width))
-            parts = [
-                f.op(f"shufflevector {kind} {a}, {kind} {b}, {selector}")
-                for a, b in zip(parts[::2], parts[1::2], strict=True)
-            ]
-            width *= 2
-        rows.append(parts[0])
+        rows.append(concatenated(f, element, 4, parts))
     return transpose(f, code, rows)
+
+
+def concatenated(f: Function, element: str, width: int, parts: list[str]) -> str:
+    """Vectors of `width` elements one after the other, a power of two of them."""
+    while len(parts) > 1:
+        kind, which = f"<{width} x {element}>", selector(range(2 * width))
+        parts = [
+            f.op(f"shufflevector {kind} {a}, {kind} {b}, {which}")
+            for a, b in zip(parts[::2], parts[1::2], strict=True)
+        ]
+        width *= 2
+    return parts[0]
 
 
 def transpose(f: Function, code: str, rows: list[str]) -> list[str]:
@@ -267,14 +279,15 @@ def transpose(f: Function, code: str, rows: list[str]) -> list[str]:
     def shuffle(a: str, b: str, pattern: tuple[int, ...]) -> str:
         # A pattern of 4 within each group; 4 and above select from the second operand.
         places = [g + k % 4 + (lanes if k > 3 else 0) for g in range(0, lanes, 4) for k in pattern]
-        return f.op(f"shufflevector {vector} {a}, {vector} {b}, {_selector(places)}")
+        return f.op(f"shufflevector {vector} {a}, {vector} {b}, {selector(places)}")
 
     low = [shuffle(rows[k], rows[k + 1], (0, 4, 1, 5)) for k in (0, 2)]
     high = [shuffle(rows[k], rows[k + 1], (2, 6, 3, 7)) for k in (0, 2)]
     return [shuffle(a, b, p) for a, b in (low, high) for p in ((0, 1, 4, 5), (2, 3, 6, 7))]
 
 
-def _selector(places: list[int] | range) -> str:
+def selector(places: list[int] | range) -> str:
+    """The operand of a shuffle that says which element goes to each place."""
     return f"<{len(places)} x i32> <{', '.join([f'i32 {k}' for k in places])}>"
 
 
@@ -303,7 +316,6 @@ def each_lane(
     """Runs scalar code for each lane of the mask in order, with its elements of the operands;
     collects a result.
     """
-    bits = f"i{f.lanes}"
     slots = []
     for k, (code, x) in enumerate(operands):
         slots.append(f.slot(code, k))
@@ -311,29 +323,52 @@ def each_lane(
     results = f.slot(result, len(operands)) if result else ""
     if result:
         f.do(f"store {f.types.memory[result]} zeroinitializer, ptr {results}")
-    start = f.bits(mask)
-    origin, inside, done = f.block, f.new_block(), f.new_block()
-    f.branch(f.op(f"icmp ne {bits} {start}, 0"), inside, done)
-    f.start(inside)
-    line, left = len(f.lines), f.op("")
-    place = f.op(f"call {bits} @llvm.cttz.{bits}({bits} {left}, i1 true)")
-    place = f.widened(place)
-    elements = []
-    for (code, _), slot in zip(operands, slots, strict=True):
-        address = f.op(f"getelementptr {MEMORY[code]}, ptr {slot}, i64 {place}")
-        elements.append(f.op(f"load {MEMORY[code]}, ptr {address}"))
-    value = body(elements)
-    if result:
-        address = f.op(f"getelementptr {MEMORY[result]}, ptr {results}, i64 {place}")
-        f.do(f"store {MEMORY[result]} {value}, ptr {address}")
-    below = f.op(f"add {bits} {left}, -1")
-    rest = f.op(f"and {bits} {left}, {below}")
-    f.lines[line] = f"{left} = phi {bits} [{start}, %{origin}], [{rest}, %{f.block}]"
-    f.branch(f.op(f"icmp ne {bits} {rest}, 0"), inside, done)
-    f.start(done)
+
+    def lane(place: str) -> None:
+        elements = []
+        for (code, _), slot in zip(operands, slots, strict=True):
+            address = f.op(f"getelementptr {MEMORY[code]}, ptr {slot}, i64 {place}")
+            elements.append(f.op(f"load {MEMORY[code]}, ptr {address}"))
+        value = body(elements)
+        if result:
+            address = f.op(f"getelementptr {MEMORY[result]}, ptr {results}, i64 {place}")
+            f.do(f"store {MEMORY[result]} {value}, ptr {address}")
+
+    each_bit(f, f.bits(mask), lane)
     if not result:
         return ""
     return from_memory(f, result, f.op(f"load {f.types.memory[result]}, ptr {results}"))
+
+
+def each_bit(
+    f: Function,
+    start: str,
+    body: Callable[..., Sequence[str] | None],
+    carried: Sequence[tuple[str, str]] = (),
+) -> list[str]:
+    """Runs code for the number of each bit that is set, lowest first. The code gets it and values,
+    and gives those of the next round; the first ones are `carried` with their types. Gives the
+    last ones.
+    """
+    bits = f"i{f.lanes}"
+    origin, inside, done = f.block, f.new_block(), f.new_block()
+    f.branch(f.op(f"icmp ne {bits} {start}, 0"), inside, done)
+    f.start(inside)
+    line = len(f.lines)
+    names = [f.op("") for _ in range(1 + len(carried))]
+    left = names[0]
+    place = f.op(f"call {bits} @llvm.cttz.{bits}({bits} {left}, i1 true)")
+    values = body(f.widened(place), *names[1:]) or ()
+    below = f.op(f"add {bits} {left}, -1")
+    rest = f.op(f"and {bits} {left}, {below}")
+    rounds = [(bits, start, rest)]
+    rounds += [(kind, x, y) for (kind, x), y in zip(carried, values, strict=True)]
+    for k, (name, (kind, x, y)) in enumerate(zip(names, rounds, strict=True)):
+        f.lines[line + k] = f"{name} = phi {kind} [{x}, %{origin}], [{y}, %{f.block}]"
+    end = f.block
+    f.branch(f.op(f"icmp ne {bits} {rest}, 0"), inside, done)
+    f.start(done)
+    return [f.op(f"phi {kind} [{x}, %{origin}], [{y}, %{end}]") for kind, x, y in rounds[1:]]
 
 
 def element_address(f: Function, element: str, base: str, index_code: str, index: str) -> str:

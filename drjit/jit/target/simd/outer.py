@@ -205,10 +205,8 @@ def _target(
         raise KernelError(f"there are no such sums of {code}")
     copy = private_copy(t, code, p, a, n)
     note_expansion(t, "add", code, p, a, n)
-    offset = t.parameter(o)
-    held = accumulator(code)
-    place = f"getelementptr {SCALAR[held]}, ptr {copy}, i64 {f.word(offset)}"
-    return code, f.once(f"{copy}.at{offset}", place)
+    offset = f.word_here(t.parameter(o))
+    return code, f.op(f"getelementptr {SCALAR[accumulator(code)]}, ptr {copy}, i64 {offset}")
 
 
 def _operand(t: VectorTranslator, code: str, e: ast.expr, count: int) -> Vector:

@@ -69,7 +69,15 @@ def reduce_rows(
                 row = f.op(f"mul i64 {f.op(f'add i64 {r}, {together}')}, {size['columns']}")
                 starts.append(address(f, code, source, row))
 
+            following = address(f, code, starts[0], f.op(f"mul i64 {size['columns']}, {count}"))
+
             def add(j: str, _: list[str]) -> tuple[()]:
+                if count > 1:
+                    # The rows after these, as they lie in memory where strips are whole rows.
+                    ahead = address(f, code, following, f.op(f"mul i64 {j}, {count}"))
+                    for k in range(count):
+                        line = address(f, code, ahead, str(k * lanes))
+                        f.do(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 2, i32 1)")
                 place = address(f, acc, target, j)
                 total = load(f, acc, lanes, place)
                 for begin in starts:

@@ -15,9 +15,11 @@ from .conversion import convert
 from .feature_loop import (
     HELD,
     Operation,
+    Product,
     Slot,
     Vector,
     features,
+    following,
     load_row,
     rounded,
     row_bytes,
@@ -25,13 +27,16 @@ from .feature_loop import (
     spelled,
     store_row,
 )
-from .ir import FLOATS, NUMBER, Function, KernelError, Value, constant
+from .ir import BITS, BYTES, FLOATS, NUMBER, SCALAR, Function, KernelError, Value, constant
 from .liveness import last_uses, targets, vector_names
 from .module import Module, declare
 from .translate import CALLS, OPERATORS, Translator, assigned
 
 # Operations whose result needs no rounding where the operands are rounded to f16.
 _EXACT = frozenset({"neg", "abs", "minimum", "maximum", "floor", "ceil", "trunc", "round"})
+# Element-wise operations that a product goes on with, at most: they are repeated for every row of
+# its block.
+_FOLLOWING = 4
 # Bytes that the vectors of a kernel may take: half of what a thread usually has.
 STACK = 4 << 20
 
@@ -50,6 +55,8 @@ class VectorTranslator(Translator):
         # Operations that were put off, by the number of features.
         self.waiting: dict[int, list[Operation]] = {}
         self.slots: list[Slot] = []
+        # Where the values are that are literals: words of the parameter block.
+        self.literals: dict[str, int] = {}
         # The places of the variables that the bodies around assign.
         self.homes: list[dict[str, Vector]] = []
 
@@ -65,9 +72,14 @@ class VectorTranslator(Translator):
     def statement(self, s: ast.stmt) -> None:
         """Translates one statement; vectors that nothing needs after it end."""
         over = self.dying = self.over.get(id(s), ())
-        assigns = targets(s) if type(s) is ast.Assign else ()
+        assigns = list(targets(s)) if type(s) is ast.Assign else []
         self.target = assigns[0] if len(assigns) == 1 else ""
         super().statement(s)
+        for name in assigns:
+            self.literals.pop(name, None)
+        value: Any = s.value if len(assigns) == 1 else None  # type: ignore[attr-defined]
+        if type(value) is ast.Call and ast.unparse(value.func) == "literal":
+            self.literals[assigns[0]] = self.parameter(value.args[1])
         self.current |= dict.fromkeys([name for name in assigns if name in self.names])
         for name in over:
             self.f.variables.pop(name, None)
@@ -81,10 +93,12 @@ class VectorTranslator(Translator):
         places: dict[str, Vector] = {}
         names = assigned(statements)
         for name in names:
+            self.literals.pop(name, None)
             v = self.bound(name)
             if v is None:
                 continue
-            if any(other != name and w.slot is v.slot for other, w in self.live()):
+            shared = any(other != name and w.slot is v.slot for other, w in self.live())
+            if shared or v.slot.uniform:  # type: ignore[union-attr]
                 v = self.copied(v, self.room(v))
             places[name] = v
             self.f.variables[name] = spelled(v)
@@ -133,7 +147,10 @@ class VectorTranslator(Translator):
         return [(name, v) for name, v in found if v is not None]
 
     def room(
-        self, v: Vector, taken: Sequence[Slot] | set[Slot] = (), wanted: Sequence[Slot] = ()
+        self,
+        v: Vector,
+        taken: Sequence[Slot] | set[Slot] = (),
+        wanted: Sequence[Slot] = (),
     ) -> Slot:
         """Memory for a vector: one of the wanted places if it is free, else any that is."""
         size = row_bytes(v.code, self.f.lanes) * v.count
@@ -182,7 +199,12 @@ class VectorTranslator(Translator):
         """The address of a vector's rows."""
         if v.slot is None:
             self.flush([v])
-        return v.slot.name  # type: ignore[union-attr]
+        slot: Any = v.slot
+        if slot.uniform:
+            rows = Slot(f"{slot.name}.rows", row_bytes(v.code, self.f.lanes) * v.count)
+            self.f.once(rows.name, f"alloca [{rows.size} x i8], align 64")
+            slot = self.copied(v, rows).slot
+        return slot.name
 
     def vector(self, e: ast.expr) -> Vector:
         """An argument that is a vector."""
@@ -248,8 +270,6 @@ class VectorTranslator(Translator):
         v = value[1]
         if type(v) is not Vector:
             return super().conversion(to, value)
-        if to not in HELD:
-            raise KernelError(f"there are no vectors of {to}")
         code = v.code
         if to == code:
             return value
@@ -293,8 +313,6 @@ class VectorTranslator(Translator):
         if len(counts) != 1 or any(c not in (code, NUMBER) for c in codes) or code == NUMBER:
             kinds = ", ".join(str(v[0]) for v in values)
             raise KernelError(f"the operands have the types {kinds}")
-        if code not in HELD:
-            raise KernelError(f"there are no vectors of {code}")
         f, operands = self.f, []
         for kind, x in values:
             if kind == NUMBER:
@@ -339,17 +357,51 @@ class VectorTranslator(Translator):
             stored |= dict.fromkeys([v for v in more if v.op and v.count == count], "")
             operations = _needed(operations, [*stored, *([total] if total else ())])
             del self.waiting[count]
-            places = self._places(operations, stored)
+            summed = total if total is not None and total.count == count else None
+            product = next((o for o in operations if type(o) is Product), None)
+            if product is not None:
+                others = [o for o in operations if o is not product]
+                few = 0 < len(others) <= _FOLLOWING and not any(o.is_call for o in others)
+                if summed is not None or not few:
+                    self._multiply(product, others, stored.pop(product.results[0], ""))
+                    operations, product = others, None
+            places = self._places(operations, stored, product)
             for v, slot in places.items():
                 v.slot = slot
-            summed = total if total is not None and total.count == count else None
-            result = features(self.f, count, operations, list(stored), summed) or result
+            if product is not None:
+                following(self.f, product, operations, list(stored))
+            elif operations or summed is not None:
+                result = features(self.f, count, operations, list(stored), summed) or result
             for operation in operations:
                 for v in operation.results:
                     v.op = None
         return result
 
-    def _places(self, operations: list[Operation], stored: dict[Vector, str]) -> dict:
+    def multiply(self, product: Product, code: str, count: int) -> Value:
+        """The result of a product, which is put off."""
+        if any(type(o) is Product for o in self.waiting.get(count, ())):
+            self.flush()
+        result = Vector(code, count, product)
+        product.results = [result]
+        self.waiting.setdefault(count, []).append(product)
+        return spelled(result)
+
+    def _multiply(self, product: Product, others: list[Operation], name: str) -> None:
+        """Stores the result of a product that others wait for."""
+        (result,) = product.results
+        taken = {
+            v.slot for o in (product, *others) for v in o.operands if type(v) is Vector and v.slot
+        }
+        result.slot = self.room(result, taken, self.homes_of(name))
+        result.op = None
+        product.call(self.f, result.slot.name)
+
+    def _places(
+        self,
+        operations: list[Operation],
+        stored: dict[Vector, str],
+        product: Product | None,
+    ) -> dict:
         """Memory for the results of a loop; in place of an operand of the loop if that ends with
         it and has rows of the same size.
         """
@@ -363,7 +415,11 @@ class VectorTranslator(Translator):
         for v, name in stored.items():
             size = row_bytes(v.code, lanes)
             others = {slot for slot, sizes in read.items() if sizes != {size}}
-            wanted = [*self.homes_of(name), *[slot for slot in read if slot not in others]]
+            others |= {product.operands[0].slot} if product is not None else set()
+            wanted = [
+                *self.homes_of(name),
+                *[slot for slot in read if slot not in others],
+            ]
             places[v] = self.room(v, others | set(places.values()), wanted)
         return places
 
@@ -392,8 +448,11 @@ def number(f: Function, code: str, x: float) -> str:
 def vector(t: VectorTranslator, kind: ast.expr, *features: ast.expr) -> Value:
     """`vector(T, x0, x1, ...)`."""
     f, code = t.f, t.type(kind)
-    if code not in HELD or not features:
-        raise KernelError("a vector has one or more features of f16, f32, f64 or mask")
+    if not features:
+        raise KernelError("a vector has one or more features")
+    words = [t.literals.get(e.id) if type(e) is ast.Name else None for e in features]
+    if None not in words and BITS[HELD[code]] >= 32:
+        return spelled(_uniform(t, code, words))  # type: ignore[arg-type]
     registers = [t.typed(e, code)[1] for e in features]
     result = t.fresh(code, len(features))
     place = t.place(result)
@@ -403,6 +462,26 @@ def vector(t: VectorTranslator, kind: ast.expr, *features: ast.expr) -> Value:
         row = f.op(f"getelementptr {row_type(code, f.lanes)}, ptr {place}, i64 {k}")
         store_row(f, code, x, row)
     return spelled(result)
+
+
+def _uniform(t: VectorTranslator, code: str, words: list[int]) -> Vector:
+    """A vector of literals: its features are put side by side once a block."""
+    f, v, held = t.f, Vector(code, len(words)), SCALAR[HELD[code]]
+    name = f"%literals.{code}." + ".".join(map(str, words))
+    v.slot = Slot(name, len(words) * BYTES[HELD[code]], uniform=True)
+    if name in f.head:
+        return v
+    f.once(name, f"alloca [{len(words)} x {held}], align 64")
+    for k, word in enumerate(words):
+        x, place = f"%x{len(f.prologue)}", f"%x{len(f.prologue)}.p"
+        f.prologue.append(
+            f"{x}.l = load {SCALAR[code]}, ptr {f.word_address(word)}, align 8, !invariant.load !0"
+        )
+        kind = f"fpext half {x}.l to float" if code == "f16" else f"freeze {held} {x}.l"
+        f.prologue.append(f"{x} = {kind}")
+        f.prologue.append(f"{place} = getelementptr {held}, ptr {name}, i64 {k}")
+        f.prologue.append(f"store {held} {x}, ptr {place}")
+    return v
 
 
 def splat(t: VectorTranslator, kind: ast.expr, count: ast.expr, x: ast.expr) -> Value:

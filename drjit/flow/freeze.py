@@ -1,0 +1,453 @@
+"""Frozen functions: `freeze` makes a function that traces its body once, takes note of all that is
+launched, and in later calls launches the same for other inputs.
+"""
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from typing import Any, TypeVar, overload
+
+from ..ad import graph
+from ..array.base import type_label
+from ..array.pytree import too_deep
+from ..function.scopes import ADContextManager, ADScope
+from ..jit import flags, log, schedule
+from ..jit.access import Target
+from ..jit.backend import JitBackend
+from ..jit.flags import JitFlag
+from ..jit.freeze import Recorder, SizeChanged, active
+from ..jit.memory import allocate_for
+from ..jit.node import BUFFER, LITERAL, Node, buffer
+from ..jit.scope import innermost
+from .freeze_layout import Layout, Surroundings, by_identity
+from .freeze_recordings import Family, Ready, Structure
+from .freeze_result import Before, Describer, Maker
+from .freeze_sizes import Program
+
+# Flags that say what happens beside the computation.
+_IMPORTANT = ~int(JitFlag.KernelHistory | JitFlag.LaunchBlocking | JitFlag.PrintIR)
+_FREEZING = int(JitFlag.KernelFreezing)
+_SMALL = 4096  # up to this size, to write values here is faster than a kernel
+
+
+class FrozenFunction:
+    """What a frozen function knows: its recordings. It calls `function` with a tree of inputs.
+
+    At most `limit` recordings are kept (-1: all), those used last. After `warn_after` of them, each
+    further one gives a warning (-1: none). With `auto_opaque`, a literal becomes data when its
+    value changes; otherwise, all of them are data from the start.
+    """
+
+    __module__ = "drjit.detail"
+
+    def __init__(
+        self,
+        arg0: Callable[[Any], Any],
+        arg1: int,
+        arg2: int,
+        arg3: JitBackend,
+        arg4: bool,
+        /,
+    ) -> None:
+        self._function = arg0
+        self._limit, self._warn_after, self._backend, self._auto_opaque = arg1, arg2, arg3, arg4
+        self._lock = threading.RLock()
+        self._what = f"dr.freeze({getattr(arg0, '__qualname__', 'function')})"
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets all recordings."""
+        self._structures: dict[tuple, Structure] = {}
+        self._recordings = 0
+
+    @property
+    def n_recordings(self) -> int:
+        """How often the function has been recorded since it was made or cleared."""
+        return self._recordings
+
+    @property
+    def n_cached_recordings(self) -> int:
+        """The number of recordings that are kept."""
+        return sum(map(len, self._families()))
+
+    def _families(self) -> list[Family]:
+        return [f for s in self._structures.values() for f in s.families.values()]
+
+    def __call__(self, arg: dict, /) -> Any:
+        """Calls the function, or replays what it did for inputs like these."""
+        return self.call(arg, None, (arg,), list)
+
+    def call(
+        self, tree: Any, names: Any, inputs: Sequence[Any], find: Callable[[], Sequence[Any]]
+    ) -> Any:
+        """The same, for a tree that consists of `inputs` with `names`; `find` gives further ones
+        that the function does not get."""
+        if not flags.current & _FREEZING or active() is not None or innermost() is not None:
+            return self._function(tree)
+        implicit = find()
+        layout = self._layout(names, inputs, implicit)
+        sizes = tuple(layout.sizes)
+        with self._lock:
+            family, data = self._family(layout)
+            ready = family.find(sizes)
+        if ready is not None:
+            values = layout.nodes
+            for k in data:
+                values[k] = _as_data(values[k])
+            try:
+                return _replayed(ready, layout)
+            except SizeChanged:
+                with self._lock:
+                    family.drop(sizes)
+        self._prepare(layout, data)
+        program, result = self._recorded(tree, (inputs, implicit), layout)
+        self._keep(family, program, implicit, find())
+        return result
+
+    def _layout(self, names: Any, inputs: Sequence[Any], implicit: Sequence[Any]) -> Layout:
+        """The inputs taken apart, and evaluated."""
+        try:
+            layout = Layout(names, inputs, implicit)
+        except RecursionError:
+            raise too_deep() from None
+        except TypeError as error:
+            raise TypeError(f"{self._what}: {error}") from None
+        todo = [n for n in layout.nodes if n.op is not BUFFER and n.op is not LITERAL]
+        if todo:
+            schedule.evaluate(todo)
+        return layout
+
+    def _family(self, layout: Layout) -> tuple[Family, list[int]]:
+        """The recordings that inputs may fit to, and the numbers of the literals among these that
+        are data."""
+        key = layout.key
+        key.append(flags.current & _IMPORTANT)
+        if graph.scopes:
+            key.append([graph.visible(v) is not None for v in layout.variables])
+            key[-1] = (graph.suspended(), *key[-1])
+        values = [repr(layout.nodes[k].data) for k in layout.literals]
+        found = self._structures.get(tuple(key))
+        if found is None:
+            changing = set() if self._auto_opaque else set(range(len(values)))
+            found = self._structures[tuple(key)] = Structure(values, changing)
+        elif values != found.last:
+            changed = {j for j, v in enumerate(values) if v != found.last[j]} - found.changing
+            if changed:
+                pairs = ", ".join([f"{found.last[j]} to {values[j]}" for j in sorted(changed)])
+                text = "%s: literals that have changed (from %s) are data from now on"
+                log.log(log.LogLevel.Info, text, self._what, pairs)
+                found.changing |= changed
+                found.families.clear()  # which were for values of these
+            found.last = values
+        changing = found.changing
+        fixed = tuple([v for j, v in enumerate(values) if j not in changing])
+        family = found.families.get(fixed)
+        if family is None:
+            family = found.families[fixed] = Family()
+        return family, [k for j, k in enumerate(layout.literals) if j in changing]
+
+    def _prepare(self, layout: Layout, data: list[int]) -> None:
+        """Turns literals among the inputs into data."""
+        for k in data:
+            n = layout.nodes[k]
+            layout.nodes[k] = n = _as_data(n) if n.op is LITERAL else n
+            for holder, name in layout.holders[k]:
+                setattr(holder, name, n)
+
+    def _recorded(self, tree: Any, inputs: Any, layout: Layout) -> tuple[Program | str, Any]:
+        """A recording of a call, or why there can be none, and the result."""
+        schedule.evaluate([])  # side effects that are no part of the function
+        before = Before(layout)
+        buffers = [n.data if n.op is BUFFER else None for n in layout.nodes]
+        layout.nodes = []  # whose owners are the arrays: those that nobody else has are overwritten
+        recorder = Recorder(buffers, self._what)
+        del buffers
+        with ADContextManager(ADScope.Isolate, ()):
+            recorder.start()
+            try:
+                result = self._function(tree)
+                schedule.evaluate(before.nodes() + _all_nodes(result, inputs))
+                inner = graph.scope()
+                waiting = list(inner.postponed) if inner is not None else []
+                outcome = Describer(recorder, before, self._what).outcome(result, waiting)
+            finally:
+                recorder.stop()
+        if recorder.discarded is not None:
+            return recorder.discarded, result
+        steps, constants = tuple(recorder.steps), tuple(recorder.constants)
+        written, sizes = tuple(sorted(recorder.written)), tuple(layout.sizes)
+        program = Program(steps, recorder.count, constants, written, outcome, sizes, recorder.fixed)
+        return program, result
+
+    def _keep(
+        self, family: Family, program: Program | str, old: Sequence[Any], new: Sequence[Any]
+    ) -> None:
+        """Adds a recording, if it can be replayed."""
+        if any(a is not b for a, b in zip(old, new, strict=False)) or len(old) != len(new):
+            program = (
+                "it binds a variable outside of it, or an attribute that 'state_fn' returns, to a "
+                "new array; a PyTree could be changed"
+            )
+        if isinstance(program, str):
+            self._recordings += 1
+            log.log(log.LogLevel.Warn, "%s is traced in every call: %s.", self._what, program)
+        else:
+            with self._lock:
+                self._recordings += family.add(program)
+                self._evict()
+        if 0 <= self._warn_after < self._recordings:
+            log.log(
+                log.LogLevel.Warn,
+                "%s has been recorded %d times, which costs more than calling the function as it "
+                "is. Are there Python numbers or sizes that change from call to call? Numbers can "
+                "be given as arrays, such as dr.opaque(Float, x).",
+                self._what,
+                self._recordings,
+            )
+
+    def _evict(self) -> None:
+        """Drops recordings that have not been used for longest until there are no more than the
+        limit."""
+        if self._limit < 0:
+            return
+        left = self._families()
+        while sum(map(len, left)) > self._limit:
+            oldest = min([f for f in left if len(f)], key=lambda f: f.used)
+            if oldest.recorded:
+                oldest.drop(next(iter(oldest.recorded)))
+            else:
+                oldest.general.pop(0)
+                oldest.ready.clear()
+        for key, structure in list(self._structures.items()):
+            structure.families = {k: f for k, f in structure.families.items() if len(f)}
+            if not structure.families:
+                del self._structures[key]
+
+
+def _all_nodes(*trees: Any) -> list[Node]:
+    """The values in what a call has left behind."""
+    try:
+        return Layout(None, (), trees).nodes
+    except RecursionError:
+        raise too_deep() from None
+
+
+def _as_data(n: Node) -> Node:
+    """A literal as a buffer."""
+    if n.size > _SMALL:
+        return schedule.materialize(n)
+    memory = allocate_for(n.dtype, n.size, host=True)
+    memory.array(n.dtype.numpy, n.size)[:] = n.data
+    return buffer(n.dtype, n.size, memory)
+
+
+def _replayed(ready: Ready, layout: Layout) -> Any:
+    """The result of a recorded call for other inputs, which get their changes."""
+    nodes = layout.nodes
+    for k in ready.written:
+        _own(layout, k)
+    values = ready.replay(nodes)
+    outcome = ready.outcome
+    result = Maker(outcome, layout, values).run()
+    if outcome.waiting:
+        variables = [layout.variables[k] for k in outcome.waiting]
+        inside = [v for v in variables if v.rule is not None]
+        if inside:
+            with ADContextManager(ADScope.Isolate, ()):
+                graph.scope().postponed.update(dict.fromkeys(inside))  # type: ignore[union-attr]
+    return result
+
+
+def _own(layout: Layout, k: int) -> None:
+    """Lets a value that is going to be written to belong to nobody but its arrays."""
+    nodes, holders = layout.nodes, layout.holders[k]
+    witness = weakref.ref(nodes[k])
+    held = Target(nodes[k])
+    nodes[k] = None
+    for o, name in holders:
+        setattr(o, name, None)
+    n = None
+    try:
+        n = held.own()
+    finally:
+        n = n or witness()
+        for o, name in holders:
+            setattr(o, name, n)
+    nodes[k] = n
+
+
+class _Calls:
+    """What a frozen function and a frozen method have in common."""
+
+    frozen: FrozenFunction
+
+    @property
+    def n_recordings(self) -> int:
+        """How often the function has been recorded since it was made or cleared."""
+        return self.frozen.n_recordings
+
+    @property
+    def n_cached_recordings(self) -> int:
+        """The number of recordings that are kept."""
+        return self.frozen.n_cached_recordings
+
+    def clear(self) -> None:
+        """Forgets all recordings."""
+        self.frozen.clear()
+
+
+class Frozen(_Calls):
+    """A function made by `freeze`. `f` is the function itself; with `enabled` off, it is called as
+    it is."""
+
+    def __init__(
+        self, f: Callable, state_fn: Callable | None, frozen: FrozenFunction, enabled: bool
+    ) -> None:
+        self.f, self.frozen, self.enabled = f, frozen, enabled
+        self._state_fn = state_fn
+        self._surroundings = Surroundings(f)
+        update_wrapper(self, f)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self.enabled:
+            return self.f(*args, **kwargs)
+        inputs = (*args, *kwargs.values()) if kwargs else args
+        names = (len(args), *kwargs)
+        return self.frozen.call((args, kwargs), names, inputs, lambda: self._implicit(args, kwargs))
+
+    def _implicit(self, args: tuple, kwargs: dict) -> list[Any]:
+        found = self._surroundings.values()
+        if self._state_fn is not None:
+            state = self._state_fn(*args, **kwargs)
+            found += state if isinstance(state, (list, tuple)) else [state]
+        return found
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else FrozenMethod(self, instance)
+
+
+class FrozenMethod(_Calls):
+    """A frozen function as a method of an object."""
+
+    def __init__(self, function: Frozen, instance: Any) -> None:
+        self.frozen = function.frozen
+        self.__func__, self.__self__ = function, instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__func__(self.__self__, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__func__, name)
+
+
+by_identity(FrozenFunction, Frozen, FrozenMethod)
+
+F = TypeVar("F", bound=Callable)
+
+
+@overload
+def freeze(
+    f: None = None,
+    *,
+    state_fn: Callable | None,
+    limit: int | None = None,
+    warn_after: int = 10,
+    backend: JitBackend | None = None,
+    auto_opaque: bool = True,
+    enabled: bool = True,
+) -> Callable[[F], F]: ...
+
+
+@overload
+def freeze(
+    f: F,
+    *,
+    state_fn: Callable | None = None,
+    limit: int | None = None,
+    warn_after: int = 10,
+    backend: JitBackend | None = None,
+    auto_opaque: bool = True,
+    enabled: bool = True,
+) -> F: ...
+
+
+def freeze(
+    f: Any = None,
+    *,
+    state_fn: Callable | None = None,
+    limit: int | None = None,
+    warn_after: int = 10,
+    backend: JitBackend | None = None,
+    auto_opaque: bool = True,
+    enabled: bool = True,
+) -> Any:
+    """Decorator of functions whose body is traced once: later calls only launch the kernels again,
+    with the arrays that they are given. They take a fraction of the time of tracing.
+
+    >>> @dr.freeze
+    ... def f(x, y):
+    ...     return dr.sin(x) + y
+    >>> for n in (2, 3):
+    ...     print(f(dr.zeros(Float, n), dr.arange(Float, n)))
+    [0, 1]
+    [0, 1, 2]
+    >>> f.n_recordings
+    1
+
+    A recording is used again for inputs of the same structure: PyTrees of the same types, arrays
+    of equal sizes and identical arrays at the same places, equal Python values, and the same
+    arrays being differentiable. Otherwise the function is traced once more. That also happens at
+    the first call with arrays of another size; see docs/freezing.md.
+
+    What counts as input are the arguments, variables outside of the function that its code refers
+    to by name, and what `state_fn`, which is called with the arguments, returns. Changes of these,
+    such as scatters, assignments to attributes and gradients, are repeated as well. Gradients are
+    propagated to the inputs, but not from the result: the function is an island, as if it was
+    within `isolate_grad`.
+
+    Arguments:
+        limit: how many recordings to keep, those that were used last; None means all.
+        warn_after: after so many recordings, each further one gives a warning.
+        backend: has no effect; inputs say where a function runs.
+        auto_opaque: a literal that is another one than in the call before becomes data. Otherwise
+            all literals are, from the first call on.
+        enabled: False calls the function as it is. It is also an attribute, and
+            `JitFlag.KernelFreezing` a switch for all functions.
+
+    The result has the attributes `n_recordings` and `n_cached_recordings`, and the method `clear`.
+
+    Raises:
+        RuntimeError: the function reads the contents of an array, or uses one that is no input.
+        TypeError: an input or a result is an object that is neither a PyTree nor hashable.
+    """
+    if not callable(f) and f is not None:
+        raise TypeError(f"dr.freeze(): expected a function, got {type_label(f)}")
+
+    def decorator(f: Callable) -> Frozen:
+        def call(arguments: tuple[tuple, dict]) -> Any:
+            args, kwargs = arguments
+            return f(*args, **kwargs)
+
+        update_wrapper(call, f)
+        frozen = FrozenFunction(
+            call,
+            -1 if limit is None else limit,
+            warn_after,
+            JitBackend.Invalid if backend is None else backend,
+            auto_opaque,
+        )
+        return Frozen(f, state_fn, frozen, enabled)
+
+    return decorator if f is None else decorator(f)
+
+
+def freeze_discard(arg0: JitBackend, arg1: str, /) -> None:
+    """Says that the call of a frozen function that is being recorded cannot be replayed, for the
+    given reason: it goes on, but the recording is not kept. Otherwise it has no effect.
+
+    >>> dr.detail.freeze_discard(dr.JitBackend.LLVM, "it asks a sensor")
+    """
+    recorder = active()
+    if recorder is not None:
+        recorder.discarded = arg1

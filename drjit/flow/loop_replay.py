@@ -1,0 +1,185 @@
+"""A recorded symbolic loop that can run again, as its derivatives need it: in a kernel, from given
+values of its variables, or step by step.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from ..ad import capture, graph
+from ..ad.graph import Value
+from ..array import leaf
+from ..jit import dtype as dt
+from ..jit import node as jit
+from ..jit import op, record, schedule
+from ..jit.dtype import DType
+from ..jit.node import AFTER, Node
+from ..jit.scope import ACTIVE, active, innermost
+from .captured import closure_arrays
+from .masked import masked, merged, rehearsed
+from .state import Content, State, assign, content
+
+
+class Replay:
+    """A recorded loop.
+
+    `state` holds arrays of its own with what the variables were before, `places` are the positions
+    that are symbolic, `changing` those of them that the loop changes, `tracked` those that depend
+    on differentiable values.
+    """
+
+    def __init__(
+        self, what: str, state: State, before: list[Content], places: list[int],
+        changing: set[int], tracked: set[int],
+    ) -> None:  # fmt: skip
+        self.what, self.state, self.before = what, state, before
+        self.places, self.changing, self.tracked = places, changing, tracked
+        self.test: Callable[[State], Node] = lambda state: ACTIVE
+        self.body: Callable[[State], list[Content]] = lambda state: []
+        self.size = 1
+        self._mask = None if innermost() is None else active()
+        self._captured: list[tuple[Any, Content]] = []
+
+    def pin(self, functions: Sequence[Callable[..., Any]]) -> None:
+        """Notes what arrays hold that functions have captured: they may change later."""
+        own = {id(a) for a in self.state.leaves}
+        self._captured = [
+            (a, content(a))
+            for _, a in closure_arrays(functions)
+            if id(a) not in own and a._n.op is not AFTER
+        ]
+
+    def lanes(self) -> AbstractContextManager[Any]:
+        """Restricts what is traced to the lanes that the loop was recorded for."""
+        if self._mask is None or self._mask is active():
+            return nullcontext()
+        return masked(self._mask)
+
+    def nodes(self) -> list[Node]:
+        """What the variables at the places were before the loop."""
+        return [self.before[k].node for k in self.places]
+
+    def kinds(self) -> dict[int, DType]:
+        """The types of the variables that change."""
+        return {k: self.before[k].node.dtype for k in self.places if k in self.changing}
+
+    # ---- Parts of a kernel
+
+    def _contents(self, nodes: Sequence[Node], tracked: bool) -> list[Content]:
+        contents = [Content(v.node, v.var) for v in self.before]
+        for k, n in zip(self.places, nodes, strict=True):
+            contents[k] = Content(n, graph.new_input(n) if tracked and k in self.tracked else None)
+        return contents
+
+    def run_test(self, nodes: Sequence[Node]) -> Node:
+        """The condition on given nodes."""
+        with self._restored(self._contents(nodes, False)):
+            return self.test(self.state)
+
+    @contextmanager
+    def iteration(
+        self, nodes: Sequence[Node], tracked: bool = True
+    ) -> Iterator[tuple[list[Content], list[Content]]]:
+        """What variables hold before and after the body, from given nodes.
+
+        Within, arrays are what the body has made of them. Its side effects, which the loop itself
+        has had, are dropped.
+        """
+        contents = self._contents(nodes, tracked)
+        with self._restored(contents), nullcontext() if tracked else capture.untracked():
+            results = self.body(self.state)
+            record.drop_effects()
+            yield contents, results
+
+    @contextmanager
+    def _restored(self, contents: list[Content]) -> Iterator[None]:
+        """Gives variables other contents for some time, and captured arrays those that they had
+        when the loop ran."""
+        now = [content(a) for a, _ in self._captured]
+        for array, value in self._captured:
+            assign(array, value)
+        self.state.put(contents)
+        try:
+            yield
+        finally:
+            self.state.restore(self.before)
+            for (array, _), value in zip(self._captured, now, strict=True):
+                assign(array, value)
+
+    def count(self) -> Node:
+        """The number of iterations of each lane."""
+        return jit.resize(self.counting(self.nodes(), self.run_test)[-1], self.size)
+
+    def counting(
+        self,
+        start: list[Node],
+        test: Callable[[Sequence[Node]], Node],
+        visit: Callable[[list[Node]], None] = lambda nodes: None,
+    ) -> list[Node]:
+        """Runs the loop with a counter as the last variable, which `visit` sees in every iteration
+        along with the others."""
+
+        def body(nodes: list[Node]) -> list[Node]:
+            with self.iteration(nodes[:-1], False) as (_, results):
+                visit(nodes)
+                after = jit.apply(op.add, nodes[-1], number(1))
+                return [*[results[k].node for k in self.places], after]
+
+        return record.loop([*start, number(0)], lambda nodes: test(nodes[:-1]), body, self.what)
+
+    def advanced(self, begin: list[Node], count: Node) -> list[Node]:
+        """What the variables are some iterations later."""
+
+        def body(nodes: list[Node]) -> list[Node]:
+            with self.iteration(nodes[:-1], False) as (_, results):
+                after = jit.apply(op.sub, nodes[-1], number(1))
+                return [*[results[k].node for k in self.places], after]
+
+        left = lambda nodes: jit.apply(op.ne, nodes[-1], number(0))  # noqa: E731
+        return record.loop([*begin, count], left, body, self.what)[:-1]
+
+    # ---- Step by step
+
+    def unrolled(self) -> list[Content]:
+        """The final contents of the variables, iteration by iteration with differentiable
+        operations.
+
+        Raises:
+            RuntimeError: the loop is part of something that is being recorded, so that the number
+                of iterations is not known, or vectors are among its variables.
+        """
+        if record.recording() or any(t.is_vector for t in self.kinds().values()):
+            raise RuntimeError(
+                f"{self.what}: ADFlag.KeepGraph needs derivatives of derivatives, for which "
+                "symbolic loops are carried out step by step. That is not possible while another "
+                "loop, branch or call around them is recorded, nor with cooperative vectors as "
+                "variables. Use mode='evaluated' for what is around."
+            )
+        contents = list(self.before)
+        with self.lanes():
+            going = active()
+            while True:
+                with self._restored(contents):
+                    test = self.test(self.state)
+                going = jit.apply(op.and_, going, test)
+                schedule.evaluate([contents[k].node for k in self.places])
+                # All lanes of a kernel are no value to evaluate.
+                if going is not ACTIVE and not leaf.host_node(going).any():
+                    return contents
+                with self._restored(contents), rehearsed(going, self.what):
+                    results = self.body(self.state)
+                mask = jit.literal(dt.mask, True) if going is ACTIVE else going
+                for k in self.changing:
+                    cls = type(self.state.leaves[k])
+                    yes = leaf.from_value(cls.Mask, Value(mask))
+                    contents[k] = merged(yes, cls, results[k], contents[k])
+
+
+def number(value: int) -> Node:
+    """A counter's value."""
+    return jit.literal(dt.u32, value)
+
+
+def zero(dtype: DType) -> Node:
+    """The initial value of a sum."""
+    return jit.literal(dtype, 0)

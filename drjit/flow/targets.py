@@ -1,0 +1,156 @@
+"""Arrays that the bodies of a loop, branch or call write differentiable values to. They lie around
+the block, and what they hold after it is a further result: its gradient goes to the values that
+were written, and to what the arrays held before."""
+
+from typing import Any
+
+from ..ad import graph
+from ..ad.graph import Var, visible
+from ..ad.written import Memory, Written, owned, take, written
+from ..array import leaf
+from ..jit import node as jit
+from ..jit.node import LITERAL, Node
+
+
+class Target:
+    """A target: the `array`, until it has been attached, the reductions by which bodies write to
+    it, and the variable that it had `before`. Within another body, that is the one which stands for
+    the target there, and `memory` is where that body has the target's derivatives."""
+
+    __slots__ = ("array", "before", "dtype", "kinds", "memory", "size")
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.dtype, self.size = array, array._n.dtype, array._n.size
+        self.kinds: set[str] = set()
+        self.before: Var | None = None
+        self.memory: Memory | None = None
+
+
+class Targets:
+    """The targets of one block. `orders` numbers, for every body, the targets as it comes to them:
+    when it is traced again, they may be other objects."""
+
+    def __init__(self) -> None:
+        self.rows: list[Target] = []
+        self.orders: list[list[int]] = []
+
+    def note(self) -> list[Var]:
+        """Adds the targets of the body that has been traced; gives the variables of its
+        scatters."""
+        found, order = take(), []
+        for w in found:
+            k = next((k for k, t in enumerate(self.rows) if t.array is w.array), len(self.rows))
+            if k == len(self.rows):
+                self.rows.append(Target(w.array))
+            self.rows[k].kinds |= w.memory.kinds
+            order.append(k)
+        self.orders.append(order)
+        return [v for w in found for v in w.scatters]
+
+    # ---- Joining the graph
+
+    def inputs(self) -> list[Var]:
+        """The variables of the targets before the block, where they have one."""
+        for t in self.rows:
+            if graph.slots() is None:
+                t.before = visible(t.array._a)
+            else:
+                around = written(t.array)
+                t.before, t.memory = around.var, around.memory
+                t.memory.kinds |= t.kinds
+        return [t.before for t in self.rows if t.before is not None]
+
+    def outputs(self) -> list[Any]:
+        """What the targets hold after the block."""
+        return [leaf.wrap(type(t.array), t.array._n) for t in self.rows]
+
+    def attach(self, results: list[Any]) -> None:
+        """Makes the targets depend on what was written; arrays with the new variables are given."""
+        for t, result in zip(self.rows, results, strict=True):
+            if t.memory is None:
+                t.array._a = result._a
+            elif result._a is not None:
+                written(t.array).scatters.append(result._a)
+            t.array = None  # which may refer to the results
+
+    # ---- Derivatives
+
+    def check_first_order(self, what: str) -> None:
+        """Raises:
+        RuntimeError: there are targets, for which there are no second derivatives.
+        """
+        if self.rows:
+            raise RuntimeError(
+                f"{what}: ADFlag.KeepGraph needs derivatives of derivatives, which symbolic loops, "
+                "branches and calls that scatter differentiable values do not have. Use "
+                "mode='evaluated'."
+            )
+
+    def gradients(self, given: list[Node]) -> list[list[Node]]:
+        """Memory for a reverse traversal, from the gradients of the targets.
+
+        Raises:
+            RuntimeError: scatters with and without a sum cannot be taken apart.
+        """
+        found = []
+        for t, g in zip(self.rows, given, strict=True):
+            if t.memory is not None:
+                found.append(t.memory.held)
+            elif is_zero(g):
+                found.append([])
+            elif len(t.kinds) > 1:
+                raise RuntimeError(
+                    "derivatives of an array that a symbolic loop, branch or call writes to both "
+                    "by dr.scatter and dr.scatter_add are not available in reverse mode. Use two "
+                    "arrays, or mode='evaluated'."
+                )
+            else:
+                # Sums leave the gradient as it is; what is replaced takes its gradient along.
+                found.append([jit.resize(g, t.size) if t.kinds == {"add"} else owned(g, t.size)])
+        return found
+
+    def before(self, held: list[list[Node]]) -> list[Node]:
+        """The gradients of what targets were before, after the traversal: those for `inputs`."""
+        return [self._result(t, n) for t, n in zip(self.rows, held, strict=True) if t.before]
+
+    def tangents(self, given: list[Node]) -> list[list[Node]]:
+        """Memory for a forward traversal, from the tangents of what targets were before."""
+        tangents = iter(given)
+        found = []
+        for t in self.rows:
+            n = None if t.before is None else next(tangents)
+            if t.memory is not None:
+                found.append(t.memory.held)
+            else:
+                found.append([owned(jit.literal(t.dtype, 0) if n is None else n, t.size)])
+        return found
+
+    def after(self, held: list[list[Node]]) -> list[Node]:
+        """The tangents of the targets, after the traversal."""
+        return [self._result(t, n) for t, n in zip(self.rows, held, strict=True)]
+
+    def _result(self, t: Target, held: list[Node]) -> Node:
+        # Where a body around has the memory, what is there is passed on by that one.
+        return held[0] if held and t.memory is None else jit.literal(t.dtype, 0, t.size)
+
+    def bind(self, body: int, held: list[list[Node]]) -> list[Written]:
+        """The targets of a body that has been traced again, with the given memory.
+
+        Raises:
+            RuntimeError: they are not those that it had.
+        """
+        found = take()
+        order = self.orders[body]
+        if len(found) != len(order):
+            raise RuntimeError(
+                "the body of a symbolic loop, branch or call writes differentiable values to other "
+                "arrays than when it was recorded. Differentiate before what it refers to changes."
+            )
+        for w, k in zip(found, order, strict=True):
+            w.memory.held = held[k]
+        return found
+
+
+def is_zero(n: Node | None) -> bool:
+    """Whether a gradient is known to be 0."""
+    return n is None or (n.op is LITERAL and n.data == 0)

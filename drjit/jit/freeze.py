@@ -1,0 +1,477 @@
+"""Recordings of what is launched: kernels and operations made of several launches, with where their
+operands come from. A recording is replayed for other buffers without tracing anything.
+
+Values of a recording have numbers: first its inputs, then constants and what its steps compute. The
+recorder takes the place of `kernel.run`; operations that launch kernel texts of their own go
+through `operation`.
+"""
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, NamedTuple
+
+from . import dtype as dt
+from . import flags, freeze_size, kernel, op, schedule
+from .dtype import DType
+from .flags import JitFlag
+from .memory import Buffer, allocate, allocate_for
+from .node import BUFFER, LITERAL, Node, buffer, make
+
+_lock = threading.RLock()
+_active: "Recorder | None" = None
+
+
+class Slot(int):
+    """The number of a value of a recording, as opposed to a size."""
+
+
+class Launch(NamedTuple):
+    """A kernel. `effects` are its targets: value, element type, size, operation and mode; `outputs`
+    the value and element type of every buffer that it makes, None for an effect."""
+
+    kernel: Any
+    size: int
+    inputs: tuple[Slot, ...]
+    literals: tuple[tuple[DType, Any], ...]
+    checks: tuple[tuple[tuple, DType], ...]
+    effects: tuple[tuple[Slot, DType, int, str, str], ...]
+    outputs: tuple[tuple[Slot, DType, bool] | None, ...]
+
+    def bind(self) -> Callable[[list], None]:
+        """A function that launches it, for a list of values."""
+        size, inputs, effects, outputs = self.size, self.inputs, self.effects, self.outputs
+        literals = [make(LITERAL, t, 1, (), value) for t, value in self.literals]
+        checks = [
+            make(op.in_bounds, dt.mask, 1, (make(LITERAL, t, 1, (), 0),), data)
+            for data, t in self.checks
+        ]
+        made = [None if o is None else (o[0], o[1], 1 if o[2] else size) for o in outputs]
+        launched, target = self.kernel, schedule.Effect
+
+        def step(values: list) -> None:
+            targets = [target(values[k].data, t, n, r, mode) for k, t, n, r, mode in effects]
+            given = [values[k] for k in inputs]
+            found = kernel.run(launched, size, given, literals, checks, targets)
+            for o, memory in zip(made, found, strict=True):
+                if o is not None:
+                    number, t, lanes = o
+                    values[number] = buffer(t, lanes, memory)
+
+        return step
+
+    @property
+    def read(self) -> list[int]:
+        return [*self.inputs, *[e[0] for e in self.effects]]
+
+
+class Operation(NamedTuple):
+    """A function of evaluated nodes that launches what it needs by itself. `sizes` are those of its
+    results where they depend on the contents of its operands."""
+
+    function: Callable
+    arguments: tuple[Any, ...]
+    results: tuple[Slot, ...]
+    sizes: tuple[int, ...] | None
+
+    def bind(self) -> Callable[[list], None]:
+        function, arguments, results, sizes = self
+
+        def step(values: list) -> None:
+            given = [values[a] if type(a) is Slot else _argument(a) for a in arguments]
+            found = _evaluated(function(*given))
+            if sizes is not None and tuple([n.size for n in found]) != sizes:
+                raise SizeChanged
+            for number, n in zip(results, found, strict=True):
+                values[number] = n
+
+        return step
+
+    @property
+    def read(self) -> list[int]:
+        return [a for a in self.arguments if type(a) is Slot]
+
+
+class Duplicate(NamedTuple):
+    """A copy of a constant, for a step that writes to it."""
+
+    source: Slot
+    result: Slot
+    nbytes: int
+
+    def bind(self) -> Callable[[list], None]:
+        source, result, nbytes = self
+
+        def step(values: list) -> None:
+            old = values[source]
+            values[result] = buffer(old.dtype, old.size, _copied(old.data, nbytes))
+
+        return step
+
+    @property
+    def read(self) -> list[int]:
+        return [self.source]
+
+
+class Allocation(NamedTuple):
+    """Memory with undefined contents, which later steps write to."""
+
+    result: Slot
+    dtype: DType
+    size: int
+
+    def bind(self) -> Callable[[list], None]:
+        result, dtype, size = self
+
+        def step(values: list) -> None:
+            values[result] = buffer(dtype, size, allocate_for(dtype, size))
+
+        return step
+
+    @property
+    def read(self) -> list[int]:
+        return []
+
+
+class Bound(NamedTuple):
+    """Checks that no entry of an array is larger than in the recording."""
+
+    source: Slot
+    largest: int
+
+    def bind(self) -> Callable[[list], None]:
+        source, bound = self
+
+        def step(values: list) -> None:
+            if _largest(values[source]) > bound:
+                raise SizeChanged
+
+        return step
+
+    @property
+    def read(self) -> list[int]:
+        return [self.source]
+
+
+Step = Launch | Operation | Duplicate | Allocation | Bound
+
+
+class _Literal(NamedTuple):
+    """A literal among the arguments of an operation."""
+
+    dtype: DType
+    value: Any
+    size: int
+
+
+class SizeChanged(Exception):
+    """A size that depends on data does not go with the steps after it."""
+
+
+class Replay:
+    """Steps ready to run. `kept` are the numbers of the values that are needed afterwards."""
+
+    __slots__ = ("_constants", "_count", "_steps")
+
+    def __init__(
+        self, steps: Sequence[Step], count: int, constants: Sequence[tuple[int, Node]], kept: set
+    ) -> None:
+        self._constants, self._count = constants, count
+        # A value is let go after its last use, so that its memory serves the next steps.
+        last: dict[int, int] = {}
+        for k, step in enumerate(steps):
+            last.update(dict.fromkeys(step.read, k))
+            last.update({number: max(k, last.get(number, 0)) for number in _results(step)})
+        unused: list[list[int]] = [[] for _ in steps]
+        for number, k in last.items():
+            if number not in kept:
+                unused[k].append(number)
+        self._steps = [(step.bind(), unused[k]) for k, step in enumerate(steps)]
+
+    def __call__(self, inputs: list[Node | None]) -> list[Any]:
+        """Launches everything; gives all values that are kept.
+
+        Raises:
+            SizeChanged: see there. Nothing that lasts has been changed.
+        """
+        values = inputs + [None] * (self._count - len(inputs))
+        for number, constant in self._constants:
+            values[number] = constant
+        with schedule.lock:
+            for step, unused in self._steps:
+                step(values)
+                for number in unused:
+                    values[number] = None
+        return values
+
+
+def _results(step: Step) -> list[int]:
+    if isinstance(step, Launch):
+        return [o[0] for o in step.outputs if o is not None]
+    if isinstance(step, Bound):
+        return []
+    return list(step.results) if isinstance(step, Operation) else [step.result]
+
+
+class Recorder:
+    """What this thread launches between `start` and `stop`, beginning with values `inputs`, of
+    which some may be None."""
+
+    def __init__(self, inputs: Sequence[Buffer | None], what: str) -> None:
+        self.what = what
+        self.steps: list[Step] = []
+        self.constants: list[tuple[int, Node]] = []
+        self.count = len(inputs)
+        self.written: set[int] = set()
+        """The inputs that were written to in place."""
+        self.discarded: str | None = None
+        """Why the recording cannot be replayed, if it cannot."""
+        self.fixed = False
+        """Whether the recorded code depends on the very sizes of its inputs."""
+        self._inputs = self.count
+        self._run: Callable = kernel.run
+        self._thread = threading.get_ident()
+        self._first = make(LITERAL, dt.mask, 1, (), True).serial
+        # Memory of an array can come and go, and another one get its place.
+        self._known: dict[int, tuple[weakref.ref, Slot]] = {}
+        for k, b in enumerate(inputs):
+            if b is not None:
+                self._remember(b, Slot(k))
+
+    # ---- Being the recorder of the process
+
+    def start(self) -> None:
+        """Begins; at the same time, there is one recording only."""
+        global _active
+        _lock.acquire()
+        _active, self._run = self, kernel.run
+        self._resume()
+        flags.current |= JitFlag.FreezingScope
+
+    def stop(self) -> None:
+        """Ends the recording."""
+        global _active
+        flags.current &= ~JitFlag.FreezingScope
+        self._pause()
+        _active = None
+        _lock.release()
+
+    def _resume(self) -> None:
+        kernel.run, kernel.on_read = self._record, self._refuse_read
+        freeze_size.on_decision = self._decided
+
+    def _pause(self) -> None:
+        kernel.run, kernel.on_read = self._run, None
+        freeze_size.on_decision = None
+
+    def _decided(self) -> None:
+        if self.mine:
+            self.fixed = True
+
+    @property
+    def mine(self) -> bool:
+        """Whether it is this thread that records."""
+        return threading.get_ident() == self._thread
+
+    # ---- Values
+
+    def slot(self, n: Node) -> Slot:
+        """The number of an evaluated node; data made by the recorded code itself is a constant.
+
+        Raises:
+            RuntimeError: the data was there before, but is no input.
+        """
+        known = self._find(n.data)
+        if known is not None:
+            return known
+        if n.serial < self._first and n.size and n not in permanent:
+            raise RuntimeError(
+                f"{self.what}: the function uses an array ({n.dtype.name}, {n.size} entries) that "
+                "was there before it was called but is not among its inputs, so that a later call "
+                "could not tell whether it has changed. Pass it as an argument, make the object "
+                "that holds it a PyTree (a data class, or a class with DRJIT_STRUCT), or return it "
+                "from 'state_fn'."
+            )
+        return self._constant(n)
+
+    def _constant(self, n: Node) -> Slot:
+        number = self._new()
+        self.constants.append((number, n))
+        self._remember(n.data, number)
+        return number
+
+    def _find(self, b: Buffer) -> Slot | None:
+        found = self._known.get(id(b))
+        return found[1] if found is not None and found[0]() is b else None
+
+    def _remember(self, b: Buffer, number: Slot) -> None:
+        self._known[id(b)] = weakref.ref(b), number
+
+    def _new(self) -> Slot:
+        self.count += 1
+        return Slot(self.count - 1)
+
+    def _target(self, e: Any) -> tuple[Slot, DType, int, str, str]:
+        known = self._find(e.buffer)
+        if known is None:
+            # Memory of the host's: every replay starts with a copy of what is there now.
+            nbytes = e.dtype.itemsize * e.size
+            source = self._constant(buffer(e.dtype, e.size, _copied(e.buffer, nbytes)))
+            known = self._new()
+            self.steps.append(Duplicate(source, known, nbytes))
+            self._remember(e.buffer, known)
+        elif known < self._inputs:
+            self.written.add(known)
+        return (known, e.dtype, e.size, e.reduce, e.mode)
+
+    # ---- Steps
+
+    def _record(
+        self, launched: Any, size: int, inputs: list, literals: list, checks: list, targets: list
+    ) -> list[Buffer | None]:
+        """Takes the place of `kernel.run`."""
+        if not self.mine:
+            return self._run(launched, size, inputs, literals, checks, targets)
+        read = tuple([self.slot(n) for n in inputs])
+        effects = tuple([self._target(e) for e in targets])
+        made = self._run(launched, size, inputs, literals, checks, targets)
+        outputs: list[tuple[Slot, DType, bool] | None] = []
+        for o, b in zip(launched.program.outputs, made, strict=True):
+            if b is None:
+                outputs.append(None)
+                continue
+            number = self._new()
+            self._remember(b, number)
+            outputs.append((number, o.dtype, o.kind == "reduce"))
+        constants = tuple([(n.dtype, n.data) for n in literals])
+        bounds = tuple([(c.data, c.deps[0].dtype) for c in checks])
+        self.steps.append(Launch(launched, size, read, constants, bounds, effects, tuple(outputs)))
+        return made
+
+    def allocation(self, n: Node) -> None:
+        """Adds memory that has just been allocated."""
+        number = self._new()
+        self._remember(n.data, number)
+        self.steps.append(Allocation(number, n.dtype, n.size))
+
+    def operation(self, function: Callable, arguments: tuple, sized_by_data: bool) -> Any:
+        """Calls a function and records the call."""
+        for a in arguments:
+            if isinstance(a, Node) and a.op is not LITERAL:
+                schedule.materialize(a)
+        given = tuple([self._given(a) for a in arguments])
+        self._pause()
+        try:
+            result = function(*arguments)
+            found = _evaluated(result)
+        finally:
+            self._resume()
+        numbers = []
+        for n in found:
+            known = self._find(n.data)
+            if known is None:
+                known = self._new()
+                self._remember(n.data, known)
+            numbers.append(known)
+        sizes = tuple([n.size for n in found]) if sized_by_data else None
+        if sized_by_data:
+            self._depends_on_data()
+        self.steps.append(Operation(function, given, tuple(numbers), sizes))
+        return tuple(found) if isinstance(result, tuple) else found[0]
+
+    def bound(self, n: Node) -> int:
+        """The largest entry of an array, and a check that later ones are not larger."""
+        self._depends_on_data()
+        self._pause()
+        try:
+            found = _largest(n)
+        finally:
+            self._resume()
+        self.steps.append(Bound(self.slot(n), found))
+        return found
+
+    def _depends_on_data(self) -> None:
+        """A replay may turn out not to fit. If it has changed an input by then, it is too late."""
+        if self.written:
+            self.discarded = "it writes to an input before a size is known that depends on data"
+
+    def _given(self, a: Any) -> Any:
+        if not isinstance(a, Node):
+            return a
+        return _Literal(a.dtype, a.data, a.size) if a.op is LITERAL else self.slot(a)
+
+    def _refuse_read(self) -> None:
+        if self.mine:
+            raise RuntimeError(
+                f"{self.what}: the recorded function reads the contents of an array (by converting "
+                "it to a Python number, a NumPy array or text, or as the condition of an evaluated "
+                "loop). What it does with them could not be repeated for other inputs. Keep such "
+                "steps outside of the function, use dr.select() and symbolic loops, or return the "
+                "array."
+            )
+
+
+permanent: "weakref.WeakSet[Node]" = weakref.WeakSet()
+"""Tables that the library has made once and for all: constants wherever they occur."""
+
+
+def active() -> Recorder | None:
+    """The recorder of this thread, if it is recording."""
+    return _active if _active is not None and _active.mine else None
+
+
+def uninitialized(dtype: DType, size: int) -> Node:
+    """A buffer with undefined contents."""
+    made = buffer(dtype, size, allocate_for(dtype, size))
+    if _active is not None and _active.mine and kernel.on_read is not None:
+        _active.allocation(made)
+    return made
+
+
+def largest(n: Node) -> int:
+    """The largest entry of an evaluated array of integers (0 if there is none), as a bound for
+    memory to be allocated."""
+    if _active is not None and _active.mine and kernel.on_read is not None:
+        return _active.bound(n)
+    return _largest(n)
+
+
+def _largest(n: Node) -> int:
+    numbers = kernel.to_numpy(n.dtype, n.size, n.data)
+    return int(numbers.max()) if numbers.size else 0
+
+
+def operation(function: Callable | None = None, *, sized_by_data: bool = False) -> Any:
+    """Decorator of functions of nodes (and of numbers and the like) that launch kernel texts: while
+    a recording is open, the call is what is recorded. `sized_by_data` says that the size of the
+    result depends on what arrays hold.
+    """
+    if function is None:
+        return lambda f: operation(f, sized_by_data=sized_by_data)
+
+    @wraps(function)
+    def call(*arguments: Any) -> Any:
+        if _active is None or not _active.mine or kernel.on_read is None:
+            return function(*arguments)
+        return _active.operation(function, arguments, sized_by_data)
+
+    return call
+
+
+def _argument(a: Any) -> Any:
+    return make(LITERAL, a.dtype, a.size, (), a.value) if type(a) is _Literal else a
+
+
+def _evaluated(result: Any) -> list[Node]:
+    """The results of an operation as buffers."""
+    found = list(result) if isinstance(result, tuple) else [result]
+    schedule.evaluate(found)
+    return [n if n.op is BUFFER else schedule.materialize(n) for n in found]
+
+
+def _copied(source: Buffer, nbytes: int) -> Buffer:
+    """A copy of memory that no queued job writes to."""
+    made = allocate(nbytes, host=True)
+    made.array(dt.u8.numpy, nbytes)[:] = source.array(dt.u8.numpy, nbytes)
+    return made

@@ -1,0 +1,158 @@
+"""The same array or list as several variables of a loop or branch, and changes in place."""
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.llvm.ad import Array2f, Float, UInt
+
+pytestmark = pytest.mark.usefixtures("tier")
+both = pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+
+
+def stay(s, x):
+    return s, x
+
+
+def add_in_place(s, x):
+    s += x
+    return s, x
+
+
+def change_second(s, x):
+    x += 1
+    return s, x
+
+
+def change_both(s, x):
+    s += x
+    x += 1
+    return s, x
+
+
+def add(s, x):
+    return s + x, x
+
+
+def add_second(s, x):
+    return s, x + 5
+
+
+def swap(s, x):
+    return x, s
+
+
+FUNCTIONS = [stay, add_in_place, change_second, change_both, add, add_second, swap]
+
+
+def value(x):
+    return x.numpy().tolist()
+
+
+@both
+@pytest.mark.parametrize("no", FUNCTIONS)
+@pytest.mark.parametrize("yes", FUNCTIONS)
+def test_branches_do_what_they_do_lane_by_lane(yes, no, mode):
+    """Results, and which objects they are, follow from the plain call of one function each."""
+    expected, same = [], []
+    for k, function in enumerate((yes, no)):
+        x = Float([1, 2][k])
+        s, t = function(x, x)
+        expected.append([value(s)[0], value(t)[0]])
+        same.append((s is x, t is x))
+    x = Float(1, 2)
+    s, t = dr.if_stmt((x, x), Float(1, 1) > Float(0.5, 1), yes, no, mode=mode)
+    np.testing.assert_array_equal([value(s), value(t)], np.transpose(expected))
+    for result, in_yes, in_no in zip((s, t), *same, strict=True):
+        assert (result is x) == (in_yes and in_no)
+    if s is not x and t is not x:
+        assert value(x) == [1, 2]
+
+
+# What two variables are after three iterations of [1, 2], and what becomes of the array.
+LOOPS = {
+    stay: ([1, 2], [1, 2], [1, 2]),
+    add_in_place: ([4, 8], [1, 2], [4, 8]),
+    change_second: ([4, 5], [4, 5], [4, 5]),
+    change_both: ([4, 5], [4, 5], [4, 5]),  # the array gets what the last variable has
+    add: ([4, 8], [1, 2], [1, 2]),
+    add_second: ([1, 2], [16, 17], [1, 2]),
+    swap: ([1, 2], [1, 2], [1, 2]),
+}
+
+
+@both
+@pytest.mark.parametrize("function", LOOPS)
+def test_variables_of_loops_do_not_see_each_other_change(function, mode):
+    x = Float(1, 2)
+    _, s, t = dr.while_loop(
+        (UInt(0, 0), x, x), lambda i, *_: i < 3, lambda i, s, t: (i + 1, *function(s, t)), mode=mode
+    )
+    assert (value(s), value(t), value(x)) == LOOPS[function]
+
+
+@both
+def test_what_stays_is_the_same_object(mode):
+    x, y = Float(1, 2), Float(1, 2)
+    _, s, t, u = dr.while_loop(
+        (UInt(0, 0), x, x, y),
+        lambda i, *_: i < 3,
+        lambda i, s, t, u: (i + 1, s + t, t, u),
+        mode=mode,
+    )
+    assert s is not x and t is x and u is y
+
+
+@both
+def test_captured_arrays_do_not_see_variables_change(mode):
+    x = Float(1, 2)
+
+    def body(s):
+        s += x
+        return (s,)
+
+    (s,) = dr.while_loop((x,), lambda s: s < x + 5, body, mode=mode)
+    assert s is x and value(x) == [6, 8]
+
+
+@both
+def test_components_of_nested_arrays(mode):
+    a = Array2f(Float(1, 2), Float(3, 4))
+
+    def body(i, s, a):
+        s += 1
+        return i + 1, s, a
+
+    _, s, b = dr.while_loop((UInt(0, 0), a.x, a), lambda i, *_: i < 2, body, mode=mode)
+    assert s is a.x and value(s) == [3, 4]
+    assert value(b.x) == [1, 2] and value(b.y) == [3, 4]
+
+
+@both
+def test_lists_are_shared(mode):
+    x = Float(1, 2)
+    dr.enable_grad(x)
+    values = [x]
+
+    def body(i, a, b):
+        a[0] = a[0] * x + b[0]
+        return i + 1, a, b
+
+    start = (UInt(0, 1), values, values)
+    _, a, b = dr.while_loop(start, lambda i, *_: i < 3, body, mode=mode)
+    assert a is values and b is values
+    np.testing.assert_allclose(value(a[0]), [8, 18])  # x (x + 1)^n
+    dr.backward(a[0] + 2 * b[0])
+    np.testing.assert_allclose(value(x.grad), [3 * 20, 3 * 21])
+
+
+@both
+def test_shared_lists_stay_shared(mode):
+    values = [Float(1, 2)]
+    start = (UInt(0, 1), values, values)
+    with pytest.raises(RuntimeError, match=r"'b\[0\]'.*same object before"):
+        dr.while_loop(
+            start, lambda i, *_: i < 3, lambda i, a, b: (i + 1, a, [b[0] + 1]), ("i", "a", "b"),
+            mode=mode,
+        )  # fmt: skip
+    assert value(values[0]) == [1, 2]

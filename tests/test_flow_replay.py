@@ -1,0 +1,176 @@
+"""Reverse mode of loops within other loops, branches and calls: what it costs, which lanes it runs
+for, and what remains when it fails."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.jit import schedule
+from drjit.jit.target import numpy as numpy_target
+from drjit.llvm.ad import Float64 as F
+from drjit.llvm.ad import UInt
+
+N = UInt(0, 1, 2, 3, 16, 17, 61)
+X = np.array([0.7, 1.3, 0.6, 1.1, 0.9, 0.8, 1.2])
+
+
+def repeated(x, i=None, limit=None):
+    """A loop of `N` iterations, or so many more."""
+    n = N if i is None else N + i
+
+    def body(k, y):
+        return k + 1, dr.sin(y * x) + 0.3
+
+    return dr.while_loop((UInt(0), F(0.5)), lambda k, y: k < n, body, max_iterations=limit)[1]
+
+
+def in_loop(x, limit=None):
+    return dr.while_loop(
+        (UInt(0), F(1)), lambda i, y: i < 2, lambda i, y: (i + 1, y * repeated(x * y, i, limit))
+    )[1]
+
+
+def in_branch(x, limit=None):
+    return dr.if_stmt((x,), N > 1, lambda x: repeated(x, None, limit), lambda x: x * x)
+
+
+def in_call(x, limit=None):
+    functions = [lambda x: x * 3, lambda x: repeated(x, None, limit) * x]
+    return dr.switch(N & 1, functions, x)
+
+
+def twice(x, limit=None):
+    """A loop in a call in a loop."""
+    return dr.while_loop(
+        (UInt(0), x), lambda i, y: i < 2, lambda i, y: (i + 1, in_call(0.5 * y, limit) + x)
+    )[1]
+
+
+@pytest.mark.parametrize("limit", [None, 1, 5, 80, 100000])
+@pytest.mark.parametrize("function", [in_loop, in_branch, in_call, twice])
+def test_bounds_only_matter_for_the_cost(function, limit, tier):
+    assert dr.check_grad(lambda x: function(x, limit), F(X), tol=2e-6)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_stack_that_is_full(count, monkeypatch, tier):
+    monkeypatch.setattr("drjit.flow.loop_trajectory.CHECKPOINTS", count)
+    assert dr.check_grad(in_loop, F(X), tol=2e-6)
+
+
+def test_iterations_are_not_computed_from_the_beginning_each(monkeypatch):
+    rounds = 0
+
+    def going(record, mask):
+        nonlocal rounds
+        rounds += 1
+        return mask
+
+    monkeypatch.setattr("drjit.jit.kernel.tier", "numpy")
+    monkeypatch.setitem(numpy_target.namespace, "going", going)
+
+    def run(n):
+        def inner(x):
+            return dr.while_loop(
+                (UInt(0), x), lambda i, y: i < n, lambda i, y: (i + 1, dr.sin(y) * 1.01)
+            )[1]
+
+        x = F(0.5)
+        dr.enable_grad(x)
+        dr.backward(dr.switch(UInt(0, 0), [inner], x))
+        dr.eval(x.grad)
+
+    for n in (10, 100, 1000):
+        rounds = 0
+        run(UInt(n))
+        assert 3 * n < rounds < n * (np.log2(n) / 2 + 4)
+
+
+def test_only_lanes_that_take_part_run_again(tier):
+    """In the others, the loop would go on for ever, and read beyond the end of the table."""
+    x, table = F(2, -1, 3, 0), F(0.5, 1, 1.5)
+    dr.enable_grad(x)
+
+    def inside(x):
+        def body(i, y):
+            return i + 1, y * x * dr.gather(F, table, i)
+
+        return dr.while_loop((UInt(0), x), lambda i, y: dr.abs(y) < 1.2 * x * x, body)[1]
+
+    def f(x, mode):
+        return dr.if_stmt((x,), x > 1, inside, lambda x: x * 2, mode=mode)
+
+    for mode in ("symbolic", "evaluated"):
+        x.grad = 0
+        y = f(x, mode)
+        np.testing.assert_allclose(y.numpy(), [12, -2, 13.5, 0])
+        dr.backward(y)
+        np.testing.assert_allclose(x.grad.numpy(), [24, 2, 13.5, 2])
+        x.grad = 0
+        dr.backward(f(x, mode), flags=dr.ADFlag.Default | dr.ADFlag.KeepGraph)
+        np.testing.assert_allclose(x.grad.numpy(), [24, 2, 13.5, 2])
+        x.grad = 0
+        y = f(x, mode)
+        x.grad = 1
+        dr.forward_to(y)
+        np.testing.assert_allclose(y.grad.numpy(), [24, 2, 13.5, 2])
+
+
+@pytest.mark.parametrize("limit", [None, 3, 1])
+@pytest.mark.parametrize("last", [3, 4, 5])
+def test_a_failure_leaves_nothing_pending(limit, last):
+    """Passes that were recorded before are forgotten, with the memory that they write to."""
+    calls = []
+
+    def body(i, y):
+        calls.append(len(calls))
+        if len(calls) > last:
+            raise ValueError("later")
+        return i + 1, dr.sin(y * x)
+
+    x = F(0.5, 0.7)
+    dr.enable_grad(x)
+    y = dr.while_loop((UInt(0), F(1)), lambda i, y: i < 3, body, max_iterations=limit)[1]
+    gc.collect()
+    schedule.evaluate([])
+    alive = {id(b) for b in gc.get_objects() if type(b).__name__ == "Buffer"}
+    try:
+        dr.backward(y)
+    except ValueError as error:
+        assert str(error) == "later"
+        error.__traceback__ = None
+    else:
+        assert last == 5 or (last == 4 and limit == 3)
+        return
+    assert not schedule.pending
+    assert x.grad.numpy().tolist() == [0, 0]
+    gc.collect()
+    left = [b for b in gc.get_objects() if type(b).__name__ == "Buffer" and id(b) not in alive]
+    assert [b for b in left if b.size > 16] == []
+
+
+def test_a_failed_pass_within_another_loop():
+    calls = []
+
+    def inner(i, y):
+        calls.append(len(calls))
+        if len(calls) > 5:
+            raise ValueError("later")
+        return i + 1, dr.sin(y * x)
+
+    def outer(j, y):
+        return j + 1, dr.while_loop((UInt(0), y), lambda i, y: i < 3, inner)[1]
+
+    x = F(0.5, 0.7)
+    dr.enable_grad(x)
+    y = dr.while_loop((UInt(0), F(1)), lambda j, y: j < 2, outer)[1]
+    with pytest.raises(ValueError, match="later"):
+        dr.backward(y)
+    assert not schedule.pending
+    reference = weakref.ref(y._n)
+    del y
+    gc.collect()
+    assert reference() is None

@@ -1,0 +1,570 @@
+"""Scatters of differentiable values within loops, branches and calls: values against Python's own
+loops over the lanes, derivatives against finite differences."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.ad import graph
+from drjit.llvm.ad import Array2f64, Bool, Float, Float16, TensorXf64, UInt
+from drjit.llvm.ad import Float64 as F
+
+MODES = ("evaluated", "symbolic")
+X = F(0.7, 1.3, 0.6, 1.1, 0.9)
+T = F(0.4, 1.8, 0.8, 1.5, 1.2, 0.5, 0.3)
+COUNTS = UInt(0, 1, 3, 2, 2)
+LANE = dr.arange(UInt, 5)
+
+
+def loop(mode, body, x, t):
+    """The body gets the number of the iteration; lanes have as many as `COUNTS` says."""
+
+    def step(k):
+        body(k, x, t)
+        return (k + 1,)
+
+    dr.while_loop((UInt(0),), lambda k: k < COUNTS, step, mode=mode)
+
+
+def loop_state(mode, body, x, t):
+    def step(k, x, t):
+        body(k, x, t)
+        return k + 1, x, t
+
+    return dr.while_loop((UInt(0), x, t), lambda k, x, t: k < COUNTS, step, mode=mode)[2]
+
+
+def branch(mode, body, x, t):
+    def yes():
+        body(LANE, x, t)
+        return LANE
+
+    dr.if_stmt((), COUNTS >= 2, yes, lambda: LANE, mode=mode)
+
+
+def branch_state(mode, body, x, t):
+    def yes(x, t):
+        body(LANE, x, t)
+        return t
+
+    return dr.if_stmt((x, t), COUNTS >= 2, yes, lambda x, t: t, mode=mode)
+
+
+def both_sides(mode, body, x, t):
+    def side(k):
+        def run(x):
+            body(k, x, t)
+            return x * k
+
+        return run
+
+    dr.if_stmt((x,), COUNTS >= 2, side(LANE), side(LANE + 1), mode=mode)
+
+
+def call(mode, body, x, t):
+    def one(x):
+        body(LANE, x, t)
+        return x
+
+    def two(x):
+        body(UInt(1), x * x, t)
+        return x + 1
+
+    dr.switch(COUNTS % 3, [one, lambda x: x, two], x, mode="symbolic")
+
+
+def branch_in_loop(mode, body, x, t):
+    def step(k):
+        def yes(x):
+            body(k, x * F(k + 1), t)
+            return x
+
+        dr.if_stmt((x,), (LANE + k) % 2 == 0, yes, lambda x: x, mode=mode)
+        return (k + 1,)
+
+    dr.while_loop((UInt(0),), lambda k: k < COUNTS, step, mode=mode)
+
+
+def loop_in_branch(mode, body, x, t):
+    def yes(x):
+        loop(mode, body, x, t)
+        return x
+
+    dr.if_stmt((x,), COUNTS < 3, yes, lambda x: x, mode=mode)
+
+
+def loop_in_loop(mode, body, x, t):
+    def step(k):
+        def inner(j):
+            body(j, x * F(k + j + 1), t)
+            return (j + 1,)
+
+        dr.while_loop((UInt(0),), lambda j: j <= k, inner, mode=mode)
+        return (k + 1,)
+
+    dr.while_loop((UInt(0),), lambda k: k < COUNTS, step, mode=mode)
+
+
+def call_in_loop(mode, body, x, t):
+    def step(k):
+        call(mode, lambda _, x, t: body(k, x, t), x, t)
+        return (k + 1,)
+
+    dr.while_loop((UInt(0),), lambda k: k < COUNTS, step, mode="symbolic")
+
+
+def moving(mode, body, x, t):
+    """What is written depends on variables that change."""
+
+    def step(k, y):
+        body(k, y, t)
+        return k + 1, y * x + 0.1
+
+    dr.while_loop((UInt(0), F(1)), lambda k, y: k < COUNTS, step, mode=mode)
+
+
+FLOWS = {
+    f.__name__: f
+    for f in (
+        loop, loop_state, branch, branch_state, both_sides, call, branch_in_loop, loop_in_branch,
+        loop_in_loop, call_in_loop, moving,
+    )
+}  # fmt: skip
+
+
+def add(k, x, t):
+    dr.scatter_add(t, dr.sin(x) * x, LANE // 2)
+
+
+def add_by_iteration(k, x, t):
+    dr.scatter_add(t, dr.sin(x) * F(k + 1), LANE + k % 2, x > 0.65)
+
+
+def add_twice(k, x, t):
+    dr.scatter_add(t, x * x, LANE)
+    dr.scatter_add(t, x * 3, LANE + 1)
+
+
+def replace(k, x, t):
+    dr.scatter(t, x * x * F(k + 2), LANE)
+
+
+def replace_by_constants(k, x, t):
+    dr.scatter(t, F(3), LANE, k % 2 == 0)
+
+
+def replace_twice(k, x, t):
+    dr.scatter(t, x * x, LANE)
+    dr.scatter(t, x * 7, LANE, x > 1.05)
+
+
+BODIES = {
+    f.__name__: f
+    for f in (add, add_by_iteration, add_twice, replace, replace_by_constants, replace_twice)
+}
+
+
+def run(flow, mode, body, x, t):
+    """What the target holds afterwards."""
+    t = t + 0
+    found = FLOWS[flow](mode, BODIES[body], x, t)
+    return t if found is None else found
+
+
+# The evaluated mode runs kernels without loops, which other tests compile.
+RUNS = [
+    (flow, body, mode, target)
+    for flow in FLOWS
+    for body in BODIES
+    for mode, target in (("evaluated", "numpy"), ("symbolic", "numpy"), ("symbolic", "compiled"))
+    # Functions of a call would replace the same entries.
+    if not (flow == "call" and body.startswith("replace"))
+    and (target == "numpy" or body in ("add_by_iteration", "replace_twice"))
+]
+
+
+@pytest.mark.parametrize(("flow", "body", "mode", "target"), RUNS)
+def test_derivatives(flow, body, mode, target, monkeypatch):
+    monkeypatch.setattr("drjit.jit.kernel.tier", target)
+    assert dr.check_grad(lambda x, t: run(flow, mode, body, x, t), X, T, tol=2e-6)
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("flow", FLOWS)
+def test_values_agree_in_both_modes_and_without_derivatives(flow, body):
+    found = []
+    for mode in MODES:
+        x, t = F(X), F(T)
+        found.append(run(flow, mode, body, x, t).numpy())
+        dr.enable_grad(x, t)
+        with dr.suspend_grad():
+            y = run(flow, mode, body, x, t)
+        assert not dr.grad_enabled(y)
+        found.append(y.numpy())
+        y = run(flow, mode, body, x, t)
+        assert dr.grad_enabled(y)
+        found.append(y.numpy())
+        depends = body != "replace_by_constants"
+        assert dr.grad_enabled(run(flow, mode, body, x, dr.detach(t))) == depends
+        assert dr.grad_enabled(run(flow, mode, body, dr.detach(x), t))
+    for y in found[1:]:
+        np.testing.assert_allclose(found[0], y, rtol=1e-14)
+
+
+def test_against_a_loop_over_lanes(tier):
+    x, t = F(X), F(T)
+    dr.enable_grad(x, t)
+    y = run("loop", "symbolic", "replace_twice", x, t)
+    values, gradient = np.array(T), np.array([1.0, 10, 100, 1000, 1e4, 1e5, 1e6])
+    want = np.zeros(5)
+    for i, n in enumerate(np.array(COUNTS)):
+        for _ in range(n):
+            values[i] = X[i] * X[i] if X[i] <= 1 else 7 * X[i]
+        if n:
+            want[i] = gradient[i] * (2 * X[i] if X[i] <= 1 else 7)
+            gradient[i] = 0
+    np.testing.assert_allclose(y.numpy(), values)
+    dr.set_grad(y, F(1.0, 10, 100, 1000, 1e4, 1e5, 1e6))
+    dr.enqueue(dr.ADMode.Backward, y)
+    dr.traverse(dr.ADMode.Backward)
+    np.testing.assert_allclose(x.grad.numpy(), want)
+    np.testing.assert_allclose(t.grad.numpy(), gradient)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_targets_of_all_kinds(mode, tier):
+    """Components of vectors, tensors, attributes of objects, and several at once."""
+
+    class Film:
+        def __init__(self, t):
+            self.image = TensorXf64(t, (2, 3))
+            self.moments = Array2f64(t + 0, 0)
+
+        def put(self, x, index):
+            dr.scatter_add(self.image.array, x * x, index)
+            dr.scatter_add(self.moments, Array2f64(x, x * x * x), index)
+
+    def f(x, t):
+        film = Film(t)
+
+        def yes(x):
+            film.put(x, LANE)
+            return x
+
+        def no(x):
+            film.put(x * 2, LANE // 2)
+            return x * 3
+
+        y = dr.if_stmt((x,), x > 0.8, yes, no, mode=mode)
+        return film.image.array, film.moments, y
+
+    assert dr.check_grad(f, X, F(0.1, 0.2, 0.3, 0.4, 0.5, 0.6), tol=2e-6)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_records(mode, tier):
+    def f(x, t):
+        t = t + 0
+
+        def body(k, x):
+            dr.scatter(t, Array2f64(x * x, x), LANE)
+            return k + 1, x * 1.5
+
+        dr.while_loop((UInt(0), x), lambda k, x: k < COUNTS, body, mode=mode)
+        return t
+
+    assert dr.check_grad(f, X, dr.linspace(F, 0, 1, 10), tol=2e-6)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_sources_of_one_entry(mode, tier):
+    def f(x, t):
+        t = t + 0
+        loop(mode, lambda k, x, t: dr.scatter_add(t, x * x, k), x, t)
+        branch(mode, lambda k, x, t: dr.scatter_add(t, dr.sin(x), LANE), x, t)
+        return t
+
+    assert dr.check_grad(f, F(0.8), T, tol=2e-6)
+
+
+def test_objects_that_dispatch_writes_to(tier):
+    class Sensor:
+        gain: F
+        film: F
+
+        def put(self, x, index):
+            dr.scatter_add(self.film, x * self.gain, index)
+            return x + self.gain
+
+    a, b = Sensor(), Sensor()
+    pointers = dr.instance_t(F, Sensor)([a, b, b, a, None])
+
+    def f(x, gain, t):
+        t = t + 0
+        a.gain, b.gain, a.film, b.film = gain, gain * gain, t, t
+        return dr.dispatch(pointers, Sensor.put, x, LANE // 2), t
+
+    assert dr.check_grad(f, X, F(1.5), T, tol=2e-6)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_syntax(mode, tier):
+    @dr.syntax
+    def histogram(x, t):
+        k = UInt(0)
+        while dr.hint(k < COUNTS, mode=mode):
+            if dr.hint(x > 0.8, mode=mode):
+                dr.scatter_add(t, x * x, k)
+            k += 1
+        return t
+
+    assert dr.check_grad(lambda x, t: histogram(x, t + 0), X, T, tol=2e-6)
+
+
+def test_entries_that_are_read_before_they_are_written():
+    def f(x, t):
+        t = t + 0
+
+        def yes(x):
+            y = x * dr.gather(F, t, LANE)
+            dr.scatter_add(t, x * x, LANE)
+            return y
+
+        return dr.if_stmt((x,), COUNTS > 1, yes, lambda x: x, mode="symbolic"), t
+
+    assert dr.check_grad(f, X, T, tol=2e-6)
+
+
+@pytest.mark.parametrize("op", [dr.ReduceOp.Max, dr.ReduceOp.Min, dr.ReduceOp.Mul])
+@pytest.mark.parametrize("flow", FLOWS)
+def test_reductions_without_derivatives(flow, op):
+    def run(mode, x):
+        t = F(T)
+        found = FLOWS[flow](mode, lambda k, x, t: dr.scatter_reduce(op, t, x, LANE), x, t)
+        return t if found is None else found
+
+    want = run("evaluated", F(X)).numpy()
+    for backward in (True, False):
+        x = F(X)
+        dr.enable_grad(x)
+        y = run("symbolic", x)
+        np.testing.assert_allclose(dr.detach(y).numpy(), want)
+        message = r"dr.scatter_reduce .* within a symbolic loop.*mode="
+        with pytest.raises(RuntimeError, match=message):
+            dr.backward(y) if backward else dr.forward(x)
+
+
+def test_what_has_no_derivative_is_refused():
+    def run(body, t):
+        x = F(X)
+        dr.enable_grad(x)
+        return x, dr.if_stmt((x,), x > 0.8, lambda x: body(x, t), lambda x: x, mode="symbolic")
+
+    def both(x, t):
+        dr.scatter_add(t, x, LANE)
+        dr.scatter(t, x * x, LANE)
+        return x
+
+    x, _ = run(both, t := F(T))
+    np.testing.assert_allclose(t.numpy()[:5], np.where(X.numpy() > 0.8, X.numpy() ** 2, T[:5]))
+    dr.forward(x)
+    np.testing.assert_allclose(t.grad.numpy()[:5], np.where(X.numpy() > 0.8, 2 * X.numpy(), 0))
+    x, _ = run(both, t := F(T))
+    with pytest.raises(RuntimeError, match=r"both by dr.scatter and dr.scatter_add"):
+        dr.backward(t)
+
+    x, y = run(lambda x, t: dr.scatter_exch(t, x, LANE), t := F(T))
+    np.testing.assert_allclose(dr.detach(y).numpy(), np.where(X.numpy() > 0.8, T[:5], X.numpy()))
+    with pytest.raises(RuntimeError, match="old values"):
+        dr.backward(y)
+    x, y = run(lambda x, t: dr.scatter_exch(t, x, LANE) * 0 + x, t := F(T))
+    with pytest.raises(RuntimeError, match="old values"):
+        dr.backward(t)
+
+    x, _ = run(lambda x, t: dr.scatter_add(t, x, LANE) or x, t := F(T))
+    with pytest.raises(RuntimeError, match=r"KeepGraph.*mode='evaluated'"):
+        dr.backward(t, flags=dr.ADFlag.Default | dr.ADFlag.KeepGraph)
+
+    def inner(x, t):
+        z = F(2)
+        dr.enable_grad(z)
+        dr.scatter_add(t, z * z, LANE)
+        dr.forward(z)
+        return x
+
+    with pytest.raises(RuntimeError, match="from within the body"):
+        run(inner, F(T))
+
+
+def test_results_and_targets_of_one_block():
+    """Only what a traversal needs is visited; the rest has the gradient 0."""
+    x, t = F(X), F(T)
+    dr.enable_grad(x)
+
+    def yes(x):
+        dr.scatter_reduce(dr.ReduceOp.Max, t, x, LANE)
+        return x * x
+
+    y = dr.if_stmt((x,), x > 0.8, yes, lambda x: x, mode="symbolic")
+    dr.backward(y)
+    np.testing.assert_allclose(x.grad.numpy(), np.where(X.numpy() > 0.8, 2 * X.numpy(), 1))
+
+
+def test_traversals_that_are_repeated():
+    x, t = F(X), F(T)
+    dr.enable_grad(x, t)
+    y = run("loop_in_loop", "symbolic", "replace", x, t)
+    dr.backward(y, flags=dr.ADFlag.ClearInterior)
+    first = x.grad.numpy(), t.grad.numpy()
+    dr.clear_grad([x, t, y])
+    dr.backward(y)
+    np.testing.assert_allclose(x.grad.numpy(), first[0])
+    np.testing.assert_allclose(t.grad.numpy(), first[1])
+
+
+def test_a_target_is_written_in_place():
+    x, t = F(X), dr.opaque(F, 0, 1000)
+    dr.enable_grad(x)
+    before = t._n.data
+    branch("symbolic", lambda k, x, t: dr.scatter_add(t, x * x, LANE), x, t)
+    loop("symbolic", lambda k, x, t: dr.scatter_add(t, x * x, LANE), x, t)
+    dr.eval(t)
+    assert t._n.data is before
+    dr.backward(t)
+    dr.scatter_add(t, F(1), UInt(0))
+    dr.eval(t)
+    assert t._n.data is before
+
+
+def test_nothing_stays_behind():
+    """What has been differentiated is free at once. Else a target refers to the functions that
+    write to it, which refer to the target if they have captured it: that takes a collection."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(graph.living())
+        for flow in FLOWS:
+            x, t = F(X), F(T)
+            dr.enable_grad(x, t)
+            dr.backward(run(flow, "symbolic", "add", x, t))
+            del x, t
+            assert len(graph.living()) == before
+            x, t = F(X), F(T)
+            dr.enable_grad(x, t)
+            run(flow, "symbolic", "replace", x, t)
+            del x, t
+            gc.collect()
+            assert len(graph.living()) == before
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("size", [1, 15, 17, 100])
+def test_sizes(mode, size, tier):
+    rng = np.random.default_rng(size)
+    values, index = rng.random(size), rng.integers(0, 7, size)
+    x, t, i = F(values), dr.zeros(F, 7), UInt(index)
+    dr.enable_grad(x)
+
+    def yes(x):
+        dr.scatter_add(t, x * x * x, i)
+        return x
+
+    dr.if_stmt((x,), x > 0.5, yes, lambda x: x, mode=mode)
+    weights = np.arange(1.0, 8)
+    dr.backward(dr.dot(t, F(weights)))
+    want = np.where(values > 0.5, 3 * values**2 * weights[index], 0)
+    np.testing.assert_allclose(x.grad.numpy(), want)
+
+
+def test_gradients_of_what_the_evaluated_mode_writes_stay_in_their_lanes():
+    x, t = Float(1, 2, 3), dr.zeros(Float, 3)
+    dr.enable_grad(x)
+
+    def yes():
+        dr.scatter_add(t, x * 2, dr.arange(UInt, 3))
+        return UInt(0)
+
+    dr.if_stmt((), Bool(True, True, False), yes, lambda: UInt(0), mode="evaluated")
+    dr.backward(t)
+    assert list(x.grad) == [2, 2, 0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("flow", FLOWS)
+def test_accumulators_of_one_entry(flow, mode):
+    def f(x, t):
+        t = t + 0
+        found = FLOWS[flow](mode, lambda k, x, t: dr.scatter_add(t, dr.sin(x), UInt(0)), x, t)
+        return t if found is None else found
+
+    assert dr.check_grad(f, X, F(0.5), tol=2e-6)
+
+
+def test_half_precision(tier):
+    x, t = Float16(1, 2, 3), dr.zeros(Float16, 2)
+    dr.enable_grad(x)
+
+    def yes(x):
+        dr.scatter_add(t, x * x, UInt(0, 1, 1))
+        return x
+
+    dr.if_stmt((x,), x > 1, yes, lambda x: x, mode="symbolic")
+    assert list(t) == [0, 13]
+    dr.backward(t)
+    assert list(x.grad) == [0, 4, 6]
+
+
+@pytest.mark.parametrize("cls", [Float16, Float, F])
+def test_replaced_entries_of_all_types(cls, tier):
+    x, t = cls(1, 2, 3), cls(5, 6, 7, 8)
+    dr.enable_grad(x, t)
+    y = t * 2
+
+    def yes(x):
+        dr.scatter(y, x * x, UInt(0, 1, 2))
+        return x
+
+    dr.if_stmt((x,), x > 1, yes, lambda x: x, mode="symbolic")
+    assert list(y) == [10, 4, 9, 16]
+    dr.backward(y * cls(1, 2, 3, 4))
+    assert list(x.grad) == [0, 8, 18]
+    assert list(t.grad) == [2, 0, 0, 8]
+
+
+@pytest.mark.parametrize("state", [True, False])
+@pytest.mark.parametrize("where", ["body", "condition", "branch"])
+def test_loops_that_read_what_they_write(where, state):
+    lane = UInt(0, 1, 2)
+
+    def run(mode):
+        def body(k, t):
+            t = t if state else table
+            v = dr.gather(Float, t, lane) if where != "condition" else Float(5)
+
+            def write(v):
+                dr.scatter(t, v * 2, lane)
+                return v
+
+            if where == "branch":
+                dr.if_stmt((v,), v > 1, write, lambda v: v, mode=mode)
+            else:
+                write(v)
+            return k + 1, t
+
+        def cond(k, t):
+            t = t if state else table
+            return k < (2 + dr.gather(Float, t, lane) * 0 if where == "condition" else Float(2))
+
+        table = Float(1, 2, 3) if where != "condition" else dr.zeros(Float, 3)
+        dr.while_loop((Float(0), table if state else Float(0)), cond, body, mode=mode)
+        return list(table)
+
+    assert run("evaluated") == {
+        "body": [4, 8, 12], "condition": [10, 10, 10], "branch": [1, 8, 12],
+    }[where]  # fmt: skip
+    with pytest.raises(RuntimeError, match="later iterations would not see"):
+        run("symbolic")
