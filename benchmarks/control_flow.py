@@ -118,6 +118,72 @@ def summation(differentiate: bool) -> float:
     return best(run)
 
 
+def histogram(size: int) -> float:
+    """64 random numbers a lane, counted by their upper bits."""
+    lane = dr.arange(UInt32, 1 << 20)
+    dr.make_opaque(lane)
+
+    def run() -> UInt32:
+        def body(i: UInt32, x: UInt32, counts: dr.Local) -> tuple:
+            x = x * 1664525 + 1013904223
+            k = (x >> 16) & (size - 1)
+            counts[k] = counts[k] + 1
+            return i + 1, x, counts
+
+        state = (UInt32(0), UInt32(lane), dr.alloc_local(UInt32, size, UInt32(0)))
+        _, x, counts = dr.while_loop(state, lambda i, x, counts: i < 64, body)
+        return counts[x & (size - 1)]
+
+    return best(run)
+
+
+def insertion_sort(size: int) -> float:
+    """The median of random numbers of each lane."""
+    lane = dr.arange(UInt32, 1 << 20)
+    dr.make_opaque(lane)
+
+    def run() -> UInt32:
+        def insert(i: UInt32, x: UInt32, values: dr.Local) -> tuple:
+            x = x * 1664525 + 1013904223
+
+            def shift(j: UInt32, before: UInt32, values: dr.Local) -> tuple:
+                values.write(before, j)
+                return j - 1, values.read(j - 2, j > 1), values
+
+            def larger(j: UInt32, before: UInt32, values: dr.Local) -> Bool:
+                return (j > 0) & (before > x)
+
+            state = (UInt32(i), values.read(i - 1, i > 0), values)
+            j, _, values = dr.while_loop(state, larger, shift)
+            values.write(x, j)
+            return i + 1, x, values
+
+        state = (UInt32(0), UInt32(lane), dr.alloc_local(UInt32, size, UInt32(0)))
+        return dr.while_loop(state, lambda i, x, values: i < size, insert)[2][size // 2]
+
+    return best(run)
+
+
+def tree_walk(size: int) -> float:
+    """Depth first, with a stack, through the nodes of a binary tree that a lane meets."""
+    lane = dr.arange(UInt32, 1 << 20)
+    dr.make_opaque(lane)
+
+    def run() -> UInt32:
+        def step(top: UInt32, count: UInt32, stack: dr.Local) -> tuple:
+            node = stack[top - 1]
+            enters = ((node * 2654435761 + lane) >> 30 != 0) & (node < 256)
+            stack.write(2 * node, top - 1, enters)
+            stack.write(2 * node + 1, top, enters)
+            return dr.select(enters, top + 1, top - 1), count + 1, stack
+
+        stack = dr.alloc_local(UInt32, size, UInt32(1))
+        state = (dr.full(UInt32, 1, 1 << 20), UInt32(0), stack)
+        return dr.while_loop(state, lambda top, count, stack: top > 0, step)[1]
+
+    return best(run)
+
+
 def compile_loop() -> float:
     """A loop of 300 operations that was never seen before."""
     x = dr.linspace(Float, 0, 1, 1000)
@@ -144,6 +210,10 @@ WORKLOADS: dict[str, Callable[[], float]] = {
     "switch": switch,
     "summation": lambda: summation(False),
     "summation_gradient": lambda: summation(True),
+    **{f"histogram_{n}": lambda n=n: histogram(n) for n in (4, 16, 256, 1024)},
+    "insertion_sort": lambda: insertion_sort(16),
+    "tree_walk_16": lambda: tree_walk(16),
+    "tree_walk_256": lambda: tree_walk(256),
     "compile_loop": compile_loop,
 }
 

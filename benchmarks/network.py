@@ -56,20 +56,27 @@ def encoded(half: bool):
     return network([nn.TriEncode(16, 0.2)], half, dr.rng(seed=0))
 
 
+def descend(net, opt: Adam, tex: Texture2f, rng, scaler: GradScaler | None = None) -> None:
+    """One training step."""
+    t = dr.arange(Float32, RES)
+    p = (Array2f(dr.meshgrid(t, t)) + rng.random(Array2f, (2, POINTS))) / RES
+    img = Array3f(net(nn.CoopVec(p)))
+    loss = dr.squared_norm(tex.eval(p) - img)
+    if scaler is None:
+        dr.backward(loss)
+        opt.step()
+    else:
+        dr.backward(scaler.scale(loss))
+        scaler.step(opt)
+
+
 def stepper(net, opt: Adam, fetch: Callable[[], None]) -> Callable[[], object]:
     """A function that fetches the parameters and takes one training step."""
-    tex = Texture2f(image())
-    scaler = GradScaler()
-    rng = dr.rng(seed=1)
+    tex, scaler, rng = Texture2f(image()), GradScaler(), dr.rng(seed=1)
 
     def step() -> None:
         fetch()
-        t = dr.arange(Float32, RES)
-        p = (Array2f(dr.meshgrid(t, t)) + rng.random(Array2f, (2, POINTS))) / RES
-        img = Array3f(net(nn.CoopVec(p)))
-        loss = dr.squared_norm(tex.eval(p) - img)
-        dr.backward(scaler.scale(loss))
-        scaler.step(opt)
+        descend(net, opt, tex, rng, scaler)
 
     return step
 
@@ -80,6 +87,22 @@ def trainer(half: bool) -> Callable[[], object]:
     opt = Adam(lr=1e-3)
     opt.update(net)
     return stepper(net, opt, lambda: net.update(opt))
+
+
+def frozen_trainer() -> Callable[[], object]:
+    """The training step as a frozen function. Gradients are not scaled, as the reference cannot
+    freeze that."""
+    net = encoded(True)
+    opt = Adam(lr=1e-3)
+    opt.update(net)
+    tex, rng = Texture2f(image()), dr.rng(seed=1)
+
+    @dr.freeze
+    def step(net, opt: Adam, tex: Texture2f, rng) -> None:
+        net.update(opt)
+        descend(net, opt, tex, rng)
+
+    return lambda: step(net, opt, tex, rng)
 
 
 def hash_trainer() -> Callable[[], object]:
@@ -211,6 +234,7 @@ WORKLOADS: dict[str, Callable[[], float]] = {
     "step_half": lambda: best(trainer(True)),
     "step_single": lambda: best(trainer(False)),
     "step_python": lambda: python_part(trainer(True)),
+    "step_frozen": lambda: python_part(frozen_trainer()),
     "forward_half": lambda: forward(True),
     "forward_single": lambda: forward(False),
     "hash_step": lambda: best(hash_trainer()),

@@ -65,6 +65,7 @@ ROWS = (
     Row("disk_cache", "300 operations from the disk cache, new process", "ms", warm=True),
     Row("small_launch", "two operations on 64 entries", "µs"),
     Row("small_round_trip", "the same, waiting for each", "µs"),
+    Row("small_frozen", "frozen function with two kernels on 64 entries", "µs"),
     Row("memory_growth", "memory left by 10,000 evaluations", "KiB"),
     *(
         Row(name, title, "ms", limit, script="control_flow.py")
@@ -75,6 +76,13 @@ ROWS = (
             ("switch", "a call of one of 16 functions, 4M", ""),
             ("summation", "a loop that sums 64 sines, 1M", ""),
             ("summation_gradient", "the same with its gradient", ""),
+            *[
+                (f"histogram_{n}", f"histograms of 1M lanes, 64 rounds, {n} local entries", "")
+                for n in (4, 16, 256, 1024)
+            ],
+            ("insertion_sort", "insertion sort of 16 local entries, 1M", ""),
+            ("tree_walk_16", "depth-first walk of a tree, stack of 16, 1M", ""),
+            ("tree_walk_256", "the same with a stack of 256", ""),
             ("compile_loop", "new loop of 300 operations", ""),
         )
     ),
@@ -91,6 +99,7 @@ ROWS = (
             ("step_half", "training step, half precision", "ms"),
             ("step_single", "training step, single precision", "ms"),
             ("step_python", "Python's part of the step in half precision", "ms"),
+            ("step_frozen", "the same, frozen, without the gradient scaler", "ms"),
             ("forward_half", "the network alone, half precision", "ms"),
             ("forward_single", "the network alone, single precision", "ms"),
             ("hash_step", "training step with a hash grid", "ms"),

@@ -210,6 +210,29 @@ def small_round_trip() -> float:
     return min(small_loop(1000, sync=True) for _ in range(9))
 
 
+def small_frozen() -> float:
+    """Microseconds of a call of a frozen function with two kernels, on four arrays of 64 entries;
+    the calls follow each other."""
+
+    @dr.freeze
+    def f(a, b, c, d):
+        y = dr.sin(a * b) + c
+        dr.eval(y)
+        return y * d + a
+
+    arrays = [opaque(dr.linspace(Float, 0, k + 1, 64)) for k in range(4)]
+
+    def seconds(n: int) -> float:
+        start = time.perf_counter()
+        for _ in range(n):
+            f(*arrays)
+        dr.sync_thread()
+        return (time.perf_counter() - start) / n
+
+    seconds(500)
+    return min(seconds(1000) for _ in range(9)) * 1e6
+
+
 def memory_growth() -> float:
     """KiB of resident memory that 10,000 evaluations leave behind."""
     page = Path("/proc/self/statm")
