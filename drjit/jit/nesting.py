@@ -173,14 +173,16 @@ class Nesting:
     def _sink_constants(self, nodes: list[Node]) -> None:
         """Moves constants that only one body of a branch uses there, where lanes that do not call
         it need not load them."""
+        sunk: dict[Body, list[Node]] = {
+            body: [] for n, bodies in self.bodies.items() if n.op is op.branch for body in bodies
+        }
+        if not sunk:
+            return
         users: dict[Node, set[Body | None]] = {}
         for n in nodes:
             for d in map(self.origin, n.deps):
                 if d.op is op.literal:
                     users.setdefault(d, set()).add(self.home.get(n))
-        sunk: dict[Body, list[Node]] = {
-            body: [] for n, bodies in self.bodies.items() if n.op is op.branch for body in bodies
-        }
         for n, homes in users.items():
             body = homes.pop()
             if body in sunk and not homes:
@@ -191,11 +193,16 @@ class Nesting:
 
     def reached(self, body: Body, wanted: Iterable[Node]) -> set[Node]:
         """What of a body and the blocks in it is needed to compute some values."""
+        home, same, depth = self.home, self.same, body.depth
         stack, found = list(wanted), set()
         while stack:
-            n = self.origin(stack.pop())
-            home = self.home.get(n)
-            if n not in found and home is not None and home.depth >= body.depth:
+            n = stack.pop()
+            while n in same:  # as `origin`, for every operand of a program
+                n = same[n]
+            if n in found:
+                continue
+            own = home.get(n)
+            if own is not None and own.depth >= depth:
                 found.add(n)
                 stack += n.deps
         return found

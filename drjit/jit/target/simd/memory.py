@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from .conversion import from_memory, to_memory
 from .ir import BITS, BYTES, FLOATS, MEMORY, SCALAR, Function, KernelError, Value
-from .translate import ACTIVE, CALLS, Translator
+from .translate import ACTIVE, CALLS, Deferred, Translator
 
 
 def lane(t: Translator, i: ast.expr) -> Value:
@@ -66,7 +66,7 @@ def literal(t: Translator, kind: ast.expr, p: ast.expr) -> Value:
     f, code, k = t.f, t.type(kind), t.parameter(p)
     if t.crowded and code != "mask":
         # More literals than registers: each is a memory operand of the instruction that uses it.
-        return code, f.splat(code, f.op(f"load {SCALAR[code]}, ptr {f.word_address(k)}, align 8"))
+        return code, Deferred(k)
     x, name = f.word(k), f"%l{k}.{code}"
     if BITS[code] < 64:
         x = f.once(f"{name}.i", f"trunc i64 {x} to i{BITS[code]}")

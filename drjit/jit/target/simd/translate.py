@@ -61,6 +61,12 @@ class Carried:
         self.name, self.kind, self.start, self.end = name, kind, start, start
 
 
+class Deferred(str):
+    """A literal that is read where it is used: the number of its word of the parameter block."""
+
+    __slots__ = ()
+
+
 class Translator:
     """Translates the statements of one function."""
 
@@ -248,9 +254,15 @@ class Translator:
 
     def name(self, e: ast.Name) -> Value:
         """A variable, or a constant of the library."""
-        value = self.f.variables.get(e.id)
+        f = self.f
+        value = f.variables.get(e.id)
         if value is not None:
-            return value
+            code, x = value
+            if type(x) is not Deferred:
+                return value
+            return code, f.splat(
+                code, f.op(f"load {SCALAR[code]}, ptr {f.word_address(int(x))}, align 8")
+            )
         if not self.is_kernel:
             try:
                 return NUMBER, self.module.library.constant(e.id)  # type: ignore[return-value]
