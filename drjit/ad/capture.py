@@ -18,6 +18,17 @@ from .traverse import ADFlag, ADMode
 from .written import Written
 
 
+class Trace:
+    """One tracing of a body. Once it is `closed`, nothing outside depends on the variables that it
+    has made; those that are alive still, as parts of reference cycles, take no part in
+    traversals."""
+
+    __slots__ = ("closed",)
+
+    def __init__(self) -> None:
+        self.closed = False
+
+
 class Slots:
     """Gradients of variables from around bodies that are being recorded, each as a variable whose
     gradient has memory of its own, to which the bodies add atomically: what they gather from, and
@@ -35,6 +46,7 @@ class Slots:
         self.atomic, self.then = atomic, then
         self.replay = replay or (self.outer is not None and self.outer.replay)
         self.first = 0
+        self.trace = Trace()
         self.written: dict[int, Written] = {}
         self._found: dict[Var, Var] = {}
 
@@ -109,14 +121,16 @@ def body(slots: Slots | None = None) -> Iterator[Scope]:
         slots = Slots(True, slots, replay=True)
     inner = (graph.scope() or Scope()).isolated()
     inner.slots = slots
-    slots.first = inner.isolate_from
-    if slots.then is not None:
-        slots.then.first = inner.isolate_from
+    trace = Trace()
+    for own in (slots, slots.then):
+        if own is not None:
+            own.first, own.trace = inner.isolate_from, trace
     graph.push(inner)
     try:
         yield inner
     finally:
         graph.pop()
+        trace.closed = True
 
 
 @contextmanager

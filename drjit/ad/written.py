@@ -23,11 +23,13 @@ LINEAR = {"", "add"}
 
 class Memory:
     """Where the gradient, or the tangents, of a target lie: `held` has the node, and is empty if
-    there is none. `kinds` are the reductions by which bodies write to the target."""
+    there is none. `kinds` are the reductions by which bodies write to the target, `trace` that of
+    the body."""
 
-    __slots__ = ("held", "kinds")
+    __slots__ = ("held", "kinds", "trace")
 
     def __init__(self) -> None:
+        self.trace = graph.slots().trace
         self.held: list[Node] = []
         self.kinds: set[str] = set()
 
@@ -97,6 +99,8 @@ class _Scatter(LaneRule):
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         kind, memory = v.data
+        if memory.trace.closed:
+            return None
         _check(kind)
         if not memory.held:
             raise RuntimeError(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..jit import access, kernel, op, runtime, schedule
+from ..jit import access, freeze_size, kernel, op, runtime, schedule
 from ..jit import dtype as dt
 from ..jit.node import normalize
 from . import elementwise, leaf, leaf_access, table, tensor, tensor_index
@@ -159,6 +159,8 @@ def _is_index_array(key: Any) -> bool:
 
 def _position(self: Any, i: int, size: int, method: str) -> int:
     """The index counted from the start. When read, a 1-D array of one entry stands for any size."""
+    if i and self._kind == "leaf":
+        freeze_size.decided()
     at = i + size if i < 0 else i
     if 0 <= at < size:
         return at
@@ -195,16 +197,15 @@ def _index(self: Any, key: Any) -> Any:
 
 def _range_index(self: Any, key: slice) -> Any:
     """The index array of a slice of a 1-D array."""
-    start, stop, step = key.indices(self._n.size)
-    count = len(range(start, stop, step))
-    lanes = leaf.lane(_index_type(self, True, self._n.size >= 1 << 31), count)
-    return lanes * step + start
+    chosen = freeze_size.positions(key, self._n.size)
+    lanes = leaf.lane(_index_type(self, True, self._n.size >= 1 << 31), len(chosen))
+    return lanes * chosen.step + chosen.start
 
 
 def _leaf_slice(self: Any, key: slice) -> Any:
     cls = type(self)
     size = self._n.size
-    chosen = range(*key.indices(size))
+    chosen = freeze_size.positions(key, size)
     if chosen == range(size):
         return cls(self)
     if not chosen:

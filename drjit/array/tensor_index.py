@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit import dtype as dt
-from ..jit import op
+from ..jit import freeze_size, op
 from . import elementwise, leaf, leaf_access, table, tensor
 from .base import type_label
 from .meta import DYNAMIC
@@ -253,7 +253,7 @@ def _ranges(shape: Shape, keys: list[Any], what: str) -> tuple[list[int], list[P
             continue
         n, stride = shape[axis], prod(shape[axis + 1 :])
         if isinstance(k, slice):
-            chosen = range(*k.indices(n))
+            chosen = freeze_size.positions(k, n)
             parts.append((len(result), stride, chosen))
             result.append(len(chosen))
         elif not is_array(k):
@@ -263,6 +263,8 @@ def _ranges(shape: Shape, keys: list[Any], what: str) -> tuple[list[int], list[P
 
 
 def _within(i: int, n: int, axis: int, what: str) -> int:
+    if i and not axis:
+        freeze_size.decided()
     if not -n <= i < n:
         raise IndexError(f"{what}: index {i} is out of bounds for axis {axis} with size {n}")
     return i + n if i < 0 else i

@@ -26,7 +26,9 @@ from .freeze_result import Before, Describer, Maker
 from .freeze_sizes import Program
 
 # Flags that say what happens beside the computation.
-_IMPORTANT = ~int(JitFlag.KernelHistory | JitFlag.LaunchBlocking | JitFlag.PrintIR)
+_IMPORTANT = ~int(
+    JitFlag.KernelHistory | JitFlag.LaunchBlocking | JitFlag.PrintIR | JitFlag.FreezingScope
+)
 _FREEZING = int(JitFlag.KernelFreezing)
 _SMALL = 4096  # up to this size, to write values here is faster than a kernel
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..array.base import ArrayBase, type_label
+from ..array.base import ArrayBase, KernelValue, type_label
 from ..array.pytree import struct_fields
 from ..jit.node import LITERAL, Node
 from .instance import InstanceArray
@@ -73,7 +73,7 @@ class Layout:
         if before is None:
             seen[id(value)] = len(seen)
             return False
-        self.key.append(before)
+        self.key += (..., before)
         return True
 
     def size(self, n: int) -> int:
@@ -165,6 +165,16 @@ def _dictionary(layout: Layout, value: Any) -> None:
     if _opened(layout, value, tuple(value)):
         for v in value.values():
             layout.visit(v)
+
+
+def _set(layout: Layout, value: Any) -> None:
+    layout.key += (type(value), frozenset(value))
+
+
+def _slice(layout: Layout, value: slice) -> None:
+    layout.key.append(slice)
+    for v in (value.start, value.stop, value.step):
+        layout.visit(v)
 
 
 def _structure(names: tuple[str, ...]) -> Visit:
@@ -288,13 +298,22 @@ def _foreign_array(layout: Layout, value: Any) -> None:
         ) from None
 
 
+def _kernel_value(layout: Layout, value: Any) -> None:
+    if not layout._lenient:
+        raise TypeError(
+            f"an input is or contains a {type_label(type(value))}, which exists within a kernel "
+            "only; pass the arrays that it is made of, and make it in the function"
+        )
+    _other(layout, value)
+
+
 _DEEPEST = 3  # objects within objects whose attributes are looked at
 _FIXED = (ModuleType, type, BuiltinFunctionType)
 _SIMPLE = frozenset((bool, int, float, str, type(None)))
 _visits: dict[type, Visit] = {
     bool: _constant, int: _constant, str: _constant, bytes: _constant, type(None): _constant,
     float: _number, complex: _number, list: _sequence, tuple: _sequence, dict: _dictionary,
-    np.ndarray: _host_array, MethodType: _method, partial: _partial,
+    set: _set, slice: _slice, np.ndarray: _host_array, MethodType: _method, partial: _partial,
 }  # fmt: skip
 
 
@@ -305,6 +324,8 @@ def _classify(cls: type) -> Visit:
         visit = _tensor if kind == "tensor" else _nested
         if kind == "leaf" and cls._namespace != "scalar":
             visit = _tracked_leaf if cls._diff else _leaf
+    elif issubclass(cls, KernelValue):
+        visit = _kernel_value
     elif issubclass(cls, InstanceArray):
         visit = _instances
     elif fields(cls) is not None:
@@ -368,8 +389,8 @@ def places(container: Any) -> Any:
 
 
 class Surroundings:
-    """The variables outside of a function that its code refers to, those of its closure, and the
-    object itself if it is no function of Python's."""
+    """The variables outside of a function that its code refers to, those of its closure, defaults
+    of its arguments, and the object itself if it is no function of Python's."""
 
     __slots__ = ("_cells", "_names", "_objects", "_scope")
 
@@ -388,6 +409,8 @@ class Surroundings:
             pending += [k for k in c.co_consts if isinstance(k, CodeType)]
         self._names, self._scope = tuple(names), function.__globals__
         self._cells = function.__closure__ or ()
+        defaults = (function.__defaults__ or (), function.__kwdefaults__ or {})
+        self._objects = [d for d in defaults if d]
 
     def values(self) -> list[Any]:
         """What is there now; modules and classes are left out."""

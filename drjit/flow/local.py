@@ -6,6 +6,7 @@ there are; it can be the state of symbolic loops, be an argument of functions, a
 differentiated.
 """
 
+import operator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -259,8 +260,9 @@ def alloc_local(dtype: type, size: int, value: Any = None) -> Local:
     what = f"dr.alloc_local({type_label(dtype)})" if isinstance(dtype, type) else "dr.alloc_local()"
     if not isinstance(dtype, type):
         raise TypeError(f"{what}: 'dtype' is {dtype!r}; expected an array or PyTree type")
-    if type(size) is not int or size < 0:
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise TypeError(f"{what}: 'size' is {size!r}; expected an integer that is not negative")
+    size = operator.index(size)
     if size > LARGEST:
         raise RuntimeError(f"{what}: {size} entries are too many; the limit is {LARGEST}")
     if value is None:

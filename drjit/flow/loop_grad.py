@@ -21,7 +21,7 @@ from .loop_replay import Replay, number, zero
 from .loop_trace import Trace
 from .loop_trajectory import trajectory
 from .state import Content, State
-from .targets import Targets
+from .targets import Targets, is_zero
 from .vectors import features, packed
 
 SUM = -1
@@ -253,7 +253,7 @@ def _above(roots: list[Node], first: Node) -> set[Node]:
 
 
 def _sum(a: Node, b: Node | None) -> Node:
-    return a if b is None else jit.apply(op.add, a, b)
+    return a if b is None or is_zero(b) else jit.apply(op.add, a, b)
 
 
 class _Loop(CustomOp):

@@ -8,7 +8,7 @@ between again.
 
 from collections.abc import Callable
 
-from ..jit import access, freeze, op, record, schedule
+from ..jit import access, freeze, freeze_size, op, record, schedule
 from ..jit import dtype as dt
 from ..jit import node as jit
 from ..jit.dtype import DType
@@ -35,7 +35,7 @@ class Stored:
 
     def __init__(self, replay: Replay, iterations: int, needed: set[int]) -> None:
         self.replay, self.start = replay, []
-        lanes = -(-replay.size // PACKET) * PACKET
+        lanes = freeze_size.parts(replay.size, PACKET) * PACKET
         kinds = replay.kinds()
         total = iterations * lanes * sum(t.itemsize for k, t in kinds.items() if k in needed)
         self._stride = max(1, -(-total // MEMORY), -(-iterations * lanes // LARGEST))

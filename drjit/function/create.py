@@ -11,8 +11,8 @@ from ..array.meta import DYNAMIC
 from ..array.pytree import is_container, leaf_arrays, make_struct, map_tree, struct_fields
 from ..array.show import common_width, component_shape, inner
 from ..jit import dtype as dt
+from ..jit import freeze_size, op
 from ..jit import node as jit
-from ..jit import op
 from . import parts
 from .evaluation import copy, make_opaque
 from .parts import is_array, is_array_class, is_flat, label, nested, size_tuple, tensor
@@ -311,7 +311,7 @@ def arange(
         raise RuntimeError(
             f"{what}(): the size cannot be negative (start={first}, stop={last}, step={by})"
         )
-    count = -((first - last) // by)
+    count = freeze_size.parts(last - first, by)
     if t.is_int and not t.is_signed and (first < 0 or by < 0):
         raise TypeError(f"{what}({label(dtype)}): start={first}, step={by} in an unsigned type")
     if not cls.__meta__.is_jit:

@@ -144,10 +144,12 @@ class CustomOp(IntrusiveBase):
 
 class _State:
     """What the graph knows of a custom operation: where gradients of its results are put (`slots`),
-    whether there are any, and variables whose gradients its callback still has to read."""
+    whether there are any, variables whose gradients its callback still has to read, and the trace
+    of the body that it is part of."""
 
     def __init__(self, op: CustomOp) -> None:
-        self.op = op
+        slots = graph.slots()
+        self.op, self.trace = op, None if slots is None else slots.trace
         self.slots: list[Var] = []
         self.active = False
         self.kept: list[Var] = []
@@ -203,7 +205,8 @@ class _Hub(LaneRule):
     keeps_inputs = False
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        if not any(t is not None for t in tangents):
+        trace = v.data.trace
+        if not any(t is not None for t in tangents) or (trace is not None and trace.closed):
             return None
         # What has a gradient without taking part, such as that of an earlier traversal.
         idle = [d for d, t in zip(v.deps, tangents, strict=True) if d is not None and t is None]

@@ -7,6 +7,7 @@ from typing import Any
 from ..array.base import KernelValue
 from ..array.meta import DYNAMIC
 from ..array.pytree import is_container, map_tree
+from ..jit import freeze_size
 from . import parts
 from .layout import ravel, unravel_dims
 from .parts import is_array, is_array_class, is_flat, label, tensor
@@ -88,6 +89,8 @@ def _reshape(
         order = "C"
         flat = ravel(value, order)
     count = prod(shape)
+    if shrink:
+        freeze_size.decided()
     if count > size or (count < size and not shrink):
         raise RuntimeError(f"{what}: the sizes differ, {size} entries for a shape {shape}")
     if count < size:

@@ -11,6 +11,7 @@ import numpy as np
 from ..array import leaf, leaf_access
 from ..array.elementwise import elementwise
 from ..array.pytree import is_container, map_tree
+from ..jit import freeze_size
 from ..jit import op as ops
 from ..jit.node import normalize
 from ..jit.op import ReduceOp
@@ -248,7 +249,7 @@ def block_reduce(op: ReduceOp, value: Any, block_size: int, mode: str | None = N
         n, cls = v._n.size, type(v)
         if n % size:
             # Neutral elements fill up the last run.
-            index = parts.lanes(cls, -(-n // size) * size)
+            index = parts.lanes(cls, freeze_size.parts(n, size) * size)
             inside = index < n
             last = leaf_access.gather(v, elementwise(ops.minimum, index, n - 1), parts.yes(cls))
             fill = leaf.literal(cls, identity(rule, cls._dtype))

@@ -10,7 +10,7 @@ from ..array import leaf, leaf_access
 from ..array.elementwise import elementwise
 from ..array.tensor import permuted
 from ..jit import dtype as dt
-from ..jit import op
+from ..jit import freeze_size, op
 from . import parts, reduce
 from .parts import is_array, is_flat, label, nested, pick, tensor
 
@@ -154,6 +154,7 @@ def median(
         moved, found, _, _ = _order_of(t, axes, False)
     else:
         moved, found = t._array, _range(t, prod(shape))
+    freeze_size.decided()
     middle = (run - 1) // 2
     rows = prod(shape) // run
     chosen = _picked(found, _range(t, rows) * run + middle)

@@ -102,13 +102,18 @@ def prefix(reduce: str, a: Node, exclusive: bool, block_size: int = 0) -> Node:
     return buffer(t, n, result)
 
 
-@operation
 def block_reduce(reduce: str, a: Node, block_size: int) -> Node:
     """The reduction of each run of `block_size` lanes, of which the size is a multiple."""
+    return _block_reduce(reduce, a, block_size, a.size // block_size)
+
+
+@operation
+def _block_reduce(reduce: str, a: Node, block_size: int, count: int) -> Node:
+    """The reductions of `count` runs. A recording that has this number is none for sizes that are
+    not multiples."""
     t, n = a.dtype, a.size
     if block_size == 1 or n == 0:
         return a
-    count = n // block_size
     pieces = _pieces(reduce, a, block_size)
     if pieces > 1:
         return block_reduce(reduce, block_reduce(reduce, a, block_size // pieces), pieces)

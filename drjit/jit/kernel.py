@@ -60,7 +60,7 @@ _FORMAT = {
 on_read: Callable[[], None] | None = None
 """Called before the host reads what kernels computed; set by `freeze`."""
 
-_kernels: dict[str, "Kernel"] = {}
+_kernels: dict[Any, "Kernel"] = {}
 
 
 class Record:
@@ -219,13 +219,15 @@ class Kernel:
 
 
 def for_program(text: str, program: Program) -> Kernel:
-    """The kernel of a program and its text: one per text and process."""
-    found = _kernels.get(text)
+    """The kernel of a program and its text: one per text and process, and way to launch it, as the
+    text does not show what nothing reads."""
+    pointers = "Q" * (program.words - 1 - len(program.inputs) - len(program.literals))
+    literals = "".join([_FORMAT[t] for t in program.literals])
+    layout = "Q" + "Q" * len(program.inputs) + literals + pointers
+    key = text, layout, *[(o.kind, o.dtype) for o in program.outputs]
+    found = _kernels.get(key)
     if found is None:
-        pointers = "Q" * (program.words - 1 - len(program.inputs) - len(program.literals))
-        literals = "".join([_FORMAT[t] for t in program.literals])
-        layout = "Q" + "Q" * len(program.inputs) + literals + pointers
-        found = _kernels[text] = Kernel(text, layout, program.cost, program)
+        found = _kernels[key] = Kernel(text, layout, program.cost, program)
     return found
 
 

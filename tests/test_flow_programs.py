@@ -1,6 +1,8 @@
 """Loops, branches and calls in combination: cases that an exhaustive comparison with plain loops
 over the lanes has found."""
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -83,16 +85,17 @@ def test_scatters_of_a_function_that_no_lane_calls_in_a_branch(tier):
 
 
 def test_constants_of_arithmetic_that_leaves_a_loop_in_a_branch(tier):
-    """The constant is an argument of the loop and has no other use in the kernel."""
+    """The constant is a variable of the loop, and has no other use in the kernel."""
 
-    def body(z):
+    def body(x):
         return dr.while_loop(
-            (z, F(0), UInt(0)), lambda z, y, i: i < 1, lambda z, y, i: (z, z * 0.5, i + 1)
-        )[:2]
+            (x, F(0.75), UInt(0)),
+            lambda x, z, i: i < 1,
+            lambda x, z, i: (x + F(0.5) * F(z), F(z), i + 1),
+        )[0]
 
-    z, y = dr.switch(LANE % 2, [body, lambda z: (z, z + 1)], F(0.5))
-    assert list(dr.zeros(F, 3) + z) == [0.5] * 3
-    assert list(y) == [0.25, 1.5, 0.25]
+    x = dr.opaque(F, 1, 3)
+    assert list(dr.if_stmt((x,), LANE < 2, lambda x: x, body)) == [1, 1, 1.375]
 
 
 def test_evaluated_call_within_evaluated_call_for_one_value():
@@ -103,12 +106,14 @@ def test_evaluated_call_within_evaluated_call_for_one_value():
         dr.scatter_add(target, F(1), UInt(1))
         return F(0)
 
-    def outer(x):
+    def outer(x, active=True):
         return dr.switch(UInt(0), [inner], F(2), mode="evaluated")
 
     dr.switch(UInt(0, 1, 0, 0), [outer, lambda x: F(0)], F(1), mode="evaluated")
     assert list(target) == [0, 3]
-    dr.switch(UInt(1, 1, 1), [lambda x: F(0), outer], F(1), False, mode="evaluated")
+    dr.switch(
+        UInt(1, 1, 1), [lambda x, active: F(0), outer], F(1), dr.mask_t(F)(False), mode="evaluated"
+    )
     assert list(target) == [0, 3]
 
 
@@ -170,3 +175,59 @@ def test_evaluation_within_a_recording_that_has_written_is_refused():
         dr.if_stmt((x,), x > 2, write, other)
     assert not scope.stack()
     assert list(target) == [0, 0, 0]
+
+
+def test_gradients_of_gathers_in_loops_within_a_loop_in_a_branch(tier):
+    source, y = F(1, 2, 3, 4, 5), F(1, 2, 3)
+    dr.enable_grad(source, y)
+
+    def repeated(body, z):
+        return dr.while_loop((z, UInt(0)), lambda z, i: i < 2, lambda z, i: (body(z), i + 1))[0]
+
+    def term(z):
+        return z + dr.gather(F, source, UInt(1)) + y
+
+    z = dr.if_stmt(
+        (F(0.5),), LANE < 2, lambda z: repeated(lambda z: repeated(term, z), z), lambda z: z
+    )
+    dr.backward(dr.sum(z))
+    assert list(source.grad) == [0, 8, 0, 0, 0]
+    assert list(y.grad) == [4, 4, 0]
+
+
+def test_what_cycles_keep_alive_takes_no_part_in_forward_mode():
+    """Functions that hold what they compute keep the variables of bodies alive."""
+
+    def loop(start, step):
+        state = {"y": start}
+
+        def body(i, y):
+            state["y"] = step(y)
+            return i + 1, state["y"]
+
+        again = (UInt(0), start), lambda i, y: i < 2, body
+        state["y"] = dr.while_loop(*again, mode="symbolic")[1]
+        return state["y"]
+
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        x = F(1, 2, 3)
+        dr.enable_grad(x)
+        dr.set_grad(x, F(1, 1, 1))
+        target, lanes = dr.zeros(F, 3), UInt(0, 1, 2)
+
+        def add(y):
+            dr.scatter_add(target, x, lanes)
+            return y
+
+        def inner(y):
+            return loop(dr.switch(lanes * 0, [add], y), lambda y: y + x)
+
+        y = loop(F(x), lambda y: loop(y, inner))
+        dr.eval(y, target)
+        dr.forward_to(y, target)
+        assert dr.all(y.grad == 9) and dr.all(target.grad == 4)
+    finally:
+        if collects:
+            gc.enable()
