@@ -1,10 +1,10 @@
 """Optimizers: their numbers, options, mapping, errors, saved states, and what a step costs."""
 
 import gc
-import weakref
 import re
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
