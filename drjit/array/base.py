@@ -108,23 +108,34 @@ class KernelValue:
     leaves of PyTrees beside them.
 
     Like a one-dimensional array, such a value has a node in `_n`, and in `_a` what differentiation
-    knows about it; its `_kind` is `vector`. Element-wise operations with such an operand are left
-    to its `_elementwise`, reductions of it to `_reduce`; `_like` is another value as one that goes
-    beside it, and `_with` the same kind of value for another node. `_unpacked` are arrays, of
-    which it consists from then on, so that these can be evaluated.
+    knows about it; its `_kind` is `vector`, and `_type` the class of its features. Element-wise
+    operations with such an operand are left to its `_elementwise`, reductions of it to `_reduce`;
+    `_like` is another value as one that goes beside it, and `_with` the same kind of value for
+    another node. `_unpacked` are arrays, of which it consists from then on, so that these can be
+    evaluated.
     """
 
-    __slots__ = ("_a", "_n")
+    __slots__ = ("_a", "_n", "_type")
 
     _kind: ClassVar[str] = "vector"
     _tracks: ClassVar[bool] = False  # whether derivatives with respect to it can be tracked
     _n: Node
     _a: Any
+    _type: Any
+
+    @property
+    def _dtype(self) -> DType:
+        return self._n.dtype.element
+
+    @property
+    def _diff(self) -> bool:
+        return self._type._diff
+
+    @property
+    def __meta__(self) -> "ArrayMeta":
+        return self._type.__meta__
 
     if TYPE_CHECKING:
-        __meta__: ArrayMeta
-        _dtype: DType
-        _diff: bool
 
         def _comparison(self, other: Any) -> Any: ...
 

@@ -32,25 +32,13 @@ class Cells(KernelValue):
     """One array of every entry of local memory: a vector with a feature for each entry."""
 
     __module__ = "drjit"
-    __slots__ = ("_layout", "_type")
+    __slots__ = ("_layout",)
 
     _tracks = True
 
     def __init__(self, cls: Any, value: Value, layout: "Layout") -> None:
         self._type, self._layout, self._n = cls, layout, value.node
         self._a = value.var if cls._diff else None
-
-    @property
-    def _dtype(self) -> dt.DType:
-        return self._n.dtype.element
-
-    @property
-    def _diff(self) -> bool:
-        return self._type._diff
-
-    @property
-    def __meta__(self) -> Any:
-        return self._type.__meta__
 
     def __len__(self) -> int:
         return self._n.dtype.count

@@ -57,7 +57,7 @@ class CoopVec(KernelValue, Generic[T]):
     """
 
     __module__ = "drjit.nn"
-    __slots__ = ("_type",)
+    __slots__ = ()
     __array_ufunc__ = None  # a NumPy number on the left leaves operations to this class
 
     _type: Any
@@ -78,18 +78,6 @@ class CoopVec(KernelValue, Generic[T]):
         self._n, self._a = derivatives.pack(found, what)
         if not cls._diff:
             self._a = None
-
-    @property
-    def _dtype(self) -> dt.DType:
-        return self._n.dtype.element
-
-    @property
-    def _diff(self) -> bool:
-        return self._type._diff
-
-    @property
-    def __meta__(self) -> Any:
-        return self._type.__meta__
 
     @property
     def type(self) -> Any:
