@@ -6,12 +6,13 @@ import ast
 
 from .atomic import check_reduction
 from .ir import FLOATS, SCALAR, SIGNED, Function, constant
+from .llvm import register_bytes
 from .loops import address, load, loop, store, vector, width
 from .reduction import accumulator, identity
 from .translate import CALLS, Translator
 
-# Rows that are read together: as many fewer times are accumulators loaded and stored.
-_TOGETHER = 8
+# Rows that are read one after the other: as many fewer times are accumulators loaded and stored.
+_TOGETHER = 16
 
 
 def reduce_rows(
@@ -62,42 +63,56 @@ def reduce_rows(
 
     loop(f, "0", columns, str(lanes), (), clear)
 
-    def rows(count: int, begin: str, stop: str) -> None:
-        def some(r: str, _: list[str]) -> tuple[()]:
-            starts = []
-            for together in range(count):
-                row = f.op(f"mul i64 {f.op(f'add i64 {r}, {together}')}, {size['columns']}")
-                starts.append(address(f, code, source, row))
+    def widened(x: str) -> str:
+        if acc == code:
+            return x
+        return f.op(f"fpext {vector(code, lanes)} {x} to {vector(acc, lanes)}")
 
-            following = address(f, code, starts[0], f.op(f"mul i64 {size['columns']}, {count}"))
+    def block(r: str, count: str, ahead: bool) -> None:
+        """Adds `count` rows from row `r` on: strips of accumulators stay in registers meanwhile."""
+        start = address(f, code, source, f.op(f"mul i64 {r}, {size['columns']}"))
+        # The rows after these, as they lie in memory where strips are whole rows.
+        behind = f.op(f"mul i64 {count}, {size['columns']}")
+        following = address(f, code, start, behind)
 
-            def add(j: str, _: list[str]) -> tuple[()]:
-                if count > 1:
-                    # The rows after these, as they lie in memory where strips are whole rows.
-                    ahead = address(f, code, following, f.op(f"mul i64 {j}, {count}"))
-                    for k in range(count):
-                        line = address(f, code, ahead, str(k * lanes))
-                        f.do(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 2, i32 1)")
-                place = address(f, acc, target, j)
-                total = load(f, acc, lanes, place)
-                for begin in starts:
-                    x = load(f, code, lanes, address(f, code, begin, j))
-                    if acc != code:
-                        x = f.op(f"fpext {vector(code, lanes)} {x} to {vector(acc, lanes)}")
-                    total = _combine(f, op, acc, lanes, x, total)
+        def strip(j: str, number: int) -> tuple[()]:
+            places = [address(f, acc, target, j, str(k * lanes)) for k in range(number)]
+            first = address(f, code, start, j)
+            fetched = address(f, code, following, f.op(f"mul i64 {j}, {count}"))
+
+            def row(k: str, totals: list[str]) -> list[str]:
+                line = address(f, code, first, f.op(f"mul i64 {k}, {size['columns']}"))
+                next_ = address(f, code, fetched, f.op(f"mul i64 {k}, {number * lanes}"))
+                result = []
+                for n, total in enumerate(totals):
+                    x = load(f, code, lanes, address(f, code, line, str(n * lanes)))
+                    result.append(_combine(f, op, acc, lanes, widened(x), total))
+                    if ahead:
+                        place = address(f, code, next_, str(n * lanes))
+                        f.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 2, i32 1)")
+                return result
+
+            totals = [(vector(acc, lanes), load(f, acc, lanes, place)) for place in places]
+            for place, total in zip(places, loop(f, "0", count, "1", totals, row), strict=True):
                 store(f, acc, lanes, total, place)
-                return ()
-
-            loop(f, "0", columns, str(lanes), (), add)
             return ()
 
-        loop(f, begin, stop, str(count), (), some)
+        registers = 16 if register_bytes() == 64 else 8
+        wide = str(registers * lanes)
+        left = f.op(f"urem i64 {columns}, {wide}")
+        whole = f.op(f"sub i64 {columns}, {left}")
+        loop(f, "0", whole, wide, (), lambda j, _: strip(j, registers))
+        loop(f, whole, columns, str(lanes), (), lambda j, _: strip(j, 1))
+
+    def blocks(r: str, _: list[str]) -> tuple[()]:
+        block(r, str(_TOGETHER), True)
+        return ()
 
     many = f.op(f"sub i64 {end}, {first_row}")
     left = f.op(f"urem i64 {many}, {_TOGETHER}")
     last = f.op(f"sub i64 {end}, {left}")
-    rows(_TOGETHER, first_row, last)
-    rows(1, last, end)
+    loop(f, first_row, last, str(_TOGETHER), (), blocks)
+    block(last, left, False)
 
 
 def _combine(f: Function, op: str, code: str, lanes: int, x: str, y: str) -> str:
