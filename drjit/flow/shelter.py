@@ -24,6 +24,7 @@ class Shelter:
         self._originals: dict[int, Any] = {}
         self._starts: dict[int, Content] = {}
         self._made: dict[int, Any] = {}
+        self._copies: list[Any] = []  # alive, so that nothing else gets their numbers
         self.state = State(tuple([self._copy(v) for v in state.values]), state.titles, state.what)
 
     def _copy(self, value: Any) -> Any:
@@ -42,6 +43,7 @@ class Shelter:
             made = self._made[id(value)] = frozen(value, values)
         if made is not value:
             self._originals[id(made)] = value
+            self._copies.append(made)
         return made
 
     def _array(self, value: Any) -> Any:
@@ -51,6 +53,7 @@ class Shelter:
                 return value
             made = copied(value)
             self._starts[id(made)] = content(made)
+            self._copies.append(made)
             return made
         made = new(type(value))
         if value._kind == "tensor":
