@@ -128,6 +128,13 @@ def keep_graph() -> bool:
     return _state.keep_graph
 
 
+def operands(v: Var) -> list[Value]:
+    """The operands of a variable that keeps them as its inputs, tracked where derivatives of
+    derivatives are recorded."""
+    keep = keep_graph()
+    return [Value(n, d if keep else None) for n, d in zip(v.inputs, v.deps, strict=True)]
+
+
 def set_keep_graph(on: bool) -> bool:
     """Switches recording during traversals; gives the former state."""
     before, _state.keep_graph = _state.keep_graph, on

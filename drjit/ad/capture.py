@@ -18,7 +18,7 @@ from .traverse import ADFlag, ADMode
 from .written import Written
 
 
-class Trace:
+class Tracing:
     """One tracing of a body. Once it is `closed`, nothing outside depends on the variables that it
     has made; those that are alive still, as parts of reference cycles, take no part in
     traversals."""
@@ -46,7 +46,7 @@ class Slots:
         self.atomic, self.then = atomic, then
         self.replay = replay or (self.outer is not None and self.outer.replay)
         self.first = 0
-        self.trace = Trace()
+        self.tracing = Tracing()
         self.written: dict[int, Written] = {}
         self._found: dict[Var, Var] = {}
 
@@ -121,16 +121,16 @@ def body(slots: Slots | None = None) -> Iterator[Scope]:
         slots = Slots(True, slots, replay=True)
     inner = (graph.scope() or Scope()).isolated()
     inner.slots = slots
-    trace = Trace()
+    tracing = Tracing()
     for own in (slots, slots.then):
         if own is not None:
-            own.first, own.trace = inner.isolate_from, trace
+            own.first, own.tracing = inner.isolate_from, tracing
     graph.push(inner)
     try:
         yield inner
     finally:
         graph.pop()
-        trace.closed = True
+        tracing.closed = True
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import numpy as np
 from ..jit import collective, kernel, node, op, product
 from ..jit import dtype as dt
 from ..jit.node import Node
-from .algebra import keep_graph
+from .algebra import operands
 from .graph import Value, Var
 from .lanes import LaneRule, _value, add, full, gather
 
@@ -31,7 +31,7 @@ class _Product(LaneRule):
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         layout, sizes = v.data
-        a, b = self._operands(v)
+        a, b = operands(v)
         total = None
         for i, t in enumerate(tangents):
             if t is not None:
@@ -42,7 +42,7 @@ class _Product(LaneRule):
 
     def backward(self, v: Var, g: Value, give: Any) -> None:
         (m, n, k), (at, bt), offsets = v.data[0]
-        a, b = self._operands(v)
+        a, b = operands(v)
         g = full(g, v.size)
         of_g = np.arange(len(offsets), dtype=np.int64) * (m * n)
         of_a, of_b = offsets[:, 0], offsets[:, 1]
@@ -63,11 +63,6 @@ class _Product(LaneRule):
             else:
                 d = times(a, g, (k, n, m), (not at, False), of_a, of_g)
             self._give(v, 1, d, k * n, of_b, give)
-
-    @staticmethod
-    def _operands(v: Var) -> list[Value]:
-        keep = keep_graph()
-        return [Value(n, d if keep else None) for n, d in zip(v.inputs, v.deps, strict=True)]
 
     @staticmethod
     def _give(v: Var, i: int, d: Value, area: int, offsets: np.ndarray, give: Any) -> None:

@@ -14,7 +14,7 @@ from ..jit.access import Target
 from ..jit.node import LITERAL, Node
 from ..jit.scope import active
 from ..jit.vector import Layout
-from .algebra import RECORDED, keep_graph
+from .algebra import RECORDED, operands
 from .graph import Value, Var
 from .lanes import LaneRule, _value, full, gather, reduce
 
@@ -212,7 +212,7 @@ class _Matvec(LaneRule):
     masks = False
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        a, x, *_ = _operands(v)
+        a, x, *_ = operands(v)
         of_a, of_x, *of_bias = [
             None if t is None else full(t, n.size) if not n.dtype.is_vector else t
             for t, n in zip(tangents, v.inputs, strict=True)
@@ -231,7 +231,7 @@ class _Matvec(LaneRule):
         return terms[0] if len(terms) == 1 else RECORDED.add(*terms)
 
     def backward(self, v: Var, g: Value, give: Any) -> None:
-        a, x, *_ = _operands(v)
+        a, x, *_ = operands(v)
         matrix, bias = v.data
         if v.deps[0] is not None:
             if not matrix.reversible:
@@ -273,11 +273,6 @@ def _add_outer(target: Target, matrix: Matrix, y: Node, x: Node, some: Node | No
     return vector.outer(target, matrix.at, matrix.layout, y, x, _GRADIENT, some)
 
 
-def _operands(v: Var) -> list[Value]:
-    keep = keep_graph()
-    return [Value(n, d if keep else None) for n, d in zip(v.inputs, v.deps, strict=True)]
-
-
 def matvec(
     a: Value,
     matrix: Matrix,
@@ -317,7 +312,7 @@ class _Outer(LaneRule):
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         of_target, of_y, of_x = tangents
-        _, y, x = _operands(v)
+        _, y, x = operands(v)
         matrix, some = v.data
         zero = Value(node.literal(v.dtype, 0))
         result = full(of_target or zero, v.size)
@@ -328,7 +323,7 @@ class _Outer(LaneRule):
         return result
 
     def backward(self, v: Var, g: Value, give: Any) -> None:
-        _, y, x = _operands(v)
+        _, y, x = operands(v)
         matrix, some = v.data
         lanes = max(y.node.size, x.node.size)
         if v.deps[0] is not None:

@@ -23,13 +23,13 @@ LINEAR = {"", "add"}
 
 class Memory:
     """Where the gradient, or the tangents, of a target lie: `held` has the node, and is empty if
-    there is none. `kinds` are the reductions by which bodies write to the target, `trace` that of
+    there is none. `kinds` are the reductions by which bodies write to the target, `tracing` that of
     the body."""
 
-    __slots__ = ("held", "kinds", "trace")
+    __slots__ = ("held", "kinds", "tracing")
 
     def __init__(self) -> None:
-        self.trace = graph.slots().trace
+        self.tracing = graph.slots().tracing
         self.held: list[Node] = []
         self.kinds: set[str] = set()
 
@@ -99,7 +99,7 @@ class _Scatter(LaneRule):
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         kind, memory = v.data
-        if memory.trace.closed:
+        if memory.tracing.closed:
             return None
         _check(kind)
         if not memory.held:

@@ -126,8 +126,8 @@ class FrozenFunction:
         key = layout.key
         key.append(flags.current & _IMPORTANT)
         if graph.scopes:
-            key.append([graph.visible(v) is not None for v in layout.variables])
-            key[-1] = (graph.suspended(), *key[-1])
+            seen = [graph.visible(v) is not None for v in layout.variables]
+            key.append((graph.suspended(), *seen))
         values = [repr(layout.nodes[k].data) for k in layout.literals]
         found = self._structures.get(tuple(key))
         if found is None:

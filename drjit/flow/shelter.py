@@ -53,7 +53,6 @@ class Shelter:
                 return value
             made = copied(value)
             self._starts[id(made)] = content(made)
-            self._copies.append(made)
             return made
         made = new(type(value))
         if value._kind == "tensor":

@@ -144,12 +144,12 @@ class CustomOp(IntrusiveBase):
 
 class _State:
     """What the graph knows of a custom operation: where gradients of its results are put (`slots`),
-    whether there are any, variables whose gradients its callback still has to read, and the trace
+    whether there are any, variables whose gradients its callback still has to read, and the tracing
     of the body that it is part of."""
 
     def __init__(self, op: CustomOp) -> None:
         slots = graph.slots()
-        self.op, self.trace = op, None if slots is None else slots.trace
+        self.op, self.tracing = op, None if slots is None else slots.tracing
         self.slots: list[Var] = []
         self.active = False
         self.kept: list[Var] = []
@@ -205,8 +205,8 @@ class _Hub(LaneRule):
     keeps_inputs = False
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        trace = v.data.trace
-        if not any(t is not None for t in tangents) or (trace is not None and trace.closed):
+        tracing = v.data.tracing
+        if not any(t is not None for t in tangents) or (tracing is not None and tracing.closed):
             return None
         # What has a gradient without taking part, such as that of an earlier traversal.
         idle = [d for d, t in zip(v.deps, tangents, strict=True) if d is not None and t is None]

@@ -175,20 +175,20 @@ class Kernel:
         start = time.perf_counter()
         runtime.retain(self.loaded)  # which queued launches may still run
         contract = bool(flags.current & JitFlag.FastMath)
-        widths = [simd.packet_lanes(self.text)]
+        best = lanes = simd.packet_lanes(self.text)
+        widths = {lanes}
         if self.loops and self.time <= HOT:
-            widths.append(min(widths[0], simd.default_lanes()))
-        for lanes in dict.fromkeys(widths):
-            if self._from_cache(cache.digest(self.text, contract, lanes)):
+            widths.add(min(lanes, simd.default_lanes()))
+        for lanes in sorted(widths, reverse=True):
+            key = cache.digest(self.text, contract, lanes)
+            if self._from_cache(key):
                 break
         else:
-            lanes = widths[-1]
             code = simd.compile(self.text, self.name, lanes, contract)
             self.loaded = simd.load(code.code, self.name, code.has_finish)
             self.state = "memory"
-            key = cache.digest(self.text, contract, lanes)
             cache.put(key, self.text, code.code, code.has_finish)
-        self.narrow = lanes < widths[0]
+        self.narrow = lanes < best
         self.address, self.finish = self.loaded.kernel, self.loaded.finish
         self.seconds = time.perf_counter() - start
         self.made_at = self.launches

@@ -5,7 +5,7 @@ import numpy as np
 from . import dtype as dt
 from . import kernel, runtime, schedule
 from .freeze import operation
-from .memory import Buffer, allocate_for
+from .memory import allocate_for
 from .node import Node, buffer, cast, literal
 
 _MATMUL = """def kernel(i, p):
@@ -78,7 +78,7 @@ def matmul(
     scratch = allocate_for(accumulator, 0 if on_numpy else threads * room)
     result = allocate_for(accumulator, size)
     arguments = [
-        *[(_evaluated(x), t, x.size) for x in (a, b)],
+        *[(schedule.materialize(x).data, t, x.size) for x in (a, b)],
         (result, accumulator, size),
         (words, dt.i64, table.size),
         (scratch, accumulator, 0),
@@ -86,7 +86,3 @@ def matmul(
     cost = max(1, mb * nb * k // _PER_LANE)
     kernel.run_text(launch, count * tiles_m * tiles_n, arguments, 1, on_numpy, cost)
     return cast(t, buffer(accumulator, size, result))
-
-
-def _evaluated(a: Node) -> Buffer:
-    return schedule.materialize(a).data
