@@ -48,6 +48,18 @@ def tensor_class(cls: type) -> Any:
     return related(cls, kind="tensor", dims=())
 
 
+class Call:
+    """What a user called and with what, for messages; as text only where one is written."""
+
+    __slots__ = ("_arguments", "_name")
+
+    def __init__(self, name: str, *arguments: Any) -> None:
+        self._name, self._arguments = name, arguments
+
+    def __str__(self) -> str:
+        return f"{self._name}({', '.join([f'<{label(a)}>' for a in self._arguments])})"
+
+
 def is_array(value: Any) -> bool:
     return isinstance(value, ArrayBase)
 
@@ -213,7 +225,7 @@ def pick(source: Any, index: Any, what: str) -> Any:
     return leaf_access.gather(source, index, yes(type(source)), what)
 
 
-def normalized_axis(axis: int, ndim: int, what: str) -> int:
+def normalized_axis(axis: int, ndim: int, what: str | Call) -> int:
     """An axis counted from the front.
 
     Raises:

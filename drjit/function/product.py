@@ -13,7 +13,9 @@ from ..array.tensor import broadcast_shape
 from ..jit import dtype as dt
 from . import parts
 from .dot import dot
-from .parts import is_array, is_flat, label, tensor
+from .parts import Call, is_array, is_flat, label, tensor
+
+_ONE = np.zeros((1, 2), np.int64)
 
 
 def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
@@ -32,7 +34,7 @@ def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
     >>> matmul(TensorXf([[1, 2], [3, 4]]), TensorXf([1, 1]))
     [3, 7]
     """
-    what = f"dr.matmul(<{label(A)}>, <{label(B)}>)"
+    what = Call("dr.matmul", A, B)
     if isinstance(A, KernelValue) or isinstance(B, KernelValue):
         raise TypeError(
             f"{what}: products with a cooperative vector need a packed matrix on the left, as in "
@@ -55,13 +57,13 @@ def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
     return _product(a, b, bool(At), bool(Bt), what)
 
 
-def _transposed(value: Any, what: str) -> Any:
+def _transposed(value: Any, what: Call) -> Any:
     if not is_array(value) or value._kind == "leaf":
         raise ValueError(f"{what}: {label(value)} cannot be transposed")
     return value.mT
 
 
-def _operands(a: Any, b: Any, what: str) -> tuple[Any, Any]:
+def _operands(a: Any, b: Any, what: Call) -> tuple[Any, Any]:
     """The operands as tensors of one type; their shapes stay as they are."""
     if type(a) is type(b):
         return a, b
@@ -80,7 +82,7 @@ def _operands(a: Any, b: Any, what: str) -> tuple[Any, Any]:
     return a, b
 
 
-def _product(a: Any, b: Any, at: bool, bt: bool, what: str) -> Any:
+def _product(a: Any, b: Any, at: bool, bt: bool, what: Call) -> Any:
     shape_a = (1, *a._shape) if len(a._shape) == 1 else a._shape
     shape_b = (*b._shape, 1) if len(b._shape) == 1 else b._shape
     m, k = shape_a[:-3:-1] if at else shape_a[-2:]
@@ -108,7 +110,7 @@ def _product(a: Any, b: Any, at: bool, bt: bool, what: str) -> Any:
     if lead:
         offsets = np.stack([_starts(lead_a, lead, m * k), _starts(lead_b, lead, k * n)], axis=1)
     else:
-        offsets = np.zeros((1, 2), np.int64)
+        offsets = _ONE
     flat = leaf_access.matmul(a._array, b._array, (m, n, k), (at, bt), offsets)
     return tensor(type(a), flat, result)
 

@@ -4,8 +4,10 @@ A reduction of a traced array of one dimension is itself traced: it gives an arr
 and nothing is evaluated. Axis 0 of a nested array are its components, the last axis its lanes;
 lanes of one entry count as broadcast."""
 
+import builtins
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from functools import reduce as fold
 from math import prod as product
 from typing import Any, NamedTuple
@@ -22,7 +24,7 @@ from ..jit import op as ops
 from ..jit.op import ReduceOp
 from . import parts
 from .memory import REDUCTIONS, supports
-from .parts import is_array, label, nested, spread, tensor
+from .parts import Call, is_array, label, nested, spread, tensor
 
 
 def _minimum(a: Any, b: Any) -> Any:
@@ -73,20 +75,22 @@ def identity(rule: Rule, dtype: dt.DType) -> Any:
     return rule.identity
 
 
-def check_mode(mode: Any, what: str) -> None:
+def check_mode(mode: Any, what: str | Call) -> None:
     if mode not in (None, "symbolic", "evaluated"):
         raise RuntimeError(f"{what}: 'mode' must be 'symbolic', 'evaluated' or None, not {mode!r}")
 
 
-def axes_of(axis: Any, ndim: int, default: tuple[int, ...], what: str) -> tuple[int, ...]:
+def axes_of(axis: Any, ndim: int, default: tuple[int, ...], what: str | Call) -> tuple[int, ...]:
     """The axes to reduce, counted from the front, each once, in increasing order."""
     if axis is Ellipsis:
         return default
     if axis is None:
         return tuple(range(ndim))
     if isinstance(axis, (int, np.integer)) and not isinstance(axis, bool):
-        axis = (axis,)
-    if not isinstance(axis, tuple) or not all(isinstance(a, (int, np.integer)) for a in axis):
+        return (parts.normalized_axis(int(axis), ndim, what),)
+    if not isinstance(axis, tuple) or not builtins.all(
+        isinstance(a, (int, np.integer)) for a in axis
+    ):
         raise RuntimeError(
             f"{what}: 'axis' must be an int, a tuple of ints, None or ..., not {axis!r}"
         )
@@ -99,7 +103,7 @@ def axes_of(axis: Any, ndim: int, default: tuple[int, ...], what: str) -> tuple[
 def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name: str) -> Any:
     """A reduction of anything."""
     rule = RULES[key]
-    what = f"{name}(<{label(value)}>)"
+    what = Call(name, value)
     check_mode(mode, what)
     if isinstance(value, KernelValue):
         if axis in (0, (0,), Ellipsis):
@@ -114,7 +118,7 @@ def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name
     if value._kind == "tensor":
         ndim = len(value._shape)
         axes = axes_of(axis, ndim, tuple(range(ndim)), what)
-        return _reduce_tensor(rule, value, axes, keepdims, what)
+        return _reduce_tensor(rule, value, axes, keepdims)
     ndim = len(value.__meta__.dims) + value.__meta__.is_jit
     axes = axes_of(axis, ndim, (0,), what)
     if (keepdims and axes not in ((), (ndim - 1,))) or (keepdims and not value.__meta__.is_jit):
@@ -200,15 +204,13 @@ def _reduce_python(rule: Rule, value: Any, axis: Any, mode: Any, keepdims: bool,
 # Tensors
 
 
-def _reduce_tensor(rule: Rule, value: Any, axes: tuple[int, ...], keepdims: bool, what: str) -> Any:
+def _reduce_tensor(rule: Rule, value: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     """A reduction of a tensor: runs of neighbouring axes one after the other, the last run first.
     Nothing is moved."""
     cls, shape, array = type(value), value._shape, value._array
     if not axes:
         return value
-    count = product(shape[a] for a in axes)
-    outer = product(n for a, n in enumerate(shape) if a not in axes)
-    result = [1 if a in axes else shape[a] for a in range(len(shape)) if keepdims or a not in axes]
+    count, outer, result, runs = _layout(shape, axes, keepdims)
     if array._kind == "nested":
         reduced = _reduce_entries(rule, array, shape, axes)
     elif outer == 0 or count == 0:
@@ -216,27 +218,40 @@ def _reduce_tensor(rule: Rule, value: Any, axes: tuple[int, ...], keepdims: bool
     elif outer == 1:
         reduced = leaf_access.reduce_all(rule.key, array)
     else:
-        reduced = _reduce_runs(rule.key, array, shape, axes)
+        reduced = _reduce_runs(rule.key, array, runs)
     return tensor(cls, reduced, result)
 
 
-def _reduce_runs(key: str, array: Any, shape: tuple, axes: tuple[int, ...]) -> Any:
-    axes = tuple([a for a in axes if shape[a] > 1])
-    first = [a for a in axes if a - 1 not in axes]
-    cls, sizes = type(array), list(shape)
-    if len(first) > 1 and cls._dtype is dt.f16 and key in ("add", "mul"):
+@lru_cache(512)
+def _layout(
+    shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool
+) -> tuple[int, int, tuple[int, ...], tuple[tuple[int, int], ...]]:
+    """Of a reduction: how many entries become one, how many results there are and their shape, and
+    the rows and columns of the matrices that it reduces one after the other."""
+    count = product([shape[a] for a in axes])
+    outer = product([n for a, n in enumerate(shape) if a not in axes])
+    result = [1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes]
+    long = [a for a in axes if shape[a] > 1]
+    runs, sizes = [], list(shape)
+    for start in reversed([a for a in long if a - 1 not in long]):
+        end = start
+        while end in long:
+            end += 1
+        runs.append((product(sizes[start:end]), product(sizes[end:])))
+        sizes[start:end] = [1] * (end - start)
+    return count, outer, tuple(result), tuple(runs)
+
+
+def _reduce_runs(key: str, array: Any, runs: tuple[tuple[int, int], ...]) -> Any:
+    cls = type(array)
+    if len(runs) > 1 and cls._dtype is dt.f16 and key in ("add", "mul"):
         # Rounded once, at the end.
         array = parts.flat_class(cls, dt.f32)(array)
-    for start in reversed(first):
-        end = start
-        while end in axes:
-            end += 1
-        rows, columns = product(sizes[start:end]), product(sizes[end:])
+    for rows, columns in runs:
         if columns == 1:
             array = leaf_access.block_reduce(key, array, rows)
         else:
             array = leaf_access.reduce_rows(key, array, rows, columns)
-        sizes[start:end] = [1] * (end - start)
     return array if type(array) is cls else cls(array)
 
 

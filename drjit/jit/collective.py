@@ -5,14 +5,16 @@ takes two launches: totals of blocks, then the running values (Blelloch, "Prefix
 applications", 1990).
 """
 
+from functools import lru_cache
 from math import lcm
+from typing import NamedTuple
 
-from . import access, kernel, op, runtime, schedule
 from . import dtype as dt
+from . import kernel, runtime, schedule
 from .freeze import operation
 from .kernel import identity
 from .memory import Buffer, allocate_for
-from .node import LITERAL, Node, apply, buffer, cast, lane, literal
+from .node import LITERAL, Node, buffer, lane, literal
 
 _TOTALS = """def kernel(i, p):
     x0 = load({t}, p[1], i)
@@ -37,7 +39,7 @@ _BLOCK_REDUCE = """def kernel(i, p):
     store({t}, p[3], i, v3)
 """
 _REDUCE_ROWS = """def kernel(i, p):
-    reduce_rows({t}, {op!r}, p[1], p[2], i, p[3])
+    reduce_rows({t}, {op!r}, p[1], p[2], i, p[3], p[4], p[5])
 """
 _COUNTS = """def kernel(i, p):
     x0 = load(mask, p[1], i)
@@ -134,57 +136,55 @@ def _pieces(reduce: str, a: Node, block_size: int) -> int:
     return next((k for k in range(wanted, 1, -1) if block_size % k == 0), 1)
 
 
+class _Rows(NamedTuple):
+    """How rows are reduced: the table that says so to the kernel, the number of its tasks, what a
+    task costs, and the elements of its memory."""
+
+    table: Buffer
+    tasks: int
+    cost: int
+    scratch: int
+    partial: int
+
+
+@lru_cache(256)
+def _rows(t: dt.DType, matrices: int, rows: int, columns: int, threads: int) -> _Rows:
+    size, width = matrices * rows * columns, (dt.f32 if t is dt.f16 else t).itemsize
+    strip = min(-(-columns // 64) * 64, _STRIP // width)
+    strips = -(-columns // strip)
+    tasks = matrices * strips
+    wanted = 4 * threads if size >= _DIVIDED else 1
+    chunk = max(-(-rows * tasks // wanted), min(rows, _SHORTEST))
+    chunk = min(rows, -(-chunk // 8) * 8)
+    chunks = -(-rows // chunk)
+    tasks *= chunks
+    table = [matrices, rows, columns, chunk, chunks, strip, strips]
+    words = allocate_for(dt.i64, len(table), host=True)
+    words.array(dt.i64.numpy, len(table))[:] = table
+    partial = matrices * chunks * columns if chunks > 1 else 0
+    return _Rows(words, tasks, max(1, size // (4 * tasks)), threads * strip, partial)
+
+
 @operation
 def reduce_rows(reduce: str, a: Node, rows: int, columns: int) -> Node:
     """The reductions of matrices of `rows` by `columns` lanes along their columns: `columns`
     results for each.
     """
-    t = a.dtype
-    matrices = a.size // (rows * columns)
-    if rows == 1 or a.size == 0:
+    t, size = a.dtype, a.size
+    if rows == 1 or size == 0:
         return a
-    wanted = 4 * runtime.thread_count() if a.size >= _DIVIDED else 1
+    matrices = size // (rows * columns)
+    plan = _rows(t, matrices, rows, columns, runtime.thread_count())
     accumulator = dt.f32 if t is dt.f16 else t
-    tasks = matrices * -(-columns * accumulator.itemsize // _STRIP)
-    chunk = max(-(-rows * tasks // wanted), min(rows, _SHORTEST))
-    chunk = min(rows, -(-chunk // 8) * 8)
-    chunks = -(-rows // chunk)
-    stride = -(-columns // 64) * 64
-    result = _chunks_reduced(reduce, t, _evaluated(a), matrices, rows, columns, chunk)
-    if chunks > 1:
-        result = _chunks_reduced(reduce, accumulator, result, matrices, chunks, stride, chunks)
-    found = buffer(accumulator, columns if matrices == 1 else matrices * stride, result)
-    if matrices > 1 and columns != stride:
-        index = lane(matrices * columns)
-        width = literal(dt.u32, columns)
-        first = apply(op.mul, apply(op.quotient, index, width), literal(dt.u32, stride))
-        index = apply(op.add, first, apply(op.remainder, index, width))
-        found = access.gather(found, index, literal(dt.mask, True), "reduce_rows", True)
-    return cast(t, found)
-
-
-def _chunks_reduced(
-    reduce: str, t: dt.DType, data: Buffer, matrices: int, rows: int, columns: int, chunk: int
-) -> Buffer:
-    """The reductions of every `chunk` rows of each matrix, which stand a multiple of 64 lanes
-    apart."""
-    accumulator = dt.f32 if t is dt.f16 else t
-    strip = min(columns, _STRIP // accumulator.itemsize)
-    strips, chunks = -(-columns // strip), -(-rows // chunk)
-    stride = -(-columns // 64) * 64
-    size, tasks = matrices * rows * columns, matrices * strips * chunks
-    table = [rows, columns, chunk, chunks, strip, strips, stride]
-    words = allocate_for(dt.i64, len(table), host=True)
-    words.array(dt.i64.numpy, len(table))[:] = table
-    result = allocate_for(accumulator, matrices * chunks * stride)
-    launch = kernel.for_text(_REDUCE_ROWS.format(t=t.code, op=reduce), 4, 1)
+    result = allocate_for(t, matrices * columns)
+    launch = kernel.for_text(_REDUCE_ROWS.format(t=t.code, op=reduce), 6, 1)
     arguments = [
-        (data, t, size), (result, accumulator, matrices * chunks * stride),
-        (words, dt.i64, len(table)),
+        (_evaluated(a), t, size), (result, t, matrices * columns), (plan.table, dt.i64, 7),
+        (allocate_for(accumulator, plan.scratch), accumulator, 0),
+        (allocate_for(accumulator, plan.partial), accumulator, 0),
     ]  # fmt: skip
-    cost = max(1, size // (4 * tasks))
-    kernel.run_text(launch, tasks, arguments, 1, launch.prefers_numpy(size), cost)
-    return result
+    kernel.run_text(launch, plan.tasks, arguments, 1, launch.prefers_numpy(size), plan.cost)
+    return buffer(t, matrices * columns, result)
 
 
 @operation(sized_by_data=True)

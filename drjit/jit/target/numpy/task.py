@@ -23,6 +23,7 @@ def matmul(
     i: Lanes,
     sizes: Any,
     scratch: Any,
+    partial: Any,
     a_transposed: bool,
     b_transposed: bool,
 ) -> None:
@@ -36,19 +37,15 @@ def matmul(
         c[number * m * n : (number + 1) * m * n] = np.matmul(x, y).ravel()
 
 
-def reduce_rows(t: Type, op: str, x: Any, partial: Any, i: Lanes, sizes: Any) -> None:
-    """The reductions of chunks of rows, a result per column."""
-    rows, columns, chunk, chunks, _, _, stride = (int(v) for v in sizes)
+def reduce_rows(
+    t: Type, op: str, x: Any, result: Any, i: Lanes, sizes: Any, scratch: Any, partial: Any
+) -> None:
+    """The reductions of rows, a result per column."""
+    matrices, rows, columns = (int(v) for v in sizes[:3])
     dtype = accumulator(t)
-    matrices = len(partial) // (chunks * stride)
     source = x[: matrices * rows * columns].reshape((matrices, rows, columns))
-    target = partial.reshape((matrices, chunks, stride))
-    initial = identity(op, dtype)
-    for number in range(chunks):
-        part = source[:, number * chunk : (number + 1) * chunk]
-        target[:, number, :columns] = OPERATIONS[op].reduce(
-            part, axis=1, dtype=dtype, initial=initial
-        )
+    found = OPERATIONS[op].reduce(source, axis=1, dtype=dtype, initial=identity(op, dtype))
+    result[: matrices * columns] = found.ravel()
 
 
 def radix_count(starts: Any, i: Lanes, x: Value, shift: int) -> None:

@@ -1,9 +1,10 @@
 """Matrix products: one tile of the result a task.
 
-A task packs a block of B so that its columns lie side by side as the registers want them, and a few
-rows of A at a time; the innermost loop adds outer products of a column of A and a row of B to
-accumulators that stay in registers (K. Goto, R. van de Geijn, "Anatomy of high-performance matrix
-multiplication", ACM TOMS 34(3), 2008).
+A task packs a block of B so that its columns lie side by side as the registers want them; the
+innermost loop adds outer products of a column of A and a row of B to accumulators that stay in
+registers (K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS
+34(3), 2008). Rows of A are read where they are, but packed, a few at a time, if they are halves or
+stored as columns.
 """
 
 import ast
@@ -17,6 +18,8 @@ from .translate import CALLS, Translator
 
 # Elements between the ends of packed rows of A: rows of a power of two would share cache sets.
 _GAP = 16
+# Panels of B that are packed at a time: what is read of a row should be long.
+_TOGETHER = 4
 
 
 class Shape(NamedTuple):
@@ -60,10 +63,12 @@ def matmul(
     i: ast.expr,
     sizes: ast.expr,
     scratch: ast.expr,
+    partial: ast.expr,
     a_transposed: ast.expr,
     b_transposed: ast.expr,
 ) -> None:
-    """`matmul(T, rows, depth, p[a], p[b], p[c], i, p[sizes], p[scratch], False, False)`."""
+    """`matmul(T, rows, depth, p[a], p[b], p[c], i, p[sizes], p[scratch], p[partial], False, False)`
+    with the sums of all but the last block of a product of halves at `p[partial]`."""
     t.lane_range(i)
     f, code = t.f, t.type(kind)
     if code not in FLOATS:
@@ -95,7 +100,12 @@ def matmul(
     result = f.op(f"mul i64 {area}, {batch}")
     bases = [
         address(f, element, f.pointer(t.parameter(p)), offset)
-        for p, element, offset in zip((a, b, c), (code, code, acc), (*offsets, result), strict=True)
+        for p, element, offset in (
+            (a, code, offsets[0]),
+            (b, code, offsets[1]),
+            (c, code, result),
+            (c if acc == code else partial, acc, result),
+        )
     ]
     room = f.op(f"mul i64 %thread, {size['room']}")
     packed_b = address(f, acc, f.pointer(t.parameter(scratch)), room)
@@ -109,6 +119,9 @@ def matmul(
     behind = f.op(f"mul i64 {panels}, {shape.columns * shape.depth}")
     packed_a = address(f, acc, packed_b, behind)
 
+    in_place = acc == code and not shape.a_transposed
+    along_k, along_rows = (shape.rows, 1) if shape.a_transposed else (1, shape.depth + _GAP)
+
     def block(k0: str, _: list[str]) -> tuple[()]:
         rest = f.op(f"sub i64 {size['k']}, {k0}")
         deep = f.op(f"call i64 @llvm.smin.i64(i64 {rest}, i64 {shape.depth})")
@@ -117,17 +130,25 @@ def matmul(
         def rows_of_a(i1: str, _: list[str]) -> tuple[()]:
             top = f.op(f"add i64 {i0}, {i1}")
             rows_left = f.op(f"sub i64 {rows_here}, {i1}")
-            _pack_a(f, shape, bases[0], packed_a, size, k0, deep, top, rows_left)
+            if in_place:
+                rows_a = _rows_of(f, shape, bases[0], size["k"], k0, top, rows_left)
+            else:
+                _pack_a(f, shape, bases[0], packed_a, size, k0, deep, top, rows_left)
+                rows_a = [address(f, acc, packed_a, str(r * along_rows)) for r in range(shape.rows)]
 
             def columns_of_b(j1: str, _: list[str]) -> tuple[()]:
                 left = f.op(f"add i64 {j0}, {j1}")
                 columns_left = f.op(f"sub i64 {columns_here}, {j1}")
                 panel = address(f, acc, packed_b, f.op(f"mul i64 {j1}, {shape.depth}"))
                 line = f.op(f"mul i64 {top}, {size['n']}")
-                place = address(f, acc, bases[2], line, left)
-                _prefetch(f, shape, place, size["n"])
-                total = _accumulated(f, shape, packed_a, panel, deep)
-                _add_to_result(f, shape, total, place, size["n"], k0, rows_left, columns_left)
+                place = address(f, code, bases[2], line, left)
+                sums = place if acc == code else address(f, acc, bases[3], line, left)
+                _prefetch(f, shape, sums, size["n"])
+                total = _accumulated(f, shape, rows_a, along_k, panel, deep)
+                rounds = "" if acc == code else f.op(f"icmp eq i64 {rest}, {deep}")
+                _add_to_result(
+                    f, shape, total, (sums, place), size["n"], k0, rounds, rows_left, columns_left
+                )
                 return ()
 
             loop(f, "0", columns_here, str(shape.columns), (), columns_of_b)
@@ -152,7 +173,7 @@ def _pack_b(
     each row by row.
     """
 
-    def panel(j1: str, _: list[str]) -> tuple[()]:
+    def panels(j1: str, together: int) -> tuple[()]:
         left = f.op(f"add i64 {j0}, {j1}")
         target = address(f, s.acc, packed, f.op(f"mul i64 {j1}, {s.depth}"))
         rest = f.op(f"sub i64 {count}, {j1}")
@@ -160,26 +181,34 @@ def _pack_b(
             for v in range(s.vectors):
                 _pack_transposed(f, s, b, target, size["k"], k0, deep, left, rest, v)
             return ()
-        masks = [
-            below(f, f.op(f"sub i64 {rest}, {v * s.lanes}"), s.lanes) for v in range(s.vectors)
-        ]
+        masks = [""] * (together * s.vectors)
+        if together == 1:
+            masks = [
+                below(f, f.op(f"sub i64 {rest}, {v * s.lanes}"), s.lanes) for v in range(s.vectors)
+            ]
 
         def row(k: str, _: list[str]) -> tuple[()]:
             line = f.op(f"mul i64 {f.op(f'add i64 {k0}, {k}')}, {size['n']}")
             source = address(f, s.code, b, line, left)
             place = address(f, s.acc, target, f.op(f"mul i64 {k}, {s.columns}"))
             for v, mask in enumerate(masks):
-                offset = str(v * s.lanes)
-                x = load(f, s.code, s.lanes, address(f, s.code, source, offset), mask)
-                store(
-                    f, s.acc, s.lanes, _widened(f, s, x, s.lanes), address(f, s.acc, place, offset)
-                )
+                x = load(f, s.code, s.lanes, address(f, s.code, source, str(v * s.lanes)), mask)
+                number, vector_ = divmod(v, s.vectors)
+                offset = number * s.columns * s.depth + vector_ * s.lanes
+                into = address(f, s.acc, place, str(offset))
+                store(f, s.acc, s.lanes, _widened(f, s, x, s.lanes), into)
             return ()
 
         loop(f, "0", deep, "1", (), row)
         return ()
 
-    loop(f, "0", count, str(s.columns), (), panel)
+    together = 1 if s.b_transposed else _TOGETHER
+    wide = s.columns * together
+    left = f.op(f"urem i64 {count}, {wide}") if together > 1 else count
+    whole = f.op(f"sub i64 {count}, {left}")
+    if together > 1:
+        loop(f, "0", whole, str(wide), (), lambda j1, _: panels(j1, together))
+    loop(f, whole, count, str(s.columns), (), lambda j1, _: panels(j1, 1))
 
 
 def _pack_transposed(
@@ -241,12 +270,7 @@ def _pack_a(
 
         loop(f, "0", deep, "1", (), column)
         return
-    last = f.op(f"sub i64 {rest}, 1")
-    lines = []
-    for r in range(s.rows):
-        r_ = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {r})")
-        line = f.op(f"mul i64 {f.op(f'add i64 {top}, {r_}')}, {size['k']}")
-        lines.append(address(f, s.code, a, line, k0))
+    lines = _rows_of(f, s, a, size["k"], k0, top, rest)
 
     def part(k: str, _: list[str]) -> tuple[()]:
         mask = below(f, f.op(f"sub i64 {deep}, {k}"), s.lanes)
@@ -259,10 +283,21 @@ def _pack_a(
     loop(f, "0", deep, str(s.lanes), (), part)
 
 
-def _accumulated(f: Function, s: Shape, a: str, b: str, deep: str) -> list[str]:
+def _rows_of(f: Function, s: Shape, a: str, stride: str, k0: str, top: str, rest: str) -> list[str]:
+    """Where the rows `top ...` of A begin. Rows beyond the end repeat the last one: nothing of them
+    is stored in the end."""
+    last = f.op(f"sub i64 {rest}, 1")
+    lines = []
+    for r in range(s.rows):
+        r_ = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {r})")
+        line = f.op(f"mul i64 {f.op(f'add i64 {top}, {r_}')}, {stride}")
+        lines.append(address(f, s.code, a, line, k0))
+    return lines
+
+
+def _accumulated(f: Function, s: Shape, a: list[str], along_k: int, b: str, deep: str) -> list[str]:
     """The register tile: the sum over k of the products of A's column k and B's row k."""
     kind, element = vector(s.acc, s.lanes), SCALAR[s.acc]
-    along_k, along_rows = (s.rows, 1) if s.a_transposed else (1, s.depth + _GAP)
 
     def column(k: str, total: list[str]) -> list[str]:
         row = address(f, s.acc, b, f.op(f"mul i64 {k}, {s.columns}"))
@@ -270,10 +305,10 @@ def _accumulated(f: Function, s: Shape, a: str, b: str, deep: str) -> list[str]:
             load(f, s.acc, s.lanes, address(f, s.acc, row, str(v * s.lanes)))
             for v in range(s.vectors)
         ]
-        first = address(f, s.acc, a, f.op(f"mul i64 {k}, {along_k}"))
+        at = k if along_k == 1 else f.op(f"mul i64 {k}, {along_k}")
         result = []
         for r in range(s.rows):
-            place = address(f, s.acc, first, str(r * along_rows))
+            place = address(f, s.acc, a[r], at)
             y = splat(
                 f, element, s.lanes, f.op(f"load {element}, ptr {place}, align {BYTES[s.acc]}")
             )
@@ -299,24 +334,36 @@ def _add_to_result(
     f: Function,
     s: Shape,
     total: list[str],
-    place: str,
+    places: tuple[str, str],
     stride: str,
     k0: str,
+    is_last: str,
     rows: str,
     columns: str,
 ) -> None:
-    """Stores the register tile; from the second block of k on, adds it to what is there."""
+    """Stores the register tile; from the second block of k on, adds it to what is there. The sums
+    of halves go to the second place when they are complete."""
+    place, result = places
     kind, mask_kind = vector(s.acc, s.lanes), f"<{s.lanes} x i1>"
     masks = [below(f, f.op(f"sub i64 {columns}, {v * s.lanes}"), s.lanes) for v in range(s.vectors)]
     again = splat(f, "i1", s.lanes, f.op(f"icmp ne i64 {k0}, 0"))
+    last = splat(f, "i1", s.lanes, is_last) if is_last else ""
+    more = f.op(f"xor {mask_kind} {last}, splat (i1 true)") if last else ""
     for r in range(s.rows):
-        line = address(f, s.acc, place, f.op(f"mul i64 {stride}, {r}")) if r else place
+        row = f.op(f"mul i64 {stride}, {r}") if r else "0"
+        line = address(f, s.acc, place, row)
         inside = splat(f, "i1", s.lanes, f.op(f"icmp sgt i64 {rows}, {r}"))
         for v in range(s.vectors):
             target = address(f, s.acc, line, str(v * s.lanes))
             mask = f.op(f"and {mask_kind} {masks[v]}, {inside}")
             before = load(f, s.acc, s.lanes, target, f.op(f"and {mask_kind} {mask}, {again}"))
             x = f.op(f"fadd {kind} {total[r * s.vectors + v]}, {before}")
+            if last:
+                whole = f.op(f"and {mask_kind} {mask}, {last}")
+                half = f.op(f"fptrunc {kind} {x} to {vector(s.code, s.lanes)}")
+                target_ = address(f, s.code, result, row, str(v * s.lanes))
+                store(f, s.code, s.lanes, half, target_, whole)
+                mask = f.op(f"and {mask_kind} {mask}, {more}")
             store(f, s.acc, s.lanes, x, target, mask)
 
 

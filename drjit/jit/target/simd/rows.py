@@ -1,5 +1,5 @@
 """Reductions over an axis that is not the last: rows are read as they lie, and added to
-accumulators in memory that stay in the nearest cache.
+accumulators in memory that stay in the nearest cache. Chunks of rows are joined at the end.
 """
 
 import ast
@@ -7,12 +7,12 @@ import ast
 from .atomic import check_reduction
 from .ir import FLOATS, SCALAR, SIGNED, Function, constant
 from .llvm import register_bytes
-from .loops import address, load, loop, store, vector, width
+from .loops import address, below, load, loop, store, vector, width
 from .reduction import accumulator, identity
 from .translate import CALLS, Translator
 
 # Rows that are read one after the other: as many fewer times are accumulators loaded and stored.
-_TOGETHER = 16
+_TOGETHER = 8
 
 
 def reduce_rows(
@@ -23,8 +23,10 @@ def reduce_rows(
     k: ast.expr,
     i: ast.expr,
     sizes: ast.expr,
+    scratch: ast.expr,
+    partial: ast.expr,
 ) -> None:
-    """`reduce_rows(T, 'add', p[x], p[k], i, p[sizes])`."""
+    """`reduce_rows(T, 'add', p[x], p[k], i, p[sizes], p[scratch], p[partial])`."""
     t.lane_range(i)
     f, code, op = t.f, t.type(kind), t.text(op_name)
     check_reduction(op, code)
@@ -32,13 +34,7 @@ def reduce_rows(
         code = "u8"  # as it lies in memory
     acc = accumulator(code)
     lanes = width(acc)
-    table = f.pointer(t.parameter(sizes))
-    size = {}
-    for number, name in enumerate(
-        ("rows", "columns", "chunk", "chunks", "strip", "strips", "stride")
-    ):
-        place = f.once(f"%rr.{name}.p", f"getelementptr i64, ptr {table}, i64 {number}")
-        size[name] = f.once(f"%rr.{name}", f"load i64, ptr {place}")
+    size = _table(f, t.parameter(sizes))
     # Which strip of columns of which chunk of rows of which matrix this is.
     strip = f.op(f"urem i64 %i, {size['strips']}")
     part = f.op(f"udiv i64 %i, {size['strips']}")
@@ -53,8 +49,8 @@ def reduce_rows(
     row_of_all = f.op(f"mul i64 {matrix}, {size['rows']}")
     start = f.op(f"mul i64 {row_of_all}, {size['columns']}")
     source = address(f, code, f.pointer(t.parameter(p)), start, first_column)
-    line = f.op(f"mul i64 {part}, {size['stride']}")
-    target = address(f, acc, f.pointer(t.parameter(k)), line, first_column)
+    own = f.op(f"mul i64 %thread, {size['strip']}")
+    target = address(f, acc, f.pointer(t.parameter(scratch)), own)
     neutral = f"splat ({SCALAR[acc]} {constant(acc, identity(op, acc))})"
 
     def clear(j: str, _: list[str]) -> tuple[()]:
@@ -113,6 +109,81 @@ def reduce_rows(
     last = f.op(f"sub i64 {end}, {left}")
     loop(f, first_row, last, str(_TOGETHER), (), blocks)
     block(last, left, False)
+
+    def put(into: str, kept: str) -> None:
+        line = f.op(f"mul i64 {part}, {size['columns']}")
+        result = address(f, kept, into, line, first_column)
+
+        def some(j: str, _: list[str]) -> tuple[()]:
+            x = _narrowed(f, acc, kept, lanes, load(f, acc, lanes, address(f, acc, target, j)))
+            inside = below(f, f.op(f"sub i64 {columns}, {j}"), lanes)
+            store(f, kept, lanes, x, address(f, kept, result, j), inside)
+            return ()
+
+        loop(f, "0", columns, str(lanes), (), some)
+
+    several = f.op(f"icmp sgt i64 {size['chunks']}, 1")
+    parts, whole, done = f.new_block(), f.new_block(), f.new_block()
+    f.branch(several, parts, whole)
+    f.start(parts)
+    put(f.pointer(t.parameter(partial)), acc)
+    f.do(f"br label %{done}")
+    f.start(whole)
+    put(f.pointer(t.parameter(k)), code)
+    f.do(f"br label %{done}")
+    f.start(done)
+    words = [t.parameter(e) for e in (k, sizes, partial)]
+    t.finishers.append(lambda f: _join(f, op, code, *words))
+
+
+def _table(f: Function, sizes: int) -> dict[str, str]:
+    """The numbers that say what there is to do, loaded in the entry block."""
+    table, found = f.pointer(sizes), {}
+    names = ("matrices", "rows", "columns", "chunk", "chunks", "strip", "strips")
+    for number, name in enumerate(names):
+        place = f.once(f"%rr.{name}.p", f"getelementptr i64, ptr {table}, i64 {number}")
+        found[name] = f.once(f"%rr.{name}", f"load i64, ptr {place}")
+    return found
+
+
+def _narrowed(f: Function, acc: str, code: str, lanes: int, x: str) -> str:
+    if acc == code:
+        return x
+    return f.op(f"fptrunc {vector(acc, lanes)} {x} to {vector(code, lanes)}")
+
+
+def _join(f: Function, op: str, code: str, k: int, sizes: int, partial: int) -> None:
+    """When all chunks are there: the results of a matrix, in the order of its rows."""
+    acc = accumulator(code)
+    lanes, size = width(acc), _table(f, sizes)
+    source, result = f.pointer(partial), f.pointer(k)
+    several = f.op(f"icmp sgt i64 {size['chunks']}, 1")
+    count = f.op(f"select i1 {several}, i64 {size['matrices']}, i64 0")
+
+    def matrix(m: str, _: list[str]) -> tuple[()]:
+        first = f.op(f"mul i64 {m}, {size['columns']}")
+        parts = address(f, acc, source, f.op(f"mul i64 {first}, {size['chunks']}"))
+        line = address(f, code, result, first)
+
+        def column(j: str, _: list[str]) -> tuple[()]:
+            place = address(f, acc, parts, j)
+
+            def chunk(c: str, total: list[str]) -> list[str]:
+                offset = f.op(f"mul i64 {c}, {size['columns']}")
+                x = load(f, acc, lanes, address(f, acc, place, offset))
+                return [_combine(f, op, acc, lanes, x, total[0])]
+
+            start = [(vector(acc, lanes), load(f, acc, lanes, place))]
+            (x,) = loop(f, "1", size["chunks"], "1", start, chunk)
+            inside = below(f, f.op(f"sub i64 {size['columns']}, {j}"), lanes)
+            x = _narrowed(f, acc, code, lanes, x)
+            store(f, code, lanes, x, address(f, code, line, j), inside)
+            return ()
+
+        loop(f, "0", size["columns"], str(lanes), (), column)
+        return ()
+
+    loop(f, "0", count, "1", (), matrix)
 
 
 def _combine(f: Function, op: str, code: str, lanes: int, x: str, y: str) -> str:
