@@ -69,11 +69,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     """
     kind = self._kind
     if _is_mask(key):
-        if kind == "tensor":
-            key = _over_all_axes(self, key, value)
-            if key is None:
-                return
-        _set_masked(self, key, value)
+        (_set_masked_tensor if kind == "tensor" else _set_masked)(self, key, value)
     elif kind == "tensor":
         tensor_index.setitem(self, key, value)
     elif isinstance(key, tuple):
@@ -347,23 +343,34 @@ def _copies(cls: Any, parts: Sequence[Any]) -> Any:
     return result
 
 
-def _over_all_axes(self: Any, mask: Any, value: Any) -> Any:
-    """A mask of the leading axes of a tensor with trailing axes of size 1, so that it broadcasts.
-    None if it has been assigned here: values that are one for each entry of the mask.
+def _set_masked_tensor(self: Any, mask: Any, value: Any) -> None:
+    """Assigns where a mask holds. What a mask of the leading axes addresses has one axis for those
+    of the mask: values have it, as in NumPy, or are the same along it. A mask of all axes, or one
+    that broadcasts, takes values of the whole tensor as well.
     """
-    cls = self.Mask
     if mask._kind != "tensor":
-        mask = cls(mask)
+        mask = self.Mask(mask)
     shape, own = self._shape, mask._shape
-    values = value._shape if is_array(value) and value._kind == "tensor" else ()
-    if is_array(value) and value._kind != "tensor":
-        values = (len(value),)
-    if own != shape[: len(own)]:
-        return mask
-    if values not in ((), (1,)) and not tensor_index.fits(values, shape):
-        tensor_index.setitem(self, mask, value)
-        return None
-    return tensor.wrap(cls, mask._array, own + (1,) * (len(shape) - len(own)))
+    if own == shape[: len(own)]:
+        if isinstance(value, (list, tuple, np.ndarray)):
+            value = type(self)(value)
+        values: tuple[int, ...] = ()
+        if is_array(value):
+            values = value._shape if value._kind == "tensor" else (len(value),)
+        rest = len(shape) - len(own)
+        if rest:
+            leading = next((i for i, n in enumerate(values) if n != 1), len(values))
+            values = values[leading:]
+            whole = len(values) <= rest
+        else:
+            whole = tensor_index.fits(values, shape)
+        if not whole:
+            tensor_index.setitem(self, mask, value)
+            return
+        if rest and is_array(value) and value._kind == "tensor":
+            value = tensor.wrap(type(value), value._array, values)
+        mask = tensor.wrap(type(mask), mask._array, own + (1,) * rest)
+    _set_masked(self, mask, value)
 
 
 def _set_masked(self: Any, mask: Any, value: Any) -> None:

@@ -14,10 +14,10 @@ from ..jit.flags import JitFlag
 from ..jit.node import AFTER, LITERAL, Node
 from ..jit.scope import StateTarget
 from .call_grad import Recorded
-from .captured import Captured, Pinned
+from .captured import Captured
 from .condition import check_mode, mask_of
+from .copies import Copies
 from .masked import masked, merged
-from .shelter import Shelter
 from .state import Content, Held, State, content, names
 from .vectors import joined, spread, spreading
 
@@ -217,7 +217,7 @@ class _Symbolic:
         for k, n in enumerate(sizes):
             if n not in (1, wide):
                 self._leave_outside(k)
-        self.captured = Captured(branch.bodies, branch.args)
+        self.captured = Captured(branch.bodies, branch.args.leaves)
         self.results: list[Any] = []
         self.found: list[list[Content | None]] = []
         self.inside: list[list[Content]] = []
@@ -284,7 +284,8 @@ class _Symbolic:
         if recorded.differentiable:
             for k, held in self.outside.items():
                 recorded.arguments[k] = held.content() or held.stand_in()
-            recorded.trace = _Functions(branch, self.captured.pinned(), self.found).call
+            targets = [t.array for t in recorded.targets.rows]
+            recorded.trace = _Functions(branch, self.captured.contents(), targets, self.found).call
         contents = recorded.attached(finals)
         return branch.place(self.results, self.found, lambda k, cls, a, b: known[k] or contents[k])
 
@@ -329,16 +330,24 @@ class _Symbolic:
 
 
 class _Functions:
-    """The functions of a branch, to be called again when it is differentiated, on arrays of their
-    own and with what captured arrays held."""
+    """Copies of the functions of a branch, to be called again when it is differentiated."""
 
-    def __init__(self, branch: _Branch, pinned: Pinned, found: list[list[Content | None]]) -> None:
-        state = Shelter(branch.args).state
+    def __init__(
+        self,
+        branch: _Branch,
+        captured: list[tuple[Any, Content]],
+        targets: list[Any],
+        found: list[list[Content | None]],
+    ) -> None:
+        args = branch.args
+        self.resting = [Content(jit.literal(a._n.dtype, 0), None) for a in args.leaves]
+        known = [*zip(args.leaves, self.resting, strict=True), *captured]
+        self.copies = Copies((args.values, *branch.bodies), known, targets)
+        values, *bodies = self.copies.roots
+        state = State(values, args.titles, args.what)
         state.ignore_attributes()
-        self.resting = [Content(jit.literal(a._n.dtype, 0), None) for a in state.leaves]
-        state.put(self.resting)
-        self.branch, self.pinned = copy(branch), pinned
-        self.branch.args = state
+        self.branch = copy(branch)
+        self.branch.args, self.branch.bodies = state, tuple(bodies)
         self.branch.before = list[Content | None](self.resting)
         self.in_place = [{k for k, v in enumerate(f) if v is None} for f in found]
         self.results: list[Any] = []
@@ -349,13 +358,13 @@ class _Functions:
         if number == 0:
             self.results = []
         try:
-            with self.pinned.put_back():
-                state.put(contents)
-                self.results.append(branch.bodies[number](*state.values))
-                arrays, _ = branch.outcome(self.results)
-                found = [content(a) for a in arrays]
+            state.put(contents)
+            self.results.append(branch.bodies[number](*state.values))
+            arrays, _ = branch.outcome(self.results)
+            found = [content(a) for a in arrays]
         finally:
             state.restore(self.resting)
+            self.copies.restore()
             if number:
                 self.results = []
         for k in self.in_place[number]:

@@ -21,6 +21,8 @@ from ..jit import flags, node, op, record, scope
 from ..jit.flags import JitFlag
 from ..jit.node import LITERAL, Node
 from .call_grad import Recorded
+from .captured import Captured
+from .copies import Copies
 from .result import compare, map_arrays, replaced, traced
 from .state import Content, content
 from .vectors import joined, spread, spreading
@@ -218,10 +220,6 @@ def _symbolic(call: Call) -> Any:
         values = iter(contents)
         return map_arrays(lambda _, cls: leaf.from_value(cls, Value(*next(values))), arguments)
 
-    def again(number: int, contents: list[Content]) -> list[Content]:
-        args, kwargs = given(contents)
-        return [content(a) for a in traced(functions[number](*args, **kwargs))]
-
     slots = capture.Slots(atomic=True)
 
     def body(function: Function) -> Callable[[list[Node]], list[Node]]:
@@ -240,12 +238,28 @@ def _symbolic(call: Call) -> Any:
 
         return trace
 
-    functions = [f.run for f in call.functions]
-    recorded.trace = again
+    functions = tuple([f.run for f in call.functions])
+    captured = Captured(functions)
     nodes = record.branches(masks, [body(f) for f in call.functions], recorded.nodes, call.what)
     slots.finish()
+    if recorded.differentiable:
+        copies = Copies(functions, captured.contents(), [t.array for t in recorded.targets.rows])
+        recorded.trace = _again(copies, given)
     found = iter(recorded.attached(nodes))
     return map_arrays(lambda _, cls: leaf.from_value(cls, Value(*next(found))), results[0])
+
+
+def _again(copies: Copies, given: Callable[[list[Content]], Any]) -> Any:
+    """Calls copies of the functions, for what `given` makes of the contents of arguments."""
+
+    def call(number: int, contents: list[Content]) -> list[Content]:
+        args, kwargs = given(contents)
+        try:
+            return [content(a) for a in traced(copies.roots[number](*args, **kwargs))]
+        finally:
+            copies.restore()
+
+    return call
 
 
 def _evaluated(call: Call, index_class: Any) -> Any:

@@ -4,14 +4,13 @@ A loop or branch cannot exchange their values, so that its functions may read th
 them, but not change them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
 from ..array import pytree
 from ..jit.node import AFTER
-from .state import Content, Held, State, assign, content
+from .state import Content, Held, content
 
 
 def closure_arrays(functions: Sequence[Callable[..., Any]]) -> list[tuple[str, Any]]:
@@ -25,11 +24,7 @@ def closure_arrays(functions: Sequence[Callable[..., Any]]) -> list[tuple[str, A
         if id(f) in seen or not isinstance(f, FunctionType):
             continue
         seen.add(id(f))
-        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
-            try:
-                value = cell.cell_contents
-            except ValueError:  # a variable without a value
-                continue
+        for name, value in _variables(f):
             if isinstance(value, FunctionType):
                 stack.append(value)
             for a in pytree.leaf_arrays(value):
@@ -38,30 +33,25 @@ def closure_arrays(functions: Sequence[Callable[..., Any]]) -> list[tuple[str, A
     return list(found.values())
 
 
-class Pinned:
-    """What arrays held, which may have changed."""
-
-    def __init__(self, arrays: list[tuple[Any, Content]]) -> None:
-        self._arrays = arrays
-
-    @contextmanager
-    def put_back(self) -> Iterator[None]:
-        """Within, the arrays hold it again."""
-        now = [content(a) for a, _ in self._arrays]
-        for a, value in self._arrays:
-            assign(a, value)
+def _variables(f: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The variables that a function has captured, and the defaults of its arguments."""
+    code = f.__code__
+    for name, cell in zip(code.co_freevars, f.__closure__ or (), strict=True):
         try:
-            yield
-        finally:
-            for (a, _), value in zip(self._arrays, now, strict=True):
-                assign(a, value)
+            yield name, cell.cell_contents
+        except ValueError:  # a variable without a value
+            continue
+    defaults = f.__defaults__ or ()
+    end = code.co_argcount
+    yield from zip(code.co_varnames[end - len(defaults) : end], defaults, strict=True)
+    yield from (f.__kwdefaults__ or {}).items()
 
 
 class Captured:
-    """What captured arrays hold before functions run."""
+    """What captured arrays hold before functions run, except for `state`."""
 
-    def __init__(self, functions: Sequence[Callable[..., Any]], state: State) -> None:
-        own = {id(a) for a in state.leaves}
+    def __init__(self, functions: Sequence[Callable[..., Any]], state: Iterable[Any] = ()) -> None:
+        own = {id(a) for a in state}
         self._arrays = [
             (name, a, Held(content(a))) for name, a in closure_arrays(functions) if id(a) not in own
         ]
@@ -78,10 +68,10 @@ class Captured:
                     "variables, and return it."
                 )
 
-    def pinned(self) -> "Pinned":
-        """What the arrays held, for functions that are called again. Of arrays that functions have
-        written to and not read, it is lost, and zeros serve as well."""
-        return Pinned([(a, v.content() or v.stand_in()) for _, a, v in self._arrays])
+    def contents(self) -> list[tuple[Any, Content]]:
+        """The arrays and what they held, for functions that are called again. Of arrays that
+        functions have written to and not read, it is lost, and zeros serve as well."""
+        return [(a, v.content() or v.stand_in()) for _, a, v in self._arrays]
 
     def restore(self) -> None:
         """Undoes changes."""

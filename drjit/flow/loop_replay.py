@@ -13,11 +13,11 @@ from ..jit import dtype as dt
 from ..jit import node as jit
 from ..jit import op, record, schedule
 from ..jit.dtype import DType
-from ..jit.node import AFTER, Node
+from ..jit.node import Node
 from ..jit.scope import ACTIVE, active, innermost
-from .captured import closure_arrays
+from .copies import Copies
 from .masked import masked, merged, rehearsed
-from .state import Content, State, assign, content
+from .state import Content, State
 
 
 class Replay:
@@ -38,16 +38,7 @@ class Replay:
         self.body: Callable[[State], list[Content]] = lambda state: []
         self.size = 1
         self._mask = None if innermost() is None else active()
-        self._captured: list[tuple[Any, Content]] = []
-
-    def pin(self, functions: Sequence[Callable[..., Any]]) -> None:
-        """Notes what arrays hold that functions have captured: they may change later."""
-        own = {id(a) for a in self.state.leaves}
-        self._captured = [
-            (a, content(a))
-            for _, a in closure_arrays(functions)
-            if id(a) not in own and a._n.op is not AFTER
-        ]
+        self.copies = Copies((), ())  # of the functions
 
     def lanes(self) -> AbstractContextManager[Any]:
         """Restricts what is traced to the lanes that the loop was recorded for."""
@@ -93,18 +84,13 @@ class Replay:
 
     @contextmanager
     def _restored(self, contents: list[Content]) -> Iterator[None]:
-        """Gives variables other contents for some time, and captured arrays those that they had
-        when the loop ran."""
-        now = [content(a) for a, _ in self._captured]
-        for array, value in self._captured:
-            assign(array, value)
+        """Gives variables other contents for some time."""
         self.state.put(contents)
         try:
             yield
         finally:
             self.state.restore(self.before)
-            for (array, _), value in zip(self._captured, now, strict=True):
-                assign(array, value)
+            self.copies.restore()
 
     def count(self) -> Node:
         """The number of iterations of each lane."""

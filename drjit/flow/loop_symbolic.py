@@ -8,11 +8,12 @@ from ..jit import record
 from ..jit.node import AFTER, Node
 from ..jit.scope import StateTarget
 from .captured import Captured
+from .copies import Copies
 from .loop_body import Loop
 from .loop_grad import Tape
 from .loop_trace import Trace, adds_to
 from .shelter import Shelter
-from .state import Content, Held, content
+from .state import Content, Held, State, content
 from .targets import Targets
 
 
@@ -32,7 +33,7 @@ class Symbolic:
         self.loop, self.limit = loop, limit
         self.before: list[Content | None] = [*before]
         self.state = loop.start
-        self.captured = Captured((loop.cond, loop.body), loop.start)
+        self.captured = Captured((loop.cond, loop.body), loop.start.leaves)
         self.serials = [v.node.serial for v in before]
         self.outside = self._misfits(loop.test._n.size)
         self.settled = loop.test._n.size != 1
@@ -117,13 +118,20 @@ class Symbolic:
 
     def _tape(self, trace: Trace, places: list[int], finals: list[Node]) -> dict[int, Content]:
         """The results that depend on differentiable variables."""
-        state = Shelter(self.state).state
-        state.ignore_attributes()
+        loop, start = copy(self.loop), self.loop.start
         changing = {k for k, n in zip(places, finals, strict=True) if self._final(k, n) is None}
-        held = state.contents()
+        held = self.state.contents()
         for k, v in enumerate(self.before):
             held[k] = v or self.lost[k].content() or self.lost[k].stand_in()
-        state.put(held)
+        known = [*zip(self.state.leaves, held, strict=True), *zip(start.leaves, held, strict=True)]
+        copies = Copies(
+            (self.state.values, loop.cond, loop.body),
+            known + self.captured.contents(),
+            [t.array for t in self.targets.rows],
+        )
+        values, loop.cond, loop.body = copies.roots
+        state = loop.start = State(values, start.titles, start.what)
+        state.ignore_attributes()
         tape = Tape(
             self.loop.what,
             state,
@@ -137,11 +145,9 @@ class Symbolic:
         )
         if not tape.outputs and not self.targets.rows:
             return {}
-        loop = copy(self.loop)
-        loop.start = state  # the arrays of the program may become results: that would be a cycle
         tape.test = lambda state: loop.run_cond(state)._n
         tape.body = lambda state: [content(a) for a in loop.run_body(state)[1]]
-        tape.pin((loop.cond, loop.body))
+        tape.copies = copies
         return tape.attached(finals)
 
     def _put(self, places: list[int], nodes: list[Node]) -> list[Content | None]:

@@ -294,4 +294,5 @@ def arg(z: Any, /) -> Any:
         return _atan2(z._c[1], z._c[0], name="dr.arg")
     if isinstance(z, complex):
         return math.atan2(z.imag, z.real)
-    return _select(z >= 0, 0.0, math.pi)
+    zero = type(z)(0) if isinstance(z, ArrayBase) and z._dtype.is_float else 0.0
+    return _select(z >= 0, zero, zero + math.pi)

@@ -188,11 +188,11 @@ def _integers(entries: np.ndarray, what: str) -> np.ndarray:
 def take_interp(value: Any, pos: Any, axis: int = 0) -> Any:
     """The entries of a tensor at fractional positions along an axis, interpolated linearly.
 
-    `pos` is a number, which removes the axis, or a one-dimensional array. Positions beyond the
-    first and last entry continue the first and last segment.
+    `pos` is a number, which removes the axis, or an array, which puts its own axes there. Positions
+    beyond the first and last entry continue the first and last segment.
 
     Raises:
-        TypeError: the value is no tensor of floating-point numbers, or `pos` not one-dimensional.
+        TypeError: the value is no tensor of floating-point numbers, or `pos` no numbers.
         RuntimeError: the axis is out of bounds, or has no entries.
 
     >>> from drjit.llvm import Float, TensorXf
@@ -215,12 +215,14 @@ def take_interp(value: Any, pos: Any, axis: int = 0) -> Any:
         weight: Any = pos - first
         index: Any = first
     else:
-        at = cls.Array(pos)
-        low = elementwise(op.maximum, elementwise(op.floor, at), 0)
-        low = elementwise(op.minimum, low, max(n - 2, 0))
-        index = parts.flat_class(cls, dt.u32)(low)
+        floating = is_array(pos) and pos._dtype.is_float
+        dtype = pos._dtype if floating else max(cls._dtype, dt.f32, key=lambda d: d.itemsize)
+        at = parts.with_dtype(cls, dtype)(pos)
+        whole = elementwise(op.maximum, elementwise(op.floor, at), 0)
+        index = elementwise(op.minimum, parts.with_dtype(cls, dt.u32)(whole), max(n - 2, 0))
+        fraction = cls(at - type(at)(index))
         tail = (1,) * (len(value._shape) - place - 1)
-        weight = tensor(cls, at - low, (len(at), *tail))
+        weight = tensor(cls, fraction._array, (*fraction._shape, *tail))
     key = (slice(None),) * place
     low_entries = value[(*key, index)]
     if n == 1:

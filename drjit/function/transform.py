@@ -15,13 +15,13 @@ from ..array.promote import number_type, promote
 from ..array.special import of_components
 from ..array.table import find
 from ..jit import op
-from .arithmetic import copysign, fma, select
+from .arithmetic import copysign, fma, mulsign, select
 from .linalg import check_matrix, det, from_rows, polar_decomp, rows_of
 from .math import atan2, sincos, sqrt
 from .parts import is_array_class
 
 _div = partial(elementwise, op.div)
-_gt, _ge = partial(elementwise, op.gt), partial(elementwise, op.ge)
+_gt = partial(elementwise, op.gt)
 
 # The distance of the pitch from a right angle, over 2, below which the other two Euler angles are
 # not told apart.
@@ -175,8 +175,8 @@ def quat_to_euler(arg: Any, /) -> Any:
 
 def _wrapped(angle: Any) -> Any:
     """An angle in [-2π, 2π] as one in [-π, π]."""
-    turn = select(_gt(angle, math.pi), -2 * math.pi, select(_gt(-math.pi, angle), 2 * math.pi, 0.0))
-    return angle + turn
+    up = select(_gt(-math.pi, angle), angle + 2 * math.pi, angle)
+    return select(_gt(angle, math.pi), angle - 2 * math.pi, up)
 
 
 def euler_to_quat(arg: Any, /) -> Any:
@@ -240,9 +240,9 @@ def slerp(a: Any, b: Any, t: Any) -> Any:
     a, b = promote(a, b)
     p, q = a._c, b._c
     cosine = _dot(p, q)
-    sign = select(_ge(cosine, 0.0), 1.0, -1.0)
-    cosine = cosine * sign
-    normal = [v * sign - u * cosine for u, v in zip(p, q, strict=True)]
+    q = [mulsign(v, cosine) for v in q]
+    cosine = mulsign(cosine, cosine)
+    normal = [v - u * cosine for u, v in zip(p, q, strict=True)]
     square = _dot(normal, normal)
     there = _gt(square, 0.0)
     sine = sqrt(select(there, square, 1.0))

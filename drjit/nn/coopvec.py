@@ -137,6 +137,9 @@ class CoopVec(KernelValue, Generic[T]):
         return _broadcast(self._type, t, value, name)
 
     def _elementwise(self, op_: Op, args: tuple, name: str) -> "CoopVec[Any]":
+        result = _direct(op_, args)
+        if result is not None:
+            return result
         mask = op_.result == "second"
         vectors = [a for a in args[mask:] if isinstance(a, CoopVec)]
         first = vectors[0] if vectors else self._typed(args[mask:], name)
@@ -186,12 +189,65 @@ class CoopVec(KernelValue, Generic[T]):
         return leaf.from_value(self._type, first)
 
 
-for _name in (
-    "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__",
-    "__rtruediv__", "__neg__", "__abs__", "__lt__", "__le__", "__gt__", "__ge__", "__eq__",
-    "__ne__",
-):  # fmt: skip
-    setattr(CoopVec, _name, getattr(ArrayBase, _name))
+def _direct(op_: Op, args: tuple) -> CoopVec[Any] | None:
+    """An operation on vectors of one type, or on such and numbers: what networks do most. None for
+    anything else, and where something is wrong, which the general case looks into."""
+    second = op_.result == "second"
+    first: Any = None
+    for a in args[second:]:
+        if type(a) is CoopVec:
+            first = a
+            break
+    if first is None:
+        return None
+    t = first._n.dtype
+    if t.is_mask or ("f" not in op_.domain and not second):
+        return None
+    nodes, variables = [], []
+    for a in args:
+        kind = type(a)
+        if kind is CoopVec:
+            n = a._n
+            if n.dtype is not t and not (second and a is args[0] and n.dtype is t.mask_type):
+                return None
+            nodes.append(n)
+            variables.append(a._a)
+        elif kind is float or kind is int:
+            nodes.append(node.literal(t, a))
+            variables.append(None)
+        else:
+            return None
+    operands = tuple(nodes)
+    try:
+        n = node.combine(op_, operands)
+    except RuntimeError:
+        return None
+    made = object.__new__(CoopVec)
+    cls = first._type
+    made._type, made._n, made._a = cls, n, None
+    if op_.result == "mask":
+        made._type = cls.Mask
+    elif cls._diff and any(variables):
+        made._a = record(op_, n, operands, tuple(variables))
+    return made
+
+
+def _operator(op_: Op, reflected: bool, general: Any) -> Any:
+    def method(self: CoopVec[Any], *other: Any) -> Any:
+        result = _direct(op_, (*other, self) if reflected else (self, *other))
+        return general(self, *other) if result is None else result
+
+    return method
+
+
+_OPERATORS = {
+    "add": op.add, "sub": op.sub, "mul": op.mul, "truediv": op.div, "neg": op.neg, "abs": op.abs,
+    "lt": op.lt, "le": op.le, "gt": op.gt, "ge": op.ge, "eq": op.eq, "ne": op.ne,
+}  # fmt: skip
+for _name, _op in _OPERATORS.items():
+    for _prefix in ("", "r") if _name in ("add", "sub", "mul", "truediv") else ("",):
+        _method = f"__{_prefix}{_name}__"
+        setattr(CoopVec, _method, _operator(_op, _prefix == "r", getattr(ArrayBase, _method)))
 
 _REDUCTIONS = {
     "mul": op.mul, "min": op.minimum, "max": op.maximum, "and": op.and_, "or": op.or_,

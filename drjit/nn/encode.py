@@ -2,19 +2,22 @@
 which lets small networks learn details.
 """
 
+from functools import lru_cache
 from math import pi
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..ad.graph import Value
+from ..ad.graph import Value, visible
+from ..ad.vector import pack, unpack
 from ..array.base import type_label
 from ..function.arithmetic import abs, fma, round
 from ..function.math import sin
 from ..function.reshape import reshape
 from ..function.traits import float32_array_t, is_float_v, is_half_v, is_tensor_v, shape
-from ..jit.node import literal
+from ..jit.dtype import DType
+from ..jit.node import Node, literal
 from ..jit.vector import vector
 from ..random import Generator
 from .coopvec import CoopVec, cast, wrap
@@ -84,11 +87,17 @@ class Encoding(Module):
         return len(arg)
 
     def _encode(self, arg: Any) -> Any:
-        scale = [2.0**o for o in range(self.octaves)]
-        shift = [self.shift * o for o in range(self.octaves)]
+        channels = len(arg)
         if isinstance(arg, CoopVec):
-            return self._wave(*self._vectors(arg, scale, shift))
-        kind, (channels, n) = type(arg), shape(arg)
+            waves = 2 * self.octaves
+            constants = _constants(
+                arg._dtype, channels, self.octaves, float(self.shift), self.quarters
+            )
+            parts = [x for x in unpack(Value(arg._n, visible(arg._a))) for _ in range(waves)]
+            x = wrap(arg.type, pack(parts))
+            return self._wave(x, *[wrap(arg.type, Value(n)) for n in constants])
+        kind, n = type(arg), shape(arg)[1]
+        scale, shift = _octaves(self.octaves, self.shift)
         column = (1, self.octaves, 1, 1)
         wave = self._wave(
             reshape(arg, (channels, 1, 1, n)),
@@ -97,16 +106,6 @@ class Encoding(Module):
             reshape(kind(np.array(self.quarters)), (1, 1, 2, 1)),
         )
         return reshape(wave, (self.features(channels), n))
-
-    def _vectors(self, arg: Any, scale: list[float], shift: list[float]) -> list[Any]:
-        channels, waves = len(arg), 2 * self.octaves
-        features = [x for x in arg for _ in range(waves)]
-        return [
-            CoopVec(*features),
-            _constant(arg, [v for v in scale for _ in range(2)] * channels),
-            _constant(arg, [v for v in shift for _ in range(2)] * channels),
-            _constant(arg, [*self.quarters] * (channels * self.octaves)),
-        ]
 
     quarters: ClassVar[tuple[float, float]]  # what the sine and the cosine add to the phase
 
@@ -120,10 +119,27 @@ class Encoding(Module):
         )
 
 
-def _constant(like: Any, numbers: list[float]) -> Any:
-    """A cooperative vector of numbers; features of the same number share a literal."""
-    literals = {v: literal(like._dtype, v) for v in dict.fromkeys(numbers)}
-    return wrap(like.type, Value(vector([literals[v] for v in numbers])))
+def _octaves(octaves: int, shift: float) -> tuple[list[float], list[float]]:
+    """The frequency and the shift of each octave."""
+    return [2.0**o for o in range(octaves)], [shift * o + 0.0 for o in range(octaves)]
+
+
+@lru_cache(64)
+def _constants(
+    dtype: DType, channels: int, octaves: int, shift: float, quarters: tuple[float, float]
+) -> tuple[Node, Node, Node]:
+    """Frequencies, shifts and quarters of all features, as vectors; equal numbers share a literal."""
+    scales, shifts = _octaves(octaves, shift)
+
+    def vector_of(numbers: list[float]) -> Node:
+        literals = {v: literal(dtype, v) for v in dict.fromkeys(numbers)}
+        return vector([literals[v] for v in numbers])
+
+    return (
+        vector_of([v for v in scales for _ in range(2)] * channels),
+        vector_of([v for v in shifts for _ in range(2)] * channels),
+        vector_of([*quarters] * (channels * octaves)),
+    )
 
 
 class TriEncode(Encoding):

@@ -92,7 +92,7 @@ class Adam(Optimizer):
             divisors = [maximum(v, w) for v, w in zip(second, so_far, strict=True)]
             moments["largest_second_moment"] = divisors
         elif self.uniform:
-            divisors = _largest(second, job.shape)
+            divisors = _largest(second, job)
 
         correction = self._correction(job.steps)
         new = []
@@ -188,12 +188,12 @@ def check_decay(optimizer: str, value: float) -> None:
         raise RuntimeError(f"dr.opt.{optimizer}(): 'weight_decay' must be >= 0, not {value}")
 
 
-def _largest(leaves: list[Any], shape: tuple[int, ...]) -> list[Any]:
+def _largest(leaves: list[Any], job: Job) -> list[Any]:
     """The maximum over the outermost axis: over all entries of a flat array or tensor, over
     corresponding components of a nested array."""
-    if len(leaves) == 1:
-        return [largest(leaves[0])]
-    step = len(leaves) // shape[0]
-    across = [reduce(maximum, leaves[k::step]) for k in range(step)] * shape[0]
+    if not job.nested:
+        return [largest(v) for v in leaves]
+    step = len(leaves) // job.shape[0]
+    across = [reduce(maximum, leaves[k::step]) for k in range(step)] * job.shape[0]
     # A component that all entries share remains one number.
     return [v if len(v) == len(a) else largest(v) for v, a in zip(across, leaves, strict=True)]

@@ -335,12 +335,12 @@ class Optimizer(MutableMapping[str, ArrayBase]):
         if isinstance(rate, ArrayBase):
             for a in x:
                 self._check_size(rate, a, name, "the learning rate")
-        shape = traits.shape(value)
+        shape, nested = traits.shape(value), value._kind == "nested"
         before = parameter.steps
         key = before if isinstance(before, int) else id(before)
         if key not in counts:
             counts[key] = before + 1
-        return Job(name, shape, x, gradient, rate, counts[key], parameter.moments)
+        return Job(name, shape, nested, x, gradient, rate, counts[key], parameter.moments)
 
     def _scaled(self, gradient: Any, scale: Any, name: str) -> Any:
         if isinstance(scale, Real):

@@ -48,10 +48,12 @@ class Parameter:
 @dataclass(slots=True, eq=False)
 class Job:
     """What a step works with: a parameter's entries, gradients and learning rate, the number of
-    this step, starting at one, and the arrays kept from the last one."""
+    this step, starting at one, and the arrays kept from the last one. The entries of a `nested`
+    parameter are those of its components, one after the other."""
 
     name: str
     shape: tuple[int, ...]
+    nested: bool
     x: Leaves
     gradient: Leaves
     rate: Rate

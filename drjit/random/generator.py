@@ -8,6 +8,7 @@ are used up.
 """
 
 import operator
+from functools import lru_cache
 from math import prod
 from typing import Any, ClassVar
 
@@ -29,6 +30,7 @@ from ..jit.flags import JitFlag
 from ..jit.freeze import active as active_recorder
 from ..jit.node import Node
 from ..jit.scope import innermost
+from ..jit.template import Template, repeatable
 from .integers import bound, bounded, check_interval
 from .philox import block, normals, units
 from .words import Words, data, into, words
@@ -226,16 +228,22 @@ class Philox4x32Generator(Generator):
         those of a stream of its own.
         """
         w = target.words
-        key = [w.low32(seed >> 32), w.low32(seed)]
         zero = leaf.literal(w.UInt, 0) if w.traced else 0
         one_lane = None if target.by_entry else target.lanes()
+        known = w.traced and again is None and repeatable()
         found: list[Any] = []
         calls = 0
         while len(found) < target.count:
             lanes = len(found) if one_lane is None else one_lane
-            first = counter if target.by_entry else w.wrapped32(counter + calls)
-            where = [first, lanes, zero if again is None else again, zero]
-            numbers = make(w, block(w, where, key, _ROUNDS), target.dtype)
+            first = counter if target.by_entry or not calls else w.wrapped32(counter + calls)
+            numbers = None
+            if known:
+                template, cls = _template(w, make, target.dtype)
+                nodes = template((seed._n, first._n), (lanes._n,))  # type: ignore[union-attr]
+                numbers = nodes and [leaf.wrap(cls, n) for n in nodes]
+            if numbers is None:
+                where = [first, lanes, zero if again is None else again, zero]
+                numbers = _block(w, make, target.dtype, where, seed)
             found.extend(numbers[-1:] if target.single else reversed(numbers))
             calls += 1
         return found[: target.count], calls
@@ -275,6 +283,28 @@ class Philox4x32Generator(Generator):
         """Whether a number that the state consists of becomes a literal, not data."""
         recording = flags.current & JitFlag.SymbolicScope or innermost() is not None
         return self._symbolic or bool(recording)
+
+
+def _block(w: Words, make: Any, dtype: DType, counter: list[Any], seed: Any) -> list[Any]:
+    """The numbers that `make` forms of a block."""
+    key = [w.low32(seed >> 32), w.low32(seed)]
+    return make(w, block(w, counter, key, _ROUNDS), dtype)
+
+
+@lru_cache(maxsize=64)
+def _template(w: Words, make: Any, dtype: DType) -> tuple[Template, Any]:
+    """The nodes of `_block` for a seed and a counter that are data, and their class."""
+    kinds = []
+
+    def trace(state: list[Node], lanes: list[Node]) -> list[Node]:
+        seed, first = leaf.wrap(w.UInt64, state[0]), leaf.wrap(w.UInt, state[1])
+        zero = leaf.literal(w.UInt, 0)
+        counter = [first, leaf.wrap(w.UInt, lanes[0]), zero, zero]
+        found = _block(w, make, dtype, counter, seed)
+        kinds.append(type(found[0]))
+        return [a._n for a in found]
+
+    return Template(trace, [(dt.u64, 1), (dt.u32, 1)], [dt.u32]), kinds[0]
 
 
 class _Target:
