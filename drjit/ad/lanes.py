@@ -7,7 +7,7 @@ give both directions in terms of the same functions, so that derivatives of any 
 
 from typing import Any
 
-from ..jit import access, collective, node, op
+from ..jit import access, collective, freeze_size, node, op
 from ..jit import dtype as dt
 from ..jit.access import Target
 from ..jit.dtype import DType
@@ -504,8 +504,11 @@ def reverse(a: Value, run: int = 0) -> Value:
     lane = node.lane(size)
     run = run or size
     position = node.apply(op.remainder, lane, node.literal(dt.u32, run))
-    last = node.apply(op.sub, node.literal(dt.u32, run - 1), position)
-    index = node.apply(op.add, node.apply(op.sub, lane, position), last)
+    first = node.apply(op.sub, lane, position)
+    last = node.apply(op.add, first, node.literal(dt.u32, run - 1))
+    if freeze_size.parts(size, run) * run > size:  # the last run is shorter
+        last = node.apply(op.minimum, last, node.literal(dt.u32, size - 1))
+    index = node.apply(op.sub, last, position)
     return gather(a, index, node.literal(dt.mask, True))
 
 
@@ -527,8 +530,11 @@ def _neighbour(a: Value, offset: int, run: int) -> Value:
     lane = node.lane(size)
     position = node.apply(op.remainder, lane, node.literal(dt.u32, run or size))
     where = node.apply(op.add, position, node.literal(dt.u32, offset))  # negative ones wrap
+    index = node.apply(op.add, lane, node.literal(dt.u32, offset))
     valid = node.apply(op.lt, where, node.literal(dt.u32, run or size))
-    return gather(a, node.apply(op.add, lane, node.literal(dt.u32, offset)), valid)
+    if run and freeze_size.parts(size, run) * run > size:  # the last run is shorter
+        valid = node.apply(op.and_, valid, node.apply(op.lt, index, node.literal(dt.u32, size)))
+    return gather(a, index, valid)
 
 
 CAST, GATHER, BROADCAST, COPY = _Cast(), _Gather(), _Broadcast("broadcast"), _Broadcast("copy")

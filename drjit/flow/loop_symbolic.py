@@ -120,12 +120,13 @@ class Symbolic:
         """The results that depend on differentiable variables."""
         loop, start = copy(self.loop), self.loop.start
         changing = {k for k, n in zip(places, finals, strict=True) if self._final(k, n) is None}
-        held = self.state.contents()
+        state = Shelter(start, self.outside).state  # in which no body has changed anything
+        held = state.contents()
         for k, v in enumerate(self.before):
             held[k] = v or self.lost[k].content() or self.lost[k].stand_in()
-        known = [*zip(self.state.leaves, held, strict=True), *zip(start.leaves, held, strict=True)]
+        known = [*zip(state.leaves, held, strict=True), *zip(start.leaves, held, strict=True)]
         copies = Copies(
-            (self.state.values, loop.cond, loop.body),
+            (state.values, loop.cond, loop.body),
             known + self.captured.contents(),
             [t.array for t in self.targets.rows],
         )

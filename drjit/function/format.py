@@ -134,25 +134,25 @@ def _shown(
 ) -> tuple[tuple, dict[str, Any]]:
     """Arguments with the values found for the lanes of leaf arrays, by their identity, in place of
     these (text in place of arrays, while nothing is found yet)."""
-
-    def show_one(value: Any) -> Any:
-        if not is_array(value) or not value.__meta__.is_jit:
-            return value
-        if found is None:
-            return ""
-        if value._kind == "tensor":
-            return show_one(value._array)
-        if value._kind == "leaf":
-            entries = found.get(id(value), np.zeros(0, value._dtype.numpy))
-            return leaf.from_numpy(type(value), entries, copy=True)
-        result = leaf.new(type(value))
-        result._c = [show_one(c) for c in value._c]
-        return result
-
-    shown, named = pytree.map_tree(show_one, (args, dict(kwargs)))
+    shown, named = pytree.map_tree(lambda v: _shown_value(v, found), (args, dict(kwargs)))
     if named.get("thread_id", lanes) is None:
         named["thread_id"] = str(lanes.tolist())
     return shown, named
+
+
+def _shown_value(value: Any, found: Mapping[int, np.ndarray] | None) -> Any:
+    if not is_array(value) or not value.__meta__.is_jit:
+        return value
+    if found is None:
+        return ""
+    if value._kind == "tensor":
+        return _shown_value(value._array, found)
+    if value._kind == "leaf":
+        entries = found.get(id(value), np.zeros(0, value._dtype.numpy))
+        return leaf.from_numpy(type(value), entries, copy=True)
+    result = leaf.new(type(value))
+    result._c = [_shown_value(c, found) for c in value._c]
+    return result
 
 
 def _check_mask(active: Any, what: str) -> None:

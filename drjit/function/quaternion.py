@@ -14,6 +14,7 @@ from ..array import special
 from ..array.elementwise import elementwise
 from ..jit import op
 from . import complex
+from .evaluation import copy
 
 Quad = tuple[Any, Any, Any, Any]
 
@@ -74,12 +75,14 @@ def _extend(
         n = _select(flat, 0.0, _sqrt(_select(flat, 1.0, squared)))
         re, im = function(w, n)
         quotient = _div(im, _select(flat, 1.0, n))
+        # The slopes use the real part, whose gradient is cleared; that of the result is not.
+        real = copy(re)
         if entire:
             scale = _select(flat, slope(w, re), quotient)
-            return x * scale, y * scale, z * scale, re
+            return x * scale, y * scale, z * scale, real
         cut = _select(flat, _le(w, 0.0), False)
         scale = _select(cut, 0.0, _select(flat, slope(w, re), quotient))
-        return _select(cut, im, x * scale), y * scale, z * scale, re
+        return _select(cut, im, x * scale), y * scale, z * scale, real
 
     return extended
 

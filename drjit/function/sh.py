@@ -41,7 +41,7 @@ def sh_eval(d: Any, order: int) -> list[Any]:
             cosine, sine = cosine * x - sine * y, cosine * y + sine * x
         if m:
             diagonal *= -math.sqrt((2 * m + 1) / (2 * m))
-        factor = math.sqrt(2) * diagonal if m else diagonal
+        factor = math.sqrt(2) * diagonal if m else 1.0
         before: Any = None
         here: Any = factor
         for l in range(m, order + 1):  # noqa: E741 - the name that formulas use
@@ -55,7 +55,8 @@ def sh_eval(d: Any, order: int) -> list[Any]:
                 result[l * l + l + m] = cosine * here
                 result[l * l + l - m] = sine * here
             else:
-                result[l * l + l] = here if l else type(z)(here)
+                # A product of its own: in forward mode, what others are made of has no gradient.
+                result[l * l + l] = here * diagonal if l else type(z)(diagonal)
     return result
 
 

@@ -51,7 +51,8 @@ def run(text: str, name: str, p: list, size: int) -> None:
         names["trap"] = Trap(traps, text.splitlines())
         text = _with_traps(text)
     exec(compile(text, filename, "exec"), names)
-    numpy_target.run(names["kernel"], p, size)
+    # Without the name, which would make a cycle of the function and its variables.
+    numpy_target.run(names.pop("kernel"), p, size)
 
 
 def _counting(lines: list[str]) -> Any:

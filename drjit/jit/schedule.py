@@ -181,9 +181,14 @@ def materialize(node: Node) -> Node:
         evaluate([node])
         return node
     copy = make(op.copy, node.dtype, node.size, (node,))
-    with lock:
-        _evaluate([copy])
+    evaluate_alone(copy)
     return copy
+
+
+def evaluate_alone(node: Node) -> None:
+    """Launches a kernel for a node that has nothing to do with pending side effects."""
+    with lock:
+        _evaluate([node])
 
 
 def _old_values(roots: list[Node]) -> list[Node]:

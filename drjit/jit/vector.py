@@ -6,14 +6,26 @@ or in sums over lanes that are added to a buffer (`outer`, `accumulate`).
 """
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from . import access, op, schedule
+from . import access, freeze, op, schedule
 from . import dtype as dt
 from .access import Target
 from .dtype import DType
-from .node import LITERAL, SPLAT, Node, broadcast_size, cast, combine, literal, make, resize, splat
+from .node import (
+    BUFFER,
+    LITERAL,
+    SPLAT,
+    Node,
+    broadcast_size,
+    cast,
+    combine,
+    literal,
+    make,
+    resize,
+    splat,
+)
 from .scope import ACTIVE, active, innermost
 
 VECTOR, FEATURE, RESULT = op.vector, op.feature, op.result
@@ -141,24 +153,31 @@ def sum_lanes(v: Node) -> Node:
 
 
 # Sources of products are evaluated before the kernel that reads them, and converted there. All
-# products with a buffer share its conversion while somebody holds it.
-_sources: weakref.WeakKeyDictionary[Node, weakref.ref[Node]] = weakref.WeakKeyDictionary()
+# products with a buffer share its conversion, which lives as long as the buffer if that was there
+# first, else while somebody holds it.
+_sources: weakref.WeakKeyDictionary[Node, Callable[[], Node | None]] = weakref.WeakKeyDictionary()
 
 
 def _source(a: Node, t: DType, what: str) -> Node:
     """A buffer as the source of products with vectors of an element type."""
-    if innermost() is not None:
+    nested = innermost() is not None
+    if nested:
         access.refuse_written(a, what)
     wide = accumulator(t)
     if a.dtype is wide and a.op is not LITERAL:
         return a
     known = _sources.get(a)
     found = known() if known is not None else None
-    if found is None:
+    recording = freeze.active() is not None  # which has to see how a source comes about
+    if found is None or (recording and found.op is BUFFER):
         found = cast(wide, a)
         if found.op is LITERAL:
             found = make(op.copy, wide, a.size, (found,))
-        _sources[a] = weakref.ref(found)
+        if a.op is BUFFER and not nested and not recording:
+            schedule.evaluate_alone(found)
+            _sources[a] = lambda: found
+        else:
+            _sources[a] = weakref.ref(found)
     return found
 
 

@@ -51,20 +51,19 @@ def spline_weights(t: Any, order: int) -> list[list[Any]]:
     return found
 
 
-def cells(taps: list[Taps], sizes: list[int]) -> Iterator[tuple[Any, list[int]]]:
+def cells(
+    taps: list[Taps], sizes: list[int], before: Any = None
+) -> Iterator[tuple[Any, list[int]]]:
     """Texel numbers of all combinations of taps in row-major order, and the tap of each dimension;
-    dimension 0 is the one that varies fastest.
+    dimension 0 is the one that varies fastest. `before` is the number in further dimensions.
     """
-
-    def visit(axis: int, before: Any) -> Iterator[tuple[Any, list[int]]]:
-        for j, number in enumerate(_numbers(taps[axis], before, sizes[axis])):
-            if axis:
-                for found, chosen in visit(axis - 1, number):
-                    yield found, [*chosen, j]
-            else:
-                yield number, [j]
-
-    yield from visit(len(taps) - 1, None)
+    *inner, last = taps
+    for j, number in enumerate(_numbers(last, before, sizes[len(inner)])):
+        if inner:
+            for found, chosen in cells(inner, sizes, number):
+                yield found, [*chosen, j]
+        else:
+            yield number, [j]
 
 
 def _numbers(taps: Taps, before: Any, size: int) -> list[Any]:
@@ -113,29 +112,30 @@ def _fma(a: Any, b: Any, c: Any) -> Any:
 
 
 def derivatives(
-    fetch: Callable[[Any], Channels], taps: list[Taps], sizes: list[int], order: int
+    fetch: Callable[[Any], Channels],
+    taps: list[Taps],
+    sizes: list[int],
+    order: int,
+    before: Any = None,
 ) -> dict[tuple[int, ...], Channels]:
     """The filtered value and its partial derivatives up to a total order: for the orders in each
     dimension the values of all channels. One dimension after the other is summed up, which takes
-    fewer operations than a sum for every derivative.
+    fewer operations than a sum for every derivative. `before` is as for `cells`.
     """
-
-    def visit(axis: int, before: Any) -> dict[tuple[int, ...], Channels]:
-        sums: dict[tuple[int, ...], Channels] = {}
-        for j, number in enumerate(_numbers(taps[axis], before, sizes[axis])):
-            inner = visit(axis - 1, number) if axis else {(): fetch(number)}
-            for orders, values in inner.items():
-                for d in range(order - sum(orders) + 1):
-                    weight, key = taps[axis].weights[d][j], (*orders, d)
-                    total = sums.get(key)
-                    sums[key] = (
-                        [weight * v for v in values]
-                        if total is None
-                        else [_fma(weight, v, s) for v, s in zip(values, total, strict=True)]
-                    )
-        return sums
-
-    return visit(len(taps) - 1, None)
+    *inner, last = taps
+    sums: dict[tuple[int, ...], Channels] = {}
+    for j, number in enumerate(_numbers(last, before, sizes[len(inner)])):
+        found = derivatives(fetch, inner, sizes, order, number) if inner else {(): fetch(number)}
+        for orders, values in found.items():
+            for d in range(order - sum(orders) + 1):
+                weight, key = last.weights[d][j], (*orders, d)
+                total = sums.get(key)
+                sums[key] = (
+                    [weight * v for v in values]
+                    if total is None
+                    else [_fma(weight, v, s) for v, s in zip(values, total, strict=True)]
+                )
+    return sums
 
 
 def convert(cls: Any, value: Any) -> Any:
