@@ -50,6 +50,11 @@ class Text:
         rows = ", ".join([self.load(row) for row in array])
         return self.let(f"vector({code(array)}, {rows})")
 
+    def repeated(self, array, times, count):
+        """A vector of the rows of an array, each so many times, up to some number of features."""
+        rows = [name for row in array for name in [self.load(row)] * times]
+        return self.let(f"vector({code(array)}, {', '.join(rows[:count])})")
+
     def literals(self, array):
         """A vector of literals."""
         words = [self.word(x) for x in array]
@@ -495,13 +500,45 @@ def test_operations_after_a_product(t, lanes):
     text.same(n, lanes)
 
 
+@every_width
+@every_type
+def test_features_that_are_repeated(t, lanes):
+    """They lie in memory once, and are there as often as needed for all that reads a vector."""
+    n, rows, columns = 21, 5, 24
+    text = Text()
+    a = [text.word(whole(t, rows * columns, seed=3).astype(accumulator(t))), text.word(0)]
+    x = text.repeated(whole(t, columns // 8, n), 8, columns)
+    z = text.repeated(whole(t, columns // 12, n, seed=5), 12, columns)
+    y = text.vector(whole(t, columns, n, seed=4))
+    text.let(text.load(whole(t, n, seed=2)), "s")
+    text.features(text.let(f"{x} * {y}"), t, columns, n)
+    text.features(text.let(f"{x} - {z}"), t, columns, n)
+    shape = f"{rows}, {columns}, {columns}"
+    u = text.let(f"matvec({t.code}, {a[0]}, {a[1]}, {shape}, False, {x})")
+    text.features(u, t, rows, n)
+    text.store(text.let(f"total({z})"), t, n)
+    k = text.let(f"u32({text.load(np.arange(n, dtype=t.numpy) % columns)})")
+    text.store(text.let(f"take({x}, {k}, {text.let('active(i)')})"), t, n)
+    text.let(f"abs({text.load(whole(t, n, seed=6))})", "left")
+    text.let("left > 0.0", "live")
+    text.do("while any_lane(live):")
+    text.indent += "    "
+    text.let(f"select(live, {text.let(f'{x} + {y}')}, {x})", x)
+    text.let("left - 1.0", "left")
+    text.let("left > 0.0", "live")
+    text.indent = text.indent[4:]
+    text.features(x, t, columns, n)
+    text.same(n, lanes)
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_random_programs(seed):
     t = FLOATS[seed % 3]
-    n, count, threads = 37, (1, 3, 6, 19)[seed // 3 % 4], 2
+    n, count, threads = 37, (1, 3, 16, 19)[seed // 3 % 4], 2
     text = Program(seed, t, count)
     names = [text.vector(numbers(t, count, n, seed=seed + k)) for k in range(2)]
     names.insert(seed % 3, text.literals(whole(t, count, seed=seed) * t.numpy.type(0.5)))
+    names.insert(seed % 4, text.repeated(numbers(t, -(-count // 8), n, seed=seed + 9), 8, count))
     scalars = [text.load(numbers(t, n, seed=seed + k)) for k in range(2)]
     buffer = text.word(whole(dt.f64, count * count).astype(accumulator(t)))
     shape = f"{count}, {count}, {count}"

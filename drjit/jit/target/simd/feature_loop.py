@@ -27,14 +27,15 @@ class Slot:
 
 class Vector:
     """A vector: element type, number of features, and either the operation that it waits for or
-    the memory that it lies in.
+    the memory that it lies in, where a row stands for `run` features.
     """
 
-    __slots__ = ("code", "count", "op", "slot")
+    __slots__ = ("code", "count", "op", "run", "slot")
 
     def __init__(self, code: str, count: int, op: "Operation | None" = None):
         self.code, self.count, self.op = code, count, op
         self.slot: Slot | None = None
+        self.run = 1
 
 
 class Operation:
@@ -218,6 +219,13 @@ class _Row:
         f, slot = self.f, v.slot
         kind = SCALAR[row_code(v.code)] if slot.uniform else row_type(v.code, f.lanes)  # type: ignore
         place = slot.name  # type: ignore[union-attr]
+        if v.run > 1:
+            if self.first.isdigit():
+                row = str((int(self.first) + self.offset) // v.run)
+            else:
+                row = f.op(f"add nuw i64 {self.first}, {self.offset}")
+                row = f.op(f"udiv i64 {row}, {v.run}")
+            return f.op(f"getelementptr {kind}, ptr {place}, i64 {row}")
         if self.first != "0":
             place = f.op(f"getelementptr {kind}, ptr {place}, i64 {self.first}")
         if self.offset:

@@ -37,6 +37,8 @@ _EXACT = frozenset({"neg", "abs", "minimum", "maximum", "floor", "ceil", "trunc"
 # Element-wise operations that a product goes on with, at most: they are repeated for every row of
 # its block.
 _FOLLOWING = 4
+# Repetitions of a feature from which on it is stored once.
+_REPEATED = 8
 # Bytes that the vectors of a kernel may take: half of what a thread usually has.
 STACK = 4 << 20
 
@@ -98,7 +100,7 @@ class VectorTranslator(Translator):
             if v is None:
                 continue
             shared = any(other != name and w.slot is v.slot for other, w in self.live())
-            if shared or v.slot.uniform:  # type: ignore[union-attr]
+            if shared or _is_short(v):
                 v = self.copied(v, self.room(v))
             places[name] = v
             self.f.variables[name] = spelled(v)
@@ -200,8 +202,8 @@ class VectorTranslator(Translator):
         if v.slot is None:
             self.flush([v])
         slot: Any = v.slot
-        if slot.uniform:
-            rows = Slot(f"{slot.name}.rows", row_bytes(v.code, self.f.lanes) * v.count)
+        if _is_short(v):
+            rows = Slot(f"{slot.name}.{v.count}", row_bytes(v.code, self.f.lanes) * v.count)
             self.f.once(rows.name, f"alloca [{rows.size} x i8], align 64")
             slot = self.copied(v, rows).slot
         return slot.name
@@ -454,14 +456,34 @@ def vector(t: VectorTranslator, kind: ast.expr, *features: ast.expr) -> Value:
     if None not in words and BITS[HELD[code]] >= 32:
         return spelled(_uniform(t, code, words))  # type: ignore[arg-type]
     registers = [t.typed(e, code)[1] for e in features]
-    result = t.fresh(code, len(features))
-    place = t.place(result)
-    for k, x in enumerate(registers):
+    run = _run(registers)
+    result = Vector(code, len(features))
+    if run > 1:
+        result.slot, result.run = t.room(Vector(code, len(features) // run)), run
+    else:
+        result = t.fresh(code, len(features))
+    place = result.slot.name  # type: ignore[union-attr]
+    for k, x in enumerate(registers[::run]):
         if code == "f16":
             x = elementwise.widen(f, x)
         row = f.op(f"getelementptr {row_type(code, f.lanes)}, ptr {place}, i64 {k}")
         store_row(f, code, x, row)
     return spelled(result)
+
+
+def _run(registers: Sequence[str]) -> int:
+    """How often each of several features is repeated, one after the other; 1 where that is not
+    worth a thought."""
+    first = next((k for k, x in enumerate(registers) if x != registers[0]), len(registers))
+    if first < _REPEATED or len(registers) % first:
+        return 1
+    whole = all(x == registers[k // first * first] for k, x in enumerate(registers))
+    return first if whole else 1
+
+
+def _is_short(v: Vector) -> bool:
+    """Whether there are fewer numbers in memory than the vector has."""
+    return v.slot is not None and (v.slot.uniform or v.run > 1)
 
 
 def _uniform(t: VectorTranslator, code: str, words: list[int]) -> Vector:
