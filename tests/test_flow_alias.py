@@ -156,3 +156,92 @@ def test_shared_lists_stay_shared(mode):
             mode=mode,
         )  # fmt: skip
     assert value(values[0]) == [1, 2]
+
+
+COUNTS = UInt(0, 1, 3, 2, 2)
+
+
+def by_loop(f, x):
+    def body(k, y):
+        return k + 1, f(y)
+
+    return dr.while_loop((UInt(0), x), lambda k, y: k < COUNTS, body, mode="symbolic")[1]
+
+
+def by_branch(f, x):
+    return dr.if_stmt((x,), COUNTS >= 2, f, lambda x: -x, mode="symbolic")
+
+
+def by_call(f, x):
+    return dr.switch(COUNTS // 2, [lambda x: -x, lambda x: f(x)], x, mode="symbolic")
+
+
+FLOWS = pytest.mark.parametrize("flow", [by_loop, by_branch, by_call])
+
+
+@FLOWS
+def test_variables_of_functions_may_change_before_derivatives(flow):
+    """Bound to something else, or changed in place."""
+
+    def run(change):
+        x, number, rows = Float(1, 2, 3, 4, 5), 2, [Float(3), {"a": Float(4)}]
+        w = Float(5)
+        dr.enable_grad(x, w)
+        inputs, in_place = (x, w), w * 1
+        y = flow(lambda y: y * x * number + rows[0] * in_place * rows[1]["a"], Float(2))
+        if change:
+            x, number = y * x, 7
+            in_place += 1
+            rows[0] += 1
+            rows[1]["a"] = Float(9)
+        dr.backward(y)
+        return [a.grad.numpy() for a in inputs]
+
+    for changed, want in zip(run(True), run(False), strict=True):
+        assert want.any()
+        np.testing.assert_array_equal(changed, want)
+
+
+@FLOWS
+def test_variables_of_functions_that_are_arguments_as_well(flow):
+    x = Float(1, 2, 3, 4, 5)
+    dr.enable_grad(x)
+    y = flow(lambda y: y * x, x)
+    dr.backward(y)
+    n, value = COUNTS.numpy(), np.arange(1.0, 6)
+    want = (n + 1) * value**n if flow is by_loop else np.where(n >= 2, 2 * value, -1)
+    np.testing.assert_array_equal(x.grad.numpy(), want)
+
+
+def test_derivatives_of_branches_with_the_same_argument_twice():
+    x = Float(1, 2, 3)
+    dr.enable_grad(x)
+    z = x * 1
+
+    def yes(a, b):
+        a *= 3
+        return b * b
+
+    y = dr.if_stmt((z, z), x > 1, yes, lambda a, b: a + b, mode="symbolic")
+    dr.backward(y)
+    assert value(x.grad) == [2, 36, 54]
+
+
+@FLOWS
+def test_functions_that_refer_to_themselves(flow):
+    x, w, depth = Float(1, 2, 3, 4, 5), Float(2), [0]
+    dr.enable_grad(x, w)
+
+    def f(y):
+        depth[0] += 1
+        try:
+            return f(y * w) if depth[0] < 3 else y * x
+        finally:
+            depth[0] -= 1
+
+    y = flow(f, Float(1))
+    f = w = None
+    dr.backward(y)
+    n, value = COUNTS.numpy(), np.arange(1.0, 6)
+    want = n * 4.0**n * value ** np.maximum(n - 1, 0) if flow is by_loop else 4.0 * (n >= 2)
+    np.testing.assert_array_equal(x.grad.numpy(), want)

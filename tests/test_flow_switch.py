@@ -551,11 +551,14 @@ def test_side_effects_happen_once_with_derivatives(mode):
     assert count[0] == 3
 
 
-def test_captured_array_that_has_changed():
-    c = Float(2)
-    dr.enable_grad(c)
-    y = dr.switch(UInt(0, 1), [lambda x: x * c, lambda x: x], Float(1, 2), mode="symbolic")
-    c += 1
+def test_attribute_that_has_changed():
+    class Scene:
+        light = Float(2)
+
+    dr.enable_grad(Scene.light)
+    functions = [lambda x: x * Scene.light, lambda x: x]
+    y = dr.switch(UInt(0, 1), functions, Float(1, 2), mode="symbolic")
+    Scene.light += 1
     with pytest.raises(RuntimeError, match="function 0 uses from outside has changed"):
         dr.backward(y)
 

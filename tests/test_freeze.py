@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import drjit as dr
 from drjit import llvm, nn
-from drjit.jit import memory
+from drjit.jit import kernel, memory
 from drjit.llvm.ad import (
     PCG32,
     Array2f,
@@ -1254,3 +1254,43 @@ def test_made_up_programs(steps: list, sizes: list):
     for k, n in enumerate([*sizes, *sizes]):
         inputs = data(n, k), data(n, k + 50), Float(k // 2)
         assert same(frozen(*inputs), f(*inputs))
+
+
+def test_small_launches_in_all_circumstances(monkeypatch):
+    """Kernels that take no time are launched by a way of their own, once they are compiled and if
+    nobody watches."""
+
+    @dr.freeze
+    def f(x, image, index):
+        dr.scatter_add(image, x, index)
+        dr.eval(image)
+        return dr.sum(x * 2), x * x + dr.gather(Float, image, 3), x > 1
+
+    launched = sum(k.launches for k in kernel.kernels())
+    for turn in range(4):
+        for tier in ("numpy", "compiled", "compiled", "numpy"):
+            monkeypatch.setattr("drjit.jit.kernel.tier", tier)
+            for flags in ((), (dr.JitFlag.KernelHistory,), (dr.JitFlag.LaunchBlocking,)):
+                x, image = dr.arange(Float, 20) + turn, dr.full(Float, 1, 8)
+                index = dr.arange(UInt, 20) % 8
+                dr.eval(x, image, index)
+                if turn % 2:  # something in the queue
+                    busy = dr.sin(dr.arange(Float, 1 << 16))
+                    dr.eval(busy)
+                for flag in flags:
+                    dr.set_flag(flag, True)
+                try:
+                    total, square, large = f(x, image, index)
+                    if dr.JitFlag.KernelHistory in flags:
+                        assert len(dr.kernel_history()) == 3
+                finally:
+                    for flag in flags:
+                        dr.set_flag(flag, False)
+                values, sums = np.arange(20.0) + turn, np.ones(8)
+                np.add.at(sums, np.arange(20) % 8, values)
+                assert list(total) == [2 * values.sum()]
+                np.testing.assert_array_equal(image.numpy(), sums)
+                np.testing.assert_array_equal(square.numpy(), values**2 + sums[3])
+                np.testing.assert_array_equal(large.numpy(), values > 1)
+    assert f.n_recordings == 1
+    assert sum(k.launches for k in kernel.kernels()) - launched >= 4 * 4 * 3 * 3

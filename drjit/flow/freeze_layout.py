@@ -9,7 +9,7 @@ import dataclasses
 import dis
 import enum
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -48,23 +48,20 @@ class Layout:
         self.others: list[Any] = []
         self.sizes: list[int] = []
         self.literals: list[int] = []
-        self._classes: dict[int, int] = {}
+        self._classes = {0: -1, 1: -2}  # sizes for which code may differ
         self._numbers: dict[int, int] = {}
         self._seen: dict[int, int] = {}
         self._lenient = False
         self.depth = 0
-        for value in inputs:
-            self.visit(value)
+        _visit_all(self, inputs)
         if implicit:
             self._lenient = True
             self.key.append(len(implicit))
-            for value in implicit:
-                self.visit(value)
+            _visit_all(self, implicit)
 
     def visit(self, value: Any) -> None:
         """Adds a tree."""
-        cls = type(value)
-        (_visits.get(cls) or _classify(cls))(self, value)
+        _visits[type(value)](self, value)
 
     def again(self, value: Any) -> bool:
         """Whether an object has been met before, which is noted in the key."""
@@ -77,10 +74,7 @@ class Layout:
         return True
 
     def size(self, n: int) -> int:
-        """What the key says about a size: 0 and 1, for which code may differ, or which of the
-        sizes of this call it is."""
-        if n < 2:
-            return -1 - n
+        """What the key says about a size: 0 and 1, or which of the sizes of this call it is."""
         found = self._classes.get(n)
         if found is None:
             found = self._classes[n] = len(self.sizes)
@@ -90,16 +84,19 @@ class Layout:
     def node(self, n: Node, holder: Any, attribute: str) -> None:
         """Adds a value."""
         number = len(self.nodes)
+        size = self._classes.get(n.size)
+        if size is None:
+            size = self.size(n.size)
         if n.op is LITERAL:
             self.literals.append(number)
-            self.key += (-1, self.size(n.size))
+            self.key += (-1, size)
         else:
             before = self._numbers.setdefault(id(n), number)
             if before != number:
                 self.key.append(before)
                 self.holders[before].append((holder, attribute))
                 return
-            self.key += (number, self.size(n.size))
+            self.key += (number, size)
         self.nodes.append(n)
         self.holders.append([(holder, attribute)])
 
@@ -107,20 +104,24 @@ class Layout:
 # What there can be in a tree, and how it is visited.
 
 
-def _leaf(layout: Layout, value: Any) -> bool:
-    """Gives whether it has been met before."""
-    layout.key.append(type(value))
+def _visit_all(layout: Layout, values: Iterable[Any]) -> None:
+    key = layout.key
+    for v in values:
+        cls = type(v)
+        if cls in _CONSTANTS:
+            key += (cls, v)
+        else:
+            _visits[cls](layout, v)
+
+
+def _leaf(layout: Layout, value: Any) -> None:
+    key = layout.key
+    key.append(type(value))
     if layout.again(value):
-        return True
+        return
     layout.leaves.append(value)
     layout.node(value._n, value, "_n")
-    return False
-
-
-def _tracked_leaf(layout: Layout, value: Any) -> None:
-    if _leaf(layout, value):
-        return
-    v, key = value._a, layout.key
+    v = value._a
     if v is None:
         key.append(None)
     elif not layout.again(v):
@@ -134,8 +135,7 @@ def _tracked_leaf(layout: Layout, value: Any) -> None:
 
 def _nested(layout: Layout, value: Any) -> None:
     if _opened(layout, value, len(value._c)):
-        for c in value._c:
-            layout.visit(c)
+        _visit_all(layout, value._c)
 
 
 def _tensor(layout: Layout, value: Any) -> None:
@@ -157,14 +157,12 @@ def _opened(layout: Layout, value: Any, detail: Any) -> bool:
 
 def _sequence(layout: Layout, value: Any) -> None:
     if _opened(layout, value, len(value)):
-        for v in value:
-            layout.visit(v)
+        _visit_all(layout, value)
 
 
 def _dictionary(layout: Layout, value: Any) -> None:
     if _opened(layout, value, tuple(value)):
-        for v in value.values():
-            layout.visit(v)
+        _visit_all(layout, value.values())
 
 
 def _set(layout: Layout, value: Any) -> None:
@@ -180,8 +178,7 @@ def _slice(layout: Layout, value: slice) -> None:
 def _structure(names: tuple[str, ...]) -> Visit:
     def visit(layout: Layout, value: Any) -> None:
         if _opened(layout, value, None):
-            for name in names:
-                layout.visit(getattr(value, name, None))
+            _visit_all(layout, [getattr(value, name, None) for name in names])
             attributes = getattr(value, "__dict__", None)
             if attributes is not None and len(attributes) > len(names):
                 _simple_attributes(layout, attributes, names)
@@ -209,10 +206,6 @@ def _instances(layout: Layout, value: Any) -> None:
 def _number(layout: Layout, value: Any) -> None:
     # 0.0 and -0.0 differ, NaN is NaN.
     layout.key += (type(value), repr(value) if not value or value != value else value)
-
-
-def _constant(layout: Layout, value: Any) -> None:
-    layout.key += (type(value), value)
 
 
 def _host_array(layout: Layout, value: Any) -> None:
@@ -260,8 +253,7 @@ def _object(layout: Layout, value: Any) -> None:
     layout.key.append(tuple(attributes))
     lenient, layout._lenient = layout._lenient, True
     layout.depth += 1
-    for v in attributes.values():
-        layout.visit(v)
+    _visit_all(layout, attributes.values())
     layout.depth -= 1
     layout._lenient = lenient
 
@@ -310,11 +302,21 @@ def _kernel_value(layout: Layout, value: Any) -> None:
 _DEEPEST = 3  # objects within objects whose attributes are looked at
 _FIXED = (ModuleType, type, BuiltinFunctionType)
 _SIMPLE = frozenset((bool, int, float, str, type(None)))
-_visits: dict[type, Visit] = {
-    bool: _constant, int: _constant, str: _constant, bytes: _constant, type(None): _constant,
+_CONSTANTS = frozenset((bool, int, str, bytes, type(None)))
+
+
+class _Visits(dict[type, Visit]):
+    """How values are visited, by class."""
+
+    def __missing__(self, cls: type) -> Visit:
+        return _classify(cls)
+
+
+_visits = _Visits({
+    **dict.fromkeys(_CONSTANTS, lambda layout, value: _visit_all(layout, (value,))),
     float: _number, complex: _number, list: _sequence, tuple: _sequence, dict: _dictionary,
     set: _set, slice: _slice, np.ndarray: _host_array, MethodType: _method, partial: _partial,
-}  # fmt: skip
+})  # fmt: skip
 
 
 def _classify(cls: type) -> Visit:
@@ -323,7 +325,7 @@ def _classify(cls: type) -> Visit:
         kind = cls._kind
         visit = _tensor if kind == "tensor" else _nested
         if kind == "leaf" and cls._namespace != "scalar":
-            visit = _tracked_leaf if cls._diff else _leaf
+            visit = _leaf
     elif issubclass(cls, KernelValue):
         visit = _kernel_value
     elif issubclass(cls, InstanceArray):

@@ -6,6 +6,7 @@ recorder takes the place of `kernel.run`; operations that launch kernel texts of
 through `operation`.
 """
 
+import ctypes
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -13,12 +14,13 @@ from functools import wraps
 from typing import Any, NamedTuple
 
 from . import dtype as dt
-from . import flags, freeze_size, kernel, op, schedule
+from . import flags, freeze_size, kernel, log, op, runtime, schedule
 from .dtype import DType
 from .flags import JitFlag
 from .memory import Buffer, allocate, allocate_for
 from .node import BUFFER, LITERAL, Node, buffer, make
 
+_WATCHED = int(JitFlag.Debug | JitFlag.KernelHistory | JitFlag.LaunchBlocking)
 _lock = threading.RLock()
 _active: "Recorder | None" = None
 
@@ -58,6 +60,55 @@ class Launch(NamedTuple):
                 if o is not None:
                     number, t, lanes = o
                     values[number] = buffer(t, lanes, memory)
+
+        inline = size * launched.cost < kernel.INLINE_WORK and not launched.loops
+        private = any(mode == "expand" for *_, mode in effects)
+        return step if checks or private or not inline else self._bind_small(step)
+
+    def _bind_small(self, general: Callable[[list], None]) -> Callable[[list], None]:
+        """The same for a kernel that runs in the calling thread. Once it has been compiled, it is
+        launched in the same way each time: its parameters are addresses and literals."""
+        launched, size, inputs = self.kernel, self.size, self.inputs
+        numbers = [value for _, value in self.literals]
+        targets = [e[0] for e in self.effects]
+        made: list[tuple[Slot | None, DType, int]] = []
+        for number, t, reduced in filter(None, self.outputs):
+            if reduced:
+                made.append((None, dt.u64, 1))  # what the only block hands over
+            made.append((number, t, 1 if reduced else size))
+        block = -(-size // 64) * 64
+        keep, clock = [launched], ctypes.addressof(launched.clock)
+
+        def step(values: list) -> None:
+            if (
+                not launched.address
+                or flags.current & _WATCHED
+                or kernel.tier == "numpy"
+                or log.level >= 3
+            ):
+                general(values)
+                return
+            words = [0]
+            for k in inputs:
+                words.append(values[k].data.address)
+            words += numbers
+            for k in targets:
+                words.append(values[k].data.address)
+            buffers = []
+            for number, t, lanes in made:
+                memory = allocate(t.itemsize * lanes)
+                words.append(memory.address)
+                buffers.append(memory)
+                if number is not None:
+                    values[number] = make(BUFFER, t, lanes, (), memory)
+            p = launched.words()
+            launched.pack(p, 0, *words)
+            launched.launches += 1
+            if launched.clock[1]:
+                launched.count()
+            runtime.launch(
+                launched.address, launched.finish, p, size, block, True, keep, None, clock
+            )
 
         return step
 
