@@ -115,7 +115,15 @@ for op in REDUCTIONS:
         f"block prefix {op.name}": lambda x, op=op: dr.block_prefix_reduce(
             op, x, 3, exclusive=False
         ),
+        f"block prefix {op.name}, uneven": lambda x, op=op: [
+            dr.block_prefix_reduce(op, x, 4, exclusive=False, reverse=reverse)
+            for reverse in (False, True)
+        ],
     }
+    if op.name in ("Add", "Mul"):
+        FUNCTIONS[f"block prefix {op.name}, uneven and exclusive"] = lambda x, op=op: [
+            dr.block_prefix_reduce(op, x, 4, reverse=reverse) for reverse in (False, True)
+        ]
 
 
 def scatter_one(x):
@@ -154,6 +162,7 @@ def test_gradients_are_those_of_finite_differences(tier, name):
 @pytest.mark.parametrize(
     "name",
     ["product", "prefix Mul", "prefix Mul, exclusive", "block Mul", "block prefix Mul",
+     "block prefix Mul, uneven", "block prefix Mul, uneven and exclusive",
      "scatter Mul, value", "scatter Mul, target"],
 )  # fmt: skip
 def test_products_with_zeros(tier, name, zeros):

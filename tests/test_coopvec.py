@@ -1,6 +1,9 @@
 """Cooperative vectors and matrix views: values against NumPy, conversions, kernels, errors."""
 
+import copy
+import gc
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -105,6 +108,34 @@ def test_the_first_array_determines_the_type():
     assert nn.CoopVec(PlainFloat(1), 2).type is PlainFloat
     assert nn.CoopVec(PlainFloat(1), Float16(2)).type is Float  # derivatives are not lost
     assert nn.CoopVec[Float16] is not None  # in annotations
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
+def test_copies_keep_the_data_and_derivatives(duplicate, tier):
+    x = Float(1, 2, 3)
+    dr.enable_grad(x)
+    v = duplicate(nn.CoopVec(x * x, 4))
+    a, b = v
+    assert (a.numpy().tolist(), b.numpy().tolist()) == ([1, 4, 9], [4, 4, 4])
+    dr.backward(a)
+    assert x.grad.numpy().tolist() == [2, 4, 6]
+
+
+def test_a_copy_outlives_the_original():
+    x = Float(np.full(1000, 7))
+    tree = copy.deepcopy([nn.CoopVec(x, 1)])
+    address = weakref.ref(x._n.data)
+    del x
+    gc.collect()
+    assert address() is not None  # the memory that the copy reads
+    del tree
+    gc.collect()
+    assert address() is None
+
+
+def test_vectors_cannot_be_pickled():
+    with pytest.raises(TypeError, match=r"CoopVec\[.*cannot be pickled.*Unpack it"):
+        pickle.dumps(nn.CoopVec(Float(1), 2))
 
 
 def test_conversion_to_arrays(tier):

@@ -1,7 +1,9 @@
 """Local memory as memory of compiled kernels: random programs of accesses, loops and branches
 against a loop over lanes, all element types, the text of kernels, and packets of any width."""
 
+import copy
 import ctypes
+import pickle
 
 import numpy as np
 import pytest
@@ -478,3 +480,12 @@ def test_gradients_of_the_memory_itself():
     dr.backward(x * x)
     assert [v.numpy().tolist() for v in dr.grad(local)] == [[4], [0], [8]]
     assert not dr.grad_enabled(dr.detach(local)[0])
+
+
+def test_copies_are_independent_and_pickling_is_refused():
+    local = dr.alloc_local(ad.Float, 2, ad.Float(1))
+    duplicate = copy.deepcopy(local)
+    duplicate[0] = ad.Float(5)
+    assert (local[0][0], duplicate[0][0], duplicate[1][0]) == (1, 5, 1)
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(local)

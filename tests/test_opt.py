@@ -13,6 +13,7 @@ import drjit as dr
 from drjit import llvm
 from drjit.jit import kernel
 from drjit.llvm.ad import (
+    Array1f,
     Array2f,
     Array3f,
     Bool,
@@ -207,6 +208,13 @@ def test_uniform_takes_the_largest_component_of_an_entry():
     dr.backward(dr.sum(x.x * Float(1, 2) + x.y * Float(4, 1)))
     opt.step()
     assert dr.allclose(opt["x"], Array2f([-0.025, -0.1], [-0.1, -0.05]), rtol=1e-4)
+
+
+def test_uniform_has_nothing_to_compare_within_one_component():
+    opt = Adam(0.1, {"x": Array1f(Float(1, 2))}, uniform=True)
+    dr.backward(dr.sum(dr.square(opt["x"].x)))
+    opt.step()
+    assert dr.allclose(opt["x"].x, Float(0.9, 1.9), rtol=1e-4)
 
 
 def test_a_component_that_entries_share_remains_one_number():

@@ -190,3 +190,16 @@ def test_expressions_of_python_types() -> None:
     assert dr.expr_t(float, int) is float
     assert dr.expr_t(1, True) is int
     assert dr.expr_t(L.Float(1), 2, L.Array3i) is L.Array3f
+
+
+@pytest.mark.parametrize("value", ["a", None, object()])
+@pytest.mark.parametrize(
+    "function", [dr.copysign, dr.hypot, dr.mul_wide, dr.atan2, dr.minimum, dr.sphdir]
+)
+def test_operands_that_are_none_are_errors_of_the_function_that_was_called(function, value):
+    pattern = rf"^dr\.{function.__name__}\(\): .*{type(value).__name__}"
+    for error in (TypeError, RuntimeError):  # it is either, whichever the program expects
+        with pytest.raises(error, match=pattern):
+            function(dr.llvm.Float(1), value)
+    with pytest.raises(TypeError, match=r"^dr\.fma\(\): "):
+        dr.fma(dr.llvm.Float(1), 2, value)

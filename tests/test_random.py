@@ -182,6 +182,31 @@ def test_pcg_bounded(tier):
     assert entries(PCG32(2).next_uint32_bounded(6)) == [0, 3]
 
 
+def test_pcg_bounded_in_recorded_code(tier):
+    bound = 3_000_000_000
+
+    def draws(rng, count):
+        i, total = UInt(0), dr.zeros(UInt64, 5)
+        while_ = dr.while_loop(
+            (i, total, rng),
+            lambda i, total, rng: i < count,
+            lambda i, total, rng: (i + 1, total * 3 + rng.next_uint32_bounded(bound, i < 2), rng),
+        )
+        return while_[1], while_[2]
+
+    counts = UInt(0, 1, 2, 3, 4)
+    found, rng = draws(PCG32(5), counts)
+    frozen, other = dr.freeze(draws)(PCG32(5), counts)
+    state, want = PCG32(5), np.zeros(5, np.uint64)
+    for k in range(4):
+        inside = k < counts.numpy()
+        word = state.next_uint32_bounded(bound, Bool(inside & (k < 2))).numpy()
+        want = np.where(inside, want * np.uint64(3) + word, want)
+    for values, generator in ((found, rng), (frozen, other)):
+        np.testing.assert_array_equal(values.numpy(), want)
+        assert entries(generator.state) == entries(state.state)
+
+
 def test_pcg_seeds_and_copies():
     rng = PCG32(2, UInt64(1, 2), 7)
     assert entries(rng.state) != entries(PCG32(2).state)

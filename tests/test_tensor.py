@@ -169,6 +169,40 @@ def test_masks(tier):
     same(t, np.where(a < 0, a * 2, a))
 
 
+@pytest.mark.parametrize("as_tensor", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "mask", "values"),
+    [
+        ((4, 2), [0, 1, 0, 1], (2, 1)),
+        ((4, 2), [0, 1, 0, 1], (1, 2, 1)),
+        ((4, 2), [0, 1, 0, 1], (1, 1, 1)),
+        ((4, 2), [0, 1, 0, 1], (2,)),
+        ((4, 2, 5), [[0, 1], [0, 0], [1, 0], [0, 1]], (3, 5)),
+        ((4, 2, 5), [[0, 1], [0, 0], [0, 0], [0, 1]], (2, 5)),
+        ((4, 2, 5), [[0, 1], [0, 0], [0, 0], [0, 1]], (2, 1)),
+        ((4, 3, 3, 3), np.eye(4, 3), (3, 1, 3)),
+        ((3, 2, 5), [0, 1, 0], (1, 1, 2, 1)),
+        ((3, 3), [0, 1, 0], (3,)),
+    ],
+    ids=str,
+)
+def test_masks_of_leading_axes_take_values_as_in_numpy(shape, mask, values, as_tensor, tier):
+    a, mask = data(shape), np.array(mask, bool)
+    value = 50 + np.arange(np.prod(values)).reshape(values)
+    t = TensorXf(a)
+    t[TensorXb(mask)] = TensorXf(value) if as_tensor else value.tolist()
+    a[mask] = value
+    same(t, a)
+
+
+def test_masks_of_leading_axes_refuse_other_numbers_of_values():
+    t = TensorXf(data((4, 2)))
+    for value in (TensorXf(np.zeros((3, 2))), [[1], [2], [3]]):
+        with pytest.raises(TypeError, match=r"\(3, .\) does not fit entries of shape \(2, 2\)"):
+            t[Bool(False, True, False, True)] = value
+    same(t, data((4, 2)))
+
+
 @pytest.mark.parametrize(
     ("key", "text"),
     [
@@ -326,6 +360,20 @@ def test_transposes():
         (lambda t: dr.sum(t, 2), RuntimeError, "axis 2 is out of bounds"),
         (lambda t: TensorXf([[1, 2], [3]]), TypeError, "ragged"),
         (lambda t: dr.reshape(t, (4, 2)), RuntimeError, "6 entries"),
+        (lambda t: dr.reshape(t, (-2, 3)), RuntimeError, "none less than that"),
+        (lambda t: dr.take(t, 5), IndexError, r"^dr.take\(\): index 5"),
+        (lambda t: dr.take(t, 0.5), TypeError, r"^dr.take\(\): .*'float'"),
+        (lambda t: dr.take_interp(t, "a"), TypeError, r"^dr.take_interp\(\): 'pos'.*str"),
+        (lambda t: dr.take_interp(t, None), TypeError, r"^dr.take_interp\(\): 'pos'.*None"),
+        (lambda t: dr.take_interp(t, [[1], [2, 3]]), TypeError, r"^dr.take_interp\(\): .*ragged"),
+        (lambda t: dr.split(t, 1.5), TypeError, r"^dr.split\(\): expected .* 1.5"),
+        (lambda t: dr.split(t, ["a"]), TypeError, r"^dr.split\(\): expected .* 'a'"),
+        (lambda t: dr.array_split(t, "a"), TypeError, r"^dr.array_split\(\): expected .* 'a'"),
+        (lambda t: dr.hstack([t, t[0]]), TypeError, r"^dr.hstack\(\): array 1 of shape \(3,\)"),
+        (lambda t: dr.vstack([t, t[:, :1]]), TypeError, r"^dr.vstack\(\): array 1"),
+        (lambda t: dr.convolve(t, [1], axis=4), RuntimeError, r"^dr.convolve\(\): axis 4"),
+        (lambda t: t.__setitem__(0, "abc"), TypeError, r"^drjit.llvm.TensorXf.__setitem__.*str"),
+        (lambda t: t.__setitem__(0, Array3f(1)), TypeError, r"TensorXf.__setitem__\(\): .*Array3f"),
     ],
 )
 def test_what_is_refused(call, error, text):
@@ -406,6 +454,29 @@ def test_take_interp_beyond_the_ends():
     t = TensorXf([1, 2, 4])
     same(dr.take_interp(t, Float(-1, 2, 3.5)), [0, 4, 7])
     same(dr.take_interp(TensorXf([5]), Float(-1, 0, 2)), [5, 5, 5])
+
+
+@pytest.mark.parametrize("namespace", [dr.llvm, dr.scalar], ids=["llvm", "scalar"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(), (1,), (2, 3)])
+def test_take_interp_at_positions_of_any_shape(shape, axis, namespace, tier):
+    a = data((4, 5))
+    position = np.linspace(0.25, 2.75, int(np.prod(shape))).reshape(shape)
+    low = np.floor(position).astype(int)
+    weight = (position - low).reshape(shape + (1,) * (1 - axis))
+    first, second = np.take(a, low, axis), np.take(a, low + 1, axis)
+    for at in (namespace.TensorXf(position), namespace.TensorXf64(position), position):
+        found = dr.take_interp(namespace.TensorXf(a), at, axis)
+        same(found, first + (second - first) * weight)
+        assert type(found) is namespace.TensorXf
+
+
+def test_take_interp_keeps_the_precision_of_positions(tier):
+    t = TensorXf16(np.arange(3000) % 2)
+    same(dr.take_interp(t, Float(2500.25, 2501.75)), [0.25, 0.25])
+    same(dr.take_interp(t, 2500.25), 0.25)
+    long = dr.arange(Float, (1 << 24) + 5)
+    same(dr.take_interp(long, Float((1 << 24) + 4)), [(1 << 24) + 4])
 
 
 def test_printing():

@@ -401,6 +401,10 @@ def test_errors_speak_of_the_texture():
         Texture2f(TensorXf([[1, 2, 3]]))
     with pytest.raises(RuntimeError, match=r"3 entries.*\(2, 1\) has 2"):
         line().set_value(Float(1, 2, 3))
+    with pytest.raises(RuntimeError, match=r"^Texture1f.set_tensor\(\): .* 2 dimensions.*\(2,\)"):
+        line().set_tensor(TensorXf([1, 2]))
+    with pytest.raises(TypeError, match=r"^Texture1f.eval\(\): 'active' is of type"):
+        line().eval(Float(0.5), Float(1))
 
 
 @pytest.mark.parametrize("mode", MODES)

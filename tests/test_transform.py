@@ -110,6 +110,26 @@ def test_euler_angles_are_in_range(tier):
     assert np.all((again * half.inv()).magnitude() < 1e-3)
 
 
+def test_euler_angles_of_double_precision_have_all_digits(tier):
+    rotations = Rotation.random(64, random_state=3)
+    found = dr.quat_to_euler(Quaternion4f64(*np.ascontiguousarray(rotations.as_quat().T)))
+    np.testing.assert_allclose(found.numpy().T, rotations.as_euler("xyz"), atol=1e-13)
+
+
+@pytest.mark.parametrize("suffix", ["f16", "f", "f64"])
+def test_components_have_the_element_type_of_the_array(suffix):
+    q = getattr(dr.llvm, "Quaternion4" + suffix)(0, 0, 0.6, -0.8)
+    vector = getattr(dr.llvm, "Array3" + suffix)(0.6, 0, 0.8)
+    matrix = getattr(dr.llvm, "Matrix4" + suffix)(1)
+    found = [
+        dr.slerp(q, -q, 0.5), dr.quat_to_euler(q), dr.euler_to_quat(vector), dr.log(q),
+        dr.quat_apply(q, vector), dr.rotate(type(q), vector, 0.5), dr.sphdir(q.x, 1.0),
+        dr.matrix_to_quat(matrix), *dr.transform_decompose(matrix)[1:], dr.arg(vector),
+    ]  # fmt: skip
+    for array in found:
+        assert {type(c) for c in array} == {q.Value}, type(array)
+
+
 @pytest.mark.parametrize(("space", "suffix"), TYPES)
 def test_rotating_vectors(space, suffix, tier):
     rng = np.random.default_rng(2)
@@ -289,3 +309,22 @@ def test_spherical_harmonics_of_sequences_and_tensors():
 def test_the_order_must_not_be_negative():
     with pytest.raises(RuntimeError, match="negative"):
         dr.sh_eval(Array3f(0, 0, 1), -1)
+
+
+@pytest.mark.parametrize("name", ["sh_eval", "exp", "exp2", "sqrt", "rsqrt", "log"])
+def test_forward_derivatives_reach_every_part_of_a_result(name):
+    def parts(*values):
+        if name == "sh_eval":
+            return dr.sh_eval(ad.Array3f64(*values[:3]), 4)[1:]
+        return list(getattr(dr, name)(ad.Quaternion4f64(*values)))
+
+    point, step = [ad.Float64(v) for v in (0.1, 0.2, 0.3, 0.4)], 1e-6
+    dr.enable_grad(point)
+    found = parts(*point)
+    dr.set_grad(point, [1, 1, 1, 1])
+    dr.enqueue(dr.ADMode.Forward, point)
+    dr.traverse(dr.ADMode.Forward)
+    ends = [parts(*[dr.detach(p) + h for p in point]) for h in (step, -step)]
+    for part, high, low in zip(found, *ends, strict=True):
+        want = (high[0] - low[0]) / (2 * step)
+        assert dr.grad(part)[0] == pytest.approx(want, rel=1e-6, abs=1e-8)

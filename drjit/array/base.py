@@ -3,7 +3,7 @@ the contents of another.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..ad.graph import Value
 from ..jit.backend import JitBackend
@@ -142,6 +142,19 @@ class KernelValue:
         def __iter__(self) -> Any: ...
 
         __lt__ = __le__ = __gt__ = __ge__ = _comparison
+
+    # Nodes are never changed, so that copies share one.
+    def __copy__(self) -> Any:
+        return self._with(Value(self._n, self._a))
+
+    def __deepcopy__(self, memo: dict) -> Any:
+        return self.__copy__()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{self!r} cannot be pickled, as it exists within kernels only. Unpack it into arrays "
+            "first."
+        )
 
     def _elementwise(self, op_: Op, args: tuple, name: str) -> Any:
         raise NotImplementedError

@@ -1,5 +1,5 @@
-"""Reading and writing of entries and components: `a[key]`, `a[key] = value`, iteration, and
-swizzles such as `a.zyx`.
+"""Reading and writing of entries and components: `a[key]`, `a[key] = value`, and swizzles such as
+`a.zyx`.
 
 On a 1-D array a key addresses lanes, on a nested array components. Keys apply one after the other,
 so `m[0, 1]` is `m[0][1]`. A mask as the key of an assignment selects lanes, of any kind of array.
@@ -7,7 +7,7 @@ so `m[0, 1]` is `m[0][1]`. A mask as the key of an assignment selects lanes, of 
 
 import operator
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -97,17 +97,6 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         _scatter(self, _index(self, key), value)
     else:
         raise _bad_key(self, key, "__setitem__")
-
-
-def iterate(self: Any) -> Iterator[Any]:
-    """The entries of a 1-D array as numbers, the components of a nested array, rows of a tensor."""
-    if self._kind == "leaf":
-        return iter(leaf.host(self).tolist())
-    if self._kind == "nested":
-        return iter(list(self._c))
-    if not self._shape:
-        raise TypeError(f"{type_label(self)}: a tensor of no dimensions cannot be iterated over")
-    return (self[i] for i in range(self._shape[0]))
 
 
 def item(self: Any) -> Any:

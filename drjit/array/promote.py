@@ -13,7 +13,7 @@ import numpy as np
 from ..jit import dtype as dt
 from ..jit.dtype import DType
 from . import leaf, table
-from .base import ArrayBase, type_label
+from .base import ArrayBase, IncompatibleError, type_label
 from .meta import BACKENDS, DYNAMIC
 
 _RANK = {"scalar": 0, "llvm": 1, "llvm.ad": 2, "cuda": 1, "cuda.ad": 2}
@@ -234,14 +234,17 @@ def expr_t(*args: Any) -> Any:
         raise TypeError(f"drjit.expr_t(): incompatible types {_labels(types)}: {error}") from None
 
 
-def promote(*args: Any) -> list:
-    """The arguments, converted to the type in which they meet.
+def promote(*args: Any, name: str = "") -> list:
+    """The arguments of a function of a name, converted to the type in which they meet.
 
     Raises:
-        RuntimeError: there is none.
+        IncompatibleError: there is none.
     """
     first = type(args[0])
     if issubclass(first, ArrayBase) and all(type(a) is first for a in args):
         return list(args)
-    cls, operands = resolve(args)
-    return [convert(cls, value) for value in operands]
+    try:
+        cls, operands = resolve(args)
+        return [convert(cls, value) for value in operands]
+    except Incompatible as problem:
+        raise IncompatibleError(f"{name}(): {problem}" if name else str(problem)) from None

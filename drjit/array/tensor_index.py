@@ -35,14 +35,14 @@ class Selection(NamedTuple):
     active: Any = None
 
 
-def getitem(self: Any, key: Any) -> Any:
-    """The entries of a tensor that a key addresses, as a tensor.
+def getitem(self: Any, key: Any, what: str = "") -> Any:
+    """The entries of a tensor that a key addresses, as a tensor; `what` is what the user called.
 
     Raises:
         IndexError: an index is out of bounds, or there are too many.
         TypeError: the key is of an unsupported type.
     """
-    what = f"{type_label(self)}.__getitem__()"
+    what = what or f"{type_label(self)}.__getitem__()"
     cls, array = type(self), self._array
     shape, index, active = select(self._namespace, self._shape, key, what)
     if index is None:
@@ -65,10 +65,14 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     array = self._array
     shape, index, active = select(self._namespace, self._shape, key, what, everything=True)
     count = prod(shape)
-    if is_array(value) and value._kind != "tensor":
-        source = type(array)(value)
+    flat = is_array(value) and value._kind != "tensor"
+    try:
+        given = (type(array) if flat else type(self))(value)
+    except TypeError as error:
+        raise TypeError(f"{what}: {error}") from None
+    if flat:
+        source = given
     else:
-        given = type(self)(value)
         if not fits(given._shape, shape):
             raise TypeError(
                 f"{what}: a tensor of shape {given._shape} does not fit entries of shape {shape}"

@@ -220,7 +220,7 @@ def fma(arg0: Any, arg1: Any, arg2: Any) -> Any:
         return elementwise(op.fma, a, b, c) if isinstance(a, float) else a * b + c
     if any(isinstance(a, KernelValue) for a in (arg0, arg1, arg2)):
         return elementwise(op.fma, arg0, arg1, arg2, name="dr.fma")
-    a, b, c = promote(arg0, arg1, arg2)
+    a, b, c = promote(arg0, arg1, arg2, name="dr.fma")
     meta = a.__meta__
     if meta.dtype.is_float and meta.kind in ("leaf", "vector", "tensor"):
         return elementwise(op.fma, a, b, c, name="dr.fma")
@@ -307,7 +307,7 @@ def hypot(a: Any, b: Any) -> Any:
             raise unsupported("hypot", a, b)
         a, b = float(a), float(b)
     else:
-        a, b = promote(a, b)
+        a, b = promote(a, b, name="dr.hypot")
         if not a.__meta__.dtype.is_float:
             raise RuntimeError(f"dr.hypot(): operation not supported for {type_label(a)}")
     return complex.modulus(abs(a), abs(b))
@@ -389,7 +389,7 @@ def copysign(arg0: Any, arg1: Any, /) -> Any:
             raise unsupported("copysign", arg0, arg1)
         a, b = _numbers(arg0, arg1)
         return math.copysign(a, b) if isinstance(a, float) else -abs(a) if b < 0 else abs(a)
-    a, b = promote(arg0, arg1)
+    a, b = promote(arg0, arg1, name="dr.copysign")
     minus = (
         negative(b) if b.__meta__.dtype.is_float else elementwise(op.lt, b, 0, name="dr.copysign")
     )
@@ -593,7 +593,7 @@ def mul_wide(arg0: Any, arg1: Any, /) -> Any:
     if not _is_array(arg0, arg1):
         a, b = _factors("mul_wide", arg0, arg1)
         return a * b
-    a, b = promote(arg0, arg1)
+    a, b = promote(arg0, arg1, name="dr.mul_wide")
     wide = {dt.i32: dt.i64, dt.u32: dt.u64}.get(type(a)._dtype)
     if wide is None:
         raise RuntimeError(

@@ -36,7 +36,7 @@ def cross(arg0: Any, arg1: Any, /) -> Any:
                 f"dr.cross(): expected two arrays with three components, "
                 f"got {type_label(arg0)} and {type_label(arg1)}"
             )
-    u, v = promote(arg0, arg1)
+    u, v = promote(arg0, arg1, name="dr.cross")
     (a, b, c), (d, e, f) = u._c, v._c
     return type(u)(b * f - c * e, c * d - a * f, a * e - b * d)
 
@@ -56,7 +56,7 @@ def sphdir(theta: Any, phi: Any) -> Any:
             "dr.sphdir(): expected one-dimensional arrays, "
             f"got {type_label(theta)} and {type_label(phi)}"
         )
-    theta, phi = promote(theta, phi)
+    theta, phi = promote(theta, phi, name="dr.sphdir")
     meta = theta.__meta__
     if meta.kind != "leaf":
         raise TypeError(f"dr.sphdir(): expected one-dimensional arrays, got {type_label(theta)}")

@@ -335,7 +335,7 @@ def _replaced(a: Any, b: Any) -> Any:
         return a._with(_with_gradient(Value(a._n), a._like(b, "dr.replace_grad")))
     if not isinstance(a, ArrayBase) and not isinstance(b, ArrayBase):
         return a
-    a, b = promote(a, b)
+    a, b = promote(a, b, name="dr.replace_grad")
     if not a._diff:
         return a
     gradients = iter(pytree.leaf_arrays(b))

@@ -10,7 +10,7 @@ from ..array.promote import promote
 from . import parts
 from .parts import is_array, is_flat, label, normalized_axis
 from .reorder import expand_dims, reshaped, tensor_argument
-from .shape import concat
+from .shape import concat_tensors
 
 
 def _tensors(arrays: Any, what: str) -> list[Any]:
@@ -56,7 +56,7 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Any:
                 f"tensor 0 has {shape}"
             )
     place = normalized_axis(operator.index(axis), len(shape) + 1, f"{what}()")
-    return concat([expand_dims(a, place) for a in found], place)
+    return concat_tensors([expand_dims(a, place) for a in found], place, what)
 
 
 def _at_least(ndim: int, a: Any) -> Any:
@@ -79,7 +79,8 @@ def vstack(arrays: Sequence[Any], /) -> Any:
     [[1, 2],
      [3, 4]]
     """
-    return concat([_at_least(2, a) for a in _tensors(arrays, "dr.vstack")], 0)
+    what = "dr.vstack"
+    return concat_tensors([_at_least(2, a) for a in _tensors(arrays, what)], 0, what)
 
 
 def hstack(arrays: Sequence[Any], /) -> Any:
@@ -89,8 +90,9 @@ def hstack(arrays: Sequence[Any], /) -> Any:
         RuntimeError: there are none.
         TypeError: an argument is no tensor, or shapes do not go together.
     """
-    found = [_at_least(1, a) for a in _tensors(arrays, "dr.hstack")]
-    return concat(found, 0 if len(found[0]._shape) == 1 else 1)
+    what = "dr.hstack"
+    found = [_at_least(1, a) for a in _tensors(arrays, what)]
+    return concat_tensors(found, 0 if len(found[0]._shape) == 1 else 1, what)
 
 
 def column_stack(arrays: Sequence[Any], /) -> Any:
@@ -100,11 +102,12 @@ def column_stack(arrays: Sequence[Any], /) -> Any:
         RuntimeError: there are none.
         TypeError: an argument is no tensor, or shapes do not go together.
     """
+    what = "dr.column_stack"
     found = []
-    for a in _tensors(arrays, "dr.column_stack"):
+    for a in _tensors(arrays, what):
         a = _at_least(1, a)
         found.append(expand_dims(a, 1) if len(a._shape) == 1 else a)
-    return concat(found, 1)
+    return concat_tensors(found, 1, what)
 
 
 def dstack(arrays: Sequence[Any], /) -> Any:
@@ -114,7 +117,8 @@ def dstack(arrays: Sequence[Any], /) -> Any:
         RuntimeError: there are none.
         TypeError: an argument is no tensor, or shapes do not go together.
     """
-    return concat([_at_least(3, a) for a in _tensors(arrays, "dr.dstack")], 2)
+    what = "dr.dstack"
+    return concat_tensors([_at_least(3, a) for a in _tensors(arrays, what)], 2, what)
 
 
 # Splitting
@@ -127,8 +131,17 @@ def _pieces(value: Any, ends: Sequence[int | None], axis: int) -> list[Any]:
     return [value[(*lead, slice(a, b))] for a, b in zip(starts, ends, strict=True)]
 
 
+def _index(number: Any, what: str) -> int:
+    try:
+        return operator.index(number)
+    except TypeError:
+        raise TypeError(
+            f"{what}(): expected a number of parts or a list of positions, not {number!r}"
+        ) from None
+
+
 def _sections(count: Any, what: str) -> int:
-    n = operator.index(count)
+    n = _index(count, what)
     if n <= 0:
         raise ValueError(f"{what}(): the number of parts must be positive, got {n}")
     return n
@@ -149,7 +162,7 @@ def split(value: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0
     what = "dr.split"
     place, n = _axis_of(value, axis, what)
     if isinstance(indices_or_sections, (list, tuple)):
-        return _pieces(value, [*map(operator.index, indices_or_sections), None], place)
+        return _pieces(value, [*[_index(i, what) for i in indices_or_sections], None], place)
     count = _sections(indices_or_sections, what)
     if n % count:
         raise RuntimeError(

@@ -176,7 +176,7 @@ def take(value: Any, index: Any, axis: int = 0) -> Any:
         else:
             integers = parts.with_dtype(type(value), dt.i64)
             index = integers(_integers(entries, what))
-    return value[(slice(None),) * place + (index,)]
+    return tensor_index.getitem(value, (slice(None),) * place + (index,), f"{what}()")
 
 
 def _integers(entries: np.ndarray, what: str) -> np.ndarray:
@@ -210,14 +210,17 @@ def take_interp(value: Any, pos: Any, axis: int = 0) -> Any:
     if n == 0:
         raise RuntimeError(f"{what}(): axis {place} has no entries")
     cls = type(value)
-    if not is_array(pos) and np.ndim(pos) == 0:
+    if isinstance(pos, (int, float, np.integer, np.floating)):
         first = min(max(int(np.floor(pos)), 0), max(n - 2, 0)) if np.isfinite(pos) else 0
         weight: Any = pos - first
         index: Any = first
     else:
         floating = is_array(pos) and pos._dtype.is_float
         dtype = pos._dtype if floating else max(cls._dtype, dt.f32, key=lambda d: d.itemsize)
-        at = parts.with_dtype(cls, dtype)(pos)
+        try:
+            at = parts.with_dtype(cls, dtype)(pos)
+        except TypeError as error:
+            raise TypeError(f"{what}(): 'pos' holds no positions: {error}") from None
         whole = elementwise(op.maximum, elementwise(op.floor, at), 0)
         index = elementwise(op.minimum, parts.with_dtype(cls, dt.u32)(whole), max(n - 2, 0))
         fraction = cls(at - type(at)(index))

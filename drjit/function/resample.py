@@ -132,7 +132,7 @@ def convolve(
     what = "dr.convolve"
     flat, sizes = _storage(source, what)
     check_mode(mode, what)
-    axes = axes_of(axis, len(sizes), tuple(range(len(sizes))), what)
+    axes = axes_of(axis, len(sizes), tuple(range(len(sizes))), f"{what}()")
     symbolic = mode == "symbolic"
     if isinstance(filter, str):
 

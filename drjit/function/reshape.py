@@ -69,7 +69,9 @@ def _wanted(shape: Any, what: str) -> tuple[int, ...]:
             f"{what}: 'shape' must be an int or a tuple of ints, not {shape!r}"
         ) from None
     if any(s < -1 for s in sizes) or sizes.count(-1) > 1:
-        raise RuntimeError(f"{what}: at most one entry of 'shape' may be -1, got {shape!r}")
+        raise RuntimeError(
+            f"{what}: one entry of 'shape' may be -1, and none less than that, got {shape!r}"
+        )
     return tuple(sizes)
 
 

@@ -299,7 +299,7 @@ def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
     if cls._kind == "tensor":
         if axis is None:
             return _concat_flat([a._array for a in arr], what)
-        return _concat_tensors(arr, axis, what)
+        return concat_tensors(arr, axis, what)
     if axis is None:
         return _concat_flat([ravel(a) for a in arr], what)
     depth = len(cls.__meta__.dims) + cls.__meta__.is_jit
@@ -343,7 +343,8 @@ def _concat_flat(arr: Sequence[Any], what: str) -> Any:
     return result
 
 
-def _concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
+def concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
+    """Tensors of one type joined along an axis; see `concat`."""
     cls, shape = type(arr[0]), arr[0]._shape
     k = parts.normalized_axis(axis, len(shape), f"{what}(<{label(cls)}>)")
     for position, a in enumerate(arr):

@@ -237,7 +237,7 @@ def slerp(a: Any, b: Any, t: Any) -> Any:
     for q in (a, b):
         _check_quaternion(q, what)
     _check_scalar(t, "t", what)
-    a, b = promote(a, b)
+    a, b = promote(a, b, name=what)
     p, q = a._c, b._c
     cosine = _dot(p, q)
     q = [mulsign(v, cosine) for v in q]

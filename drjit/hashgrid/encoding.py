@@ -388,7 +388,7 @@ class HashEncoding:
         data = self.data
         if number._diff and not data._diff:
             data = table.move(type(data), number._namespace)(data)
-        mask = mask_leaf(active, number, what)
+        mask = mask_leaf(active, number, what[:-2])
         found: list[Any] = []
         for level in self._levels:
             found += self._features(level, position, data, mask, what)

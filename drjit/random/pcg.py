@@ -3,16 +3,17 @@ simple fast space-efficient statistically good algorithms for random number gene
 64-bit linear congruential generator whose output is permuted to 32 bits.
 """
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, ClassVar
 
 from ..array import leaf, table
 from ..array.base import ArrayBase
-from ..function.evaluation import eval as evaluate
 from ..function.parts import is_array_class
-from ..function.reduce import any as any_of
 from ..jit import dtype as dt
+from ..jit import record
 from ..jit.dtype import DType
+from ..jit.node import Node
 from .words import Words, words
 
 MULTIPLIER = 0x5851F42D4C957F2D
@@ -172,17 +173,35 @@ class Generator:
         value = draw(mask)
         if threshold:
             rejected = (value < threshold) if mask is True else (value < threshold) & mask
-            while any_of(rejected) if w.traced else rejected:
-                value = w.select(rejected, draw(rejected), value)
-                rejected = (value < threshold) & rejected
-                if w.traced:
-                    evaluate(value, self._state)
+            value = self._redrawn(draw, value, rejected, threshold)
         value = value % bound
         return value if mask is True else w.select(mask, value, value ^ value)
 
+    def _redrawn(self, draw: Callable, value: Any, rejected: Any, threshold: int) -> Any:
+        """Words, those that are rejected drawn again until none is."""
+        w = self._words
+        if not w.traced:
+            while rejected:
+                value = draw(rejected)
+                rejected = value < threshold
+            return value
+        cls, before = type(value), self._state
+
+        def body(nodes: list[Node]) -> list[Node]:
+            rejected = leaf.wrap(w.Bool, nodes[0])
+            self._state = leaf.wrap(w.UInt64, nodes[1])
+            again = w.select(rejected, draw(rejected), leaf.wrap(cls, nodes[2]))
+            return [((again < threshold) & rejected)._n, self._state._n, again._n]
+
+        try:
+            found = record.loop([rejected._n, before._n, value._n], lambda nodes: nodes[0], body)
+        finally:
+            self._state = before
+        self._state = leaf.wrap(w.UInt64, found[1])
+        return leaf.wrap(cls, found[2])
+
     def next_uint32_bounded(self, bound: int, mask: Any = True) -> Any:
-        """A uniform 32-bit integer in [0, bound), without bias; evaluates unless `bound` is a power
-        of two.
+        """A uniform 32-bit integer in [0, bound), without bias.
 
         Raises:
             TypeError: `bound` is no integer from 1 to 2**32 - 1.
@@ -190,8 +209,7 @@ class Generator:
         return self._bounded("next_uint32", 32, bound, mask)
 
     def next_uint64_bounded(self, bound: int, mask: Any = True) -> Any:
-        """A uniform 64-bit integer in [0, bound), without bias; evaluates unless `bound` is a power
-        of two.
+        """A uniform 64-bit integer in [0, bound), without bias.
 
         Raises:
             TypeError: `bound` is no integer from 1 to 2**64 - 1.

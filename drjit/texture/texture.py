@@ -101,7 +101,7 @@ class Texture:
             ) from None
         if len(sizes) != self._dims or min(sizes) < 0:
             raise TypeError(f"{what}: expected {self._dims} sizes, none negative, got {shape!r}")
-        self._set(zeros(self._tensor_class, (*sizes, self._checked_channels(channels))))
+        self._set(zeros(self._tensor_class, (*sizes, self._checked_channels(channels, what))))
 
     def _init_tensor(
         self,
@@ -112,9 +112,10 @@ class Texture:
         wrap_mode: Any = WrapMode.Clamp,
         srgb: bool = False,
     ) -> None:
+        del migrate
         self._set_modes(filter_mode, wrap_mode, use_accel, srgb)
         self._writable = False
-        self.set_tensor(tensor, migrate)
+        self._take(tensor, self._name())
 
     def _set_modes(self, filter_mode: Any, wrap_mode: Any, use_accel: bool, srgb: bool) -> None:
         self._filter = _mode(FilterMode, filter_mode, self._name())
@@ -128,9 +129,9 @@ class Texture:
     def _name(self, method: str = "") -> str:
         return f"{type(self).__name__}.{method}()" if method else f"{type(self).__name__}()"
 
-    def _checked_channels(self, channels: int) -> int:
+    def _checked_channels(self, channels: int, what: str) -> int:
         if channels < 1:
-            raise RuntimeError(f"{self._name()}: a texture must have at least 1 channel")
+            raise RuntimeError(f"{what}: a texture must have at least 1 channel")
         return channels
 
     def _set(self, tensor: Any) -> None:
@@ -187,14 +188,17 @@ class Texture:
             RuntimeError: the tensor has the wrong number of dimensions, or no channels.
         """
         del migrate
+        self._take(tensor, self._name("set_tensor"))
+
+    def _take(self, tensor: Any, what: str) -> None:
         cls = self._tensor_class
         made = tensor if type(tensor) is cls else cls(tensor)
         if len(made._shape) != self._dims + 1:
             raise RuntimeError(
-                f"{self._name()}: the tensor must have {self._dims + 1} dimensions (sizes and "
+                f"{what}: the tensor must have {self._dims + 1} dimensions (sizes and "
                 f"channels), its shape is {made._shape}"
             )
-        self._checked_channels(made._shape[-1])
+        self._checked_channels(made._shape[-1], what)
         self._set(cls(made))
 
     def set_value_with_event(self, value: Any, event: Any, migrate: bool = False) -> None:
@@ -504,7 +508,7 @@ class Texture:
         source = self._texels
         if isinstance(active, ArrayBase) and active._namespace != self._namespace:
             active = table.find(self._namespace, "leaf", dt.mask)(active)
-        mask = mask_leaf(active, type(source), what)
+        mask = mask_leaf(active, type(source), what[:-2])
         unsigned = table.find(self._namespace, "leaf", dt.u32)
         # Wrapped positions are those of texels, unless the tensor was given another shape since.
         inside = len(source) == prod(self.shape) < 1 << 31
