@@ -128,7 +128,7 @@ def _octaves(octaves: int, shift: float) -> tuple[list[float], list[float]]:
 def _constants(
     dtype: DType, channels: int, octaves: int, shift: float, quarters: tuple[float, float]
 ) -> tuple[Node, Node, Node]:
-    """Frequencies, shifts and quarters of all features, as vectors; equal numbers share a literal."""
+    """Frequencies, shifts and quarters of all features, as vectors; equal ones share a literal."""
     scales, shifts = _octaves(octaves, shift)
 
     def vector_of(numbers: list[float]) -> Node:

@@ -13,16 +13,16 @@ _ENDS = frozenset({"feature", "take", "total"})
 def vector_names(statements: list[ast.stmt]) -> set[str]:
     """The names that stand for vectors."""
     names: set[str] = set()
-
-    def visit(body: list[ast.stmt]) -> None:
-        for s in body:
-            if isinstance(s, ast.If | ast.While):
-                visit(s.body)
-            elif type(s) is ast.Assign and _is_vector(s.value, names):
-                names.update(targets(s))
-
-    visit(statements)
+    _collect(statements, names)
     return names
+
+
+def _collect(body: list[ast.stmt], names: set[str]) -> None:
+    for s in body:
+        if isinstance(s, ast.If | ast.While):
+            _collect(s.body, names)
+        elif type(s) is ast.Assign and _is_vector(s.value, names):
+            names.update(targets(s))
 
 
 def _is_vector(e: ast.expr, names: set[str]) -> bool:
@@ -54,27 +54,30 @@ def last_uses(statements: list[ast.stmt], names: set[str]) -> dict[int, list[str
     A name that a loop needs lives as long as the loop does.
     """
     result: dict[int, list[str]] = {}
-
-    def before(body: list[ast.stmt], live: set[str], note: bool) -> set[str]:
-        """The names that are needed before a body, given those that are needed after it."""
-        live = set(live)
-        for s in reversed(body):
-            if type(s) is ast.While:
-                again = live | before(s.body, live, False)
-                before(s.body, again, note)
-                if note:
-                    result[id(s)] = sorted(again - live)
-                live = again
-            elif type(s) is ast.If:
-                live |= before(s.body, live, note)
-            elif isinstance(s, ast.Assign | ast.Expr):
-                given = set(targets(s)) & names if type(s) is ast.Assign else set()
-                used = names.intersection(_names(s.value))
-                over = (given | used) - live
-                if note and over:
-                    result[id(s)] = sorted(over)
-                live = (live - given) | used
-        return live
-
-    before(statements, set(), True)
+    _before(statements, set(), names, result)
     return result
+
+
+def _before(
+    body: list[ast.stmt], live: set[str], names: set[str], over: dict[int, list[str]] | None
+) -> set[str]:
+    """The names that are needed before a body, given those that are needed after it. `over` takes
+    up those that end with a statement."""
+    live = set(live)
+    for s in reversed(body):
+        if type(s) is ast.While:
+            again = live | _before(s.body, live, names, None)
+            _before(s.body, again, names, over)
+            if over is not None:
+                over[id(s)] = sorted(again - live)
+            live = again
+        elif type(s) is ast.If:
+            live |= _before(s.body, live, names, over)
+        elif isinstance(s, ast.Assign | ast.Expr):
+            given = set(targets(s)) & names if type(s) is ast.Assign else set()
+            used = names.intersection(_names(s.value))
+            ended = (given | used) - live
+            if over is not None and ended:
+                over[id(s)] = sorted(ended)
+            live = (live - given) | used
+    return live
