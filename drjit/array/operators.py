@@ -235,6 +235,8 @@ def _is_factor(a: Any, b: Any) -> bool:
 
 
 def _matmul(a: Any, b: Any) -> Any:
+    if type(a) is type(b) and a._kind == "tensor":
+        return matmul["tensor"](a, b)
     kinds = [x.__meta__.kind if isinstance(x, ArrayBase) else "" for x in (a, b)]
     function = matmul.get("tensor" if "tensor" in kinds else "")
     if "matrix" in kinds:

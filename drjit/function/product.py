@@ -35,18 +35,16 @@ def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
     [3, 7]
     """
     what = Call("dr.matmul", A, B)
-    if isinstance(A, KernelValue) or isinstance(B, KernelValue):
-        raise TypeError(
-            f"{what}: products with a cooperative vector need a packed matrix on the left, as in "
-            "'nn.pack(A) @ x'"
-        )
-    if number_type(type(A)) is not None or number_type(type(B)) is not None:
-        return (_transposed(A, what) if At else A) * (_transposed(B, what) if Bt else B)
-    if not any(is_array(x) and x._kind == "tensor" for x in (A, B)):
-        if all(is_array(x) and is_flat(type(x)) for x in (A, B)) and not (At or Bt):
-            return dot(A, B)
-        return (_transposed(A, what) if At else A) @ (_transposed(B, what) if Bt else B)
-    a, b = _operands(A, B, what)
+    if type(A) is type(B) and is_array(A) and A._kind == "tensor":
+        a, b = A, B
+    elif _has_tensors(A, B, what):
+        a, b = _operands(A, B, what)
+    elif all(is_array(x) and is_flat(type(x)) for x in (A, B)) and not (At or Bt):
+        return dot(A, B)
+    else:
+        factors = [_transposed(x, what) if flag else x for x, flag in ((A, At), (B, Bt))]
+        scales = any(number_type(type(x)) is not None for x in (A, B))
+        return factors[0] * factors[1] if scales else factors[0] @ factors[1]
     if not a._dtype.is_float:
         raise TypeError(f"{what}: the operands hold integers; convert them to floats first")
     for x, flag, name in ((a, At, "A"), (b, Bt, "B")):
@@ -57,6 +55,18 @@ def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
     return _product(a, b, bool(At), bool(Bt), what)
 
 
+def _has_tensors(a: Any, b: Any, what: Call) -> bool:
+    """Whether operands are multiplied as tensors: one is a tensor, and none a number."""
+    if isinstance(a, KernelValue) or isinstance(b, KernelValue):
+        raise TypeError(
+            f"{what}: products with a cooperative vector need a packed matrix on the left, as in "
+            "'nn.pack(A) @ x'"
+        )
+    if any(number_type(type(x)) is not None for x in (a, b)):
+        return False
+    return any(is_array(x) and x._kind == "tensor" for x in (a, b))
+
+
 def _transposed(value: Any, what: Call) -> Any:
     if not is_array(value) or value._kind == "leaf":
         raise ValueError(f"{what}: {label(value)} cannot be transposed")
@@ -65,8 +75,6 @@ def _transposed(value: Any, what: Call) -> Any:
 
 def _operands(a: Any, b: Any, what: Call) -> tuple[Any, Any]:
     """The operands as tensors of one type; their shapes stay as they are."""
-    if type(a) is type(b):
-        return a, b
     found = []
     for x in (a, b):
         if is_array(x) and x._kind == "nested" and not is_flat(type(x)):
@@ -75,7 +83,11 @@ def _operands(a: Any, b: Any, what: Call) -> tuple[Any, Any]:
             x = parts.tensor_class(type(x))(x)
         elif not is_array(x):
             other = type(b if x is a else a)
-            x = parts.with_dtype(other, dt.f64)(x) if not other._dtype.is_float else other(x)
+            other = other if other._dtype.is_float else parts.with_dtype(other, dt.f64)
+            try:
+                x = other(x)
+            except TypeError as error:
+                raise TypeError(f"{what}: {error}") from None
         found.append(x)
     cls = type(promote(*[type(x)() for x in found])[0])
     a, b = (tensor(cls, convert(cls.Array, x._array), x._shape) for x in found)
@@ -94,7 +106,7 @@ def _product(a: Any, b: Any, at: bool, bt: bool, what: Call) -> Any:
         )
     lead_a, lead_b = shape_a[:-2], shape_b[:-2]
     try:
-        lead = broadcast_shape([lead_a, lead_b])
+        lead = broadcast_shape([lead_a, lead_b]) if lead_a or lead_b else ()
     except RuntimeError:
         raise ValueError(
             f"{what}: the leading axes {lead_a} and {lead_b} cannot be broadcast"
