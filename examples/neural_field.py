@@ -155,6 +155,8 @@ def main() -> None:
     parser.add_argument("--encoding", choices=("tri", "sin", "hash", "permuto"), default="tri")
     parser.add_argument("--output", default="neural_field.png", help="original and copy")
     arguments = parser.parse_args()
+    if arguments.iterations < 0:
+        parser.error("--iterations must not be negative")
     image = load(arguments.image)
     try:
         open(arguments.output, "ab").close()  # found out before the training, not after

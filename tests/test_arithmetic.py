@@ -388,3 +388,8 @@ def test_angles():
     np.testing.assert_allclose(dr.rad2deg(Float(1)).numpy(), [math.degrees(1)], rtol=1e-6)
     assert type(dr.rad2deg(Int(2))) is Float
     assert type(dr.deg2rad(Float64(2))) is Float64
+
+
+def test_errors_of_lerp_name_it():
+    with pytest.raises(RuntimeError, match=r"^dr\.lerp\(\): "):
+        dr.lerp(Float(1), "a", 2)

@@ -476,3 +476,11 @@ def test_blocks_of_scalars():
             dr.block_sum(other, 1)
     with pytest.raises(TypeError, match="mean of integers"):
         dr.mean(dr.scalar.TensorXi([1, 2]))
+
+
+@pytest.mark.parametrize("name", ["mean", "var", "std"])
+def test_statistics_of_integers_are_refused_under_their_own_names(name):
+    with pytest.raises(
+        TypeError, match=rf"^dr\.{name}\(<drjit.llvm.TensorXi>\): the .* of integers"
+    ):
+        getattr(dr, name)(TensorXi([1, 2]))

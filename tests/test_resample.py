@@ -444,3 +444,17 @@ def test_tables_are_made_once():
     tables = dict(made._tables)
     made.resample_fwd(Float(np.zeros(200)), 2)
     assert all(made._tables[key] is table for key, table in tables.items())
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda x: dr.resample(x, (3,), "box", 2), "dr.resample"),
+        (lambda x: dr.resample(x, (3,), "nothing"), "dr.resample"),
+        (lambda x: dr.convolve(x, "nothing"), "dr.convolve"),
+        (lambda x: dr.convolve(x, "box", -1), "dr.convolve"),
+    ],
+)
+def test_errors_name_the_function_that_was_called(call, name):
+    with pytest.raises(RuntimeError, match=rf"^{name}\(\): "):
+        call(Float(1, 2))

@@ -213,19 +213,24 @@ def fma(arg0: Any, arg1: Any, arg2: Any) -> Any:
     >>> dr.fma(Float(1, 2), 10, 0.5)
     [10.5, 20.5]
     """
+    return _fma(arg0, arg1, arg2, "fma")
+
+
+def _fma(arg0: Any, arg1: Any, arg2: Any, called: str) -> Any:
+    name = f"dr.{called}"
     if not _is_array(arg0, arg1, arg2):
         if not _is_number(arg0, arg1, arg2):
-            raise unsupported("fma", arg0, arg1, arg2)
+            raise unsupported(called, arg0, arg1, arg2)
         a, b, c = _numbers(arg0, arg1, arg2)
         return elementwise(op.fma, a, b, c) if isinstance(a, float) else a * b + c
     if any(isinstance(a, KernelValue) for a in (arg0, arg1, arg2)):
-        return elementwise(op.fma, arg0, arg1, arg2, name="dr.fma")
-    a, b, c = promote(arg0, arg1, arg2, name="dr.fma")
+        return elementwise(op.fma, arg0, arg1, arg2, name=name)
+    a, b, c = promote(arg0, arg1, arg2, name=name)
     meta = a.__meta__
     if meta.dtype.is_float and meta.kind in ("leaf", "vector", "tensor"):
-        return elementwise(op.fma, a, b, c, name="dr.fma")
+        return elementwise(op.fma, a, b, c, name=name)
     if meta.dtype.is_mask:
-        raise RuntimeError(f"dr.fma(): operation not supported for {type_label(a)}")
+        raise RuntimeError(f"{name}(): operation not supported for {type_label(a)}")
     return a * b + c
 
 
@@ -235,7 +240,7 @@ def lerp(arg0: Any, arg1: Any, arg2: Any) -> Any:
     >>> dr.lerp(Float(1, 2), 5, 0.25)
     [2, 2.75]
     """
-    return fma(arg1, arg2, fma(arg0, -arg2, arg0))
+    return _fma(arg1, arg2, _fma(arg0, -arg2, arg0, "lerp"), "lerp")
 
 
 def square(arg: Any, /) -> Any:

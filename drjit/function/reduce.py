@@ -425,6 +425,16 @@ def _ones(mask: Any) -> Any:
     return nested(cls, [_ones(c) for c in mask._c])
 
 
+def refuse_integers(value: Any, name: str, result: str) -> None:
+    """Raises TypeError for arrays of integers, of which a result would not be one."""
+    meta = value.__meta__
+    if value._dtype.is_int and (meta.is_jit or meta.kind == "tensor" or len(meta.dims) > 1):
+        raise TypeError(
+            f"{name}(<{label(value)}>): the {result} of integers is no integer; convert to "
+            f"{label(parts.with_dtype(type(value), dt.f32))} first"
+        )
+
+
 def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
     """The mean along axes: the sum times the reciprocal of the number of entries; see `reduce`. NaN
     if there are none.
@@ -445,12 +455,7 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
         if axis is None and n and is_array(total):
             n *= common_width([v for e in value if is_array(e) for v in inner(e)]) or 1
         return _scaled(total, n) if is_array(total) else total / n if n else float("nan")
-    meta = value.__meta__
-    if value._dtype.is_int and (meta.is_jit or meta.kind == "tensor" or len(meta.dims) > 1):
-        raise TypeError(
-            f"{name}(<{label(value)}>): the mean of integers is no integer; convert to "
-            f"{label(parts.with_dtype(type(value), dt.f32))} first"
-        )
+    refuse_integers(value, name, "mean")
     if value._dtype is dt.f16 and value.__meta__.is_jit:
         # The sum may overflow where the mean does not.
         wide = parts.with_dtype(type(value), dt.f32)(value)

@@ -2,7 +2,8 @@
 repetition."""
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -19,6 +20,16 @@ from .layout import ravel
 from .parts import is_array, is_flat, nested, tensor
 from .reduce import axes_of, check_mode
 from .resampler import Resampler, numbers
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Errors within name the function that the user called."""
+    try:
+        yield
+    except (RuntimeError, TypeError) as problem:
+        text = str(problem).replace("drjit.Resampler()", f"{what}()")
+        raise type(problem)(text) from None
 
 
 @lru_cache(maxsize=256)
@@ -90,10 +101,12 @@ def resample(
             f"{what}(): the source has {len(sizes)} axes, 'shape' {target} has {len(target)}"
         )
     make = _preset if isinstance(filter, str) else Resampler
-    make(1, 1, filter, filter_radius, False, boundary, False)  # checks the arguments
+    with _named(what):  # checks the arguments
+        make(1, 1, filter, filter_radius, False, boundary, False)
     for axis, (n, m) in enumerate(zip(sizes, target, strict=True)):
         if n != m:
-            r = make(n, m, filter, filter_radius, False, boundary, True, mode == "symbolic")
+            with _named(what):
+                r = make(n, m, filter, filter_radius, False, boundary, True, mode == "symbolic")
             flat = r.resample_fwd(flat, prod(sizes[axis + 1 :]))
             if mode != "symbolic":
                 evaluate(flat)
@@ -156,7 +169,8 @@ def convolve(
             return Resampler(n, kernel, max(origin, 0), boundary, normalize, symbolic=symbolic)
 
     for a in axes:
-        r = make(sizes[a])
+        with _named(what):
+            r = make(sizes[a])
         flat = r.resample_fwd(flat, prod(sizes[a + 1 :]))
         if not symbolic:
             evaluate(flat)

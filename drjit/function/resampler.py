@@ -365,7 +365,9 @@ def _filter(filter: Any, radius: float | None, convolve: bool) -> tuple[Callable
         preset = FILTERS.get(filter)
         if preset is None:
             shown = ", ".join(f"'{name}'" for name in FILTERS)
-            raise RuntimeError(f"'filter': unknown filter {filter!r}; expected one of {shown}")
+            raise RuntimeError(
+                f"drjit.Resampler(): unknown filter {filter!r}; expected one of {shown}"
+            )
         if radius is None:
             return preset.function, preset.radius
         if not convolve:

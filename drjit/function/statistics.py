@@ -9,7 +9,7 @@ from ..jit import dtype as dt
 from ..jit import op
 from . import parts
 from .parts import is_array, label
-from .reduce import _scaled, axes_of, mean, sum
+from .reduce import _scaled, axes_of, mean, refuse_integers, sum
 
 
 def var(
@@ -39,6 +39,7 @@ def var(
         total = sum([(v - center) ** 2 for v in value])
         n = len(value) - ddof
         return total / n if n > 0 else float("nan") if total == 0 else float("inf")
+    refuse_integers(value, "dr.var", "variance")
     if value._dtype is dt.f16 and value.__meta__.is_jit:
         found = var(parts.with_dtype(type(value), dt.f32)(value), axis, mode, keepdims, ddof)
         return parts.with_dtype(type(found), dt.f16)(found)
@@ -61,6 +62,8 @@ def std(
     >>> std(Float(1, 3))
     [1]
     """
+    if is_array(value):
+        refuse_integers(value, "dr.std", "standard deviation")
     found = var(value, axis, mode, keepdims, ddof)
     return elementwise(op.sqrt, found, name="dr.std") if is_array(found) else found**0.5
 
