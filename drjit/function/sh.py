@@ -6,6 +6,7 @@ from typing import Any
 
 from ..array.base import ArrayBase, type_label
 from ..array.promote import number_type
+from .evaluation import copy
 
 
 def sh_eval(d: Any, order: int) -> list[Any]:
@@ -41,7 +42,7 @@ def sh_eval(d: Any, order: int) -> list[Any]:
             cosine, sine = cosine * x - sine * y, cosine * y + sine * x
         if m:
             diagonal *= -math.sqrt((2 * m + 1) / (2 * m))
-        factor = math.sqrt(2) * diagonal if m else 1.0
+        factor = math.sqrt(2) * diagonal if m else diagonal
         before: Any = None
         here: Any = factor
         for l in range(m, order + 1):  # noqa: E741 - the name that formulas use
@@ -55,8 +56,8 @@ def sh_eval(d: Any, order: int) -> list[Any]:
                 result[l * l + l + m] = cosine * here
                 result[l * l + l - m] = sine * here
             else:
-                # A product of its own: in forward mode, what others are made of has no gradient.
-                result[l * l + l] = here * diagonal if l else type(z)(diagonal)
+                # A copy: in forward mode, what others are made of has no gradient.
+                result[l * l + l] = copy(here) if l else type(z)(here)
     return result
 
 
