@@ -458,3 +458,15 @@ def test_tables_are_made_once():
 def test_errors_name_the_function_that_was_called(call, name):
     with pytest.raises(RuntimeError, match=rf"^{name}\(\): "):
         call(Float(1, 2))
+
+
+def test_errors_of_a_filter_pass_as_they_are():
+    class Problem(RuntimeError):
+        def __init__(self, a, b):
+            super().__init__(a, b)
+
+    def broken(x):
+        raise Problem(1, 2)
+
+    with pytest.raises(Problem):
+        dr.resample(Float(1, 2), (3,), broken, 1)

@@ -213,14 +213,13 @@ def fma(arg0: Any, arg1: Any, arg2: Any) -> Any:
     >>> dr.fma(Float(1, 2), 10, 0.5)
     [10.5, 20.5]
     """
-    return _fma(arg0, arg1, arg2, "fma")
+    return _fma(arg0, arg1, arg2, "dr.fma")
 
 
-def _fma(arg0: Any, arg1: Any, arg2: Any, called: str) -> Any:
-    name = f"dr.{called}"
+def _fma(arg0: Any, arg1: Any, arg2: Any, name: str) -> Any:
     if not _is_array(arg0, arg1, arg2):
         if not _is_number(arg0, arg1, arg2):
-            raise unsupported(called, arg0, arg1, arg2)
+            raise unsupported(name.removeprefix("dr."), arg0, arg1, arg2)
         a, b, c = _numbers(arg0, arg1, arg2)
         return elementwise(op.fma, a, b, c) if isinstance(a, float) else a * b + c
     if any(isinstance(a, KernelValue) for a in (arg0, arg1, arg2)):
@@ -240,7 +239,7 @@ def lerp(arg0: Any, arg1: Any, arg2: Any) -> Any:
     >>> dr.lerp(Float(1, 2), 5, 0.25)
     [2, 2.75]
     """
-    return _fma(arg1, arg2, _fma(arg0, -arg2, arg0, "lerp"), "lerp")
+    return _fma(arg1, arg2, _fma(arg0, -arg2, arg0, "dr.lerp"), "dr.lerp")
 
 
 def square(arg: Any, /) -> Any:

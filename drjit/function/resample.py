@@ -24,12 +24,14 @@ from .resampler import Resampler, numbers
 
 @contextmanager
 def _named(what: str) -> Iterator[None]:
-    """Errors within name the function that the user called."""
+    """Errors of the resampler, not those of a filter, name the function that the user called."""
     try:
         yield
     except (RuntimeError, TypeError) as problem:
-        text = str(problem).replace("drjit.Resampler()", f"{what}()")
-        raise type(problem)(text) from None
+        text = str(problem)
+        if not text.startswith("drjit.Resampler()"):
+            raise
+        raise type(problem)(what + text.removeprefix("drjit.Resampler")) from None
 
 
 @lru_cache(maxsize=256)

@@ -6,7 +6,6 @@ recorder takes the place of `kernel.run`; operations that launch kernel texts of
 through `operation`.
 """
 
-import ctypes
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -14,13 +13,13 @@ from functools import wraps
 from typing import Any, NamedTuple
 
 from . import dtype as dt
-from . import flags, freeze_size, kernel, log, op, runtime, schedule
+from . import flags, freeze_size, kernel, op, schedule
 from .dtype import DType
 from .flags import JitFlag
 from .memory import Buffer, allocate, allocate_for
 from .node import BUFFER, LITERAL, Node, buffer, make
 
-_WATCHED = int(JitFlag.Debug | JitFlag.KernelHistory | JitFlag.LaunchBlocking)
+_WATCHED = int(JitFlag.Debug | JitFlag.LaunchBlocking)
 _lock = threading.RLock()
 _active: "Recorder | None" = None
 
@@ -77,15 +76,9 @@ class Launch(NamedTuple):
                 made.append((None, dt.u64, 1))  # what the only block hands over
             made.append((number, t, 1 if reduced else size))
         block = -(-size // 64) * 64
-        keep, clock = [launched], ctypes.addressof(launched.clock)
 
         def step(values: list) -> None:
-            if (
-                not launched.address
-                or flags.current & _WATCHED
-                or kernel.tier == "numpy"
-                or log.level >= 3
-            ):
+            if not launched.address or flags.current & _WATCHED or kernel.tier == "numpy":
                 general(values)
                 return
             words = [0]
@@ -101,14 +94,8 @@ class Launch(NamedTuple):
                 buffers.append(memory)
                 if number is not None:
                     values[number] = make(BUFFER, t, lanes, (), memory)
-            p = launched.words()
-            launched.pack(p, 0, *words)
             launched.launches += 1
-            if launched.clock[1]:
-                launched.count()
-            runtime.launch(
-                launched.address, launched.finish, p, size, block, True, keep, None, clock
-            )
+            kernel.launch(launched, words, size, block, True, [launched], None)
 
         return step
 

@@ -370,7 +370,7 @@ def _run_compiled(
             words.append(temporary[-1].address)
         if o.kind != "effect":
             words.append(b.address)
-    _launch(kernel, words, size, block, inline, [kernel, record], record)
+    launch(kernel, words, size, block, inline, [kernel, record], record)
 
 
 def _division(cost: int, size: int, multiple: int) -> tuple[bool, int]:
@@ -383,7 +383,7 @@ def _division(cost: int, size: int, multiple: int) -> tuple[bool, int]:
     return inline, -(-size // (blocks * multiple)) * multiple
 
 
-def _launch(
+def launch(
     kernel: Kernel,
     words: list,
     size: int,
@@ -392,6 +392,7 @@ def _launch(
     keep: list,
     record: Record | None,
 ) -> None:
+    """Hands a compiled kernel over, with the words of its parameter block."""
     p = kernel.words()
     kernel.pack(p, 0, *words)
     times = kernel.clock
@@ -447,7 +448,7 @@ def run_text(
             kernel.compile()
         inline, chosen = _division(cost or kernel.cost, size, 64)
         words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
-        _launch(kernel, words, size, block or chosen, inline, [kernel], None)
+        launch(kernel, words, size, block or chosen, inline, [kernel], None)
     if flags.current & JitFlag.LaunchBlocking:
         runtime.sync()
 

@@ -236,14 +236,8 @@ class Philox4x32Generator(Generator):
         while len(found) < target.count:
             lanes = len(found) if one_lane is None else one_lane
             first = counter if target.by_entry or not calls else w.wrapped32(counter + calls)
-            numbers = None
-            if known:
-                template, cls = _template(w, make, target.dtype)
-                nodes = template((seed._n, first._n), (lanes._n,))  # type: ignore[union-attr]
-                numbers = nodes and [leaf.wrap(cls, n) for n in nodes]
-            if numbers is None:
-                where = [first, lanes, zero if again is None else again, zero]
-                numbers = _block(w, make, target.dtype, where, seed)
+            where = [first, lanes, zero if again is None else again, zero]
+            numbers = (_repeated if known else _block)(w, make, target.dtype, where, seed)
             found.extend(numbers[-1:] if target.single else reversed(numbers))
             calls += 1
         return found[: target.count], calls
@@ -289,6 +283,16 @@ def _block(w: Words, make: Any, dtype: DType, counter: list[Any], seed: Any) -> 
     """The numbers that `make` forms of a block."""
     key = [w.low32(seed >> 32), w.low32(seed)]
     return make(w, block(w, counter, key, _ROUNDS), dtype)
+
+
+def _repeated(w: Words, make: Any, dtype: DType, counter: list[Any], seed: Any) -> list[Any]:
+    """The same, without tracing it again where seed and counter are data."""
+    template, cls = _template(w, make, dtype)
+    first, lanes, *_ = counter
+    nodes = template((seed._n, first._n), (lanes._n,))
+    if nodes is None:
+        return _block(w, make, dtype, counter, seed)
+    return [leaf.wrap(cls, n) for n in nodes]
 
 
 @lru_cache(maxsize=64)

@@ -508,7 +508,7 @@ class Texture:
         source = self._texels
         if isinstance(active, ArrayBase) and active._namespace != self._namespace:
             active = table.find(self._namespace, "leaf", dt.mask)(active)
-        mask = mask_leaf(active, type(source), what[:-2])
+        mask = mask_leaf(active, type(source), what.removesuffix("()"))
         unsigned = table.find(self._namespace, "leaf", dt.u32)
         # Wrapped positions are those of texels, unless the tensor was given another shape since.
         inside = len(source) == prod(self.shape) < 1 << 31
