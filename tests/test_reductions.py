@@ -484,3 +484,17 @@ def test_statistics_of_integers_are_refused_under_their_own_names(name):
         TypeError, match=rf"^dr\.{name}\(<drjit.llvm.TensorXi>\): the .* of integers"
     ):
         getattr(dr, name)(TensorXi([1, 2]))
+
+
+# Enough rows to be reduced in chunks: odd columns, several matrices, several strips.
+@pytest.mark.parametrize("shape", [(3001, 101), (3, 2500, 37), (70, 9001), (40000, 8)], ids=str)
+@pytest.mark.parametrize("name", OPS)
+@every_number
+def test_chunks_of_rows_are_joined(name, cls, shape, tier):
+    _, ufunc = OPS[name]
+    values = numbers(cls, np.prod(shape), name).reshape(shape)
+    axis = len(shape) - 2
+    result = getattr(dr, name)(dr.tensor_t(cls)(values), axis=axis)
+    with np.errstate(over="ignore"):
+        want = reduce_numpy(ufunc, values, axis)
+    np.testing.assert_array_equal(result.numpy(), want)
