@@ -57,6 +57,17 @@ def loop(
     return values
 
 
+def either(f: Function, condition: str, yes: Callable[[], None], no: Callable[[], None]) -> None:
+    """One of two pieces of code that give no value."""
+    first, second, done = f.new_block(), f.new_block(), f.new_block()
+    f.branch(condition, first, second)
+    for block, piece in ((first, yes), (second, no)):
+        f.start(block)
+        piece()
+        f.do(f"br label %{done}")
+    f.start(done)
+
+
 def address(f: Function, code: str, base: str, *offsets: str) -> str:
     """The address of an element at the sum of some offsets, in elements."""
     for offset in offsets:

@@ -3,23 +3,25 @@
 A task packs a block of B so that its columns lie side by side as the registers want them; the
 innermost loop adds outer products of a column of A and a row of B to accumulators that stay in
 registers (K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS
-34(3), 2008). Rows of A are read where they are, but packed, a few at a time, if they are halves or
-stored as columns.
+34(3), 2008). The products with the first rows of A pack B on the way, which hides what it costs to
+move it, unless B is stored as columns. Rows of A are read where they are, but packed, a few at a
+time, if they are halves or stored as columns.
 """
 
 import ast
+from collections.abc import Callable
 from typing import NamedTuple
 
 from . import llvm
 from .ir import BYTES, FLOATS, SCALAR, Function, KernelError
-from .loops import address, below, load, loop, splat, store, suffix, vector, width
+from .loops import address, below, either, load, loop, splat, store, suffix, vector, width
 from .reduction import accumulator
 from .translate import CALLS, Translator
 
 # Elements between the ends of packed rows of A: rows of a power of two would share cache sets.
 _GAP = 16
-# Panels of B that are packed at a time: what is read of a row should be long.
-_TOGETHER = 4
+# Rows ahead of the current one that are asked for: of B in memory, and of a packed panel of it.
+_FAR, _NEAR = 32, 8
 
 
 class Shape(NamedTuple):
@@ -125,11 +127,13 @@ def matmul(
     def block(k0: str, _: list[str]) -> tuple[()]:
         rest = f.op(f"sub i64 {size['k']}, {k0}")
         deep = f.op(f"call i64 @llvm.smin.i64(i64 {rest}, i64 {shape.depth})")
-        _pack_b(f, shape, bases[1], packed_b, size, k0, deep, j0, columns_here)
+        if shape.b_transposed:
+            _pack_b(f, shape, bases[1], packed_b, size["k"], k0, deep, j0, columns_here)
 
-        def rows_of_a(i1: str, _: list[str]) -> tuple[()]:
+        def rows_of_a(i1: str, packs: bool) -> tuple[()]:
             top = f.op(f"add i64 {i0}, {i1}")
             rows_left = f.op(f"sub i64 {rows_here}, {i1}")
+            following = f.op(f"add i64 {top}, {shape.rows}")
             if in_place:
                 rows_a = _rows_of(f, shape, bases[0], size["k"], k0, top, rows_left)
             else:
@@ -142,19 +146,34 @@ def matmul(
                 panel = address(f, acc, packed_b, f.op(f"mul i64 {j1}, {shape.depth}"))
                 line = f.op(f"mul i64 {top}, {size['n']}")
                 place = address(f, code, bases[2], line, left)
-                sums = place if acc == code else address(f, acc, bases[3], line, left)
+                sums = place
+                if acc != code:
+                    # Where nothing is to be kept there is no memory for it.
+                    kept = address(f, acc, bases[3], line, left)
+                    whole = f.op(f"icmp sle i64 {size['k']}, {shape.depth}")
+                    sums = f.op(f"select i1 {whole}, ptr {place}, ptr {kept}")
                 _prefetch(f, shape, sums, size["n"])
-                total = _accumulated(f, shape, rows_a, along_k, panel, deep)
-                rounds = "" if acc == code else f.op(f"icmp eq i64 {rest}, {deep}")
+                row_of_b = _packed(f, shape, panel)
+                if packs:
+                    row_of_b = _packing(
+                        f, shape, bases[1], panel, size["n"], k0, left, columns_left
+                    )
+                ahead = _ahead(f, shape, bases[0], size, k0, following, j1)
+                total = _accumulated(f, shape, rows_a, along_k, row_of_b, ahead, deep)
+                last = f.op(f"icmp eq i64 {rest}, {deep}")
                 _add_to_result(
-                    f, shape, total, (sums, place), size["n"], k0, rounds, rows_left, columns_left
+                    f, shape, total, (sums, place), size["n"], k0, last, rows_left, columns_left
                 )
                 return ()
 
             loop(f, "0", columns_here, str(shape.columns), (), columns_of_b)
             return ()
 
-        loop(f, "0", rows_here, str(shape.rows), (), rows_of_a)
+        first = "0"
+        if not shape.b_transposed:
+            rows_of_a("0", True)
+            first = str(shape.rows)
+        loop(f, first, rows_here, str(shape.rows), (), lambda i1, _: rows_of_a(i1, False))
         return ()
 
     loop(f, "0", size["k"], str(shape.depth), (), block)
@@ -166,49 +185,61 @@ def _widened(f: Function, s: Shape, x: str, lanes: int) -> str:
     return f.op(f"fpext {vector(s.code, lanes)} {x} to {vector(s.acc, lanes)}")
 
 
+def _packed(f: Function, s: Shape, panel: str) -> Callable[[str], list[str]]:
+    """What gives the row k of a packed panel."""
+
+    def row(k: str) -> list[str]:
+        start = f.op(f"mul i64 {k}, {s.columns}")
+        x = []
+        for v in range(s.vectors):
+            place = address(f, s.acc, panel, start, str(v * s.lanes))
+            _ask(f, address(f, s.acc, place, str(_NEAR * s.columns)), _L1)
+            x.append(load(f, s.acc, s.lanes, place))
+        return x
+
+    return row
+
+
+def _packing(
+    f: Function, s: Shape, b: str, panel: str, stride: str, k0: str, left: str, count: str
+) -> Callable[[str], list[str]]:
+    """What gives the row k of a panel as it is in B, and packs it on the way. Far rows go to the
+    second cache: where the stride is a power of two, few of them fit into the first."""
+    masks = [below(f, f.op(f"sub i64 {count}, {v * s.lanes}"), s.lanes) for v in range(s.vectors)]
+    b = address(f, s.code, b, f.op(f"mul i64 {k0}, {stride}"), left)
+    far = address(f, s.code, b, f.op(f"mul i64 {stride}, {_FAR}"))
+
+    def row(k: str) -> list[str]:
+        line, start = f.op(f"mul i64 {k}, {stride}"), f.op(f"mul i64 {k}, {s.columns}")
+        x = []
+        for v, mask in enumerate(masks):
+            offset = str(v * s.lanes)
+            _ask(f, address(f, s.code, far, line, offset), _L2)
+            place = address(f, s.code, b, line, offset)
+            x.append(_widened(f, s, load(f, s.code, s.lanes, place, mask), s.lanes))
+            if s.rows > 1:  # a single row of A reads B once
+                store(f, s.acc, s.lanes, x[-1], address(f, s.acc, panel, start, offset))
+        return x
+
+    return row
+
+
 def _pack_b(
-    f: Function, s: Shape, b: str, packed: str, size: dict, k0: str, deep: str, j0: str, count: str
+    f: Function, s: Shape, b: str, packed: str, stride: str, k0: str, deep: str, j0: str, count: str
 ) -> None:
-    """Columns `j0 ...` of the rows `k0 ...` of B: panels of as many columns as a register tile has,
-    each row by row.
+    """Columns `j0 ...` of the rows `k0 ...` of B, stored as rows: panels of as many columns as a
+    register tile has, each row by row.
     """
 
-    def panels(j1: str, together: int) -> tuple[()]:
+    def panel(j1: str, _: list[str]) -> tuple[()]:
         left = f.op(f"add i64 {j0}, {j1}")
         target = address(f, s.acc, packed, f.op(f"mul i64 {j1}, {s.depth}"))
         rest = f.op(f"sub i64 {count}, {j1}")
-        if s.b_transposed:
-            for v in range(s.vectors):
-                _pack_transposed(f, s, b, target, size["k"], k0, deep, left, rest, v)
-            return ()
-        masks = [""] * (together * s.vectors)
-        if together == 1:
-            masks = [
-                below(f, f.op(f"sub i64 {rest}, {v * s.lanes}"), s.lanes) for v in range(s.vectors)
-            ]
-
-        def row(k: str, _: list[str]) -> tuple[()]:
-            line = f.op(f"mul i64 {f.op(f'add i64 {k0}, {k}')}, {size['n']}")
-            source = address(f, s.code, b, line, left)
-            place = address(f, s.acc, target, f.op(f"mul i64 {k}, {s.columns}"))
-            for v, mask in enumerate(masks):
-                x = load(f, s.code, s.lanes, address(f, s.code, source, str(v * s.lanes)), mask)
-                number, vector_ = divmod(v, s.vectors)
-                offset = number * s.columns * s.depth + vector_ * s.lanes
-                into = address(f, s.acc, place, str(offset))
-                store(f, s.acc, s.lanes, _widened(f, s, x, s.lanes), into)
-            return ()
-
-        loop(f, "0", deep, "1", (), row)
+        for v in range(s.vectors):
+            _pack_transposed(f, s, b, target, stride, k0, deep, left, rest, v)
         return ()
 
-    together = 1 if s.b_transposed else _TOGETHER
-    wide = s.columns * together
-    left = f.op(f"urem i64 {count}, {wide}") if together > 1 else count
-    whole = f.op(f"sub i64 {count}, {left}")
-    if together > 1:
-        loop(f, "0", whole, str(wide), (), lambda j1, _: panels(j1, together))
-    loop(f, whole, count, str(s.columns), (), lambda j1, _: panels(j1, 1))
+    loop(f, "0", count, str(s.columns), (), panel)
 
 
 def _pack_transposed(
@@ -295,16 +326,37 @@ def _rows_of(f: Function, s: Shape, a: str, stride: str, k0: str, top: str, rest
     return lines
 
 
-def _accumulated(f: Function, s: Shape, a: list[str], along_k: int, b: str, deep: str) -> list[str]:
+def _ahead(
+    f: Function, s: Shape, a: str, size: dict, k0: str, following: str, j1: str
+) -> Callable[[str], str]:
+    """What of the next rows of A to ask for at k: each panel of B asks for another row."""
+    last = f.op(f"sub i64 {size['m']}, 1")
+    if s.a_transposed:
+        following = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {following})")
+        start = address(f, s.code, a, f.op(f"mul i64 {k0}, {size['m']}"), following)
+        return lambda k: address(f, s.code, start, f.op(f"mul i64 {k}, {size['m']}"))
+    number = f.op(f"urem i64 {f.op(f'udiv i64 {j1}, {s.columns}')}, {s.rows}")
+    row = f.op(f"add i64 {following}, {number}")
+    row = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {row})")
+    start = address(f, s.code, a, f.op(f"mul i64 {row}, {size['k']}"), k0)
+    return lambda k: address(f, s.code, start, k)
+
+
+def _accumulated(
+    f: Function,
+    s: Shape,
+    a: list[str],
+    along_k: int,
+    row_of_b: Callable[[str], list[str]],
+    ahead: Callable[[str], str],
+    deep: str,
+) -> list[str]:
     """The register tile: the sum over k of the products of A's column k and B's row k."""
     kind, element = vector(s.acc, s.lanes), SCALAR[s.acc]
 
     def column(k: str, total: list[str]) -> list[str]:
-        row = address(f, s.acc, b, f.op(f"mul i64 {k}, {s.columns}"))
-        x = [
-            load(f, s.acc, s.lanes, address(f, s.acc, row, str(v * s.lanes)))
-            for v in range(s.vectors)
-        ]
+        x = row_of_b(k)
+        _ask(f, ahead(k), _L2)
         at = k if along_k == 1 else f.op(f"mul i64 {k}, {along_k}")
         result = []
         for r in range(s.rows):
@@ -321,13 +373,20 @@ def _accumulated(f: Function, s: Shape, a: list[str], along_k: int, b: str, deep
     return loop(f, "0", deep, "1", zeros, column)
 
 
+# How near to the registers a line is wanted, and whether it will be written.
+_L1, _L2, _WRITTEN = "i32 0, i32 3", "i32 0, i32 2", "i32 1, i32 3"
+
+
+def _ask(f: Function, place: str, how: str) -> None:
+    f.do(f"call void @llvm.prefetch.p0(ptr {place}, {how}, i32 1)")
+
+
 def _prefetch(f: Function, s: Shape, place: str, stride: str) -> None:
     """Asks for the lines of the result while the products are being added up."""
     for r in range(s.rows):
         line = address(f, s.acc, place, f.op(f"mul i64 {stride}, {r}")) if r else place
         for v in range(s.vectors):
-            target = address(f, s.acc, line, str(v * s.lanes))
-            f.do(f"call void @llvm.prefetch.p0(ptr {target}, i32 1, i32 3, i32 1)")
+            _ask(f, address(f, s.acc, line, str(v * s.lanes)), _WRITTEN)
 
 
 def _add_to_result(
@@ -337,34 +396,52 @@ def _add_to_result(
     places: tuple[str, str],
     stride: str,
     k0: str,
-    is_last: str,
+    last: str,
     rows: str,
     columns: str,
 ) -> None:
     """Stores the register tile; from the second block of k on, adds it to what is there. The sums
     of halves go to the second place when they are complete."""
-    place, result = places
+    sums, result = places
     kind, mask_kind = vector(s.acc, s.lanes), f"<{s.lanes} x i1>"
-    masks = [below(f, f.op(f"sub i64 {columns}, {v * s.lanes}"), s.lanes) for v in range(s.vectors)]
     again = splat(f, "i1", s.lanes, f.op(f"icmp ne i64 {k0}, 0"))
-    last = splat(f, "i1", s.lanes, is_last) if is_last else ""
-    more = f.op(f"xor {mask_kind} {last}, splat (i1 true)") if last else ""
-    for r in range(s.rows):
-        row = f.op(f"mul i64 {stride}, {r}") if r else "0"
-        line = address(f, s.acc, place, row)
-        inside = splat(f, "i1", s.lanes, f.op(f"icmp sgt i64 {rows}, {r}"))
-        for v in range(s.vectors):
-            target = address(f, s.acc, line, str(v * s.lanes))
-            mask = f.op(f"and {mask_kind} {masks[v]}, {inside}")
-            before = load(f, s.acc, s.lanes, target, f.op(f"and {mask_kind} {mask}, {again}"))
-            x = f.op(f"fadd {kind} {total[r * s.vectors + v]}, {before}")
-            if last:
-                whole = f.op(f"and {mask_kind} {mask}, {last}")
-                half = f.op(f"fptrunc {kind} {x} to {vector(s.code, s.lanes)}")
-                target_ = address(f, s.code, result, row, str(v * s.lanes))
-                store(f, s.code, s.lanes, half, target_, whole)
-                mask = f.op(f"and {mask_kind} {mask}, {more}")
-            store(f, s.acc, s.lanes, x, target, mask)
+    lines = [f.op(f"mul i64 {stride}, {r}") if r else "0" for r in range(s.rows)]
+    spots = [(line, str(v * s.lanes)) for line in lines for v in range(s.vectors)]
+
+    def write(masks: list[str]) -> None:
+        x = []
+        for value, spot, mask in zip(total, spots, masks, strict=True):
+            where = f.op(f"and {mask_kind} {mask}, {again}") if mask else again
+            before = load(f, s.acc, s.lanes, address(f, s.acc, sums, *spot), where)
+            x.append(f.op(f"fadd {kind} {value}, {before}"))
+
+        def keep() -> None:
+            for value, spot, mask in zip(x, spots, masks, strict=True):
+                store(f, s.acc, s.lanes, value, address(f, s.acc, sums, *spot), mask)
+
+        def finish() -> None:
+            for value, spot, mask in zip(x, spots, masks, strict=True):
+                half = f.op(f"fptrunc {kind} {value} to {vector(s.code, s.lanes)}")
+                store(f, s.code, s.lanes, half, address(f, s.code, result, *spot), mask)
+
+        if s.acc == s.code:
+            keep()
+        else:
+            either(f, last, finish, keep)
+
+    def edge() -> None:
+        masks = []
+        inner = [
+            below(f, f.op(f"sub i64 {columns}, {v * s.lanes}"), s.lanes) for v in range(s.vectors)
+        ]
+        for r in range(s.rows):
+            inside = splat(f, "i1", s.lanes, f.op(f"icmp sgt i64 {rows}, {r}"))
+            masks += [f.op(f"and {mask_kind} {mask}, {inside}") for mask in inner]
+        write(masks)
+
+    high = f.op(f"icmp sge i64 {rows}, {s.rows}")
+    wide = f.op(f"icmp sge i64 {columns}, {s.columns}")
+    either(f, f.op(f"and i1 {high}, {wide}"), lambda: write([""] * len(spots)), edge)
 
 
 CALLS["matmul"] = matmul
