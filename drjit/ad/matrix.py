@@ -4,7 +4,7 @@ As in `lanes`, each function makes the primal node and, where an operand has a v
 one.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +14,6 @@ from ..jit.node import Node
 from .algebra import operands
 from .graph import Value, Var
 from .lanes import LaneRule, _value, add, full, gather
-
-
-class Layout(NamedTuple):
-    """How the operands of a product lie in memory; see `drjit.jit.product.matmul`."""
-
-    sizes: tuple[int, int, int]
-    transposed: tuple[bool, bool]
-    offsets: np.ndarray
 
 
 class _Product(LaneRule):
@@ -41,14 +33,16 @@ class _Product(LaneRule):
         return total
 
     def backward(self, v: Var, g: Value, give: Any) -> None:
-        (m, n, k), (at, bt), offsets = v.data[0]
+        layout = v.data[0]
+        (m, n, k), (at, bt), offsets = layout.sizes, layout.transposed, layout.offsets
         a, b = operands(v)
         g = full(g, v.size)
         of_g = np.arange(len(offsets), dtype=np.int64) * (m * n)
         of_a, of_b = offsets[:, 0], offsets[:, 1]
 
         def times(x: Value, y: Value, sizes: Any, flags: Any, of_x: Any, of_y: Any) -> Value:
-            return matmul(x, y, Layout(sizes, flags, np.stack([of_x, of_y], axis=1)))
+            offsets = np.stack([of_x, of_y], axis=1)
+            return matmul(x, y, product.layout(sizes, flags, offsets))
 
         # In the layout of the operand: g @ b' or its transpose, a' @ g or its transpose.
         if v.deps[0] is not None:
@@ -87,9 +81,9 @@ def _integers(values: np.ndarray) -> Node:
     return node.buffer(dt.u32, len(values), kernel.from_numpy(dt.u32, values))
 
 
-def matmul(a: Value, b: Value, layout: Layout) -> Value:
+def matmul(a: Value, b: Value, layout: product.Layout) -> Value:
     """Products of matrices."""
-    n = product.matmul(a.node, b.node, *layout.sizes, *layout.transposed, layout.offsets)
+    n = product.matmul(a.node, b.node, layout)
     sizes = (a.node.size, b.node.size)
     return _value(PRODUCT, n, (a.node, b.node), (a.var, b.var), (layout, sizes))
 

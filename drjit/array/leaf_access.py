@@ -338,9 +338,6 @@ def sort(value: Any, descending: bool) -> Any:
     return wrap(type(value), sorting.sort(value._n, descending))
 
 
-def matmul(
-    a: Any, b: Any, sizes: tuple[int, int, int], transposed: tuple[bool, bool], offsets: Any
-) -> Any:
-    """Products of matrices; see `drjit.jit.product.matmul`."""
-    layout = matrix.Layout(sizes, transposed, offsets)
+def matmul(a: Any, b: Any, layout: Any) -> Any:
+    """Products of matrices; see `drjit.jit.product.Layout`."""
     return from_value(type(a), matrix.matmul(value_of(a), value_of(b), layout))

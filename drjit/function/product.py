@@ -11,11 +11,10 @@ from ..array.base import KernelValue
 from ..array.promote import convert, number_type, promote
 from ..array.tensor import broadcast_shape
 from ..jit import dtype as dt
+from ..jit.product import REMEMBERED, Layout, layout
 from . import parts
 from .dot import dot
 from .parts import Call, is_array, is_flat, label, tensor
-
-_ONE = np.zeros((1, 2), np.int64)
 
 
 def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
@@ -95,46 +94,57 @@ def _operands(a: Any, b: Any, what: Call) -> tuple[Any, Any]:
 
 
 def _product(a: Any, b: Any, at: bool, bt: bool, what: Call) -> Any:
-    shape_a = (1, *a._shape) if len(a._shape) == 1 else a._shape
-    shape_b = (*b._shape, 1) if len(b._shape) == 1 else b._shape
-    m, k = shape_a[:-3:-1] if at else shape_a[-2:]
-    k_of_b, n = shape_b[:-3:-1] if bt else shape_b[-2:]
-    if k != k_of_b:
-        raise ValueError(
-            f"{what}: the inner sizes differ: A of shape {a._shape}{' transposed' * at} has {k} "
-            f"columns, B of shape {b._shape}{' transposed' * bt} has {k_of_b} rows"
-        )
-    lead_a, lead_b = shape_a[:-2], shape_b[:-2]
+    few = prod(a._shape[:-2]) * prod(b._shape[:-2]) <= REMEMBERED
     try:
-        lead = broadcast_shape([lead_a, lead_b]) if lead_a or lead_b else ()
-    except RuntimeError:
-        raise ValueError(
-            f"{what}: the leading axes {lead_a} and {lead_b} cannot be broadcast"
-        ) from None
-    rows = () if len(a._shape) == 1 else (m,)
-    columns = () if len(b._shape) == 1 else (n,)
-    result = (*lead, *rows, *columns)
+        result, layout = (_layout if few else _layout.__wrapped__)(a._shape, b._shape, at, bt)
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from None
     if a._array._kind == "nested":
-        return tensor(type(a), _on_host(a, shape_a, b, shape_b, at, bt), result)
-    if not at and prod(lead_b) == 1 and prod(lead_a) > 1:
-        # One matrix on the right: all rows of the left operand are rows of one product.
-        m, lead, lead_a, lead_b = m * prod(lead), (), (), ()
-    if lead:
-        offsets = np.stack([_starts(lead_a, lead, m * k), _starts(lead_b, lead, k * n)], axis=1)
-    else:
-        offsets = _ONE
-    flat = leaf_access.matmul(a._array, b._array, (m, n, k), (at, bt), offsets)
-    return tensor(type(a), flat, result)
+        return tensor(type(a), _on_host(a, b, at, bt), result)
+    return tensor(type(a), leaf_access.matmul(a._array, b._array, layout), result)
 
 
 @lru_cache(256)
+def _layout(
+    shape_a: tuple[int, ...], shape_b: tuple[int, ...], at: bool, bt: bool
+) -> tuple[tuple[int, ...], Layout]:
+    """The shape of a product, and how the matrices lie in memory."""
+    matrix_a, matrix_b = _as_matrices(shape_a, shape_b)
+    m, k = matrix_a[:-3:-1] if at else matrix_a[-2:]
+    k_of_b, n = matrix_b[:-3:-1] if bt else matrix_b[-2:]
+    if k != k_of_b:
+        raise ValueError(
+            f"the inner sizes differ: A of shape {shape_a}{' transposed' * at} has {k} "
+            f"columns, B of shape {shape_b}{' transposed' * bt} has {k_of_b} rows"
+        )
+    lead_a, lead_b = matrix_a[:-2], matrix_b[:-2]
+    try:
+        lead = broadcast_shape([lead_a, lead_b]) if lead_a or lead_b else ()
+    except RuntimeError:
+        raise ValueError(f"the leading axes {lead_a} and {lead_b} cannot be broadcast") from None
+    rows = () if len(shape_a) == 1 else (m,)
+    columns = () if len(shape_b) == 1 else (n,)
+    result = (*lead, *rows, *columns)
+    if not at and prod(lead_b) == 1 and prod(lead_a) > 1:
+        # One matrix on the right: all rows of the left operand are rows of one product.
+        m, lead, lead_a, lead_b = m * prod(lead), (), (), ()
+    starts = [_starts(lead_a, lead, m * k), _starts(lead_b, lead, k * n)]
+    return result, layout((m, n, k), (at, bt), np.stack(starts, axis=1))
+
+
+def _as_matrices(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """The shapes, with a row on the left and a column on the right in place of vectors."""
+    return (1, *a) if len(a) == 1 else a, (*b, 1) if len(b) == 1 else b
+
+
 def _starts(own: tuple[int, ...], lead: tuple[int, ...], area: int) -> np.ndarray:
     """Where in the storage the matrix of each product begins."""
     first = np.arange(prod(own), dtype=np.int64).reshape(own) * area
     return np.broadcast_to(first, lead).ravel()
 
 
-def _on_host(a: Any, shape_a: Any, b: Any, shape_b: Any, at: bool, bt: bool) -> Any:
+def _on_host(a: Any, b: Any, at: bool, bt: bool) -> Any:
+    shape_a, shape_b = _as_matrices(a._shape, b._shape)
     wide = np.float64 if a._dtype is dt.f64 else np.float32
     x = np.array(a._array._c, wide).reshape(shape_a)
     y = np.array(b._array._c, wide).reshape(shape_b)

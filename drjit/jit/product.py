@@ -27,8 +27,8 @@ _PAD = 256
 _PANEL, _GAP = 8, 16
 # Multiply-adds of one of the lane-operations by which a launch is weighed.
 _PER_LANE = 8
-# Products of a batch up to which it is remembered how they are cut.
-_REMEMBERED = 64
+# Matrices of a batch up to which it is remembered how they are cut.
+REMEMBERED = 64
 
 
 def _cut(size: int, largest: int, step: int, parts: int) -> int:
@@ -38,24 +38,69 @@ def _cut(size: int, largest: int, step: int, parts: int) -> int:
 
 
 class _Tiles(NamedTuple):
-    """How a product is cut: the rows of its register tiles and the depth of its blocks, the table
-    that the kernel reads and its size, the number of tasks, what one costs, and the elements of
-    their memory."""
+    """How a product is cut: the kernel, the table that it reads and its size, the number of tasks,
+    what one costs, the elements of their memory, and whether sums have to be kept between blocks.
+    """
 
-    rows: int
-    depth: int
+    text: str
     table: Buffer
     words: int
     tasks: int
     cost: int
     scratch: int
+    keeps_sums: bool
+
+
+class Layout:
+    """Products of `m` by `k` and `k` by `n` matrices, one after the other, and how they lie in
+    memory: transposed ones are stored as `k` by `m`, or `n` by `k`, and a row of `offsets` says
+    where the operands start. It remembers how the products are cut; see `layout`.
+    """
+
+    __slots__ = ("_tiles", "offsets", "sizes", "transposed")
+
+    def __init__(
+        self, sizes: tuple[int, int, int], transposed: tuple[bool, bool], offsets: np.ndarray
+    ) -> None:
+        self.sizes = sizes
+        self.transposed = transposed
+        self.offsets = offsets
+        self._tiles: dict[tuple[dt.DType, int], _Tiles] = {}
+
+    def tiles(self, t: dt.DType, threads: int) -> _Tiles:
+        found = self._tiles.get((t, threads))
+        if found is None:
+            found = self._tiles[t, threads] = _cut_up(self, t, threads)
+        return found
+
+    def flipped(self) -> "Layout":
+        """That of the transposed products, with the operands in the other order."""
+        (m, n, k), (at, bt) = self.sizes, self.transposed
+        return layout((n, m, k), (not bt, not at), self.offsets[:, ::-1])
 
 
 @lru_cache(256)
-def _tiles(accumulator: dt.DType, m: int, n: int, k: int, offsets: bytes, threads: int) -> _Tiles:
-    count = len(offsets) // 16
+def _remembered(
+    sizes: tuple[int, int, int], transposed: tuple[bool, bool], offsets: bytes
+) -> Layout:
+    return Layout(sizes, transposed, np.frombuffer(offsets, np.int64).reshape(-1, 2))
+
+
+def layout(
+    sizes: tuple[int, int, int], transposed: tuple[bool, bool], offsets: np.ndarray
+) -> Layout:
+    """How products lie in memory. Equal ones of few matrices are one object."""
+    if len(offsets) > REMEMBERED:
+        return Layout(sizes, transposed, offsets)
+    return _remembered(sizes, transposed, offsets.tobytes())
+
+
+def _cut_up(layout: Layout, t: dt.DType, threads: int) -> _Tiles:
+    m, n, k = layout.sizes
+    count = len(layout.offsets)
+    at, bt = layout.transposed
     rows = 1 if m == 1 else 4 if m <= 4 else 8
-    depth = _DEPTH // accumulator.itemsize
+    depth = _DEPTH // _accumulator(t).itemsize
     # Threads get several tiles each, unless they would be smaller than what they need to pay off.
     wanted = -(-4 * threads // count) if m * n * k > 1 << 18 else 1
     mb = _cut(m, *(_TILE[0], _STEP[0]), 1)
@@ -67,53 +112,43 @@ def _tiles(accumulator: dt.DType, m: int, n: int, k: int, offsets: bytes, thread
         tiles_m = -(-m // mb)
     room = (nb + _PAD) * depth + _PANEL * (depth + _GAP)
     sizes = np.array([m, n, k, mb, nb, tiles_m, tiles_n, room], np.int64)
-    table = np.concatenate([sizes, np.frombuffer(offsets, np.int64)])
+    table = np.concatenate([sizes, layout.offsets.ravel()])
     words = allocate_for(dt.i64, table.size, host=True)
     words.array(table.dtype, table.size)[:] = table
+    text = _MATMUL.format(t=t.code, rows=rows, depth=depth, at=at, bt=bt)
     cost = max(1, mb * nb * k // _PER_LANE)
     tasks = count * tiles_m * tiles_n
-    return _Tiles(rows, depth, words, table.size, tasks, cost, threads * room)
+    return _Tiles(text, words, table.size, tasks, cost, threads * room, t is dt.f16 and k > depth)
+
+
+def _accumulator(t: dt.DType) -> dt.DType:
+    return dt.f32 if t is dt.f16 else t
 
 
 @operation
-def matmul(
-    a: Node,
-    b: Node,
-    m: int,
-    n: int,
-    k: int,
-    a_transposed: bool,
-    b_transposed: bool,
-    offsets: np.ndarray,
-) -> Node:
-    """The products of `m` by `k` and `k` by `n` matrices, one after the other. Transposed ones are
-    stored as `k` by `m`, or `n` by `k`. A row of `offsets` says where in `a` and in `b` they start.
-    """
+def matmul(a: Node, b: Node, layout: Layout) -> Node:
+    """Products of matrices."""
     t = a.dtype
-    count = len(offsets)
-    size = m * n * count
+    m, n, k = layout.sizes
+    size = m * n * len(layout.offsets)
     if size == 0 or k == 0:
         return literal(t, 0, size)
     if n == 1 and m > 1:
         # The result has the same layout either way; a single row needs no padding.
-        return matmul(b, a, 1, m, k, False, not a_transposed, offsets[:, ::-1])
-    accumulator = dt.f32 if t is dt.f16 else t
-    cut = _tiles if count <= _REMEMBERED else _tiles.__wrapped__
-    plan = cut(accumulator, m, n, k, offsets.tobytes(), runtime.thread_count())
-    text = _MATMUL.format(
-        t=t.code, rows=plan.rows, depth=plan.depth, at=a_transposed, bt=b_transposed
-    )
-    launch = kernel.for_text(text, 7, 1)
+        return matmul(b, a, layout.flipped())
+    tiles = layout.tiles(t, runtime.thread_count())
+    launch = kernel.for_text(tiles.text, 7, 1)
     on_numpy = launch.prefers_numpy(size * k // _PER_LANE)
+    accumulator = _accumulator(t)
     result = allocate_for(t, size)
-    scratch = allocate_for(accumulator, 0 if on_numpy else plan.scratch)
-    partial = allocate_for(accumulator, size) if t is dt.f16 and k > plan.depth else result
+    scratch = allocate_for(accumulator, 0 if on_numpy else tiles.scratch)
+    partial = allocate_for(accumulator, size) if tiles.keeps_sums else result
     arguments = [
         *[(schedule.materialize(x).data, t, x.size) for x in (a, b)],
         (result, t, size),
-        (plan.table, dt.i64, plan.words),
+        (tiles.table, dt.i64, tiles.words),
         (scratch, accumulator, 0),
         (partial, accumulator, 0),
     ]
-    kernel.run_text(launch, plan.tasks, arguments, 1, on_numpy, plan.cost)
+    kernel.run_text(launch, tiles.tasks, arguments, 1, on_numpy, tiles.cost)
     return buffer(t, size, result)
