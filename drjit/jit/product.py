@@ -12,7 +12,7 @@ from .memory import Buffer, allocate_for
 from .node import Node, buffer, literal
 
 _MATMUL = """def kernel(i, p):
-    matmul({t}, {rows}, {depth}, p[1], p[2], p[3], i, p[4], p[5], p[6], {at}, {bt})
+    matmul({t}, {rows}, {depth}, p[1], p[2], p[3], i, p[4], p[5], {at}, {bt})
 """
 # Bytes of a column of a block of B: it and its neighbours fill half of a core's second-level cache,
 # the rows of A that a register tile needs half of the first.
@@ -21,7 +21,7 @@ _DEPTH = 2048
 # tiles.
 _TILE = (528, 256)
 _STEP = (24, 64)
-# Columns that the packed block of B may have beyond those of the tile.
+# Columns that a packed block of B, or of sums, may have beyond those of the tile.
 _PAD = 256
 # Rows of A's packed panel, and the gap between them (see target/simd/product.py).
 _PANEL, _GAP = 8, 16
@@ -39,8 +39,7 @@ def _cut(size: int, largest: int, step: int, parts: int) -> int:
 
 class _Tiles(NamedTuple):
     """How a product is cut: the kernel, the table that it reads and its size, the number of tasks,
-    what one costs, the elements of their memory, and whether sums have to be kept between blocks.
-    """
+    what one costs, and the elements of their memory."""
 
     text: str
     table: Buffer
@@ -48,7 +47,6 @@ class _Tiles(NamedTuple):
     tasks: int
     cost: int
     scratch: int
-    keeps_sums: bool
 
 
 class Layout:
@@ -111,6 +109,8 @@ def _cut_up(layout: Layout, t: dt.DType, threads: int) -> _Tiles:
         mb = _cut(m, *(_TILE[0], _STEP[0]), -(-wanted // tiles_n))
         tiles_m = -(-m // mb)
     room = (nb + _PAD) * depth + _PANEL * (depth + _GAP)
+    if k > depth:
+        room += (mb + _PANEL) * (nb + _PAD)
     sizes = np.array([m, n, k, mb, nb, tiles_m, tiles_n, room], np.int64)
     table = np.concatenate([sizes, layout.offsets.ravel()])
     words = allocate_for(dt.i64, table.size, host=True)
@@ -118,7 +118,7 @@ def _cut_up(layout: Layout, t: dt.DType, threads: int) -> _Tiles:
     text = _MATMUL.format(t=t.code, rows=rows, depth=depth, at=at, bt=bt)
     cost = max(1, mb * nb * k // _PER_LANE)
     tasks = count * tiles_m * tiles_n
-    return _Tiles(text, words, table.size, tasks, cost, threads * room, t is dt.f16 and k > depth)
+    return _Tiles(text, words, table.size, tasks, cost, threads * room)
 
 
 def _accumulator(t: dt.DType) -> dt.DType:
@@ -137,18 +137,16 @@ def matmul(a: Node, b: Node, layout: Layout) -> Node:
         # The result has the same layout either way; a single row needs no padding.
         return matmul(b, a, layout.flipped())
     tiles = layout.tiles(t, runtime.thread_count())
-    launch = kernel.for_text(tiles.text, 7, 1)
+    launch = kernel.for_text(tiles.text, 6, 1)
     on_numpy = launch.prefers_numpy(size * k // _PER_LANE)
     accumulator = _accumulator(t)
     result = allocate_for(t, size)
     scratch = allocate_for(accumulator, 0 if on_numpy else tiles.scratch)
-    partial = allocate_for(accumulator, size) if tiles.keeps_sums else result
     arguments = [
         *[(schedule.materialize(x).data, t, x.size) for x in (a, b)],
         (result, t, size),
         (tiles.table, dt.i64, tiles.words),
         (scratch, accumulator, 0),
-        (partial, accumulator, 0),
     ]
     kernel.run_text(launch, tiles.tasks, arguments, 1, on_numpy, tiles.cost)
     return buffer(t, size, result)

@@ -23,7 +23,6 @@ def matmul(
     i: Lanes,
     sizes: Any,
     scratch: Any,
-    partial: Any,
     a_transposed: bool,
     b_transposed: bool,
 ) -> None:

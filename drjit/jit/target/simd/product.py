@@ -65,12 +65,10 @@ def matmul(
     i: ast.expr,
     sizes: ast.expr,
     scratch: ast.expr,
-    partial: ast.expr,
     a_transposed: ast.expr,
     b_transposed: ast.expr,
 ) -> None:
-    """`matmul(T, rows, depth, p[a], p[b], p[c], i, p[sizes], p[scratch], p[partial], False, False)`
-    with the sums of all but the last block of a product of halves at `p[partial]`."""
+    """`matmul(T, rows, depth, p[a], p[b], p[c], i, p[sizes], p[scratch], False, False)`."""
     t.lane_range(i)
     f, code = t.f, t.type(kind)
     if code not in FLOATS:
@@ -106,7 +104,6 @@ def matmul(
             (a, code, offsets[0]),
             (b, code, offsets[1]),
             (c, code, result),
-            (c if acc == code else partial, acc, result),
         )
     ]
     room = f.op(f"mul i64 %thread, {size['room']}")
@@ -115,11 +112,12 @@ def matmul(
     rest_n = f.op(f"sub i64 {size['n']}, {j0}")
     rows_here = f.op(f"call i64 @llvm.smin.i64(i64 {rest_m}, i64 {size['mb']})")
     columns_here = f.op(f"call i64 @llvm.smin.i64(i64 {rest_n}, i64 {size['nb']})")
-    # A's panel stands behind that of B.
+    # The panel of A stands behind those of B, then the sums that are kept between blocks of k.
     whole = f.op(f"add i64 {columns_here}, {shape.columns - 1}")
     panels = f.op(f"udiv i64 {whole}, {shape.columns}")
     behind = f.op(f"mul i64 {panels}, {shape.columns * shape.depth}")
     packed_a = address(f, acc, packed_b, behind)
+    kept_sums = address(f, acc, packed_a, str(shape.rows * (shape.depth + _GAP)))
 
     in_place = acc == code and not shape.a_transposed
     along_k, along_rows = (shape.rows, 1) if shape.a_transposed else (1, shape.depth + _GAP)
@@ -146,13 +144,12 @@ def matmul(
                 panel = address(f, acc, packed_b, f.op(f"mul i64 {j1}, {shape.depth}"))
                 line = f.op(f"mul i64 {top}, {size['n']}")
                 place = address(f, code, bases[2], line, left)
-                sums = place
-                if acc != code:
-                    # Where nothing is to be kept there is no memory for it.
-                    kept = address(f, acc, bases[3], line, left)
-                    whole = f.op(f"icmp sle i64 {size['k']}, {shape.depth}")
-                    sums = f.op(f"select i1 {whole}, ptr {place}, ptr {kept}")
-                _prefetch(f, shape, sums, size["n"])
+                number = f.op(f"mul i64 {f.op(f'udiv i64 {i1}, {shape.rows}')}, {panels}")
+                number = f.op(f"add i64 {number}, {f.op(f'udiv i64 {j1}, {shape.columns}')}")
+                number = f.op(f"mul i64 {number}, {shape.rows * shape.columns}")
+                kept = address(f, acc, kept_sums, number)
+                last = f.op(f"icmp eq i64 {rest}, {deep}")
+                _prefetch(f, shape, place, kept, size["n"], last)
                 row_of_b = _packed(f, shape, panel)
                 if packs:
                     row_of_b = _packing(
@@ -160,9 +157,8 @@ def matmul(
                     )
                 ahead = _ahead(f, shape, bases[0], size, k0, following, j1)
                 total = _accumulated(f, shape, rows_a, along_k, row_of_b, ahead, deep)
-                last = f.op(f"icmp eq i64 {rest}, {deep}")
                 _add_to_result(
-                    f, shape, total, (sums, place), size["n"], k0, last, rows_left, columns_left
+                    f, shape, total, (kept, place), size["n"], k0, last, rows_left, columns_left
                 )
                 return ()
 
@@ -381,12 +377,21 @@ def _ask(f: Function, place: str, how: str) -> None:
     f.do(f"call void @llvm.prefetch.p0(ptr {place}, {how}, i32 1)")
 
 
-def _prefetch(f: Function, s: Shape, place: str, stride: str) -> None:
-    """Asks for the lines of the result while the products are being added up."""
-    for r in range(s.rows):
-        line = address(f, s.acc, place, f.op(f"mul i64 {stride}, {r}")) if r else place
-        for v in range(s.vectors):
-            _ask(f, address(f, s.acc, line, str(v * s.lanes)), _WRITTEN)
+def _prefetch(f: Function, s: Shape, place: str, kept: str, stride: str, last: str) -> None:
+    """Asks for what the sums are added to and for the lines of the result, while the products are
+    being added up.
+    """
+    step = 64 // BYTES[s.acc]
+    for offset in range(0, s.rows * s.columns, step):
+        _ask(f, address(f, s.acc, kept, str(offset)), _WRITTEN)
+
+    def result() -> None:
+        for r in range(s.rows):
+            line = address(f, s.code, place, f.op(f"mul i64 {stride}, {r}")) if r else place
+            for v in range(s.vectors):
+                _ask(f, address(f, s.code, line, str(v * s.lanes)), _WRITTEN)
+
+    either(f, last, result, lambda: None)
 
 
 def _add_to_result(
@@ -400,48 +405,44 @@ def _add_to_result(
     rows: str,
     columns: str,
 ) -> None:
-    """Stores the register tile; from the second block of k on, adds it to what is there. The sums
-    of halves go to the second place when they are complete."""
-    sums, result = places
+    """Adds a register tile to the sums of the blocks of k before, and keeps it for those that
+    follow, or stores it as the result.
+    """
+    kept, result = places
     kind, mask_kind = vector(s.acc, s.lanes), f"<{s.lanes} x i1>"
-    again = splat(f, "i1", s.lanes, f.op(f"icmp ne i64 {k0}, 0"))
+    spots = [(r, v) for r in range(s.rows) for v in range(s.vectors)]
     lines = [f.op(f"mul i64 {stride}, {r}") if r else "0" for r in range(s.rows)]
-    spots = [(line, str(v * s.lanes)) for line in lines for v in range(s.vectors)]
+    again = splat(f, "i1", s.lanes, f.op(f"icmp ne i64 {k0}, 0"))
+    sums = []
+    for number, x in enumerate(total):
+        before = load(f, s.acc, s.lanes, address(f, s.acc, kept, str(number * s.lanes)), again)
+        sums.append(f.op(f"fadd {kind} {x}, {before}"))
+
+    def keep() -> None:
+        for number, x in enumerate(sums):
+            store(f, s.acc, s.lanes, x, address(f, s.acc, kept, str(number * s.lanes)))
 
     def write(masks: list[str]) -> None:
-        x = []
-        for value, spot, mask in zip(total, spots, masks, strict=True):
-            where = f.op(f"and {mask_kind} {mask}, {again}") if mask else again
-            before = load(f, s.acc, s.lanes, address(f, s.acc, sums, *spot), where)
-            x.append(f.op(f"fadd {kind} {value}, {before}"))
-
-        def keep() -> None:
-            for value, spot, mask in zip(x, spots, masks, strict=True):
-                store(f, s.acc, s.lanes, value, address(f, s.acc, sums, *spot), mask)
-
-        def finish() -> None:
-            for value, spot, mask in zip(x, spots, masks, strict=True):
-                half = f.op(f"fptrunc {kind} {value} to {vector(s.code, s.lanes)}")
-                store(f, s.code, s.lanes, half, address(f, s.code, result, *spot), mask)
-
-        if s.acc == s.code:
-            keep()
-        else:
-            either(f, last, finish, keep)
+        for x, (r, v), mask in zip(sums, spots, masks, strict=True):
+            if s.code != s.acc:
+                x = f.op(f"fptrunc {kind} {x} to {vector(s.code, s.lanes)}")
+            target = address(f, s.code, result, lines[r], str(v * s.lanes))
+            store(f, s.code, s.lanes, x, target, mask)
 
     def edge() -> None:
-        masks = []
-        inner = [
+        inside = [splat(f, "i1", s.lanes, f.op(f"icmp sgt i64 {rows}, {r}")) for r in range(s.rows)]
+        masks = [
             below(f, f.op(f"sub i64 {columns}, {v * s.lanes}"), s.lanes) for v in range(s.vectors)
         ]
-        for r in range(s.rows):
-            inside = splat(f, "i1", s.lanes, f.op(f"icmp sgt i64 {rows}, {r}"))
-            masks += [f.op(f"and {mask_kind} {mask}, {inside}") for mask in inner]
-        write(masks)
+        write([f.op(f"and {mask_kind} {masks[v]}, {inside[r]}") for r, v in spots])
 
-    high = f.op(f"icmp sge i64 {rows}, {s.rows}")
-    wide = f.op(f"icmp sge i64 {columns}, {s.columns}")
-    either(f, f.op(f"and i1 {high}, {wide}"), lambda: write([""] * len(spots)), edge)
+    def finish() -> None:
+        high = f.op(f"icmp sge i64 {rows}, {s.rows}")
+        wide = f.op(f"icmp sge i64 {columns}, {s.columns}")
+        whole = f.op(f"and i1 {high}, {wide}")
+        either(f, whole, lambda: write([""] * len(spots)), edge)
+
+    either(f, last, finish, keep)
 
 
 CALLS["matmul"] = matmul
