@@ -347,7 +347,8 @@ def _run_compiled(
     outputs: list,
     record: Record | None,
 ) -> None:
-    inline, block = _division(kernel.cost, size, 64)
+    work = size * kernel.cost
+    inline, block = work < INLINE_WORK, _block(work, size)
     inline = inline and not kernel.loops  # which Ctrl-C could not end
     # No buffer needs to be kept beyond this function: memory freed then serves later jobs only, and
     # jobs run in order.
@@ -373,14 +374,12 @@ def _run_compiled(
     launch(kernel, words, size, block, inline, [kernel, record], record)
 
 
-def _division(cost: int, size: int, multiple: int) -> tuple[bool, int]:
-    """Whether to run in the calling thread, and the lanes of a block."""
-    work = size * cost
-    inline = work < INLINE_WORK
+def _block(work: int, size: int) -> int:
+    """The lanes of a block: whole packets, and one block where the calling thread does the work."""
     blocks = 1
-    if not inline:
+    if work >= INLINE_WORK:
         blocks = max(1, min(runtime.thread_count() * BLOCKS_PER_THREAD, work // BLOCK_WORK))
-    return inline, -(-size // (blocks * multiple)) * multiple
+    return -(-size // (blocks * 64)) * 64
 
 
 def launch(
@@ -446,9 +445,10 @@ def run_text(
     else:
         if kernel.needs_compiling():
             kernel.compile()
-        inline, chosen = _division(cost or kernel.cost, size, 64)
+        work = size * (cost or kernel.cost)
         words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
-        launch(kernel, words, size, block or chosen, inline, [kernel], None)
+        block = block or _block(work, size)
+        launch(kernel, words, size, block, work < INLINE_WORK, [kernel], None)
     if flags.current & JitFlag.LaunchBlocking:
         runtime.sync()
 

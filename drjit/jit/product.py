@@ -8,7 +8,7 @@ import numpy as np
 from . import dtype as dt
 from . import kernel, runtime, schedule
 from .freeze import operation
-from .memory import Buffer, allocate_for
+from .memory import Buffer, allocate, allocate_for
 from .node import Node, buffer, literal
 
 _MATMUL = """def kernel(i, p):
@@ -38,14 +38,15 @@ def _cut(size: int, largest: int, step: int, parts: int) -> int:
 
 
 class _Tiles(NamedTuple):
-    """How a product is cut: the kernel, the table that it reads and its size, the number of tasks,
-    what one costs, and the elements of their memory."""
+    """How a product is cut: the kernel, the table that it reads and its size, the number of tasks
+    and what one costs, and the type of the sums and the bytes of the tasks' memory."""
 
     text: str
     table: Buffer
     words: int
     tasks: int
     cost: int
+    accumulator: dt.DType
     scratch: int
 
 
@@ -98,7 +99,8 @@ def _cut_up(layout: Layout, t: dt.DType, threads: int) -> _Tiles:
     count = len(layout.offsets)
     at, bt = layout.transposed
     rows = 1 if m == 1 else 4 if m <= 4 else 8
-    depth = _DEPTH // _accumulator(t).itemsize
+    accumulator = dt.f32 if t is dt.f16 else t
+    depth = _DEPTH // accumulator.itemsize
     # Threads get several tiles each, unless they would be smaller than what they need to pay off.
     wanted = -(-4 * threads // count) if m * n * k > 1 << 18 else 1
     mb = _cut(m, *(_TILE[0], _STEP[0]), 1)
@@ -118,11 +120,8 @@ def _cut_up(layout: Layout, t: dt.DType, threads: int) -> _Tiles:
     text = _MATMUL.format(t=t.code, rows=rows, depth=depth, at=at, bt=bt)
     cost = max(1, mb * nb * k // _PER_LANE)
     tasks = count * tiles_m * tiles_n
-    return _Tiles(text, words, table.size, tasks, cost, threads * room)
-
-
-def _accumulator(t: dt.DType) -> dt.DType:
-    return dt.f32 if t is dt.f16 else t
+    scratch = threads * room * accumulator.itemsize
+    return _Tiles(text, words, table.size, tasks, cost, accumulator, scratch)
 
 
 @operation
@@ -139,14 +138,13 @@ def matmul(a: Node, b: Node, layout: Layout) -> Node:
     tiles = layout.tiles(t, runtime.thread_count())
     launch = kernel.for_text(tiles.text, 6, 1)
     on_numpy = launch.prefers_numpy(size * k // _PER_LANE)
-    accumulator = _accumulator(t)
-    result = allocate_for(t, size)
-    scratch = allocate_for(accumulator, 0 if on_numpy else tiles.scratch)
+    result = allocate(size * t.itemsize)
+    scratch = allocate(0 if on_numpy else tiles.scratch)
     arguments = [
         *[(schedule.materialize(x).data, t, x.size) for x in (a, b)],
         (result, t, size),
         (tiles.table, dt.i64, tiles.words),
-        (scratch, accumulator, 0),
+        (scratch, tiles.accumulator, 0),
     ]
     kernel.run_text(launch, tiles.tasks, arguments, 1, on_numpy, tiles.cost)
     return buffer(t, size, result)

@@ -178,7 +178,8 @@ def materialize(node: Node) -> Node:
     """The node as a buffer; a literal becomes a new node with memory of its own, while pending side
     effects, which it has nothing to do with, remain pending."""
     if node.op is not LITERAL:
-        evaluate([node])
+        if node.op is not BUFFER or pending or observers:
+            evaluate([node])
         return node
     copy = make(op.copy, node.dtype, node.size, (node,))
     evaluate_alone(copy)
