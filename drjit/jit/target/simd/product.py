@@ -20,8 +20,8 @@ from .translate import CALLS, Translator
 
 # Elements between the ends of packed rows of A: rows of a power of two would share cache sets.
 _GAP = 16
-# Rows ahead of the current one that are asked for: of B in memory, and of a packed panel of it.
-_FAR, _NEAR = 32, 8
+# Rows of B ahead of the current one that are asked for while it is packed.
+_FAR = 32
 
 
 class Shape(NamedTuple):
@@ -42,6 +42,11 @@ class Shape(NamedTuple):
     @property
     def columns(self) -> int:
         return self.vectors * self.lanes
+
+    @property
+    def line(self) -> int:
+        """Elements of a cache line."""
+        return 64 // BYTES[self.acc]
 
 
 def _register_tile(rows: int) -> tuple[int, int]:
@@ -117,10 +122,12 @@ def matmul(
     panels = f.op(f"udiv i64 {whole}, {shape.columns}")
     behind = f.op(f"mul i64 {panels}, {shape.columns * shape.depth}")
     packed_a = address(f, acc, packed_b, behind)
+    # With a single block there are none; what is masked out is to be read from memory nevertheless.
+    single = f.op(f"icmp sle i64 {size['k']}, {shape.depth}")
     kept_sums = address(f, acc, packed_a, str(shape.rows * (shape.depth + _GAP)))
 
     in_place = acc == code and not shape.a_transposed
-    along_k, along_rows = (shape.rows, 1) if shape.a_transposed else (1, shape.depth + _GAP)
+    along_rows = 1 if shape.a_transposed else shape.depth + _GAP
 
     def block(k0: str, _: list[str]) -> tuple[()]:
         rest = f.op(f"sub i64 {size['k']}, {k0}")
@@ -148,6 +155,7 @@ def matmul(
                 number = f.op(f"add i64 {number}, {f.op(f'udiv i64 {j1}, {shape.columns}')}")
                 number = f.op(f"mul i64 {number}, {shape.rows * shape.columns}")
                 kept = address(f, acc, kept_sums, number)
+                kept = f.op(f"select i1 {single}, ptr {packed_b}, ptr {kept}")
                 last = f.op(f"icmp eq i64 {rest}, {deep}")
                 _prefetch(f, shape, place, kept, size["n"], last)
                 row_of_b = _packed(f, shape, panel)
@@ -156,7 +164,7 @@ def matmul(
                         f, shape, bases[1], panel, size["n"], k0, left, columns_left
                     )
                 ahead = _ahead(f, shape, bases[0], size, k0, following, j1)
-                total = _accumulated(f, shape, rows_a, along_k, row_of_b, ahead, deep)
+                total = _accumulated(f, shape, rows_a, row_of_b, ahead, deep)
                 _add_to_result(
                     f, shape, total, (kept, place), size["n"], k0, last, rows_left, columns_left
                 )
@@ -188,9 +196,7 @@ def _packed(f: Function, s: Shape, panel: str) -> Callable[[str], list[str]]:
         start = f.op(f"mul i64 {k}, {s.columns}")
         x = []
         for v in range(s.vectors):
-            place = address(f, s.acc, panel, start, str(v * s.lanes))
-            _ask(f, address(f, s.acc, place, str(_NEAR * s.columns)), _L1)
-            x.append(load(f, s.acc, s.lanes, place))
+            x.append(load(f, s.acc, s.lanes, address(f, s.acc, panel, start, str(v * s.lanes))))
         return x
 
     return row
@@ -324,36 +330,43 @@ def _rows_of(f: Function, s: Shape, a: str, stride: str, k0: str, top: str, rest
 
 def _ahead(
     f: Function, s: Shape, a: str, size: dict, k0: str, following: str, j1: str
-) -> Callable[[str], str]:
+) -> Callable[[str], list[str]]:
     """What of the next rows of A to ask for at k: each panel of B asks for another row."""
     last = f.op(f"sub i64 {size['m']}, 1")
     if s.a_transposed:
         following = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {following})")
         start = address(f, s.code, a, f.op(f"mul i64 {k0}, {size['m']}"), following)
-        return lambda k: address(f, s.code, start, f.op(f"mul i64 {k}, {size['m']}"))
+
+        def columns(k: str) -> list[str]:
+            lines = [
+                f.op(f"mul i64 {f.op(f'add i64 {k}, {j}')}, {size['m']}") for j in range(s.line)
+            ]
+            return [address(f, s.code, start, line) for line in lines]
+
+        return columns
     number = f.op(f"urem i64 {f.op(f'udiv i64 {j1}, {s.columns}')}, {s.rows}")
     row = f.op(f"add i64 {following}, {number}")
     row = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {row})")
     start = address(f, s.code, a, f.op(f"mul i64 {row}, {size['k']}"), k0)
-    return lambda k: address(f, s.code, start, k)
+    return lambda k: [address(f, s.code, start, k)]
 
 
 def _accumulated(
     f: Function,
     s: Shape,
     a: list[str],
-    along_k: int,
     row_of_b: Callable[[str], list[str]],
-    ahead: Callable[[str], str],
+    ahead: Callable[[str], list[str]],
     deep: str,
 ) -> list[str]:
-    """The register tile: the sum over k of the products of A's column k and B's row k."""
+    """The register tile: the sum over k of the products of A's column k and B's row k. A cache line
+    of k at a time, the next ones of A are asked for.
+    """
     kind, element = vector(s.acc, s.lanes), SCALAR[s.acc]
 
     def column(k: str, total: list[str]) -> list[str]:
         x = row_of_b(k)
-        _ask(f, ahead(k), _L2)
-        at = k if along_k == 1 else f.op(f"mul i64 {k}, {along_k}")
+        at = f.op(f"mul i64 {k}, {s.rows}") if s.a_transposed else k
         result = []
         for r in range(s.rows):
             place = address(f, s.acc, a[r], at)
@@ -365,8 +378,19 @@ def _accumulated(
                 result.append(f.op(f"call {kind} @llvm.fma.{suffix(s.acc, s.lanes)}({operands})"))
         return result
 
+    def columns(k: str, total: list[str]) -> list[str]:
+        end = f.op(f"add i64 {k}, {s.line}")
+        for place in ahead(k):
+            _ask(f, place, _L2)
+        packed = f.op(f"mul i64 {end}, {s.rows}")
+        for r in range(s.rows):
+            here = (a[0], packed, str(r * s.line)) if s.a_transposed else (a[r], end)
+            _ask(f, address(f, s.acc, *here), _L1)
+        end = f.op(f"call i64 @llvm.smin.i64(i64 {deep}, i64 {end})")
+        return loop(f, k, end, "1", [(kind, x) for x in total], column)
+
     zeros = [(kind, "zeroinitializer")] * (s.rows * s.vectors)
-    return loop(f, "0", deep, "1", zeros, column)
+    return loop(f, "0", deep, str(s.line), zeros, columns)
 
 
 # How near to the registers a line is wanted, and whether it will be written.
@@ -381,8 +405,7 @@ def _prefetch(f: Function, s: Shape, place: str, kept: str, stride: str, last: s
     """Asks for what the sums are added to and for the lines of the result, while the products are
     being added up.
     """
-    step = 64 // BYTES[s.acc]
-    for offset in range(0, s.rows * s.columns, step):
+    for offset in range(0, s.rows * s.columns, s.line):
         _ask(f, address(f, s.acc, kept, str(offset)), _WRITTEN)
 
     def result() -> None:
