@@ -35,23 +35,14 @@ def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
     """
     what = Call("dr.matmul", A, B)
     if type(A) is type(B) and is_array(A) and A._kind == "tensor":
-        a, b = A, B
-    elif _has_tensors(A, B, what):
-        a, b = _operands(A, B, what)
-    elif all(is_array(x) and is_flat(type(x)) for x in (A, B)) and not (At or Bt):
+        return _product(A, B, bool(At), bool(Bt), what)
+    if _has_tensors(A, B, what):
+        return _product(*_operands(A, B, what), bool(At), bool(Bt), what)
+    if all(is_array(x) and is_flat(type(x)) for x in (A, B)) and not (At or Bt):
         return dot(A, B)
-    else:
-        factors = [_transposed(x, what) if flag else x for x, flag in ((A, At), (B, Bt))]
-        scales = any(number_type(type(x)) is not None for x in (A, B))
-        return factors[0] * factors[1] if scales else factors[0] @ factors[1]
-    if not a._dtype.is_float:
-        raise TypeError(f"{what}: the operands hold integers; convert them to floats first")
-    for x, flag, name in ((a, At, "A"), (b, Bt, "B")):
-        if not x._shape:
-            raise ValueError(f"{what}: {name} is a single number, of shape (); use * instead")
-        if flag and len(x._shape) == 1:
-            raise ValueError(f"{what}: {name} has one dimension and cannot be transposed")
-    return _product(a, b, bool(At), bool(Bt), what)
+    factors = [_transposed(x, what) if flag else x for x, flag in ((A, At), (B, Bt))]
+    scales = any(number_type(type(x)) is not None for x in (A, B))
+    return factors[0] * factors[1] if scales else factors[0] @ factors[1]
 
 
 def _has_tensors(a: Any, b: Any, what: Call) -> bool:
@@ -94,9 +85,13 @@ def _operands(a: Any, b: Any, what: Call) -> tuple[Any, Any]:
 
 
 def _product(a: Any, b: Any, at: bool, bt: bool, what: Call) -> Any:
-    few = prod(a._shape[:-2]) * prod(b._shape[:-2]) <= REMEMBERED
+    if not a._dtype.is_float:
+        raise TypeError(f"{what}: the operands hold integers; convert them to floats first")
+    shapes = shape_a, shape_b = a._shape, b._shape
+    single = len(shape_a) <= 2 and len(shape_b) <= 2
+    few = single or prod(shape_a[:-2]) * prod(shape_b[:-2]) <= REMEMBERED
     try:
-        result, layout = (_layout if few else _layout.__wrapped__)(a._shape, b._shape, at, bt)
+        result, layout = (_layout if few else _layout.__wrapped__)(*shapes, at, bt)
     except ValueError as error:
         raise ValueError(f"{what}: {error}") from None
     if a._array._kind == "nested":
@@ -109,6 +104,11 @@ def _layout(
     shape_a: tuple[int, ...], shape_b: tuple[int, ...], at: bool, bt: bool
 ) -> tuple[tuple[int, ...], Layout]:
     """The shape of a product, and how the matrices lie in memory."""
+    for shape, flag, name in ((shape_a, at, "A"), (shape_b, bt, "B")):
+        if not shape:
+            raise ValueError(f"{name} is a single number, of shape (); use * instead")
+        if flag and len(shape) == 1:
+            raise ValueError(f"{name} has one dimension and cannot be transposed")
     matrix_a, matrix_b = _as_matrices(shape_a, shape_b)
     m, k = matrix_a[:-3:-1] if at else matrix_a[-2:]
     k_of_b, n = matrix_b[:-3:-1] if bt else matrix_b[-2:]
