@@ -57,15 +57,35 @@ def loop(
     return values
 
 
-def either(f: Function, condition: str, yes: Callable[[], None], no: Callable[[], None]) -> None:
+def either(
+    f: Function, condition: str, yes: Callable[[], None], no: Callable[[], None] | None = None
+) -> None:
     """One of two pieces of code that give no value."""
     first, second, done = f.new_block(), f.new_block(), f.new_block()
     f.branch(condition, first, second)
     for block, piece in ((first, yes), (second, no)):
         f.start(block)
-        piece()
+        if piece is not None:
+            piece()
         f.do(f"br label %{done}")
     f.start(done)
+
+
+def changed(
+    f: Function, condition: str, values: Sequence[Carried], change: Callable[[], Sequence[str]]
+) -> list[str]:
+    """Values, or where a condition holds what a piece of code makes of them."""
+    origin, inside, done = f.block, f.new_block(), f.new_block()
+    f.branch(condition, inside, done)
+    f.start(inside)
+    after = change()
+    last = f.block
+    f.do(f"br label %{done}")
+    f.start(done)
+    return [
+        f.op(f"phi {kind} [{before}, %{origin}], [{value}, %{last}]")
+        for (kind, before), value in zip(values, after, strict=True)
+    ]
 
 
 def address(f: Function, code: str, base: str, *offsets: str) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from . import llvm
 from .ir import BYTES, FLOATS, SCALAR, Function, KernelError
-from .loops import address, below, either, load, loop, splat, store, suffix, vector, width
+from .loops import address, below, changed, either, load, loop, splat, store, suffix, vector, width
 from .reduction import accumulator
 from .translate import CALLS, Translator
 
@@ -122,8 +122,6 @@ def matmul(
     panels = f.op(f"udiv i64 {whole}, {shape.columns}")
     behind = f.op(f"mul i64 {panels}, {shape.columns * shape.depth}")
     packed_a = address(f, acc, packed_b, behind)
-    # With a single block there are none; what is masked out is to be read from memory nevertheless.
-    single = f.op(f"icmp sle i64 {size['k']}, {shape.depth}")
     kept_sums = address(f, acc, packed_a, str(shape.rows * (shape.depth + _GAP)))
 
     in_place = acc == code and not shape.a_transposed
@@ -155,9 +153,8 @@ def matmul(
                 number = f.op(f"add i64 {number}, {f.op(f'udiv i64 {j1}, {shape.columns}')}")
                 number = f.op(f"mul i64 {number}, {shape.rows * shape.columns}")
                 kept = address(f, acc, kept_sums, number)
-                kept = f.op(f"select i1 {single}, ptr {packed_b}, ptr {kept}")
                 last = f.op(f"icmp eq i64 {rest}, {deep}")
-                _prefetch(f, shape, place, kept, size["n"], last)
+                _prefetch(f, shape, place, kept, size, last)
                 row_of_b = _packed(f, shape, panel)
                 if packs:
                     row_of_b = _packing(
@@ -166,7 +163,7 @@ def matmul(
                 ahead = _ahead(f, shape, bases[0], size, k0, following, j1)
                 total = _accumulated(f, shape, rows_a, row_of_b, ahead, deep)
                 _add_to_result(
-                    f, shape, total, (kept, place), size["n"], k0, last, rows_left, columns_left
+                    f, shape, total, kept, place, size["n"], k0, last, rows_left, columns_left
                 )
                 return ()
 
@@ -401,27 +398,31 @@ def _ask(f: Function, place: str, how: str) -> None:
     f.do(f"call void @llvm.prefetch.p0(ptr {place}, {how}, i32 1)")
 
 
-def _prefetch(f: Function, s: Shape, place: str, kept: str, stride: str, last: str) -> None:
+def _prefetch(f: Function, s: Shape, place: str, kept: str, size: dict, last: str) -> None:
     """Asks for what the sums are added to and for the lines of the result, while the products are
     being added up.
     """
-    for offset in range(0, s.rows * s.columns, s.line):
-        _ask(f, address(f, s.acc, kept, str(offset)), _WRITTEN)
+
+    def sums() -> None:
+        for offset in range(0, s.rows * s.columns, s.line):
+            _ask(f, address(f, s.acc, kept, str(offset)), _WRITTEN)
 
     def result() -> None:
         for r in range(s.rows):
-            line = address(f, s.code, place, f.op(f"mul i64 {stride}, {r}")) if r else place
+            line = address(f, s.code, place, f.op(f"mul i64 {size['n']}, {r}")) if r else place
             for v in range(s.vectors):
                 _ask(f, address(f, s.code, line, str(v * s.lanes)), _WRITTEN)
 
-    either(f, last, result, lambda: None)
+    either(f, f.op(f"icmp sgt i64 {size['k']}, {s.depth}"), sums)
+    either(f, last, result)
 
 
 def _add_to_result(
     f: Function,
     s: Shape,
     total: list[str],
-    places: tuple[str, str],
+    kept: str,
+    result: str,
     stride: str,
     k0: str,
     last: str,
@@ -431,19 +432,20 @@ def _add_to_result(
     """Adds a register tile to the sums of the blocks of k before, and keeps it for those that
     follow, or stores it as the result.
     """
-    kept, result = places
     kind, mask_kind = vector(s.acc, s.lanes), f"<{s.lanes} x i1>"
     spots = [(r, v) for r in range(s.rows) for v in range(s.vectors)]
     lines = [f.op(f"mul i64 {stride}, {r}") if r else "0" for r in range(s.rows)]
-    again = splat(f, "i1", s.lanes, f.op(f"icmp ne i64 {k0}, 0"))
-    sums = []
-    for number, x in enumerate(total):
-        before = load(f, s.acc, s.lanes, address(f, s.acc, kept, str(number * s.lanes)), again)
-        sums.append(f.op(f"fadd {kind} {x}, {before}"))
+    places = [address(f, s.acc, kept, str(number * s.lanes)) for number in range(len(total))]
+
+    def more() -> list[str]:
+        before = [load(f, s.acc, s.lanes, place) for place in places]
+        return [f.op(f"fadd {kind} {x}, {y}") for x, y in zip(total, before, strict=True)]
+
+    sums = changed(f, f.op(f"icmp ne i64 {k0}, 0"), [(kind, x) for x in total], more)
 
     def keep() -> None:
-        for number, x in enumerate(sums):
-            store(f, s.acc, s.lanes, x, address(f, s.acc, kept, str(number * s.lanes)))
+        for x, place in zip(sums, places, strict=True):
+            store(f, s.acc, s.lanes, x, place)
 
     def write(masks: list[str]) -> None:
         for x, (r, v), mask in zip(sums, spots, masks, strict=True):
