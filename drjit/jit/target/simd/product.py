@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from . import llvm
+from .dots import dots
 from .ir import BYTES, FLOATS, SCALAR, Function, KernelError
 from .loops import address, below, changed, either, load, loop, splat, store, suffix, vector, width
 from .reduction import accumulator
@@ -111,12 +112,15 @@ def matmul(
             (c, code, result),
         )
     ]
+    rest_n = f.op(f"sub i64 {size['n']}, {j0}")
+    columns_here = f.op(f"call i64 @llvm.smin.i64(i64 {rest_n}, i64 {size['nb']})")
+    if shape.rows == 1 and shape.b_transposed:
+        dots(f, code, *bases, size["k"], j0, columns_here)
+        return
     room = f.op(f"mul i64 %thread, {size['room']}")
     packed_b = address(f, acc, f.pointer(t.parameter(scratch)), room)
     rest_m = f.op(f"sub i64 {size['m']}, {i0}")
-    rest_n = f.op(f"sub i64 {size['n']}, {j0}")
     rows_here = f.op(f"call i64 @llvm.smin.i64(i64 {rest_m}, i64 {size['mb']})")
-    columns_here = f.op(f"call i64 @llvm.smin.i64(i64 {rest_n}, i64 {size['nb']})")
     # The panel of A stands behind those of B, then the sums that are kept between blocks of k.
     whole = f.op(f"add i64 {columns_here}, {shape.columns - 1}")
     panels = f.op(f"udiv i64 {whole}, {shape.columns}")
