@@ -57,34 +57,27 @@ def loop(
     return values
 
 
-def either(
-    f: Function, condition: str, yes: Callable[[], None], no: Callable[[], None] | None = None
-) -> None:
-    """One of two pieces of code that give no value."""
+def choose(
+    f: Function,
+    condition: str,
+    yes: Callable[[], Sequence[str] | None],
+    no: Callable[[], Sequence[str] | None] | None = None,
+    kinds: Sequence[str] = (),
+) -> list[str]:
+    """One of two pieces of code, and the values, of the given types, that it gives."""
     first, second, done = f.new_block(), f.new_block(), f.new_block()
     f.branch(condition, first, second)
+    ends = []
     for block, piece in ((first, yes), (second, no)):
         f.start(block)
-        if piece is not None:
-            piece()
+        values = piece() if piece is not None else None
+        ends.append((values or (), f.block))
         f.do(f"br label %{done}")
     f.start(done)
-
-
-def changed(
-    f: Function, condition: str, values: Sequence[Carried], change: Callable[[], Sequence[str]]
-) -> list[str]:
-    """Values, or where a condition holds what a piece of code makes of them."""
-    origin, inside, done = f.block, f.new_block(), f.new_block()
-    f.branch(condition, inside, done)
-    f.start(inside)
-    after = change()
-    last = f.block
-    f.do(f"br label %{done}")
-    f.start(done)
+    (ours, here), (theirs, there) = ends
     return [
-        f.op(f"phi {kind} [{before}, %{origin}], [{value}, %{last}]")
-        for (kind, before), value in zip(values, after, strict=True)
+        f.op(f"phi {kind} [{x}, %{here}], [{y}, %{there}]")
+        for kind, x, y in zip(kinds, ours, theirs, strict=True)
     ]
 
 

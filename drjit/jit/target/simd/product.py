@@ -15,7 +15,7 @@ from typing import NamedTuple
 from . import llvm
 from .dots import dots
 from .ir import BYTES, FLOATS, SCALAR, Function, KernelError
-from .loops import address, below, changed, either, load, loop, splat, store, suffix, vector, width
+from .loops import address, below, choose, load, loop, splat, store, suffix, vector, width
 from .reduction import accumulator
 from .translate import CALLS, Translator
 
@@ -137,7 +137,7 @@ def matmul(
         if shape.b_transposed:
             _pack_b(f, shape, bases[1], packed_b, size["k"], k0, deep, j0, columns_here)
 
-        def rows_of_a(i1: str, packs: bool) -> tuple[()]:
+        def rows_of_a(i1: str, _: list[str]) -> tuple[()]:
             top = f.op(f"add i64 {i0}, {i1}")
             rows_left = f.op(f"sub i64 {rows_here}, {i1}")
             following = f.op(f"add i64 {top}, {shape.rows}")
@@ -159,13 +159,23 @@ def matmul(
                 kept = address(f, acc, kept_sums, number)
                 last = f.op(f"icmp eq i64 {rest}, {deep}")
                 _prefetch(f, shape, place, kept, size, last)
-                row_of_b = _packed(f, shape, panel)
-                if packs:
+                ahead = _ahead(f, shape, bases[0], size, k0, following, j1)
+                kinds = [vector(acc, shape.lanes)] * (shape.rows * shape.vectors)
+
+                def packed() -> list[str]:
+                    row_of_b = _packed(f, shape, panel)
+                    return _accumulated(f, shape, rows_a, row_of_b, ahead, deep)
+
+                def packing() -> list[str]:
                     row_of_b = _packing(
                         f, shape, bases[1], panel, size["n"], k0, left, columns_left
                     )
-                ahead = _ahead(f, shape, bases[0], size, k0, following, j1)
-                total = _accumulated(f, shape, rows_a, row_of_b, ahead, deep)
+                    return _accumulated(f, shape, rows_a, row_of_b, ahead, deep)
+
+                if shape.b_transposed:
+                    total = packed()
+                else:
+                    total = choose(f, f.op(f"icmp eq i64 {i1}, 0"), packing, packed, kinds)
                 _add_to_result(
                     f, shape, total, kept, place, size["n"], k0, last, rows_left, columns_left
                 )
@@ -174,11 +184,7 @@ def matmul(
             loop(f, "0", columns_here, str(shape.columns), (), columns_of_b)
             return ()
 
-        first = "0"
-        if not shape.b_transposed:
-            rows_of_a("0", True)
-            first = str(shape.rows)
-        loop(f, first, rows_here, str(shape.rows), (), lambda i1, _: rows_of_a(i1, False))
+        loop(f, "0", rows_here, str(shape.rows), (), rows_of_a)
         return ()
 
     loop(f, "0", size["k"], str(shape.depth), (), block)
@@ -417,8 +423,8 @@ def _prefetch(f: Function, s: Shape, place: str, kept: str, size: dict, last: st
             for v in range(s.vectors):
                 _ask(f, address(f, s.code, line, str(v * s.lanes)), _WRITTEN)
 
-    either(f, f.op(f"icmp sgt i64 {size['k']}, {s.depth}"), sums)
-    either(f, last, result)
+    choose(f, f.op(f"icmp sgt i64 {size['k']}, {s.depth}"), sums)
+    choose(f, last, result)
 
 
 def _add_to_result(
@@ -445,7 +451,7 @@ def _add_to_result(
         before = [load(f, s.acc, s.lanes, place) for place in places]
         return [f.op(f"fadd {kind} {x}, {y}") for x, y in zip(total, before, strict=True)]
 
-    sums = changed(f, f.op(f"icmp ne i64 {k0}, 0"), [(kind, x) for x in total], more)
+    sums = choose(f, f.op(f"icmp ne i64 {k0}, 0"), more, lambda: total, [kind] * len(total))
 
     def keep() -> None:
         for x, place in zip(sums, places, strict=True):
@@ -469,9 +475,9 @@ def _add_to_result(
         high = f.op(f"icmp sge i64 {rows}, {s.rows}")
         wide = f.op(f"icmp sge i64 {columns}, {s.columns}")
         whole = f.op(f"and i1 {high}, {wide}")
-        either(f, whole, lambda: write([""] * len(spots)), edge)
+        choose(f, whole, lambda: write([""] * len(spots)), edge)
 
-    either(f, last, finish, keep)
+    choose(f, last, finish, keep)
 
 
 CALLS["matmul"] = matmul
