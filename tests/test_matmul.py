@@ -37,7 +37,8 @@ def check(found, a, b):
 
 SIZES = [
     (1, 1, 1), (2, 3, 4), (5, 1, 7), (1, 9, 600), (9, 1, 600), (3, 33, 40), (8, 32, 16),
-    (17, 65, 31), (65, 70, 1100), (300, 20, 5),
+    (17, 65, 31), (65, 70, 1100), (300, 20, 5), (12, 8, 600), (30, 16, 1025), (3, 12, 513),
+    (1, 40, 1500), (40, 1, 700), (70, 1, 15), (8, 17, 1),
 ]  # fmt: skip
 
 
@@ -163,4 +164,4 @@ def test_what_is_refused(a, b, flags, error, text):
 
 def test_the_kernel_is_one_line():
     dr.eval(TensorXf(data((3, 3))) @ TensorXf(data((3, 3))))
-    assert any("    matmul(f32, 4, 512, p[1], p[2], p[3], i, " in k.source for k in dr.kernels())
+    assert any("    matmul(f32, 4, 8, 512, p[1], p[2], p[3], i, " in k.source for k in dr.kernels())

@@ -12,7 +12,7 @@ from .memory import Buffer, allocate, allocate_for
 from .node import Node, buffer, literal
 
 _MATMUL = """def kernel(i, p):
-    matmul({t}, {rows}, {depth}, p[1], p[2], p[3], i, p[4], p[5], {at}, {bt})
+    matmul({t}, {rows}, {columns}, {depth}, p[1], p[2], p[3], i, p[4], p[5], {at}, {bt})
 """
 # Bytes of a column of a block of B: it and its neighbours fill half of a core's second-level cache,
 # the rows of A that a register tile needs half of the first.
@@ -99,6 +99,7 @@ def _cut_up(layout: Layout, t: dt.DType, threads: int) -> _Tiles:
     count = len(layout.offsets)
     at, bt = layout.transposed
     rows = 1 if m == 1 else 4 if m <= 4 else 8
+    columns = 8 if n <= 8 else 16 if n <= 16 else 64
     accumulator = dt.f32 if t is dt.f16 else t
     depth = _DEPTH // accumulator.itemsize
     # Threads get several tiles each, unless they would be smaller than what they need to pay off.
@@ -117,7 +118,7 @@ def _cut_up(layout: Layout, t: dt.DType, threads: int) -> _Tiles:
     table = np.concatenate([sizes, layout.offsets.ravel()])
     words = allocate_for(dt.i64, table.size, host=True)
     words.array(table.dtype, table.size)[:] = table
-    text = _MATMUL.format(t=t.code, rows=rows, depth=depth, at=at, bt=bt)
+    text = _MATMUL.format(t=t.code, rows=rows, columns=columns, depth=depth, at=at, bt=bt)
     cost = max(1, mb * nb * k // _PER_LANE)
     tasks = count * tiles_m * tiles_n
     scratch = threads * room * accumulator.itemsize

@@ -16,6 +16,7 @@ _DIGIT = 2047
 def matmul(
     t: Type,
     rows: int,
+    columns: int,
     depth: int,
     a: Any,
     b: Any,

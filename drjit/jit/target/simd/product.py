@@ -50,20 +50,23 @@ class Shape(NamedTuple):
         return 64 // BYTES[self.acc]
 
 
-def _register_tile(rows: int) -> tuple[int, int]:
-    """Rows and vectors of the accumulators, where the matrix has about so many rows."""
+def _register_tile(rows: int, columns: int, lanes: int) -> tuple[int, int]:
+    """Rows and vectors of the accumulators, where a result has about so many rows and columns."""
     wide = llvm.register_bytes() == 64
     if rows == 1:
-        return 1, 8 if wide else 6
-    if rows <= 4:
-        return 4, 4 if wide else 2
-    return (8, 2) if wide else (6, 2)
+        tile = 1, 8 if wide else 6
+    elif rows <= 4:
+        tile = 4, 4 if wide else 2
+    else:
+        tile = 8 if wide else 6, 2
+    return tile[0], min(tile[1], -(-columns // lanes))
 
 
 def matmul(
     t: Translator,
     kind: ast.expr,
     rows: ast.expr,
+    columns: ast.expr,
     depth: ast.expr,
     a: ast.expr,
     b: ast.expr,
@@ -74,14 +77,14 @@ def matmul(
     a_transposed: ast.expr,
     b_transposed: ast.expr,
 ) -> None:
-    """`matmul(T, rows, depth, p[a], p[b], p[c], i, p[sizes], p[scratch], False, False)`."""
+    """`matmul(T, rows, columns, depth, p[a], p[b], p[c], i, p[sizes], p[scratch], at, bt)`."""
     t.lane_range(i)
     f, code = t.f, t.type(kind)
     if code not in FLOATS:
         raise KernelError(f"there is no matrix product of {code}")
     acc = accumulator(code)
     flags = [ast.literal_eval(e) for e in (a_transposed, b_transposed)]
-    tile = _register_tile(t.integer(rows))
+    tile = _register_tile(t.integer(rows), t.integer(columns), width(acc))
     shape = Shape(code, acc, *tile, width(acc), t.integer(depth), *flags)
     names = ("m", "n", "k", "mb", "nb", "tiles_m", "tiles_n", "room")
     table = f.pointer(t.parameter(sizes))
