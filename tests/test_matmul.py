@@ -62,6 +62,8 @@ def test_many_tiles(threads, nbytes, monkeypatch, tmp_path):
     monkeypatch.setattr(llvm, "register_bytes", lambda: nbytes)
     monkeypatch.setattr(kernel, "tier", "compiled")
     monkeypatch.setattr(product, "_TILE", (48, 64))
+    monkeypatch.setattr(product, "_TILE_PACKED", (48, 64))
+    monkeypatch.setattr(product, "_remembered", product._remembered.__wrapped__)
     before = runtime.thread_count()
     runtime.set_thread_count(threads)
     try:
@@ -164,4 +166,6 @@ def test_what_is_refused(a, b, flags, error, text):
 
 def test_the_kernel_is_one_line():
     dr.eval(TensorXf(data((3, 3))) @ TensorXf(data((3, 3))))
-    assert any("    matmul(f32, 4, 8, 512, p[1], p[2], p[3], i, " in k.source for k in dr.kernels())
+    assert any(
+        "    matmul(f32, 4, 8, 1024, p[1], p[2], p[3], i, " in k.source for k in dr.kernels()
+    )

@@ -14,12 +14,12 @@ from .node import Node, buffer, literal
 _MATMUL = """def kernel(i, p):
     matmul({t}, {rows}, {columns}, {depth}, p[1], p[2], p[3], i, p[4], p[5], {at}, {bt})
 """
-# Bytes of a column of a block of B: it and its neighbours fill half of a core's second-level cache,
-# the rows of A that a register tile needs half of the first.
-_DEPTH = 2048
-# Largest tiles, in rows and columns, and the multiples in which they are cut: those of register
-# tiles.
-_TILE = (528, 256)
+# Bytes of a column of a block of B, and the largest tiles, in rows and columns: a block fills half
+# of a core's second-level cache. The rows of A that a register tile needs fill half of the first if
+# they are packed. Read where they are, they may as well come from the second.
+_DEPTH, _TILE = 4096, (528, 128)
+_DEPTH_PACKED, _TILE_PACKED = 2048, (528, 256)
+# The multiples in which tiles are cut: those of register tiles.
 _STEP = (24, 64)
 # Columns that a packed block of B, or of sums, may have beyond those of the tile.
 _PAD = 256
@@ -101,15 +101,17 @@ def _cut_up(layout: Layout, t: dt.DType, threads: int) -> _Tiles:
     rows = 1 if m == 1 else 4 if m <= 4 else 8
     columns = 8 if n <= 8 else 16 if n <= 16 else 64
     accumulator = dt.f32 if t is dt.f16 else t
-    depth = _DEPTH // accumulator.itemsize
+    packed = at or t is not accumulator
+    depth = (_DEPTH_PACKED if packed else _DEPTH) // accumulator.itemsize
+    tile_m, tile_n = _TILE_PACKED if packed else _TILE
     # Threads get several tiles each, unless they would be smaller than what they need to pay off.
     wanted = -(-4 * threads // count) if m * n * k > 1 << 18 else 1
-    mb = _cut(m, *(_TILE[0], _STEP[0]), 1)
+    mb = _cut(m, tile_m, _STEP[0], 1)
     tiles_m = -(-m // mb)
-    nb = _cut(n, *(_TILE[1], _STEP[1]), -(-wanted // tiles_m))
+    nb = _cut(n, tile_n, _STEP[1], -(-wanted // tiles_m))
     tiles_n = -(-n // nb)
     if tiles_m * tiles_n < wanted:
-        mb = _cut(m, *(_TILE[0], _STEP[0]), -(-wanted // tiles_n))
+        mb = _cut(m, tile_m, _STEP[0], -(-wanted // tiles_n))
         tiles_m = -(-m // mb)
     room = (nb + _PAD) * depth + _PANEL * (depth + _GAP)
     if k > depth:

@@ -341,7 +341,7 @@ def _rows_of(f: Function, s: Shape, a: str, stride: str, k0: str, top: str, rest
 def _ahead(
     f: Function, s: Shape, a: str, size: dict, k0: str, following: str, j1: str
 ) -> Callable[[str], list[str]]:
-    """What of the next rows of A to ask for at k: each panel of B asks for another row."""
+    """What of the next rows of A to ask for at k: each panel of B asks for another two."""
     last = f.op(f"sub i64 {size['m']}, 1")
     if s.a_transposed:
         following = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {following})")
@@ -354,11 +354,14 @@ def _ahead(
             return [address(f, s.code, start, line) for line in lines]
 
         return columns
-    number = f.op(f"urem i64 {f.op(f'udiv i64 {j1}, {s.columns}')}, {s.rows}")
-    row = f.op(f"add i64 {following}, {number}")
-    row = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {row})")
-    start = address(f, s.code, a, f.op(f"mul i64 {row}, {size['k']}"), k0)
-    return lambda k: [address(f, s.code, start, k)]
+    number = f.op(f"udiv i64 {j1}, {s.columns}")
+    starts = []
+    for distance in {0, s.rows // 2}:
+        row = f.op(f"urem i64 {f.op(f'add i64 {number}, {distance}')}, {s.rows}")
+        row = f.op(f"add i64 {following}, {row}")
+        row = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {row})")
+        starts.append(address(f, s.code, a, f.op(f"mul i64 {row}, {size['k']}"), k0))
+    return lambda k: [address(f, s.code, start, k) for start in starts]
 
 
 def _accumulated(
