@@ -23,7 +23,7 @@ _DEPTH_PACKED, _TILE_PACKED = 2048, (528, 256)
 _STEP = (24, 64)
 # Columns that a packed block of B, or of sums, may have beyond those of the tile.
 _PAD = 256
-# Rows of A's packed panel, and the gap between them (see target/simd/product.py).
+# Rows of A's packed panel, and the gap between them (see target/simd/operands.py).
 _PANEL, _GAP = 8, 16
 # Multiply-adds of one of the lane-operations by which a launch is weighed.
 _PER_LANE = 8

@@ -1,0 +1,225 @@
+"""The operands of a matrix product on their way to the registers: rows of A, panels of B.
+
+A panel holds as many columns of B as a register tile has, row by row. Rows of A are read where they
+are, but packed, those of a register tile at a time, if they are halves or stored as columns.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .ir import BYTES, Function
+from .loops import address, below, load, loop, store, vector
+
+# Elements between the ends of packed rows of A: rows of a power of two would share cache sets.
+GAP = 16
+# Rows of B ahead of the current one that are asked for while it is packed.
+_FAR = 32
+
+
+class Shape(NamedTuple):
+    """What is fixed when a product is compiled: the element type and that of the accumulators,
+    rows and vectors of the register tile, lanes of a vector, depth of a block, and whether A and B
+    are stored transposed.
+    """
+
+    code: str
+    acc: str
+    rows: int
+    vectors: int
+    lanes: int
+    depth: int
+    a_transposed: bool
+    b_transposed: bool
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+    @property
+    def in_place(self) -> bool:
+        """Whether rows of A are read where they are."""
+        return self.acc == self.code and not self.a_transposed
+
+    @property
+    def line(self) -> int:
+        """Elements of a cache line."""
+        return 64 // BYTES[self.acc]
+
+
+# How near to the registers a line is wanted, and whether it will be written.
+L1, L2, WRITTEN = "i32 0, i32 3", "i32 0, i32 2", "i32 1, i32 3"
+
+
+def ask(f: Function, place: str, how: str) -> None:
+    f.do(f"call void @llvm.prefetch.p0(ptr {place}, {how}, i32 1)")
+
+
+def widened(f: Function, s: Shape, x: str, lanes: int) -> str:
+    if s.code == s.acc:
+        return x
+    return f.op(f"fpext {vector(s.code, lanes)} {x} to {vector(s.acc, lanes)}")
+
+
+def packed(f: Function, s: Shape, panel: str) -> Callable[[str], list[str]]:
+    """What gives the row k of a packed panel."""
+
+    def row(k: str) -> list[str]:
+        start = f.op(f"mul i64 {k}, {s.columns}")
+        x = []
+        for v in range(s.vectors):
+            x.append(load(f, s.acc, s.lanes, address(f, s.acc, panel, start, str(v * s.lanes))))
+        return x
+
+    return row
+
+
+def packing(
+    f: Function, s: Shape, b: str, panel: str, stride: str, k0: str, left: str, count: str
+) -> Callable[[str], list[str]]:
+    """What gives the row k of a panel as it is in B, and packs it on the way. Far rows go to the
+    second cache: where the stride is a power of two, few of them fit into the first."""
+    masks = [below(f, f.op(f"sub i64 {count}, {v * s.lanes}"), s.lanes) for v in range(s.vectors)]
+    b = address(f, s.code, b, f.op(f"mul i64 {k0}, {stride}"), left)
+    far = address(f, s.code, b, f.op(f"mul i64 {stride}, {_FAR}"))
+
+    def row(k: str) -> list[str]:
+        line, start = f.op(f"mul i64 {k}, {stride}"), f.op(f"mul i64 {k}, {s.columns}")
+        x = []
+        for v, mask in enumerate(masks):
+            offset = str(v * s.lanes)
+            ask(f, address(f, s.code, far, line, offset), L2)
+            place = address(f, s.code, b, line, offset)
+            x.append(widened(f, s, load(f, s.code, s.lanes, place, mask), s.lanes))
+            if s.rows > 1:  # a single row of A reads B once
+                store(f, s.acc, s.lanes, x[-1], address(f, s.acc, panel, start, offset))
+        return x
+
+    return row
+
+
+def pack_b(
+    f: Function, s: Shape, b: str, packed: str, stride: str, k0: str, deep: str, j0: str, count: str
+) -> None:
+    """Columns `j0 ...` of the rows `k0 ...` of B, stored as rows: panels of as many columns as a
+    register tile has, each row by row.
+    """
+
+    def panel(j1: str, _: list[str]) -> tuple[()]:
+        left = f.op(f"add i64 {j0}, {j1}")
+        target = address(f, s.acc, packed, f.op(f"mul i64 {j1}, {s.depth}"))
+        rest = f.op(f"sub i64 {count}, {j1}")
+        for v in range(s.vectors):
+            _pack_transposed(f, s, b, target, stride, k0, deep, left, rest, v)
+        return ()
+
+    loop(f, "0", count, str(s.columns), (), panel)
+
+
+def _pack_transposed(
+    f: Function, s: Shape, b: str, target: str, stride: str, k0: str, deep: str, left: str,
+    rest: str, v: int,
+) -> None:  # fmt: skip
+    """One vector of columns of a panel, where they are stored as rows: square blocks, transposed in
+    registers.
+    """
+    n, kind = s.lanes, vector(s.acc, s.lanes)
+    halves = [
+        ", ".join([f"i32 {base + k // 2 + (n if k % 2 else 0)}" for k in range(n)])
+        for base in (0, n // 2)
+    ]
+    last = f.op(f"sub i64 {rest}, 1")
+    lines = []
+    for r in range(n):
+        # Rows beyond the end repeat the last one: nothing of them is stored in the end.
+        r_ = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {v * n + r})")
+        line = f.op(f"mul i64 {f.op(f'add i64 {left}, {r_}')}, {stride}")
+        lines.append(address(f, s.code, b, line, k0))
+
+    def square(k: str, _: list[str]) -> tuple[()]:
+        mask = below(f, f.op(f"sub i64 {deep}, {k}"), n)
+        x = [widened(f, s, load(f, s.code, n, address(f, s.code, p, k), mask), n) for p in lines]
+        step = 1
+        while step < n:
+            x = [
+                f.op(
+                    f"shufflevector {kind} {x[j // 2]}, {kind} {x[j // 2 + n // 2]}, "
+                    f"<{n} x i32> <{halves[j % 2]}>"
+                )
+                for j in range(n)
+            ]
+            step *= 2
+        for j in range(n):
+            row = f.op(f"mul i64 {f.op(f'add i64 {k}, {j}')}, {s.columns}")
+            store(f, s.acc, n, x[j], address(f, s.acc, target, row, str(v * n)))
+        return ()
+
+    loop(f, "0", deep, str(n), (), square)
+
+
+def pack_a(
+    f: Function, s: Shape, a: str, packed: str, size: dict, k0: str, deep: str, top: str, rest: str
+) -> None:
+    """Rows `top ...` of the columns `k0 ...` of A, side by side; column by column if they are
+    stored so.
+    """
+    if s.a_transposed:
+        mask = below(f, rest, s.rows)
+
+        def column(k: str, _: list[str]) -> tuple[()]:
+            line = f.op(f"mul i64 {f.op(f'add i64 {k0}, {k}')}, {size['m']}")
+            x = load(f, s.code, s.rows, address(f, s.code, a, line, top), mask)
+            place = address(f, s.acc, packed, f.op(f"mul i64 {k}, {s.rows}"))
+            store(f, s.acc, s.rows, widened(f, s, x, s.rows), place)
+            return ()
+
+        loop(f, "0", deep, "1", (), column)
+        return
+    lines = rows_of(f, s, a, size["k"], k0, top, rest)
+
+    def part(k: str, _: list[str]) -> tuple[()]:
+        mask = below(f, f.op(f"sub i64 {deep}, {k}"), s.lanes)
+        for r, line in enumerate(lines):
+            x = load(f, s.code, s.lanes, address(f, s.code, line, k), mask)
+            place = address(f, s.acc, packed, k, str(r * (s.depth + GAP)))
+            store(f, s.acc, s.lanes, widened(f, s, x, s.lanes), place)
+        return ()
+
+    loop(f, "0", deep, str(s.lanes), (), part)
+
+
+def rows_of(f: Function, s: Shape, a: str, stride: str, k0: str, top: str, rest: str) -> list[str]:
+    """Where the rows `top ...` of A begin. Rows beyond the end repeat the last one: nothing of them
+    is stored in the end."""
+    last = f.op(f"sub i64 {rest}, 1")
+    lines = []
+    for r in range(s.rows):
+        r_ = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {r})")
+        line = f.op(f"mul i64 {f.op(f'add i64 {top}, {r_}')}, {stride}")
+        lines.append(address(f, s.code, a, line, k0))
+    return lines
+
+
+def ahead(
+    f: Function, s: Shape, a: str, size: dict, k0: str, following: str, j1: str
+) -> Callable[[str], list[str]]:
+    """What of the next rows of A to ask for at k: each panel of B asks for another two."""
+    last = f.op(f"sub i64 {size['m']}, 1")
+    if s.a_transposed:
+        following = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {following})")
+        start = address(f, s.code, a, f.op(f"mul i64 {k0}, {size['m']}"), following)
+
+        def columns(k: str) -> list[str]:
+            lines = [
+                f.op(f"mul i64 {f.op(f'add i64 {k}, {j}')}, {size['m']}") for j in range(s.line)
+            ]
+            return [address(f, s.code, start, line) for line in lines]
+
+        return columns
+    number = f.op(f"udiv i64 {j1}, {s.columns}")
+    starts = []
+    for distance in {0, s.rows // 2}:
+        row = f.op(f"urem i64 {f.op(f'add i64 {number}, {distance}')}, {s.rows}")
+        row = f.op(f"add i64 {following}, {row}")
+        row = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {row})")
+        starts.append(address(f, s.code, a, f.op(f"mul i64 {row}, {size['k']}"), k0))
+    return lambda k: [address(f, s.code, start, k) for start in starts]
