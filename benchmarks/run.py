@@ -45,6 +45,7 @@ ROWS = (
     Row("histogram", "scatter-add of 4M into 1024", "ms", "histogram_4M_to_1k"),
     Row("matmul", "matrix product 1024 x 1024", "ms", "matmul_1024"),
     Row("matmul_half", "the same in half precision", "ms"),
+    Row("matvec", "4096 x 4096 matrix times a column", "ms"),
     Row("sort", "sort of 4M", "ms"),
     Row("sum_columns", "sum of 4096 x 4096 over the first axis", "ms"),
     Row("sum_rows", "the same over the last axis", "ms"),

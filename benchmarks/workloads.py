@@ -107,6 +107,11 @@ def matmul_half() -> float:
     return best(lambda: a @ b)
 
 
+def matvec() -> float:
+    a, x = matrix(TensorXf, 4096, 4096), matrix(TensorXf, 4096, 1)
+    return best(lambda: a @ x)
+
+
 def sort() -> float:
     x = matrix(TensorXf, 2048, 2048).array
     return best(lambda: dr.sort(x))
