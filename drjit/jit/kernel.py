@@ -106,7 +106,7 @@ class Kernel:
     __slots__ = (
         "address", "clock", "cost", "finish", "function", "launches", "loaded", "loops",
         "made_at", "measured", "name", "narrow", "numpy_calls", "numpy_cost", "pack", "program",
-        "rendering", "seconds", "spent", "state", "text", "time", "words",
+        "rendering", "seconds", "spent", "state", "text", "time",
     )  # fmt: skip
 
     def __init__(self, text: str, layout: str, cost: int, program: Program | None = None) -> None:
@@ -118,9 +118,7 @@ class Kernel:
         # On NumPy: of all lanes of an element, and of the calls.
         self.numpy_cost = cost + (NUMPY_FUSED * program.fused if program is not None else 0)
         self.numpy_calls = program.calls(NUMPY_FUSED) if program is not None else cost
-        packer = struct.Struct("<" + layout)
-        self.words = ctypes.c_uint64 * (packer.size // 8)
-        self.pack = packer.pack_into
+        self.pack = struct.Struct("<" + layout).pack
         self.function: Any = None
         self.loaded: Any = None
         self.address = self.finish = 0
@@ -142,9 +140,10 @@ class Kernel:
 
     def count(self) -> None:
         """Adds the last compiled launch to `time`, if it has ended."""
-        start, end = self.clock
+        clock = self.clock
+        start, end = clock[0], clock[1]
         if end > start:
-            self.clock[1] = 0
+            clock[1] = 0
             self.time += (end - start) * 1e-9
             self.measured += 1
 
@@ -392,8 +391,7 @@ def launch(
     record: Record | None,
 ) -> None:
     """Hands a compiled kernel over, with the words of its parameter block."""
-    p = kernel.words()
-    kernel.pack(p, 0, *words)
+    p = kernel.pack(*words)
     times = kernel.clock
     if times[1]:
         kernel.count()

@@ -14,6 +14,7 @@ from drjit.jit import cache, native_code
 JOBS = 256  # jobs that can be in flight, a power of two
 WAITERS = 32  # Python threads that can park in `wait`
 WORKERS = 512
+KEEN = 2  # workers that look for work longer than the others before they sleep
 
 _word = ctypes.c_int64
 
@@ -39,7 +40,7 @@ class Control(ctypes.Structure):
     _fields_ = [
         *[(name, _word) for name in ("acquire", "release", "relax", "clock", "tick", "spin")],
         ("workers", _word),
-        ("_pad0", _word),
+        ("linger", _word),
         ("submitted", _word),
         ("stop", _word),
         ("_pad1", _word * 6),
@@ -102,6 +103,7 @@ def _text() -> str:
             "CLOCK_ID", "8" if sys.platform == "darwin" else "1"
         )
     code = native_code.CODE.replace("WAITERS", str(WAITERS)).replace("WORKERS", str(WORKERS))
+    code = code.replace("KEEN", str(KEEN))
     return native_code.TYPES + _address_functions() + clock + code.replace("JOBS", str(JOBS))
 
 
@@ -158,7 +160,7 @@ def _load() -> SimpleNamespace:
     )
 
 
-def new_control(workers: int, first: int, spin_ns: int) -> Control:
+def new_control(workers: int, first: int, spin_ns: int, linger_ns: int) -> Control:
     """A control block for that many workers, with `first` jobs submitted and complete.
 
     It is never freed, because a worker stuck in an endless kernel may outlive the interpreter's own
@@ -190,7 +192,7 @@ def new_control(workers: int, first: int, spin_ns: int) -> Control:
         libc = ctypes.CDLL(None)
         control.relax = address(libc.sched_yield)
         control.clock = address(libc.clock_gettime)
-    control.spin = spin_ns
+    control.spin, control.linger = spin_ns, linger_ns
     control.workers = workers
     control.submitted = control.completed = first
     for seat in (*control.waiters, *control.seats[:workers]):

@@ -1,7 +1,7 @@
 """The code of the launcher as LLVM IR: workers, waiters, and the functions that queue or run a job.
 
-`native.py` completes it (addresses in the control block, `JOBS`, `WAITERS`, `WORKERS`, `CLOCK_ID`),
-compiles it and calls it.
+`native.py` completes it (addresses in the control block, `JOBS`, `WAITERS`, `WORKERS`, `KEEN`,
+`CLOCK_ID`), compiles it and calls it.
 """
 
 # Job and Seat as LLVM sees them; the fields keep the order of the classes above.
@@ -314,8 +314,11 @@ entry:
   %ca = call ptr @at_completed(ptr %c)
   %sa = call ptr @at_spinning(ptr %c)
   %pa = call ptr @at_parked(ptr %c)
+  %few = icmp slt i64 %thread, KEEN
+  %ka = call ptr @at_linger(ptr %c)
   %ia = call ptr @at_spin(ptr %c)
-  %spin = load i64, ptr %ia
+  %ta = select i1 %few, ptr %ka, ptr %ia
+  %spin = load i64, ptr %ta
   br label %busy
 busy:
   atomicrmw add ptr %sa, i64 1 seq_cst

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from drjit.jit import log, native
 
 SPIN_NS = 50_000  # how long an idle worker or a waiter looks for work before it sleeps
+# The same for two of the workers: tracing a small program takes that long, waking one up 50 us.
+LINGER_NS = 400_000
 _SLICE_US = 50_000  # how long a wait sleeps before it lets Python handle signals
 _EXIT_SECONDS = 1.0
 GRACE_SECONDS = 2.0
@@ -80,7 +82,7 @@ def set_thread_count(arg: int, /) -> None:
 def launch(
     kernel: int,
     finish: int,
-    params: ctypes.Array | int,
+    params: ctypes.Array | bytes | int,
     size: int,
     block: int,
     inline: bool = False,
@@ -91,11 +93,12 @@ def launch(
     """Queues a job and returns its ticket at once.
 
     `kernel` and `finish` (or 0) are addresses of the functions that docs/kernel-language.md
-    describes. `params` is a ctypes array, or the address of one that `keep` holds. `block` lanes, a
-    multiple of the packet width, are handed to a thread at a time. `params` and `keep` are kept
-    alive until the job is complete. Then `check` is called once, from a Python thread, and returns
-    None or an exception for the next `wait` or `sync` to raise. `times` is 0 or the address of two
-    64-bit words for start and end in nanoseconds, on the clock of `time.perf_counter_ns`.
+    describes. `params` is the bytes of a parameter block, a ctypes array, or the address of one
+    that `keep` holds. `block` lanes, a multiple of the packet width, are handed to a thread at a
+    time. `params` and `keep` are kept alive until the job is complete. Then `check` is called once,
+    from a Python thread, and returns None or an exception for the next `wait` or `sync` to raise.
+    `times` is 0 or the address of two 64-bit words for start and end in nanoseconds, on the clock
+    of `time.perf_counter_ns`.
 
     With `inline`, the job runs here and now if nothing is queued. The GIL stays held and Ctrl-C
     waits: this is for work of a few microseconds.
@@ -231,7 +234,7 @@ def _prepare() -> native.Control:
     """Makes the control block and loads the native code, at the first launch."""
     global _control, _address, _post, _run
     functions = native.functions()
-    control = native.new_control(thread_count(), submitted, SPIN_NS)
+    control = native.new_control(thread_count(), submitted, SPIN_NS, LINGER_NS)
     _post, _run = functions.post, functions.run
     _address = ctypes.addressof(control)
     _control = control
@@ -318,8 +321,10 @@ def _give_up(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
     except KeyboardInterrupt:
         pass  # the user does not want to wait any longer
     for number, params, _, _ in list(_inflight):
-        if number > control.completed and isinstance(params, ctypes.Array) and params[0]:
-            ctypes.c_int64.from_address(params[0] + 8 * _STOP_WORD).value = 1
+        if number > control.completed and isinstance(params, ctypes.Array | bytes):
+            record = int.from_bytes(bytes(params)[:8], "little")
+            if record:
+                ctypes.c_int64.from_address(record + 8 * _STOP_WORD).value = 1
     interrupt.add_note(
         "Loops of running kernels were stopped. Arrays that they were computing hold unfinished "
         "values."
