@@ -155,7 +155,11 @@ def leaf_arrays(tree: Any) -> list[Any]:
     These are leaf arrays, innermost components of nested arrays, and flat arrays of tensors; and
     values of kernels, whose `_kind` is `vector`.
     """
-    if getattr(type(tree), "_kind", None) == "leaf":
+    kind = getattr(type(tree), "_kind", None)
+    if kind == "tensor":
+        tree = tree._array
+        kind = tree._kind
+    if kind == "leaf":
         return [tree]  # what most programs evaluate and differentiate
     found: list[Any] = []
     for value in leaves(tree):

@@ -447,7 +447,7 @@ def run_text(
         words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
         block = block or _block(work, size)
         launch(kernel, words, size, block, work < INLINE_WORK, [kernel], None)
-    if flags.current & JitFlag.LaunchBlocking:
+    if flags.current & _BLOCKING:
         runtime.sync()
 
 
