@@ -68,7 +68,7 @@ def test_many_tiles(threads, nbytes, monkeypatch, tmp_path):
     runtime.set_thread_count(threads)
     try:
         for m, n in ((270, 410), (3, 410), (270, 1)):
-            a, b = data((m, 600)), data((600, n))
+            a, b = data((m, 1300)), data((1300, n))
             check(TensorXf(a) @ TensorXf(b), a, b)
             check(dr.matmul(TensorXf(a.T), TensorXf(b.T), True, True), a, b)
     finally:
