@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
-from drjit.jit import kernel, product, runtime
+from drjit.jit import kernel, memory, product, runtime
 from drjit.jit.target.simd import llvm
 from drjit.llvm import (
     Array3f,
@@ -74,6 +74,41 @@ def test_many_tiles(threads, nbytes, monkeypatch, tmp_path):
     finally:
         runtime.set_thread_count(before)
         kernel.forget()
+
+
+@every_type
+@pytest.mark.parametrize("flags", [(0, 0), (0, 1), (1, 0), (1, 1)], ids=["", "Bt", "At", "At Bt"])
+def test_nothing_is_written_beyond_the_memory_of_a_product(dtype, flags, monkeypatch):
+    guard, made = 1 << 16, []
+
+    def guarded(nbytes):
+        buffer = memory.allocate(nbytes + guard, host=True)
+        buffer.array(np.dtype(np.uint8), nbytes + guard)[nbytes:] = 0xA5
+        made.append((buffer, nbytes))
+        return buffer
+
+    monkeypatch.setattr(kernel, "tier", "compiled")
+    monkeypatch.setattr(product, "allocate", guarded)
+    cls = TYPES[dtype]
+    threads = runtime.thread_count()
+    runtime.set_thread_count(1)  # whose memory ends where the guard begins
+    try:
+        for m, n, k in (
+            (270, 410, 1300),
+            (530, 70, 1100),
+            (3, 33, 1300),
+            (1, 270, 700),
+            (6, 3, 20),
+        ):
+            a = cls(data((k, m) if flags[0] else (m, k)))
+            b = cls(data((n, k) if flags[1] else (k, n)))
+            dr.eval(dr.matmul(a, b, *map(bool, flags)))
+        dr.sync_thread()
+    finally:
+        runtime.set_thread_count(threads)
+    assert len(made) == 10
+    for buffer, nbytes in made:
+        assert (buffer.array(np.dtype(np.uint8), nbytes + guard)[nbytes:] == 0xA5).all()
 
 
 RANKS = [
