@@ -21,8 +21,8 @@ _DEPTH, _TILE = 4096, (528, 128)
 _DEPTH_PACKED, _TILE_PACKED = 2048, (528, 256)
 # The multiples in which tiles are cut: those of register tiles.
 _STEP = (24, 64)
-# Columns that a packed block of B, or of sums, may have beyond those of the tile: those of the widest
-# register tile.
+# Columns that a packed block of B, or of sums, may have beyond those of its tile: those of the
+# widest register tile.
 _PAD = 128
 # Rows of A's packed panel, and the gap between them (see target/simd/operands.py).
 _PANEL, _GAP = 8, 16
