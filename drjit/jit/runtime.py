@@ -38,6 +38,7 @@ _errors: deque[BaseException] = deque()
 _seats = list(range(native.WAITERS))
 _post: Callable = None  # type: ignore[assignment]
 _run: Callable = None  # type: ignore[assignment]
+_wait: Callable = None  # type: ignore[assignment]
 
 
 def thread_count() -> int:
@@ -232,10 +233,10 @@ class Event:
 
 def _prepare() -> native.Control:
     """Makes the control block and loads the native code, at the first launch."""
-    global _control, _address, _post, _run
+    global _control, _address, _post, _run, _wait
     functions = native.functions()
     control = native.new_control(thread_count(), submitted, SPIN_NS, LINGER_NS)
-    _post, _run = functions.post, functions.run
+    _post, _run, _wait = functions.post, functions.run, functions.await_
     _address = ctypes.addressof(control)
     _control = control
     return control
@@ -282,8 +283,7 @@ def _await(ticket: int) -> None:
     if control is None or control.completed >= ticket:
         return
     ticket = min(ticket, control.submitted)
-    address = ctypes.addressof(control)
-    await_ = native.functions().await_
+    address, await_ = ctypes.addressof(control), _wait
     try:
         seat = _seats.pop()
     except IndexError:
@@ -337,9 +337,9 @@ def _prune() -> None:
     global submitted
     done = []
     with _lock:
+        limit = submitted
         if _control is not None:
-            submitted = _control.submitted
-        limit = completed()
+            submitted, limit = _control.submitted, _control.completed
         while _inflight and _inflight[0][0] <= limit:
             done.append(_inflight.popleft())
     # Outside of the lock, as checks and destructors run code of others.
