@@ -1,42 +1,31 @@
 """Products of a row and matrices that are stored as columns: dot products, read in order."""
 
-from .ir import Function
-from .loops import address, below, load, loop, store, suffix, vector, width
-from .reduction import accumulator
+from .ir import SCALAR, Function
+from .loops import address, below, cast, loop, store, suffix, vector
+from .operands import Shape, loaded, rows_of
 
 # Columns at a time: as many loads as are needed to keep memory busy.
 _TOGETHER = 8
 
 
-def dots(f: Function, code: str, a: str, b: str, c: str, k: str, j0: str, count: str) -> None:
+def dots(f: Function, s: Shape, a: str, b: str, c: str, k: str, j0: str, count: str) -> None:
     """Stores the dot products of the row at `a` with the columns `j0 ...` at `b`, each with `k`
     entries that lie side by side, at `c`.
     """
-    acc = accumulator(code)
-    lanes = width(acc)
-    kind = vector(acc, lanes)
+    acc, lanes = s.acc, s.lanes
+    kind, element = vector(acc, lanes), SCALAR[acc]
     rest = f.op(f"urem i64 {k}, {lanes}")
     whole = f.op(f"sub i64 {k}, {rest}")
-    last = f.op(f"sub i64 {count}, 1")
-
-    def widened(place: str, mask: str) -> str:
-        x = load(f, code, lanes, place, mask)
-        return x if code == acc else f.op(f"fpext {vector(code, lanes)} {x} to {kind}")
 
     def group(j1: str, _: list[str]) -> tuple[()]:
-        columns = []
-        for number in range(_TOGETHER):
-            # Columns beyond the end repeat the last one: nothing of them is stored in the end.
-            j = f.op(f"add i64 {j1}, {number}")
-            j = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {j})")
-            line = f.op(f"mul i64 {f.op(f'add i64 {j0}, {j}')}, {k}")
-            columns.append(address(f, code, b, line))
+        first, left = f.op(f"add i64 {j0}, {j1}"), f.op(f"sub i64 {count}, {j1}")
+        columns = rows_of(f, s, b, k, "0", first, left, _TOGETHER)
 
         def more(at: str, total: list[str], mask: str = "") -> list[str]:
-            x = widened(address(f, code, a, at), mask)
+            x = loaded(f, s, address(f, s.code, a, at), lanes, mask)
             found = []
             for column, sums in zip(columns, total, strict=True):
-                y = widened(address(f, code, column, at), mask)
+                y = loaded(f, s, address(f, s.code, column, at), lanes, mask)
                 operands = f"{kind} {x}, {kind} {y}, {kind} {sums}"
                 found.append(f.op(f"call {kind} @llvm.fma.{suffix(acc, lanes)}({operands})"))
             return found
@@ -46,18 +35,15 @@ def dots(f: Function, code: str, a: str, b: str, c: str, k: str, j0: str, count:
 
         total = loop(f, "0", whole, str(lanes), [(kind, "zeroinitializer")] * _TOGETHER, more)
         total = loop(f, whole, k, str(lanes), [(kind, x) for x in total], tail)
-        scalar = kind.split()[-1][:-1]
         result = "poison"
         for number, sums in enumerate(total):
             name = f"@llvm.vector.reduce.fadd.{suffix(acc, lanes)}"
-            x = f.op(f"call reassoc {scalar} {name}({scalar} -0.0, {kind} {sums})")
-            into = f"{vector(acc, _TOGETHER)} {result}, {scalar} {x}, i32 {number}"
+            x = f.op(f"call reassoc {element} {name}({element} -0.0, {kind} {sums})")
+            into = f"{vector(acc, _TOGETHER)} {result}, {element} {x}, i32 {number}"
             result = f.op(f"insertelement {into}")
-        if code != acc:
-            result = f.op(f"fptrunc {vector(acc, _TOGETHER)} {result} to {vector(code, _TOGETHER)}")
-        left = below(f, f.op(f"sub i64 {count}, {j1}"), _TOGETHER)
-        place = address(f, code, c, f.op(f"add i64 {j0}, {j1}"))
-        store(f, code, _TOGETHER, result, place, left)
+        result = cast(f, _TOGETHER, result, acc, s.code)
+        inside = below(f, left, _TOGETHER)
+        store(f, s.code, _TOGETHER, result, address(f, s.code, c, first), inside)
         return ()
 
     loop(f, "0", count, str(_TOGETHER), (), group)

@@ -81,6 +81,23 @@ def choose(
     ]
 
 
+def numbers(f: Function, name: str, table: str, names: Sequence[str]) -> dict[str, str]:
+    """The first numbers of a table, loaded in the entry block; `name` tells it from others."""
+    found = {}
+    for position, entry in enumerate(names):
+        place = f.once(f"%{name}.{entry}.p", f"getelementptr i64, ptr {table}, i64 {position}")
+        found[entry] = f.once(f"%{name}.{entry}", f"load i64, ptr {place}")
+    return found
+
+
+def cast(f: Function, lanes: int, x: str, source: str, target: str) -> str:
+    """A vector of floats in another type, rounded to it if it is narrower."""
+    if source == target:
+        return x
+    how = "fpext" if BITS[source] < BITS[target] else "fptrunc"
+    return f.op(f"{how} {vector(source, lanes)} {x} to {vector(target, lanes)}")
+
+
 def address(f: Function, code: str, base: str, *offsets: str) -> str:
     """The address of an element at the sum of some offsets, in elements."""
     for offset in offsets:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .ir import BYTES, Function
-from .loops import address, below, load, loop, store, vector
+from .loops import address, below, cast, load, loop, store, vector
 
 # Elements between the ends of packed rows of A: rows of a power of two would share cache sets.
 GAP = 16
@@ -54,10 +54,9 @@ def ask(f: Function, place: str, how: str) -> None:
     f.do(f"call void @llvm.prefetch.p0(ptr {place}, {how}, i32 1)")
 
 
-def widened(f: Function, s: Shape, x: str, lanes: int) -> str:
-    if s.code == s.acc:
-        return x
-    return f.op(f"fpext {vector(s.code, lanes)} {x} to {vector(s.acc, lanes)}")
+def loaded(f: Function, s: Shape, place: str, lanes: int, mask: str) -> str:
+    """Consecutive elements of an operand, in the type of the sums."""
+    return cast(f, lanes, load(f, s.code, lanes, place, mask), s.code, s.acc)
 
 
 def packed(f: Function, s: Shape, panel: str) -> Callable[[str], list[str]]:
@@ -89,7 +88,7 @@ def packing(
             offset = str(v * s.lanes)
             ask(f, address(f, s.code, far, line, offset), L2)
             place = address(f, s.code, b, line, offset)
-            x.append(widened(f, s, load(f, s.code, s.lanes, place, mask), s.lanes))
+            x.append(loaded(f, s, place, s.lanes, mask))
             if s.rows > 1:  # a single row of A reads B once
                 store(f, s.acc, s.lanes, x[-1], address(f, s.acc, panel, start, offset))
         return x
@@ -127,17 +126,12 @@ def _pack_transposed(
         ", ".join([f"i32 {base + k // 2 + (n if k % 2 else 0)}" for k in range(n)])
         for base in (0, n // 2)
     ]
-    last = f.op(f"sub i64 {rest}, 1")
-    lines = []
-    for r in range(n):
-        # Rows beyond the end repeat the last one: nothing of them is stored in the end.
-        r_ = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {v * n + r})")
-        line = f.op(f"mul i64 {f.op(f'add i64 {left}, {r_}')}, {stride}")
-        lines.append(address(f, s.code, b, line, k0))
+    first, left_over = f.op(f"add i64 {left}, {v * n}"), f.op(f"sub i64 {rest}, {v * n}")
+    lines = rows_of(f, s, b, stride, k0, first, left_over, n)
 
     def square(k: str, _: list[str]) -> tuple[()]:
         mask = below(f, f.op(f"sub i64 {deep}, {k}"), n)
-        x = [widened(f, s, load(f, s.code, n, address(f, s.code, p, k), mask), n) for p in lines]
+        x = [loaded(f, s, address(f, s.code, p, k), n, mask) for p in lines]
         step = 1
         while step < n:
             x = [
@@ -167,35 +161,36 @@ def pack_a(
 
         def column(k: str, _: list[str]) -> tuple[()]:
             line = f.op(f"mul i64 {f.op(f'add i64 {k0}, {k}')}, {size['m']}")
-            x = load(f, s.code, s.rows, address(f, s.code, a, line, top), mask)
+            x = loaded(f, s, address(f, s.code, a, line, top), s.rows, mask)
             place = address(f, s.acc, packed, f.op(f"mul i64 {k}, {s.rows}"))
-            store(f, s.acc, s.rows, widened(f, s, x, s.rows), place)
+            store(f, s.acc, s.rows, x, place)
             return ()
 
         loop(f, "0", deep, "1", (), column)
         return
-    lines = rows_of(f, s, a, size["k"], k0, top, rest)
+    lines = rows_of(f, s, a, size["k"], k0, top, rest, s.rows)
 
     def part(k: str, _: list[str]) -> tuple[()]:
         mask = below(f, f.op(f"sub i64 {deep}, {k}"), s.lanes)
         for r, line in enumerate(lines):
-            x = load(f, s.code, s.lanes, address(f, s.code, line, k), mask)
-            place = address(f, s.acc, packed, k, str(r * (s.depth + GAP)))
-            store(f, s.acc, s.lanes, widened(f, s, x, s.lanes), place)
+            x = loaded(f, s, address(f, s.code, line, k), s.lanes, mask)
+            store(f, s.acc, s.lanes, x, address(f, s.acc, packed, k, str(r * (s.depth + GAP))))
         return ()
 
     loop(f, "0", deep, str(s.lanes), (), part)
 
 
-def rows_of(f: Function, s: Shape, a: str, stride: str, k0: str, top: str, rest: str) -> list[str]:
-    """Where the rows `top ...` of A begin. Rows beyond the end repeat the last one: nothing of them
-    is stored in the end."""
+def rows_of(
+    f: Function, s: Shape, x: str, stride: str, k0: str, top: str, rest: str, count: int
+) -> list[str]:
+    """Where `count` stored rows of an operand from `top` on begin. Only `rest` are there; those
+    beyond repeat the last one, and nothing of them is stored in the end."""
     last = f.op(f"sub i64 {rest}, 1")
     lines = []
-    for r in range(s.rows):
+    for r in range(count):
         r_ = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {r})")
         line = f.op(f"mul i64 {f.op(f'add i64 {top}, {r_}')}, {stride}")
-        lines.append(address(f, s.code, a, line, k0))
+        lines.append(address(f, s.code, x, line, k0))
     return lines
 
 

@@ -14,7 +14,20 @@ from collections.abc import Callable
 from . import llvm
 from .dots import dots
 from .ir import BYTES, FLOATS, SCALAR, Function, KernelError
-from .loops import address, below, choose, load, loop, splat, store, suffix, vector, width
+from .loops import (
+    address,
+    below,
+    cast,
+    choose,
+    load,
+    loop,
+    numbers,
+    splat,
+    store,
+    suffix,
+    vector,
+    width,
+)
 from .operands import (
     GAP,
     L1,
@@ -75,7 +88,7 @@ def matmul(
         for p, start in zip((a, b, c), starts, strict=True)
     ]
     if shape.rows == 1 and shape.b_transposed:
-        dots(f, code, at_a, at_b, at_c, size["k"], j0, size["columns"])
+        dots(f, shape, at_a, at_b, at_c, size["k"], j0, size["columns"])
         return
     room = f.op(f"mul i64 %thread, {size['room']}")
     memory = address(f, acc, f.pointer(t.parameter(scratch)), room)
@@ -86,10 +99,7 @@ def _task(f: Function, table: str) -> tuple[dict[str, str], str, str, list[str]]
     """The sizes of a product and of the tile that is the task, where the tile begins, and the
     elements at which the operands and the result begin."""
     names = ("m", "n", "k", "mb", "nb", "tiles_m", "tiles_n", "room")
-    size = {}
-    for number, name in enumerate(names):
-        place = f.once(f"%mm.{name}.p", f"getelementptr i64, ptr {table}, i64 {number}")
-        size[name] = f.once(f"%mm.{name}", f"load i64, ptr {place}")
+    size = numbers(f, "mm", table, names)
     column = f.op(f"udiv i64 %i, {size['tiles_m']}")
     row = f.op(f"urem i64 %i, {size['tiles_m']}")
     batch = f.op(f"udiv i64 {column}, {size['tiles_n']}")
@@ -135,7 +145,7 @@ def _tile(
             rows_left = f.op(f"sub i64 {size['rows']}, {i1}")
             rows_a = packed_rows
             if s.in_place:
-                rows_a = rows_of(f, s, a, size["k"], k0, top, rows_left)
+                rows_a = rows_of(f, s, a, size["k"], k0, top, rows_left, s.rows)
             else:
                 pack_a(f, s, a, rows, size, k0, deep, top, rows_left)
             line = f.op(f"mul i64 {top}, {size['n']}")
@@ -271,10 +281,8 @@ def _add_to_result(
 
     def write(masks: list[str]) -> None:
         for x, (r, v), mask in zip(sums, spots, masks, strict=True):
-            if s.code != s.acc:
-                x = f.op(f"fptrunc {kind} {x} to {vector(s.code, s.lanes)}")
             target = address(f, s.code, result, lines[r], str(v * s.lanes))
-            store(f, s.code, s.lanes, x, target, mask)
+            store(f, s.code, s.lanes, cast(f, s.lanes, x, s.acc, s.code), target, mask)
 
     def edge() -> None:
         inside = [splat(f, "i1", s.lanes, f.op(f"icmp sgt i64 {rows}, {r}")) for r in range(s.rows)]

@@ -7,7 +7,7 @@ import ast
 from .atomic import check_reduction
 from .ir import FLOATS, SCALAR, SIGNED, Function, constant
 from .llvm import register_bytes
-from .loops import address, below, load, loop, store, vector, width
+from .loops import address, below, cast, choose, load, loop, numbers, store, vector, width
 from .reduction import accumulator, identity
 from .translate import CALLS, Translator
 
@@ -59,11 +59,6 @@ def reduce_rows(
 
     loop(f, "0", columns, str(lanes), (), clear)
 
-    def widened(x: str) -> str:
-        if acc == code:
-            return x
-        return f.op(f"fpext {vector(code, lanes)} {x} to {vector(acc, lanes)}")
-
     def block(r: str, count: str, ahead: bool) -> None:
         """Adds `count` rows from row `r` on: strips of accumulators stay in registers meanwhile."""
         start = address(f, code, source, f.op(f"mul i64 {r}, {size['columns']}"))
@@ -82,7 +77,7 @@ def reduce_rows(
                 result = []
                 for n, total in enumerate(totals):
                     x = load(f, code, lanes, address(f, code, line, str(n * lanes)))
-                    result.append(_combine(f, op, acc, lanes, widened(x), total))
+                    result.append(_combine(f, op, acc, lanes, cast(f, lanes, x, code, acc), total))
                     if ahead:
                         place = address(f, code, next_, str(n * lanes))
                         f.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 2, i32 1)")
@@ -115,41 +110,24 @@ def reduce_rows(
         result = address(f, kept, into, line, first_column)
 
         def some(j: str, _: list[str]) -> tuple[()]:
-            x = _narrowed(f, acc, kept, lanes, load(f, acc, lanes, address(f, acc, target, j)))
+            x = cast(f, lanes, load(f, acc, lanes, address(f, acc, target, j)), acc, kept)
             inside = below(f, f.op(f"sub i64 {columns}, {j}"), lanes)
             store(f, kept, lanes, x, address(f, kept, result, j), inside)
             return ()
 
         loop(f, "0", columns, str(lanes), (), some)
 
+    parts, whole = f.pointer(t.parameter(partial)), f.pointer(t.parameter(k))
     several = f.op(f"icmp sgt i64 {size['chunks']}, 1")
-    parts, whole, done = f.new_block(), f.new_block(), f.new_block()
-    f.branch(several, parts, whole)
-    f.start(parts)
-    put(f.pointer(t.parameter(partial)), acc)
-    f.do(f"br label %{done}")
-    f.start(whole)
-    put(f.pointer(t.parameter(k)), code)
-    f.do(f"br label %{done}")
-    f.start(done)
+    choose(f, several, lambda: put(parts, acc), lambda: put(whole, code))
     words = [t.parameter(e) for e in (k, sizes, partial)]
     t.finishers.append(lambda f: _join(f, op, code, *words))
 
 
 def _table(f: Function, sizes: int) -> dict[str, str]:
     """The numbers that say what there is to do, loaded in the entry block."""
-    table, found = f.pointer(sizes), {}
     names = ("matrices", "rows", "columns", "chunk", "chunks", "strip", "strips")
-    for number, name in enumerate(names):
-        place = f.once(f"%rr.{name}.p", f"getelementptr i64, ptr {table}, i64 {number}")
-        found[name] = f.once(f"%rr.{name}", f"load i64, ptr {place}")
-    return found
-
-
-def _narrowed(f: Function, acc: str, code: str, lanes: int, x: str) -> str:
-    if acc == code:
-        return x
-    return f.op(f"fptrunc {vector(acc, lanes)} {x} to {vector(code, lanes)}")
+    return numbers(f, "rr", f.pointer(sizes), names)
 
 
 def _join(f: Function, op: str, code: str, k: int, sizes: int, partial: int) -> None:
@@ -176,7 +154,7 @@ def _join(f: Function, op: str, code: str, k: int, sizes: int, partial: int) -> 
             start = [(vector(acc, lanes), load(f, acc, lanes, place))]
             (x,) = loop(f, "1", size["chunks"], "1", start, chunk)
             inside = below(f, f.op(f"sub i64 {size['columns']}, {j}"), lanes)
-            x = _narrowed(f, acc, code, lanes, x)
+            x = cast(f, lanes, x, acc, code)
             store(f, code, lanes, x, address(f, code, line, j), inside)
             return ()
 

@@ -5,6 +5,7 @@ import ast
 from .atomic import check_reduction, combine
 from .conversion import convert
 from .ir import BYTES, MEMORY, Function, Value
+from .loops import choose
 from .memory import each_lane, element_address, safe_index
 from .reduction import accumulator, horizontal, identity, without_nan
 from .translate import CALLS, Translator
@@ -33,18 +34,15 @@ def block_reduce(
     # A mask is computed with as the byte that it is in memory.
     element = "u8" if code == "mask" else code
     acc = accumulator(element)
-    short, long, done = f.new_block(), f.new_block(), f.new_block()
-    f.branch(f.op(f"icmp ule i64 {count}, {f.lanes}"), short, long)
-    f.start(short)
-    at_once = _short_runs(f, op, element, base, index, count, mask)
-    f.do(f"br label %{done}")
-    f.start(long)
-    one_by_one = _long_runs(f, op, element, base, index, count, mask)
-    long_end = f.block
-    f.do(f"br label %{done}")
-    f.start(done)
     vector = f.vector[acc]
-    result = f.op(f"phi {vector} [{at_once}, %{short}], [{one_by_one}, %{long_end}]")
+    runs = f, op, element, base, index, count, mask
+    (result,) = choose(
+        f,
+        f.op(f"icmp ule i64 {count}, {f.lanes}"),
+        lambda: [_short_runs(*runs)],
+        lambda: [_long_runs(*runs)],
+        [vector],
+    )
     choice = f"{f.vector['mask']} {mask}, {vector} {result}, {vector} zeroinitializer"
     return code, convert(f, code, acc, f.op(f"select {choice}"))
 
