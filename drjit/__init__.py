@@ -4,7 +4,21 @@ import importlib as _importlib
 from typing import Any as _Any
 
 from . import auto, cuda, detail, llvm, scalar
+from .array.annotations import (
+    AnyArray,
+    ArrayT,
+    MaskT,
+    PlainT,
+    RedT,
+    SelfCpT,
+    SelfT,
+    T,
+    Ts,
+    ValCpT,
+    ValT,
+)
 from .array.base import ArrayBase
+from .array.meta import DYNAMIC as Dynamic
 from .array.meta import VarState
 from .flow.branch import if_stmt
 from .flow.call import switch
@@ -140,6 +154,7 @@ from .function.join import (
     column_stack,
     dstack,
     hstack,
+    row_stack,
     split,
     stack,
     vstack,
@@ -333,11 +348,14 @@ __version__ = "0.1.0"
 __all__ = [
     "ADFlag",
     "ADMode",
+    "AnyArray",
     "ArrayBase",
+    "ArrayT",
     "CallablePT",
     "CallableSelfPT",
     "CustomOp",
     "CustomOpT",
+    "Dynamic",
     "FilterMode",
     "InstanceArray",
     "JitBackend",
@@ -346,8 +364,17 @@ __all__ = [
     "KernelType",
     "Local",
     "LogLevel",
+    "MaskT",
+    "PlainT",
+    "RedT",
     "ReduceMode",
     "ReduceOp",
+    "SelfCpT",
+    "SelfT",
+    "T",
+    "Ts",
+    "ValCpT",
+    "ValT",
     "VarState",
     "VarType",
     "WrapMode",
@@ -592,6 +619,7 @@ __all__ = [
     "rng",
     "rotate",
     "round",
+    "row_stack",
     "rsqrt",
     "safe_acos",
     "safe_asin",
@@ -687,8 +715,15 @@ __all__ = [
 ]
 
 
+# Imported where they are used, so that `import drjit` stays quick.
+_LAZY = ("ast", "hashgrid", "interop", "nn", "opt")
+
+
 def __getattr__(name: str) -> _Any:
-    # Imported where they are used, so that `import drjit` stays quick.
-    if name in ("ast", "hashgrid", "interop", "nn", "opt"):
+    if name in _LAZY:
         return _importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -33,7 +33,7 @@ def _namespace(name: str):
 
 def _descriptor(cls: type[dr.ArrayBase]) -> str:
     """What the type reports as its `__meta__`, on one line."""
-    return " ".join(repr(cls.__meta__).replace("\n]", " ]").split())
+    return " ".join(cls.__meta__.replace("\n]", " ]").split())
 
 
 @pytest.mark.parametrize("section", ["scalar", "llvm", "llvm.ad"])

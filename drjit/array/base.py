@@ -3,6 +3,7 @@ the contents of another.
 """
 
 from collections.abc import Iterator
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..ad.graph import Value
@@ -51,6 +52,8 @@ class ArrayBase:
     _diff: ClassVar[bool]
     _backend: ClassVar[JitBackend]
     _namespace: ClassVar[str]
+    _usable: ClassVar[bool] = False
+    """Whether arrays of the class can be made."""
     _leaf: ClassVar[Any]
     """The one-dimensional type that components end in; a Python type in `drjit.scalar`."""
 
@@ -77,8 +80,7 @@ class ArrayBase:
         __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _binary
         __lt__ = __le__ = __gt__ = __ge__ = _binary
 
-    def __class_getitem__(cls, item: Any) -> type["ArrayBase"]:
-        return cls
+    __class_getitem__ = classmethod(GenericAlias)
 
     def _assign(self, other: Any) -> None:
         """Takes over the value of an array of the same class. Whoever holds this object, or a

@@ -18,7 +18,7 @@ from ..jit.dtype import DType
 from . import interop, leaf, leaf_access, pytree, table, tensor
 from .base import ArrayBase, type_label
 from .promote import number_type
-from .unavailable import require_cuda
+from .unavailable import refuse
 
 
 def init(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -28,8 +28,8 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
         TypeError: the arguments cannot be converted, or their number does not fit.
     """
     cls = type(self)
-    if cls._namespace[:4] == "cuda":
-        require_cuda(cls)
+    if not cls._usable:
+        refuse(cls)
     if cls._kind == "tensor":
         _init_tensor(self, *args, **kwargs)
         return

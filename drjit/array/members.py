@@ -6,7 +6,7 @@ Importing this module gives them to `ArrayBase`.
 
 from collections.abc import Iterator
 from itertools import permutations
-from typing import Any
+from typing import Any, NoReturn
 
 from ..ad import graph as derivatives
 from ..jit import freeze_size
@@ -118,6 +118,15 @@ def iterate(self: Any) -> Iterator[Any]:
     else:
         for i in range(length(self)):
             yield self[i]
+
+
+def delete(self: Any, key: Any) -> NoReturn:
+    """Entries cannot be removed.
+
+    Raises:
+        TypeError: always.
+    """
+    raise TypeError(f"{type_label(self)}: entries and components cannot be deleted")
 
 
 def contains(self: Any, value: Any) -> bool:
@@ -309,6 +318,7 @@ def install() -> None:
     """Gives the members to `ArrayBase`."""
     members: dict[str, Any] = {
         "__init__": init,
+        "__meta__": "ArrayMeta[invalid]",
         "__len__": length,
         "__iter__": iterate,
         "__contains__": contains,
@@ -316,6 +326,7 @@ def install() -> None:
         "__repr__": lambda self: show.array_repr(self),
         "__getitem__": lambda self, key: index.getitem(self, key),
         "__setitem__": lambda self, key, value: index.setitem(self, key, value),
+        "__delitem__": delete,
         "__getattr__": get_attribute,
         "__copy__": lambda self: copy(self),
         "__deepcopy__": lambda self, memo: copy(self),

@@ -1,7 +1,6 @@
 """What an array class says about itself, its `ArrayMeta`, and the states of evaluation."""
 
 import enum
-from typing import NamedTuple
 
 from ..jit import dtype as dt
 from ..jit.backend import JitBackend
@@ -29,14 +28,15 @@ BACKENDS = {"scalar": JitBackend.Invalid, "llvm": JitBackend.LLVM, "cuda": JitBa
 KINDS = ("leaf", "vector", "complex", "quaternion", "matrix", "tensor")
 
 
-class ArrayMeta(NamedTuple):
-    """The descriptor of an array class.
+class ArrayMeta(str):
+    """The descriptor of an array class: a text, and what the text says.
 
     `kind` is one of `KINDS`. `dims` are the sizes of the nesting levels without the lanes of a
-    traced type: `(3,)` for `Array3f`, `()` for `drjit.llvm.Float`; tensors have none.
+    traced type: `(3,)` for `Array3f`, `()` for `drjit.llvm.Float`; tensors have none. `shape` are
+    the sizes of all dimensions, `DYNAMIC` where they are not part of the type.
 
     >>> import drjit as dr
-    >>> dr.llvm.Array3f.__meta__
+    >>> print(dr.llvm.Array3f.__meta__)
     ArrayMeta[
       type=float32,
       backend=llvm,
@@ -46,41 +46,40 @@ class ArrayMeta(NamedTuple):
     ]
     """
 
+    __slots__ = ("backend", "dims", "dtype", "is_diff", "is_jit", "kind", "namespace", "shape")
+
     namespace: str
     kind: str
     dtype: DType
     dims: tuple[int, ...]
+    backend: JitBackend
+    is_jit: bool
+    is_diff: bool
+    shape: tuple[int, ...]
 
-    @property
-    def backend(self) -> JitBackend:
-        return BACKENDS[self.namespace.partition(".")[0]]
-
-    @property
-    def is_jit(self) -> bool:
-        return self.namespace != "scalar"
-
-    @property
-    def is_diff(self) -> bool:
-        return self.namespace.endswith(".ad")
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes of all dimensions, `DYNAMIC` where they are not part of the type."""
-        if self.kind == "tensor" or self.dims[:1] == (0,):
-            return ()
-        return (*self.dims, DYNAMIC) if self.is_jit else self.dims
-
-    def __repr__(self) -> str:
-        fields = [f"type={self.dtype.name}"]
-        if self.is_jit:
-            fields += [f"backend={self.backend.name.lower()}", "is_jit=1"]
-        if self.kind != "leaf":
-            fields.append(f"is_{self.kind}=1")
-        if self.is_diff:
+    def __new__(cls, namespace: str, kind: str, dtype: DType, dims: tuple[int, ...]) -> "ArrayMeta":
+        backend, _, suffix = namespace.partition(".")
+        is_jit, is_diff = backend != "scalar", suffix == "ad"
+        shape = ()
+        if kind != "tensor" and dims[:1] != (0,):
+            shape = (*dims, DYNAMIC) if is_jit else dims
+        fields = [f"type={dtype.name}"]
+        if is_jit:
+            fields += [f"backend={backend}", "is_jit=1"]
+        if kind != "leaf":
+            fields.append(f"is_{kind}=1")
+        if is_diff:
             fields.append("is_diff=1")
-        sizes = ", ".join("*" if n == DYNAMIC else str(n) for n in self.shape)
+        sizes = ", ".join("*" if n == DYNAMIC else str(n) for n in shape)
         fields.append(f"shape=({sizes})")
-        return "ArrayMeta[\n  " + ",\n  ".join(fields) + "\n]"
+        self = super().__new__(cls, "ArrayMeta[\n  " + ",\n  ".join(fields) + "\n]")
+        self.namespace, self.kind, self.dtype, self.dims = namespace, kind, dtype, dims
+        self.backend, self.is_jit, self.is_diff = BACKENDS[backend], is_jit, is_diff
+        self.shape = shape
+        return self
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)
 
 
 SUFFIX = {

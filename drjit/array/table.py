@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..jit import dtype as dt
+from ..jit.backend import JitBackend
 from ..jit.dtype import DType
 from . import inline, nested
 from .base import ArrayBase
@@ -130,6 +131,7 @@ def _build(namespace: str, name: str) -> type:
         "_diff": meta.is_diff,
         "_backend": meta.backend,
         "_namespace": namespace,
+        "_usable": meta.backend is not JitBackend.CUDA,
     }
     cls: Any = type(name, (ArrayBase,), members)
     _unfinished[namespace, name] = cls

@@ -2,18 +2,25 @@
 missing when an array is made.
 """
 
-from typing import Any
+from typing import Any, NoReturn
 
 from . import table
-from .base import type_label
+from .base import ArrayBase, type_label
 
 
-def require_cuda(cls: type) -> None:
+def refuse(cls: Any) -> NoReturn:
     """Raises:
-    RuntimeError: always, as long as there is no CUDA target.
+    RuntimeError: always, as there is no CUDA target, and the base class has no entries.
     """
+    if cls is ArrayBase:
+        raise RuntimeError("drjit.ArrayBase is not constructible: use one of its subclasses")
+    missing_cuda(type_label(cls))
+
+
+def missing_cuda(what: str) -> NoReturn:
+    """See `refuse`; `what` is what the user called."""
     raise RuntimeError(
-        f"{type_label(cls)}: the CUDA backend is not available. This version of drjit-numba has "
+        f"{what}: the CUDA backend is not available. This version of drjit-numba has "
         "no compiler for it; one that has also needs an NVIDIA GPU with its driver, and Numba's "
         "package for it (pip install numba-cuda). On the CPU, use drjit.llvm."
     )
@@ -23,11 +30,11 @@ class _Unavailable:
     """The traced value of a CUDA array: nothing can be one, however it is made."""
 
     def __set__(self, array: Any, _: object) -> None:
-        require_cuda(type(array))
+        refuse(type(array))
 
 
 def _finish(cls: Any) -> None:
-    if cls._kind == "leaf" and cls._namespace[:4] == "cuda":
+    if cls._kind == "leaf" and not cls._usable:
         cls._n = _Unavailable()
 
 

@@ -2,18 +2,7 @@
 `drjit.auto.ad` has them with derivatives.
 """
 
-from typing import Any
-
-from ..array import table
+from ..array import namespace as _namespace
 from . import ad as ad
-from .ad import current
 
-
-def __getattr__(name: str) -> Any:
-    if name == "__all__":
-        return __dir__()
-    return table.attribute(current(), name)
-
-
-def __dir__() -> list[str]:
-    return [*table.names(current()), "ad"]
+__getattr__, __dir__ = _namespace.serve(__name__)

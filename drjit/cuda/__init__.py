@@ -2,18 +2,18 @@
 derivatives.
 """
 
-from typing import Any
-
-from ..array import table
+from ..array import namespace as _namespace
 from . import ad as ad
+from .graphics import (  # noqa: F401
+    GLInterop,
+    green_context,
+    map_graphics_resource_array,
+    map_graphics_resource_ptr,
+    memcpy_2d_to_array_async,
+    register_gl_buffer,
+    register_gl_texture,
+    unmap_graphics_resource,
+    unregister_cuda_resource,
+)
 
-
-def __getattr__(name: str) -> Any:
-    if name == "__all__":  # modules above this one add types
-        return [*table.names("cuda"), "ad"]
-    found = globals()[name] = table.attribute("cuda", name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return [*table.names("cuda"), "ad"]
+__getattr__, __dir__ = _namespace.serve(__name__)

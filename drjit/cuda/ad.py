@@ -1,16 +1,6 @@
 """Arrays whose kernels run on an NVIDIA GPU, with derivatives."""
 
-from typing import Any
+from ..array import namespace as _namespace
+from .graphics import green_context as green_context
 
-from ..array import table
-
-
-def __getattr__(name: str) -> Any:
-    if name == "__all__":  # modules above this one add types
-        return table.names("cuda.ad")
-    found = globals()[name] = table.attribute("cuda.ad", name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return table.names("cuda.ad")
+__getattr__, __dir__ = _namespace.serve(__name__)

@@ -8,6 +8,7 @@ differentiated.
 
 import operator
 from dataclasses import dataclass
+from types import GenericAlias
 from typing import Any, NoReturn
 
 from ..ad import algebra
@@ -116,6 +117,7 @@ class Local:
     """
 
     __module__ = "drjit"
+    __class_getitem__ = classmethod(GenericAlias)
 
     dtype: type
     cells: list  # an item for each array in an entry

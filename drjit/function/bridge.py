@@ -16,8 +16,8 @@ from ..ad.graph import Scope
 from ..ad.traverse import ADFlag, ADMode
 from ..array import interop, pytree, table
 from ..array.base import type_label
+from ..array.namespace import chosen
 from ..array.show import is_array
-from ..auto import ad as auto
 from ..jit import dtype as dt
 from .custom import CustomOp, custom
 from .evaluation import copy
@@ -153,7 +153,7 @@ class Evaluation:
     def __init__(
         self, function: Callable, join: Join, data: list, tracked: list[bool], framework: Framework
     ) -> None:
-        namespace = auto.current()
+        namespace = chosen()
         namespace = "llvm.ad" if namespace == "scalar" else f"{namespace}.ad"
         inputs = [tensor(namespace, d, framework.title) for d in data]
         self.inputs = [x for x, on in zip(inputs, tracked, strict=True) if on]
@@ -234,7 +234,7 @@ def adopt(function: Callable, framework: Framework, args: tuple, kwargs: dict) -
     evaluate(arrays)
     tracked = [x._dtype.is_float and grad_enabled(x) for x in arrays]
     call = framework.call(function, join, arrays, tracked)
-    namespaces = {x._namespace for x in arrays} or {auto.current()}
+    namespaces = {x._namespace for x in arrays} or {chosen()}
     backend = next((n.removesuffix(".ad") for n in sorted(namespaces) if n != "scalar"), "scalar")
     namespace = backend if backend == "scalar" else f"{backend}.ad"
     results = [tensor(namespace, v, framework.title) for v in call.values]

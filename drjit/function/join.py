@@ -83,6 +83,9 @@ def vstack(arrays: Sequence[Any], /) -> Any:
     return concat_tensors([_at_least(2, a) for a in _tensors(arrays, what)], 0, what)
 
 
+row_stack = vstack
+
+
 def hstack(arrays: Sequence[Any], /) -> Any:
     """Tensors joined along the second axis, one-dimensional ones along their only one.
 
@@ -195,4 +198,13 @@ def _axis_of(value: Any, axis: int, what: str) -> tuple[int, int]:
     return place, shape[place]
 
 
-__all__ = ["array_split", "column_stack", "dstack", "hstack", "split", "stack", "vstack"]
+__all__ = [
+    "array_split",
+    "column_stack",
+    "dstack",
+    "hstack",
+    "row_stack",
+    "split",
+    "stack",
+    "vstack",
+]

@@ -25,7 +25,8 @@ label = type_label
 @cache
 def related(cls: type, **changes: Any) -> Any:
     """The class whose descriptor differs in some fields: `dtype`, `kind`, `dims`, `namespace`."""
-    return table.find(*cls.__meta__._replace(**changes))
+    fields = {name: getattr(cls.__meta__, name) for name in ("namespace", "kind", "dtype", "dims")}
+    return table.find(**(fields | changes))
 
 
 def with_dtype(cls: type, dtype: DType) -> type:

@@ -54,6 +54,8 @@ class Resampler:
             of range, or the weights of a result sum up to 0, so that they cannot be normalised.
     """
 
+    source_res = target_res = 0
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         discrete = "kernel" in kwargs or (len(args) > 1 and not _is_integer(args[1]))
         (self._from_kernel if discrete else self._from_filter)(*args, **kwargs)

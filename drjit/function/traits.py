@@ -10,8 +10,8 @@ from typing import Any
 from ..array import pytree, show, table
 from ..array.base import ArrayBase, KernelValue, type_label
 from ..array.meta import DYNAMIC, ArrayMeta
+from ..array.namespace import choose
 from ..array.promote import expr_t
-from ..auto import ad as auto
 from ..jit import dtype as dt
 from ..jit import freeze_size
 from ..jit.backend import JitBackend
@@ -24,7 +24,7 @@ def _class(arg: Any) -> Any:
 
 def _meta(arg: Any) -> ArrayMeta | None:
     cls = _class(arg)
-    return cls.__meta__ if issubclass(cls, ArrayBase) else None
+    return cls.__meta__ if issubclass(cls, ArrayBase) and cls is not ArrayBase else None
 
 
 def _array_meta(arg: Any, name: str) -> ArrayMeta:
@@ -400,7 +400,7 @@ def set_backend(arg: str | JitBackend, /) -> None:
     name = "scalar" if name == "invalid" else name
     if name not in ("llvm", "cuda", "scalar"):
         raise RuntimeError(f"dr.set_backend({arg!r}): expected 'llvm', 'cuda' or 'scalar'")
-    auto.choose(name)
+    choose(name)
 
 
 def __getattr__(name: str) -> Any:

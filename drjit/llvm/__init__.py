@@ -2,18 +2,7 @@
 derivatives.
 """
 
-from typing import Any
-
-from ..array import table
+from ..array import namespace as _namespace
 from . import ad as ad
 
-
-def __getattr__(name: str) -> Any:
-    if name == "__all__":  # modules above this one add types
-        return [*table.names("llvm"), "ad"]
-    found = globals()[name] = table.attribute("llvm", name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return [*table.names("llvm"), "ad"]
+__getattr__, __dir__ = _namespace.serve(__name__)

@@ -1,16 +1,5 @@
 """Arrays whose kernels run on the CPU, with derivatives."""
 
-from typing import Any
+from ..array import namespace as _namespace
 
-from ..array import table
-
-
-def __getattr__(name: str) -> Any:
-    if name == "__all__":  # modules above this one add types
-        return table.names("llvm.ad")
-    found = globals()[name] = table.attribute("llvm.ad", name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return table.names("llvm.ad")
+__getattr__, __dir__ = _namespace.serve(__name__)

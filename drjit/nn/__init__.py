@@ -1,5 +1,8 @@
 """Cooperative vectors, matrix views, and neural network modules built from them."""
 
+from .. import hashgrid as hashgrid
+from ..array.annotations import T
+from ..array.base import ArrayBase as _ArrayBase
 from ..hashgrid import HashGridEncoding, PermutoEncoding
 from .coopvec import CoopVec, cast
 from .encode import SinEncode, TriEncode
@@ -24,6 +27,8 @@ from .module import Module
 from .packed import pack
 from .save import load, save
 
+TensorOrViewOrNone = _ArrayBase | MatrixView | None
+
 __all__ = [
     "GELU",
     "Cast",
@@ -44,7 +49,9 @@ __all__ = [
     "Sigmoid",
     "SinEncode",
     "Softplus",
+    "T",
     "Tanh",
+    "TensorOrViewOrNone",
     "TriEncode",
     "cast",
     "load",

@@ -2,6 +2,8 @@
 every parameter along its gradient, and the gradient scaler for training in mixed precision.
 """
 
+from ..array.annotations import ArrayOrFloat as LearningRate
+from ..array.annotations import Extra
 from .adam import Adam, AdamW
 from .muon import Muon
 from .optimizer import Optimizer
@@ -9,4 +11,14 @@ from .rmsprop import RMSProp
 from .scaler import GradScaler
 from .sgd import SGD
 
-__all__ = ["SGD", "Adam", "AdamW", "GradScaler", "Muon", "Optimizer", "RMSProp"]
+__all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "Extra",
+    "GradScaler",
+    "LearningRate",
+    "Muon",
+    "Optimizer",
+    "RMSProp",
+]

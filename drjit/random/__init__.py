@@ -2,8 +2,17 @@
 `Philox4x32` are found in the namespaces, such as `drjit.llvm`.
 """
 
+from ..array.annotations import ArrayOrFloat, ArrayOrInt, ArrayT, Shape
 from . import pcg as pcg
 from . import philox as philox
 from .generator import Generator, Philox4x32Generator, rng
 
-__all__ = ["Generator", "Philox4x32Generator", "rng"]
+__all__ = [
+    "ArrayOrFloat",
+    "ArrayOrInt",
+    "ArrayT",
+    "Generator",
+    "Philox4x32Generator",
+    "Shape",
+    "rng",
+]

@@ -2,17 +2,6 @@
 of Python.
 """
 
-from typing import Any
+from ..array import namespace as _namespace
 
-from ..array import table
-
-
-def __getattr__(name: str) -> Any:
-    if name == "__all__":  # modules above this one add types
-        return table.names("scalar")
-    found = globals()[name] = table.attribute("scalar", name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return table.names("scalar")
+__getattr__, __dir__ = _namespace.serve(__name__)
