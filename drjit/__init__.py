@@ -126,27 +126,17 @@ from .function.evaluation import copy, eval, flush_thread, make_opaque, schedule
 from .function.format import format, print
 from .function.geometry import cross, normalize, sphdir, unit_angle
 from .function.grad import (
-    ADFlag,
-    ADMode,
     accum_grad,
-    backward,
-    backward_from,
-    backward_to,
     clear_grad,
     detach,
     disable_grad,
     enable_grad,
-    enqueue,
-    forward,
-    forward_from,
-    forward_to,
     grad,
     grad_enabled,
     relative_grad,
     replace_grad,
     set_grad,
     set_grad_enabled,
-    traverse,
 )
 from .function.graph import graphviz_ad, whos_ad
 from .function.join import (
@@ -206,6 +196,18 @@ from .function.memory import (
     scatter_reduce,
 )
 from .function.product import matmul
+from .function.propagate import (
+    ADFlag,
+    ADMode,
+    backward,
+    backward_from,
+    backward_to,
+    enqueue,
+    forward,
+    forward_from,
+    forward_to,
+    traverse,
+)
 from .function.protocols import CallablePT, CallableSelfPT, CustomOpT
 from .function.reduce import (
     all,

@@ -5,6 +5,7 @@ import copy
 import gc
 import sys
 import threading
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -162,12 +163,18 @@ def test_gradients_of_everything():
         (Float(1, 2), UInt(5, 6), [5, 6]),
         (Float(1, 2), np.array([5.0, 6.0]), [5, 6]),
         (Float(1), Float(5, 6), [11]),
+        (Float(1, 2, 3), TensorXf([5, 6, 7]), [5, 6, 7]),
         (Array2f(1, 2), 5, [[5], [5]]),
         (Array2f(1, 2), [5, 6], [[5], [6]]),
         (Array2f(1, 2), Float(5), [[5], [5]]),
         (Matrix2f(1), Matrix2f(1, 2, 3, 4), [[[1], [2]], [[3], [4]]]),
         (TensorXf([1, 2], (1, 2)), 5, [[5, 5]]),
+        (ArrayXf([[1, 2], [3, 4]]), 5, [[5, 5], [5, 5]]),
+        (ArrayXf([[1, 2], [3, 4]]), Float(5, 6), [[5, 6], [5, 6]]),
         (TensorXf([1, 2], (1, 2)), TensorXf([5, 6], (1, 2)), [[5, 6]]),
+        (TensorXf([1, 2], (1, 2)), TensorXf([5, 6]), [[5, 6]]),
+        (TensorXf([1, 2], (1, 2)), Array2f(5, 6), [[5, 6]]),
+        (TensorXf(1), TensorXf([5, 6]), 11),
     ],
 )  # fmt: skip
 def test_assigned_gradients(value, gradient, expected):
@@ -184,16 +191,16 @@ def test_assigned_gradients(value, gradient, expected):
         (Float(1, 2), None, TypeError),
         (Array2f(1, 2), [1, 2, 3], TypeError),
         (ArrayXf(1, 2), ArrayXf(1, 2, 3), RuntimeError),
-        (TensorXf([1, 2, 3, 4], (2, 2)), TensorXf([1, 2, 3, 4], (4,)), RuntimeError),
+        (TensorXf([1, 2, 3, 4], (2, 2)), TensorXf([1, 2, 3], (3,)), RuntimeError),
+        (TensorXf([1, 2, 3, 4], (2, 2)), Array2f(1, 2), RuntimeError),
     ],
 )
 def test_gradients_that_do_not_fit(value, gradient, error):
     dr.enable_grad(value)
     with pytest.raises(error):
         value.grad = gradient
-    if gradient is not None:
-        with pytest.raises(error):
-            dr.accum_grad(value, gradient)
+    with pytest.raises(error):
+        dr.accum_grad(value, gradient)
 
 
 def test_trees_of_gradients():
@@ -209,6 +216,24 @@ def test_trees_of_gradients():
     assert list(x.grad) == [4]
     dr.clear_grad({"x": x, "y": y})
     assert (list(x.grad), list(y.grad)) == ([0], [0])
+
+
+class Pair:
+    DRJIT_STRUCT: ClassVar = {"a": Float, "b": Array2f}
+
+    def __init__(self, a=None, b=None):
+        self.a, self.b = a, b
+
+
+def test_a_number_is_the_gradient_of_all_fields():
+    pair = Pair(tracked(1, 2), tracked(3, 4, cls=Array2f))
+    dr.set_grad(pair, 5)
+    assert (list(pair.a.grad), list(pair.b.y.grad)) == ([5, 5], [5])
+    dr.accum_grad([pair], [Float(1, 2)])
+    assert (list(pair.a.grad), list(pair.b.y.grad)) == ([6, 7], [8])
+    for wrong in ([5], "a", None):
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            dr.set_grad(pair, wrong)
 
 
 def test_gradients_of_what_is_not_tracked_are_ignored():
@@ -235,6 +260,19 @@ def test_replace_grad():
     assert not dr.grad_enabled(dr.replace_grad(Float(1), Float(2)))
     with pytest.raises(RuntimeError, match="size"):
         dr.replace_grad(Float(1, 2), Float(1, 2, 3))
+    x = tracked(1, 2)
+    dr.backward(dr.replace_grad([5, 6], x * 3))
+    assert list(x.grad) == [3, 3]
+    assert list(dr.replace_grad(x, (5, 6))) == [1, 2]
+
+
+@pytest.mark.parametrize("cls", [Float, Float64, Array2f, ArrayXf, TensorXf])
+def test_relative_gradients_are_0_at_0(cls):
+    x = tracked([2, 0] if cls is not ArrayXf else [[2, 0]], cls=cls)
+    y = dr.relative_grad(x)
+    assert set(dr.ravel(y).numpy()) == {1}
+    dr.backward(y)
+    assert dr.ravel(x.grad).numpy().tolist() == [0.5, 0]
 
 
 def test_copies_share_the_variable():
@@ -288,6 +326,103 @@ def test_four_directions():
     y.grad = 4
     dr.backward_from(y)
     assert (list(x.grad), list(y.grad)) == ([8, 16], [0, 0])
+
+
+def zeros(*_):
+    """A gradient that is no constant."""
+    return dr.opaque(Float, 0, 2)
+
+
+@pytest.mark.parametrize(
+    "assigned, seeded",
+    [(None, True), (0, True), (0.0, True), (Float(0), True), (dr.zeros(Float, 2), True),
+     (5, False), (zeros, False), (Float(0, 5), False)],
+)  # fmt: skip
+@pytest.mark.parametrize("flags", [ADFlag.Default, ADFlag.ClearNone])
+@pytest.mark.parametrize("mode", [ADMode.Forward, ADMode.Backward])
+def test_a_gradient_that_is_not_set_is_1(assigned, seeded, flags, mode):
+    x = tracked(1, 2)
+    y = x * 3
+    start, end = (x, y) if mode is ADMode.Forward else (y, x)
+    gradient = Float(1, 1)
+    if assigned is not None:
+        start.grad = gradient = assigned() if callable(assigned) else assigned
+        gradient = Float(1, 1) if seeded else Float(start.grad)
+    (dr.forward_from if mode is ADMode.Forward else dr.backward_from)(start, flags)
+    assert list(end.grad) == list(3 * gradient)
+    assert list(start.grad) == ([0, 0] if flags else list(gradient))
+
+
+def test_a_gradient_of_a_part_is_one_of_the_whole():
+    for assigned, expected in ((None, [1, 2, 3]), (0, [1, 2, 3]), (7, [0, 14, 0])):
+        x = [tracked(1), tracked(1), tracked(1)]
+        y = Array3f(x[0], x[1] * 2, x[2] * 3)
+        if assigned is not None:
+            y.y.grad = assigned
+        dr.backward_from(y)
+        assert [v.grad[0] for v in x] == expected
+    x = tracked([[1, 2]], cls=TensorXf)
+    dr.backward_from({"a": x * 2, "b": [x * 3]})
+    assert x.grad.numpy().tolist() == [[5, 5]]
+    x, y = tracked(1), tracked(1)
+    z = {"a": x * 2, "b": [y * 3]}
+    z["a"].grad = 5
+    dr.backward_from(z)
+    assert (list(x.grad), list(y.grad)) == ([10], [0])
+
+
+def test_traversals_that_are_repeated_start_anew_or_go_on():
+    x = tracked(1)
+    y = x * 3
+    for n in (1, 2, 3):
+        dr.backward_from(y, ADFlag.ClearVertices)
+        assert (list(x.grad), list(y.grad)) == ([3 * n], [0])
+    y.grad = 5
+    dr.backward_from(y, ADFlag.ClearNone)
+    dr.backward_from(y, ADFlag.ClearNone)
+    assert (list(x.grad), list(y.grad)) == ([9 + 30], [5])
+
+
+@pytest.mark.parametrize(
+    "make, count",
+    [(Array3f, 3), (Matrix2f, 2), (lambda x: ArrayXf([x, x]), 2), (lambda x: [x, {"a": x}], 2)],
+)
+@pytest.mark.parametrize("f", [dr.backward, dr.backward_from])
+def test_a_variable_that_occurs_several_times_has_the_sum(make, count, f):
+    x = tracked(1, 2)
+    f(make(x * 3))
+    assert list(x.grad) == [3 * count] * 2
+
+
+def test_gradients_of_a_variable_that_occurs_several_times_add_up():
+    x = tracked(1, 2)
+    dr.set_grad(Array3f(x), Array3f(1, 2, 3))
+    assert list(x.grad) == [6, 6]
+    dr.set_grad(Array3f(x), 1)
+    assert list(x.grad) == [3, 3]
+    dr.accum_grad(Array3f(x), Array3f(1, 2, [3, 4]))
+    assert list(x.grad) == [9, 10]
+    y = x * 10
+    dr.forward(Array3f(x), ADFlag.ClearNone)
+    assert (list(x.grad), list(y.grad)) == ([3, 3], [30, 30])
+
+
+def test_flags_by_position():
+    x = tracked(1, 2)
+    y = x * 2
+    y.grad = 3
+    found = dr.backward_to(x, ADFlag.Default)  # a further argument, as other numbers are
+    assert (list(found[0]), found[1:], list(y.grad)) == ([6, 6], (0.0,), [0, 0])
+    y = x * 2
+    y.grad = 3
+    dr.clear_grad(x)
+    assert list(dr.backward_to(x, 0)) == [6, 6]
+    assert list(y.grad) == [3, 3]
+    x.grad = 5
+    y, z = x * 2, x * 3
+    found = dr.forward_to(y, z, ADFlag.Default)
+    assert [list(g) for g in found[:2]] == [[10, 10], [15, 15]]
+    assert found[2:] == (0.0,)
 
 
 def test_backward_to_leaves_others_alone():
@@ -373,11 +508,19 @@ def test_without_gradients(f, value):
     with pytest.raises(RuntimeError, match=f"dr.{f.__name__}.*enable_grad.*AllowNoGrad"):
         f(value)
     f(value, flags=ADFlag.Default | ADFlag.AllowNoGrad)
-    for wrong in (1.0, "a", None):
-        with pytest.raises(TypeError, match="expected an array"):
-            f(wrong)
     with pytest.raises(TypeError, match="flags"):
         f(value, flags="all")
+
+
+@pytest.mark.parametrize("wrong", [1.0, "a", None, [], [1.0]])
+def test_without_arrays(wrong):
+    for f in (dr.backward, dr.forward, dr.backward_from, dr.forward_from):
+        with pytest.raises(TypeError, match="expected an array"):
+            f(wrong)
+    for f in (dr.backward_to, dr.forward_to):
+        with pytest.raises(RuntimeError, match="AllowNoGrad"):
+            f(wrong)
+        assert f(wrong, flags=ADFlag.AllowNoGrad) == dr.grad(wrong)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,45 @@ from typing import Any
 
 import pytest
 
+import drjit as dr
+from drjit.llvm import ad
+
 Row = tuple[str, Callable[[], Any], str]
 
 ARRAYS: list[Row] = []
 FLOW: list[Row] = []
-DERIVATIVES: list[Row] = []
+DERIVATIVES: list[Row] = [
+    (
+        "backward of a number",
+        lambda: dr.backward(1.0),
+        "incompatible function arguments",
+    ),
+    (
+        "backward without derivatives",
+        lambda: dr.backward(ad.Float(1)),
+        "does not depend on the input",
+    ),
+    (
+        "forward_to without derivatives",
+        lambda: dr.forward_to(ad.Float(1)),
+        "does not depend on the input",
+    ),
+    (
+        "replace_grad of other sizes",
+        lambda: dr.replace_grad(ad.Float(1, 2), ad.Float(1, 2, 3)),
+        "incompatible input sizes",
+    ),
+    (
+        "set_grad of another size",
+        lambda: dr.set_grad(dr.detail.new_grad(ad.Float(1, 2)), ad.Float(1, 2, 3)),
+        "attempted to store a gradient",
+    ),
+    (
+        "set_grad to nothing",
+        lambda: dr.set_grad(ad.Float(1), None),
+        "incompatible function arguments",
+    ),
+]
 NETWORKS: list[Row] = []
 
 

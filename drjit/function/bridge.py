@@ -26,12 +26,11 @@ from .grad import (
     accum_grad,
     clear_grad,
     enable_grad,
-    enqueue,
     grad,
     grad_enabled,
-    traverse,
     variables,
 )
+from .propagate import enqueue, traverse
 
 Join = Callable[[Sequence[Any]], Any]
 

@@ -18,11 +18,10 @@ from .grad import (
     converted,
     detach,
     enable_grad,
-    enqueue,
     grad,
     leaves,
-    traverse,
 )
+from .propagate import enqueue, traverse
 
 
 class Mismatch(NamedTuple):

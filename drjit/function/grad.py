@@ -1,5 +1,5 @@
-"""Gradients of arrays and PyTrees: which ones are tracked, reading and setting them, and the
-traversals that compute them.
+"""Gradients of arrays and PyTrees: which ones are tracked, reading and setting them. The traversals
+that compute them are in `propagate.py`.
 
 Everywhere, `args` are arrays or PyTrees of arrays. What is not a differentiable floating-point
 array is passed over.
@@ -9,15 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..ad import graph, lanes, vector
-from ..ad import traverse as traversal
 from ..ad.graph import Value, Var, visible
-from ..ad.traverse import ADFlag, ADMode
 from ..array import leaf, pytree
 from ..array.base import ArrayBase, KernelValue, type_label
 from ..array.promote import promote
 from ..jit import node as jit
 from ..jit.scope import recording
 from . import create
+from .arithmetic import select
 from .traits import detached_t
 
 # ---- Leaves
@@ -177,13 +176,18 @@ def _gradient_of(a: Any) -> Value:
 
 
 def _pairs(target: Any, source: Any, what: str) -> Iterator[tuple[Any, Any]]:
-    """Corresponding leaves of two trees; arrays may stand beside what converts to them."""
+    """Corresponding leaves of two trees; arrays may stand beside what converts to them, and
+    structures beside a number or an array for all of their fields."""
     found = pytree.children(target)
     if found is None:
         yield target, source
         return
     branches = found[0]
     other = pytree.children(source)
+    if other is None and pytree.is_struct(target) and _is_value(source):
+        for _, t in branches:
+            yield from _pairs(t, source, what)
+        return
     others = [v for _, v in other[0]] if other else []
     matches = other is not None and len(others) == len(branches)
     if matches and isinstance(target, dict):
@@ -193,15 +197,25 @@ def _pairs(target: Any, source: Any, what: str) -> Iterator[tuple[Any, Any]]:
         matches = type(source) is type(target)
     if not matches or isinstance(source, dict) != isinstance(target, dict):
         raise TypeError(
-            f"{what}(): the gradients, of type {type_label(source)}, do not have the structure of "
-            f"the variables, of type {type_label(target)}"
+            f"{what}(): incompatible function arguments: the gradients, of type "
+            f"{type_label(source)}, do not have the structure of the variables, of type "
+            f"{type_label(target)}"
         )
     for (_, t), s in zip(branches, others, strict=True):
         yield from _pairs(t, s, what)
 
 
+def _is_value(source: Any) -> bool:
+    return isinstance(source, (bool, int, float, ArrayBase))
+
+
 def _assignments(target: Any, source: Any, what: str) -> list[tuple[Var, Value]]:
-    """Variables, and the gradients that they shall get."""
+    """Variables, each as often as it occurs, and the gradients that they shall get."""
+    if source is None:
+        raise TypeError(
+            f"{what}(): incompatible function arguments: expected an array or a number as the "
+            "gradient, not None"
+        )
     found: list[tuple[Var, Value]] = []
     for t, s in _pairs(target, source, what):
         if isinstance(t, KernelValue):
@@ -211,23 +225,19 @@ def _assignments(target: Any, source: Any, what: str) -> list[tuple[Var, Value]]
             continue
         if not isinstance(t, ArrayBase) or not t._diff or not t._dtype.is_float:
             continue
-        if isinstance(s, ArrayBase) and s._kind == t._kind == "tensor" and s._shape != t._shape:
-            if s._array._n.size != 1:
-                raise RuntimeError(
-                    f"{what}(): a gradient of shape {s._shape} does not fit a variable of shape "
-                    f"{t._shape}"
-                )
-            s = s._array
-        if t._kind == "tensor":
-            t = t._array
-            s = s._array if isinstance(s, ArrayBase) and s._kind == "tensor" else s
+        if t._kind == "tensor" and not isinstance(s, (int, float, type(t), type(t._array))):
+            s = type(t)(s)
+        if t._kind == "tensor":  # entries count, not the shape
+            t, s = t._array, s._array if isinstance(s, type(t)) else s
         if type(s) is not type(t):
             s = type(t)(s)
         mine, theirs = pytree.leaf_arrays(t), pytree.leaf_arrays(s)
+        if len(theirs) == 1:
+            theirs = theirs * len(mine)
         if len(mine) != len(theirs):
             raise RuntimeError(
-                f"{what}(): a gradient with {len(theirs)} components does not fit a variable with "
-                f"{len(mine)}"
+                f"{what}(): attempted to store a gradient with {len(theirs)} components in a "
+                f"variable with {len(mine)}"
             )
         for a, b in zip(mine, theirs, strict=True):
             v = visible(a._a)
@@ -246,14 +256,15 @@ def _fitting(v: Var, gradient: Value, what: str) -> Value:
         total = vector.sum_lanes if v.dtype.is_vector else (lambda g: lanes.reduce("add", g))
         return gradient if recording() else total(gradient)
     raise RuntimeError(
-        f"{what}(): a gradient of size {size} does not fit a variable of size {v.size}"
+        f"{what}(): attempted to store a gradient of size {size} in a variable of size {v.size}"
         f"{graph.where(v)}"
     )
 
 
 def set_grad(target: Any, source: Any) -> None:
-    """Sets the gradients of arrays. A source of one entry goes to all; arrays that are not tracked
-    stay without gradient.
+    """Sets the gradients of arrays. A source of one entry goes to all, and so does a number or an
+    array beside a structure; arrays that are not tracked stay without gradient. Where a variable
+    occurs several times, its gradients add up.
 
     Raises:
         RuntimeError: the sizes do not fit.
@@ -265,8 +276,15 @@ def set_grad(target: Any, source: Any) -> None:
     >>> x.grad
     [5, 5]
     """
-    for v, g in _assignments(target, source, "dr.set_grad"):
-        v.grad, v.grad_var = g
+    assignments = _assignments(target, source, "dr.set_grad")
+    for v, _ in assignments:
+        v.grad = v.grad_var = None
+    for v, g in assignments:
+        _add(v, g)
+
+
+def _add(v: Var, g: Value) -> None:
+    v.grad, v.grad_var = g if v.grad is None else lanes.add(Value(v.grad, v.grad_var), g)
 
 
 def accum_grad(target: Any, source: Any) -> None:
@@ -284,7 +302,7 @@ def accum_grad(target: Any, source: Any) -> None:
         if slots is not None and slots.takes(v):
             slots.add(v, g.node)
             continue
-        v.grad, v.grad_var = lanes.add(Value(v.grad, v.grad_var), g) if v.grad is not None else g
+        _add(v, g)
 
 
 def clear_grad(arg: Any, /) -> None:
@@ -314,11 +332,15 @@ def replace_grad(arg0: Any, arg1: Any, /) -> Any:
     >>> y, x.grad
     ([10], [4])
     """
+    for array, other in ((arg0, arg1), (arg1, arg0)):
+        if isinstance(array, ArrayBase) and isinstance(other, (list, tuple)):
+            return _replaced(arg0, arg1)  # what converts to an array, and is no tree
     return pytree.map_tree(_replaced, arg0, arg1, what="dr.replace_grad")
 
 
 def relative_grad(x: Any) -> Any:
-    """A value of 1 whose derivative is that of `x` relative to `x`: the gradient of `log(x)`.
+    """A value of 1 whose derivative is that of `x` relative to `x`: the gradient of `log(x)`, and 0
+    where `x` is 0.
 
     >>> x = ad.Float(2, 4)
     >>> dr.enable_grad(x)
@@ -327,7 +349,8 @@ def relative_grad(x: Any) -> Any:
     >>> y, x.grad
     ([1, 1], [1, 0.5])
     """
-    return replace_grad(create.ones_like(x), x / detach(x))
+    value = detach(x)
+    return replace_grad(create.ones_like(x), x * select(value != 0, 1 / value, 0))
 
 
 def _replaced(a: Any, b: Any) -> Any:
@@ -348,215 +371,20 @@ def _replaced_leaf(a: Any, b: Any) -> Any:
 
 def _with_gradient(a: Value, b: Value) -> Value:
     """The first value with the derivatives of the second."""
-    size = jit.broadcast_size((a.node, b.node), "dr.replace_grad")
+    try:
+        size = jit.broadcast_size((a.node, b.node), "dr.replace_grad")
+    except RuntimeError as error:
+        raise RuntimeError(f"dr.replace_grad(): incompatible input sizes: {error}") from None
     v = visible(b.var)
     if v is not None:
         v = lanes.full(Value(b.node, v), size).var
     return Value(jit.resize(a.node, size), v)
 
 
-# ---- Traversals
-
-
-def _check_mode(mode: Any, what: str) -> None:
-    if not isinstance(mode, ADMode):
-        raise TypeError(f"{what}(): 'mode' must be a dr.ADMode, not {mode!r}")
-    if mode is ADMode.Primal:
-        raise RuntimeError(f"{what}(): 'mode' must be ADMode.Forward or ADMode.Backward")
-
-
-def enqueue(mode: ADMode, *args: Any) -> None:
-    """Collects what the next `traverse` visits: all that arrays influence (`ADMode.Forward`), or
-    all that they depend on (`ADMode.Backward`).
-
-    Raises:
-        TypeError: the mode is no `ADMode`.
-        RuntimeError: it is `ADMode.Primal`.
-    """
-    _check_mode(mode, "dr.enqueue")
-    traversal.enqueue(mode, variables(args))
-
-
-def traverse(mode: ADMode, flags: ADFlag | int = ADFlag.Default) -> None:
-    """Propagates gradients through all that is enqueued, in the given direction.
-
-    `flags` say what is forgotten on the way: edges (`ADFlag.ClearEdges`), gradients where the
-    traversal begins (`ClearInput`) and between its two ends (`ClearInterior`). With
-    `ADFlag.KeepGraph` gradients can be differentiated again, and edges are kept.
-
-    Raises:
-        TypeError: the mode is no `ADMode`.
-        RuntimeError: it is `ADMode.Primal`.
-
-    >>> x = ad.Float(3)
-    >>> dr.enable_grad(x)
-    >>> y = x * x
-    >>> y.grad = 10
-    >>> dr.enqueue(dr.ADMode.Backward, y)
-    >>> dr.traverse(dr.ADMode.Backward)
-    >>> x.grad
-    [60]
-    """
-    _check_mode(mode, "dr.traverse")
-    traversal.traverse(mode, int(flags))
-
-
-def _checked(args: tuple, flags: Any, what: str) -> bool:
-    """Whether any of the arguments has derivatives.
-
-    Raises:
-        TypeError: an argument holds no array, or the flags are not `ADFlag`.
-        RuntimeError: none has derivatives, and `ADFlag.AllowNoGrad` is not set.
-    """
-    if not isinstance(flags, int):
-        raise TypeError(f"{what}(): 'flags' must be a combination of dr.ADFlag, not {flags!r}")
-    for arg in args:
-        if not pytree.arrays(arg):
-            raise TypeError(f"{what}(): expected an array, not a {type_label(arg)}")
-    if grad_enabled(*args):
-        return True
-    if not flags & ADFlag.AllowNoGrad:
-        shown = ", ".join(type_label(a) for a in args)
-        raise RuntimeError(
-            f"{what}(<{shown}>): the argument does not depend on any variable that derivatives are "
-            "tracked for. Did you forget dr.enable_grad(), or is it suspended, detached, or an "
-            "integer? If this may happen, pass flags=dr.ADFlag.Default | dr.ADFlag.AllowNoGrad."
-        )
-    return False
-
-
-def _from(mode: ADMode, arg: Any, flags: Any, what: str, seed: bool) -> None:
-    if _checked((arg,), flags, what):
-        if seed:
-            for v in variables((arg,)):
-                v.grad, v.grad_var = jit.literal(v.dtype, 1), None
-        enqueue(mode, arg)
-        traverse(mode, flags)
-
-
-def forward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
-    """Propagates the gradient that `arg` has to everything that was computed from it.
-
-    Raises:
-        RuntimeError: no derivatives are tracked for `arg`; see `backward`.
-
-    >>> x = ad.Float(3)
-    >>> dr.enable_grad(x)
-    >>> y = x * x
-    >>> x.grad = 10
-    >>> dr.forward_from(x)
-    >>> y.grad
-    [60]
-    """
-    _from(ADMode.Forward, arg, flags, "dr.forward_from", seed=False)
-
-
-def forward(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
-    """Derivatives of everything that was computed from `arg`, with respect to it: sets its gradient
-    to 1 and calls `forward_from`.
-
-    Raises:
-        RuntimeError: no derivatives are tracked for `arg`; see `backward`.
-
-    >>> x = ad.Float(10)
-    >>> dr.enable_grad(x)
-    >>> y = x**2
-    >>> dr.forward(x)
-    >>> y.grad
-    [20]
-    """
-    _from(ADMode.Forward, arg, flags, "dr.forward", seed=True)
-
-
-def backward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
-    """Propagates the gradient that `arg` has to everything that it was computed from.
-
-    Raises:
-        RuntimeError: `arg` has no derivatives; see `backward`.
-
-    >>> x = ad.Float(3)
-    >>> dr.enable_grad(x)
-    >>> y = x * x
-    >>> y.grad = 10
-    >>> dr.backward_from(y)
-    >>> x.grad
-    [60]
-    """
-    _from(ADMode.Backward, arg, flags, "dr.backward_from", seed=False)
-
-
-def backward(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
-    """Derivatives of `arg` with respect to everything that it was computed from: sets its gradient
-    to 1 and calls `backward_from`.
-
-    Gradients add up over several calls. By default the graph behind `arg` is freed, so that a
-    second call does nothing; see `traverse` for the flags.
-
-    Raises:
-        RuntimeError: `arg` has no derivatives, and `flags` do not contain `ADFlag.AllowNoGrad`.
-        TypeError: `arg` holds no array.
-
-    >>> x = ad.Float(10)
-    >>> dr.enable_grad(x)
-    >>> dr.backward(x**2)
-    >>> x.grad
-    [20]
-    """
-    _from(ADMode.Backward, arg, flags, "dr.backward", seed=True)
-
-
-def _to(mode: ADMode, args: tuple, flags: Any, what: str) -> Any:
-    if _checked(args, flags, what):
-        opposite = ADMode.Forward if mode is ADMode.Backward else ADMode.Backward
-        enqueue(opposite, *args)
-        traverse(mode, flags)
-    return grad(args[0]) if len(args) == 1 else grad(args)
-
-
-def forward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
-    """Propagates gradients of inputs to `args`, and gives what arrives there.
-
-    Raises:
-        RuntimeError: `args` have no derivatives; see `backward`.
-
-    >>> x = ad.Float(3)
-    >>> dr.enable_grad(x)
-    >>> x.grad = 10
-    >>> dr.forward_to(x * x)
-    [60]
-    """
-    return _to(ADMode.Forward, args, flags, "dr.forward_to")
-
-
-def backward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
-    """Propagates gradients of outputs back to `args`, and to nothing else, and gives what arrives
-    there.
-
-    Raises:
-        RuntimeError: no derivatives are tracked for `args`; see `backward`.
-
-    >>> x = ad.Float(3)
-    >>> dr.enable_grad(x)
-    >>> y = x * x
-    >>> y.grad = 10
-    >>> dr.backward_to(x)
-    [60]
-    """
-    return _to(ADMode.Backward, args, flags, "dr.backward_to")
-
-
-def _set_member(self: Any, value: Any) -> None:
-    if value is None:
-        raise TypeError(f"{type_label(self)}.grad: expected an array or a number, not None")
-    set_grad(self, value)
-
-
-ArrayBase.grad = property(grad, _set_member, doc="The gradient; see `dr.grad` and `dr.set_grad`.")
+ArrayBase.grad = property(grad, set_grad, doc="The gradient; see `dr.grad` and `dr.set_grad`.")
 
 
 __all__ = [
-    "ADFlag", "ADMode", "accum_grad", "backward", "backward_from", "backward_to", "clear_grad",
-    "detach", "disable_grad", "enable_grad", "enqueue", "forward", "forward_from", "forward_to",
-    "grad", "grad_enabled", "relative_grad", "replace_grad", "set_grad", "set_grad_enabled",
-    "traverse",
+    "accum_grad", "clear_grad", "detach", "disable_grad", "enable_grad", "grad", "grad_enabled",
+    "relative_grad", "replace_grad", "set_grad", "set_grad_enabled",
 ]  # fmt: skip
