@@ -9,8 +9,6 @@ import ast
 import enum
 import os
 import signal
-import subprocess
-import sys
 import types
 
 # runs every case in a process of its own: for finding the cases that crash the reference
@@ -95,23 +93,3 @@ def guarded(line, names):
     _, status = os.waitpid(child, 0)
     if status:
         print(f"{line}  ->  exit {-os.waitstatus_to_exitcode(status)}", flush=True)
-
-
-def isolated(text, header):
-    """Like cases, but every line runs in a process of its own, so that one may crash."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    for line in text.splitlines():
-        line = line.strip()
-        if not line or line.startswith("#"):
-            print(line) if line else None
-            continue
-        code = (
-            f"import sys; sys.path.insert(0, {here!r})\nfrom _cases import cases\n{header}\n"
-            f"cases({line!r}, globals())"
-        )
-        done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
-        print(
-            done.stdout.strip() if done.returncode == 0 else f"{line}  ->  exit {done.returncode}"
-        )
-        if MESSAGES and done.stderr.strip():
-            print("    stderr: " + " | ".join(done.stderr.strip().splitlines()[:4])[:300])

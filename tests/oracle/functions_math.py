@@ -104,6 +104,7 @@ DIFFERENT = {
         "detach",
         "square",
     ),
+    "half": ("arg",),
     "pairs": ("abs_dot", "dot", "unit_angle", "cross", "hypot", "mul_hi"),
 }
 
@@ -122,7 +123,8 @@ def outcome(name, text):
 for text in ARGUMENTS:
     groups = {}
     plain = text[:1] in "0123456789TN['n" or text in ("UInt64(5)", "Bool(True)")
-    for name in (n for n in UNARY if not plain or n not in DIFFERENT["numbers"]):
+    left_out = DIFFERENT["numbers"] if plain else DIFFERENT["half"] if "16" in text else ()
+    for name in (n for n in UNARY if n not in left_out):
         groups.setdefault(outcome(name, text), []).append(name)
     print(text, " ".join(f"{kind}: {','.join(names)}" for kind, names in groups.items()), sep="  ")
 BINARY = [

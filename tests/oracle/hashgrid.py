@@ -81,7 +81,6 @@ values(G, 2, align_corners=True, torchngp_compat=True)
 e=make(G,2); e(Array2f([.1,.2],[.3,.4]), Bool(True,False))
 e=make(P,2); e(Array2f([.1,.2],[.3,.4]), False)
 e=make(G,2); [e([Float(.1),Float(.2)]), e(TensorXf([[.1,.2],[.3,.4]])), e(nn.CoopVec(Float(.1),Float(.2)))]
-e=make(G,2); e(Array3f(1))
 e=make(P,2); e(.1)
 ## gradients
 [gradients(c, d) for c in (G,P) for d in (1,2,3)]

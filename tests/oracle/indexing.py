@@ -193,7 +193,6 @@ t = TensorXf(dr.arange(Float, 6), (2, 3)); t[..., None].shape
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[UInt(1, 0)]
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[:, UInt(2, 0)]
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[UInt(1, 0), UInt(2, 0)]
-t = TensorXf(dr.arange(Float, 6), (2, 3)); t[[1, 0]]
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[1.0]
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[TensorXu([1])]
 t = TensorXf(dr.arange(Float, 6), (2, 3)); t[TensorXi([1]), 0]

@@ -192,6 +192,9 @@ dr.split(TensorXf([1, 2, 3, 4]), 2), dr.array_split(TensorXf([1, 2, 3]), 2)
 dr.take(TensorXf([1, 2, 3]), UInt(0, 2))
 dr.slice_index(TensorXf, (2, 3), (slice(None), 0))
 dr.slice_index(UInt, (2, 3), (slice(None), 0))
+## ranges
+dr.gather(Float, Float(1, 2, 3), UInt(5), False)
+dr.set_flag(dr.JitFlag.Debug, True); s = Float(1, 2, 3); dr.eval(dr.gather(Float, s, UInt(0, 7)))
 """,
     globals(),
 )

@@ -26,7 +26,11 @@ OPTIONS = {
         {"ns_steps": 0},
     ],
 }
+STEPS = 10
 MODES = ("plain", "masked", "rates", "schedule", "scaled", "active")
+
+
+np.set_printoptions(precision=6, linewidth=200)
 
 
 def attempt(function):
@@ -67,7 +71,7 @@ def train(optimizer, options, mode):
     if mode == "rates":
         opt.set_learning_rate(x=0.01, y=0.002)
     rng = np.random.default_rng(2)
-    for i in range(50):
+    for i in range(STEPS):
         loss = Float64(0)
         for name in list(opt.keys()):
             if name == "unused":
@@ -91,9 +95,11 @@ def train(optimizer, options, mode):
         if mode == "active":
             step["active"] = dr.opaque(Bool, i % 3 != 1)
         opt.step(**step)
-    print(opt)
+    print(" ".join(str(opt).split()), mode)
     for name, x in opt.items():
-        print(optimizer.__name__, options, mode, name, type(x).__name__, np.array(x).tolist())
+        every = np.array(x).ravel()
+        norm = np.sqrt((np.abs(every.astype(complex)) ** 2).sum())
+        print("", name, type(x).__name__, every[: len(every) // 2 : 2], norm)
 
 
 def assignments():

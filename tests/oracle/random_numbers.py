@@ -181,7 +181,6 @@ g=dr.rng(5); [g.permutation(UInt,-1), g._counter]
 g=dr.rng(5); [g.permutation(Array2f([1,2,3],[4,5,6])), g._counter]
 g=dr.rng(5); [g.permutation([1,2,3]), g._counter]
 g=dr.rng(5); [g.permutation(ad.Float(1,2,3)), g._counter]
-g=dr.rng(5); [g.permutation(scalar.ArrayXf(1,2,3)), g._counter]
 g=dr.rng(5); h=g.clone(); [g.random(Float,2), h.random(Float,2)]
 g=dr.rng(5); g.random(Float,2); h=g.clone(); [g.random(Float,2), h.random(Float,2), h._counter]
 g=dr.rng(UInt64(5)); [g.random(Float,2), g._counter, g._seed]
@@ -193,11 +192,10 @@ g=dr.rng(1.5); [g.random(Float,2), g._counter, g._seed]
 g=dr.rng("a"); [g.random(Float,2), g._counter, g._seed]
 g=dr.rng(0,"philox"); g
 g=dr.rng(0); g.random(UInt64,2)
-G.DRJIT_STRUCT
+list(G.DRJIT_STRUCT)
 drjit.random.Generator().random(Float,3)
 drjit.random.Generator().clone()
 drjit.random.Generator().integers(UInt,3,4)
-g=dr.rng(5); [g.random(Float,2), g.random(scalar.ArrayXf,2), g._counter]
 g=dr.rng(5); [g.random(scalar.ArrayXf,2), g.random(Float,2), g._counter]
 p=Philox4x32(5,UInt(0,1)); a=p.next_uint32x4(); [a, p.counter]
 p=Philox4x32(5,UInt(0,1),7,8); a=p.next_uint32x4(Bool(True,False)); b=p.next_float32x4(); [a, b, p.counter]
