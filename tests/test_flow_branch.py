@@ -447,21 +447,3 @@ def test_old_values_of_atomic_operations_do_not_leave_a_function(first, tier):
             dr.eval(value)
     assert list(y) == [0, 1, 4]
     assert counter[0] == 2
-
-
-def test_an_attribute_that_becomes_an_array():
-    @dataclass
-    class Point:
-        a: object
-
-    p = Point(5)
-
-    def put(value):
-        def body(p):
-            p.a = value
-            return p
-
-        return body
-
-    with pytest.raises(RuntimeError, match=r"Give it an array before the branch\."):
-        dr.if_stmt((p,), Bool(True, False), put(Float(1)), put(Float(2)))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..ad import capture
 from ..ad.graph import Scope
@@ -89,37 +89,34 @@ class _Branch:
     def select(self) -> Any:
         """Runs both functions for all lanes and merges their results; derivatives follow."""
         args, before = self.args, self.before
-        results: list[Any] = []
-        arrays: list[list[Any]] = []
-        found: list[list[Content | None]] = []
+        outcomes: list[_Outcome] = []
         try:
             for body, mask in zip(self.bodies, (self.mask, ~self.mask), strict=True):
                 with masked(mask._n) as written:
-                    results.append(body(*args.values))
-                last, holds = self.outcome(results, written)
-                arrays.append(last)
-                found.append(holds)
+                    result = body(*args.values)
+                outcomes.append(self.outcome(result, outcomes, written))
                 args.restore(before)
         except BaseException:
             args.restore(before)
             raise
-        self.check(results, arrays, found)
-        return self.place(results, found, lambda k, cls, a, b: merged(self.mask, cls, a, b))
+        return self.place(outcomes, lambda k, cls, a, b: merged(self.mask, cls, a, b))
 
     def outcome(
-        self, results: list[Any], written: set[int] | None = None
-    ) -> tuple[list[Any], list[Content | None]]:
-        """The arrays that the function that ran last has given, and what they hold.
+        self, result: Any, others: "list[_Outcome]", written: set[int] | None = None
+    ) -> "_Outcome":
+        """What the function that ran last has given; `others` are the outcomes before it.
 
-        None stands for arrays that it wrote to by scatters, which have masks: these keep what they
-        hold, and nobody else may hold it, as it would have to be copied. They are those whose nodes
-        have the serial numbers `written`, or that wait for their scatters.
+        Arrays that it wrote to by scatters, which have masks, keep what they hold, and nobody else
+        may hold it, as it would have to be copied. They are those whose nodes have the serial
+        numbers `written`, or that wait for their scatters.
 
         Raises:
             RuntimeError: the arrays do not match those of the first function.
         """
         self.args.check_attributes(written or frozenset())
-        arrays = self.rows(results[0]).match(self._tuple(results[-1]), self.strict)
+        state = self._rows(result)
+        first = others[0].state if others else state
+        arrays = first.match(state.structure, self.strict)
 
         def in_place(array: Any) -> bool:
             if written is not None:
@@ -129,9 +126,9 @@ class _Branch:
         for k, array in enumerate(self.args.leaves):
             if in_place(array):
                 self.before[k] = None
-        return arrays, [None if in_place(a) else content(a) for a in arrays]
+        return _Outcome(state, arrays, [None if in_place(a) else content(a) for a in arrays])
 
-    def rows(self, result: Any) -> State:
+    def _rows(self, result: Any) -> State:
         """A result as a tuple with names."""
         values = self._tuple(result)
         titles = names(len(values), self.labels, "rv", self.what) if self.labels else ["rv"]
@@ -154,20 +151,17 @@ class _Branch:
             )
         return result
 
-    def check(
-        self, results: list[Any], arrays: list[list[Any]], found: list[list[Content | None]]
-    ) -> None:
+    def check(self, outcomes: "list[_Outcome]") -> None:
         """Raises:
         RuntimeError: the sizes of results do not fit, or one is in one function an array that
             has been written to, and another array in the other one.
         """
-        if len(found[0]) != len(found[1]):
-            raise RuntimeError(f"{self.what}: the functions give different numbers of arrays")
+        first, second = outcomes
         size = self.mask._n.size
-        for k, (a, b) in enumerate(zip(*found, strict=True)):
+        for k, (a, b) in enumerate(zip(first.contents, second.contents, strict=True)):
+            path = first.state.paths[k]
             if a is None or b is None:
-                if arrays[0][k] is not arrays[1][k]:
-                    path = self.rows(results[0]).paths[k]
+                if first.arrays[k] is not second.arrays[k]:
                     raise RuntimeError(
                         f"{self.what}: the result '{path}' is in one function an array that it has "
                         "written to by scatters, and another array in the other function. What "
@@ -177,28 +171,32 @@ class _Branch:
             if a.node is b.node or size == 1:
                 continue
             if a.node.size not in (1, size) or b.node.size not in (1, size):
-                path = self.rows(results[0]).paths[k]
                 raise RuntimeError(
                     f"{self.what}: the results '{path}' have {a.node.size} and {b.node.size} "
-                    f"entries, which does not fit 'cond' with {size}"
+                    f"entries, which does not fit 'cond' with {size} (incompatible sizes)"
                 )
 
-    def place(self, results: list[Any], found: list[list[Content | None]], merge: Any) -> Any:
+    def place(self, outcomes: "list[_Outcome]", merge: Any) -> Any:
         """The result, of which array `k` of a class gets `merge(k, class, true, false)`."""
-        state = self.rows(results[0])
-        last = self._tuple(results[1])
-        arrays = state.match(last, self.strict)
-        if len(arrays) != len(found[0]):
-            raise RuntimeError(
-                f"{self.what}: the functions made an attribute or entry of an argument an array "
-                "that was none before. Give it an array before the branch."
-            )
+        self.check(outcomes)
+        first, second = outcomes
+        pairs = zip(first.contents, second.contents, strict=True)
         contents = [
             content(array) if a is None or b is None else merge(k, type(array), a, b)
-            for k, (array, a, b) in enumerate(zip(arrays, *found, strict=True))
+            for k, (array, (a, b)) in enumerate(zip(second.arrays, pairs, strict=True))
         ]
-        placed = state.place(last, contents)
+        placed = first.state.place_version(second.state, contents)
         return placed if self.labels else placed[0]
+
+
+class _Outcome(NamedTuple):
+    """What a function of a branch has given: its results, the one-dimensional arrays in the order
+    of those of the first function, and what they hold, or None if the function has written to
+    them."""
+
+    state: State
+    arrays: list[Any]
+    contents: list[Content | None]
 
 
 class _Symbolic:
@@ -218,10 +216,8 @@ class _Symbolic:
             if n not in (1, wide):
                 self._leave_outside(k)
         self.captured = Captured(branch.bodies, branch.args.leaves)
-        self.results: list[Any] = []
-        self.found: list[list[Content | None]] = []
+        self.outcomes: list[_Outcome] = []
         self.inside: list[list[Content]] = []
-        self.arrays: list[list[Any]] = []
 
     def _leave_outside(self, k: int) -> None:
         before = self.branch.before[k]
@@ -260,7 +256,7 @@ class _Symbolic:
 
     def _record(self) -> Any:
         branch, places = self.branch, self._places()
-        self.results, self.arrays, self.found, self.inside = [], [], [], []
+        self.outcomes, self.inside = [], []
         branch.first = jit.next_serial()
         mask, slots = branch.mask._n, capture.Slots(atomic=True)
         masks = [mask, jit.apply(op.not_, mask)]
@@ -278,16 +274,17 @@ class _Symbolic:
         bodies = [traced(f) for f in branch.bodies]
         finals = record.branches(masks, bodies, recorded.nodes, self.label)
         slots.finish()
-        branch.check(self.results, self.arrays, self.found)
-        known = [self._known(a, b) for a, b in zip(*self.found, strict=True)]
+        branch.check(self.outcomes)
+        found = [o.contents for o in self.outcomes]
+        known = [self._known(a, b) for a, b in zip(*found, strict=True)]
         recorded.outputs -= {k for k, v in enumerate(known) if v is not None}
         if recorded.differentiable:
             for k, held in self.outside.items():
                 recorded.arguments[k] = held.content() or held.stand_in()
             targets = [t.array for t in recorded.targets.rows]
-            recorded.trace = _Functions(branch, self.captured.contents(), targets, self.found).call
+            recorded.trace = _Functions(branch, self.captured.contents(), targets, found).call
         contents = recorded.attached(finals)
-        return branch.place(self.results, self.found, lambda k, cls, a, b: known[k] or contents[k])
+        return branch.place(self.outcomes, lambda k, cls, a, b: known[k] or contents[k])
 
     def _body(
         self, function: Any, recorded: Recorded, nodes: list[Node], inner: Scope
@@ -296,7 +293,7 @@ class _Symbolic:
         values = recorded.inputs(nodes)
         args.put([None if k in self.outside else v for k, v in enumerate(values)])
         self.inside.append(values)
-        self.results.append(function(*args.values))
+        result = function(*args.values)
         self.captured.check(branch.what)
         for k, held in self.outside.items():
             now = args.leaves[k]._n
@@ -306,10 +303,10 @@ class _Symbolic:
                     f"entries, which does not fit 'cond' with {branch.mask._n.size}; or it is the "
                     "target of a scatter, and changes in other ways as well"
                 )
-        arrays, found = branch.outcome(self.results)
+        outcome = branch.outcome(result, self.outcomes)
+        _, arrays, found = outcome
         recorded.note(values, [a if v else None for a, v in zip(arrays, found, strict=True)], inner)
-        self.arrays.append(arrays)
-        self.found.append(found)
+        self.outcomes.append(outcome)
         args.restore(branch.before)
         size = branch.mask._n.size
         return [
@@ -350,23 +347,23 @@ class _Functions:
         self.branch.args, self.branch.bodies = state, tuple(bodies)
         self.branch.before = list[Content | None](self.resting)
         self.in_place = [{k for k, v in enumerate(f) if v is None} for f in found]
-        self.results: list[Any] = []
+        self.outcomes: list[_Outcome] = []
 
     def call(self, number: int, contents: list[Content]) -> list[Content]:
         """The results of a function."""
         state, branch = self.branch.args, self.branch
         if number == 0:
-            self.results = []
+            self.outcomes = []
         try:
             state.put(contents)
-            self.results.append(branch.bodies[number](*state.values))
-            arrays, _ = branch.outcome(self.results)
-            found = [content(a) for a in arrays]
+            result = branch.bodies[number](*state.values)
+            self.outcomes.append(branch.outcome(result, self.outcomes))
+            found = [content(a) for a in self.outcomes[-1].arrays]
         finally:
             state.restore(self.resting)
             self.copies.restore()
             if number:
-                self.results = []
+                self.outcomes = []
         for k in self.in_place[number]:
             found[k] = Content(found[k].node, None)
         return found

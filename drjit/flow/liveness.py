@@ -22,19 +22,28 @@ def parameters(args: ast.arguments) -> list[str]:
 
 
 class _Uses(ast.NodeVisitor):
-    """The names that an expression or simple statement reads and writes."""
+    """The names that an expression or simple statement reads and writes; `augmented` are those that
+    it changes by in-place operators, `bound` those that it gives values to in other ways."""
 
     def __init__(self) -> None:
         self.reads: set[str] = set()
-        self.writes: set[str] = set()
+        self.augmented: set[str] = set()
+        self.bound: set[str] = set()
+
+    @property
+    def writes(self) -> set[str]:
+        return self.augmented | self.bound
 
     def visit_Name(self, node: ast.Name) -> None:
-        (self.reads if isinstance(node.ctx, ast.Load) else self.writes).add(node.id)
+        (self.reads if isinstance(node.ctx, ast.Load) else self.bound).add(node.id)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         if isinstance(node.target, ast.Name):
             self.reads.add(node.target.id)
-        self.generic_visit(node)
+            self.augmented.add(node.target.id)
+        else:
+            self.visit(node.target)
+        self.visit(node.value)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
@@ -42,22 +51,22 @@ class _Uses(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_alias(self, node: ast.alias) -> None:
-        self.writes.add((node.asname or node.name).partition(".")[0])
+        self.bound.add((node.asname or node.name).partition(".")[0])
 
     def visit_MatchAs(self, node: ast.MatchAs) -> None:
         if node.name:
-            self.writes.add(node.name)
+            self.bound.add(node.name)
         self.generic_visit(node)
 
     visit_MatchStar = visit_MatchAs  # type: ignore[assignment]
 
     def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
         if node.rest:
-            self.writes.add(node.rest)
+            self.bound.add(node.rest)
         self.generic_visit(node)
 
     def visit_FunctionDef(self, node: Any) -> None:
-        self.writes.add(node.name)
+        self.bound.add(node.name)
         for e in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
             if e is not None:
                 self.visit(e)
@@ -72,7 +81,7 @@ class _Uses(ast.NodeVisitor):
         self._inner([node.body], parameters(node.args))
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self.writes.add(node.name)
+        self.bound.add(node.name)
         for e in (*node.decorator_list, *node.bases, *[k.value for k in node.keywords]):
             self.visit(e)
         self._inner(node.body, [])
@@ -84,7 +93,7 @@ class _Uses(ast.NodeVisitor):
         for g in node.generators:
             targets.visit(g.target)
         self.reads |= inner.reads - targets.writes
-        self.writes |= inner.writes - targets.writes  # by assignment expressions
+        self.bound |= inner.writes - targets.writes  # by assignment expressions
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
 
@@ -117,6 +126,13 @@ def _uses(nodes: Iterable[Any]) -> _Uses:
         if n is not None:
             found.visit(n)
     return found
+
+
+def in_place(*nodes: Any) -> tuple[Names, Names]:
+    """The names that expressions or statements change by in-place operators, and those to which
+    they give values in other ways."""
+    found = _uses(nodes)
+    return frozenset(found.augmented), frozenset(found.bound)
 
 
 def all_writes(body: Iterable[ast.stmt]) -> Names:

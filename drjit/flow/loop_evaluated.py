@@ -81,7 +81,7 @@ def _iteration(
                 "in other ways as well. Use two variables."
             )
     state.put(held)
-    return State(state.place(after, values), state.titles, state.what)
+    return State(state.place(after, values, True), state.titles, state.what)
 
 
 def _any(mask: Any) -> bool:

@@ -109,7 +109,7 @@ class Symbolic:
             for k in self.outside:
                 now = content(state.leaves[k])  # depends on what was written to it
                 contents[k] = now if now.node is contents[k].node else contents[k]
-        return tuple([shelter.returned(v) for v in state.place(self.after, contents)])
+        return tuple([shelter.returned(v) for v in state.place(self.after, contents, True)])
 
     def _final(self, k: int, n: Node) -> Content | None:
         """What a variable was before, if the loop leaves it alone."""

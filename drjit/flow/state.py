@@ -1,14 +1,15 @@
 """The state of loops and branches: PyTrees of arrays whose values are exchanged while the objects
 stay, comparison of the state before and after a body, and messages that name what differs.
 
-The position of an array is its place in the order of the leaves of the tree before the body. An
-array that comes back as the same object at the same position is updated in place, so that whoever
-holds it sees the result; everything else comes back as new objects.
+The position of an array is its place in the order of the leaves of the tree before the body, or of
+what the first function of a branch gives. An array that is the same object on both sides is updated
+in place, so that whoever holds it sees the result; everything else comes back as new objects.
 """
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence, Set
 from copy import copy
+from math import prod
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -165,10 +166,9 @@ class State:
     def __init__(self, values: tuple, titles: Sequence[str], what: str) -> None:
         self.titles, self.what = list(titles), what
         self.values = values
-        # The structure as it is now, also if a body changes it in place; of which its containers
-        # are copies.
+        # The structure as it is now, also if a body changes it in place: its containers are copies.
         self._origins: dict[int, Any] = {}
-        self._structure = tuple([_frozen(v, self._origins) for v in self.values])
+        self.structure = tuple([_frozen(v, self._origins) for v in self.values])
         self._containers: list[tuple[Any, Any]] = []
         self._attributes = [
             a
@@ -193,6 +193,8 @@ class State:
                         self._containers.append((part, _snapshot(part)))
                 elif part._kind == "nested":
                     self._containers.append((part, list(part._c)))
+                elif part._kind == "tensor":
+                    self._containers.append((part, (part._array, part._shape)))
 
     def ignore_attributes(self) -> None:
         """No longer checks attributes of objects, which may have changed for good reasons."""
@@ -245,15 +247,31 @@ class State:
                 the variable.
         """
         found: list[Any] = []
-        for title, a, b in zip(self.titles, self._structure, after, strict=True):
+        for title, a, b in zip(self.titles, self.structure, after, strict=True):
             _match(a, b, title, self.what, strict, found)
         return found
 
-    def place(self, after: tuple, contents: Sequence[Content]) -> tuple:
-        """The values of `after`, which `match` accepted, with the given contents."""
-        take = zip(self.leaves, contents, strict=True).__next__
-        pairs = zip(self._structure, after, strict=True)
-        return tuple([_place(a, b, self._origins, take) for a, b in pairs])
+    def place(self, after: tuple, contents: Sequence[Content], like: bool = False) -> tuple:
+        """The values of `after`, which `match` accepted, with the given contents.
+
+        A tensor of one entry that gets more becomes one-dimensional, or, if it shall be `like` the
+        others, has the shape of the first one with so many.
+        """
+        shapes = [part._shape for part in self._tensors()] if like else []
+        placing = _Placing(self._origins, contents, shapes)
+        return tuple([placing.place(a, b) for a, b in zip(self.structure, after, strict=True)])
+
+    def place_version(self, after: "State", contents: Sequence[Content]) -> tuple:
+        """The same with another version of the state, as it was when that was made."""
+        placing = _Placing({**self._origins, **after._origins}, contents, [])
+        pairs = zip(self.structure, after.structure, strict=True)
+        return tuple([placing.place(a, b) for a, b in pairs])
+
+    def _tensors(self) -> Iterator[Any]:
+        for value in self.structure:
+            for _, part in _walk(value, ""):
+                if isinstance(part, ArrayBase) and part._kind == "tensor":
+                    yield part
 
 
 def copied(value: Any) -> Any:
@@ -272,11 +290,19 @@ def copied(value: Any) -> Any:
 
 def _frozen(value: Any, origins: dict[int, Any]) -> Any:
     """A tree with containers of its own; `origins` gets the containers that they are copies of."""
-    found = None if isinstance(value, ArrayBase) else pytree.children(value)
-    if found is None:
-        return value
-    values = [_frozen(v, origins) for _, v in found[0]]
-    made = frozen(value, values)
+    if isinstance(value, ArrayBase):
+        if not is_traced(value) or value._kind == "leaf":
+            return value
+        made: Any = new(type(value))
+        if value._kind == "tensor":
+            made._array, made._shape = value._array, value._shape
+        else:
+            made._c = [_frozen(c, origins) for c in value._c]
+    else:
+        found = pytree.children(value)
+        if found is None:
+            return value
+        made = frozen(value, [_frozen(v, origins) for _, v in found[0]])
     origins[id(made)] = value
     return made
 
@@ -299,7 +325,11 @@ def _snapshot(container: Any) -> Any:
 
 def _put_back(container: Any, snapshot: Any) -> None:
     if isinstance(container, ArrayBase):
-        container._c[:] = snapshot
+        array: Any = container
+        if array._kind == "tensor":
+            array._array, array._shape = snapshot
+        else:
+            array._c[:] = snapshot
     elif isinstance(container, list):
         container[:] = snapshot
     elif isinstance(container, dict):
@@ -345,11 +375,13 @@ def _match(before: Any, after: Any, path: str, what: str, strict: bool, found: l
             f"{what}: the length of variable '{path}' of type {type_label(after)} changed from "
             f"{len(a)} to {len(b)}"
         )
-    if isinstance(before, ArrayBase) and before._kind == "tensor" and before.shape != after.shape:
-        raise RuntimeError(
-            f"{what}: the shape of variable '{path}' of type {type_label(after)} changed from "
-            f"{before.shape} to {after.shape}"
-        )
+    if isinstance(before, ArrayBase) and before._kind == "tensor":
+        sizes = {before._array._n.size, after._array._n.size}
+        if before._shape != after._shape and len(sizes - {1}) > 1:
+            raise RuntimeError(
+                f"{what}: the size of state variable '{path}' of type {type_label(after)} changed: "
+                f"it has the shape {before._shape} before and {after._shape} afterwards"
+            )
     for name, x, y in _branches(before, after) or ():
         _match(x, y, path + name, what, strict, found)
 
@@ -386,24 +418,53 @@ def _changed_type(before: Any, after: Any, path: str, what: str) -> RuntimeError
     )
 
 
-Take = Callable[[], tuple[Any, Content]]
-"""Gives the next array of the state, and what it shall hold."""
+class _Placing:
+    """Puts contents into the arrays of two versions of a state, in their order."""
 
+    def __init__(
+        self, origins: dict[int, Any], contents: Sequence[Content], shapes: list[tuple[int, ...]]
+    ) -> None:
+        self._origins, self._shapes = origins, shapes
+        self._take = iter(contents).__next__
 
-def _place(before: Any, after: Any, origins: dict[int, Any], take: Take) -> Any:
-    if is_traced(after):
-        return _place_array(before, after, take)
-    rows = _branches(before, after)
-    if rows is None:
-        return after
-    values = [_place(x, y, origins, take) for _, x, y in rows]
-    if all(v is y for v, (_, _, y) in zip(values, rows, strict=True)):
-        return after
-    if origins.get(id(before)) is after and not isinstance(after, tuple):
-        set_branches(after, [*before] if isinstance(before, dict) else None, values)
-        return after
-    found = pytree.children(before)
-    return values if found is None else found[1](values)
+    def place(self, before: Any, after: Any) -> Any:
+        """What takes the place of `after`: the object itself where both versions have the same, a
+        new one elsewhere."""
+        kind = getattr(after, "_kind", None) if is_traced(after) else None
+        if kind == "leaf" or kind == "vector":
+            value = self._take()
+            if kind == "vector" and after is not before:
+                return after._with(Value(*value))
+            made = after if after is before else new(type(after))
+            assign(made, value)
+            return made
+        own, other = (self._origins.get(id(v), v) for v in (after, before))
+        rows = _branches(before, after)
+        if rows is None:
+            return own
+        values = [self.place(x, y) for _, x, y in rows]
+        if kind is not None:
+            made = own if own is other else new(type(own))
+            if kind == "tensor":
+                made._array = values[0]
+                made._shape = self._shape(values[0]._n.size, (after, before, own))
+            elif made is own:
+                made._c[:] = values
+            else:
+                made._c = values
+            return made
+        if isinstance(after, tuple):
+            now = [v for _, v in pytree.children(own)[0]]  # type: ignore[index]
+            if all(v is x for v, x in zip(values, now, strict=True)):
+                return own
+        elif own is other:
+            set_branches(own, [*before] if isinstance(before, dict) else None, values)
+            return own
+        return pytree.children(before)[1](values)  # type: ignore[index]
+
+    def _shape(self, size: int, candidates: tuple) -> tuple[int, ...]:
+        known = (*[t._shape for t in candidates], *self._shapes)
+        return next((shape for shape in known if prod(shape) == size), (size,))
 
 
 def set_branches(container: Any, keys: list | None, values: list) -> None:
@@ -415,24 +476,3 @@ def set_branches(container: Any, keys: list | None, values: list) -> None:
     else:
         fields = pytree.struct_fields(type(container)) or ()
         _put_back(container, list(zip(fields, values, strict=True)))
-
-
-def _place_array(before: Any, after: Any, take: Take) -> Any:
-    if after._kind == "leaf":
-        array, value = take()
-        made = after if after is array else new(type(after))
-        assign(made, value)
-        return made
-    if isinstance(after, KernelValue):
-        array, value = take()
-        if after is not array:
-            return after._with(Value(*value))
-        assign(after, value)
-        return after
-    made = after if after is before else new(type(after))
-    if after._kind == "tensor":
-        made._array = _place_array(before._array, after._array, take)
-        made._shape = after._shape
-    else:
-        made._c = [_place_array(x, y, take) for x, y in zip(before._c, after._c, strict=True)]
-    return made

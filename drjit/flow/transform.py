@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from .liveness import FUNCTIONS, NONE, Live, Names, all_writes, parameters, reads
+from .liveness import FUNCTIONS, NONE, Live, Names, all_writes, in_place, parameters, reads
 from .liveness import writes as writes_of
 
 FLOW = "_drjit_flow"
@@ -191,9 +191,15 @@ class Transformer:
         results = sorted(((frozenset(args) - dead) | (assigned & after)) - hint.exclude)
         self._check_captured(s, assigned & frozenset(results), "branch")
         inner = bound | frozenset(args)
+        augmented, rebound = in_place(*s.body, *s.orelse)
         body, first = self.block(s.body, inner)
         orelse, second = self.block(s.orelse, inner)
         number = self._number()
+        # Somebody else may see that an array changes in place, also if the variable is not read
+        # later, or gets another array.
+        kept = sorted(augmented & frozenset(args) & (dead | rebound))
+        held = [f"_kept{number}_{n}" for n in kept]
+        keep = [ast.Assign([_tuple(held, ast.Store())], _tuple(kept))] if kept else []
         true_name, false_name = f"_if_true{number}", f"_if_false{number}"
         test: list[ast.stmt] = []
         if writes_of(hint.test):  # which arguments may depend on
@@ -202,7 +208,7 @@ class Transformer:
         call = _call("if_stmt", [_tuple(args), hint.test, _name(true_name), _name(false_name)])
         call.keywords = [
             ast.keyword("arg_labels", _strings(args)),
-            ast.keyword("rv_labels", _strings(results)),
+            ast.keyword("rv_labels", _strings([*results, *kept])),
             *_keywords(hint),
         ]
         known = frozenset(results) & first & second & (bound | (assigned - frozenset(args)))
@@ -215,9 +221,9 @@ class Transformer:
         made = [
             *test,
             *self._read(args, bound),
-            _function(true_name, args, [*body, ast.Return(_tuple(results))]),
-            _function(false_name, args, [*orelse, ast.Return(_tuple(results))]),
-            _assign(results, call),
+            _function(true_name, args, [*keep, *body, ast.Return(_tuple([*results, *held]))]),
+            _function(false_name, args, [*keep, *orelse, ast.Return(_tuple([*results, *held]))]),
+            _assign([*results, *held], call),
             *self._unset(results, bound | known),
         ]
         return self._located(made, s, [*body, *orelse]), bound | known
