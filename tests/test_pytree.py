@@ -2,10 +2,11 @@
 
 import dataclasses
 from collections import OrderedDict, namedtuple
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 
 import pytest
 
+import drjit as dr
 from drjit.array import pytree
 from drjit.llvm import Array3f, Float, Int, TensorXf
 
@@ -126,3 +127,33 @@ def test_arrays_among_the_leaves() -> None:
     assert [id(v) for v in found] == [id(a), id(b), id(a), id(t)]
     flat = pytree.leaf_arrays(tree)
     assert [id(v) for v in flat] == [id(v) for v in (a, b.x, b.y, b.z, a, t.array)]
+
+
+def test_annotations_of_a_data_class_are_resolved_once(monkeypatch):
+    calls = []
+
+    def counted(cls):
+        calls.append(cls)
+        return get_type_hints(cls)
+
+    @dataclasses.dataclass
+    class Two:
+        x: Float
+        y: Float
+
+    monkeypatch.setattr(pytree, "get_type_hints", counted)
+    pair = Two(Float(1), Float(2))
+    for _ in range(3):
+        pair = dr.while_loop((pair,), lambda p: p.x < 3, lambda p: (Two(p.x + 1, p.y),))[0]
+        assert list(dr.zeros(Two).x + pair.y) == [2]
+        assert pytree.struct_fields(Two) == {"x": Float, "y": Float}
+    assert calls == [Two]
+
+
+def test_a_class_may_become_a_structure():
+    class Plain:
+        pass
+
+    assert not pytree.is_struct(Plain)
+    Plain.DRJIT_STRUCT = {"x": Float}
+    assert pytree.is_struct(Plain())

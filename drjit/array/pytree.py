@@ -6,7 +6,8 @@ is not one of these containers.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, get_type_hints
 
 from .base import IncompatibleError, KernelValue
@@ -29,19 +30,45 @@ def struct_fields(cls: type) -> dict[str, Any] | None:
     table = getattr(cls, "DRJIT_STRUCT", None)
     if isinstance(table, dict):
         return table
-    if dataclasses.is_dataclass(cls):
-        names = [f.name for f in dataclasses.fields(cls)]
+    names = field_names(cls)
+    if names is None:
+        return None
+    found = _annotated.get(cls)
+    if found is None:
         try:
             hints = get_type_hints(cls)
         except NameError:  # an annotation that refers to what is not imported at run time
-            hints = {f.name: f.type for f in dataclasses.fields(cls)}
-        return {name: hints[name] for name in names}
-    return None
+            return {f.name: f.type for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        found = {name: hints[name] for name in names}
+        if cls not in found.values():  # which would keep the class
+            _annotated[cls] = found
+    return found
+
+
+# What is known of data classes: to ask Python for it takes longer than all else that is done with
+# a structure.
+_annotated: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDictionary()
+_names: weakref.WeakKeyDictionary[type, tuple[str, ...] | None] = weakref.WeakKeyDictionary()
+
+
+def field_names(cls: type) -> Iterable[str] | None:
+    """The names of the fields of a structure class, None for others."""
+    table = getattr(cls, "DRJIT_STRUCT", None)
+    if isinstance(table, dict):
+        return table
+    try:
+        return _names[cls]
+    except KeyError:
+        made = dataclasses.is_dataclass(cls)
+        found = tuple([f.name for f in dataclasses.fields(cls)]) if made else None
+        if made or cls.__module__ == "builtins" or getattr(cls, "__meta__", None) is not None:
+            _names[cls] = found  # another class may become a data class yet
+        return found
 
 
 def is_struct(arg: Any) -> bool:
     """Whether a type or a value is a structure: a data class or a class with `DRJIT_STRUCT`."""
-    return struct_fields(arg if isinstance(arg, type) else type(arg)) is not None
+    return field_names(arg if isinstance(arg, type) else type(arg)) is not None
 
 
 def is_container(tree: Any) -> bool:
@@ -58,7 +85,7 @@ def make_struct(cls: type, values: Sequence[Any]) -> Any:
     Raises:
         TypeError: the class cannot be made without arguments.
     """
-    names = struct_fields(cls)
+    names = field_names(cls)
     if dataclasses.is_dataclass(cls):
         made = object.__new__(cls)
     else:
@@ -94,14 +121,14 @@ def children(tree: Any) -> tuple[list[tuple[str, Any]], Rebuild] | None:
     if isinstance(tree, dict):
         keys = list(tree)
         return [(f"[{k!r}]", tree[k]) for k in keys], lambda new: cls(zip(keys, new, strict=True))
-    if _is_structure_value(tree):
-        names = struct_fields(cls) or ()
+    names = None if isinstance(tree, type) else field_names(cls)
+    if names is not None:
         return [(f".{n}", getattr(tree, n)) for n in names], lambda new: make_struct(cls, new)
     return None
 
 
 def _is_structure_value(tree: Any) -> bool:
-    return not isinstance(tree, type) and struct_fields(type(tree)) is not None
+    return not isinstance(tree, type) and field_names(type(tree)) is not None
 
 
 def too_deep() -> RecursionError:

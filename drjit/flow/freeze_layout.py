@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..array.base import ArrayBase, KernelValue, type_label
-from ..array.pytree import struct_fields
+from ..array.pytree import field_names
 from ..jit.node import LITERAL, Node
 from .instance import InstanceArray
 
@@ -356,7 +356,7 @@ def fields(cls: type) -> tuple[str, ...] | None:
     if hidden is not None:
         return hidden
     if dataclasses.is_dataclass(cls) or isinstance(getattr(cls, "DRJIT_STRUCT", None), dict):
-        return tuple(struct_fields(cls) or ())
+        return tuple(field_names(cls) or ())
     return None
 
 

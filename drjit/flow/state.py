@@ -313,14 +313,14 @@ def frozen(container: Any, values: list) -> Any:
         found = pytree.children(container)
         return container if found is None else found[1](values)
     made = copy(container)
-    _put_back(made, list(zip(pytree.struct_fields(type(container)) or (), values, strict=True)))
+    _put_back(made, list(zip(pytree.field_names(type(container)) or (), values, strict=True)))
     return made
 
 
 def _snapshot(container: Any) -> Any:
     if isinstance(container, (list, dict)):
         return container.copy()
-    return [(n, getattr(container, n, None)) for n in pytree.struct_fields(type(container)) or ()]
+    return [(n, getattr(container, n, None)) for n in pytree.field_names(type(container)) or ()]
 
 
 def _put_back(container: Any, snapshot: Any) -> None:
@@ -474,5 +474,5 @@ def set_branches(container: Any, keys: list | None, values: list) -> None:
     elif keys is not None:
         container.update(zip(keys, values, strict=True))
     else:
-        fields = pytree.struct_fields(type(container)) or ()
+        fields = pytree.field_names(type(container)) or ()
         _put_back(container, list(zip(fields, values, strict=True)))

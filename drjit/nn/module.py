@@ -10,7 +10,7 @@ from numbers import Number
 from typing import Any, NamedTuple, Self
 
 from ..array.base import ArrayBase, type_label
-from ..array.pytree import struct_fields
+from ..array.pytree import field_names
 from ..function.create import full
 from ..function.memory import gather
 from ..function.traits import is_float_v, is_tensor_v, shape
@@ -182,7 +182,7 @@ def _walk(
         return
     places: list[tuple[Any, Any, Slot]]
     if isinstance(value, Module):
-        names = struct_fields(type(value)) or ()
+        names = field_names(type(value)) or ()
         places = [
             (n, getattr(value, n), Slot(partial(getattr, value, n), partial(setattr, value, n)))
             for n in names

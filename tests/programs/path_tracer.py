@@ -1,14 +1,15 @@
-"""A differentiable path tracer: diffuse and metallic spheres in a corner, three area lights (sphere,
-rectangle, disk) that paths meet by chance and by next-event estimation, combined by multiple
-importance sampling (Veach and Guibas 1995). Three epochs move a sphere and change colours so that
-the picture becomes another one; forward mode gives the derivative of the picture.
+"""A differentiable path tracer: diffuse and metallic spheres in a corner, and three area lights
+(sphere, rectangle, disk) that paths meet by chance and by next-event estimation, combined by
+multiple importance sampling (Veach and Guibas 1995). Three epochs move a sphere and change colours
+so that the picture becomes another one; forward mode gives the derivative of the picture.
 """
 
 import sys
 from dataclasses import dataclass
+from typing import ClassVar
 
 import drjit as dr
-from drjit.llvm.ad import Array2f, Array3f, Bool, Float, PCG32, UInt
+from drjit.llvm.ad import PCG32, Array2f, Array3f, Bool, Float, UInt
 from drjit.opt import Adam
 
 BOUNCES = 10
@@ -20,7 +21,7 @@ def least(x, bound=0):
 
 
 class Ray:
-    DRJIT_STRUCT = {"o": Array3f, "d": Array3f}
+    DRJIT_STRUCT: ClassVar = {"o": Array3f, "d": Array3f}
 
     def __init__(self, o=None, d=None):
         self.o, self.d = o, d
@@ -161,7 +162,7 @@ def glossy_eval(wi, n, wo, color, exponent=20):
 def glossy_sample(wi, n, u, color, exponent=20):
     mirrored = dr.fma(n, -2 * dr.dot(n, wi), wi)
     wo = around(mirrored, dr.power(1 - u.x, 1 / (exponent + 1)), 2 * dr.pi * u.y)
-    value, density = glossy_eval(wi, n, wo, color)
+    _, density = glossy_eval(wi, n, wo, color)
     return BSDFSample(wo, dr.select(density > 0, Array3f(color), 0), density)
 
 
@@ -301,7 +302,7 @@ def render(scene, resolution, samples, seed, nee=True):
     ray = Ray(Array3f(0, 0.2, 4), dr.normalize(direction))
     radiance = trace(scene, ray, sampler, nee)
     image = [dr.zeros(Float, n) for _ in range(3)]
-    for channel, value in zip(image, radiance):
+    for channel, value in zip(image, radiance, strict=True):
         dr.scatter_add(channel, value / samples, pixel)
     return Array3f(*image)
 
