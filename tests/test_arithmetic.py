@@ -2,6 +2,7 @@
 roundings, and bit operations.
 """
 
+import enum
 import math
 
 import numpy as np
@@ -47,6 +48,10 @@ def same(got, cls, want):
         np.testing.assert_array_equal(np.signbit(got)[known], np.signbit(want)[known])
 
 
+class Number(enum.IntEnum):
+    ONE = 1
+
+
 # ---- Selection
 
 
@@ -63,6 +68,24 @@ SELECTIONS = [
     ((Bool(True, False), Array3f(1), 0), Array3f, [[1, 0]] * 3),
     ((Array3b(True, False, True), 1, 0), Array3i, [[1], [0], [1]]),
     ((TensorXb([True, False]), TensorXf([1, 2]), 0), TensorXf, [1, 0]),
+    ((TensorXb([True, False]), Float(1), 2), TensorXf, [1, 2]),
+    (([True, False], Float(1), Float(2)), Float, [1, 2]),
+    (((True, False), 1, Float(2)), Float, [1, 2]),
+    ((np.array([True, False]), Float(1), 2), Float, [1, 2]),
+    ((np.bool_(False), Float(1), 2), Float, [2]),
+    (([True, False, True], Array3f(1), 0), Array3f, [[1], [0], [1]]),
+    (([True, False], TensorXf([[1, 2], [3, 4]]), 0), TensorXf, [[1, 0], [3, 0]]),
+    (([True, False], Int(1, 2), 2.5), Float, [1, 2.5]),
+    ((UInt(1, 0), Float(1), Float(2)), Float, [1, 2]),
+    ((Int(1, 0, -1), Int(1), Int(2)), Int, [1, 2, 1]),
+    ((UInt(1, 0), 1, 2), UInt, [1, 2]),
+    ((UInt64(1, 0), UInt(1), 2), UInt64, [1, 2]),
+    ((Array3u(1, 0, 2), Float(1), 2), Array3f, [[1], [2], [1]]),
+    ((Bool(True, False), [2, 3], 0), Int, [2, 0]),
+    ((Bool(True, False), 0, np.array([2.0, 3.0])), Float64, [0, 3]),
+    ((Bool(True, False), [Float(1), 2, 3], 0), Array3f, [[1, 0], [2, 0], [3, 0]]),
+    ((Bool(True, False), 0, [Float(1), 2, 3]), Array3f, [[0, 1], [0, 2], [0, 3]]),
+    ((Bool(True, False), [Float(1), 2, 3], (4, 5, 6)), Array3f, [[1, 4], [2, 5], [3, 6]]),
 ]
 
 
@@ -84,6 +107,9 @@ def test_select_goes_through_trees():
     same(got[1][0], Int, [2, 4])
     same(got[1][1]["a"], Float, [5, 6])
     assert dr.select(mask, None, None) is None
+    got = dr.select(mask, [Float(1), 7, "same"], [Float(2), 7, "same"])
+    same(got[0], Float, [1, 2])
+    assert got[1:] == [7, "same"]
 
 
 def test_select_of_special_arrays():
@@ -100,12 +126,16 @@ def test_select_refuses_what_does_not_go_together():
         dr.select(mask, {"a": Float(1)}, {"b": Float(1)})
     with pytest.raises(TypeError, match=r"dr\.select.*different lengths"):
         dr.select(mask, [Float(1)], [Float(1), Float(2)])
-    with pytest.raises(RuntimeError, match=r"dr\.select\(\): expected a mask or a bool, got int"):
+    with pytest.raises(RuntimeError, match=r"dr\.select.*mask, not int"):
         dr.select(1, Float(1), Float(2))
-    with pytest.raises(RuntimeError, match=r"dr\.select.*mask"):
-        dr.select(Float(1), Float(1), Float(2))
-    with pytest.raises(RuntimeError, match=r"dr\.select.*str"):
-        dr.select(mask, "a", "b")
+    for condition in (1, 1.0, None, "a", [True, False], np.array([True])):
+        with pytest.raises(TypeError, match=r"dr\.select.*expected a mask or a bool"):
+            dr.select(condition, 1, 2)
+    with pytest.raises(RuntimeError, match=r"dr\.select.*Could not promote type list"):
+        dr.select([1, 0], Float(1), 2)
+    for value in ("a", object(), Number.ONE, None):
+        with pytest.raises(RuntimeError, match="incompatible objects with an unknown type"):
+            dr.select(mask, value, 2)
     with pytest.raises(RuntimeError, match=r"dr\.select.*sizes"):
         dr.select(Bool(True, False, True), Float(1, 2), 0)
 

@@ -93,7 +93,17 @@ def test_gather_at_a_number_gives_one_entry():
     assert list(dr.gather(Int, Int(4, 5, 6), 2)) == [6]
 
 
-@pytest.mark.parametrize("index", [Float(1), True, Bool(True), 1.5, "1", None, [0.5]])
+@pytest.mark.parametrize(
+    "index", [Float(1), True, Bool(True), 1.5, [True], np.array([1.5]), TensorXf([1]), np.int8(1)]
+)
+def test_numbers_of_other_types_are_converted_to_indices(index, tier):
+    assert list(dr.gather(Float, Float(1, 2), index)) == [2]
+    target = Float(1, 2)
+    dr.scatter(target, 5, index)
+    assert list(target) == [1, 5]
+
+
+@pytest.mark.parametrize("index", ["1", None, [0.5], [UInt(1), 2], [[1], [1, 2]], dr])
 def test_other_indices_are_refused(index):
     with pytest.raises(TypeError, match=r"dr\.gather.*index"):
         dr.gather(Float, Float(1, 2), index)
@@ -172,10 +182,67 @@ def test_trees_and_tensors_are_read():
     assert dr.gather(TensorXf, tensor, TensorXu([[0, 4]])).numpy().tolist() == [[0, 4]]
 
 
-def test_gather_from_a_constant_checks_the_index():
-    assert list(dr.gather(Float, dr.full(Float, 7, 5), UInt(0, 4))) == [7, 7]
-    with pytest.raises(IndexError):
-        dr.gather(Float, dr.full(Float, 7, 5), UInt(0, 5)).numpy()
+@every_leaf
+def test_one_entry_and_constants_are_read_by_every_index(cls, tier):
+    index, active = UInt(0, 9, 5), Bool(True, False, True)
+    one = cls(numbers(cls, 1, seed=3))
+    value = one.numpy().item()
+    evaluated = cls(one)
+    dr.make_opaque(evaluated)
+    computed = evaluated & True if cls is Bool else evaluated + 0
+    for source in (one, evaluated, computed, dr.full(cls, value, 7), cls(value)):
+        assert dr.gather(cls, source, index).numpy().tolist() == [value] * 3
+        assert dr.gather(cls, source, 100).numpy().tolist() == [value]
+        got = dr.gather(cls, source, index, active)
+        assert got.numpy().tolist() == [value, 0, value]
+        assert len(dr.gather(cls, source, UInt())) == 0
+    array3 = getattr(dr.llvm, f"Array3{dr.array.meta.SUFFIX[cls._dtype]}")
+    got = dr.gather(array3, evaluated, index, active).numpy()
+    np.testing.assert_array_equal(got, np.array([[value, 0, value]] * 3))
+
+
+def test_components_and_leaves_of_one_entry_are_read_by_every_index(tier):
+    got = dr.gather(Array2f, Array2f(Float(1, 2, 3), 7), UInt(2, 0, 2))
+    np.testing.assert_array_equal(got.numpy(), [[3, 1, 3], [7, 7, 7]])
+    got = dr.gather(dict, {"a": Float(1, 2, 3), "b": Float([4])}, UInt(2, 0))
+    assert list(got["a"]) == [3, 1] and list(got["b"]) == [4, 4]
+    packet = dr.gather(Array2f, Float([4]), UInt(2, 0))
+    packet.x += 1  # the components are arrays of their own
+    np.testing.assert_array_equal(packet.numpy(), [[5, 5], [4, 4]])
+    source = dr.scalar.ArrayXf(7)
+    assert list(dr.gather(dr.scalar.ArrayXf, source, [0, 5], [True, False])) == [7, 0]
+    assert list(dr.gather(dr.scalar.Array2f, source, 3)) == [7, 7]
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_one_entry_is_read_in_loops(symbolic, tier):
+    source = dr.opaque(Float, 3)
+    mode = "symbolic" if symbolic else "evaluated"
+    _, total = dr.while_loop(
+        (UInt(0, 1, 2), dr.zeros(Float, 3)),
+        lambda i, total: i < 4,
+        lambda i, total: (i + 1, total + dr.gather(Float, source, i)),
+        mode=mode,
+    )
+    assert list(total) == [12, 9, 6]
+
+
+@pytest.mark.parametrize("packet", [False, True])
+def test_the_gradient_of_one_entry_comes_from_all_lanes(packet, tier):
+    weights = dr.llvm.ad.Float(1, 2, 3)
+    index, active = dr.llvm.ad.UInt(0, 5, 2), dr.llvm.ad.Bool(True, False, True)
+    cls = dr.llvm.ad.Array3f if packet else dr.llvm.ad.Float
+    source = dr.llvm.ad.Float([7])
+    dr.enable_grad(source)
+    got = dr.gather(cls, source, index, active)
+    dr.backward(got * weights)
+    assert list(source.grad) == [12 if packet else 4]
+    dr.clear_grad(source)
+    got = dr.gather(cls, source, index, active)
+    dr.set_grad(source, 2)
+    dr.forward_to(got)
+    want = [2, 0, 2]
+    np.testing.assert_array_equal(dr.grad(got).numpy(), [want] * 3 if packet else want)
 
 
 def test_gather_of_scalar_arrays():
@@ -195,8 +262,67 @@ def test_gather_refuses_types_that_do_not_go_together():
         dr.gather(ArrayXf, Float(1, 2), UInt(0))
     with pytest.raises(RuntimeError, match=r"sizes \(?3, 2|3, 2"):
         dr.gather(Float, Float(1, 2, 3), UInt(0, 1, 2), Bool(True, False))
-    with pytest.raises(TypeError, match="active"):
-        dr.gather(Float, Float(1, 2), UInt(0), Float(1))
+
+
+class Falsy:
+    def __bool__(self):
+        return False
+
+
+MASKS = [
+    (dr.ReduceMode.NoConflicts, [True, True]),
+    (dr.ReduceMode.Auto, [True, True]),  # a member with the value 0
+    (object(), [True, True]),
+    (Falsy(), [False, False]),
+    (0.5, [True, True]),
+    (0, [False, False]),
+    (UInt(1, 0), [True, False]),
+    (Int(-1, 0), [True, False]),
+    (Float(0, 0.5), [False, True]),
+    (TensorXf([1, 0]), [True, False]),
+    (np.array([0, 3]), [False, True]),
+    ((True, False), [True, False]),
+    (dr.scalar.ArrayXb(True, False), [True, False]),
+]
+
+
+@pytest.mark.parametrize(("active", "want"), MASKS, ids=range(len(MASKS)))
+def test_what_an_active_argument_may_be(active, want, tier):
+    index = UInt(0, 1)
+    assert list(dr.gather(Float, Float(5, 6, 7), index, active)) == [
+        v * on for v, on in zip((5, 6), want, strict=True)
+    ]
+    written = [9 if on else v for v, on in zip((5, 6), want, strict=True)]
+    target = Float(5, 6)
+    dr.scatter(target, 9, index, active)
+    assert list(target) == written
+    target = Float(5, 6)
+    dr.scatter_exch(target, 9, index, active)
+    assert list(target) == written
+    target = Float(0, 0)
+    dr.scatter_add(target, 1, index, active)
+    assert list(target) == want
+    target = UInt(0, 0)
+    dr.scatter_inc(target, index, active)
+    assert list(target) == want
+
+
+@pytest.mark.parametrize("active", [None, "yes", [1, 0], {"a": 1}, Array2f(1, 0)])
+def test_what_an_active_argument_may_not_be(active):
+    target, index = UInt(1, 2), UInt(0, 1)
+    for call in (
+        lambda: dr.gather(UInt, target, index, active),
+        lambda: dr.scatter(target, 5, index, active),
+        lambda: dr.scatter_reduce(dr.ReduceOp.Max, target, 5, index, active),
+        lambda: dr.scatter_inc(target, index, active),
+        lambda: dr.scatter_cas(target, 1, 5, index, active),
+    ):
+        with pytest.raises(TypeError, match="'active' is of type"):
+            call()
+    assert list(target) == [1, 2]
+    if active is None:
+        with pytest.raises(TypeError, match="'active' is of type"):
+            dr.gather(dr.scalar.ArrayXf, dr.scalar.ArrayXf(1), 0, active)
 
 
 # ------------------------------------------------------------------------------ bounds
@@ -347,6 +473,35 @@ def test_trees_are_written():
     assert list(tree["a"][0]) == [1, 9] and list(tree["b"]) == [3, 8]
     with pytest.raises(TypeError, match="different lengths"):
         dr.scatter([Float(1)], [Float(1), Float(2)], 0)
+
+
+class NeedsArguments:
+    DRJIT_STRUCT = {"x": Float, "y": Float}  # noqa: RUF012
+
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+
+def test_structures_are_written_in_place(tier):
+    target = NeedsArguments(Float(1, 2, 3), Float(4, 5, 6))
+    x = target.x
+    dr.scatter(target, NeedsArguments(Float(9), 8), UInt(1))
+    assert target.x is x
+    assert list(target.x) == [1, 9, 3] and list(target.y) == [4, 8, 6]
+    dr.scatter_add(target, NeedsArguments(1, Float(2)), UInt(0, 0))
+    assert list(target.x) == [3, 9, 3] and list(target.y) == [8, 8, 6]
+
+
+def test_sequences_are_written_where_a_tree_has_arrays(tier):
+    target = (Float(1, 2, 3), {"a": Int(4, 5, 6)})
+    dr.scatter(target, (1, {"a": [2, 3]}), UInt(1, 2))
+    assert list(target[0]) == [1, 1, 1] and list(target[1]["a"]) == [4, 2, 3]
+    dr.scatter_add(target, (np.array([1, 2]), {"a": (7, 8)}), UInt(1, 2))
+    assert list(target[0]) == [1, 2, 3] and list(target[1]["a"]) == [4, 9, 11]
+    for value in (5, [1, {"a": 2}], (1,), (1, {"b": 2})):
+        with pytest.raises((TypeError, RuntimeError), match=r"dr\.scatter"):
+            dr.scatter(target, value, UInt(0))
+    assert list(target[0]) == [1, 2, 3] and list(target[1]["a"]) == [4, 9, 11]
 
 
 def test_scatter_refuses_what_cannot_be_written():
@@ -543,6 +698,14 @@ def test_slice():
     assert list(dr.slice(Array3f([1, 2], 3, 4), 1)) == [2, 3, 4]
     assert dr.slice(Array3f([1, 2], 3, 4), UInt(1, 1)).numpy().tolist() == [[2, 2], [3, 3], [4, 4]]
     assert dr.slice((Float(1, 2), 5, "x"), 1) == (2.0, 5, "x")
+    for index in ([1, 0], (1, 0), np.array([1, 0])):
+        assert list(dr.slice(Float(1, 2, 3), index)) == [2, 1]
+        tree = dr.slice({"a": Array2f([1, 2], [3, 4])}, index)
+        assert tree["a"].numpy().tolist() == [[2, 1], [4, 3]]
+        assert list(dr.slice(dr.scalar.ArrayXf(1, 2), index)) == [2, 1]
+    # What has no lanes stays as it is.
+    for value in (TensorXf([[1, 2], [3, 4]]), dr.scalar.Array3f(1, 2, 3), 5):
+        assert dr.slice(value, 1) is value and dr.slice(value, UInt(1, 0)) is value
     with pytest.raises(IndexError):
         dr.slice(Float(1, 2), 2)
 

@@ -113,7 +113,8 @@ def gather(
     that of the scatter-reduction that passes gradients on."""
     size = source.node.size
     node.broadcast_size((index, mask), what)
-    index, mask = access.bounds(index, mask, size, what, 1, inside)
+    index = access.entry_index(index, size)
+    index, mask = access.bounds(index, mask, size, what, 1, inside or size == 1)
     n = access.gather(source.node, index, mask, what, inside)
     return _value(GATHER, n, (index, mask), (source.var,), (size, mode))
 

@@ -11,10 +11,10 @@ from ..jit import dtype as dt
 from ..jit import node
 from ..jit.dtype import DType
 from ..jit.op import Op
-from . import leaf, tensor
+from . import leaf, table, tensor
 from .base import ArrayBase, IncompatibleError, KernelValue, type_label
 from .leaf import new
-from .promote import Incompatible, check_range, convert, join, resolve
+from .promote import Incompatible, check_range, convert, join, operand, resolve
 
 
 class Unsupported(RuntimeError):
@@ -146,17 +146,48 @@ def _renamed(problem: RuntimeError, op_: Op, name: str) -> RuntimeError:
 def _resolve_select(args: tuple) -> tuple[Any, list]:
     """The class that a select gives: that of its values, in the shape that the mask asks for."""
     mask, *values = args
+    if isinstance(mask, ArrayBase) and not any(isinstance(v, ArrayBase) for v in values):
+        values = [_vector(v) for v in values]
+        if not any(isinstance(v, ArrayBase) for v in values):
+            values = [_as_array(v, type(mask)) for v in values]
     cls, operands = resolve(tuple(values))
-    if not isinstance(mask, ArrayBase):
+    if isinstance(mask, (bool, np.bool_)):
         return cls, [bool(mask), *operands]
-    if not mask._dtype.is_mask:
-        raise Incompatible(f"the first operand has to be a mask, not {type_label(mask)}")
     of_values = not isinstance(cls, type) or not issubclass(cls, ArrayBase)
-    if of_values or (mask.__meta__.dims != cls.__meta__.dims and mask._kind != "leaf"):
-        cls = join((type(mask), cls))
-    elif mask._namespace != cls._namespace:
-        cls = join((type(mask).Mask._leaf, cls))
+    if not isinstance(mask, ArrayBase):
+        if of_values or not isinstance(mask, (list, tuple, np.ndarray)):
+            raise Incompatible(f"the first operand has to be a mask, not {type_label(type(mask))}")
+        try:
+            return cls, [cls.Mask(mask), *operands]
+        except TypeError as problem:
+            raise Incompatible(
+                f"Could not promote type {type_label(type(mask))}: {problem}"
+            ) from None
+    of_mask = type(mask)
+    if not mask._dtype.is_mask:
+        cls, of_values, mask = join((of_mask, cls)), False, of_mask.Mask(mask)
+    shape = of_mask.__meta__.dims, of_mask._kind
+    if of_values or ("leaf" not in shape and shape != (cls.__meta__.dims, cls._kind)):
+        cls = join((of_mask, cls))
+    elif of_mask._namespace != cls._namespace:
+        cls = join((of_mask.Mask._leaf, cls))
     return cls, [mask, *operands]
+
+
+def _vector(value: Any) -> Any:
+    """A sequence with arrays among its entries as an array with the entries as components."""
+    if not isinstance(value, (list, tuple)) or not any(isinstance(v, ArrayBase) for v in value):
+        return value
+    meta = join(operand(value, [])[1]).__meta__
+    return table.find(meta.namespace, "vector", meta.dtype, (len(value), *meta.dims))(value)
+
+
+def _as_array(value: Any, mask: Any) -> Any:
+    """A sequence of numbers as an array in the shape of the class of a mask."""
+    if not isinstance(value, (list, tuple, np.ndarray)):
+        return value
+    types = operand(value, [mask])[1]
+    return table.like(mask, join((mask, *types))._dtype)(value)
 
 
 def _accepts(op_: Op, dtype: DType) -> bool:

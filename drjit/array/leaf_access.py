@@ -60,6 +60,8 @@ def gather_packet(
         source_value = value_of(source)
         values = lanes.gather_packet(source_value, index._n, active._n, count, what, inside, mode)
         return [from_value(cls, c) for c in values]
+    if n.size == 1:
+        return [gather(source, index, active, what, mode=mode) for _ in range(count)]
     index, mask = access.bounds(index._n, active._n, n.size, what, count)
     return [
         from_value(cls, lanes.gather(value_of(source), i, mask, what, mode=mode))

@@ -243,6 +243,33 @@ def _map(f: Callable[..., Any], trees: tuple[Any, ...], what: str, path: str) ->
     )
 
 
+def pairs(first: Any, second: Any, what: str) -> Iterator[tuple[Any, Any]]:
+    """The leaves of a tree in order, each with what a second one, which may go on there, has in the
+    same place. Nothing is made, so structures may be of any class.
+
+    Raises:
+        RecursionError: a tree is too deep, or contains itself.
+        TypeError: the second tree does not have the branches of the first one.
+
+    >>> list(pairs([1, {"x": 2}], [3, {"x": [4, 5]}], "example"))
+    [(1, 3), (2, [4, 5])]
+    """
+    try:
+        yield from _pairs(first, second, what, "")
+    except RecursionError:
+        raise too_deep() from None
+
+
+def _pairs(first: Any, second: Any, what: str, path: str) -> Iterator[tuple[Any, Any]]:
+    found = children(first)
+    if found is None:
+        yield first, second
+        return
+    others = _matching(first, found[0], second, what, path)
+    for (name, a), b in zip(found[0], others, strict=True):
+        yield from _pairs(a, b, what, path + name)
+
+
 def _matching(first: Any, branches: list, other: Any, what: str, path: str) -> list[Any]:
     """The branches of `other` in the order of those of `first`."""
     if isinstance(first, dict) and isinstance(other, dict):

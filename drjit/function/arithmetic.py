@@ -9,7 +9,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..array.base import ArrayBase, KernelValue, type_label
+import numpy as np
+
+from ..array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ..array.elementwise import elementwise
 from ..array.promote import promote
 from ..array.pytree import is_container, leaf_arrays, map_tree
@@ -58,14 +60,18 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     """The second argument where the mask `arg0` holds, else the third; entry by entry, also through
     trees (lists, dictionaries, ...).
 
-    A Python `bool` selects one of the arguments as it is, promoted if one is an array.
+    A Python `bool` selects one of the arguments as it is, promoted if one is an array. The mask may
+    be a sequence of bools where one of the others is an array, and entries of an integer array hold
+    where they are not 0. What is no array and the same in two trees is in the result.
 
     Raises:
-        RuntimeError: sizes or types are incompatible, or the first argument is no mask.
-        TypeError: the arguments are trees of different structure.
+        RuntimeError: sizes or types are incompatible.
+        TypeError: the first argument is no mask, or the arguments are trees of different structure.
 
     >>> dr.select(Float(1, 2, 3) < 2.5, 1, 0)
     [1, 1, 0]
+    >>> dr.select([True, False], Float(1), Float(2))
+    [1, 2]
     >>> dr.select(Float(1, 2) < 2, {"a": Float(3)}, {"a": Float(4)})
     {'a': [3, 4]}
     """
@@ -76,13 +82,38 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
             if _is_array(arg1, arg2)
             else chosen
         )
-    if not _is_array(arg0) or not arg0._dtype.is_mask:
-        raise RuntimeError(f"dr.select(): expected a mask or a bool, got {type_label(arg0)}")
-    if is_container(arg1) and is_container(arg2):
-        return map_tree(lambda a, b: select(arg0, a, b), arg1, arg2, what="dr.select")
-    if not _is_array(arg1, arg2) and not _is_number(arg1, arg2) and (arg1 is arg2 or arg1 == arg2):
-        return arg1
-    return elementwise(op.select, arg0, arg1, arg2, name="dr.select")
+    if not _is_array(arg0, arg1, arg2):
+        raise IncompatibleError(
+            f"dr.select(): expected a mask or a bool, got {type_label(type(arg0))}; one of the "
+            "arguments has to be an array"
+        )
+    if type(arg1) is type(arg2) and is_container(arg1):
+        return map_tree(lambda a, b: _select_entry(arg0, a, b), arg1, arg2, what="dr.select")
+    return _select_leaf(arg0, arg1, arg2)
+
+
+def _select_entry(mask: Any, a: Any, b: Any) -> Any:
+    if not _is_array(a, b) and (a is b or a == b):
+        return a
+    return _select_leaf(mask, a, b)
+
+
+def _select_leaf(mask: Any, a: Any, b: Any) -> Any:
+    if not _is_array(a, b) and not (_is_operand(a) and _is_operand(b)):
+        if a is b or a == b:
+            return a
+        raise RuntimeError(
+            "dr.select(): incompatible objects with an unknown type: "
+            f"{type_label(type(a))} and {type_label(type(b))} are no arrays and no PyTrees"
+        )
+    return elementwise(op.select, mask, a, b, name="dr.select")
+
+
+def _is_operand(value: Any) -> bool:
+    """Whether a value is a sequence or a number, and not of an enumeration or the like."""
+    return type(value) in (bool, int, float) or isinstance(
+        value, (list, tuple, np.ndarray, np.generic)
+    )
 
 
 # ---- Extrema

@@ -1,6 +1,7 @@
 """Changes of layout: slices, flat and nested forms of the same entries, indices of masks,
 reinterpretation of bits; and binary search."""
 
+import builtins
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
@@ -17,6 +18,7 @@ from ..jit import dtype as dt
 from ..jit import node as jit
 from ..jit import op
 from . import parts
+from .memory import gather
 from .parts import assemble, flat_class, is_array, is_array_class, label, nested, tensor
 
 
@@ -24,32 +26,43 @@ def slice(value: Any, index: Any = 0) -> Any:
     """The entries `index` along the lanes: of the last axis of an array, for every array of a
     PyTree.
 
-    With an integer, arrays become Python numbers, or arrays of `drjit.scalar`; with an integer
-    array, they stay of their type.
+    With an integer, arrays become Python numbers, or arrays of `drjit.scalar`; with several
+    indices (an array or a sequence of integers), they stay of their type. Everything that has no
+    lanes, such as numbers, tensors and arrays of a fixed size, is returned as it is.
 
     Raises:
         IndexError: the index is out of bounds.
+        TypeError: the index is not an integer and does not consist of integers.
 
     >>> from drjit.llvm import Array2f, Float
     >>> dr.slice(Array2f([1, 2], [3, 4]), 1)
     [2, 4]
     >>> dr.slice(Float(5, 6, 7), 2)
     7.0
+    >>> dr.slice(Float(5, 6, 7), [0, 2])
+    [5, 7]
     """
+    what = "dr.slice"
     if is_container(value):
-        return map_tree(lambda v: slice(v, index), value, what="dr.slice")
-    if not is_array(value):
+        return map_tree(lambda v: slice(v, index), value, what=what)
+    if not is_array(value) or value._kind == "tensor":
         return value
-    if value._kind == "tensor":
-        return value[..., index]
-    if not value.__meta__.is_jit or value._kind == "leaf":
+    meta = value.__meta__
+    if not meta.is_jit and meta.dims[-1] != DYNAMIC:
+        return value
+    single = isinstance(index, (int, np.integer)) and not isinstance(index, bool)
+    if not single and not isinstance(index, builtins.slice):
+        if not meta.is_jit:
+            return gather(type(value), value, index)
+        index = parts.index_leaf(index, type(value), what)
+    if parts.is_flat(type(value)):
         return value[index]
-    if not isinstance(index, (int, np.integer)):
-        leaves, _ = parts.even_leaves(value, "dr.slice")
-        dims = parts.dims_of(value, "dr.slice")
+    dims = parts.dims_of(value, what)
+    if not single:
+        leaves, _ = parts.even_leaves(value, what)
         return assemble(type(value), [v[index] for v in leaves], dims)
     cls = parts.related(type(value), namespace="scalar")
-    return assemble(cls, [v[index] for v in inner(value)], parts.dims_of(value, "dr.slice"))
+    return assemble(cls, [v[index] for v in inner(value)], dims)
 
 
 def _check_order(order: str, what: str) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from ..array import leaf, leaf_access
 from ..array.meta import DYNAMIC
-from ..array.pytree import is_container, leaf_arrays, map_tree
-from ..array.show import common_width, inner
+from ..array.pytree import is_container, map_tree, pairs
+from ..array.show import inner
 from ..jit import dtype as dt
 from ..jit import op
 from ..jit.op import ReduceMode, ReduceOp
@@ -78,8 +78,11 @@ def gather(
             raise TypeError(
                 f"{what}(): 'dtype' is {label(dtype)}, but the source is of type {label(source)}"
             )
-        width = common_width(leaf_arrays(source)) or 1
-        return map_tree(lambda s: _gather_leaf(s, width, index, active, mode), source, what=what)
+        return map_tree(
+            lambda s: gather(type(s), s, index, active, mode=mode) if is_array(s) else s,
+            source,
+            what=what,
+        )
     if not is_array_class(dtype) or not is_array(source):
         wrong = dtype if not is_array_class(dtype) else type(source)
         raise TypeError(
@@ -115,16 +118,6 @@ def gather(
     return assemble(dtype, entries, dims)
 
 
-def _gather_leaf(value: Any, width: int, index: Any, active: Any, mode: Any) -> Any:
-    """The gather of one leaf of a tree of the given width: arrays of one lane go with all lanes,
-    and what is no array stays."""
-    if not is_array(value):
-        return value
-    if width > 1 and value._kind != "tensor" and value.__meta__.is_jit:
-        value = parts.map_leaves(value, lambda v: leaf.resize(v, width))
-    return gather(type(value), value, index, active, mode=mode)
-
-
 def _result_dims(dtype: type, shape: Any, what: str) -> tuple[int, ...]:
     """The sizes of the levels of a nested result."""
     dims = dtype.__meta__.dims
@@ -151,8 +144,6 @@ def _gather_components(dtype: type, source: Any, index: Any, active: Any, mode: 
             f"dr.gather({label(dtype)}): the source is of type {label(source)}; a nested source "
             "is read component by component, which gives its own type"
         )
-    if nested_source:
-        source = parts.spread(source)
     count = len(source._c) if nested_source else len(index._c)
     if (by_index and len(index._c) != count) or dtype._size not in (None, count):
         raise TypeError(
@@ -287,12 +278,8 @@ def _scatter(
     what: str,
 ) -> None:
     if not is_array(target) and is_container(target):
-        map_tree(
-            lambda t, v: _scatter(reduce, t, v, index, active, mode, what),
-            target,
-            value,
-            what=what,
-        )
+        for t, v in list(pairs(target, value, what)):  # all of which go together
+            _scatter(reduce, t, v, index, active, mode, what)
         return
     if not is_array(target):
         raise TypeError(

@@ -140,42 +140,50 @@ def even_leaves(value: Any, what: str) -> tuple[list[Any], int]:
 
 def index_leaf(index: Any, cls: type, what: str) -> Any:
     """An index argument as a traced integer array of one dimension; `cls` names the namespace.
+    Masks and floating-point numbers are converted as by the class of the indices.
 
     Raises:
-        TypeError: the index is no integer, array or sequence of integers.
+        TypeError: the index is no number, array or sequence of integers.
     """
     if is_array(index):
         if index._kind == "tensor":
             index = index._array
-        if index._kind == "leaf" and index._dtype.is_int:
-            return index
-        if index._kind == "leaf" or index.__meta__.is_jit or not is_flat(type(index)):
-            raise TypeError(
-                f"{what}(): the index is of type {label(index)}; expected an integer, a sequence "
-                f"of integers, or a one-dimensional integer array such as "
-                f"{label(flat_class(cls, dt.u32))}"
-            )
+        if index._kind == "leaf":
+            return index if index._dtype.is_int else leaf.cast(flat_class(cls, dt.u32), index)
+        if index.__meta__.is_jit or not is_flat(type(index)):
+            raise _no_index(index, cls, what)
         index = index._c
-    if type(index) is int:
+    if isinstance(index, (bool, int, float, np.generic)):
+        index = int(index)
         return leaf.literal(flat_class(cls, _index_dtype(index, index)), index)
+    accepted = "biu"
     if is_foreign_array(index):
         data = np.atleast_1d(host_array(index)).reshape(-1)
+        accepted = "biuf"
     elif isinstance(index, (list, tuple, range)):
-        data = np.array(index, np.int64 if len(index) == 0 else None).reshape(-1)
+        try:
+            data = np.array(index, np.int64 if len(index) == 0 else None).reshape(-1)
+        except ValueError:  # rows of different length, or arrays among the entries
+            raise _no_index(index, cls, what) from None
     else:
         try:
-            if isinstance(index, bool):
-                raise TypeError
             return index_leaf(operator.index(index), cls, what)
         except TypeError:
-            raise TypeError(
-                f"{what}(): the index is of type {label(index)}; expected an integer, a sequence "
-                "of integers, or an integer array"
-            ) from None
-    if data.dtype.kind not in "iu":
+            raise _no_index(index, cls, what) from None
+    if data.dtype.kind not in accepted:
         raise TypeError(f"{what}(): the index has elements of type {data.dtype}, not integers")
+    if data.dtype.kind in "bf":
+        data = data.astype(np.int64)
     low, high = (int(data.min()), int(data.max())) if data.size else (0, 0)
     return leaf.from_numpy(flat_class(cls, _index_dtype(low, high)), data, copy=True)
+
+
+def _no_index(index: Any, cls: type, what: str) -> TypeError:
+    return TypeError(
+        f"{what}(): the index is of type {label(index)}; expected an integer, a sequence of "
+        "integers, or a one-dimensional integer array such as "
+        f"{label(flat_class(cls, dt.u32))}"
+    )
 
 
 def _index_dtype(low: int, high: int) -> DType:
@@ -185,28 +193,38 @@ def _index_dtype(low: int, high: int) -> DType:
 
 
 def mask_leaf(active: Any, cls: type, what: str) -> Any:
-    """A mask argument as a traced mask of one dimension; `cls` names the namespace.
+    """A mask argument as a traced mask of one dimension; `cls` names the namespace. Entries of
+    other arrays are true where they are not 0, and an object of any other kind is as true as Python
+    finds it.
 
     Raises:
-        TypeError: it is no bool, mask, or sequence of bools.
+        TypeError: it is None, text, or a sequence of other things than bools.
     """
     if active is True:
         return yes(cls)
-    if is_array(active) and active._kind == "tensor":
-        active = active._array
-    if is_array(active) and active._kind == "leaf" and active._dtype.is_mask:
-        return active
     target = flat_class(cls, dt.mask)
-    if isinstance(active, (bool, np.bool_)):
-        return leaf.literal(target, bool(active))
-    if not is_array(active) or not active.__meta__.is_jit:
+    if is_array(active):
+        if active._kind == "tensor":
+            active = active._array
+        if active._kind == "leaf":
+            return active if active._dtype.is_mask else leaf.cast(target, active)
+        if active.__meta__.is_jit or not active._dtype.is_mask:
+            raise _no_mask(active, target, what)
+        active = list(active)
+    if is_foreign_array(active) or isinstance(active, Iterable):
         try:
-            return target(list(active) if is_array(active) else active)
+            return target(active)
         except (TypeError, RuntimeError):
-            pass
-    raise TypeError(
-        f"{what}(): 'active' is of type {label(active)}; expected a bool or a mask such as "
-        f"{label(target)}"
+            raise _no_mask(active, target, what) from None
+    if active is None:
+        raise _no_mask(active, target, what)
+    return leaf.literal(target, bool(active))
+
+
+def _no_mask(active: Any, target: type, what: str) -> TypeError:
+    return TypeError(
+        f"{what}(): 'active' is of type {label(active)}; expected a bool, a sequence of bools, or "
+        f"a one-dimensional mask such as {label(target)}"
     )
 
 

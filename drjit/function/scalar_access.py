@@ -22,15 +22,18 @@ _COMBINE: dict[str, Callable] = {
 
 
 def _positions(index: Any, what: str) -> list[int]:
+    if is_array(index) and index._kind != "tensor" and index.__meta__.is_jit:
+        raise TypeError(f"{what}(): the index is of type {label(index)}, which does not fit")
     if is_array(index):
-        index = index._array if index._kind == "tensor" else index
-        if index.__meta__.is_jit or not index._dtype.is_int:
-            raise TypeError(f"{what}(): the index is of type {label(index)}, which does not fit")
-        return list(index._c)
-    return [int(i) for i in np.atleast_1d(np.asarray(index, np.int64)).reshape(-1)]
+        index = index._array._c if index._kind == "tensor" else index._c
+    return [int(i) for i in np.atleast_1d(np.asarray(index)).astype(np.int64).reshape(-1)]
 
 
-def _flags(active: Any, count: int) -> list[bool]:
+def _flags(active: Any, count: int, what: str) -> list[bool]:
+    if active is None or isinstance(active, (str, bytes)):
+        raise TypeError(
+            f"{what}(): 'active' is of type {label(active)}; expected a bool or a sequence of bools"
+        )
     values = active._c if is_array(active) else np.atleast_1d(np.asarray(active, bool)).tolist()
     return list(values) * count if len(values) == 1 else list(values)
 
@@ -54,13 +57,14 @@ def gather(dtype: type, source: Any, index: Any, active: Any, shape: Any) -> Any
             f"{label(flat_class(dtype))}"
         )
     positions, data = _positions(index, what), source._c
-    enabled = _flags(active, len(positions))
+    enabled = _flags(active, len(positions), what)
+    single = len(data) == 1  # goes with every index
     zero = source._dtype.scalar(0).item()
     if parts.is_flat(dtype):
         return nested(
             dtype,
             [
-                data[_checked(i, len(data), what)] if on else zero
+                data[0 if single else _checked(i, len(data), what)] if on else zero
                 for i, on in zip(positions, enabled, strict=True)
             ],
         )
@@ -68,8 +72,11 @@ def gather(dtype: type, source: Any, index: Any, active: Any, shape: Any) -> Any
         raise TypeError(f"{what}({label(dtype)}): expected one index, got {len(positions)}")
     dims = dtype.__meta__.dims if shape is None else tuple(shape)
     count = prod(dims)
-    first = _checked(positions[0], len(data) // count, what) * count
-    entries = data[first : first + count] if enabled[0] else [zero] * count
+    if single or not enabled[0]:
+        entries = [data[0] if enabled[0] else zero] * count
+    else:
+        first = _checked(positions[0], len(data) // count, what) * count
+        entries = data[first : first + count]
     return assemble(dtype, entries, dims)
 
 
@@ -86,7 +93,7 @@ def scatter(
     if leaves is not None and not parts.is_flat(type(value)) and len(positions) == 1:
         per_index = len(leaves)
     values = list(inner(type(target)(leaves if leaves is not None else value)))
-    enabled = _flags(active, len(positions))
+    enabled = _flags(active, len(positions), what)
     limit = len(data) // per_index
     positions = [
         _checked(i, limit, what) if on else i for i, on in zip(positions, enabled, strict=True)

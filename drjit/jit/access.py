@@ -13,7 +13,19 @@ from .dtype import DType
 from .flags import JitFlag
 from .kernel import identity, out_of_bounds
 from .location import user_location
-from .node import AFTER, BUFFER, LITERAL, Node, apply, bitcast, broadcast_size, cast, literal, make
+from .node import (
+    AFTER,
+    BUFFER,
+    LITERAL,
+    Node,
+    apply,
+    bitcast,
+    broadcast_size,
+    cast,
+    literal,
+    make,
+    resize,
+)
 from .scope import ACTIVE, StateTarget, innermost, stack
 from .scope import lanes as group_lanes
 
@@ -86,30 +98,37 @@ def refuse_written(source: Node, what: str) -> None:
         s.read.add(source.serial)
 
 
+def entry_index(index: Node, size: int) -> Node:
+    """The index to gather with from a source of so many entries: one entry goes with all lanes."""
+    return literal(dt.u32, 0, index.size) if size == 1 else index
+
+
 def gather(
     source: Node, index: Node, active: Node, what: str = "gather", inside: bool = False
 ) -> Node:
     """The entries of `source` at `index`; 0 where `active` is false or the index out of bounds,
-    which with `inside` it cannot be.
+    which with `inside` it cannot be. A source of one entry, or a literal one, is what every index
+    reads.
     """
     if innermost() is not None:
         refuse_written(source, what)
     lanes = broadcast_size((index, active), what)
+    dtype = source.dtype
+    constant = source.op is LITERAL and source.size > 0
+    if constant or source.size == 1:
+        index = literal(dt.u32, 0, index.size)
+        _, mask = bounds(index, active, 1, what, 1, True)
+        value = literal(dtype, source.data) if constant else source
+        if mask.op is LITERAL:
+            value = literal(dtype, 0)
+        elif mask is not ACTIVE:
+            value = apply(op.select, mask, value, literal(dtype, 0))
+        return resize(value, lanes if lanes != 1 else mask.size)
     index, mask = bounds(index, active, source.size, what, 1, inside)
     if lanes == 1:
         lanes = mask.size  # of the lanes that code is restricted to
-    dtype = source.dtype
     if mask.op is LITERAL:
         return literal(dtype, 0, lanes)
-    if source.op is LITERAL:
-        if mask is ACTIVE:
-            return literal(dtype, source.data, lanes)
-        return apply(
-            op.select,
-            mask,
-            source if source.size == 1 else literal(dtype, source.data),
-            literal(dtype, 0),
-        )
     return make(op.gather, dtype, lanes, (source, index, mask))
 
 
