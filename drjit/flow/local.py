@@ -182,6 +182,8 @@ class Local:
             )
         if not size:
             raise IndexError(f"{what}(): the local memory has no entries")
+        if isinstance(index, float) or getattr(index, "_dtype", dt.u32).is_float:
+            raise TypeError(f"{what}(): the index is of type {type_label(index)}, not an integer")
         cls = table.find(self.cells[0]._type._namespace, "leaf", dt.u32)
         place = (
             node.literal(dt.u32, index) if type(index) is int else index_leaf(index, cls, what)._n
