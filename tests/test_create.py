@@ -159,6 +159,12 @@ def test_like():
             dr.zeros_like(other)
 
 
+@pytest.mark.parametrize("cls", [Float, Matrix2f, list])
+def test_an_opaque_type_needs_a_value(cls):
+    with pytest.raises(RuntimeError, match=r"dr\.opaque.*received a type object"):
+        dr.opaque(cls)
+
+
 def test_constants_take_no_memory_until_opaque():
     a = dr.zeros(Float, 5)
     assert a.state == dr.VarState.Literal

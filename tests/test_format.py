@@ -280,7 +280,7 @@ def test_tolerances_can_be_given() -> None:
 def test_values_that_cannot_be_compared() -> None:
     with pytest.raises(TypeError, match="str and str"):
         dr.allclose("a", "a")
-    with pytest.raises(RuntimeError, match="2 and 3"):
+    with pytest.raises(RuntimeError, match=r"incompatible sizes.*2 and 3"):
         dr.allclose([1, 2], [1, 2, 3])
     with pytest.raises(RuntimeError, match="sizes"):
         dr.allclose(Float(1, 2), Float(1, 2, 3))
@@ -291,19 +291,79 @@ def test_assert_allclose_shows_the_difference() -> None:
         dr.assert_allclose(Array3f(1, [2, 3], 3), Array3f(1, 2, 4), err_msg="first line")
     assert str(info.value) == (
         "first line\n"
-        "The arrays differ by more than rtol=0.001, atol=1e-05\n"
-        "Entries that differ: 3 of 6 (50%)\n"
-        "  entry (1, 1): actual 3, desired 2\n"
-        "  entry (2, 0): actual 3, desired 4\n"
-        "  entry (2, 1): actual 3, desired 4\n"
-        "Largest absolute difference: 1\n"
-        "Largest relative difference: 0.5\n"
-        " actual: [[1, 2, 3],\n"
+        "Arrays are not equal to tolerance rtol=0.001, atol=1e-05\n"
+        "Mismatched elements: 3 / 6 (50%)\n"
+        "Max absolute difference: 1\n"
+        "Max relative difference: 0.499998\n"
+        " ACTUAL: [[1, 2, 3],\n"
         "          [1, 3, 3]]\n"
-        "desired: [[1, 2, 4]]"
+        " DESIRED: [[1, 2, 4]]"
     )
-    with pytest.raises(AssertionError, match="actual=1, desired=2"):
-        dr.assert_allclose(1, 2)
+    assert info.value.__notes__ == [
+        "entry (1, 1): actual 3, desired 2",
+        "entry (2, 0): actual 3, desired 4",
+        "entry (2, 1): actual 3, desired 4",
+    ]
+    for actual, desired in ((1, 2), ([1, 2], [1, 3]), ((1.0, 2), 1), ([Float(1, 2)], 1)):
+        with pytest.raises(AssertionError) as info:
+            dr.assert_allclose(actual, desired)
+        assert str(info.value) == f"assert_allclose() failed: {actual=!r}, {desired=!r}"
+
+
+@pytest.mark.parametrize(
+    ("actual", "desired", "absolute", "relative"),
+    [
+        (Int(1, 2, 3), Int(1, 2, 4), "1", "0.25"),
+        (Float(1, 2, NAN), Float(1, 2, NAN), "0", "0"),
+        (Float(1, 2, INF), Float(1, 2, 3), "inf", "inf"),
+        (Float(1, 1, 1), Float(1, 1, 1e-30), "1", "100000"),
+        (Float(1, 2, 3), [1, 2, 4], "1", "0.249999"),
+    ],
+    ids=range(5),
+)
+def test_the_largest_differences_are_those_of_the_entries(actual, desired, absolute, relative):
+    with pytest.raises(AssertionError) as info:
+        dr.assert_allclose(actual, desired)
+    lines = str(info.value).splitlines()
+    assert lines[1:4] == [
+        "Mismatched elements: 1 / 3 (33.3%)",
+        f"Max absolute difference: {absolute}",
+        f"Max relative difference: {relative}",
+    ]
+
+
+BROADCAST = [
+    ([1, 1], 1, True),
+    (1, [1, 2], False),
+    ([[1, 1], [1, 1]], 1, True),
+    ([[1, 2]], [1, 2], False),
+    ([1, 2], [[1, 2]], False),
+    ([1, 2], [1], False),
+    ((1, 2), range(1, 3), True),
+    ([Float(1), Float(1, 1)], 1, True),
+    ([Float(1), [Float(2)]], 1, False),
+    ([Float(1), Float(1)], Float(1, 1), True),
+    (Float(1, 2), [[1, 2]], True),
+    (Float(1, 2), [[1], [2]], False),
+    (Float(1, 2), (Float(1, 2), Float(1, 2)), True),
+    (Float(1, 2), np.array([[1, 2]]), True),
+    (Float(1, 2), np.array([[1], [2]]), False),
+    (Int(1, 2), [1.0, 2.000001], True),
+    (Float(1), np.array([1.0001]), False),  # in double precision
+    (Complex2f(1, 0), 1, False),
+    (Matrix2f(1, 1, 1, 1), 1, True),
+]
+
+
+@pytest.mark.parametrize(("a", "b", "want"), BROADCAST, ids=range(len(BROADCAST)))
+def test_sequences_are_compared_entry_by_entry(a, b, want, tier):
+    for x, y in ((a, b), (b, a)):
+        assert bool(dr.allclose(x, y)) is want
+        if want:
+            dr.assert_allclose(x, y)
+        else:
+            with pytest.raises(AssertionError):
+                dr.assert_allclose(x, y)
 
 
 def test_assertions_do_nothing_outside_debug_mode() -> None:

@@ -217,6 +217,16 @@ def test_reshape_shrinks_and_maps():
     assert dr.reshape(array, (2, 2), "C").numpy().tolist() == [[1, 2], [3, 4]]
     assert dr.reshape(value=array, shape=(2, -1)).numpy().tolist() == [[1, 2], [3, 4]]
     assert [list(v) for v in dr.reshape([Float(1, 2, 3)], 2, shrink=True)] == [[1, 2]]
+    # An int is the number of lanes.
+    a = Array2f([1, 2, 3], [4, 5, 6])
+    for got in (dr.reshape(Array2f, a, 2, shrink=True), dr.reshape([a], 2, shrink=True)[0]):
+        assert type(got) is Array2f and got.numpy().tolist() == [[1, 2], [4, 5]]
+    assert dr.reshape(a, 3, shrink=True).numpy().tolist() == a.numpy().tolist()
+    assert dr.reshape(a, 0, shrink=True).shape == (2, 0)
+    assert dr.reshape(Matrix2f(a, a), (1,), shrink=True).shape == (2, 2, 1)
+    assert list(a.x) == [1, 2, 3]
+    with pytest.raises(RuntimeError, match=r"sizes differ|mismatched array sizes"):
+        dr.reshape(a, 4, shrink=True)
 
 
 @pytest.mark.parametrize(

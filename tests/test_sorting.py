@@ -157,6 +157,26 @@ def test_median(tier):
     same(dr.median(Array3f([1, 5], 2, 3), 1), [[1], [2], [3]])
 
 
+@pytest.mark.parametrize(
+    ("value", "want", "place"),
+    [
+        ([5, 1, 3], 3, 2),
+        ([5, 1, 3, 7], 3, 2),
+        ((1.0, 2, 7, 4), 2, 1),
+        (5.5, 5.5, 0),
+        (7, 7, 0),
+        ([2.0, float("nan"), 3.0], 3.0, 2),
+        (np.array([4, 1, 2]), 2, 2),
+    ],
+    ids=str,
+)
+def test_the_median_of_python_values(value, want, place):
+    assert dr.median(value) == want
+    assert dr.median(value, return_index=True) == (want, place)
+    with pytest.raises(RuntimeError, match="no entries"):
+        dr.median([])
+
+
 def test_median_without_rows(tier):
     nothing = dr.zeros(TensorXf, (0, 2))
     values, positions = dr.median(nothing, 1, return_index=True)

@@ -4,6 +4,8 @@
 (`JitFlag.Debug`), so that they can stay in programs.
 """
 
+import functools
+import operator
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..array import leaf, leaf_access, pytree, show, table
-from ..array.base import ArrayBase, IncompatibleError, type_label
+from ..array.base import IncompatibleError, type_label
 from ..array.elementwise import elementwise
 from ..array.interop import components, host_array, is_foreign_array
 from ..array.promote import promote
@@ -36,8 +38,10 @@ def allclose(
     """Whether all entries satisfy `abs(a - b) <= atol + rtol * abs(b)`, or are equal infinities.
 
     The default tolerances are those of the element type: `rtol` and `atol` are 1e-2 and 1e-2 for
-    float16, 1e-3 and 1e-5 for float32, 1e-5 and 1e-8 for all others. Gives a mask of one entry (a
-    tensor of no dimensions for tensors) if an argument is an array, else a Python bool.
+    float16, 1e-3 and 1e-5 for float32, 1e-5 and 1e-8 for all others. Numbers, arrays and sequences
+    of one entry go with all entries of a sequence; entries of matrices and complex numbers are
+    compared one by one. Gives a mask of one entry (a tensor of no dimensions for tensors) if an
+    argument is an array, else a Python bool.
 
     Raises:
         RuntimeError: sizes differ.
@@ -48,17 +52,61 @@ def allclose(
     [True]
     """
     if is_array(a) or is_array(b):
-        close = _close(*_promoted("dr.allclose", a, b), rtol, atol, equal_nan)
-        return _all(close)
+        return _close_arrays(a, b, rtol, atol, equal_nan)
     if is_foreign_array(a) or is_foreign_array(b):
         x, y = (host_array(v) if is_foreign_array(v) else v for v in (a, b))
         return bool(np.allclose(x, y, *_tolerances((), rtol, atol), equal_nan))
+    if _is_sequence(a) or _is_sequence(b):
+        try:
+            rows = _rows(a, b)
+            return all(bool(allclose(x, y, rtol, atol, equal_nan)) for x, y in rows)
+        except RecursionError:
+            raise pytree.too_deep() from None
     if pytree.is_container(a) or pytree.is_container(b):
         pairs = list(_pairs("dr.allclose", a, b))
         return all(bool(allclose(x, y, rtol, atol, equal_nan)) for _, x, y in pairs)
     if not all(isinstance(v, (int, float, complex)) for v in (a, b)):
         raise TypeError(f"dr.allclose(): cannot compare {type_label(a)} and {type_label(b)}")
     return bool(np.allclose(a, b, *_tolerances((), rtol, atol), equal_nan))
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, (list, tuple, range))
+
+
+def _rows(a: Any, b: Any) -> list[tuple[Any, Any]]:
+    """The entries of two sequences; a single entry, and what is no sequence, goes with all.
+
+    Raises:
+        RuntimeError: the sequences differ in length.
+    """
+    columns = [list(v) if _is_sequence(v) else [v] for v in (a, b)]
+    sizes = [len(c) for c in columns]
+    size = sizes[1] if sizes[0] == 1 else sizes[0]
+    if any(n not in (1, size) for n in sizes):
+        raise RuntimeError(
+            f"dr.allclose(): incompatible sizes: sequences of {sizes[0]} and {sizes[1]} entries"
+        )
+    x, y = (c * size if len(c) == 1 else c for c in columns)
+    return list(zip(x, y, strict=True))
+
+
+def _close_arrays(a: Any, b: Any, rtol: float | None, atol: float | None, equal_nan: bool) -> Any:
+    """`allclose` where one of the values is an array. It is compared with every entry of a sequence
+    that does not convert to its type."""
+    try:
+        return _all(_close(*_promoted("dr.allclose", a, b), rtol, atol, equal_nan))
+    except TypeError:
+        array, other = (a, b) if is_array(a) else (b, a)
+        if is_foreign_array(other):
+            other = list(host_array(other)) if host_array(other).ndim else other
+        if not _is_sequence(other) or not any(
+            is_array(v) or _is_sequence(v) or is_foreign_array(v) for v in other
+        ):
+            raise
+    rows = [(v, array) if array is b else (array, v) for v in other]
+    held = [allclose(x, y, rtol, atol, equal_nan) for x, y in rows]
+    return functools.reduce(operator.and_, held)
 
 
 def _tolerances(values: tuple, rtol: float | None, atol: float | None) -> tuple[float, float]:
@@ -69,16 +117,18 @@ def _tolerances(values: tuple, rtol: float | None, atol: float | None) -> tuple[
 
 
 def _promoted(what: str, a: Any, b: Any) -> tuple[Any, Any]:
-    """Both as arrays of one class, matrices and complex numbers as plain arrays.
+    """Both as arrays of one class; entries of matrices and complex numbers are compared one by one.
 
     Raises:
         TypeError: they do not go together.
     """
     try:
-        cls = type(a) if is_array(a) else type(b)
-        values = [v if isinstance(v, (ArrayBase, bool, int, float)) else cls(v) for v in (a, b)]
-        x, y = promote(*values)
-        return _plain(x), _plain(y)
+        a, b = (list(v) if isinstance(v, range) else v for v in (a, b))
+        if isinstance(a, complex) or isinstance(b, complex):
+            cls = type(a) if is_array(a) else type(b)
+            a, b = (v if is_array(v) else cls(v) for v in (a, b))
+        x, y = promote(*[_plain(v) if is_array(v) else v for v in (a, b)])
+        return x, y
     except TypeError as error:
         names = f"{type_label(a)} and {type_label(b)}"
         raise TypeError(f"{what}(): cannot compare {names}: {error}") from None
@@ -139,6 +189,9 @@ def assert_allclose(
 ) -> None:
     """Raises an error that shows how two values differ unless `allclose` holds, in every mode.
 
+    The relative difference is that to `abs(desired) + atol`. The first entries that differ are
+    notes of the exception.
+
     Raises:
         AssertionError: they differ by more than the tolerances; the message starts with `err_msg`.
         RuntimeError: sizes differ.
@@ -146,38 +199,44 @@ def assert_allclose(
     """
     held = allclose(actual, desired, rtol, atol, equal_nan)
     if not (components(held).all() if is_array(held) else held):
-        report = _difference(actual, desired, rtol, atol, equal_nan)
-        raise AssertionError("\n".join([*([err_msg] if err_msg else []), *report]))
+        report, entries = _difference(actual, desired, rtol, atol, equal_nan)
+        error = AssertionError("\n".join([*([err_msg] if err_msg else []), *report]))
+        for text in entries:
+            error.add_note(text)
+        raise error
 
 
 def _difference(
     actual: Any, desired: Any, rtol: float | None, atol: float | None, equal_nan: bool
-) -> list[str]:
-    """How two values differ, in lines of text."""
-    if not (is_array(actual) or is_array(desired)):
-        return [f"dr.assert_allclose() failed: actual={actual!r}, desired={desired!r}"]
-    a, b = _promoted("dr.assert_allclose", actual, desired)
+) -> tuple[list[str], list[str]]:
+    """How two values differ, in lines of text, and the first entries that do."""
+    try:
+        if not (is_array(actual) or is_array(desired)):
+            raise TypeError
+        a, b = _promoted("dr.assert_allclose", actual, desired)
+    except TypeError:
+        return [f"assert_allclose() failed: actual={actual!r}, desired={desired!r}"], []
     relative, absolute = _tolerances((a,), rtol, atol)
     differs = ~components(_close(a, b, rtol, atol, equal_nan))
     x, y = np.broadcast_arrays(components(a), components(b))
+    share = f"{100 * differs.mean():.3g}%"
     lines = [
-        f"The arrays differ by more than rtol={relative:g}, atol={absolute:g}",
-        f"Entries that differ: {differs.sum()} of {differs.size} ({100 * differs.mean():.3g}%)",
+        f"Arrays are not equal to tolerance rtol={relative:g}, atol={absolute:g}",
+        f"Mismatched elements: {differs.sum()} / {differs.size} ({share})",
     ]
-    for index in np.argwhere(differs)[:3].tolist():
-        at = tuple(index)
-        lines.append(f"  entry {_shown(at)}: actual {_number(x[at])}, desired {_number(y[at])}")
     if not a._dtype.is_mask:
         with np.errstate(all="ignore"):
-            error = np.abs(x.astype(np.float64) - y.astype(np.float64))[differs]
-            ratio = error / np.abs(y.astype(np.float64))[differs]
+            error = np.abs(x.astype(np.float64) - y.astype(np.float64))
+            ratio = error / (np.abs(y.astype(np.float64)) + absolute)
         for name, values in (("absolute", error), ("relative", ratio)):
             known = values[~np.isnan(values)]
-            if known.size:
-                lines.append(f"Largest {name} difference: {known.max():g}")
-    for name, value in ((" actual: ", actual), ("desired: ", desired)):
+            lines.append(f"Max {name} difference: {known.max(initial=0):g}")
+    for name, value in ((" ACTUAL: ", a), (" DESIRED: ", b)):
         lines.append(name + value_text(value).replace("\n", "\n" + " " * len(name)))
-    return lines
+    places = [tuple(index) for index in np.argwhere(differs)[:3].tolist()]
+    return lines, [
+        f"entry {_shown(at)}: actual {_number(x[at])}, desired {_number(y[at])}" for at in places
+    ]
 
 
 def _number(value: Any) -> str:

@@ -387,7 +387,15 @@ def opaque(dtype: Any, value: Any = _MISSING, shape: Any = 1) -> Any:
     >>> dr.opaque(Float, 3, 2), dr.opaque(Float(1))
     ([3, 3], [1])
     """
-    made = copy(dtype) if value is _MISSING else full(dtype, value, shape)
+    if value is not _MISSING:
+        made = full(dtype, value, shape)
+    elif isinstance(dtype, type):
+        raise RuntimeError(
+            f"dr.opaque(): received a type object, {label(dtype)}, without a value; expected an "
+            "array or PyTree, or dr.opaque(dtype, value, shape)"
+        )
+    else:
+        made = copy(dtype)
     make_opaque(made)
     return made
 

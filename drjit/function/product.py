@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..array import leaf_access, operators
-from ..array.base import KernelValue
+from ..array.base import IncompatibleError, KernelValue
 from ..array.promote import convert, number_type, promote
 from ..array.tensor import broadcast_shape
 from ..jit import dtype as dt
@@ -27,7 +27,8 @@ def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
 
     Raises:
         ValueError: the sizes do not go together.
-        TypeError: the operands hold integers, or are of types that have no product.
+        TypeError: the operands are of types that have no product.
+        RuntimeError, TypeError: the operands hold integers (an exception of both types).
 
     >>> from drjit.llvm import TensorXf
     >>> matmul(TensorXf([[1, 2], [3, 4]]), TensorXf([1, 1]))
@@ -86,7 +87,10 @@ def _operands(a: Any, b: Any, what: Call) -> tuple[Any, Any]:
 
 def _product(a: Any, b: Any, at: bool, bt: bool, what: Call) -> Any:
     if not a._dtype.is_float:
-        raise TypeError(f"{what}: the operands hold integers; convert them to floats first")
+        raise IncompatibleError(
+            f"{what}: unsupported element type '{a._dtype.name}'. Products of matrices exist for "
+            "Float16, Float32, and Float64; convert the operands first"
+        )
     shapes = shape_a, shape_b = a._shape, b._shape
     single = len(shape_a) <= 2 and len(shape_b) <= 2
     few = single or prod(shape_a[:-2]) * prod(shape_b[:-2]) <= REMEMBERED

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..array import leaf, leaf_access
-from ..array.base import KernelValue
+from ..array.base import IncompatibleError, KernelValue
 from ..array.elementwise import elementwise
 from ..array.show import common_width, inner
 from ..jit import dtype as dt
@@ -123,7 +123,7 @@ def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name
     axes = axes_of(axis, ndim, (0,), what)
     if (keepdims and axes not in ((), (ndim - 1,))) or (keepdims and not value.__meta__.is_jit):
         raise RuntimeError(
-            f"{what}: 'keepdims' is for tensors, and for the last axis of arrays, whose size is "
+            f"{what}: keepdims=True is for tensors, and for the last axis of arrays, whose size is "
             f"dynamic; here the axes are {axes} of {ndim}"
         )
     if axes and axes[-1] == ndim - 1 and value.__meta__.is_jit and value._kind == "nested":
@@ -177,6 +177,8 @@ def _rebuilt(cls: type, components: Sequence[Any]) -> type:
 def _reduce_python(rule: Rule, value: Any, axis: Any, mode: Any, keepdims: bool, name: str) -> Any:
     """A reduction of a Python number or iterable."""
     what = f"{name}(<{label(value)}>)"
+    if keepdims:
+        raise RuntimeError(f"{what}: keepdims=True is for arrays and tensors only")
     logical = name in ("dr.all", "dr.any", "dr.none")
     is_bool = isinstance(value, (bool, np.bool_))
     if is_bool if logical else isinstance(value, (int, float, np.number)) and not is_bool:
@@ -198,7 +200,10 @@ def _reduce_python(rule: Rule, value: Any, axis: Any, mode: Any, keepdims: bool,
         ]
     if not entries:
         return rule.identity
-    return _total(rule, entries)
+    try:
+        return _total(rule, entries)
+    except TypeError as error:
+        raise IncompatibleError(f"{what}: the entries do not go together: {error}") from error
 
 
 # Tensors

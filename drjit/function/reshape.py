@@ -26,7 +26,8 @@ def reshape(
 
     `shape` includes the lanes: (3, n) for `Array3f`. One entry may be -1, and follows from the
     others. `order` is that in which entries are read and written, see `ravel`. With `shrink`,
-    surplus entries at the end are dropped. PyTrees are reshaped array by array.
+    surplus entries at the end are dropped; an int as the shape is then the number of lanes, also of
+    nested arrays. PyTrees are reshaped array by array.
 
     Raises:
         RuntimeError: sizes do not agree, or `shape` does not fit the type.
@@ -56,7 +57,12 @@ def reshape(
     dtype = type(value) if dtype is None else dtype
     if not is_array_class(dtype):
         raise TypeError(f"{what}: expected an array type, not {label(dtype)}")
-    return _reshape(dtype, value, _wanted(shape, what), order, shrink, what)
+    sizes = _wanted(shape, what)
+    by_lanes = shrink and len(sizes) == 1 and type(value) is dtype
+    if by_lanes and dtype._kind == "nested" and dtype.__meta__.is_jit:
+        spread = parts.spread(value)
+        return parts.map_leaves(spread, lambda v: _reshape(type(v), v, sizes, order, True, what))
+    return _reshape(dtype, value, sizes, order, shrink, what)
 
 
 def _wanted(shape: Any, what: str) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """Sorting along an axis and order statistics. NaN counts as larger than every number."""
 
 import operator
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -133,10 +134,11 @@ def median(
     number, the lower one of the two in the middle.
 
     `None` means all axes. With `return_index`, also its position along the axis, or among the
-    entries of all reduced axes in row-major order.
+    entries of all reduced axes in row-major order. Of a Python sequence, the median of its entries;
+    anything else is its own median.
 
     Raises:
-        TypeError: the argument is no array.
+        TypeError: entries of a sequence cannot be ordered.
         RuntimeError: an axis is out of bounds, or there are no entries along the axes.
 
     >>> from drjit.llvm import Float
@@ -144,7 +146,10 @@ def median(
     [2]
     """
     what = "dr.median"
-    t = _as_tensor(_array(value, what))
+    if not is_array(value):
+        found, place = _median_of_sequence(value, what)
+        return (found, place) if return_index else found
+    t = _as_tensor(value)
     shape = t._shape
     axes = reduce.axes_of(axis, len(shape), tuple(range(len(shape))), what)
     run = prod([shape[a] for a in axes])
@@ -164,6 +169,24 @@ def median(
     if value._kind != "tensor":
         values, indices = (_like(value, v, axes, len(shape)) for v in (values, indices))
     return (values, indices) if return_index else values
+
+
+def _median_of_sequence(value: Any, what: str) -> tuple[Any, int]:
+    """The median of a Python sequence or number, and its position."""
+    if not isinstance(value, (Sequence, np.ndarray)):
+        return value, 0
+    entries = list(value)
+    if not entries:
+        raise RuntimeError(f"{what}(<{label(value)}>): there are no entries")
+    order = sorted(
+        range(len(entries)),
+        key=lambda i: (
+            not isinstance(entries[i], str) and bool(entries[i] != entries[i]),
+            entries[i],
+        ),
+    )
+    place = order[(len(entries) - 1) // 2]
+    return entries[place], place
 
 
 def _range(t: Any, size: int) -> Any:
