@@ -58,9 +58,9 @@ def llvm() -> str:
     return simd.llvm_version()
 
 
-def processor() -> str:
+def processor_name() -> str:
     """The processor's name as LLVM and as the system know it."""
-    from drjit.jit.target import simd
+    from drjit.jit import processor
 
     name = platform.processor()
     cpuinfo = Path("/proc/cpuinfo")
@@ -69,14 +69,14 @@ def processor() -> str:
             if line.startswith("model name"):
                 name = line.partition(":")[2].strip()
                 break
-    return f"{simd.host_cpu()[0]} ({name or platform.machine()})"
+    return f"{processor.target()[0]} ({name or platform.machine()})"
 
 
 def features() -> str:
     """The vector extensions that kernels may use."""
-    from drjit.jit.target import simd
+    from drjit.jit import processor
 
-    present = set(simd.host_cpu()[1].split(","))
+    present = set(processor.target()[1].split(","))
     return " ".join(f for f in FEATURES if f"+{f}" in present) or "none of those looked for"
 
 
@@ -188,7 +188,7 @@ SECTIONS: dict[str, dict[str, Callable[[], object]]] = {
         "system": platform.platform,
     },
     "machine": {
-        "processor": processor,
+        "processor": processor_name,
         "features": features,
         "lanes": lanes,
         "threads": threads,

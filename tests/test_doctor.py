@@ -87,3 +87,23 @@ def test_a_cache_that_cannot_be_used_is_reported(tmp_path):
 def test_the_command_line_explains_itself():
     assert "doctor" in run("--help").stdout
     assert run().returncode == 2
+
+
+def test_kernels_can_be_compiled_for_a_narrower_processor(tmp_path):
+    variables = {"DRJIT_CACHE_DIR": str(tmp_path), "DRJIT_TARGET_CPU": "x86-64-v3"}
+    report = run("doctor", **variables).stdout
+    assert "processor   x86-64-v3 " in report and "avx512" not in report
+    assert "8 per packet" in report and "compiled    ok, " in report
+
+
+def test_an_unknown_processor_is_an_error(tmp_path):
+    code = "import drjit as dr; from drjit.llvm import Float; print(dr.sin(dr.arange(Float, 9)))"
+    variables = {"DRJIT_CACHE_DIR": str(tmp_path), "DRJIT_TIER": "compiled"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, **variables, "DRJIT_TARGET_CPU": "pentium"},
+    )
+    assert "expected 'native', 'x86-64-v3', 'x86-64-v4', not 'pentium'" in done.stderr

@@ -1,5 +1,7 @@
 """Reductions, norms, scans and blocks: every element type, axes, empty arrays, laziness, errors."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -133,6 +135,32 @@ def test_a_reduction_can_be_used_at_once(tier):
     centred = values - dr.mean(values)
     assert list(dr.sum(centred)) == [0]
     np.testing.assert_allclose(dr.mean(centred * centred).numpy(), [np.var(np.arange(1024))], 1e-6)
+
+
+@pytest.mark.parametrize("kind", [Float, Float64])
+@pytest.mark.parametrize("size", [17, 1000, 1024, 99_000, 3_000_000])
+@pytest.mark.parametrize("name", ["same", "squares", "uniform", "normal"])
+def test_sums_round_no_more_than_pairwise_ones(name, size, kind, tier):
+    """Whatever their length and the lanes of a packet: over all lanes, runs and columns."""
+    generator = np.random.default_rng(0)
+    make = {
+        "same": lambda: np.full(size, 0.1),
+        "squares": lambda: np.arange(float(size)) ** 2,
+        "uniform": lambda: generator.random(size),
+        "normal": lambda: generator.normal(size=size),
+    }
+    dtype = np.float32 if kind is Float else np.float64
+    values = make[name]().astype(dtype)
+    bound = 3 * np.finfo(dtype).eps * math.fsum(np.abs(values))
+    column = np.stack([values, -values], axis=1)
+    total = math.fsum(values)
+    for found in (
+        dr.sum(kind(values))[0],
+        dr.sum(kind(values) * 1)[0],
+        dr.block_sum(kind(values), size)[0],
+        dr.sum(dr.tensor_t(kind)(column), axis=0).array[0],
+    ):
+        assert abs(found - total) <= bound
 
 
 def test_the_mean_is_the_sum_times_a_rounded_reciprocal():

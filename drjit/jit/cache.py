@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from drjit.jit import log
+from drjit.jit import log, processor
 
 FORMAT = 1
 _MAGIC = b"DRJITK01"
@@ -51,13 +51,11 @@ def _facts() -> tuple[str, ...]:
     for path in sorted(here.rglob("*.py")):
         status = path.stat()
         own.append(f"{path.relative_to(here)} {status.st_size} {status.st_mtime_ns}")
-    features = llvm.get_host_cpu_features()
     return (
         str(FORMAT),
         ".".join(map(str, llvm.llvm_version_info)),
         llvm.get_process_triple(),
-        llvm.get_host_cpu_name(),
-        features.flatten(),
+        *processor.target(),
         *own,
     )
 

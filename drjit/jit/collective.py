@@ -162,7 +162,7 @@ def _rows(t: dt.DType, matrices: int, rows: int, columns: int, threads: int) -> 
     words = allocate_for(dt.i64, len(table), host=True)
     words.array(dt.i64.numpy, len(table))[:] = table
     partial = matrices * chunks * columns if chunks > 1 else 0
-    return _Rows(words, tasks, max(1, size // (4 * tasks)), threads * strip, partial)
+    return _Rows(words, tasks, max(1, size // (4 * tasks)), 2 * threads * strip, partial)
 
 
 @operation

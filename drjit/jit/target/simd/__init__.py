@@ -13,7 +13,6 @@ from .. import library as _library
 from . import llvm
 from .ir import KernelError
 from .kernel import VECTORS, module_text
-from .llvm import host_cpu
 from .module import Library
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "assembly",
     "compile",
     "default_lanes",
-    "host_cpu",
     "llvm_version",
     "load",
     "packet_lanes",

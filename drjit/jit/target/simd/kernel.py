@@ -18,6 +18,7 @@ from . import (
     weighted,
 )
 from .ir import Function, KernelError
+from .long_sum import SHORT
 from .module import Library, Module
 from .translate import Translator
 from .vector import VectorTranslator
@@ -55,15 +56,28 @@ def module_text(
     f.do("br label %latch")
     f.start("latch")
     f.do(f"%next = add nsw i64 %i, {lanes}")
-    f.branch(f.op("icmp slt i64 %next, %end"), "packet", "exit")
+    limit, beyond = ("%stop", "pause") if t.pauses else ("%end", "exit")
+    f.branch(f.op(f"icmp slt i64 %next, {limit}"), "packet", beyond)
+    if t.pauses:
+        f.start("pause")
+        for pause in t.pauses:
+            pause()
+        f.do(_stop("%stop.next", "%next", lanes))
+        f.branch(f.op("icmp slt i64 %next, %end"), "packet", "exit")
     f.start("exit")
     reduction.store_partials(t)
     f.do("ret void")
 
     head = "\n".join([f"{result} = {text}" for result, text in f.head.items()] + f.prologue)
-    phis = ["%i = phi i64 [%begin, %entry], [%next, %latch]"]
-    for c in t.carried:
-        phis.append(f"{c.name} = phi {c.kind} [{c.start}, %entry], [{c.end}, %latch]")
+    carried: list[tuple[str, str, str, str, str | None]] = [("%i", "i64", "%begin", "%next", None)]
+    if t.pauses:
+        head += "\n" + _stop("%stop.first", "%begin", lanes)
+        carried.append(("%stop", "i64", "%stop.first", "%stop", "%stop.next"))
+    carried += [(c.name, c.kind, c.start, c.end, c.resumed) for c in t.carried]
+    phis = []
+    for result, of, first, after, resumed in carried:
+        again = f", [{resumed or after}, %pause]" if t.pauses else ""
+        phis.append(f"{result} = phi {of} [{first}, %entry], [{after}, %latch]{again}")
     start = "\n".join(phis + (_active(f) if t.needs_active else []))
     body = "\n".join(f.lines)
     exported = [
@@ -74,6 +88,14 @@ def module_text(
     if has_finish:
         exported.append(reduction.finish(t, f"{name}_finish"))
     return module.text(exported), has_finish
+
+
+def _stop(name: str, first: str, lanes: int) -> str:
+    """Where the packets that begin at a lane pause."""
+    return (
+        f"{name}.far = add i64 {first}, {SHORT * lanes}\n"
+        f"{name} = call i64 @llvm.smin.i64(i64 {name}.far, i64 %end)"
+    )
 
 
 def _active(f: Function) -> list[str]:

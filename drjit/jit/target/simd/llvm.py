@@ -9,21 +9,12 @@ from typing import Any
 
 from llvmlite import binding
 
+from ... import processor
 from .ir import KernelError
 
 # LLVM's objects here are shared by all threads of the process.
 lock = threading.Lock()
 _serial = itertools.count()
-
-
-def host_cpu() -> tuple[str, str]:
-    """The processor's name and features, as LLVM spells them."""
-    return _host()
-
-
-@cache
-def _host() -> tuple[str, str]:
-    return binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
 
 
 @cache
@@ -35,11 +26,11 @@ def _target() -> Any:
 
 def register_bytes() -> int:
     """Bytes of the widest vector register: 64 where the processor has AVX-512, else 32."""
-    return 64 if "+avx512f" in _host()[1].split(",") else 32
+    return 64 if "+avx512f" in processor.target()[1].split(",") else 32
 
 
 def _new_machine(*, jit: bool) -> Any:
-    name, features = _host()
+    name, features = processor.target()
     # Position-independent code with a small code model: valid at whatever address a later process
     # loads it.
     return _target().create_target_machine(

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from .atomic import check_reduction, combine
 from .conversion import convert, from_memory, to_memory
 from .ir import BITS, BYTES, FLOATS, MEMORY, SCALAR, SIGNED, Function, constant
+from .long_sum import LongSum, is_long, settled
+from .long_sum import add as add_long
+from .loops import loop
 from .memory import element_address, in_rows, row_addresses, safe_index, transpose
 from .translate import CALLS, Translator
 
@@ -51,18 +54,24 @@ def without_nan(f: Function, op: str, acc: str, value: str) -> str:
 
 def accumulate(
     t: Translator, kind: ast.expr, op_name: ast.expr, x: ast.expr
-) -> tuple[str, str, str]:
-    """An accumulator that the packet loop carries: the operation, the element type, and the total
-    after the packet.
+) -> tuple[str, str, Callable[[], str]]:
+    """An accumulator that the packet loop carries: the operation, the element type, and what gives
+    the total after the last packet.
     """
     f, code, op = t.f, t.type(kind), t.text(op_name)
     check_reduction(op, code)
     acc = accumulator(code)
     value = convert(f, acc, code, t.typed(x, code)[1])
     value = masked_to_identity(t, op, acc, value)
-    carried = t.carry(f.vector[acc], f.constant(acc, identity(op, acc)))
-    carried.end = combine(f, op, acc, value, carried.name, vector=True)
-    return op, code, carried.end
+    neutral = f.constant(acc, identity(op, acc))
+    carried = t.carry(f.vector[acc], neutral)
+    end = carried.end = combine(f, op, acc, value, carried.name, vector=True)
+    if not is_long(op, acc):
+        return op, code, lambda: end
+    total = LongSum(f, acc, len(t.carried))
+    carried.resumed = neutral
+    t.pauses.append(lambda: total.add(f, end))
+    return op, code, lambda: total.value(f)
 
 
 def reduce(
@@ -248,7 +257,7 @@ def store_partials(t: Translator) -> None:
     f = t.f
     for op, code, a, _, total in t.reductions:
         acc = accumulator(code)
-        value = horizontal(f, op, acc, total)
+        value = horizontal(f, op, acc, total())
         address = f.op(f"getelementptr {MEMORY[acc]}, ptr {f.pointer(a)}, i64 %block")
         f.do(f"store {MEMORY[acc]} {value}, ptr {address}, align {BYTES[acc]}")
 
@@ -280,9 +289,20 @@ def _combine_partials(f: Function, op: str, acc: str, a: int, *, is_scan: bool) 
     """The partial results made one; for a scan, each becomes the result of those before it."""
     element, size, base = MEMORY[acc], BYTES[acc], f.pointer(a)
 
-    def partial(block: str, total: str) -> str:
+    def place(block: str) -> tuple[str, str]:
         address = f.op(f"getelementptr {element}, ptr {base}, i64 {block}")
-        one = f.op(f"load {element}, ptr {address}, align {size}")
+        return address, f.op(f"load {element}, ptr {address}, align {size}")
+
+    if is_long(op, acc) and not is_scan:
+        none = [(element, "-0.0")] * 2
+
+        def term(block: str, total: list[str]) -> tuple[str, str]:
+            return add_long(f, element, total, place(block)[1])
+
+        return settled(f, element, loop(f, "0", "%n_blocks", "1", none, term))
+
+    def partial(block: str, total: str) -> str:
+        address, one = place(block)
         if is_scan:
             f.do(f"store {element} {total}, ptr {address}, align {size}")
         return combine(f, op, acc, one, total, vector=False)

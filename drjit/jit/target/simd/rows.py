@@ -7,6 +7,8 @@ import ast
 from .atomic import check_reduction
 from .ir import FLOATS, SCALAR, SIGNED, Function, constant
 from .llvm import register_bytes
+from .long_sum import add as add_long
+from .long_sum import is_long, settled
 from .loops import address, below, cast, choose, load, loop, numbers, store, vector, width
 from .reduction import accumulator, identity
 from .translate import CALLS, Translator
@@ -49,25 +51,30 @@ def reduce_rows(
     row_of_all = f.op(f"mul i64 {matrix}, {size['rows']}")
     start = f.op(f"mul i64 {row_of_all}, {size['columns']}")
     source = address(f, code, f.pointer(t.parameter(p)), start, first_column)
+    # Accumulators, and behind them the errors of sums that round.
     own = f.op(f"mul i64 %thread, {size['strip']}")
+    own = f.op(f"mul i64 {own}, 2")
     target = address(f, acc, f.pointer(t.parameter(scratch)), own)
+    errors, of = address(f, acc, target, size["strip"]), vector(acc, lanes)
+    is_sum = is_long(op, acc)
     neutral = f"splat ({SCALAR[acc]} {constant(acc, identity(op, acc))})"
 
     def clear(j: str, _: list[str]) -> tuple[()]:
-        store(f, acc, lanes, neutral, address(f, acc, target, j))
+        for into in (target, errors) if is_sum else (target,):
+            store(f, acc, lanes, neutral, address(f, acc, into, j))
         return ()
 
     loop(f, "0", columns, str(lanes), (), clear)
 
     def block(r: str, count: str, ahead: bool) -> None:
-        """Adds `count` rows from row `r` on: strips of accumulators stay in registers meanwhile."""
+        """Adds `count` rows from row `r` on. Their own sums, in registers, are short, so that
+        they round little."""
         start = address(f, code, source, f.op(f"mul i64 {r}, {size['columns']}"))
         # The rows after these, as they lie in memory where strips are whole rows.
         behind = f.op(f"mul i64 {count}, {size['columns']}")
         following = address(f, code, start, behind)
 
         def strip(j: str, number: int) -> tuple[()]:
-            places = [address(f, acc, target, j, str(k * lanes)) for k in range(number)]
             first = address(f, code, start, j)
             fetched = address(f, code, following, f.op(f"mul i64 {j}, {count}"))
 
@@ -83,9 +90,17 @@ def reduce_rows(
                         f.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 2, i32 1)")
                 return result
 
-            totals = [(vector(acc, lanes), load(f, acc, lanes, place)) for place in places]
-            for place, total in zip(places, loop(f, "0", count, "1", totals, row), strict=True):
-                store(f, acc, lanes, total, place)
+            totals = [(vector(acc, lanes), neutral)] * number
+            for k, total in enumerate(loop(f, "0", count, "1", totals, row)):
+                places = [address(f, acc, a, j, str(k * lanes)) for a in (target, errors)]
+                if is_sum:
+                    before = [load(f, acc, lanes, place) for place in places]
+                    after = add_long(f, of, before, total)
+                else:
+                    before = load(f, acc, lanes, places[0])
+                    after = (_combine(f, op, acc, lanes, total, before),)
+                for x, place in zip(after, places, strict=False):
+                    store(f, acc, lanes, x, place)
             return ()
 
         registers = 16 if register_bytes() == 64 else 8
@@ -110,7 +125,10 @@ def reduce_rows(
         result = address(f, kept, into, line, first_column)
 
         def some(j: str, _: list[str]) -> tuple[()]:
-            x = cast(f, lanes, load(f, acc, lanes, address(f, acc, target, j)), acc, kept)
+            x = load(f, acc, lanes, address(f, acc, target, j))
+            if is_sum:
+                x = settled(f, of, [x, load(f, acc, lanes, address(f, acc, errors, j))])
+            x = cast(f, lanes, x, acc, kept)
             inside = below(f, f.op(f"sub i64 {columns}, {j}"), lanes)
             store(f, kept, lanes, x, address(f, kept, result, j), inside)
             return ()
@@ -134,6 +152,7 @@ def _join(f: Function, op: str, code: str, k: int, sizes: int, partial: int) -> 
     """When all chunks are there: the results of a matrix, in the order of its rows."""
     acc = accumulator(code)
     lanes, size = width(acc), _table(f, sizes)
+    kind = vector(acc, lanes)
     source, result = f.pointer(partial), f.pointer(k)
     several = f.op(f"icmp sgt i64 {size['chunks']}, 1")
     count = f.op(f"select i1 {several}, i64 {size['matrices']}, i64 0")
@@ -149,10 +168,15 @@ def _join(f: Function, op: str, code: str, k: int, sizes: int, partial: int) -> 
             def chunk(c: str, total: list[str]) -> list[str]:
                 offset = f.op(f"mul i64 {c}, {size['columns']}")
                 x = load(f, acc, lanes, address(f, acc, place, offset))
+                if is_long(op, acc):
+                    return list(add_long(f, kind, total, x))
                 return [_combine(f, op, acc, lanes, x, total[0])]
 
-            start = [(vector(acc, lanes), load(f, acc, lanes, place))]
-            (x,) = loop(f, "1", size["chunks"], "1", start, chunk)
+            first = load(f, acc, lanes, place)
+            start = [(kind, first), (kind, f"splat ({SCALAR[acc]} {constant(acc, -0.0)})")]
+            start = start if is_long(op, acc) else start[:1]
+            found = loop(f, "1", size["chunks"], "1", start, chunk)
+            x = settled(f, kind, found) if is_long(op, acc) else found[0]
             inside = below(f, f.op(f"sub i64 {size['columns']}, {j}"), lanes)
             x = cast(f, lanes, x, acc, code)
             store(f, code, lanes, x, address(f, code, line, j), inside)

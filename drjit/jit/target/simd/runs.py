@@ -5,7 +5,9 @@ import ast
 from .atomic import check_reduction, combine
 from .conversion import convert
 from .ir import BYTES, MEMORY, Function, Value
-from .loops import choose
+from .long_sum import SHORT, is_long, settled
+from .long_sum import add as add_long
+from .loops import choose, loop
 from .memory import each_lane, element_address, safe_index
 from .reduction import accumulator, horizontal, identity, without_nan
 from .translate import CALLS, Translator
@@ -36,11 +38,19 @@ def block_reduce(
     acc = accumulator(element)
     vector = f.vector[acc]
     runs = f, op, element, base, index, count, mask
+
+    def longer() -> list[str]:
+        if not is_long(op, acc):
+            return [_long_runs(*runs)]
+        few = f.op(f"icmp ule i64 {count}, {SHORT * f.lanes}")
+        sums = f, element, base, index, count, mask
+        return choose(f, few, lambda: [_long_runs(*runs)], lambda: [_long_sums(*sums)], [vector])
+
     (result,) = choose(
         f,
         f.op(f"icmp ule i64 {count}, {f.lanes}"),
         lambda: [_short_runs(*runs)],
-        lambda: [_long_runs(*runs)],
+        longer,
         [vector],
     )
     choice = f"{f.vector['mask']} {mask}, {vector} {result}, {vector} zeroinitializer"
@@ -120,6 +130,39 @@ def _long_runs(
         address = f.op(f"getelementptr {MEMORY[code]}, ptr {run}, i64 {after}")
         x = _part(f, op, code, address, _inside(f, left))
         return horizontal(f, op, acc, combine(f, op, acc, x, result, vector=True))
+
+    return each_lane(f, mask, [index], body, acc)
+
+
+def _long_sums(f: Function, code: str, base: str, index: Value, count: str, mask: str) -> str:
+    """The same for sums that round, of more than a few vectors."""
+    acc, lanes = accumulator(code), f.lanes
+    vector, neutral = f.vector[acc], f.constant(acc, -0.0)
+    rest = f.op(f"urem i64 {count}, {lanes}")
+    whole = f.op(f"sub i64 {count}, {rest}")
+    inside = _inside(f, rest)
+
+    def body(elements: list[str]) -> str:
+        run = element_address(f, MEMORY[code], base, index[0], elements[0])
+
+        def place(j: str) -> str:
+            return f.op(f"getelementptr {MEMORY[code]}, ptr {run}, i64 {j}")
+
+        def short(first: str, long: list[str]) -> tuple[str, str]:
+            far = f.op(f"add i64 {first}, {SHORT * lanes}")
+            end = f.op(f"call i64 @llvm.smin.i64(i64 {far}, i64 {whole})")
+
+            def term(j: str, total: list[str]) -> list[str]:
+                x = _part(f, "add", code, place(j), None)
+                return [combine(f, "add", acc, x, total[0], vector=True)]
+
+            (total,) = loop(f, first, end, str(lanes), [(vector, neutral)], term)
+            return add_long(f, vector, long, total)
+
+        long = loop(f, "0", whole, str(SHORT * lanes), [(vector, neutral)] * 2, short)
+        x = _part(f, "add", code, place(whole), inside)
+        total = settled(f, vector, add_long(f, vector, long, x))
+        return horizontal(f, "add", acc, total)
 
     return each_lane(f, mask, [index], body, acc)
 

@@ -54,11 +54,12 @@ LITERALS_IN_REGISTERS = 24
 
 class Carried:
     """A value that the packet loop carries: its name, its type, and what it is before and after a
-    packet.
+    packet, and after a pause.
     """
 
     def __init__(self, name: str, kind: str, start: str):
         self.name, self.kind, self.start, self.end = name, kind, start, start
+        self.resumed: str | None = None  # None: as after the packet
 
 
 class Deferred(str):
@@ -81,6 +82,8 @@ class Translator:
         # Reductions over all lanes, in the order of the text (see `reduction`), and what the packet
         # loop carries.
         self.reductions: list = []
+        # What happens to sums after a number of packets, and after the last one.
+        self.pauses: list[Callable[[], None]] = []
         self.expansions: list = []
         self.finishers: list[Callable[[Function], None]] = []
         self.carried: list[Carried] = []
