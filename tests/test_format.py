@@ -78,13 +78,13 @@ def test_replacement_fields(text: str, args: tuple, kwargs: dict, expected: str 
 @pytest.mark.parametrize(
     ("text", "args", "error"),
     [
-        ("{a}", (1,), r"dr\.format\(\): no value .*'a' at position 0"),
-        ("x {}", (), r"no value .*field 0 at position 2"),
-        ("{} {}", (1,), r"no value .*field 1 at position 3"),
+        ("{a}", (1,), r"dr\.format\(\): missing keyword argument 'a' .* position 0"),
+        ("x {}", (), r"missing positional argument 0 .* position 2"),
+        ("{} {}", (1,), r"missing positional argument 1 .* position 3"),
         ("{:.2f}", (1.5,), "no format specifications"),
         ("{a.x}", (1,), "no format specifications, attributes"),
-        ("{", (1,), "single '{' .* position 0"),
-        ("ab }", (1,), "single '}' .* position 3"),
+        ("{", (1,), "unmatched brace '{' .* position 0"),
+        ("ab }", (1,), "unmatched brace '}' .* position 3"),
         ("{0}{}", (1, 2), "mixes"),
     ],
 )

@@ -686,7 +686,7 @@ def test_ravel_of_other_things():
         dr.ravel(Array3f([1, 2], [1, 2, 3], 1))
     with pytest.raises(RuntimeError, match="order"):
         dr.ravel(Array3f(1), "X")
-    with pytest.raises(RuntimeError, match="3 entries cannot be divided among 2"):
+    with pytest.raises(RuntimeError, match="3 entries are not divisible among 2"):
         dr.unravel(Array2f, Float(1, 2, 3))
     with pytest.raises(TypeError):
         dr.unravel(TensorXf, Float(1))

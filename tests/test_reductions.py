@@ -275,7 +275,7 @@ def test_masks_of_nested_arrays():
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: dr.sum(Float(1, 2), axis=1), "axis 1 is out of bounds for an array of 1 dim"),
+        (lambda: dr.sum(Float(1, 2), axis=1), "out-of-bounds axis 1 of an array of 1 dim"),
         (lambda: dr.sum(Array3f(1), axis=-3), "axis -3"),
         (lambda: dr.sum(Array3f(1), axis="x"), "'axis'"),
         (lambda: dr.sum(Array3f(1), axis=1.5), "'axis'"),

@@ -56,7 +56,9 @@ def shape(self: Any) -> tuple[int, ...]:
     """
     found = _shape(self)
     if found is None:
-        raise RuntimeError(f"{type_label(self)}: components differ in size, there is no shape")
+        raise RuntimeError(
+            f"{type_label(self)}: the array is ragged, its components differ in size"
+        )
     return freeze_size.shown(found)
 
 

@@ -50,8 +50,9 @@ def _mismatch(dtype: type, sizes: Any, what: str) -> RuntimeError:
     shape = dtype.__meta__.shape
     shown = ", ".join("n" if n == DYNAMIC else str(n) for n in shape)
     return RuntimeError(
-        f"{what}({label(dtype)}): the shape {sizes!r} does not fit; expected a number of lanes, "
-        f"or a shape of the form ({shown}{',' if len(shape) == 1 else ''})"
+        f'{what}({label(dtype)}): the provided "shape" {sizes!r} and "dtype" parameters are '
+        "incompatible. Expected a number of lanes, or a shape of the form "
+        f"({shown}{',' if len(shape) == 1 else ''})"
     )
 
 

@@ -109,9 +109,9 @@ def _print_symbolic(
             return
         if count > sample.capacity:
             warnings.warn_explicit(
-                f"dr.print(): shows {sample.capacity} of {count} executions, chosen by chance; "
-                "those of a lane are in order, with gaps. A larger limit=.. shows more, and the "
-                "field {thread_id} tells the lane of each.",
+                f"dr.print(): only captured {sample.capacity} of {count} executions, chosen by "
+                "chance; those of a lane are in order, with gaps. A larger limit=.. shows more, "
+                "and the field {thread_id} tells the lane of each.",
                 RuntimeWarning,
                 location[0].co_filename if location else "?",
                 location[1] if location else 0,
@@ -233,7 +233,7 @@ def _filled(what: str, text: str, values: list[Any], kwargs: Mapping[str, Any], 
         name = found[1]
         if name is None:
             raise RuntimeError(
-                f"{what}(): single '{token}' in the text, at position {found.start()}"
+                f"{what}(): unmatched brace '{token}' in the text, at position {found.start()}"
             )
         prefix = name if name.endswith("=") else ""
         name = name.removesuffix("=")
@@ -241,17 +241,19 @@ def _filled(what: str, text: str, values: list[Any], kwargs: Mapping[str, Any], 
             if name not in kwargs:
                 raise RuntimeError(_missing(what, name, found.start()))
             return prefix + value_text(kwargs[name], limit)
-        kind = "explicit" if name else "automatic"
+        kind = "explicit" if name else "implicit"
         if numbering not in ("", kind):
             raise RuntimeError(
-                f"{what}(): the text mixes numbered fields {{0}} with plain ones {{}}"
+                f"{what}(): cannot switch from {numbering} to {kind} field numbering: the text "
+                "mixes numbered fields {0} with plain ones {}"
             )
         numbering = kind
         position = int(name) if name else count
         count += 1
         if position >= len(values):
             raise RuntimeError(
-                f"{what}(): no value is given for field {position} at position {found.start()}"
+                f"{what}(): missing positional argument {position} of the field at position "
+                f"{found.start()}"
             )
         return prefix + value_text(values[position], limit)
 
@@ -262,7 +264,7 @@ def _missing(what: str, name: str, position: int) -> str:
     hint = ""
     if re.search(r"[:!.\[]", name):
         hint = ". Fields are plain names: there are no format specifications, attributes or indices"
-    return f"{what}(): no value is given for the field '{name}' at position {position}{hint}"
+    return f"{what}(): missing keyword argument '{name}' of the field at position {position}{hint}"
 
 
 def value_text(value: Any, limit: int = 20) -> str:

@@ -52,8 +52,8 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Any:
     for number, a in enumerate(found):
         if a._shape != shape:
             raise TypeError(
-                f"{what}(): the shapes must agree, but tensor {number} has shape {a._shape} and "
-                f"tensor 0 has {shape}"
+                f"{what}(): all inputs must have the same shape, but tensor {number} has "
+                f"{a._shape} and tensor 0 has {shape}"
             )
     place = normalized_axis(operator.index(axis), len(shape) + 1, f"{what}()")
     return concat_tensors([expand_dims(a, place) for a in found], place, what)
@@ -169,7 +169,7 @@ def split(value: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0
     count = _sections(indices_or_sections, what)
     if n % count:
         raise RuntimeError(
-            f"{what}(): axis {place} of size {n} cannot be cut into {count} equal parts; "
+            f"{what}(): axis {place} of size {n} cannot be equally split into {count} parts; "
             "dr.array_split() makes parts of different sizes"
         )
     return array_split(value, count, place)

@@ -67,7 +67,7 @@ def slice(value: Any, index: Any = 0) -> Any:
 
 def _check_order(order: str, what: str) -> None:
     if order not in ("A", "C", "F"):
-        raise RuntimeError(f"{what}(): 'order' must be 'A', 'C' or 'F', not {order!r}")
+        raise RuntimeError(f"{what}(): order parameter must equal 'A', 'C' or 'F', not {order!r}")
 
 
 def _column_major(dims: Sequence[int]) -> list[int]:
@@ -172,7 +172,7 @@ def unravel_dims(dtype: type, array: Any, dims: tuple[int, ...], order: str, wha
     scalar = not dtype.__meta__.is_jit
     if count == 0 or size % count or (scalar and size != count):
         raise RuntimeError(
-            f"{what}(<{label(dtype)}>): {size} entries cannot be divided among {count} components"
+            f"{what}(<{label(dtype)}>): {size} entries are not divisible among {count} components"
         )
     positions = _column_major(dims)
     if scalar:
@@ -232,7 +232,10 @@ def reinterpret_array(dtype: type, value: Any, /) -> Any:
         )
     a, b = type(value), dtype
     if a._dtype.itemsize != b._dtype.itemsize or a._dtype.is_mask is not b._dtype.is_mask:
-        raise RuntimeError(f"{what}(): entries of {label(a)} and {label(b)} are of different size")
+        raise RuntimeError(
+            f"{what}(): cannot reinterpret-cast between types of different size, {label(a)} and "
+            f"{label(b)}"
+        )
     if (a._kind, a.__meta__.dims, a.__meta__.is_jit) != (
         b._kind,
         b.__meta__.dims,

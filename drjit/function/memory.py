@@ -76,7 +76,7 @@ def gather(
     if is_container(source):
         if dtype is not type(source):
             raise TypeError(
-                f"{what}(): 'dtype' is {label(dtype)}, but the source is of type {label(source)}"
+                f"{what}(): unsupported dtype {label(dtype)}, the source is of type {label(source)}"
             )
         return map_tree(
             lambda s: gather(type(s), s, index, active, mode=mode) if is_array(s) else s,
@@ -86,8 +86,8 @@ def gather(
     if not is_array_class(dtype) or not is_array(source):
         wrong = dtype if not is_array_class(dtype) else type(source)
         raise TypeError(
-            f"{what}({label(dtype)}, {label(source)}): 'dtype' must be an array type and 'source' "
-            f"an array of one dimension, {label(wrong)} is neither"
+            f"{what}({label(dtype)}, {label(source)}): unsupported dtype or source. 'dtype' must "
+            f"be an array type and 'source' an array of one dimension, {label(wrong)} is neither"
         )
     if dtype._kind == "tensor":
         return _gather_tensor(dtype, source, index, active, shape, mode)
@@ -99,8 +99,8 @@ def gather(
         return _gather_components(dtype, source, index, active, mode)
     if dtype.__meta__.namespace != source.__meta__.namespace or dtype._dtype is not source._dtype:
         raise TypeError(
-            f"{what}({label(dtype)}): a {label(source)} has entries of another type. Gather as "
-            f"{label(source)}, or a nested type of it, and convert the result."
+            f"{what}({label(dtype)}): unsupported dtype, a {label(source)} has entries of another "
+            f"type. Gather as {label(source)}, or a nested type of it, and convert the result."
         )
     if dtype._kind == "leaf":
         return gather(dtype, source, index, active, mode=mode)  # the storage of a tensor

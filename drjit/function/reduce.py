@@ -87,14 +87,20 @@ def axes_of(axis: Any, ndim: int, default: tuple[int, ...], what: str | Call) ->
     if axis is None:
         return tuple(range(ndim))
     if isinstance(axis, (int, np.integer)) and not isinstance(axis, bool):
-        return (parts.normalized_axis(int(axis), ndim, what),)
+        return (_reduced_axis(int(axis), ndim, what),)
     if not isinstance(axis, tuple) or not builtins.all(
         isinstance(a, (int, np.integer)) for a in axis
     ):
         raise RuntimeError(
             f"{what}: 'axis' must be an int, a tuple of ints, None or ..., not {axis!r}"
         )
-    return tuple(sorted({parts.normalized_axis(int(a), ndim, what) for a in axis}))
+    return tuple(sorted({_reduced_axis(int(a), ndim, what) for a in axis}))
+
+
+def _reduced_axis(axis: int, ndim: int, what: str | Call) -> int:
+    if not -ndim <= axis < ndim:
+        raise RuntimeError(f"{what}: out-of-bounds axis {axis} of an array of {ndim} dimensions")
+    return axis % ndim
 
 
 # Reductions along axes

@@ -34,7 +34,7 @@ def _axes(axis: Any, ndim: int, what: str) -> tuple[int, ...]:
         raise TypeError(f"{what}(): expected an axis or a tuple of axes, not {axis!r}") from None
     found = tuple([normalized_axis(a, ndim, f"{what}()") for a in given])
     if len(set(found)) < len(found):
-        raise RuntimeError(f"{what}(): an axis occurs twice in {axis!r}")
+        raise RuntimeError(f"{what}(): duplicate axes in {axis!r}")
     return found
 
 
@@ -79,11 +79,12 @@ def transpose(value: Any, /, axes: tuple[int, ...] | None = None) -> Any:
     ndim = len(tensor_argument(value, what)._shape)
     if axes is None:
         return transposed(value, range(ndim)[::-1], what)
-    order = _axes(axes, ndim, what)
-    if len(order) != ndim:
-        raise RuntimeError(
-            f"{what}(): 'axes' must be a permutation of the {ndim} axes, not {axes!r}"
-        )
+    if isinstance(axes, (tuple, list)) and len(axes) != ndim:
+        raise RuntimeError(f"{what}(): 'axes' must have length {ndim}, not {axes!r}")
+    try:
+        order = _axes(axes, ndim, what)
+    except RuntimeError as error:
+        raise RuntimeError(f"{error}; it must be a permutation of the {ndim} axes") from None
     return transposed(value, order, what)
 
 

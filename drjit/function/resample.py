@@ -100,7 +100,8 @@ def resample(
     target: Any = parts.size_tuple(tuple(shape), what)
     if len(target) != len(sizes):
         raise RuntimeError(
-            f"{what}(): the source has {len(sizes)} axes, 'shape' {target} has {len(target)}"
+            f"{what}(): 'source' and 'shape' must have the same number of axes, not "
+            f"{len(sizes)} and {len(target)}"
         )
     make = _preset if isinstance(filter, str) else Resampler
     with _named(what):  # checks the arguments
@@ -156,14 +157,16 @@ def convolve(
 
     elif callable(filter) and not is_array(filter):
         if filter_radius is None:
-            raise RuntimeError(f"{what}(): a filter that is a function needs a 'filter_radius'")
+            raise RuntimeError(
+                f"{what}(): 'filter_radius' must be specified for a filter that is a function"
+            )
 
         def make(n: int) -> Resampler:
             return Resampler(n, n, filter, filter_radius, True, boundary, normalize, symbolic)
 
     else:
         if filter_radius is not None:
-            raise RuntimeError(f"{what}(): 'filter_radius' is not for a sequence of numbers")
+            raise RuntimeError(f"{what}(): 'filter_radius' must be None for a sequence of numbers")
         kernel = numbers(filter)
         origin = (kernel.size - 1) // 2
 

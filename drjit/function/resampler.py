@@ -140,7 +140,7 @@ class Resampler:
         if boundary not in BOUNDARIES:
             shown = ", ".join(f"'{b}'" for b in BOUNDARIES)
             raise RuntimeError(
-                f"drjit.Resampler(): unknown boundary mode {boundary!r}; expected one of {shown}"
+                f"drjit.Resampler(): invalid boundary mode {boundary!r}; expected one of {shown}"
             )
         self.boundary = boundary
         self.symbolic = bool(symbolic)
@@ -374,8 +374,8 @@ def _filter(filter: Any, radius: float | None, convolve: bool) -> tuple[Callable
             return preset.function, preset.radius
         if not convolve:
             raise RuntimeError(
-                "drjit.Resampler(): 'filter_radius' is for filters that are functions; the radius "
-                "of a preset follows from the resolutions"
+                "drjit.Resampler(): 'filter_radius' must be None with a preset filter, whose "
+                "radius follows from the resolutions"
             )
         if not 0 < radius < math.inf:
             raise RuntimeError(
@@ -387,7 +387,9 @@ def _filter(filter: Any, radius: float | None, convolve: bool) -> tuple[Callable
             f"drjit.Resampler(): 'filter' must be a preset's name or a function, got {filter!r}"
         )
     if radius is None:
-        raise TypeError("drjit.Resampler(): a filter that is a function needs a 'filter_radius'")
+        raise TypeError(
+            "drjit.Resampler(): 'filter_radius' must be specified for a filter that is a function"
+        )
     if not 0 <= radius < math.inf:
         raise RuntimeError(f"drjit.Resampler(): the filter radius must be positive, got {radius}")
 

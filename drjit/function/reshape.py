@@ -76,7 +76,7 @@ def _wanted(shape: Any, what: str) -> tuple[int, ...]:
         ) from None
     if any(s < -1 for s in sizes) or sizes.count(-1) > 1:
         raise RuntimeError(
-            f"{what}: one entry of 'shape' may be -1, and none less than that, got {shape!r}"
+            f"{what}: only a single 'shape' entry may be -1, and none less than that, got {shape!r}"
         )
     return tuple(sizes)
 
@@ -91,7 +91,9 @@ def _reshape(
     if -1 in shape:
         known = -prod(shape)
         if known == 0 or size % known:
-            raise RuntimeError(f"{what}: {size} entries do not fill a shape {shape}")
+            raise RuntimeError(
+                f"{what}: cannot infer a compatible shape, {size} entries do not fill {shape}"
+            )
         shape = tuple([size // known if s == -1 else s for s in shape])
     if shape == value.shape:  # in whatever order entries are read and written
         order = "C"
@@ -100,7 +102,7 @@ def _reshape(
     if shrink:
         freeze_size.decided()
     if count > size or (count < size and not shrink):
-        raise RuntimeError(f"{what}: the sizes differ, {size} entries for a shape {shape}")
+        raise RuntimeError(f"{what}: mismatched array sizes, {size} entries for a shape {shape}")
     if count < size:
         flat = take_entries(flat, count, lambda i: i, what)
     if dtype._kind == "tensor":

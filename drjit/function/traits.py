@@ -380,7 +380,9 @@ def _width(value: Any) -> int:
         return len(value._c)
     found = show.common_width(list(show.inner(value)))
     if found is None:
-        raise RuntimeError(f"dr.width(): components of {type_label(value)} differ in size")
+        raise RuntimeError(
+            f"dr.width(): {type_label(value)} is ragged, its components differ in size"
+        )
     return found
 
 

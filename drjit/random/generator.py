@@ -332,7 +332,7 @@ class _Target:
             dims, self.size = (), 1 if self.plain else prod(self.shape)
         else:
             if traced and not self.shape:
-                raise RuntimeError(f"{what}: the shape () does not go with {type_label(cls)}")
+                raise self._misfit(what)
             dims = self.shape[:-1] if traced else self.shape
             self.size = self.shape[-1] if traced else 1
         wanted = () if self.plain or cls._kind == "tensor" else cls.__meta__.dims
@@ -340,9 +340,15 @@ class _Target:
             w in (DYNAMIC, d) for w, d in zip(wanted, dims, strict=True)
         )
         if not fits:
-            raise RuntimeError(f"{what}: the shape {self.shape} does not go with {type_label(cls)}")
+            raise self._misfit(what)
         self.dims = dims
         self.count = self.size if self.by_entry else prod(dims)
+
+    def _misfit(self, what: str) -> RuntimeError:
+        return RuntimeError(
+            f'{what}: the provided "shape" {self.shape} and "dtype" {type_label(self.cls)} '
+            "parameters are incompatible."
+        )
 
     def _check_dtype(self, cls: Any, what: str, integer: bool) -> None:
         kinds = (dt.i32, dt.u32) if integer else (dt.f16, dt.f32, dt.f64)
