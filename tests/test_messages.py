@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import drjit as dr
+from drjit import opt
 from drjit.llvm import Array3f, Float, Float64, Int, TensorXf, TensorXi, ad
 
 Row = tuple[str, Callable[[], Any], str]
@@ -47,7 +48,18 @@ DERIVATIVES: list[Row] = [
         "incompatible function arguments",
     ),
 ]
-NETWORKS: list[Row] = []
+NETWORKS: list[Row] = [
+    (
+        "optimizer, a parameter of another kind",
+        lambda: opt.Adam(0.1, {"x": 1}),
+        "cannot register parameter",
+    ),
+    (
+        "optimizer, an empty parameter",
+        lambda: opt.Adam(0.1, {"x": ad.Float()}),
+        'parameter "x" is empty',
+    ),
+]
 
 
 T = TensorXf([1, 2, 3])

@@ -297,12 +297,12 @@ def test_assignments_of_the_same_shape_keep_the_state():
     opt = Adam(0.1, {"x": Float(1, 2, 3)})
     descend(opt, {"x": np.ones(3)})
     opt.set_learning_rate(x=0.5)
-    kept = opt.state["x"].moments["first_moment"][0].numpy()
+    kept = opt.state["x"][3][1].numpy()
     for value in (Float(4, 5, 6), Float64(1, 2, 3), TensorXf([1, 2, 3]), Float16(1, 2, 3)):
         opt["x"] = value
         assert opt.learning_rate("x") == 0.5
-        assert opt.state["x"].steps == 1
-        moment = opt.state["x"].moments["first_moment"][0].numpy()
+        assert opt.state["x"][3][0] == 1
+        moment = opt.state["x"][3][1].numpy()
         np.testing.assert_allclose(moment, kept, rtol=1e-7)
         dr.backward(dr.sum(opt["x"] * 0, axis=None))
     opt.step()
@@ -310,7 +310,7 @@ def test_assignments_of_the_same_shape_keep_the_state():
         opt.set_learning_rate(x=0.5)
         opt["x"] = value
         assert opt.learning_rate("x") is None
-        assert opt.state["x"].steps == 0
+        assert opt.state["x"][3][0] == 0
 
 
 def test_reset():
@@ -319,7 +319,7 @@ def test_reset():
     fresh = Adam(0.1, {"x": Float(1), "y": Float(1)})
     descend(opt, {"x": np.ones(1), "y": np.ones(1)})
     opt.reset("x")
-    assert (opt.state["x"].steps, opt.state["y"].steps) == (0, 1)
+    assert [opt.state[k][3][0] for k in "xy"] == [0, 1]
     assert (opt.learning_rate("x"), opt.learning_rate("y")) == (None, 0.5)
     opt.reset()
     opt.update(x=Float(1), y=Float(1))
@@ -394,13 +394,13 @@ def test_without_evaluation_results_remain_expressions():
     assert opt["x"].state is dr.VarState.Unevaluated
     descend(opt, {"x": np.ones(2)})
     assert opt["x"].state is dr.VarState.Evaluated
-    assert opt.state["x"].moments["first_moment"][0].state is dr.VarState.Evaluated
+    assert opt.state["x"][3][1].state is dr.VarState.Evaluated
 
 
 def test_a_skipped_adam_step_counts():
     opt = Adam(0.1, {"x": Float(1)})
     descend(opt, {"x": np.ones(1)}, active=False)
-    assert opt.state["x"].steps == 1
+    assert opt.state["x"][3][0] == 1
 
 
 def test_steps_where_derivatives_are_suspended():
@@ -419,7 +419,7 @@ def test_steps_where_derivatives_are_suspended():
 def test_parameters_that_are_none(value):
     opt = Adam(0.1)
     with pytest.raises(
-        TypeError, match=r"dr\.opt\.Adam\.__setitem__\(\): parameter 'x' is of type"
+        TypeError, match=r'dr\.opt\.Adam\.__setitem__\(\): cannot register parameter "x" of type'
     ):
         opt["x"] = value
     assert not opt
@@ -428,7 +428,7 @@ def test_parameters_that_are_none(value):
 def test_parameters_of_types_without_derivatives():
     with pytest.raises(TypeError, match="differentiable"):
         SGD(0.1, {"x": llvm.Float(1)})
-    with pytest.raises(RuntimeError, match=r"'x' is empty \(its shape is \(0,\)\)"):
+    with pytest.raises(RuntimeError, match=r'parameter "x" is empty \(its shape is \(0,\)\)'):
         SGD(0.1, {"x": Float([])})
     with pytest.raises(TypeError, match=r"update\(\): 'params' must be a mapping"):
         SGD(0.1, [("x", Float(1))])  # type: ignore[arg-type]
@@ -607,7 +607,7 @@ def test_states_that_do_not_fit():
     ):
         with pytest.raises(error, match=f"{what}: .*{message}|{message}"):
             opt.load_state_dict(saved | {"x.steps": 5} | change)
-        assert opt.state["x"].steps == 0
+        assert opt.state["x"][3][0] == 0
     del saved["x.second_moment"]
     with pytest.raises(KeyError, match=f"{what}: .*missing: x.second_moment"):
         opt.load_state_dict(saved)

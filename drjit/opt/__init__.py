@@ -7,6 +7,7 @@ from ..array.annotations import Extra
 from .adam import Adam, AdamW
 from .muon import Muon
 from .optimizer import Optimizer
+from .parameter import RateCache as _LRCache  # noqa: F401  as annotations of `_step` name it
 from .rmsprop import RMSProp
 from .scaler import GradScaler
 from .sgd import SGD

@@ -1,22 +1,21 @@
 """Adam and AdamW: steps from running averages of the gradient and of its square."""
 
-import math
 from collections.abc import Mapping
-from functools import reduce
-from typing import Any
+from typing import Any, ClassVar
 
 from ..array.base import ArrayBase
 from ..function import evaluation
 from ..function.arithmetic import fma, lerp, maximum, sqr, sqrt
-from ..function.parts import related
-from ..function.reduce import max as largest
+from ..function.parts import flat_class, related
+from ..function.reduce import max as over_axis
 from ..jit import dtype as dt
+from ..jit.freeze import active as active_recorder
 from .optimizer import Optimizer
-from .parameter import Change, Job, option, scaled_rate
+from .parameter import RateCache, blank, option
 from .rmsprop import check_epsilon, check_fraction, normalized
 
 
-class Adam(Optimizer):
+class Adam(Optimizer[tuple[Any, Any, Any, Any]]):
     """Adam, from Kingma and Ba, "Adam: A Method for Stochastic Optimization" (2015).
 
     Step t averages the gradient g and its square, m ← β₁·m + (1 - β₁)·g and v ← β₂·v + (1 - β₂)·g²,
@@ -47,8 +46,12 @@ class Adam(Optimizer):
 
     __module__ = "drjit.opt"
 
-    # The last number of steps that was an array, and its correction.
-    _corrected: tuple[Any, Any] = (None, None)
+    saved: ClassVar = {
+        "[0]": "steps",
+        "[1]": "first_moment",
+        "[2]": "second_moment",
+        "[3]": "largest_second_moment",
+    }
 
     def __init__(
         self,
@@ -71,50 +74,47 @@ class Adam(Optimizer):
         self.epsilon = epsilon
         self.uniform = uniform
         self.amsgrad = amsgrad
-        self.kept = ("first_moment", "second_moment")
-        if amsgrad:
-            self.kept += ("largest_second_moment",)
         super().__init__(lr, params, mask_updates=mask_updates, promote_fp16=promote_fp16)
 
-    def _change(self, job: Job) -> Change:
-        first = [
-            lerp(g, m, self.beta_1)
-            for g, m in zip(job.gradient, job.moments["first_moment"], strict=True)
-        ]
-        second = [
-            lerp(sqr(g), v, self.beta_2)
-            for g, v in zip(job.gradient, job.moments["second_moment"], strict=True)
-        ]
-        moments = {"first_moment": first, "second_moment": second}
-        divisors = second
+    def _reset(self, key: str, value: Any, promoted: bool, /) -> None:
+        steps = flat_class(type(value), dt.u32)(0)
+        largest = blank(value) if self.amsgrad else None
+        self.state[key] = value, promoted, None, (steps, blank(value), blank(value), largest)
+
+    def _step(
+        self, cache: RateCache, value: Any, grad: Any, lr: Any, extra: tuple, /
+    ) -> tuple[Any, tuple]:
+        steps, m, v, largest = extra
+        steps, correction = self._counted(cache, steps)
+        m = lerp(grad, m, self.beta_1)
+        v = divisor = lerp(sqr(grad), v, self.beta_2)
         if self.amsgrad:
-            so_far = job.moments["largest_second_moment"]
-            divisors = [maximum(v, w) for v, w in zip(second, so_far, strict=True)]
-            moments["largest_second_moment"] = divisors
+            divisor = largest = maximum(v, largest)
         elif self.uniform:
-            divisors = _largest(second, job)
+            divisor = _uniform(v)
+        rate = cache.product(flat_class(type(value)), lr, -1, correction)
+        value = fma(normalized(m, divisor, self.epsilon), rate, self._decayed(cache, value, lr))
+        return value, (steps, m, v, largest)
 
-        correction = self._correction(job.steps)
-        new = []
-        for x, m, v in zip(job.x, first, divisors, strict=True):
-            rate = scaled_rate(job.rate, -correction, x)
-            new.append(fma(normalized(m, v, self.epsilon), rate, self._decayed(x, job.rate)))
-        return new, moments
+    def _select(self, mask: Any, extra: tuple, new_extra: tuple, /) -> tuple:
+        """A step counts, whatever it leaves as it is."""
+        return new_extra[0], *super()._select(mask, extra[1:], new_extra[1:])  # type: ignore[arg-type]
 
-    def _correction(self, steps: Any) -> Any:
-        """The factor of the learning rate in a step. If the number of steps is an array, the factor
-        is computed once for all parameters that share it."""
-        if isinstance(steps, int):
-            return math.sqrt(1 - self.beta_2**steps) / (1 - self.beta_1**steps)
-        known, correction = self._corrected
-        if known is not steps:
-            t = related(type(steps), dtype=dt.f64)(steps)
+    def _counted(self, cache: RateCache, steps: Any) -> tuple[Any, Any]:
+        """The number of steps from now on, and the factor of the learning rate in this one; shared
+        by all parameters that have made as many."""
+        key = "steps", steps._n.data if steps._n.is_literal else steps._n
+        if key not in cache:
+            after = steps + 1
+            if active_recorder() is not None:  # data, so that the step can be repeated
+                evaluation.make_opaque(after)
+            t = related(type(steps), dtype=dt.f64)(after)
             correction = sqrt(1 - self.beta_2**t) / (1 - self.beta_1**t)
             evaluation.eval(correction)
-            self._corrected = steps, correction
-        return correction
+            cache[key] = after, correction
+        return cache[key]
 
-    def _decayed(self, x: Any, rate: Any) -> Any:
+    def _decayed(self, cache: RateCache, x: Any, lr: Any) -> Any:
         """The parameter that the step starts from."""
         return x
 
@@ -171,16 +171,16 @@ class AdamW(Adam):
             amsgrad=amsgrad,
         )
 
-    def _decayed(self, x: Any, rate: Any) -> Any:
-        return decayed(x, rate, self.weight_decay)
+    def _decayed(self, cache: RateCache, x: Any, lr: Any) -> Any:
+        return decayed(cache, x, lr, self.weight_decay)
 
     def _options(self) -> str:
         return f"{super()._options()},\n  weight_decay = {option(self.weight_decay)}"
 
 
-def decayed(x: Any, rate: Any, weight_decay: float) -> Any:
+def decayed(cache: RateCache, x: Any, lr: Any, weight_decay: float) -> Any:
     """A parameter with a part, the learning rate times the weight decay, taken away."""
-    return fma(x, scaled_rate(rate, -weight_decay, x), x) if weight_decay else x
+    return fma(x, cache.product(flat_class(type(x)), lr, -weight_decay), x) if weight_decay else x
 
 
 def check_decay(optimizer: str, value: float) -> None:
@@ -188,12 +188,21 @@ def check_decay(optimizer: str, value: float) -> None:
         raise RuntimeError(f"dr.opt.{optimizer}(): 'weight_decay' must be >= 0, not {value}")
 
 
-def _largest(leaves: list[Any], job: Job) -> list[Any]:
+def _uniform(v: Any) -> Any:
     """The maximum over the outermost axis: over all entries of a flat array or tensor, over
     corresponding components of a nested array."""
-    if not job.nested:
-        return [largest(v) for v in leaves]
-    step = len(leaves) // job.shape[0]
-    across = [reduce(maximum, leaves[k::step]) for k in range(step)] * job.shape[0]
-    # A component that all entries share remains one number.
-    return [v if len(v) == len(a) else largest(v) for v, a in zip(across, leaves, strict=True)]
+    if v._kind == "leaf":
+        return over_axis(v)
+    largest = over_axis(v, axis=0)
+
+    def spread(across: Any, component: Any) -> Any:
+        if component._kind == "leaf":
+            # A component that all entries share remains one number.
+            return across if len(across) == len(component) else over_axis(across)
+        made = object.__new__(type(component))
+        made._c = [spread(a, c) for a, c in zip(across._c, component._c, strict=True)]
+        return made
+
+    made = object.__new__(type(v))
+    made._c = [spread(largest, c) for c in v._c]
+    return made

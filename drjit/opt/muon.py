@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
-from typing import Any
+from typing import Any, ClassVar
 
 from ..array.base import ArrayBase, type_label
 from ..function import traits
@@ -16,14 +16,14 @@ from ..function.reshape import reshape
 from ..function.shape import concat
 from .adam import check_decay, decayed
 from .optimizer import Optimizer
-from .parameter import Change, Job, option, scaled_rate
+from .parameter import Job, RateCache, blank, option
 from .rmsprop import check_fraction
 
 # Of the polynomial a·x + b·x³ + c·x⁵ that a Newton-Schulz iteration applies to singular values.
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
-class Muon(Optimizer):
+class Muon(Optimizer[tuple[Any, tuple[int, ...]]]):
     """Muon, for matrices only: tensors of two dimensions.
 
     It is described in Jordan et al., "Muon: An optimizer for hidden layers in neural networks"
@@ -60,7 +60,7 @@ class Muon(Optimizer):
 
     __module__ = "drjit.opt"
 
-    kept = ("velocity",)
+    saved: ClassVar = {"[0]": "velocity"}
 
     def __init__(
         self,
@@ -84,41 +84,33 @@ class Muon(Optimizer):
         self.weight_decay = weight_decay
         super().__init__(lr, params, mask_updates=mask_updates, promote_fp16=promote_fp16)
 
-    def update(self, params: Mapping[str, ArrayBase] | None = None, **args: ArrayBase) -> None:  # type: ignore[override]
-        """Adds or assigns parameters like `Optimizer.update`, but only those of two dimensions."""
-        if params is None or hasattr(params, "items"):
-            given = {**dict(params.items() if params is not None else ()), **args}
-            params = {
-                name: value
-                for name, value in given.items()
-                if not isinstance(value, ArrayBase) or len(traits.shape(value)) == 2
-            }
-        super().update(params)
+    def _filter(self, params: Mapping[str, ArrayBase], /) -> Mapping[str, ArrayBase]:
+        return {
+            name: value
+            for name, value in params.items()
+            if not isinstance(value, ArrayBase) or len(traits.shape(value)) == 2
+        }
 
-    def _check_parameter(self, name: str, value: Any) -> None:
+    def _reset(self, key: str, value: Any, promoted: bool, /) -> None:
         shape = traits.shape(value)
         if value._kind != "tensor" or len(shape) != 2:
             raise RuntimeError(
-                f"dr.opt.Muon.__setitem__(): parameter {name!r} must be a tensor of two "
+                f"dr.opt.Muon.__setitem__(): parameter {key!r} must be a tensor of two "
                 f"dimensions, not {type_label(type(value))} of shape {shape}. Use another "
                 "optimizer for it."
             )
+        self.state[key] = value, promoted, None, (blank(value), shape)
 
-    def _change(self, job: Job) -> Change:
-        return next(iter(self._changes([job])))
-
-    def _changes(self, jobs: Sequence[Job]) -> Iterable[Change]:
+    def _steps(self, cache: RateCache, jobs: Sequence[Job]) -> Iterable[tuple[Any, Any]]:
         velocities, directions = [], []
-        for job in jobs:
-            (g,), (v,) = job.gradient, job.moments["velocity"]
+        for _, g, _, (v, _) in jobs:
             v = fma(v, self.momentum, g)
             velocities.append(v)
             directions.append(fma(v, self.momentum, g) if self.nesterov else v)
-        directions = orthogonalized(directions, [job.shape for job in jobs], self.ns_steps)
-        for job, u, v in zip(jobs, directions, velocities, strict=True):
-            (x,), (rows, columns) = job.x, job.shape
-            rate = scaled_rate(job.rate, -sqrt(max(1, rows / columns)), x)
-            yield [fma(u, rate, decayed(x, job.rate, self.weight_decay))], {"velocity": [v]}
+        directions = orthogonalized(directions, [job.extra[1] for job in jobs], self.ns_steps)
+        for (x, _, lr, (_, shape)), u, v in zip(jobs, directions, velocities, strict=True):
+            rate = cache.product(type(x), lr, -sqrt(max(1, shape[0] / shape[1])))
+            yield fma(u, rate, decayed(cache, x, lr, self.weight_decay)), (v, shape)
 
     def _options(self) -> str:
         return (

@@ -1,41 +1,39 @@
 """What all optimizers share: the mapping of parameters, learning rates, steps and saved states. A
-subclass names the arrays that it keeps for a parameter and says how one step changes them.
+subclass says with what a parameter starts (`_reset`) and how one step changes it (`_step`).
 """
 
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from math import prod
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 
 from ..array.base import ArrayBase, type_label
-from ..array.pytree import leaf_arrays
-from ..function import create, evaluation, scopes, traits
+from ..array.pytree import leaf_arrays, map_tree, walk
+from ..function import arithmetic, evaluation, scopes, traits
 from ..function import grad as derivatives
 from ..function.parts import related
 from ..jit import dtype as dt
-from ..jit.freeze import active as active_recorder
 from .parameter import (
-    Change,
+    Extra,
     Job,
-    Leaves,
-    Parameter,
-    Rate,
-    host_number,
+    LearningRate,
+    RateCache,
+    State,
+    entries,
+    entries_class,
     layout,
-    leaves,
-    like,
+    loaded,
     loaded_rate,
     restored,
-    selected,
+    stored,
     stored_rate,
     tracked,
 )
 
 
-class Optimizer(MutableMapping[str, ArrayBase]):
+class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
     """A mapping from names to the parameters that are optimized. It holds the current values; to
     read one gives a differentiable array, and `step` moves all of them along their gradients.
 
@@ -62,43 +60,93 @@ class Optimizer(MutableMapping[str, ArrayBase]):
     ...     opt.step()
     >>> opt["x"]
     [0.25, 0.5]
+
+    **Optimizers of one's own** derive from this class. `state` maps each name to a tuple: the
+    differentiable value, whether it is promoted, its own learning rate or None, and what the
+    optimizer keeps for it. A subclass defines
+
+    - `_reset(key, value, promoted)`, which sets `state[key]` for a parameter that is new, has
+      another shape than before, or starts anew, and
+    - `_step(cache, value, grad, lr, extra)`, which returns the new value and what is kept from now
+      on. Value and gradient are without derivatives, tensors by their flat array, complex numbers,
+      quaternions and matrices as nested arrays. `cache.product(type, lr, ...)` multiplies learning
+      rates and factors once for all parameters of a step.
+
+    It may override `_select(mask, extra, new_extra)`, which says what is kept where a mask holds
+    that leaves a parameter as it is, and `_filter(params)`, which chooses among the parameters
+    given to the constructor and to `update`.
+
+    >>> class SignDescent(dr.opt.Optimizer):
+    ...     def _reset(self, key, value, promoted):
+    ...         self.state[key] = value, promoted, None, None
+    ...     def _step(self, cache, value, grad, lr, extra):
+    ...         return value - dr.sign(grad) * cache.product(type(value), lr), extra
+    >>> opt = SignDescent(0.5, {"x": Float(1, -2)})
+    >>> dr.backward(dr.sum(dr.square(opt["x"])))
+    >>> opt.step()
+    >>> opt["x"]
+    [0.5, -1.5]
     """
 
     __module__ = "drjit.opt"
 
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"lr": float | ArrayBase, "state": dict}
 
-    kept: tuple[str, ...] = ()
-    """Names of the arrays, zeros at first, that are kept for every parameter."""
+    saved: ClassVar[dict[str, str]] = {}
+    """Under which names `state_dict` has the parts of `extra`, by the way to them, such as `[0]`.
+    Without such a table, it has all parts."""
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__  # type: ignore[assignment]
 
     def __init__(
         self,
-        lr: float | ArrayBase,
+        lr: LearningRate,
         params: Mapping[str, ArrayBase] | None = None,
         *,
         mask_updates: bool = False,
         promote_fp16: bool = True,
     ) -> None:
-        self.lr: Rate = self._checked_rate(lr, "__init__")
+        self.lr: Any = None if lr is None else self._checked_rate(lr, "__init__")
         self.mask_updates = mask_updates
         self.promote_fp16 = promote_fp16
-        self.state: dict[str, Parameter] = {}
+        self.state: dict[str, State[Extra]] = {}
         if params is not None:
             self.update(params)
 
-    @abstractmethod
-    def _change(self, job: Job) -> Change:
-        """One step of one parameter."""
+    # ---- What subclasses define
 
-    def _changes(self, jobs: Sequence[Job]) -> Iterable[Change]:
-        """One step of all parameters."""
-        return map(self._change, jobs)
+    def _filter(self, params: Mapping[str, ArrayBase], /) -> Mapping[str, ArrayBase]:
+        """Those of the given parameters that the optimizer takes."""
+        return params
 
-    def _check_parameter(self, name: str, value: Any) -> None:
-        """Raises if the optimizer has no use for a parameter, for example because of its shape."""
+    def _reset(self, key: str, value: Any, promoted: bool, /) -> None:
+        """Sets the state of a parameter that starts."""
+        raise NotImplementedError(
+            f"{type(self).__name__}._reset({key!r}, ...): missing implementation. It must set "
+            "self.state[key] = value, promoted, None, extra."
+        )
+
+    def _step(
+        self, cache: RateCache, value: Any, grad: Any, lr: Any, extra: Extra, /
+    ) -> tuple[Any, Extra]:
+        """The value and the kept state of a parameter after a step."""
+        raise NotImplementedError(
+            f"{type(self).__name__}._step(): missing implementation. It must return the new value "
+            "and the new state of a parameter."
+        )
+
+    def _steps(self, cache: RateCache, jobs: Sequence[Job[Extra]]) -> Iterable[tuple[Any, Extra]]:
+        """A step of all parameters."""
+        return [self._step(cache, *job) for job in jobs]  # type: ignore[arg-type]
+
+    def _select(self, mask: Any, extra: Extra, new_extra: Extra, /) -> Extra:
+        """What is kept for a parameter of which the mask says where it remains as it is."""
+
+        def selected(old: Any, new: Any) -> Any:
+            return arithmetic.select(mask, old, new) if isinstance(new, ArrayBase) else new
+
+        return map_tree(selected, extra, new_extra, what=f"{type(self).__name__}._select")
 
     # ---- The mapping
 
@@ -112,9 +160,8 @@ class Optimizer(MutableMapping[str, ArrayBase]):
         Raises:
             KeyError: there is no such parameter.
         """
-        parameter = self._parameter(key)
-        value = parameter.value
-        return value if type(value) is parameter.kind else parameter.kind(value)
+        value, promoted, _, _ = self._parameter(key)
+        return related(type(value), dtype=dt.f16)(value) if promoted else value
 
     def __setitem__(self, key: str, value: ArrayBase, /) -> None:
         """Adds a parameter or assigns a new value. The parameter does not depend on what the value
@@ -131,37 +178,36 @@ class Optimizer(MutableMapping[str, ArrayBase]):
         cls = type(value)
         if not isinstance(value, ArrayBase) or not value._diff or not cls._dtype.is_float:
             raise TypeError(
-                f"{what}: parameter {key!r} is of type {type_label(cls)}, but must be an array or "
-                "tensor of a differentiable floating point type, such as drjit.auto.ad.Float. Of a "
-                "list, a tuple or another structure, assign every array under a name of its own."
+                f'{what}: cannot register parameter "{key}" of type {type_label(cls)}. It must be '
+                "an array or tensor of a differentiable floating point type, such as "
+                "drjit.auto.ad.Float. Of a list, a tuple or another structure, assign every array "
+                "under a name of its own."
             )
         shape = traits.shape(value)
         if prod(shape) == 0:
-            raise RuntimeError(f"{what}: parameter {key!r} is empty (its shape is {shape})")
-        self._check_parameter(key, value)
+            raise RuntimeError(f'{what}: parameter "{key}" is empty (its shape is {shape})')
 
-        kind = cls
-        if self.promote_fp16 and cls._dtype is dt.f16:
+        promoted = self.promote_fp16 and cls._dtype is dt.f16
+        if promoted:
             value = related(cls, dtype=dt.f32)(value)
-        made = Parameter(tracked(value, leaves(value)), kind)
-        old = self.state.get(key)
-        if old is not None and layout(old.value) == layout(made.value):
-            made.lr, made.steps = old.lr, old.steps
-            made.moments = {
-                name: [type(x)(m) for x, m in zip(leaves(made.value), moment, strict=True)]
-                for name, moment in old.moments.items()
-            }
-        else:
-            made.moments = self._blank(made.value)
+        value = tracked(value, entries(value))
         # Data from the start on, so that the first step runs the same program as all others.
-        evaluation.make_opaque(*made.arrays())
-        self.state[key] = made
+        evaluation.make_opaque(value)
+        if key in self.state:
+            old, _, lr, extra = self.state[key]
+            if layout(old) == layout(value):
+                before, now = entries_class(type(old)), entries_class(type(value))
+                if before is not now:
+                    extra = map_tree(lambda v: now(v) if type(v) is before else v, extra)
+                self.state[key] = value, promoted, lr, extra
+                return
+        self._reset(key, value, promoted)
 
     def __delitem__(self, key: str, /) -> None:
         self._parameter(key)
         del self.state[key]
 
-    def _parameter(self, key: str) -> Parameter:
+    def _parameter(self, key: str) -> State[Extra]:
         found = self.state.get(key)
         if found is None:
             names = ", ".join(map(repr, self.state)) or "none"
@@ -180,11 +226,11 @@ class Optimizer(MutableMapping[str, ArrayBase]):
 
     def values(self) -> Iterator[Any]:  # type: ignore[override]
         """The arrays that are optimized: of a promoted parameter, the one of single precision."""
-        return (parameter.value for parameter in self.state.values())
+        return (value for value, *_ in self.state.values())
 
     def items(self) -> Iterator[tuple[str, Any]]:  # type: ignore[override]
         """The arrays that are optimized, as those of `values`, with their names."""
-        return ((key, parameter.value) for key, parameter in self.state.items())
+        return ((key, value) for key, (value, *_) in self.state.items())
 
     def update(self, params: Mapping[str, ArrayBase] | None = None, **args: ArrayBase) -> None:  # type: ignore[override]
         """Adds or assigns parameters, those of a mapping, such as a neural network, and those given
@@ -198,8 +244,10 @@ class Optimizer(MutableMapping[str, ArrayBase]):
                 f"dr.opt.{type(self).__name__}.update(): 'params' must be a mapping from names to "
                 f"arrays, not {type_label(type(params))}"
             )
-        for key, value in (*(params.items() if params is not None else ()), *args.items()):
-            self[key] = value
+        for given in (params, args):
+            if given:
+                for key, value in self._filter(given).items():
+                    self[key] = value
 
     def reset(self, key: str | None = None) -> None:
         """Forgets the state (moments, the number of steps, the learning rate of its own) of one
@@ -208,13 +256,9 @@ class Optimizer(MutableMapping[str, ArrayBase]):
         Raises:
             KeyError: there is no such parameter.
         """
-        for parameter in self.state.values() if key is None else (self._parameter(key),):
-            parameter.lr, parameter.steps = None, 0
-            parameter.moments = self._blank(parameter.value)
-            evaluation.make_opaque(*parameter.arrays())
-
-    def _blank(self, value: Any) -> dict[str, Leaves]:
-        return {name: [create.zeros_like(x) for x in leaves(value)] for name in self.kept}
+        for name in list(self.state) if key is None else (key,):
+            value, promoted, _, _ = self._parameter(name)
+            self._reset(name, value, promoted)
 
     # ---- Learning rates
 
@@ -225,7 +269,7 @@ class Optimizer(MutableMapping[str, ArrayBase]):
         Raises:
             KeyError: there is no such parameter.
         """
-        return self.lr if key is None else self._parameter(key).lr
+        return self.lr if key is None else self._parameter(key)[2]
 
     def set_learning_rate(
         self,
@@ -256,11 +300,14 @@ class Optimizer(MutableMapping[str, ArrayBase]):
         what = "set_learning_rate"
         general = self.lr if value is None else self._checked_rate(value, what)
         rates = {k: None if r is None else self._checked_rate(r, what) for k, r in single.items()}
-        for parameter, rate in [(self._parameter(key), rate) for key, rate in rates.items()]:
-            parameter.lr = rate
+        for key in rates:
+            self._parameter(key)
+        for key, rate in rates.items():
+            parameter, promoted, _, extra = self.state[key]
+            self.state[key] = parameter, promoted, rate, extra
         self.lr = general
 
-    def _checked_rate(self, rate: Any, method: str) -> Rate:
+    def _checked_rate(self, rate: Any, method: str) -> LearningRate:
         if isinstance(rate, ArrayBase):
             if rate._kind == "leaf" and rate._dtype.is_float:
                 return rate
@@ -295,52 +342,32 @@ class Optimizer(MutableMapping[str, ArrayBase]):
             RuntimeError: the size of `active`, `grad_scale` or a learning rate does not fit a
                 parameter. No parameter has changed then.
         """
-        if active_recorder() is not None:
-            self._count_in_arrays()
-        counts: dict[Any, Any] = {}
+        cache = RateCache()
         with scopes.resume_grad():
-            jobs = [self._job(name, p, grad_scale, counts) for name, p in self.state.items()]
-            changes = [
-                self._masked(job, change, active)
-                for job, change in zip(jobs, self._changes(jobs), strict=True)
-            ]
-            for parameter, job, (x, moments) in zip(
-                self.state.values(), jobs, changes, strict=True
+            jobs = [self._job(key, grad_scale) for key in self.state]
+            state: dict[str, State[Extra]] = {}
+            for key, job, (x, extra) in zip(
+                self.state, jobs, self._steps(cache, jobs), strict=True
             ):
-                parameter.value = tracked(parameter.value, x)
-                parameter.moments, parameter.steps = moments, job.steps
+                value, promoted, lr, _ = self.state[key]
+                mask = self._unchanged(key, job, active)
+                if mask is not None:
+                    x = arithmetic.select(mask, job.value, x)
+                    extra = self._select(mask, job.extra, extra)
+                state[key] = tracked(value, x), promoted, lr, extra
+            self.state.update(state)
         if eval:
-            evaluation.eval(*(a for p in self.state.values() for a in p.arrays()))
+            evaluation.eval(state)
 
-    def _count_in_arrays(self) -> None:
-        """Makes the numbers of steps data, so that a recorded step can be repeated."""
-        counts: dict[int, Any] = {}
-        for parameter in self.state.values():
-            if isinstance(parameter.steps, int):
-                before = parameter.steps
-                if before not in counts:
-                    kind = related(type(leaves(parameter.value)[0]), dtype=dt.u32)
-                    counts[before] = create.opaque(kind, before)
-                parameter.steps = counts[before]
-
-    def _job(self, name: str, parameter: Parameter, grad_scale: Any, counts: dict[Any, Any]) -> Job:
-        """`counts` has the numbers of steps of parameters before this one, by what they were
-        before: parameters that share an array go on sharing one."""
-        value = parameter.value
-        x = leaves(value)
-        gradient = leaf_arrays(derivatives.grad(value, False))
+    def _job(self, key: str, grad_scale: Any) -> Job[Extra]:
+        value, _, lr, extra = self.state[key]
+        x, grad = entries(value), entries(derivatives.grad(value))
         if grad_scale is not None:
-            gradient = [self._scaled(g, grad_scale, name) for g in gradient]
-        rate = self.lr if parameter.lr is None else parameter.lr
+            grad = self._scaled(grad, grad_scale, key)
+        rate = self.lr if lr is None else lr
         if isinstance(rate, ArrayBase):
-            for a in x:
-                self._check_size(rate, a, name, "the learning rate")
-        shape, nested = traits.shape(value), value._kind == "nested"
-        before = parameter.steps
-        key = before if isinstance(before, int) else id(before)
-        if key not in counts:
-            counts[key] = before + 1
-        return Job(name, shape, nested, x, gradient, rate, counts[key], parameter.moments)
+            self._check_size(rate, x, key, "the learning rate")
+        return Job(x, grad, rate, extra)
 
     def _scaled(self, gradient: Any, scale: Any, name: str) -> Any:
         if isinstance(scale, Real):
@@ -354,42 +381,37 @@ class Optimizer(MutableMapping[str, ArrayBase]):
         cls = type(gradient)
         if cls._dtype is dt.f16:  # its range is too small for the factors in use
             single = related(cls, dtype=dt.f32)
-            return cls(single(gradient) * single(scale))
-        return gradient * cls(scale)
+            return cls(single(gradient) * related(type(scale), dtype=dt.f32)(scale))
+        return gradient * related(type(scale), dtype=cls._dtype)(scale)
 
-    def _masked(self, job: Job, change: Change, active: Any) -> Change:
-        if active is None or active is True or active is np.True_:
-            masks = [None] * len(job.x)
-        else:
-            masks = [self._mask(active, x, job.name) for x in job.x]
+    def _unchanged(self, key: str, job: Job[Extra], active: Any) -> Any:
+        """A mask that says where a parameter remains as it is; None if it changes everywhere."""
+        mask = None
+        if active is not None and active is not True and active is not np.True_:
+            mask = self._mask(active, job.value, key)
         if self.mask_updates:
-            touched = [g != 0 for g in job.gradient]
-            masks = [t if m is None else t & m for t, m in zip(touched, masks, strict=True)]
-        elif masks[0] is None:
-            return change
-        x, moments = change
-        return selected(masks, x, job.x), {
-            name: selected(masks, moment, job.moments[name]) for name, moment in moments.items()
-        }
+            untouched = job.grad == 0
+            return untouched if mask is None else untouched | mask
+        return mask
 
     def _mask(self, active: Any, x: Any, name: str) -> Any:
-        cls = type(x).Mask
         if isinstance(active, bool | np.bool_):
-            return cls(bool(active))
+            return type(leaf_arrays(x)[0]).Mask(not active)
         if not isinstance(active, ArrayBase) or active._kind != "leaf" or not active._dtype.is_mask:
             raise TypeError(
                 f"dr.opt.{type(self).__name__}.step(): 'active' must be a bool or a flat mask, not "
                 f"{type_label(type(active))}"
             )
         self._check_size(active, x, name, "'active'")
-        return cls(active)
+        return ~active
 
     def _check_size(self, given: Any, x: Any, name: str, role: str) -> None:
-        if len(given) not in (1, len(x)):
-            raise RuntimeError(
-                f"dr.opt.{type(self).__name__}.step(): {role} has {len(given)} entries, but "
-                f"parameter {name!r} has {len(x)}"
-            )
+        for component in leaf_arrays(x):
+            if len(given) not in (1, len(component)):
+                raise RuntimeError(
+                    f"dr.opt.{type(self).__name__}.step(): {role} has {len(given)} entries, but "
+                    f"parameter {name!r} has {len(component)}"
+                )
 
     # ---- Saving
 
@@ -398,23 +420,32 @@ class Optimizer(MutableMapping[str, ArrayBase]):
         a mapping from names to arrays, which can be saved.
 
         It has the learning rate as `"lr"`, and of every parameter, such as `"x"`, the value as
-        `"x.value"`, the number of steps as `"x.steps"`, the learning rate of its own, if there is
-        one, as `"x.lr"`, and moments, such as `"x.first_moment"`. Numbers are NumPy arrays without
-        dimensions. Options of the optimizer, such as decay rates, are not part of it.
+        `"x.value"`, the learning rate of its own, if there is one, as `"x.lr"`, and what the
+        optimizer keeps: moments, such as `"x.first_moment"`, and of Adam the number of steps as
+        `"x.steps"`. Of a class of one's own these are all arrays and numbers that it keeps, such as
+        `"x.extra[0]"`. Numbers are NumPy arrays without dimensions. Options of the optimizer, such
+        as decay rates, are not part of it.
 
         >>> from drjit.opt import Adam
         >>> list(Adam(1e-3, {"x": Float(1)}).state_dict())
         ['lr', 'x.value', 'x.steps', 'x.first_moment', 'x.second_moment']
         """
-        saved: dict[str, Any] = {"lr": stored_rate(self.lr)}
-        for name, parameter in self.state.items():
-            saved[f"{name}.value"] = derivatives.detach(parameter.value, False)
-            saved[f"{name}.steps"] = np.array(host_number(parameter.steps))
-            if parameter.lr is not None:
-                saved[f"{name}.lr"] = stored_rate(parameter.lr)
-            for kind, moment in parameter.moments.items():
-                saved[f"{name}.{kind}"] = like(saved[f"{name}.value"], moment)
-        return saved
+        found: dict[str, Any] = {"lr": stored_rate(self.lr)}
+        for key, (value, _, lr, extra) in self.state.items():
+            found[f"{key}.value"] = derivatives.detach(value, False)
+            if lr is not None:
+                found[f"{key}.lr"] = stored_rate(lr)
+            for path, name in self._names(extra).items():
+                found[f"{key}.{name}"] = stored(dict(walk(extra))[path], value)
+        return found
+
+    def _names(self, extra: Extra) -> dict[str, str]:
+        """The names under which the parts of what is kept for a parameter are saved, by the way to
+        them."""
+        parts = [p for p, v in walk(extra) if isinstance(v, ArrayBase | int | float)]
+        if not self.saved:
+            return {path: f"extra{path}" for path in parts}
+        return {path: self.saved[path] for path in parts if path in self.saved}
 
     def load_state_dict(self, saved: Mapping[str, Any], /) -> None:
         """Restores what `state_dict` returned, or NumPy arrays with its contents. The optimizer
@@ -427,41 +458,43 @@ class Optimizer(MutableMapping[str, ArrayBase]):
         """
         what = f"dr.opt.{type(self).__name__}.load_state_dict()"
         required = {"lr"}
-        for name in self.state:
-            required |= {f"{name}.{kind}" for kind in ("value", "steps", *self.kept)}
+        for key, (_, _, _, extra) in self.state.items():
+            required |= {f"{key}.{name}" for name in ("value", *self._names(extra).values())}
         missing = required - saved.keys()
-        surplus = saved.keys() - required - {f"{name}.lr" for name in self.state}
+        surplus = saved.keys() - required - {f"{key}.lr" for key in self.state}
         if missing or surplus:
             lists = (("missing", missing), ("unknown", surplus))
             text = "; ".join(f"{kind}: {', '.join(sorted(keys))}" for kind, keys in lists if keys)
             raise KeyError(f"{what}: the entries do not fit the optimizer's parameters ({text})")
 
-        loaded: dict[str, Parameter] = {}
-        rates = {name: loaded_rate(saved.get(f"{name}.lr"), p) for name, p in self.state.items()}
-        for name, old in self.state.items():
-            value, *moments = (
-                restored(saved[f"{name}.{kind}"], old.value, f"{what}: '{name}.{kind}'")
-                for kind in ("value", *self.kept)
-            )
-            loaded[name] = Parameter(
-                tracked(old.value, value),
-                old.kind,
-                None if rates[name] is None else self._checked_rate(rates[name], "load_state_dict"),
-                int(np.asarray(saved[f"{name}.steps"]).item()),
-                dict(zip(self.kept, moments, strict=True)),
-            )
-        some = next(iter(self.state.values()), None)
-        lr = self._checked_rate(loaded_rate(saved["lr"], some), "load_state_dict")
-        for parameter in loaded.values():
-            evaluation.make_opaque(*parameter.arrays())
-        self.lr, self.state = lr, loaded
+        state: dict[str, State[Extra]] = {}
+        for key, (old, promoted, _, extra) in self.state.items():
+            value = restored(saved[f"{key}.value"], old, f"{what}: '{key}.value'")
+            names = iter([(path, self._names(extra).get(path)) for path, _ in walk(extra)])
+
+            def part(v: Any, key: str = key, names: Any = names, old: Any = old) -> Any:
+                _, name = next(names)
+                full = f"{key}.{name}"
+                return v if name is None else loaded(saved[full], v, old, f"{what}: '{full}'")
+
+            extra = map_tree(part, extra)
+            rate = loaded_rate(saved.get(f"{key}.lr"), old)
+            if rate is not None:
+                rate = self._checked_rate(rate, "load_state_dict")
+            value = tracked(old, entries(value))
+            evaluation.make_opaque(value)
+            state[key] = value, promoted, rate, extra
+        some = next(iter(self.values()), None)
+        lr = loaded_rate(saved["lr"], some)
+        self.lr = None if lr is None else self._checked_rate(lr, "load_state_dict")
+        self.state.update(state)
 
     # ---- Text
 
     def __repr__(self) -> str:
         rates = {"default": self.lr}
-        rates |= {key: p.lr for key, p in self.state.items() if p.lr is not None}
-        count = sum(prod(traits.shape(p.value)) for p in self.state.values())
+        rates |= {key: lr for key, (_, _, lr, _) in self.state.items() if lr is not None}
+        count = sum(prod(traits.shape(value)) for value in self.values())
         return (
             f"{type(self).__name__}[\n"
             f"  parameters = {list(self.state)},\n"

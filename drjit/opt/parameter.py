@@ -2,78 +2,49 @@
 out and saved.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from math import prod
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
 from ..array import leaf
+from ..array.annotations import ArrayOrFloat as LearningRate
+from ..array.annotations import Extra
 from ..array.base import ArrayBase
 from ..array.pytree import leaf_arrays
-from ..function import arithmetic, scopes, traits
+from ..function import create, evaluation, scopes, traits
 from ..function import grad as derivatives
-from ..function.parts import map_leaves, tensor
+from ..function.parts import map_leaves, related, tensor
 
-Rate = float | ArrayBase
-"""A learning rate: one for all entries of a parameter, or a flat array with one per entry."""
-
-Leaves = list[Any]
-"""The flat arrays, without derivatives, that hold the contents of a parameter: a single one for
-flat arrays and tensors, one per component for nested arrays."""
+State = tuple[Any, bool, LearningRate | None, Extra]
+"""A parameter, differentiable, and in single precision if it is promoted from half precision;
+whether it is; its own learning rate; and what the optimizer keeps."""
 
 
-@dataclass(slots=True, eq=False)
-class Parameter:
-    """A parameter and its state.
-
-    `value` is differentiable, and of single precision where `kind`, the type in which the parameter
-    is given and returned, is a promoted one of half precision. `steps` is an array once a frozen
-    function has made steps.
-    """
+class Job(NamedTuple, Generic[Extra]):
+    """What a step of a parameter starts from: the entries and their gradients without derivatives,
+    as `entries` gives them, the learning rate, and what was kept."""
 
     value: Any
-    kind: type
-    lr: Rate | None = None
-    steps: int | ArrayBase = 0
-    moments: dict[str, Leaves] = field(default_factory=dict)
-
-    def arrays(self) -> Leaves:
-        """All flat arrays that hold the parameter and its state."""
-        moments = [a for moment in self.moments.values() for a in moment]
-        steps = [self.steps] if isinstance(self.steps, ArrayBase) else []
-        return [*leaf_arrays(self.value), *moments, *steps]
+    grad: Any
+    lr: Any
+    extra: Extra
 
 
-@dataclass(slots=True, eq=False)
-class Job:
-    """What a step works with: a parameter's entries, gradients and learning rate, the number of
-    this step, starting at one, and the arrays kept from the last one. The entries of a `nested`
-    parameter are those of its components, one after the other."""
+class RateCache(dict):
+    """Products of learning rates and factors, made once for all parameters of a step."""
 
-    name: str
-    shape: tuple[int, ...]
-    nested: bool
-    x: Leaves
-    gradient: Leaves
-    rate: Rate
-    steps: int | ArrayBase
-    moments: dict[str, Leaves]
-
-
-Change = tuple[Leaves, dict[str, Leaves]]
-"""A parameter's new entries, and the new arrays to keep."""
-
-
-def scaled_rate(rate: Rate, factor: Rate, x: Any) -> Any:
-    """The product of a learning rate and a number, in the precision of a parameter."""
-    if isinstance(factor, ArrayBase):
-        factor = type(x)(factor)
-        return factor * (type(x)(rate) if isinstance(rate, ArrayBase) else rate)
-    if isinstance(rate, ArrayBase):
-        return type(x)(rate) * factor
-    number = x._dtype.scalar
-    return float(number(rate) * number(factor))
+    def product(self, tp: type, *args: LearningRate) -> Any:
+        """The product of numbers and arrays, as an array of type `tp`."""
+        # An array must outlive its place in the key.
+        key = (tp, *[id(a) if isinstance(a, ArrayBase) else a for a in args])
+        if key not in self:
+            product = tp(prod([a for a in args if not isinstance(a, ArrayBase)]))
+            for a in args:
+                if isinstance(a, ArrayBase):
+                    product = product * tp(a)
+            self[key] = product, args
+        return self[key][0]
 
 
 def option(value: float) -> str:
@@ -81,8 +52,35 @@ def option(value: float) -> str:
     return f"{value:g}"
 
 
-def leaves(value: Any) -> Leaves:
-    return leaf_arrays(derivatives.detach(value, False))
+def entries_class(cls: type) -> Any:
+    """The class in which a step has the entries of a parameter: of a tensor, its flat array, and
+    for complex numbers, quaternions and matrices the nested array."""
+    return related(cls, kind="leaf", dims=()) if cls._kind == "tensor" else traits.array_t(cls)  # type: ignore[attr-defined]
+
+
+def entries(value: Any) -> Any:
+    """The entries of a parameter without derivatives."""
+    value = derivatives.detach(value)
+    if value._kind == "tensor":
+        return value._array
+    cls = entries_class(type(value))
+    return value if type(value) is cls else _with_leaves(cls, value, leaf_arrays(value))
+
+
+def _with_leaves(cls: Any, like: Any, leaves: list[Any]) -> Any:
+    """A nested array of a class, with the components of another one."""
+    if like._kind == "leaf":
+        return leaves.pop(0)
+    made = object.__new__(cls)
+    made._c = [_with_leaves(cls.Value, c, leaves) for c in like._c]
+    return made
+
+
+def blank(value: Any) -> Any:
+    """Zeros for the entries of a parameter, as data."""
+    zeros = map_leaves(entries(value), create.zeros_like)
+    evaluation.make_opaque(zeros)
+    return zeros
 
 
 def layout(value: Any) -> tuple:
@@ -90,54 +88,80 @@ def layout(value: Any) -> tuple:
     return traits.shape(value), [len(a) for a in leaf_arrays(value)]
 
 
-def like(value: Any, leaves: Leaves) -> Any:
+def like(value: Any, x: Any) -> Any:
     """The given entries in the shape of a parameter."""
     if value._kind == "tensor":
-        return tensor(type(value), leaves[0], value._shape)
-    following = iter(leaves)
+        return tensor(type(value), x, value._shape)
+    following = iter(leaf_arrays(x))
     return map_leaves(value, lambda _: next(following))
 
 
-def tracked(value: Any, leaves: Leaves) -> Any:
+def tracked(value: Any, x: Any) -> Any:
     """A new differentiable parameter like `value`, with the given entries."""
-    classes = [type(a) for a in leaf_arrays(value)]
-    made = like(value, [leaf.wrap(c, a._n) for c, a in zip(classes, leaves, strict=True)])
+    made = like(value, map_leaves(x, lambda a: leaf.wrap(type(a), a._n)))
     with scopes.resume_grad():
         derivatives.enable_grad(made)
     return made
 
 
-def selected(masks: Sequence[Any], new: Leaves, old: Leaves) -> Leaves:
-    return [arithmetic.select(m, a, b) for m, a, b in zip(masks, new, old, strict=True)]
-
-
-def host_number(value: Any) -> Any:
-    """A number, or the only entry of an array, as a Python number."""
-    return value[0] if isinstance(value, ArrayBase) else value
-
-
-def stored_rate(rate: Rate) -> Any:
+def stored_rate(rate: Any) -> Any:
     return derivatives.detach(rate, False) if isinstance(rate, ArrayBase) else np.array(rate)
 
 
-def loaded_rate(stored: Any, parameter: Parameter | None) -> Any:
+def loaded_rate(saved: Any, parameter: Any) -> Any:
     """A saved learning rate; an array becomes one of the kind of the parameter."""
-    if stored is None or isinstance(stored, ArrayBase):
-        return stored
-    host = np.asarray(stored)
+    if saved is None or isinstance(saved, ArrayBase):
+        return saved
+    host = np.asarray(saved)
     if host.ndim == 0 or parameter is None:
         return host.item()
-    return type(leaves(parameter.value)[0])(host)
+    return type(leaf_arrays(parameter)[0])(host)
 
 
-def restored(stored: Any, value: Any, what: str) -> Leaves:
-    """The entries of a saved array that is like `value`."""
-    given = np.asarray(stored)
+def is_like(part: Any, value: Any) -> bool:
+    """Whether a part of what is kept has an entry for each of a parameter."""
+    return type(part) is entries_class(type(value)) and (
+        [len(a) for a in leaf_arrays(part)] == [len(a) for a in leaf_arrays(value)]
+    )
+
+
+def stored(part: Any, value: Any) -> Any:
+    """A part of what is kept for a parameter, to be saved."""
+    if not isinstance(part, ArrayBase):
+        return np.array(part)
+    if is_like(part, value):
+        return like(derivatives.detach(value, False), part)
+    return np.array(part[0]) if part._kind == "leaf" and len(part) == 1 else part
+
+
+def loaded(saved: Any, part: Any, value: Any, what: str) -> Any:
+    """What `stored` gave, as a part of the kind of another one."""
+    if not isinstance(part, ArrayBase):
+        return type(part)(np.asarray(saved).item())
+    if is_like(part, value):
+        part = entries(restored(saved, like(derivatives.detach(value, False), part), what))
+        evaluation.make_opaque(part)
+        return part
+    host = np.asarray(saved)
+    return type(part)(host.item() if host.ndim == 0 else host)
+
+
+def restored(saved: Any, value: Any, what: str) -> Any:
+    """A saved array that is like `value`."""
+    given = np.asarray(saved)
     expected = np.asarray(derivatives.detach(value, False))
     if given.shape != expected.shape:
         raise ValueError(f"{what} has the shape {given.shape}, the optimizer's {expected.shape}")
     if given.dtype != expected.dtype:
         raise TypeError(f"{what} has the element type {given.dtype}, expected {expected.dtype}")
     # A component that all entries share is saved once per entry.
-    pairs = zip(leaves(type(value)(given)), leaf_arrays(value), strict=True)
-    return [a if len(a) == len(b) else type(a)(a[0]) for a, b in pairs]
+    made = type(value)(given)
+    if value._kind == "tensor":
+        return made
+    pairs = iter(zip(leaf_arrays(made), leaf_arrays(value), strict=True))
+
+    def matched(_: Any) -> Any:
+        a, b = next(pairs)
+        return a if len(a) == len(b) else type(a)(a[0])
+
+    return map_leaves(made, matched)

@@ -1,16 +1,17 @@
 """RMSProp: gradients relative to a running average of their size."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from ..array.base import ArrayBase
 from ..function.arithmetic import fma, lerp, sqr
 from ..function.math import sqrt
+from ..function.parts import flat_class
 from .optimizer import Optimizer
-from .parameter import Change, Job, option, scaled_rate
+from .parameter import RateCache, blank, option
 
 
-class RMSProp(Optimizer):
+class RMSProp(Optimizer[Any]):
     """RMSProp: x ← x - lr·g / (√v + ε), where v ← α·v + (1 - α)·g² averages the squared gradient g.
 
     It is described in lecture 6e of Hinton, Srivastava and Swersky, "Neural Networks for Machine
@@ -31,7 +32,7 @@ class RMSProp(Optimizer):
 
     __module__ = "drjit.opt"
 
-    kept = ("second_moment",)
+    saved: ClassVar = {"": "second_moment"}
 
     def __init__(
         self,
@@ -49,14 +50,13 @@ class RMSProp(Optimizer):
         self.epsilon = epsilon
         super().__init__(lr, params, mask_updates=mask_updates, promote_fp16=promote_fp16)
 
-    def _change(self, job: Job) -> Change:
-        new, moments = [], []
-        for x, g, v in zip(job.x, job.gradient, job.moments["second_moment"], strict=True):
-            v = lerp(sqr(g), v, self.alpha)
-            direction = normalized(g, v, self.epsilon)
-            new.append(fma(direction, scaled_rate(job.rate, -1, x), x))
-            moments.append(v)
-        return new, {"second_moment": moments}
+    def _reset(self, key: str, value: Any, promoted: bool, /) -> None:
+        self.state[key] = value, promoted, None, blank(value)
+
+    def _step(self, cache: RateCache, value: Any, grad: Any, lr: Any, v: Any, /) -> tuple[Any, Any]:
+        v = lerp(sqr(grad), v, self.alpha)
+        direction = normalized(grad, v, self.epsilon)
+        return fma(direction, cache.product(flat_class(type(value)), lr, -1), value), v
 
     def _options(self) -> str:
         return f",\n  alpha = {option(self.alpha)},\n  epsilon = {option(self.epsilon)}"

@@ -14,7 +14,6 @@ from ..function.parts import flat_class, related
 from ..function.reduce import all as all_of
 from ..jit import dtype as dt
 from .optimizer import Optimizer
-from .parameter import host_number
 
 
 class GradScaler:
@@ -106,7 +105,7 @@ class GradScaler:
             raise TypeError(
                 f"dr.opt.GradScaler.step(): the scaler itself determines {' and '.join(own)}"
             )
-        values = [parameter.value for parameter in opt.state.values()]
+        values = list(opt.values())
         if not values:
             return
         self._make_arrays(flat_class(type(values[0]), dt.f32))
@@ -150,8 +149,8 @@ class GradScaler:
         {'scale_factor': 1024.0, 'it': 0.0}
         """
         return {
-            "scale_factor": np.array(host_number(self.scale_factor)),
-            "it": np.array(host_number(self.it)),
+            name: np.array(value[0] if isinstance(value, ArrayBase) else value)
+            for name, value in (("scale_factor", self.scale_factor), ("it", self.it))
         }
 
     def load_state_dict(self, saved: Mapping[str, Any], /) -> None:

@@ -1,15 +1,16 @@
 """Stochastic gradient descent, with momentum if wanted."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from ..array.base import ArrayBase
 from ..function.arithmetic import fma
+from ..function.parts import flat_class
 from .optimizer import Optimizer
-from .parameter import Change, Job, option, scaled_rate
+from .parameter import RateCache, blank, option
 
 
-class SGD(Optimizer):
+class SGD(Optimizer[Any]):
     """Stochastic gradient descent, x ← x - lr·g with the gradient g.
 
     With a momentum µ it accumulates v ← µ·v + g and subtracts lr·v instead, and with `nesterov`
@@ -32,6 +33,8 @@ class SGD(Optimizer):
 
     __module__ = "drjit.opt"
 
+    saved: ClassVar = {"": "velocity"}
+
     def __init__(
         self,
         lr: float | ArrayBase,
@@ -48,22 +51,20 @@ class SGD(Optimizer):
             raise RuntimeError("dr.opt.SGD(): 'nesterov' needs a momentum > 0")
         self.momentum = momentum
         self.nesterov = nesterov
-        self.kept = ("velocity",) if momentum else ()
         super().__init__(lr, params, mask_updates=mask_updates, promote_fp16=promote_fp16)
 
-    def _change(self, job: Job) -> Change:
-        direction = job.gradient
-        moments: dict[str, list[Any]] = {}
+    def _reset(self, key: str, value: Any, promoted: bool, /) -> None:
+        self.state[key] = value, promoted, None, blank(value) if self.momentum else None
+
+    def _step(
+        self, cache: RateCache, value: Any, grad: Any, lr: Any, velocity: Any, /
+    ) -> tuple[Any, Any]:
+        direction = grad
         if self.momentum:
-            mu = self.momentum
-            pairs = zip(job.moments["velocity"], job.gradient, strict=True)
-            velocity = direction = [fma(v, mu, g) for v, g in pairs]
+            velocity = direction = fma(velocity, self.momentum, grad)
             if self.nesterov:
-                pairs = zip(velocity, job.gradient, strict=True)
-                direction = [fma(v, mu, g) for v, g in pairs]
-            moments["velocity"] = velocity
-        x = [fma(d, scaled_rate(job.rate, -1, x), x) for d, x in zip(direction, job.x, strict=True)]
-        return x, moments
+                direction = fma(velocity, self.momentum, grad)
+        return fma(direction, cache.product(flat_class(type(value)), lr, -1), value), velocity
 
     def _options(self) -> str:
         return f",\n  momentum = {option(self.momentum)}\n  nesterov = {self.nesterov}"
