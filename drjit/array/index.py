@@ -145,7 +145,7 @@ def _is_index_array(key: Any) -> bool:
 def _position(self: Any, i: int, size: int, method: str) -> int:
     """The index counted from the start. When read, a 1-D array of one entry stands for any size."""
     if i and self._kind == "leaf":
-        freeze_size.decided()
+        freeze_size.decided(size)
     at = i + size if i < 0 else i
     if 0 <= at < size:
         return at

@@ -59,7 +59,7 @@ def shape(self: Any) -> tuple[int, ...]:
         raise RuntimeError(
             f"{type_label(self)}: the array is ragged, its components differ in size"
         )
-    return freeze_size.shown(found)
+    return freeze_size.shape(found)
 
 
 def _shape(self: Any) -> tuple[int, ...] | None:
@@ -104,9 +104,9 @@ def item(self: Any) -> Any:
 def length(self: Any) -> int:
     kind = self._kind
     if kind == "leaf":
-        return freeze_size.shown(self._n.size)
+        return freeze_size.length(self._n.size)
     if kind == "tensor":
-        return freeze_size.shown(self._shape[0] if self._shape else 0)
+        return freeze_size.length(self._shape[0] if self._shape else 0)
     return len(self._c)
 
 

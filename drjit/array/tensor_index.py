@@ -268,7 +268,7 @@ def _ranges(shape: Shape, keys: list[Any], what: str) -> tuple[list[int], list[P
 
 def _within(i: int, n: int, axis: int, what: str) -> int:
     if i and not axis:
-        freeze_size.decided()
+        freeze_size.decided(n)
     if not -n <= i < n:
         raise IndexError(f"{what}: index {i} is out of bounds for axis {axis} with size {n}")
     return i + n if i < 0 else i

@@ -17,13 +17,14 @@ from ..jit.access import Target
 from ..jit.backend import JitBackend
 from ..jit.flags import JitFlag
 from ..jit.freeze import Recorder, SizeChanged, active
+from ..jit.freeze_size import plain
 from ..jit.memory import allocate_for
 from ..jit.node import BUFFER, LITERAL, Node, buffer
 from ..jit.scope import innermost
 from .freeze_layout import Layout, Surroundings, by_identity
 from .freeze_recordings import Family, Ready, Structure
 from .freeze_result import Before, Describer, Maker
-from .freeze_sizes import Program
+from .freeze_sizes import Asked, Program
 
 # Flags that say what happens beside the computation.
 _IMPORTANT = ~int(
@@ -85,10 +86,13 @@ class FrozenFunction:
     ) -> Any:
         """The same, for a tree that consists of `inputs` with `names`; `find` gives further ones
         that the function does not get."""
-        if not flags.current & _FREEZING or active() is not None or innermost() is not None:
+        frozen = flags.current & _FREEZING and self._limit
+        if not frozen or active() is not None or innermost() is not None:
             return self._function(tree)
         implicit = find()
         layout = self._layout(names, inputs, implicit)
+        if self._backend is not JitBackend.Invalid:
+            self._check_backend(layout)
         sizes = tuple(layout.sizes)
         with self._lock:
             family, data = self._family(layout)
@@ -120,6 +124,18 @@ class FrozenFunction:
             schedule.evaluate(todo)
         return layout
 
+    def _check_backend(self, layout: Layout) -> None:
+        """Raises if inputs are of another backend than the one that was asked for, or if there is
+        no such backend here."""
+        for found in {type(a)._namespace.partition(".")[0] for a in layout.leaves}:
+            if found != self._backend.name.lower():
+                raise RuntimeError(
+                    f"{self._what}: backend mismatch, an input is of the backend {found}, but "
+                    f"the function was frozen with backend={self._backend}"
+                )
+        if self._backend is not JitBackend.LLVM:
+            raise RuntimeError(f"{self._what}: the backend {self._backend} is not available")
+
     def _family(self, layout: Layout) -> tuple[Family, list[int]]:
         """The recordings that inputs may fit to, and the numbers of the literals among these that
         are data."""
@@ -128,26 +144,37 @@ class FrozenFunction:
         if graph.scopes:
             seen = [graph.visible(v) is not None for v in layout.variables]
             key.append((graph.suspended(), *seen))
-        values = [repr(layout.nodes[k].data) for k in layout.literals]
-        found = self._structures.get(tuple(key))
-        if found is None:
-            changing = set() if self._auto_opaque else set(range(len(values)))
-            found = self._structures[tuple(key)] = Structure(values, changing)
-        elif values != found.last:
-            changed = {j for j, v in enumerate(values) if v != found.last[j]} - found.changing
-            if changed:
-                pairs = ", ".join([f"{found.last[j]} to {values[j]}" for j in sorted(changed)])
-                text = "%s: literals that have changed (from %s) are data from now on"
-                log.log(log.LogLevel.Info, text, self._what, pairs)
-                found.changing |= changed
-                found.families.clear()  # which were for values of these
-            found.last = values
-        changing = found.changing
-        fixed = tuple([v for j, v in enumerate(values) if j not in changing])
-        family = found.families.get(fixed)
+        literals, data = layout.literals, []
+        while True:
+            values = [repr(layout.nodes[k].data) for k, _ in literals]
+            found = self._structures.get(tuple(key))
+            if found is None:
+                changing = set() if self._auto_opaque else set(range(len(values)))
+                found = self._structures[tuple(key)] = Structure(values, changing)
+            elif values != found.last:
+                self._note_changes(found, values)
+            if not found.changing:
+                break
+            # Further on as if they were data already.
+            for j in found.changing:
+                number, place = literals[j]
+                key[place] = number
+                data.append(number)
+            literals = [v for j, v in enumerate(literals) if j not in found.changing]
+        family = found.families.get(tuple(values))
         if family is None:
-            family = found.families[fixed] = Family()
-        return family, [k for j, k in enumerate(layout.literals) if j in changing]
+            family = found.families[tuple(values)] = Family()
+        return family, data
+
+    def _note_changes(self, found: Structure, values: list[str]) -> None:
+        """Literals that are others than in the last call become data."""
+        changed = {j for j, v in enumerate(values) if v != found.last[j]} - found.changing
+        if changed:
+            pairs = ", ".join([f"{found.last[j]} to {values[j]}" for j in sorted(changed)])
+            text = "%s: literals that have changed (from %s) are data from now on"
+            log.log(log.LogLevel.Info, text, self._what, pairs)
+            found.changing |= changed
+        found.last = values
 
     def _prepare(self, layout: Layout, data: list[int]) -> None:
         """Turns literals among the inputs into data."""
@@ -168,7 +195,7 @@ class FrozenFunction:
         with ADContextManager(ADScope.Isolate, ()):
             recorder.start()
             try:
-                result = self._function(tree)
+                result = plain(self._function(tree))
                 schedule.evaluate(before.nodes() + _all_nodes(result, inputs))
                 inner = graph.scope()
                 waiting = list(inner.postponed) if inner is not None else []
@@ -179,7 +206,8 @@ class FrozenFunction:
             return recorder.discarded, result
         steps, constants = tuple(recorder.steps), tuple(recorder.constants)
         written, sizes = tuple(sorted(recorder.written)), tuple(layout.sizes)
-        program = Program(steps, recorder.count, constants, written, outcome, sizes, recorder.fixed)
+        asked = Asked(tuple(recorder.decisions), tuple(recorder.divisions))
+        program = Program(steps, recorder.count, constants, written, outcome, sizes, asked)
         return program, result
 
     def _keep(
@@ -223,7 +251,7 @@ class FrozenFunction:
                 oldest.ready.clear()
         for key, structure in list(self._structures.items()):
             structure.families = {k: f for k, f in structure.families.items() if len(f)}
-            if not structure.families:
+            if not structure.families and not structure.changing:
                 del self._structures[key]
 
 
@@ -409,9 +437,10 @@ def freeze(
     within `isolate_grad`.
 
     Arguments:
-        limit: how many recordings to keep, those that were used last; None means all.
+        limit: how many recordings to keep, those that were used last; None means all, and with 0
+            the function is called as it is.
         warn_after: after so many recordings, each further one gives a warning.
-        backend: has no effect; inputs say where a function runs.
+        backend: the backend that all inputs must be of; None means any.
         auto_opaque: a literal that is another one than in the call before becomes data. Otherwise
             all literals are, from the first call on.
         enabled: False calls the function as it is. It is also an attribute, and
@@ -420,7 +449,8 @@ def freeze(
     The result has the attributes `n_recordings` and `n_cached_recordings`, and the method `clear`.
 
     Raises:
-        RuntimeError: the function reads the contents of an array, or uses one that is no input.
+        RuntimeError: the function reads the contents of an array, or uses one that is no input; or
+            an input is of another backend, or `backend` is not available.
         TypeError: an input or a result is an object that is neither a PyTree nor hashable.
     """
     if not callable(f) and f is not None:

@@ -28,7 +28,8 @@ class Layout:
     """The parts of `inputs`, and of those in `implicit`, among which anything is allowed.
 
     `leaves` are the one-dimensional arrays, `variables` what differentiation knows about them,
-    `nodes` their values followed by their gradients, where there are any, each with the object and
+    `literals` numbers of constants among the values and their places in the key, `nodes` the
+    values followed by their gradients, where there are any, each with the object and
     attribute that hold it in `holders`; equal entries of `nodes` are one value. `containers` are
     objects whose contents may change, `others` objects without a value.
     """
@@ -47,7 +48,7 @@ class Layout:
         self.containers: list[Any] = []
         self.others: list[Any] = []
         self.sizes: list[int] = []
-        self.literals: list[int] = []
+        self.literals: list[tuple[int, int]] = []
         self._classes = {0: -1, 1: -2}  # sizes for which code may differ
         self._numbers: dict[int, int] = {}
         self._seen: dict[int, int] = {}
@@ -88,7 +89,7 @@ class Layout:
         if size is None:
             size = self.size(n.size)
         if n.op is LITERAL:
-            self.literals.append(number)
+            self.literals.append((number, len(self.key)))
             self.key += (-1, size)
         else:
             before = self._numbers.setdefault(id(n), number)

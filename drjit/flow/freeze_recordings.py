@@ -61,10 +61,14 @@ class Family:
         self.recorded.pop(program.sizes, None)
         for sizes, other in self.recorded.items():
             try:
-                self.general.append(merged(other, program))
+                general = merged(other, program)
             except Different:
                 continue
             del self.recorded[sizes]
+            # Others that are a special case of it.
+            self.general = [g for g in self.general if general.for_sizes(g.program.sizes) is None]
+            self.recorded = {n: p for n, p in self.recorded.items() if general.for_sizes(n) is None}
+            self.general.append(general)
             return False
         self.recorded[program.sizes] = program
         return True

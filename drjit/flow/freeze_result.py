@@ -17,12 +17,12 @@ import numpy as np
 
 from ..ad import graph
 from ..array import leaf
-from ..array.base import ArrayBase, type_label
+from ..array.base import ArrayBase, IncompatibleError, type_label
 from ..array.pytree import make_struct
 from ..array.tensor import wrap as wrap_tensor
 from ..jit.dtype import DType
 from ..jit.freeze import Recorder, Slot
-from ..jit.freeze_size import Ratio, Size
+from ..jit.freeze_size import Ratio, Shape, Size
 from ..jit.node import LITERAL, Node, literal
 from .freeze_layout import Layout, contents, fields, places
 
@@ -186,7 +186,8 @@ class Describer:
             else:
                 found = ("nested", cls, tuple([self.describe(c) for c in value._c]))
         elif isinstance(value, (list, tuple)):
-            found = ("sequence", cls, tuple([self.describe(v) for v in value]))
+            kind = tuple if cls is Shape else cls
+            found = ("sequence", kind, tuple([self.describe(v) for v in value]))
         elif isinstance(value, dict):
             items = tuple([self.describe(v) for v in value.values()])
             found = ("dictionary", cls, tuple(value), items)
@@ -214,7 +215,7 @@ class Describer:
         try:
             cls()
         except TypeError as error:
-            raise TypeError(
+            raise IncompatibleError(
                 f"{self._what}: the recorded function returns or stores a new {type_label(cls)}. "
                 f"To make one in later calls, it must be constructible without arguments ({error})"
             ) from None

@@ -18,10 +18,18 @@ from ..jit.node import Node, normalize
 from .freeze_result import Outcome
 
 
+class Asked(NamedTuple):
+    """What a recorded call asked sizes: those, or numbers in proportion to them, whose very values
+    mattered, and those that it divided into parts of some length."""
+
+    decisions: tuple[float, ...]
+    divisions: tuple[tuple[int, int], ...]
+
+
 class Program(NamedTuple):
     """A recording: its steps, the number of its values, the constants among them, inputs that it
     writes to in place, and what it leaves behind. `sizes` are those of the inputs, 0 and 1 left
-    out; if it is `fixed`, there is no telling what happens for others."""
+    out."""
 
     steps: tuple[Step, ...]
     count: int
@@ -29,7 +37,7 @@ class Program(NamedTuple):
     written: tuple[int, ...]
     outcome: Outcome
     sizes: tuple[int, ...]
-    fixed: bool
+    asked: Asked
 
 
 class Different(Exception):
@@ -37,14 +45,15 @@ class Different(Exception):
 
 
 class _Proportion(NamedTuple):
-    """A number that was `value` where size number `which` was `at`."""
+    """A number that was `value` where size number `which` had `at` parts of a length."""
 
     value: int
     which: int
     at: int
+    length: int
 
     def number(self, sizes: tuple[int, ...]) -> int:
-        number, rest = divmod(self.value * sizes[self.which], self.at)
+        number, rest = divmod(self.value * _parts(sizes[self.which], self.length), self.at)
         if rest:
             raise Different
         return number
@@ -67,10 +76,12 @@ class _Number(NamedTuple):
 
 
 class General(NamedTuple):
-    """A recording in which some numbers depend on sizes. Sizes in `fixed` may not change."""
+    """A recording in which some numbers depend on sizes. Sizes in `fixed` may not change, and those
+    in `even` must remain multiples of a length."""
 
     program: Program
     fixed: tuple[tuple[int, int], ...]
+    even: tuple[tuple[int | _Number, int], ...]
 
     def for_sizes(self, sizes: tuple[int, ...]) -> Program | None:
         """The recording for given sizes; None if there is no telling what it would be."""
@@ -78,8 +89,11 @@ class General(NamedTuple):
             return None
         program = self.program
         try:
+            even = _filled(self.even, sizes)
             steps, outcome = _filled((program.steps, program.outcome), sizes)
         except Different:
+            return None
+        if any(n % length for n, length in even):
             return None
         return program._replace(steps=steps, outcome=outcome, sizes=sizes)
 
@@ -91,8 +105,7 @@ def merged(a: Program, b: Program) -> General:
         Different: it is not enough.
     """
     if (
-        a.fixed
-        or b.fixed
+        a.asked.decisions != b.asked.decisions
         or a.count != b.count
         or a.written != b.written
         or not _same_constants(a, b)
@@ -100,10 +113,11 @@ def merged(a: Program, b: Program) -> General:
         raise Different
     if any(isinstance(s, Bound) or getattr(s, "sizes", None) is not None for s in a.steps):
         raise Different
-    merger = _Merger(a.sizes, b.sizes)
+    merger = _Merger(a, b)
+    even = merger.divisions()
     steps, outcome = merger.merge((a.steps, a.outcome), (b.steps, b.outcome))
     fixed = [(k, n) for k, (n, m) in enumerate(zip(a.sizes, b.sizes, strict=True)) if n == m]
-    return General(a._replace(steps=steps, outcome=outcome), tuple(fixed))
+    return General(a._replace(steps=steps, outcome=outcome), tuple(fixed), even)
 
 
 def _same_constants(a: Program, b: Program) -> bool:
@@ -119,8 +133,29 @@ def _bytes(n: Node) -> bytes:
 
 
 class _Merger:
-    def __init__(self, first: tuple[int, ...], second: tuple[int, ...]) -> None:
-        self._pairs = [(k, n, m) for k, (n, m) in enumerate(zip(first, second, strict=True))]
+    def __init__(self, first: Program, second: Program) -> None:
+        self._first, self._second = first.asked.divisions, second.asked.divisions
+        lengths = dict.fromkeys([1, *[length for _, length in self._first]])
+        self._pairs = [
+            (k, length, _parts(n, length), _parts(m, length))
+            for k, (n, m) in enumerate(zip(first.sizes, second.sizes, strict=True))
+            for length in lengths
+        ]
+
+    def divisions(self) -> tuple[tuple[int | _Number, int], ...]:
+        """The sizes that were divided without a rest, each with the length of the parts."""
+        found = []
+        if len(self._first) != len(self._second):
+            raise Different
+        for (n, length), (m, other) in zip(self._first, self._second, strict=True):
+            even = not n % length
+            if length != other or even is not (not m % length):
+                raise Different
+            if n != m and _parts(n, length) == _parts(m, length):
+                raise Different  # which does not show how their number depends on the size
+            if even:
+                found.append((self.merge(n, m), length))
+        return tuple(dict.fromkeys(found))
 
     def merge(self, a: Any, b: Any) -> Any:
         """Nested tuples with proportions in place of numbers that differ."""
@@ -149,7 +184,11 @@ class _Merger:
         return a
 
     def _options(self, a: int, b: int) -> tuple[_Proportion, ...]:
-        found = [_Proportion(a, k, n) for k, n, m in self._pairs if n != m and a * m == b * n]
+        found = [
+            _Proportion(a, k, n, length)
+            for k, length, n, m in self._pairs
+            if n != m and a * m == b * n
+        ]
         if not found:
             raise Different
         return tuple(found)
@@ -175,6 +214,10 @@ class _Merger:
             ):
                 return _Number(self._options(*numbers), dtype, inverse)  # type: ignore[arg-type]
         raise Different
+
+
+def _parts(size: int, length: int) -> int:
+    return -(-size // length)
 
 
 def _whole(x: float) -> int | None:

@@ -100,7 +100,7 @@ def _reshape(
         flat = ravel(value, order)
     count = prod(shape)
     if shrink:
-        freeze_size.decided()
+        freeze_size.decided(size, *shape)
     if count > size or (count < size and not shrink):
         raise RuntimeError(f"{what}: mismatched array sizes, {size} entries for a shape {shape}")
     if count < size:

@@ -251,9 +251,8 @@ def block_reduce(op: ReduceOp, value: Any, block_size: int, mode: str | None = N
             # Neutral elements fill up the last run.
             index = parts.lanes(cls, freeze_size.parts(n, size) * size)
             inside = index < n
-            last = leaf_access.gather(v, elementwise(ops.minimum, index, n - 1), parts.yes(cls))
             fill = leaf.literal(cls, identity(rule, cls._dtype))
-            v = leaf.apply(ops.select, inside, last, fill)
+            v = leaf.apply(ops.select, inside, leaf_access.gather(v, index, inside), fill)
         return leaf_access.block_reduce(rule.key, v, size)
 
     return _each_flat(one, value, what)

@@ -159,7 +159,7 @@ def median(
         moved, found, _, _ = _order_of(t, axes, False)
     else:
         moved, found = t._array, _range(t, prod(shape))
-    freeze_size.decided()
+    freeze_size.decided(*shape)
     middle = (run - 1) // 2
     rows = prod(shape) // run
     chosen = _picked(found, _range(t, rows) * run + middle)

@@ -329,7 +329,7 @@ def shape(arg: Any) -> tuple[int, ...]:
         RuntimeError: it is ragged.
     """
     try:
-        return freeze_size.shown(_shape(arg))
+        return freeze_size.shape(_shape(arg))
     except RecursionError:
         raise pytree.too_deep() from None
 

@@ -265,8 +265,10 @@ class Recorder:
         """The inputs that were written to in place."""
         self.discarded: str | None = None
         """Why the recording cannot be replayed, if it cannot."""
-        self.fixed = False
-        """Whether the recorded code depends on the very sizes of its inputs."""
+        self.decisions: list[float] = []
+        """The sizes that the recorded code depended on, one after the other."""
+        self.divisions: list[tuple[int, int]] = []
+        """The sizes that it divided into parts of some length."""
         self._inputs = self.count
         self._run: Callable = kernel.run
         self._thread = threading.get_ident()
@@ -297,15 +299,21 @@ class Recorder:
 
     def _resume(self) -> None:
         kernel.run, kernel.on_read = self._record, self._refuse_read
-        freeze_size.on_decision = self._decided
+        freeze_size.on_decision, freeze_size.on_division = self._decided, self._divided
 
     def _pause(self) -> None:
         kernel.run, kernel.on_read = self._run, None
-        freeze_size.on_decision = None
+        freeze_size.on_decision = freeze_size.on_division = None
 
-    def _decided(self) -> None:
+    def _decided(self, size: float) -> None:
         if self.mine:
-            self.fixed = True
+            self.decisions.append(
+                float.__pos__(size) if isinstance(size, float) else int.__index__(size)
+            )
+
+    def _divided(self, size: int, length: int) -> None:
+        if self.mine:
+            self.divisions.append((int.__index__(size), int.__index__(length)))
 
     @property
     def mine(self) -> bool:

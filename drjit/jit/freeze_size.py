@@ -1,54 +1,68 @@
 """Sizes that recorded code asks for. It may compute with them what is in proportion to a size: two
-recordings for different sizes then show the factor. Everything else that Python does with a size,
-decisions above all, ties the recording to the sizes that it was made for.
+recordings for different sizes then show the factor. Everything else that Python does with a size is
+a decision: the recording takes note of the number, and is tied to the size only if that is another
+one in the next recording.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
 _PACKAGE = __name__.partition(".")[0]
 
-on_decision: Callable[[], None] | None = None
-"""Called when recorded code depends on the very value of a size; set by `freeze`."""
+on_decision: Callable[[float], None] | None = None
+"""Called with a size when recorded code depends on its very value; set by `freeze`."""
+
+on_division: Callable[[int, int], None] | None = None
+"""Called with a size and the length of the parts that it is divided into; set by `freeze`."""
 
 
-def shown(value: Any) -> Any:
-    """What a function or property that gives sizes hands out: if the caller of that is the user's
-    code, it may do anything with it."""
+def length(value: int) -> int:
+    """What `len` gives, which is a plain number: if the caller is the user's code, it may do
+    anything with it."""
     if on_decision is not None and _is_outside(sys._getframe(2)):
-        on_decision()
+        on_decision(value)
     return value
+
+
+def shape(found: tuple[int, ...]) -> tuple[int, ...]:
+    """Sizes to compute with, for recorded code."""
+    if on_decision is None:
+        return found
+    return Shape(map(Size, found)) if _is_outside(sys._getframe(2)) else found
 
 
 def tracked(value: int) -> int:
     """A size to compute with, for recorded code."""
-    if on_decision is None:
-        return value
-    caller = sys._getframe(2)
+    return value if on_decision is None else _tracked(value, sys._getframe(2))
+
+
+def _tracked(value: int, caller: FrameType) -> int:
     if "range" in caller.f_code.co_names and _is_outside(caller):
-        on_decision()  # a range does not ask a size anything
-    return Size(value)
+        decided(value)  # a range does not ask a size anything
+    return value if type(value) is Size else Size(value)
 
 
-def decided() -> None:
-    """Says that a size decides what recorded code does."""
+def decided(*sizes: float) -> None:
+    """Says that sizes decide what recorded code does."""
     if on_decision is not None:
-        on_decision()
+        for n in sizes:
+            on_decision(n)
 
 
 def parts(size: int, length: int) -> int:
-    """The number of parts of a length, the last of which may be shorter."""
-    if size % length:
-        decided()
+    """The number of parts of a length, the last of which may be shorter. Code that provides for
+    that must be right as well if it is not."""
+    if on_division is not None:
+        on_division(size, length)
     return -(-size // length)
 
 
 def positions(key: slice, size: int) -> range:
     """What a slice selects among so many entries."""
     if key.start is not None or key.stop is not None or size % (key.step or 1):
-        decided()
+        decided(size)
     return range(*key.indices(size))
 
 
@@ -60,9 +74,47 @@ def _is_outside(frame: FrameType) -> bool:
 class Size(int):
     """A size, or an integer in proportion to one."""
 
+    __slots__ = ()
+
+
+class Shape(tuple):
+    """Sizes, of which each one that is taken out matters by itself."""
+
+    __slots__ = ()
+
+    def __getitem__(self, at: Any) -> Any:
+        found = tuple.__getitem__(self, at)
+        if isinstance(found, tuple):
+            return Shape(found)
+        return _tracked(found, sys._getframe(1))
+
+    def __iter__(self) -> Iterator[int]:
+        caller = sys._getframe(1)
+        return iter([_tracked(n, caller) for n in tuple.__iter__(self)])
+
 
 class Ratio(float):
     """A number in proportion to a size, or to its reciprocal."""
+
+    __slots__ = ()
+
+
+def plain(value: Any) -> Any:
+    """A result with ordinary numbers in place of sizes."""
+    if isinstance(value, Size):
+        return int.__index__(value)
+    if isinstance(value, Ratio):
+        return float.__pos__(value)
+    cls = type(value)
+    if cls is Shape or cls is tuple:
+        items = [plain(v) for v in tuple.__iter__(value)]
+        same = cls is tuple and all(a is b for a, b in zip(items, value, strict=True))
+        return value if same else tuple(items)
+    if cls is list:
+        value[:] = map(plain, value)
+    elif cls is dict:
+        value.update({k: plain(v) for k, v in value.items()})
+    return value
 
 
 def _in_proportion(kind: type, name: str) -> Callable[..., Any]:
@@ -73,7 +125,7 @@ def _in_proportion(kind: type, name: str) -> Callable[..., Any]:
         result = plain(self, other)
         exact = name != "__floordiv__" or (other and not kind.__mod__(self, other))
         if result is NotImplemented or type(other) not in (int, float) or not exact:
-            decided()
+            decided(self)
             return result
         return Size(result) if type(result) is int else Ratio(result)
 
@@ -83,7 +135,7 @@ def _in_proportion(kind: type, name: str) -> Callable[..., Any]:
 def _attribute(self: Any, name: str) -> Any:
     """Attributes that code asks for by name, such as `bit_length`."""
     if not name.startswith("__"):
-        decided()
+        decided(self)
     return object.__getattribute__(self, name)
 
 
@@ -92,7 +144,7 @@ def _decision(kind: type, name: str) -> Callable[..., Any]:
     plain = getattr(kind, name)
 
     def method(self: Any, *args: Any) -> Any:
-        decided()
+        decided(self)
         return plain(self, *args)
 
     return method
