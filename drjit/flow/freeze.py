@@ -380,7 +380,7 @@ F = TypeVar("F", bound=Callable)
 def freeze(
     f: None = None,
     *,
-    state_fn: Callable | None,
+    state_fn: Callable | None = None,
     limit: int | None = None,
     warn_after: int = 10,
     backend: JitBackend | None = None,
