@@ -21,6 +21,19 @@ settings.register_profile(
 settings.load_profile("drjit")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--sample", type=int, default=1, metavar="N", help="run every Nth of the selected tests"
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    step = config.getoption("--sample")
+    config.hook.pytest_deselected(items=[item for k, item in enumerate(items) if k % step])
+    items[:] = items[::step]
+
+
 def pytest_unconfigure() -> None:
     if _owns_cache:
         shutil.rmtree(os.environ["DRJIT_CACHE_DIR"], ignore_errors=True)

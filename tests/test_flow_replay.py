@@ -49,13 +49,15 @@ def twice(x, limit=None):
     )[1]
 
 
-@pytest.mark.parametrize("limit", [None, 1, 5, 80, 100000])
+@pytest.mark.parametrize(
+    "limit", [None, 1, 80, *(pytest.param(k, marks=pytest.mark.sweep) for k in (5, 100000))]
+)
 @pytest.mark.parametrize("function", [in_loop, in_branch, in_call, twice])
 def test_bounds_only_matter_for_the_cost(function, limit, tier):
     assert dr.check_grad(lambda x: function(x, limit), F(X), tol=2e-6)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.sweep), 3])
 def test_a_stack_that_is_full(count, monkeypatch, tier):
     monkeypatch.setattr("drjit.flow.loop_trajectory.CHECKPOINTS", count)
     assert dr.check_grad(in_loop, F(X), tol=2e-6)

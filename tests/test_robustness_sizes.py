@@ -16,7 +16,7 @@ from drjit import llvm
 from drjit.jit import memory
 from drjit.llvm import Array3f, ArrayXf, Bool, Float, Int, TensorXf, UInt
 
-DEPTH = 50_000
+DEPTH = 20_000
 
 
 def run_script(text, *args, check=True, **options):

@@ -94,9 +94,16 @@ QUALITY = {
     ("permuto", "single"): 20.054,
     ("permuto", "half"): 19.261,
 }
+QUICK = [("tri", "half"), ("hash", "single"), ("permuto", "half")]
 
 
-@pytest.mark.parametrize(("encoding", "precision"), QUALITY)
+@pytest.mark.parametrize(
+    ("encoding", "precision"),
+    [
+        pytest.param(*key, marks=[pytest.mark.sweep] * (key not in QUICK), id="-".join(key))
+        for key in QUALITY
+    ],
+)
 def test_pictures_become_as_good_as_those_of_the_reference(encoding, precision):
     found = script("quality").quality(encoding, precision)
     assert found == pytest.approx(QUALITY[encoding, precision], abs=0.3)
