@@ -157,14 +157,16 @@ def preview(roots: list[Node]) -> list[kernel.Kernel]:
                 copy.data = Effect(e.buffer, e.dtype, e.size, e.reduce, e.mode)
                 copy.data.shape = e.shape
                 copy.data.order = tuple([copies[o] for o in e.order if o in copies])
-            elif n.op is AFTER and n.deps[0].op in EFFECTS:
-                copy.deps[0].data.afters.append(weakref.ref(copy))
             elif n.op in BLOCKS:
                 copy.data = Block(n.data.counts, n.data.depth)
             if n in label.labels:
                 label.labels[copy] = label.labels[n]
             if n in label.locations:
                 label.locations[copy] = label.locations[n]
+        for n, copy in copies.items():
+            if n.op in EFFECTS:
+                targets = [copies[a] for a in afters(n) if a in copies]
+                copy.data.afters = [weakref.ref(a) for a in targets]
         wanted = [n for n in roots if n.op is not BUFFER and n.op is not LITERAL]
         _preview = []
         try:
