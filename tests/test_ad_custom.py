@@ -1,5 +1,6 @@
 """Operations that define their own derivatives."""
 
+import contextlib
 import gc
 
 import numpy as np
@@ -117,6 +118,116 @@ def test_more_arguments():
     a, b, k = tracked(1), tracked(2), tracked(3)
     dr.backward(dr.custom(Rest, a, b, k=k))
     assert (list(a.grad), list(b.grad), list(k.grad)) == ([1], [2], [3])
+
+
+def test_arguments_behind_stars():
+    class Rest(dr.CustomOp):
+        def eval(self, scale, *rest, offset=0, **names):
+            return scale * (rest[0] + rest[1]) + names["p"] * names["q"] + offset
+
+        def forward(self):
+            assert [list(g) for g in self.grad_in("rest")] == [[2], [3]]
+            assert {k: list(g) for k, g in self.grad_in("names").items()} == {"p": [4], "q": [5]}
+            assert [list(self.grad_in(n)) for n in ("scale", 0, 1, "p", "q")] == [
+                [1], [2], [3], [4], [5],
+            ]  # fmt: skip
+            for wrong in (2, -1, "r", None):
+                with pytest.raises(RuntimeError, match="could not find an input argument"):
+                    self.grad_in(wrong)
+            self.set_grad_out(self.grad_in("scale"))
+
+        def backward(self):
+            g = self.grad_out()
+            self.set_grad_in("rest", [g, 2 * g])
+            self.set_grad_in(1, 10 * g)
+            self.set_grad_in("names", {"p": 3 * g, "q": 4 * g})
+            self.set_grad_in("q", 100 * g)
+            with pytest.raises(TypeError, match="structure"):
+                self.set_grad_in("names", {"p": g})
+
+    values = [tracked(k) for k in range(1, 6)]
+    scale, a, b, p, q = values
+    y = dr.custom(Rest, scale, a, b, p=p, q=q)
+    for k, v in enumerate(values, 1):
+        v.grad = k
+    assert list(dr.forward_to(y, flags=dr.ADFlag.ClearNone)) == [1]
+    dr.clear_grad((y, values))
+    dr.backward(y)
+    assert [v.grad[0] for v in values] == [0, 1, 12, 3, 104]
+
+
+class Product(dr.CustomOp):
+    """A product that notes which of its factors are tracked when its callbacks run."""
+
+    seen = ()
+
+    def eval(self, x, y):
+        self.x, self.y = x, y
+        return x * y
+
+    def _look(self):
+        new = Float(1)
+        dr.enable_grad(new)
+        Product.seen = [dr.grad_enabled(v) for v in (*Product.factors, new)]
+
+    def forward(self):
+        self._look()
+        self.set_grad_out(self.grad_in("x") * self.y + self.grad_in("y") * self.x)
+
+    def backward(self):
+        self._look()
+        self.set_grad_in("x", self.grad_out() * self.y)
+        self.set_grad_in("y", self.grad_out() * self.x)
+
+
+@pytest.mark.parametrize("mode", ["forward", "backward"])
+@pytest.mark.parametrize(
+    "scopes, on",
+    [
+        (lambda x, y: [], (True, True)),
+        (lambda x, y: [dr.suspend_grad(y)], (True, False)),
+        (lambda x, y: [dr.suspend_grad(), dr.resume_grad(x)], (True, False)),
+        (lambda x, y: [dr.suspend_grad(x, y), dr.resume_grad(y)], (False, True)),
+        (lambda x, y: [dr.suspend_grad(y), dr.resume_grad()], (True, True)),
+        (lambda x, y: [dr.suspend_grad(y), dr.isolate_grad()], (True, False)),
+    ],
+)
+def test_callbacks_see_the_suspensions_of_their_call(mode, scopes, on):
+    x, y = Product.factors = tracked(3), tracked(5)
+    with contextlib.ExitStack() as stack:
+        for scope in scopes(x, y):
+            stack.enter_context(scope)
+        z = dr.custom(Product, x, y)
+    if mode == "forward":
+        x.grad, y.grad = 1, 10
+        dr.enqueue(dr.ADMode.Forward, x, y)
+        dr.traverse(dr.ADMode.Forward)
+        assert list(z.grad) == [5 * on[0] + 30 * on[1]]
+    else:
+        dr.backward(z)
+        assert (list(x.grad), list(y.grad)) == ([5 * on[0]], [3 * on[1]])
+    assert Product.seen == [*on, True]
+
+
+@pytest.mark.parametrize("suspended", [True, False])
+def test_hidden_inputs_may_be_suspended(suspended):
+    hidden = tracked(5)
+
+    class Hidden(dr.CustomOp):
+        def eval(self, x):
+            self.add_input(hidden)
+            self.x = x
+            return x * dr.detach(hidden)
+
+        def backward(self):
+            self.set_grad_in("x", self.grad_out() * dr.detach(hidden))
+            dr.accum_grad(hidden, self.grad_out() * self.x)
+
+    x = tracked(3)
+    with dr.suspend_grad(hidden, when=suspended):
+        z = dr.custom(Hidden, x)
+    dr.backward(z)
+    assert (list(x.grad), list(hidden.grad)) == ([5], [0 if suspended else 3])
 
 
 def test_trees():
@@ -281,9 +392,9 @@ def backward(callback):
 def test_wrong_callbacks():
     with pytest.raises(RuntimeError, match=r"Wrong.backward\(\): not implemented"):
         backward(None)
-    with pytest.raises(RuntimeError, match="no argument named 'y'"):
+    with pytest.raises(RuntimeError, match="input argument named 'y'"):
         backward(lambda self: self.set_grad_in("y", 1))
-    with pytest.raises(RuntimeError, match="no argument named 0"):
+    with pytest.raises(RuntimeError, match="input argument named 0"):
         backward(lambda self: self.grad_in(0))
     with pytest.raises(RuntimeError, match=r"size 3 .* size 2"):
         backward(lambda self: self.set_grad_in("x", Float(1, 2, 3)))

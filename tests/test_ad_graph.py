@@ -662,6 +662,45 @@ def test_resume_some():
             assert enabled(a, b) == [False, False]
 
 
+def test_new_variables_of_a_scope_with_exceptions():
+    a, b = tracked(1), tracked(2)
+    with dr.suspend_grad():
+        with dr.resume_grad(a):
+            c = tracked(3)
+            d = c * b
+            assert enabled(b, c, d) == [False, True, True]
+            with dr.resume_grad(b):
+                e = b * 2
+                assert enabled(a, b, c, d, e) == [True] * 5
+            assert enabled(b, e) == [False, False]
+            with dr.suspend_grad(c):
+                assert enabled(c, d, tracked(1)) == [False, True, True]
+        assert enabled(c, d, tracked(1)) == [False, False, False]
+        with dr.resume_grad(c):
+            assert enabled(c, d) == [True, False]
+        with dr.resume_grad(Float(1)), dr.resume_grad([]):  # of nothing, but for what is new
+            assert enabled(a, tracked(1)) == [False, True]
+        with dr.resume_grad(a), dr.suspend_grad(a):
+            assert enabled(a, tracked(1)) == [False, False]
+    assert enabled(c, d, e) == [True] * 3
+    dr.backward(d + e)
+    assert [list(v.grad) for v in (b, c)] == [[2], [2]]
+
+
+def test_suspended_gradients_can_be_cleared_only():
+    a = tracked(1)
+    for f in (dr.clear_grad, lambda x: dr.set_grad(x, 7), lambda x: dr.set_grad([x], [7])):
+        for scope in (dr.suspend_grad, lambda: dr.suspend_grad(a)):
+            a.grad = 5
+            with scope():
+                dr.accum_grad(a, 1)
+                assert list(a.grad) == [0]
+            assert list(a.grad) == [5]
+            with scope():
+                f(a)
+            assert list(a.grad) == [0]
+
+
 def test_conditional_scopes():
     a = tracked(1)
     with dr.suspend_grad(when=False), dr.suspend_grad(a, when=False):
@@ -694,6 +733,67 @@ def test_nested_isolation():
             assert (list(b.grad), list(c.grad)) == ([0], [3])
         assert (list(a.grad), list(b.grad), list(c.grad)) == ([0], [6], [0])
     assert (list(a.grad), list(b.grad)) == ([12], [0])
+
+
+def test_tangents_come_from_outside_of_a_scope():
+    a = tracked(1)
+    a.grad = 2
+    with dr.isolate_grad():
+        b = a * 3
+        assert list(dr.forward_to(b)) == [6]
+        dr.forward_from(a)
+        assert list(b.grad) == [6]
+    assert list(a.grad) == [2]
+    a = tracked(1)
+    b = a * 2
+    with dr.isolate_grad():
+        c = b * 3
+        dr.forward(b)
+        assert list(c.grad) == [3]
+
+
+@pytest.mark.parametrize("f", [lambda a, c: dr.forward_to(c), lambda a, c: dr.forward(a)])
+def test_tangents_do_not_pass_what_is_outside_of_a_scope(f):
+    a = tracked(1)
+    b = a * 2
+    a.grad, b.grad = 5, 7
+    with dr.isolate_grad():
+        c = b * 3
+        with pytest.raises(RuntimeError, match=r"result of 'mul', .* outside of the current"):
+            f(a, c)
+    a.grad = b.grad = 5
+    assert list(dr.forward_to(c)) == [45]
+
+
+@pytest.mark.parametrize("flags", [ADFlag.Default, ADFlag.ClearNone])
+def test_what_is_propagated_to_arrays_outside_goes_on_there(flags):
+    a, other = tracked(1), tracked(2)
+    b = a * other
+    with dr.isolate_grad():
+        c = b * 3
+        c.grad = 5
+        assert list(dr.backward_to(a, flags=flags)) == [0]
+        assert (list(b.grad), list(c.grad)) == ([15], [0] if flags else [5])
+    assert [list(v.grad) for v in (a, b, other)] == [[30], [0], [0]]
+    a = tracked(1)
+    b = a * 2
+    with dr.isolate_grad():
+        c = b * 3
+        c.grad = 5
+        assert list(dr.backward_to(b)) == [15]
+    assert [list(v.grad) for v in (a, b)] == [[0], [15]]
+
+
+@pytest.mark.parametrize("flags", [ADFlag.Default, ADFlag.ClearNone])
+def test_traversals_from_outside_of_a_scope_wait_for_its_end(flags):
+    a = tracked(1)
+    b = a * 2
+    c = b * 3
+    with dr.isolate_grad():
+        with dr.isolate_grad():
+            dr.backward(c, flags)
+        assert [list(v.grad) for v in (a, b, c)] == [[0], [0], [1]]
+    assert [list(v.grad) for v in (a, b, c)] == [[6], [0], [0]]
 
 
 def test_isolation_and_suspension():

@@ -205,6 +205,55 @@ def test_winners_of_scatter_reductions_share_nothing():
     assert list(target.grad) == [1, 1, 1, 1]
 
 
+@pytest.mark.parametrize("old", [1.0, 0.0])
+@pytest.mark.parametrize("op", [ReduceOp.Max, ReduceOp.Min])
+@pytest.mark.parametrize("keep", [0, dr.ADFlag.KeepGraph])
+def test_one_of_several_winners_has_the_tangent(tier, op, old, keep):
+    sign = 1 if op is ReduceOp.Max else -1
+    value, target = Float(1, 1, 1) * sign, Float(old * sign, 5)
+    dr.enable_grad(value, target)
+    changed = target * 1
+    dr.scatter_reduce(op, changed, value, UInt(0, 0, 0))
+    value.grad, target.grad = Float(1000, 100, 10), Float(0.125, 0.25)
+    found = dr.forward_to(changed, flags=dr.ADFlag.Default | keep)
+    assert found[0] in (1000, 100, 10) and found[1] == 0.25
+
+
+@pytest.mark.parametrize("keep", [0, dr.ADFlag.KeepGraph])
+@pytest.mark.parametrize(
+    "op, expected",
+    [(None, [10, 1, 4, 20]), (ReduceOp.Add, [10, 42, 68, 20]), (ReduceOp.Min, [10, 1, 60, 20]),
+     (ReduceOp.Max, [10, 40, 4, 20])],
+)  # fmt: skip
+def test_repeated_tangents_replace_what_a_scatter_replaces(tier, op, expected, keep):
+    def both(times):
+        value, target = Float(1, 9), Float(5, 6, 7, 8)
+        dr.enable_grad(value, target)
+        changed = target * 1
+        if op is None:
+            dr.scatter(changed, value * value, UInt(1, 2), Bool(True, True))
+        else:
+            dr.scatter_reduce(op, changed, value * value, UInt(1, 2))
+        for _ in range(times):
+            value.grad, target.grad = Float(1, 1) * Float(0.5, 2 / 9), Float(5, 20, 30, 10)
+            dr.enqueue(dr.ADMode.Forward, value, target)
+            dr.traverse(dr.ADMode.Forward, dr.ADFlag.ClearVertices | keep)
+        return list(changed.grad)
+
+    # Entries that keep the tangent of the target add up, those that were replaced do not.
+    assert both(2) == pytest.approx(expected)
+
+
+def test_tangents_of_a_scatter_replace_those_that_were_set():
+    value = Float(1, 2)
+    dr.enable_grad(value)
+    changed = Float(0, 0, 0)
+    dr.scatter(changed, value, UInt(0, 1), Bool(True, False))
+    changed.grad = Float(100, 200, 300)
+    dr.forward(value)
+    assert list(changed.grad) == [1, 200, 300]
+
+
 def test_scatter_into_a_tracked_array_overwrites_its_variable():
     target, value = Float(0, 0, 0), Float(1, 2)
     dr.enable_grad(target, value)

@@ -323,6 +323,25 @@ def test_the_mean_of_integers_is_refused():
 # ------------------------------------------------------------------------------ products and norms
 
 
+@pytest.mark.parametrize(
+    "shape, axis, expected",
+    [((1, 5), 1, ()), ((5, 1), 0, ()), ((1, 5), 0, (5,)), ((2, 3), 1, (2,)), ((1, 1), 0, ()),
+     ((1, 1, 1, 5), -1, ()), ((1, 2, 1, 3), (1, 3), ()), ((1, 2, 1, 3), 3, (1, 2, 1)),
+     ((2, 3), None, ()), ((1, 1), (), ())],
+)  # fmt: skip
+@pytest.mark.parametrize("f", [dr.norm, dr.squared_norm])
+def test_norms_of_single_vectors_have_no_axes(f, shape, axis, expected):
+    value = TensorXf(dr.arange(Float, int(np.prod(shape))), shape)
+    found = f(value, axis=axis)
+    assert found.shape == expected
+    squares = np.sum(value.numpy() ** 2, axis=axis).reshape(expected)
+    wanted = squares if f is dr.squared_norm else np.sqrt(squares)
+    np.testing.assert_allclose(found.numpy(), wanted, 1e-6)
+    axes = axis if isinstance(axis, tuple) else range(len(shape)) if axis is None else (axis,)
+    kept = tuple(1 if k in {a % len(shape) for a in axes} else n for k, n in enumerate(shape))
+    assert f(value, axis=axis, keepdims=True).shape == kept
+
+
 def test_dot_and_norms(tier):
     rng = np.random.default_rng(0)
     a, b = rng.random((2, 3, 17)).astype(np.float32)

@@ -592,9 +592,13 @@ def test_a_missing_framework_can_be_installed(
     monkeypatch.setattr("drjit.function.bridge.importlib.import_module", refuse)
     monkeypatch.setattr("drjit.function.wrap._framework", lambda n: found[n]())
     found = importlib.import_module("drjit.function.wrap")._FRAMEWORKS
-    for direction in ((name, "drjit"), ("drjit", name)):
-        with pytest.raises(ModuleNotFoundError, match=f"{title} is not installed.*install {name}"):
-            dr.wrap(*direction)
+    message = f"{title} is not installed.*install {name}"
+    with pytest.raises(ModuleNotFoundError, match=message):
+        dr.wrap(name, "drjit")
+    wrapped = dr.wrap("drjit", name)(lambda x: x)  # it may never be called
+    for kind in (ModuleNotFoundError, RuntimeError):
+        with pytest.raises(kind, match=message):
+            wrapped(1)
 
 
 def test_names() -> None:

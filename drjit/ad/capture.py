@@ -210,6 +210,7 @@ def push(
         if v is not None:
             v.grad = g
             sources.append(v)
-    traverse.enqueue(ADMode.Forward, sources)
+    inner = graph.scope()
+    traverse.enqueue(ADMode.Forward, sources, 0 if inner is None else inner.isolate_from)
     traverse.traverse(ADMode.Forward, ADFlag.ClearEdges)
     return [None if v is None else v.grad for v in results]

@@ -8,7 +8,7 @@ of creation.
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -86,8 +86,10 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
     def record(
         n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, ...], data: Any = None
     ) -> Var | None:
-        if scopes:
-            deps = tuple([visible(d) for d in deps])
+        inner = scope() if scopes else None
+        if inner is not None:
+            hides = inner.hides
+            deps = tuple([None if d is None or hides(d) else d for d in deps])
             if not any(deps):
                 return None
         v = Var()
@@ -101,6 +103,8 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
             v.data = data
         v.grad = None
         v.serial = serial = next_serial()
+        if inner is not None:
+            inner.shows(v)
         _append(_ref(v))
         if not serial & 1023 or flags.current & 1:
             _attend(v)
@@ -124,6 +128,9 @@ def new_slot(n: Node) -> Var:
     v.deps = v.inputs = ()
     v.dtype, v.size = n.dtype, n.size
     v.serial = next_serial()
+    inner = scope()
+    if inner is not None:
+        inner.shows(v)
     return v
 
 
@@ -170,54 +177,59 @@ def where(v: Var) -> str:
 class Scope:
     """What `suspend_grad`, `resume_grad` and `isolate_grad` set up.
 
-    With `all`, derivatives are off but for `variables` and what was recorded from `start` on,
-    otherwise on but for `variables`. Traversals stop at variables from before `isolate_from`; those
-    that they gave gradients to wait in `postponed`. In the body of a loop, branch or call, `slots`
-    says where gradients of arrays from around it go that the body gathers from (`capture.Slots`).
+    With `all`, derivatives are off but for those of `variables`, which new ones are added to unless
+    it is empty; otherwise they are on but for `variables`. Traversals stop at variables from before
+    `isolate_from`; those that they gave gradients to wait in `postponed`, with the set of variables
+    that these go on to, or None for all. In the body of a loop, branch or call, `slots` says where
+    gradients of arrays from around it go that the body gathers from (`capture.Slots`).
     """
 
-    __slots__ = ("all", "isolate_from", "postponed", "slots", "start", "variables")
+    __slots__ = ("all", "isolate_from", "postponed", "slots", "variables")
 
     def __init__(
         self,
         all_: bool = False,
-        variables: frozenset[int] = frozenset(),
-        start: int = 0,
+        variables: Iterable[int] = (),
         isolate_from: int = 0,
-        postponed: dict[Var, None] | None = None,
+        postponed: dict[Var, Any] | None = None,
         slots: Any = None,
     ) -> None:
-        self.all, self.variables, self.start = all_, variables, start
+        self.all, self.variables = all_, set(variables)
         self.isolate_from = isolate_from
-        self.postponed: dict[Var, None] = {} if postponed is None else postponed
+        self.postponed: dict[Var, Any] = {} if postponed is None else postponed
         self.slots = slots
 
     def hides(self, v: Var) -> bool:
         """Whether the variable takes no part in the recording."""
-        if self.all:
-            return v.serial < self.start and v.serial not in self.variables
-        return v.serial in self.variables
+        return (v.serial in self.variables) is not self.all
+
+    def shows(self, v: Var) -> None:
+        """Lets a new variable take part."""
+        if self.all and self.variables:
+            self.variables.add(v.serial)
 
     def suspended(self, variables: frozenset[int] | None) -> "Scope":
         """The scope within this one in which variables (None: all) are off."""
         if variables is None:
-            return self._with(True, frozenset(), next_serial())
-        changed = self.variables - variables if self.all else self.variables | variables
-        return self._with(self.all, changed, self.start)
+            return self._with(True, ())
+        return self._with(
+            self.all, self.variables - variables if self.all else self.variables | variables
+        )
 
     def resumed(self, variables: frozenset[int] | None) -> "Scope":
         """The scope within this one in which variables (None: all) are on."""
         if variables is None:
-            return self._with(False, frozenset(), 0)
-        changed = self.variables | variables if self.all else self.variables - variables
-        return self._with(self.all, changed, self.start)
+            return self._with(False, ())
+        return self._with(
+            self.all, self.variables | variables if self.all else self.variables - variables
+        )
 
     def isolated(self) -> "Scope":
         """The scope within this one that traversals do not leave."""
-        return Scope(self.all, self.variables, self.start, next_serial(), None, self.slots)
+        return Scope(self.all, self.variables, next_serial(), None, self.slots)
 
-    def _with(self, all_: bool, variables: frozenset[int], start: int) -> "Scope":
-        return Scope(all_, variables, start, self.isolate_from, self.postponed, self.slots)
+    def _with(self, all_: bool, variables: Iterable[int]) -> "Scope":
+        return Scope(all_, variables, self.isolate_from, self.postponed, self.slots)
 
 
 scopes: dict[int, list[Scope]] = {}
@@ -263,4 +275,4 @@ def visible(v: Var | None) -> Var | None:
 def suspended() -> bool:
     """Whether new inputs would not be differentiable."""
     inner = scope()
-    return inner is not None and inner.all
+    return inner is not None and inner.all and not inner.variables

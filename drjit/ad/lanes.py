@@ -248,17 +248,16 @@ class _Scatter(LaneRule):
         target, value = tangents
         zero = Value(node.literal(v.dtype, 0))
         target = full(target or zero, v.size)
-        if v.data == "add":
-            return target if value is None else scatter("add", target, value, index, mask)
-        if v.data == "":
+        if v.data in ("", "min", "max"):
+            if v.data:  # one of the values that are as good as the result
+                mask = node.apply(op.and_, mask, self._winners(v)[1])
+            if v.grad is not None:  # tangents of former traversals are replaced as well
+                before = full(Value(v.grad, v.grad_var), v.size)
+                v.grad, v.grad_var = scatter("", before, zero, index, mask)
             return scatter("", target, value or zero, index, mask)
         if v.data == "mul":
             target = RECORDED(op.mul, target, self._others(v, 0))
             value = value and RECORDED(op.mul, value, self._others(v, 1))
-        else:
-            kept, taken = self._winners(v)
-            target = _select(kept, target, zero)
-            value = value and _select(taken, value, zero)
         return target if value is None else scatter("add", target, value, index, mask)
 
     def backward(self, v: Var, g: Value, give: Any) -> None:

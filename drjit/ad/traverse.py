@@ -49,7 +49,8 @@ class ADFlag(Named, enum.IntEnum):
 
 class _Queue(threading.local):
     """What a thread has enqueued: variables, those among them that a reverse traversal starts from,
-    and in which directions they were collected."""
+    in which directions they were collected, and variables from before the boundary of a scope that
+    were reached along edges."""
 
     def __init__(self) -> None:
         self.clear()
@@ -58,6 +59,7 @@ class _Queue(threading.local):
         self.variables: dict[Var, None] = {}
         self.starts: set[Var] = set()
         self.modes: set[ADMode] = set()
+        self.outside: dict[Var, None] = {}
 
 
 _queue = _Queue()
@@ -69,24 +71,28 @@ def _boundary() -> tuple[Scope | None, int]:
     return inner, 0 if inner is None else inner.isolate_from
 
 
-def enqueue(mode: ADMode, seeds: list[Var]) -> None:
-    """Adds the variables that a traversal from `seeds` visits: those that depend on them, or those
-    that they depend on."""
+def enqueue(mode: ADMode, seeds: list[Var], since: int = 0) -> None:
+    """Adds the variables that a traversal from `seeds` visits: those that depend on them, with
+    serial numbers from `since` on, or those that they depend on."""
+    variables, starts, outside = _queue.variables, _queue.starts, _queue.outside
     first = _boundary()[1]
-    variables, starts = _queue.variables, _queue.starts
     _queue.modes.add(mode)
     if mode is ADMode.Forward:
         reached = set(seeds)
         variables.update(dict.fromkeys(seeds))
-        start = min((v.serial for v in reached), default=0)
+        start = max(min((v.serial for v in reached), default=0), since - 1)
         for v in living() if reached else ():
-            if v.serial > max(start, first - 1) and not reached.isdisjoint(v.deps):
+            if v.serial > start and not reached.isdisjoint(v.deps):
                 reached.add(v)
                 variables[v] = None
+                if v.serial < first:
+                    outside[v] = None
         return
     stack = []
     for v in seeds:
-        if v.serial >= first and v not in variables:
+        if v.serial < first:
+            outside[v] = None
+        elif v not in variables:
             variables[v] = None
             starts.add(v)
             stack.append(v)
@@ -94,10 +100,11 @@ def enqueue(mode: ADMode, seeds: list[Var]) -> None:
         for d in stack.pop().deps:
             if d is None:
                 continue
-            if d not in variables:
-                if d.serial >= first:
-                    variables[d] = None
-                    stack.append(d)
+            if d.serial < first:
+                outside[d] = None
+            elif d not in variables:
+                variables[d] = None
+                stack.append(d)
             elif d in starts:
                 starts.discard(d)
 
@@ -107,11 +114,13 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
 
     Raises:
         FloatingPointError: a trap is set, and a derivative is not finite.
+        RuntimeError: tangents would have to pass through what was computed before a scope that
+            isolates.
     """
     variables = sorted(_queue.variables, key=_serial)
-    starts, modes = _queue.starts, _queue.modes
+    starts, modes, outside = _queue.starts, _queue.modes, _queue.outside
     _queue.clear()
-    if not variables:
+    if not variables and not outside:
         return
     keep = bool(flags & ADFlag.KeepGraph)
     if keep:
@@ -120,12 +129,21 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
     if members is not None:
         starts = members.difference([d for v in variables for d in v.deps])
     give = Give(keep, members)
+    first = give.first
+    if mode is ADMode.Forward:
+        _check_outside(outside)
+    if first:
+        outside.update(dict.fromkeys([v for v in variables if v.serial < first]))
     before = set_keep_graph(keep)
     try:
         if mode is ADMode.Backward:
+            if first:
+                variables = [v for v in variables if v.serial >= first]
             _backward(variables, starts, flags, give)
+            if give.inner is not None:
+                _postpone(give.inner, outside, members)
         else:
-            _forward(variables, flags, give)
+            _forward([*outside, *[v for v in variables if v.serial >= first]], flags, give)
     except BaseException as error:
         v = give.var
         if v is not None and v.rule is not None:
@@ -136,6 +154,27 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
         raise
     finally:
         set_keep_graph(before)
+
+
+def _check_outside(outside: dict[Var, None]) -> None:
+    """Raises if tangents would have to pass through variables from before a scope that isolates."""
+    for v in outside:
+        if v.rule is not None:
+            raise RuntimeError(
+                f"a tangent was to be propagated to the result of '{title(v)}'{where(v)}, which "
+                "lies outside of the current dr.isolate_grad() scope, or of the body of a symbolic "
+                "loop, branch or call. Propagate it before that begins."
+            )
+
+
+def _postpone(inner: Scope, outside: dict[Var, None], members: set[Var] | None) -> None:
+    """Notes from which variables on a traversal is to be continued outside of a scope."""
+    for v in outside:
+        if v.grad is not None:
+            if members is None:
+                inner.postponed[v] = None
+            elif not members.isdisjoint(v.deps):
+                inner.postponed.setdefault(v, members)
 
 
 def _backward(variables: list[Var], starts: set[Var], flags: int, give: "Give") -> None:
@@ -256,7 +295,7 @@ def _forward(variables: list[Var], flags: int, give: "Give") -> None:
                 v.grad = v.grad_var = None
     if flags & ADFlag.ClearEdges:
         for v in variables:
-            if v.deps:
+            if v.deps and v.serial >= give.first:
                 _cut(v, members)
 
 
@@ -338,8 +377,6 @@ class Give:
         """Notes what a contribution to the gradient of a variable has to be followed by."""
         if self.masking:
             self.masked.add(v)
-        if v.serial < self.first and self.inner is not None:
-            self.inner.postponed[v] = None
 
     def scatter_add(
         self,
@@ -423,8 +460,16 @@ def _scatter_add(
 def finish_isolation(inner: Scope) -> None:
     """Continues the traversals that stopped at the boundary of a scope that has been left."""
     outer, first = _boundary()
-    waiting = list(inner.postponed)
-    if outer is not None:
-        outer.postponed.update(dict.fromkeys([v for v in waiting if v.serial < first]))
-    enqueue(ADMode.Backward, [v for v in waiting if v.serial >= first])
+    full = []
+    for v, members in inner.postponed.items():
+        if v.serial < first:
+            if outer is not None:
+                outer.postponed[v] = members
+        elif members is None:
+            full.append(v)
+        else:
+            before = [m for m in members if m.serial < inner.isolate_from]
+            _queue.variables.update(dict.fromkeys(before))
+            _queue.modes.add(ADMode.Forward)
+    enqueue(ADMode.Backward, full)
     traverse(ADMode.Backward)

@@ -209,7 +209,7 @@ class Recorded:
 
         bodies = [body(k) for k in range(len(self.masks))]
         now, then = graph.scope(), self.scope
-        graph.push(Scope(then.all, then.variables, then.start, slots=now.slots if now else None))
+        graph.push(Scope(then.all, then.variables, slots=now.slots if now else None))
         try:
             return record.branches(self.masks, bodies, self.nodes + passed, self.what)
         finally:
@@ -224,7 +224,7 @@ class Recorded:
         """
         self.targets.check_first_order(self.what)
         then, found = self.scope, list[Value]()
-        graph.push(Scope(then.all, then.variables, then.start, graph.next_serial()))
+        graph.push(Scope(then.all, then.variables, graph.next_serial()))
         try:
             for number, mask in enumerate(self.masks):
                 with rehearsed(mask, self.what):

@@ -53,6 +53,11 @@ class Call:
         raise NotImplementedError
 
 
+class MissingFrameworkError(ModuleNotFoundError, RuntimeError):
+    """A framework that is not installed; a `RuntimeError` as well, which is what calls of wrapped
+    functions raise."""
+
+
 class Framework:
     """An array framework that functions can be exchanged with."""
 
@@ -64,7 +69,7 @@ class Framework:
         try:
             self.module = importlib.import_module(self.name)
         except ImportError:
-            raise ModuleNotFoundError(
+            raise MissingFrameworkError(
                 f"dr.wrap(): {self.title} is not installed. Install it with "
                 f"`pip install {self.name}`."
             ) from None

@@ -49,7 +49,8 @@ class CustomOp(IntrusiveBase):
 
     # Stand-ins for arguments and result: trees of arrays with variables but without values, so that
     # the operation does not hold memory, nor itself by way of its result.
-    _inputs: dict[str, Any]
+    _inputs: dict[Any, Any]
+    _variadic: tuple[str, str] = ("", "")  # the names of those behind * and **
     _output: Any = None
     _more_inputs: tuple = ()
     _more_outputs: tuple = ()
@@ -71,16 +72,17 @@ class CustomOp(IntrusiveBase):
         """Computes gradients of the arguments from `grad_out` and passes them to `set_grad_in`."""
         raise RuntimeError(f"{type_label(self)}.backward(): not implemented")
 
-    def grad_in(self, arg: str, /) -> Any:
-        """The gradient of the argument of that name, zeros if it has none.
+    def grad_in(self, arg: str | int, /) -> Any:
+        """The gradient of the argument of that name, zeros if it has none. Those behind `*args` are
+        a tuple of that name, or have numbers; those behind `**kwargs` are a dictionary.
 
         Raises:
             RuntimeError: there is no such argument.
         """
         return grad(self._input(arg, "grad_in"))
 
-    def set_grad_in(self, arg0: str, arg1: Any, /) -> None:
-        """Adds to the gradient of the argument of that name.
+    def set_grad_in(self, arg0: str | int, arg1: Any, /) -> None:
+        """Adds to the gradient of the argument of that name; see `grad_in`.
 
         Raises:
             RuntimeError: there is no such argument, or the sizes do not fit.
@@ -89,14 +91,20 @@ class CustomOp(IntrusiveBase):
         self._assigned = True
         accum_grad(target, arg1)
 
-    def _input(self, name: str, what: str) -> Any:
-        if name not in self._inputs:
-            known = ", ".join(repr(n) for n in self._inputs)
-            raise RuntimeError(
-                f"drjit.CustomOp.{what}(): {self.name()} has no argument named {name!r}, only "
-                f"{known}"
-            )
-        return self._inputs[name]
+    def _input(self, name: str | int, what: str) -> Any:
+        inputs = self._inputs
+        if name in inputs:
+            return inputs[name]
+        positional, named = self._variadic
+        if isinstance(name, int) and 0 <= name < len(inputs.get(positional, ())):
+            return inputs[positional][name]
+        if name in inputs.get(named, ()):
+            return inputs[named][name]
+        known = ", ".join(repr(n) for n in inputs)
+        raise RuntimeError(
+            f"drjit.CustomOp.{what}(): could not find an input argument named {name!r} of "
+            f"{self.name()}, only {known}"
+        )
 
     def grad_out(self) -> Any:
         """The gradient of the result, in its structure, zeros where it has none."""
@@ -144,12 +152,14 @@ class CustomOp(IntrusiveBase):
 
 class _State:
     """What the graph knows of a custom operation: where gradients of its results are put (`slots`),
-    whether there are any, variables whose gradients its callback still has to read, and the tracing
-    of the body that it is part of."""
+    whether there are any, variables whose gradients its callback still has to read, the tracing of
+    the body that it is part of, and the scope in which it was made, whose suspensions hold for its
+    callbacks."""
 
     def __init__(self, op: CustomOp) -> None:
         slots = graph.slots()
         self.op, self.tracing = op, None if slots is None else slots.tracing
+        self.scope = Scope()
         self.slots: list[Var] = []
         self.active = False
         self.kept: list[Var] = []
@@ -162,7 +172,8 @@ class _State:
             return
         op._assigned = False
         outer = graph.scope()
-        graph.push(Scope(slots=None if outer is None else outer.slots))
+        slots = None if outer is None else outer.slots
+        graph.push(Scope(self.scope.all, self.scope.variables, slots=slots))
         try:
             getattr(op, name)()
         finally:
@@ -175,7 +186,8 @@ class _State:
 
     def _differentiate(self, mode: ADMode, inputs: list[Var]) -> None:
         """The same by operations that can be differentiated in turn."""
-        graph.push((graph.scope() or Scope()).isolated())
+        inner = (graph.scope() or Scope()).isolated()
+        graph.push(inner)
         try:
             found = zip(self.slots, self.op.recomputed(), strict=True)
             pairs: list[tuple[Var, Var]] = []
@@ -187,7 +199,7 @@ class _State:
                 for slot, v in pairs:
                     v.grad, v.grad_var = slot.grad, slot.grad_var
             seeds = inputs if mode is ADMode.Forward else [v for _, v in pairs]
-            traverse.enqueue(mode, seeds)
+            traverse.enqueue(mode, seeds, inner.isolate_from)
             traverse.traverse(mode, ADFlag.Default | ADFlag.KeepGraph)
             if mode is ADMode.Forward:
                 for slot, v in pairs:
@@ -283,22 +295,23 @@ class _SideResult(LaneRule):
 _HUB, _RESULT, _SIDE_RESULT = _Hub(), _Result(), _SideResult()
 
 
+_POSITIONAL, _NAMED = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+
+
 @cache
 def _signature(function: Callable) -> inspect.Signature:
     return inspect.signature(function)
 
 
 def _named(op: CustomOp, args: tuple, kwargs: dict) -> dict[str, Any]:
-    """The arguments by name; those behind `*args` are a tuple."""
+    """The arguments by name; those behind `*` are a tuple, those behind `**` a dictionary."""
     try:
         bound = _signature(type(op).eval).bind(op, *args, **kwargs)
     except TypeError as error:
         raise TypeError(f"dr.custom(<{type_label(op)}>): {error}") from None
-    named = dict(list(bound.arguments.items())[1:])
-    for parameter in bound.signature.parameters.values():
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD and parameter.name in named:
-            named |= named.pop(parameter.name)
-    return named
+    kinds = {p.kind: p.name for p in bound.signature.parameters.values()}
+    op._variadic = kinds.get(_POSITIONAL, ""), kinds.get(_NAMED, "")
+    return dict(list(bound.arguments.items())[1:])
 
 
 def _stand_in(a: Any, cls: Any) -> Any:
@@ -364,6 +377,9 @@ def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) ->
     op._output = _map_arrays(slot, result)
     for a in leaves(op._more_outputs):
         _change(op, a, hub)
+    around = graph.scope()
+    if around is not None:
+        state.scope = Scope(around.all, around.variables)
     return attached
 
 

@@ -106,7 +106,8 @@ def abs_dot(arg0: Any, arg1: Any, /) -> Any:
 def squared_norm(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False
 ) -> Any:
-    """The sum of squares along axes; see `reduce`.
+    """The sum of squares along axes; see `reduce`. Where all that is left of a tensor are axes of
+    size 1, its shape is `()`, unless `keepdims` is set.
 
     >>> from drjit.llvm import Array2f
     >>> dr.squared_norm(Array2f(3, 4))
@@ -120,7 +121,10 @@ def squared_norm(
         return dot(value, value)
     value = _plain(value)
     squares = elementwise(ops.mul, value, value, name="dr.squared_norm")
-    return reduce_axes("add", squares, axis, mode, keepdims, "dr.squared_norm")
+    found = reduce_axes("add", squares, axis, mode, keepdims, "dr.squared_norm")
+    if not keepdims and found._kind == "tensor" and all(n == 1 for n in found._shape):
+        found._shape = ()
+    return found
 
 
 def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:

@@ -277,8 +277,7 @@ def set_grad(target: Any, source: Any) -> None:
     [5, 5]
     """
     assignments = _assignments(target, source, "dr.set_grad")
-    for v, _ in assignments:
-        v.grad = v.grad_var = None
+    clear_grad(target)
     for v, g in assignments:
         _add(v, g)
 
@@ -315,8 +314,9 @@ def clear_grad(arg: Any, /) -> None:
     >>> x.grad
     [0]
     """
-    for v in variables((arg,)):
-        v.grad = v.grad_var = None
+    for a in leaves((arg,)):  # also where it is suspended
+        if a._a is not None:
+            a._a.grad = a._a.grad_var = None
 
 
 def replace_grad(arg0: Any, arg1: Any, /) -> Any:

@@ -42,7 +42,8 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[Callab
 
     Raises:
         ValueError: a framework is unknown, or none of the two is Dr.Jit.
-        ModuleNotFoundError: the framework is not installed.
+        ModuleNotFoundError: the framework is not installed; a function written for it raises this
+            when it is called.
         TypeError: when called, an array has no equivalent on the other side, or the function
             returns arrays that are not of its framework.
     """
@@ -51,14 +52,13 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[Callab
         raise ValueError("dr.wrap(): 'source' or 'target' must be 'drjit'")
     if outside == inside:
         return lambda function: function
-    framework = _framework(outside if inside == "drjit" else inside)
     if inside == "drjit":
-        return framework.expose
+        return _framework(outside).expose
 
     def decorate(function: Callable) -> Callable:
         @wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            return adopt(function, framework, args, kwargs)
+            return adopt(function, _framework(inside), args, kwargs)
 
         return wrapped
 
