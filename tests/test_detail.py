@@ -116,10 +116,10 @@ def test_new_grad_is_independent_of_the_past():
 @pytest.mark.parametrize(
     ("a", "b", "text"),
     [
-        (Float(1), [Float(1)], "type of variable 'name' changed"),
-        ([Float(1)], [Float(1), Float(1)], "length of variable 'name'"),
-        (Float(1, 2), UInt(1, 2), "type of variable 'name' changed"),
-        ({"a": 1}, {"b": 1}, "keys of variable 'name'"),
+        (Float(1), [Float(1)], "type of state variable 'name' changed"),
+        ([Float(1)], [Float(1), Float(1)], "size of state variable 'name'"),
+        (Float(1, 2), UInt(1, 2), "type of state variable 'name' changed"),
+        ({"a": 1}, {"b": 1}, "keys of state variable 'name'"),
         (1, 2, "changed from 1 to 2"),
         ([Float(1, 2)], [Float(1, 2, 3)], r"size of variable 'name\[0\]' .* from 2 to 3"),
     ],
@@ -164,7 +164,7 @@ class TestTracker:
         ("changed", "text"),
         [
             ((Float(1, 2, 3), 3), "size of variable 'p' .* from 2 to 3"),
-            ((UInt(1), 3), "type of variable 'p'"),
+            ((UInt(1), 3), "type of state variable 'p'"),
             ((Float(1, 2), 4), "variable 'q' .* changed from 3 to 4"),
         ],
     )

@@ -1,5 +1,6 @@
 """`dr.if_stmt` in all modes: against Python's own `if` on every lane, and what it refuses."""
 
+import pickle
 from dataclasses import dataclass
 
 import numpy as np
@@ -172,22 +173,22 @@ def test_only_the_lanes_of_a_branch_scatter(captured, sides, mode, tier):
 
 
 WRONG = {
-    "type of variable 'rv' changed from drjit.llvm.UInt to drjit.llvm.Float": (
+    "type of state variable 'rv' changed from drjit.llvm.UInt to drjit.llvm.Float": (
         lambda i: i, lambda i: Float(i),
     ),
     r"changed from int to drjit.llvm.UInt. Start with an array: UInt\(1\)": (
         lambda i: 1, lambda i: i,
     ),
-    r"'rv' of type int, which is no array, changed from 1 to 2.*Int\(2\)": (
+    r"non-array state variable 'rv' of type int changed from 1 to 2.*Int\(2\)": (
         lambda i: 1, lambda i: 2,
     ),
-    r"type of variable 'rv\[1\]' changed from NoneType to drjit.llvm.UInt": (
+    r"type of state variable 'rv\[1\]' changed from NoneType to drjit.llvm.UInt": (
         lambda i: (i, None), lambda i: (i, i),
     ),
-    "length of variable 'rv' of type tuple changed from 1 to 2": (
+    "size of state variable 'rv' of type tuple changed from 1 to 2": (
         lambda i: (i,), lambda i: (i, i),
     ),
-    "keys of variable 'rv'": (lambda i: {"a": i}, lambda i: {"b": i}),
+    "keys of state variable 'rv'": (lambda i: {"a": i}, lambda i: {"b": i}),
     "results 'rv' have 3 and 3 entries, which does not fit 'cond' with 2": (
         lambda i: Float(1, 2, 3), lambda i: Float(1, 2, 4),
     ),
@@ -447,3 +448,97 @@ def test_old_values_of_atomic_operations_do_not_leave_a_function(first, tier):
             dr.eval(value)
     assert list(y) == [0, 1, 4]
     assert counter[0] == 2
+
+
+def failing(error):
+    def body(*args):
+        raise error
+
+    return body
+
+
+class Unusual(Exception):
+    def __init__(self, a, b):
+        super().__init__(f"{a} and {b}")
+        self.a = a
+
+
+STATEMENTS = {
+    "branch": lambda f, m: dr.if_stmt((), Bool(True, False), f, f, mode=m),
+    "branch of one": lambda f, m: dr.if_stmt((), True, f, f),
+    "loop": lambda f, m: dr.while_loop((UInt(0, 1),), lambda i: i < 2, f, mode=m),
+    "condition": lambda f, m: dr.while_loop((UInt(0, 1),), f, lambda i: (i,), mode=m),
+    "ordinary loop": lambda f, m: dr.while_loop((0,), lambda i: i < 2, f),
+    "call": lambda f, m: dr.switch(UInt(0, 1), [f, f], mode=m),
+    "call of one": lambda f, m: dr.switch(0, [f]),
+}
+
+
+@pytest.mark.parametrize("statement", STATEMENTS.values(), ids=STATEMENTS)
+@pytest.mark.parametrize(
+    "error",
+    [
+        ZeroDivisionError("no"), KeyError("k"), RuntimeError("no"), AssertionError(), Unusual(1, 2),
+        UnicodeDecodeError("utf-8", b"a", 0, 1, "bad"), OSError(2, "gone"),
+    ],
+    ids=lambda e: type(e).__name__,
+)  # fmt: skip
+def test_what_a_function_raises_is_a_runtime_error_as_well(statement, error, mode):
+    with pytest.raises(RuntimeError) as raised:
+        statement(failing(error), mode)
+    found = raised.value
+    assert isinstance(found, type(error)) and type(found).__name__ == type(error).__name__
+    assert found.__cause__ is error and found.args == error.args
+    assert "encountered an exception (see above)" in str(found) and str(error) in str(found)
+    assert getattr(found, "a", None) == getattr(error, "a", None)
+    assert str(pickle.loads(pickle.dumps(found))) == str(found)
+
+
+def test_what_ends_the_program_is_no_runtime_error(mode):
+    for error in (KeyboardInterrupt(), SystemExit(3)):
+        with pytest.raises(type(error)) as raised:
+            dr.if_stmt((), Bool(True, False), failing(error), failing(error), mode=mode)
+        assert raised.value is error
+
+
+FLAGS = {
+    "if": dr.JitFlag.SymbolicConditionals,
+    "loop": dr.JitFlag.SymbolicLoops,
+    "call": dr.JitFlag.SymbolicCalls,
+}
+INNER = {
+    "if": lambda x, m: dr.if_stmt((x,), x > 1, lambda x: x + 10, lambda x: x - 1, mode=m),
+    "loop": lambda x, m: dr.while_loop((x,), lambda x: x < 7, lambda x: (x + 2,), mode=m)[0],
+    "call": lambda x, m: dr.switch(UInt(x) & 1, [lambda x: x + 100, lambda x: x], x, mode=m),
+}
+AROUND = {
+    "if": lambda f, x: dr.if_stmt((x,), x < 5, f, lambda x: f(x) + 1),
+    "loop": lambda f, x: dr.while_loop(
+        (UInt(0), x), lambda i, _: i < 1, lambda i, x: (i + 1, f(x))
+    )[1],
+    "call": lambda f, x: dr.switch(UInt(0, 0, 1), [f, f], x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("outer", AROUND)
+@pytest.mark.parametrize("inner", FLAGS)
+def test_within_a_recording_the_mode_is_symbolic(inner, outer, capfd):
+    flag = FLAGS[inner]
+
+    def forced(x):
+        with dr.scoped_set_flag(flag, False):
+            return INNER[inner](x, None)
+
+    def evaluated(x):
+        return INNER[inner](x, "evaluated")
+
+    x = Float(0, 3, 8)
+    expected = AROUND[outer](lambda x: INNER[inner](x, None), x)
+    assert list(AROUND[outer](forced, x)) == list(expected)
+    text = capfd.readouterr().err
+    assert "forcing conditional statement to symbolic" in text and f"{flag}" in text
+    if inner != "if":
+        with pytest.raises(RuntimeError, match="in evaluated mode"):
+            AROUND[outer](evaluated, x)
+    else:
+        assert list(AROUND[outer](evaluated, x)) == list(expected)

@@ -1,6 +1,7 @@
 """`@dr.syntax`: programs against the same text run by Python on every lane, the variables that it
 finds, closures and methods, tracebacks, and what it refuses."""
 
+import functools
 import importlib.util
 import inspect
 import itertools
@@ -493,7 +494,7 @@ def test_hints_reach_the_loop():
             n += 1
         return n
 
-    with pytest.raises(RuntimeError, match="'mode' must be"):
+    with pytest.raises(RuntimeError, match="invalid 'mode' argument"):
         g(UInt(1, 2))
     assert dr.hint(5, mode="symbolic", max_iterations=3) == 5
     with pytest.raises(TypeError):
@@ -587,7 +588,7 @@ def test_jumps_out_of_transformed_statements(tmp_path):
             while n < 3:
                 n += 1
                 break
-        """, "'break' cannot be used inside of a while loop.*mode='scalar'", tmp_path, 6,
+        """, "use of 'break' inside a transformed while loop.*mode='scalar'", tmp_path, 6,
     )  # fmt: skip
     refused(
         """
@@ -596,7 +597,7 @@ def test_jumps_out_of_transformed_statements(tmp_path):
             for i in range(3):
                 if n < i:
                     continue
-        """, "'continue' cannot be used inside of an if statement", tmp_path, 6,
+        """, "use of 'continue' inside a transformed if statement", tmp_path, 6,
     )  # fmt: skip
     refused(
         """
@@ -605,7 +606,7 @@ def test_jumps_out_of_transformed_statements(tmp_path):
             if n < 3:
                 return 5
             return 6
-        """, "'return' cannot be used inside of an if statement", tmp_path, 5,
+        """, "use of 'return' inside a transformed if statement", tmp_path, 5,
     )  # fmt: skip
     refused(
         """
@@ -615,7 +616,7 @@ def test_jumps_out_of_transformed_statements(tmp_path):
                 for i in range(3):
                     break
                     return i
-        """, "'return' cannot be used inside of a while loop", tmp_path, 7,
+        """, "use of 'return' inside a transformed while loop", tmp_path, 7,
     )  # fmt: skip
     refused(
         """
@@ -623,17 +624,30 @@ def test_jumps_out_of_transformed_statements(tmp_path):
         def f(n):
             while n < 3:
                 x = yield n
-        """, "'yield' cannot be used", tmp_path, 5,
+        """, "use of 'yield'", tmp_path, 5,
     )  # fmt: skip
 
 
 def test_hints_that_make_no_sense(tmp_path):
     head = "\n@dr.syntax\ndef f(n):\n    while dr.hint({}):\n        n += 1\n"
-    refused(head.format("n < 3, speed=3"), "no argument 'speed'", tmp_path, 4)
+    refused(head.format("n < 3, speed=3"), "keyword argument 'speed'", tmp_path, 4)
     refused(head.format("n < 3, include=n"), "'include' .* list of names", tmp_path, 4)
     refused(head.format("n < 3, exclude=[n.x]"), "'exclude' .* list of names", tmp_path)
     refused(head.format("mode='scalar'"), "one positional argument", tmp_path)
-    refused(head.replace("while", "if").format("n < 3, max_iterations=3"), "for loops", tmp_path, 4)
+    for option in ("max_iterations=3", "compress=True"):
+        refused(head.replace("while", "if").format(f"n < 3, {option}"), "for loops", tmp_path, 4)
+
+
+@pytest.mark.parametrize("option", ["compress=True", "compress=False", "compress=None"])
+def test_hints_pass_options_of_loops_on(option, mode, tmp_path):
+    source = f"""
+        @dr.syntax
+        def f(n):
+            while dr.hint(n < 5, mode={mode!r}, {option}):
+                n = n * 2
+            return n
+        """
+    assert list(module(source, tmp_path).f(UInt(1, 3, 7))) == [8, 6, 7]
 
 
 def test_assignments_in_conditions(tmp_path):
@@ -691,14 +705,32 @@ def test_what_has_no_source_or_is_no_function():
     with pytest.raises(RuntimeError, match="source of 'f' is not available"):
         dr.syntax(names["f"])
 
-    import functools
+    with pytest.raises(RuntimeError, match="wrong order"):
+        dr.syntax(dr.func(twice))
 
-    @functools.wraps(collatz)
-    def wrapped(n):
-        return collatz(n)
 
-    with pytest.raises(TypeError, match="changed by another decorator"):
-        dr.syntax(wrapped)
+def twice(n):
+    if n > 2:
+        n = n * 2
+    return n
+
+
+def test_decorators_below_stay_around_the_function():
+    calls = []
+
+    def counted(f):
+        @functools.wraps(f)
+        def call(*args, times=1):
+            calls.append(args)
+            return f(*args) * times
+
+        return call
+
+    made = dr.syntax(counted(counted(twice)))
+    assert list(made(UInt(1, 5), times=3)) == [3, 30]
+    assert len(calls) == 2 and made.__name__ == "twice"
+    # A decorator that does not call the function: what is below is transformed.
+    assert list(dr.syntax(functools.wraps(twice)(lambda n: None))(UInt(1, 5))) == [1, 10]
 
 
 def test_types_that_change(mode):

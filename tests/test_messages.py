@@ -3,6 +3,7 @@ has been written about it, and handlers that look for it work. Each list is a th
 name, a call that raises, and the phrase.
 """
 
+import linecache
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,141 @@ from drjit.llvm import Array3f, Float, Float64, Int, TensorXf, TensorXi, ad
 Row = tuple[str, Callable[[], Any], str]
 
 ARRAYS: list[Row] = []
-FLOW: list[Row] = []
+HALF = ad.Bool(True, False)
+
+
+def loop(values, body, **options):
+    """A loop of two iterations over a counter with two entries and other variables."""
+    return dr.while_loop(
+        (ad.UInt(0, 0), *values), lambda i, *_: i < 2, lambda i, *v: (i + 1, *body(*v)), **options
+    )
+
+
+def syntax(*lines):
+    """A function, from its lines, with `dr.syntax`."""
+    text = "\n".join(["@dr.syntax", "def f(x):", *lines]) + "\n"
+    name = f"<function {text}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    exec(compile(text, name, "exec"), {"dr": dr})
+
+
+FLOW: list[Row] = [
+    (
+        "branch: incompatible sizes",
+        lambda: dr.if_stmt((), HALF, lambda: ad.Float(1, 2, 3), lambda: ad.Float(4, 5, 6)),
+        "incompatible sizes",
+    ),
+    (
+        "branch: size",
+        lambda: dr.if_stmt((), HALF, lambda: [ad.Float(1)], lambda: [ad.Float(1)] * 2),
+        "the size of state variable",
+    ),
+    (
+        "branch: size of an array",
+        lambda: dr.if_stmt((), HALF, lambda: ad.Float(1, 2, 3), lambda: ad.Float(1, 2)),
+        "the size of state variable",
+    ),
+    (
+        "branch: type",
+        lambda: dr.if_stmt((), HALF, lambda: ad.Float(1), lambda: ad.UInt(1)),
+        "the type of state variable",
+    ),
+    (
+        "branch: uninitialized argument",
+        lambda: dr.if_stmt((ad.Float(),), HALF, lambda x: x, lambda x: x + 1),
+        "state variable 'args[0]' of type drjit.llvm.ad.Float is uninitialized",
+    ),
+    (
+        "branch: uninitialized result",
+        lambda: dr.if_stmt((), HALF, lambda: ad.Float(), lambda: ad.Float(1)),
+        "state variable 'rv' of type drjit.llvm.ad.Float is uninitialized",
+    ),
+    (
+        "branch: no array",
+        lambda: dr.if_stmt((), HALF, lambda: 1, lambda: 2),
+        "the non-array state variable",
+    ),
+    ("loop: incompatible size", lambda: loop([ad.Float(1, 2, 3)], lambda x: [x + 1]),
+     "has an incompatible size"),
+    ("loop: no array", lambda: loop([1], lambda x: [x + 1]), "the non-array state variable"),
+    ("loop: mode", lambda: loop([], list, mode="fast"), "invalid 'mode' argument"),
+    (
+        "loop: evaluated within another one",
+        lambda: loop([ad.Float(1)], lambda x: loop([x], lambda x: [x], mode="evaluated")[1:]),
+        "cannot execute a loop",
+    ),
+    (
+        "call: evaluated within a loop",
+        lambda: loop([ad.Float(1)], lambda x: [dr.switch(ad.UInt(x), [abs], x, mode="evaluated")]),
+        "in evaluated mode",
+    ),
+    ("loop: exception", lambda: loop([ad.Float(1)], lambda x: [1 / 0]),
+     "encountered an exception (see above)"),
+    ("loop: size", lambda: loop([[ad.Float(1)]], lambda x: [[*x, *x]]),
+     "the size of state variable"),
+    ("loop: size of an array", lambda: loop([ad.Float(1, 2)], lambda x: [ad.Float(1, 2, 3)]),
+     "the size of state variable"),
+    ("loop: type", lambda: loop([ad.Float(0)], lambda x: [ad.UInt(x)]),
+     "the type of state variable"),
+    ("loop: type of a number", lambda: loop([1], lambda x: [ad.Float(1)]),
+     "the type of state variable"),
+    ("loop: uninitialized before", lambda: loop([ad.Float()], lambda x: [x]),
+     "state variable 'state[1]' of type drjit.llvm.ad.Float is uninitialized"),
+    ("loop: uninitialized after", lambda: loop([ad.Float(1)], lambda x: [ad.Float()]),
+     "state variable 'state[1]' is uninitialized"),
+    ("local: no arrays", lambda: dr.alloc_local(int, 3),
+     "does not contain any Jit-tracked arrays"),
+    ("local: read", lambda: dr.alloc_local(ad.Float, 3)[3], "out of bounds read"),
+    ("local: read by an array", lambda: list(dr.alloc_local(ad.Float, 3)[ad.UInt(0, 3)]),
+     "out of bounds read"),
+    ("local: write", lambda: dr.alloc_local(ad.Float, 3).write(ad.Float(1), 3),
+     "out of bounds write"),
+    ("syntax: break", lambda: syntax("  while x < 2:", "    break"),
+     "use of 'break' inside a transformed"),
+    ("syntax: continue", lambda: syntax("  while x < 2:", "    continue"),
+     "use of 'continue' inside a transformed"),
+    ("syntax: return", lambda: syntax("  if x < 2:", "    return x"),
+     "use of 'return' inside a transformed"),
+    ("syntax: hint", lambda: syntax("  if dr.hint(x < 2, name='a'):", "    x += 1"),
+     "does not support the keyword argument"),
+    ("syntax: decorators", lambda: dr.syntax(dr.freeze(syntax)), "wrong order"),
+    ("syntax: functions of ours", lambda: dr.syntax(dr.func(syntax)), "wrong order"),
+    ("switch: arguments", lambda: dr.switch(ad.UInt(0, 1), [abs] * 2, ad.Float(1, 2, 3)),
+     "call arguments have incompatible sizes"),
+    ("switch: empty argument", lambda: dr.switch(ad.UInt(0, 1), [abs] * 2, ad.Float()),
+     "call arguments have incompatible sizes"),
+    (
+        "switch: keys",
+        lambda: dr.switch(ad.UInt(0, 1), [lambda: {"a": 1}, lambda: {"b": 1}]),
+        "inconsistent dictionary keys for field 'result' (['b'] and ['a'])",
+    ),
+    (
+        "switch: sizes",
+        lambda: dr.switch(ad.UInt(0, 1), [lambda: [1], lambda: [1, 1]]),
+        "inconsistent sizes for field 'result' (2 and 1)",
+    ),
+    (
+        "switch: types",
+        lambda: dr.switch(ad.UInt(0, 1), [lambda: ad.UInt(1), lambda: ad.Float(1)]),
+        "inconsistent types for field 'result'",
+    ),
+    (
+        "switch: numbers",
+        lambda: dr.switch(ad.UInt(0, 1), [lambda: 1, lambda: 2]),
+        "inconsistent scalar Python object of type 'int' for field 'result'",
+    ),
+    (
+        "switch: dependence of another size",
+        lambda: dr.switch(ad.UInt(0, 1), [lambda x: x + ad.Float(1, 2, 3), abs], ad.Float(1, 2)),
+        "operation that mixes symbolic",
+    ),
+    ("switch: empty result", lambda: dr.switch(ad.UInt(0, 1), [lambda: ad.Float()] * 2),
+     "field 'result' is uninitialized"),
+    ("switch: number", lambda: dr.switch(5, [abs], ad.Float(1)),
+     "must be strictly smaller than"),
+    ("switch: index", lambda: list(dr.switch(ad.UInt(0, 1), [abs], ad.Float(1))),
+     "out-of-bounds callable ID"),
+]  # fmt: skip
 DERIVATIVES: list[Row] = [
     (
         "backward of a number",
@@ -137,3 +272,9 @@ def test_a_message_contains_the_phrase(call, phrase):
         chain.append(str(error))
         error = error.__cause__ or error.__context__
     assert phrase in "\n".join(chain)
+
+
+def test_a_mode_that_is_not_possible_is_reported(capfd):
+    with dr.scoped_set_flag(dr.JitFlag.SymbolicConditionals, False):
+        loop([ad.Float(1)], lambda x: [dr.if_stmt((x,), x > 1, abs, abs)])
+    assert "forcing conditional statement to symbolic" in capfd.readouterr().err

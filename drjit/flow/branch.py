@@ -8,15 +8,16 @@ from ..ad import capture
 from ..ad.graph import Scope
 from ..array.base import type_label
 from ..function.evaluation import eval as evaluate
-from ..jit import flags, op, record
 from ..jit import node as jit
+from ..jit import op, record
 from ..jit.flags import JitFlag
 from ..jit.node import AFTER, LITERAL, Node
 from ..jit.scope import StateTarget
 from .call_grad import Recorded
 from .captured import Captured
-from .condition import check_mode, mask_of
+from .condition import check_mode, chosen_mode, mask_of
 from .copies import Copies
+from .failure import call
 from .masked import masked, merged
 from .state import Content, Held, State, content, names
 from .vectors import joined, spread, spreading
@@ -56,12 +57,13 @@ def if_stmt(
         raise TypeError(f"{what}: 'args' must be a tuple, not {type_label(args)}")
     titles = names(len(args), arg_labels, "args", what)
     if mode == "scalar" or (type(cond) is bool and mode is None):
-        return true_fn(*args) if cond else false_fn(*args)
+        return call(what, true_fn if cond else false_fn, *args)
     mask = mask_of(cond, what, "'cond'")
     if mask._n.op is LITERAL and mask._n.size:
-        return true_fn(*args) if mask._n.data else false_fn(*args)
-    if mode is None:
-        mode = "symbolic" if flags.current & JitFlag.SymbolicConditionals else "evaluated"
+        return call(what, true_fn if mask._n.data else false_fn, *args)
+    mode = chosen_mode(mode, JitFlag.SymbolicConditionals, what)
+    if mode == "evaluated" and record.recording():
+        mode = "symbolic"  # which has the same values
     if mode == "evaluated":
         args, true_fn, false_fn = spread(args), spreading(true_fn), spreading(false_fn)
     branch = _Branch(State(args, titles, what), mask, (true_fn, false_fn), rv_labels, strict)
@@ -93,7 +95,7 @@ class _Branch:
         try:
             for body, mask in zip(self.bodies, (self.mask, ~self.mask), strict=True):
                 with masked(mask._n) as written:
-                    result = body(*args.values)
+                    result = call(self.what, body, *args.values)
                 outcomes.append(self.outcome(result, outcomes, written))
                 args.restore(before)
         except BaseException:
@@ -173,7 +175,8 @@ class _Branch:
             if a.node.size not in (1, size) or b.node.size not in (1, size):
                 raise RuntimeError(
                     f"{self.what}: the results '{path}' have {a.node.size} and {b.node.size} "
-                    f"entries, which does not fit 'cond' with {size} (incompatible sizes)"
+                    f"entries, which does not fit 'cond' with {size}: incompatible sizes; "
+                    f"the size of state variable '{path}' must be 1 or {size}"
                 )
 
     def place(self, outcomes: "list[_Outcome]", merge: Any) -> Any:
@@ -293,7 +296,7 @@ class _Symbolic:
         values = recorded.inputs(nodes)
         args.put([None if k in self.outside else v for k, v in enumerate(values)])
         self.inside.append(values)
-        result = function(*args.values)
+        result = call(branch.what, function, *args.values)
         self.captured.check(branch.what)
         for k, held in self.outside.items():
             now = args.leaves[k]._n

@@ -17,12 +17,16 @@ from ..function.parts import mask_leaf
 from ..function.protocols import CallablePT
 from ..function.scopes import isolate_grad
 from ..jit import dtype as dt
-from ..jit import flags, node, op, record, scope
+from ..jit import node, op, record, scope
 from ..jit.flags import JitFlag
+from ..jit.kernel import OutOfBoundsError
 from ..jit.node import LITERAL, Node
+from ..jit.scope import StateTarget
 from .call_grad import Recorded
 from .captured import Captured
+from .condition import chosen_mode
 from .copies import Copies
+from .failure import failed
 from .result import compare, map_arrays, replaced, traced
 from .state import Content, content
 from .vectors import joined, spread, spreading
@@ -76,7 +80,7 @@ def switch(
     Raises:
         IndexError: an index is out of bounds, at the next synchronisation.
         RuntimeError: the index, the mode or the sizes of arguments are not valid, or a function
-            failed; `__cause__` says why.
+            failed; `__cause__` says why, and the error is also of its type.
         TypeError: the results of functions differ in structure or type.
 
     >>> from drjit.llvm import Float, UInt
@@ -121,7 +125,13 @@ def check_mode(what: str, mode: Any, label: Any) -> bool:
     if not isinstance(label, str | None):
         raise RuntimeError(f"{what}: 'label' is of type {type_label(label)}; expected a string")
     if mode is None:
-        return bool(flags.current & JitFlag.SymbolicCalls)
+        return chosen_mode(None, JitFlag.SymbolicCalls, what) == "symbolic"
+    if mode == "evaluated" and record.recording():
+        raise RuntimeError(
+            f"{what}: cannot perform a call in evaluated mode while a loop, branch or another call "
+            "is recorded, as values are known only when its kernel runs. Leave mode='evaluated' "
+            "out, or use it for what is around as well."
+        )
     return mode == "symbolic"
 
 
@@ -140,8 +150,9 @@ def _plain(
     try:
         target = targets[index]
     except IndexError as error:
-        raise RuntimeError(
-            f"{what}: the index {index} is out of bounds for {len(targets)} targets"
+        raise OutOfBoundsError(
+            f"{what}: the index {index} is out of bounds: it must be strictly smaller than the "
+            f"number of functions, {len(targets)} (out-of-bounds callable ID)"
         ) from error
     return _guarded(
         what, Function(f"targets[{index}] ({title(target)})", index, target), args, kwargs
@@ -152,13 +163,13 @@ def _guarded(what: str, function: Function, args: tuple, kwargs: dict[str, Any])
     """The result of a function; what it raises is the cause of a `RuntimeError` that names it."""
     try:
         return function.run(*args, **kwargs)
+    except StateTarget:  # the statement around will record it again
+        raise
     except Exception as error:
         # As text: ctypes makes another error of one that occurs while it converts arguments.
         if isinstance(error, RecursionError) or "RecursionError" in str(error):
             raise RecursionError(f"{what}: {function.name} calls itself without end") from None
-        raise RuntimeError(
-            f"{what}: {function.name} raised {type(error).__name__}: {error}"
-        ) from error
+        raise failed(f"{what}: {function.name}", error) from error
 
 
 def split_mask(what: str, index: Any, args: tuple, kwargs: dict) -> tuple[Any, tuple, dict]:
@@ -195,6 +206,12 @@ def run(
     functions = [f._replace(run=spreading(f.run)) for f in functions]
     args, kwargs = spread(args), spread(kwargs)
     nodes = [chosen._n, active._n, *[a._n for a in traced((args, kwargs))]]
+    sizes = dict.fromkeys(n.size for n in nodes)
+    if len(sizes.keys() - {1}) > 1:
+        raise RuntimeError(
+            f"{what}: some of the call arguments have incompatible sizes: there are arrays of the "
+            f"sizes {' and '.join(map(str, sizes))}"
+        )
     size = node.broadcast_size(tuple(nodes), what)
     call = Call(what, functions, chosen._n, active._n, args, kwargs, size)
     if symbolic:
@@ -228,6 +245,9 @@ def _symbolic(call: Call) -> Any:
                 contents = recorded.inputs(names)
                 result = _guarded(call.what, function, *given(contents))
                 found = traced(result)
+                for a in found:
+                    if call.size != 1 and a._n.size not in (1, call.size):
+                        raise _misfit(call, function, a._n.size, call.size)
                 recorded.note(contents, found, inner)
                 nodes = [a._n for a in found]
                 if results:
@@ -284,7 +304,7 @@ def _evaluated(call: Call, index_class: Any) -> Any:
         # What has one entry for all lanes stands for as many as a call around this one has.
         with scope.group(count * scope.lanes() if call.size == 1 else count):
             result = _guarded(call.what, function, args, kwargs)
-        _check_sizes(call.what, function, result, count)
+        _check_sizes(call, function, result, count)
         if results:
             compare(call.what, results[0], result)
         else:
@@ -309,13 +329,23 @@ def _grouped(tree: Any, lanes: Any, size: int) -> Any:
     return map_arrays(entries, tree)
 
 
-def _check_sizes(what: str, function: Function, result: Any, count: int) -> None:
+def _check_sizes(call: Call, function: Function, result: Any, count: int) -> None:
     for a in traced(result):
         if a._n.size not in (1, count):
-            raise RuntimeError(
-                f"{what}: {function.name} gave an array of size {a._n.size}; it was called for "
-                f"{count} lanes and must give one entry for each, or one for all"
-            )
+            raise _misfit(call, function, a._n.size, count)
+
+
+def _misfit(call: Call, function: Function, size: int, count: int) -> RuntimeError:
+    """The error for a result of a function that has been called for so many lanes."""
+    if size == 0:
+        return RuntimeError(
+            f"{call.what}: field 'result' is uninitialized: {function.name} gave an empty array"
+        )
+    return RuntimeError(
+        f"{call.what}: {function.name} gave an array of size {size}; it was called for {count} "
+        "lanes and must give one entry for each, or one for all. It may come from an operation "
+        "that mixes symbolic values with arrays of another size."
+    )
 
 
 def _merge(merged: Any, result: Any, lanes: Any, size: int) -> None:

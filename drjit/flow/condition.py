@@ -3,6 +3,8 @@
 from typing import Any
 
 from ..array.base import ArrayBase, type_label
+from ..jit import flags, log, record
+from ..jit.flags import JitFlag
 
 MODES = (None, "scalar", "symbolic", "evaluated")
 
@@ -13,8 +15,24 @@ def check_mode(mode: Any, what: str) -> None:
     """
     if mode not in MODES:
         raise RuntimeError(
-            f"{what}: 'mode' must be None, 'scalar', 'symbolic' or 'evaluated', not {mode!r}"
+            f"{what}: invalid 'mode' argument: it must be None, 'scalar', 'symbolic' or "
+            f"'evaluated', not {mode!r}"
         )
+
+
+def chosen_mode(mode: str | None, flag: JitFlag, what: str) -> str:
+    """The mode of a statement that is not scalar: the given one, or the one of a flag; within what
+    is being recorded it is symbolic."""
+    if mode is None and flags.current & flag:
+        return "symbolic"
+    if mode is None and record.recording():
+        log.log(
+            log.LogLevel.Warn,
+            f"{what}: forcing conditional statement to symbolic mode, although {flag} is off, "
+            "since it is part of another symbolic operation",
+        )
+        return "symbolic"
+    return mode or "evaluated"
 
 
 def mask_of(test: Any, what: str, noun: str) -> Any:

@@ -20,6 +20,7 @@ from ..function.create import zeros
 from ..function.parts import index_leaf, mask_leaf
 from ..jit import access, node, op, vector
 from ..jit import dtype as dt
+from ..jit.kernel import OutOfBoundsError, out_of_bounds
 from ..jit.node import LITERAL, Node
 from ..jit.op import Op
 from ..jit.scope import ACTIVE
@@ -177,11 +178,9 @@ class Local:
         """The index as `u32`, and the mask of lanes in which it is within bounds."""
         size = len(self)
         if type(index) is int and not 0 <= index < size:
-            raise IndexError(
-                f"{what}(): index {index} is out of bounds for local memory of size {size}"
-            )
+            raise OutOfBoundsError(out_of_bounds(f"{what}()", index, size, 1, "local memory"))
         if not size:
-            raise IndexError(f"{what}(): the local memory has no entries")
+            raise OutOfBoundsError(f"{what}(): the local memory has no entries")
         if isinstance(index, float) or getattr(index, "_dtype", dt.u32).is_float:
             raise TypeError(f"{what}(): the index is of type {type_label(index)}, not an integer")
         cls = table.find(self.cells[0]._type._namespace, "leaf", dt.u32)
@@ -263,7 +262,7 @@ def alloc_local(dtype: type, size: int, value: Any = None) -> Local:
     else:
         _check_type(what, dtype, value)
     if not traced(value):
-        raise TypeError(f"{what}: the type contains no traced arrays")
+        raise TypeError(f"{what}: the type does not contain any Jit-tracked arrays")
     if any(a._kind == "tensor" for a in pytree.arrays(value)):
         raise RuntimeError(f"{what}: tensors cannot be stored in local memory")
     made = object.__new__(Local)
@@ -291,7 +290,7 @@ def _check_known(what: str, dtype: Any) -> None:
     else:
         fields = pytree.struct_fields(dtype)
         if fields is None:
-            raise TypeError(f"{what}: the type contains no traced arrays")
+            raise TypeError(f"{what}: the type does not contain any Jit-tracked arrays")
         for field in fields.values():
             if isinstance(field, type) and field not in (bool, int, float):
                 _check_known(what, field)

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..array.base import type_label
-from ..jit import flags
+from ..jit import flags, record
 from ..jit.flags import JitFlag
 from . import loop_evaluated
-from .condition import check_mode, mask_of
+from .condition import check_mode, chosen_mode, mask_of
+from .failure import call
 from .loop_body import Loop, returned
 from .loop_symbolic import Symbolic
 from .state import State, names
@@ -59,7 +60,7 @@ def while_loop(
         )
     titles = names(len(state), labels, "state", what)
     evaluated = mode == "evaluated" or not (mode or flags.current & JitFlag.SymbolicLoops)
-    if evaluated and holds_vectors(state):
+    if evaluated and not record.recording() and holds_vectors(state):
         result = while_loop(
             spread(state),
             reading(cond),
@@ -73,19 +74,24 @@ def while_loop(
         )
         return joined(result)
     if mode == "scalar":
-        return _scalar(state, cond, body, cond(*state), what)
+        return _scalar(state, cond, body, call(what, cond, *state), what)
     start = State(state, titles, what)
     before = start.contents()
     try:
-        test = cond(*start.values)
+        test = call(what, cond, *start.values)
     except BaseException:
         start.restore(before)
         raise
     if type(test) is bool and mode is None:
         return _scalar(state, cond, body, test, what)
     loop = Loop(start, cond, body, label or "", strict, mask_of(test, what, "the loop condition"))
-    if mode is None:
-        mode = "symbolic" if flags.current & JitFlag.SymbolicLoops else "evaluated"
+    mode = chosen_mode(mode, JitFlag.SymbolicLoops, what)
+    if mode == "evaluated" and record.recording():
+        raise RuntimeError(
+            f"{what}: cannot execute a loop in evaluated mode while another loop, branch or call "
+            "is recorded, as values are known only when its kernel runs. Leave mode='evaluated' "
+            "out, or use it for what is around as well."
+        )
     if mode == "symbolic":
         start.put(before)
         return Symbolic(loop, before, limit).run()
@@ -96,6 +102,6 @@ def while_loop(
 
 def _scalar(state: tuple, cond: Callable, body: Callable, test: Any, what: str) -> tuple:
     while test:
-        state = returned(body(*state), len(state), what)
-        test = cond(*state)
+        state = returned(call(what, body, *state), len(state), what)
+        test = call(what, cond, *state)
     return state

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..array.base import type_label
 from .condition import mask_of
+from .failure import call
 from .state import Content, State
 
 
@@ -36,12 +37,12 @@ class Loop:
             start.check_initialized()
 
     def run_cond(self, state: State) -> Any:
-        return mask_of(self.cond(*state.values), self.what, "the loop condition")
+        return mask_of(call(self.what, self.cond, *state.values), self.what, "the loop condition")
 
     def run_body(self, state: State, written: Set[int] = frozenset()) -> tuple[tuple, list[Any]]:
         """The values that the body gives, and the arrays in them. `written` will be the serial
         numbers of nodes that scatters have made."""
-        after = returned(self.body(*state.values), len(state.values), self.what)
+        after = returned(call(self.what, self.body, *state.values), len(state.values), self.what)
         state.check_attributes(written)
         arrays = state.match(after, self.strict)
         first: dict[int, int] = {}
@@ -74,9 +75,14 @@ class Loop:
             for n in (a.node, b.node):
                 if n.size not in (1, size):
                     if size != 1 or not broadcast:
+                        wrong = "it has an incompatible size"
+                        if b.node.size == 0:
+                            wrong = f"state variable '{paths[k]}' is uninitialized"
+                        elif 1 not in (a.node.size, b.node.size) and a.node.size != b.node.size:
+                            wrong = f"the size of state variable '{paths[k]}' changed"
                         raise RuntimeError(
                             f"{self.what}: variable '{paths[k]}' has {a.node.size} entries before "
                             f"and {b.node.size} after an iteration, which does not fit {name} "
-                            f"with {size}"
+                            f"with {size}: {wrong}"
                         )
                     size, name = n.size, f"'{paths[k]}'"

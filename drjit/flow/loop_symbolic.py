@@ -220,6 +220,6 @@ class Symbolic:
             raise _Again
         raise RuntimeError(
             f"{self.loop.what}: variable '{self.state.paths[k]}' has {now.size} entries, which "
-            "does not fit the other variables and the condition; or it is the target of a "
-            "scatter, and changes in other ways as well"
+            "does not fit the other variables and the condition, and so has an incompatible size; "
+            "or it is the target of a scatter, and changes in other ways as well"
         )

@@ -79,15 +79,16 @@ def compare(what: str, first: Any, other: Any, path: str = "result") -> None:
     """
     if type(first) is not type(other):
         raise IncompatibleError(
-            f"{what}: inconsistent types for '{path}': {type_label(first)} and "
-            f"{type_label(other)}. All functions must return the same types; convert explicitly."
+            f"{what}: inconsistent types for field '{path}': {type_label(other)} and "
+            f"{type_label(first)}. All functions must return the same types; convert explicitly."
         )
     if isinstance(first, ArrayBase):
         _compare_arrays(what, first, other, path)
         return
     if isinstance(first, dict) and first.keys() != other.keys():
         raise IncompatibleError(
-            f"{what}: inconsistent dictionary keys for '{path}': {list(first)} and {list(other)}"
+            f"{what}: inconsistent dictionary keys for field '{path}' ({list(other)} and "
+            f"{list(first)})"
         )
     found, theirs = pytree.children(first), pytree.children(other)
     if found is None or theirs is None:
@@ -96,7 +97,7 @@ def compare(what: str, first: Any, other: Any, path: str = "result") -> None:
     mine, more = found[0], dict(theirs[0])
     if len(mine) != len(more):
         raise IncompatibleError(
-            f"{what}: inconsistent sizes for '{path}': {len(mine)} and {len(more)} entries"
+            f"{what}: inconsistent sizes for field '{path}' ({len(more)} and {len(mine)})"
         )
     for name, value in mine:
         compare(what, value, more[name], path + name)
@@ -108,8 +109,8 @@ def _compare_arrays(what: str, first: Any, other: Any, path: str) -> None:
     elif first._kind == "nested":
         if len(first._c) != len(other._c):
             raise IncompatibleError(
-                f"{what}: inconsistent sizes for '{path}': {type_label(first)} with "
-                f"{len(first._c)} and {len(other._c)} components"
+                f"{what}: inconsistent sizes for field '{path}' ({len(other._c)} and "
+                f"{len(first._c)}), which is of type {type_label(first)}"
             )
         for k, (a, b) in enumerate(zip(first._c, other._c, strict=True)):
             _compare_arrays(what, a, b, f"{path}[{k}]")
@@ -122,6 +123,7 @@ def _compare_constants(what: str, first: Any, other: Any, path: str) -> None:
         same = False
     if not same:
         raise IncompatibleError(
-            f"{what}: '{path}' is {first!r} for one function and {other!r} for another. A value of "
-            f"type {type_label(first)} must be the same for all; return an array instead."
+            f"{what}: inconsistent scalar Python object of type '{type_label(first)}' for field "
+            f"'{path}', which is {first!r} for one function and {other!r} for another. It must be "
+            "the same for all; return an array instead."
         )

@@ -227,8 +227,9 @@ class State:
         for path, array in zip(self.paths, self.leaves, strict=True):
             if array._n.size == 0:
                 raise RuntimeError(
-                    f"{self.what}: variable '{path}' of type {type_label(array)} is uninitialized "
-                    "(it has 0 entries). Give it a value first, for example with dr.zeros()."
+                    f"{self.what}: state variable '{path}' of type {type_label(array)} is "
+                    "uninitialized (it has 0 entries). Give it a value first, for example with "
+                    "dr.zeros()."
                 )
 
     def check_attributes(self, written: Set[int] = frozenset()) -> None:
@@ -356,7 +357,8 @@ def _match(before: Any, after: Any, path: str, what: str, strict: bool, found: l
         raise _changed_type(before, after, path, what)
     if isinstance(before, dict) and before.keys() != after.keys():
         raise RuntimeError(
-            f"{what}: the keys of variable '{path}' changed from {list(before)} to {list(after)}"
+            f"{what}: the keys of state variable '{path}' changed from {list(before)} to "
+            f"{list(after)}"
         )
     a, b = parts(before), parts(after)
     if a is None or b is None:
@@ -364,7 +366,7 @@ def _match(before: Any, after: Any, path: str, what: str, strict: bool, found: l
             found.append(after)
         elif strict and not _same(before, after):
             raise RuntimeError(
-                f"{what}: variable '{path}' of type {type_label(after)}, which is no array, "
+                f"{what}: the non-array state variable '{path}' of type {type_label(after)} "
                 f"changed from {before!r} to {after!r}. Its value would have to be the same for "
                 "all entries of the condition: make it an array, such as "
                 f"{_array_hint(after)}, or pass strict=False to ignore this."
@@ -372,7 +374,7 @@ def _match(before: Any, after: Any, path: str, what: str, strict: bool, found: l
         return
     if len(a) != len(b):
         raise RuntimeError(
-            f"{what}: the length of variable '{path}' of type {type_label(after)} changed from "
+            f"{what}: the size of state variable '{path}' of type {type_label(after)} changed from "
             f"{len(a)} to {len(b)}"
         )
     if isinstance(before, ArrayBase) and before._kind == "tensor":
@@ -413,7 +415,7 @@ def _changed_type(before: Any, after: Any, path: str, what: str) -> RuntimeError
     if type(before) in _NUMBERS and isinstance(after, ArrayBase):
         hint = f" Start with an array: {type(after).__name__}({before!r})."
     return RuntimeError(
-        f"{what}: the type of variable '{path}' changed from {type_label(before)} to "
+        f"{what}: the type of state variable '{path}' changed from {type_label(before)} to "
         f"{type_label(after)}.{hint}"
     )
 
@@ -463,8 +465,10 @@ class _Placing:
         return pytree.children(before)[1](values)  # type: ignore[index]
 
     def _shape(self, size: int, candidates: tuple) -> tuple[int, ...]:
-        known = (*[t._shape for t in candidates], *self._shapes)
-        return next((shape for shape in known if prod(shape) == size), (size,))
+        known = [t._shape for t in candidates]
+        if prod(known[0]) != 1 and not any(prod(shape) == size for shape in known):
+            return known[0]  # of a loop that drops lanes
+        return next((s for s in (*known, *self._shapes) if prod(s) == size), (size,))
 
 
 def set_branches(container: Any, keys: list | None, values: list) -> None:

@@ -12,6 +12,7 @@ from functools import WRAPPER_ASSIGNMENTS, update_wrapper
 from types import SimpleNamespace
 from typing import Any
 
+from ..array.base import IncompatibleError
 from .branch import if_stmt
 from .loop import while_loop
 from .transform import FLOW, Transformer
@@ -39,7 +40,8 @@ def hint(
     `mode`, `max_iterations`, `label` and `strict` are those of `while_loop` and `if_stmt`; with
     `mode='scalar'` the statement stays an ordinary Python statement, in which `break`, `continue`
     and `return` are possible. `include` and `exclude` are lists of variables that shall, or shall
-    not, be part of the state in any case.
+    not, be part of the state in any case. In a function with `syntax`, `compress` is passed on to
+    `while_loop` as well.
 
     >>> from drjit.llvm import UInt
     >>> @dr.syntax
@@ -65,12 +67,14 @@ def syntax(
 
     `for` loops, conditional expressions, and the operators `and`, `or` and `not` stay as they are.
     A transformed statement must not be left by `break`, `continue` or `return`. `recursive` also
-    transforms functions within the function. `print_ast` and `print_code` print the function before
+    transforms functions within the function. What `functools.wraps` has put around a function stays
+    around it. `print_ast` and `print_code` print the function before
     and after.
 
     Raises:
         SyntaxError: a statement cannot be transformed.
-        TypeError: `f` is a lambda function, or no Python function at all.
+        TypeError: `f` is a lambda function, no Python function at all, or what another decorator of
+            Dr.Jit has made.
         RuntimeError: the source of the function is not available.
 
     >>> from drjit.llvm import Int
@@ -90,6 +94,10 @@ def syntax(
     if f is None:
         return lambda g: syntax(g, recursive=recursive, print_ast=print_ast, print_code=print_code)
     _check(f)
+    inner = getattr(f, "__wrapped__", None)
+    if inner is not None:
+        made = syntax(inner, recursive=recursive, print_ast=print_ast, print_code=print_code)
+        return _decorated(f, inner, made)
     tree, function = _parse(f)
     if print_ast:
         _show("Input AST", ast.dump(function, indent=4))
@@ -107,21 +115,41 @@ def syntax(
 
 
 def _check(f: Any) -> None:
+    order = (
+        "This is the wrong order of decorators: apply @dr.syntax before the others, that is, below "
+        "them."
+    )
     if not isinstance(f, types.FunctionType):
-        raise TypeError(
-            f"dr.syntax(): expected a Python function, not {type(f).__name__}. Apply @dr.syntax "
-            "before other decorators, that is, below them."
-        )
+        raise TypeError(f"dr.syntax(): expected a Python function, not {type(f).__name__}. {order}")
     if f.__name__ == "<lambda>":
         raise TypeError(
             "dr.syntax(): lambda functions consist of an expression, so that there are no "
             "statements to transform. Use 'def', or dr.if_stmt() and dr.select()."
         )
-    if hasattr(f, "__wrapped__"):
-        raise TypeError(
-            f"dr.syntax(): '{f.__qualname__}' has been changed by another decorator. Apply "
-            "@dr.syntax first, that is, below it."
+    if f.__globals__.get("__name__", "").startswith(__name__.partition(".")[0] + "."):
+        raise IncompatibleError(
+            f"dr.syntax(): '{f.__qualname__}' is a function that Dr.Jit has made. {order}"
         )
+
+
+def _decorated(f: types.FunctionType, inner: Any, made: Any) -> Any:
+    """What a decorator has made of a function, with another function instead of that one."""
+    cells = f.__closure__ or ()
+    closure = tuple([types.CellType(made) if _holds(c, inner) else c for c in cells])
+    if all(c is old for c, old in zip(closure, cells, strict=True)):
+        return made
+    new = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, closure)
+    new.__kwdefaults__ = f.__kwdefaults__
+    update_wrapper(new, f, [*WRAPPER_ASSIGNMENTS])
+    vars(new)["__wrapped__"] = made
+    return new
+
+
+def _holds(cell: types.CellType, value: Any) -> bool:
+    try:
+        return cell.cell_contents is value
+    except ValueError:  # a variable without a value
+        return False
 
 
 def _show(title: str, text: str) -> None:

@@ -15,8 +15,8 @@ from .liveness import writes as writes_of
 FLOW = "_drjit_flow"
 """The name by which transformed code reaches the functions that it calls."""
 
-_HINTS = ("mode", "max_iterations", "label", "strict")
-_ONLY_LOOPS = ("max_iterations",)
+_HINTS = ("mode", "max_iterations", "label", "strict", "compress")
+_ONLY_LOOPS = ("max_iterations", "compress")
 _JUMPS = {ast.Break: "break", ast.Continue: "continue", ast.Return: "return"}
 _YIELDS = {ast.Yield: "yield", ast.YieldFrom: "yield from", ast.Await: "await"}
 
@@ -38,7 +38,7 @@ class Hint:
             elif k.arg in _HINTS:
                 self.options[k.arg] = k.value
             else:
-                error(test, f"dr.hint() has no argument {k.arg or '**'!r}")
+                error(test, f"dr.hint() does not support the keyword argument {k.arg or '**'!r}")
 
     @property
     def scalar(self) -> bool:
@@ -261,9 +261,9 @@ class Transformer:
             word = _JUMPS.get(type(n)) or _YIELDS[type(n)]
             if own or not isinstance(n, (ast.Break, ast.Continue)):
                 self.error(
-                    n, f"'{word}' cannot be used inside of "
-                    f"{'a while loop' if kind == 'while' else 'an if statement'} that is "
-                    "transformed, as lanes may go different ways. If the condition is a Python "
+                    n, f"use of '{word}' inside a transformed "
+                    f"{'while loop' if kind == 'while' else 'if statement'}, which is not "
+                    "possible, as lanes may go different ways. If the condition is a Python "
                     "bool, write dr.hint(condition, mode='scalar')."
                 )  # fmt: skip
 

@@ -11,7 +11,7 @@ from . import dtype as dt
 from . import flags, op, schedule
 from .dtype import DType
 from .flags import JitFlag
-from .kernel import identity, out_of_bounds
+from .kernel import OutOfBoundsError, identity, out_of_bounds
 from .location import user_location
 from .node import (
     AFTER,
@@ -65,7 +65,7 @@ def bounds(
     count = size // packet
     certain = index.op is LITERAL and active.op is LITERAL and active.data
     if certain and index.size * active.size and not 0 <= index.data < count:
-        raise IndexError(out_of_bounds(what, index.data, size, packet))
+        raise OutOfBoundsError(out_of_bounds(what, index.data, size, packet))
     scope = innermost()
     if certain:
         return _unsigned(index), ACTIVE if scope is None else scope.mask

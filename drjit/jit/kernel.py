@@ -85,15 +85,27 @@ class Record:
             index = ctypes.c_uint64(index).value
         elif dtype is dt.u32 and index >= 1 << 31:
             index -= 1 << 32
-        raise IndexError(
+        raise OutOfBoundsError(
             f"{out_of_bounds(what, index, size, packet)} "
             f"(lane {lane}; at {describe(location)}). The entry was skipped."
         )
 
 
-def out_of_bounds(what: str, index: int, size: int, packet: int) -> str:
+class OutOfBoundsError(IndexError, RuntimeError):
+    """An index beyond the end of an array; a `RuntimeError` as well, as some programs expect."""
+
+
+_DETAILS = {
+    "dr.switch": ": it must be strictly smaller than that (out-of-bounds callable ID)",
+    "dr.Local.read": " (out of bounds read)",
+    "dr.Local.write": " (out of bounds write)",
+}
+
+
+def out_of_bounds(what: str, index: int, size: int, packet: int, noun: str = "an array") -> str:
     """What to say of an index beyond the end of an array, or of its packets of so many entries."""
-    holds = f"an array of size {size}"
+    details = next((text for name, text in _DETAILS.items() if what.startswith(name)), "")
+    holds = f"{noun} of size {size}{details}"
     if packet > 1:
         count = size // packet
         holds += f", which holds {count} packet{'' if count == 1 else 's'} of {packet} entries"

@@ -173,12 +173,32 @@ def broadcast_size(nodes: tuple[Node, ...], what: str) -> int:
         if s != size and s != 1:
             if size != 1:
                 sizes = ", ".join(str(m.size) for m in nodes)
+                mixed = ""
+                if _is_symbolic(nodes):
+                    mixed = (
+                        " This is an operation that mixes symbolic values, of the body of a loop, "
+                        "branch or call, with an array of another size than that has lanes; such "
+                        "an array can be accessed by dr.gather() there."
+                    )
                 raise RuntimeError(
                     f"{what}: operands have incompatible sizes ({sizes}). "
-                    "Sizes must agree; an operand of size 1 is broadcast."
+                    f"Sizes must agree; an operand of size 1 is broadcast.{mixed}"
                 )
             size = s
     return size
+
+
+def _is_symbolic(nodes: tuple[Node, ...]) -> bool:
+    """Whether a node depends on what stands for the state of a loop, or arguments."""
+    seen = list(nodes)
+    known = set(seen)
+    for n in seen:  # which grows
+        if n.op.name == "state":
+            return True
+        more = [d for d in n.deps if d not in known]
+        known.update(more)
+        seen += more
+    return False
 
 
 def apply(op_: Op, *deps: Node) -> Node:
