@@ -229,7 +229,7 @@ def test_arguments(mode):
         dr.if_stmt((1,), yes, same, same, arg_labels=("a", "b"), mode=mode)
     with pytest.raises(RuntimeError, match=r"'args\[0\]' of type .*Float is uninitialized"):
         dr.if_stmt((Float(),), yes, same, same, mode=mode)
-    with pytest.raises(RuntimeError, match="'mode' must be"):
+    with pytest.raises(RuntimeError, match="invalid 'mode' argument"):
         dr.if_stmt((1,), yes, same, same, mode="fast")
     with pytest.raises(RuntimeError, match=r"dr.if_stmt\('shade'\)"):
         dr.if_stmt((1,), 5, same, same, label="shade")
