@@ -27,7 +27,7 @@ from .jit import dtype as dt
 __all__ = ["dda", "integrate", "integrate_ref"]
 
 MODES = (None, "scalar", "symbolic", "evaluated")
-LABELS = ("state", "cell", "position", "active")
+LABELS = ("state", "cell", "position", "distance", "active")
 
 
 def dda(
@@ -50,8 +50,9 @@ def dda(
     `ray_max` may be infinite. The grid has `grid_res` cells between the points `grid_min` and
     `grid_max`. The function is called as `func(state, index, p_in, p_out, active)` with the index
     of the cell, the positions in [0, 1]^n within it where the ray enters and leaves, and a mask of
-    the rays to which this applies. It returns the new state, and a mask of the rays that go on. The
-    state is any tree of arrays, of which only the lanes of active rays change.
+    the rays to which this applies: not those that start on the boundary of the cell and go away
+    from it. It returns the new state, and a mask of the rays that go on. The state is any tree of
+    arrays, of which only the lanes of rays that still go on change.
 
     With arrays of `drjit.scalar`, it is a plain loop, and the state may be anything.
 
@@ -101,14 +102,14 @@ def dda(
     exit_, step = select(forward, vector(1), 0), select(forward, signed(1), -1)
 
     def body(values: tuple) -> tuple:
-        user, cell, here, active = values
+        user, cell, here, before, active = values
         corner = vector(cell)
         t_next = select(moving, (corner + exit_ - o) * inverse, math.inf)
         t = minimum(min_(t_next), end)
         leaving = t_next <= t
         there = select(leaving, exit_, clip(fma(d, t, o) - corner, 0, 1))
         index = unsigned(*[cell[size - 1 - i] for i in range(size)])
-        answer = func(user, index, vector(here), vector(there), active)
+        answer = func(user, index, vector(here), vector(there), active & (t > before))
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise TypeError(
                 f"{what}(): 'func' must return the state and a mask, got {type_label(answer)}"
@@ -117,9 +118,9 @@ def dda(
         cell = select(leaving, cell + step, cell)
         here = select(leaving, 1 - exit_, there)
         active = all_((cell >= 0) & (cell < res)) & (t < end) & go_on & active
-        return user, cell, here, active
+        return user, cell, here, t, active
 
-    values = (state, cell, here, active)
+    values = (state, cell, here, start, active)
     return _loop(values, body, traced, limit, mode)[0]
 
 

@@ -31,8 +31,8 @@ def visited(origin, direction, t_max, res, low, high, **arguments):
     vector, cells = getattr(scalar, f"Array{n}f64"), getattr(scalar, f"Array{n}u")
 
     def visit(state, index, p_in, p_out, active):
-        assert active is True
-        return [*state, (tuple(index), tuple(p_in), tuple(p_out))], True
+        found = [(tuple(index), tuple(p_in), tuple(p_out))] if active else []
+        return [*state, *found], True
 
     box = cells(*res), vector(*low), vector(*high)
     return dda(vector(*origin), vector(*direction), t_max, *box, visit, [], **arguments)
@@ -81,7 +81,10 @@ def test_cells_of_random_rays(n, seed):
         ([0.25, 2], [0, -1], [(1, 0), (0, 0)]),
         ([2, 2], [-1, -1], [(1, 1), (0, 0)]),  # through corners
         ([0, 1], [1, 0], [(1, 0), (1, 1)]),  # on the boundary
-        ([0.5, 0.25], [-1, 0], [(0, 1), (0, 0)]),  # from a face: meets the cell behind at a point
+        ([0.5, 0.25], [-1, 0], [(0, 0)]),  # from a face: the cell behind is not entered
+        ([0.5, 0.25], [1, 0], [(0, 1)]),
+        ([0.5, 0.5], [-1, -1], [(0, 0)]),  # from a corner
+        ([0.5, 0.25], [-1, 1], [(0, 0), (1, 0)]),
         ([2, 2], [1, 1], []),  # away from the grid
         ([-1, 3], [1, 0], []),  # past the grid
         ([1, 0.5], [1, 0], []),
@@ -93,6 +96,22 @@ def test_cells_of_random_rays(n, seed):
 def test_special_rays(origin, direction, cells):
     got = visited(origin, direction, math.inf, [2, 2], [0, 0], [1, 1])
     assert [c for c, *_ in got] == cells
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("module", [llvm, ad])
+def test_a_step_of_length_0_is_not_active(mode, module, tier):
+    def visit(count, index, p_in, p_out, active):
+        return count + dr.select(active, 1, 0), True
+
+    vector, cells = module.Array2f, module.Array2u
+    origin = vector([0.5, 0.5, 0.5, 0.3], [0.25, 0.25, 0.5, 0.25])
+    direction = vector([-1, 1, -1, -1], [0.3, 0.3, -1, 0])
+    got = dda(
+        origin, direction, module.Float(math.inf), cells(4), vector(0), vector(1), visit,
+        dr.zeros(module.UInt, 4), mode=mode,
+    )  # fmt: skip
+    assert list(got) == [2, 2, 2, 2]
 
 
 def test_the_end_of_the_ray():

@@ -1,6 +1,7 @@
 """Textures: look-ups against NumPy and SciPy, contents, modes, element types, and bad input."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from drjit.llvm import (
     Array1f,
     Array1f16,
     Array1f64,
+    Array1u,
     Array2f,
     Array2f64,
     Array2i,
@@ -30,6 +32,7 @@ from drjit.llvm import (
     Texture2f,
     Texture2f64,
     UInt,
+    UInt8,
     ad,
 )
 
@@ -311,6 +314,48 @@ def test_write():
     assert texture.eval(Array2f(1, 0)).numpy().ravel().tolist() == [9, 8]
 
 
+def encoded(value, srgb):
+    """The nearest of 256 steps, after the curve of IEC 61966-2-1."""
+    value = np.nan_to_num(np.clip(np.float64(value), 0, 1))
+    if srgb:
+        value = np.where(value <= 0.0031308, 12.92 * value, 1.055 * value ** (1 / 2.4) - 0.055)
+    return np.floor(value * 255 + 0.5).astype(int)
+
+
+@pytest.mark.parametrize("srgb", [False, True])
+@pytest.mark.parametrize("name", ["Float", "Float64", "Float16"])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("module", [dr.llvm, ad], ids=["llvm", "ad"])
+def test_what_is_written_to_8_bits(module, dims, name, srgb, tier):
+    values = [0.5, 1, 200, math.nan, -1, 0.25, 0.125, 0.003, 0.0, math.inf, -math.inf]
+    want = [0.5, 1, 200, math.nan, -1, 0.25, 0.125, 0.003, 0.0, 2, -2]
+    shape = (len(values), 2, 1)[:dims]
+    texture = getattr(module, f"Texture{dims}f8u")(shape[::-1], 5, writable=True, srgb=srgb)
+    position = [module.UInt(range(len(values))), *[module.UInt(n - 1) for n in shape[1:]]]
+    channels = [getattr(module, name)(values)] * 5
+    texture.write(getattr(module, f"Array{dims}u")(*position), channels)
+    got = texture.tensor().numpy().reshape(-1, len(values), 5)[-1].astype(int)
+    for channel in range(5):
+        expected = encoded(want, srgb and channel != 3)
+        # The curve in half precision is as good as that.
+        tolerance = 1 if name == "Float16" and srgb else 0
+        assert np.abs(got[:, channel] - expected).max() <= tolerance
+
+
+def test_other_values_written_to_8_bits():
+    texture = Texture1f8u((3,), 1, writable=True)
+    texture.write(Array1u(0), [0.5])
+    texture.write(Array1u(1), [UInt8(200)])  # 200 is beyond 1
+    texture.write(Array1u(UInt(2, 2)), [Float(0.25, 1)], Bool(True, False))
+    assert texture.value().numpy().tolist() == [128, 255, 64]
+    plain = dr.scalar.Texture1f8u((2,), 1, writable=True)
+    plain.write(dr.scalar.Array1u(1), [0.5])
+    assert list(plain.value()) == [0, 128]
+    texture = Texture1f((2,), 1, writable=True)
+    texture.write(Array1u(1), [Float(200)])
+    assert texture.value().numpy().tolist() == [0, 200]
+
+
 def test_event_is_recorded_after_the_contents():
     class Event:
         def record(self):
@@ -404,7 +449,7 @@ def test_errors_speak_of_the_texture():
     with pytest.raises(RuntimeError, match=r"^Texture1f.set_tensor\(\): .* 2 dimensions.*\(2,\)"):
         line().set_tensor(TensorXf([1, 2]))
     with pytest.raises(TypeError, match=r"^Texture1f.eval\(\): 'active' is of type"):
-        line().eval(Float(0.5), Float(1))
+        line().eval(Float(0.5), "on")
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -14,8 +14,8 @@ import numpy as np
 from ..array import leaf, leaf_access, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
-from ..function.arithmetic import floor
-from ..function.color import srgb_to_linear
+from ..function.arithmetic import floor, minimum, select
+from ..function.color import linear_to_srgb, srgb_to_linear
 from ..function.create import zeros
 from ..function.memory import scatter
 from ..function.parts import assemble, mask_leaf
@@ -45,7 +45,7 @@ class Texture:
     texels fill the unit square: that of number `i` out of `n` is centred at `(i + 0.5) / n`.
     Positions are given as (x, y), so that their order is the reverse of `shape`. The precision of a
     look-up is that of its position. 8-bit texels stand for numbers from 0 to 1; with `srgb` they
-    are decoded to linear intensities, but for every fourth channel.
+    are decoded to linear intensities, but for every fourth channel, and `write` encodes them.
 
     `use_accel` and `migrate` are accepted for programs that are written for texture units.
 
@@ -269,6 +269,9 @@ class Texture:
     def write(self, pos: Any, value: Any, active: Any = True) -> None:
         """Writes texels at integer positions inside the texture: one array per channel.
 
+        8-bit texels take numbers from 0 to 1 (what lies outside is limited, NaN becomes 0), which
+        are encoded as those that look-ups decode.
+
         Raises:
             RuntimeError: the texture was not made with `writable`, or the channels differ.
         """
@@ -283,7 +286,9 @@ class Texture:
         taps = [Taps([p], []) for p in where]
         number, _ = next(cells(taps, self._sizes()))
         array, count = self._tensor._array, self.channel_count()
-        for channel, v in enumerate(value):
+        active = True if active is None else active
+        encoded = [self._encoded(v, channel) for channel, v in enumerate(value)]
+        for channel, v in enumerate(encoded):
             scatter(array, v, number * count + channel, active)
         self._refresh()
 
@@ -516,6 +521,22 @@ class Texture:
 
     def _decoded(self, value: Any, channel: int) -> Any:
         return srgb_to_linear(value, False) if self._srgb and channel % 4 != 3 else value
+
+    def _encoded(self, value: Any, channel: int) -> Any:
+        """A value as it is stored: for 8-bit texels, the nearest of 256 steps from 0 to 1."""
+        if self._dtype is not dt.u8:
+            return value
+        single = table.find(self._namespace, "leaf", dt.f32)
+        if not isinstance(value, ArrayBase):
+            value = float(value) if self._namespace == "scalar" else single(value)
+        elif not value._dtype.is_float:
+            value = single(value)
+        # A comparison with NaN does not hold.
+        value = select(value > 0, minimum(value, 1), 0)
+        if self._srgb and channel % 4 != 3:
+            value = linear_to_srgb(value)
+        value = floor(value * 255 + 0.5)
+        return int(value) if isinstance(value, float) else value
 
     def _nearest(self, where: list[Any]) -> list[Taps]:
         found = []
