@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from drjit.jit import access, flags, kernel, memory, op, program, runtime, schedule
+from drjit.jit import access, flags, kernel, memory, op, program, record, runtime, schedule
 from drjit.jit import dtype as dt
 from drjit.jit import node as jit
 from drjit.jit.dtype import DType
@@ -450,6 +450,50 @@ def test_literals_never_make_a_new_kernel(tier: str, launches: list) -> None:
     assert results == [[j * (step + 2) - step for j in range(4)] for step in range(1, 9)]
     assert len({text for text, _ in launches}) == 1
     assert len(schedule._kernels) == known
+
+
+def test_equal_literals_are_one_parameter(tier: str, launches: list) -> None:
+    x = ramp(4)
+    y = add(mul(x, number(3.5)), mul(x, number(3.5)))
+    found = [mul(y, number(v)) for v in (3.5, 0.0, -0.0)]
+    schedule.evaluate(found)
+    assert [str(values(n)[1]) for n in found] == ["24.5", "0.0", "-0.0"]
+    assert launches[0][0].count("literal(") == 3  # the two zeros are not equal
+    assert launches[0][0].count(" * ") == 4
+
+
+def test_literals_that_are_equal_by_chance_cost_one_more_kernel(tier: str, launches: list) -> None:
+    x = ramp(4)
+    for step in range(12):
+        y = add(mul(add(x, number(3)), number(step)), add(number(7), mul(x, number(7))))
+        schedule.evaluate([y])
+        assert values(y) == [(k + 3) * step + 7 + 7 * k for k in range(4)]
+    assert len({text for text, _ in launches[2:]}) == 1  # of 3 and 7 as well
+    assert len({text for text, _ in launches}) == 2  # x * 1 is x
+
+
+def test_a_structure_with_equal_literals_first(tier: str, launches: list) -> None:
+    x = ramp(4)
+    for a, b, c in ((5, 5, 5), (5, 5, 6), (5, 6, 5), (6, 6, 6), (5, 6, 7)):
+        y = add(mul(add(x, number(a)), number(b)), number(c))
+        schedule.evaluate([y])
+        assert values(y) == [(k + a) * b + c for k in range(4)]
+    texts = [text.count("literal(") for text, _ in launches]
+    assert texts == [1, 2, 3, 1, 3] and len({text for text, _ in launches}) == 3
+
+
+def test_a_literal_of_a_branch_that_others_use_too(tier: str) -> None:
+    """Only what one body alone uses is computed there."""
+    x = ramp(4)
+
+    def body(value: float) -> record.Body:
+        return lambda nodes: [mul(nodes[0], number(value))]
+
+    mask = jit.apply(op.lt, x, number(2))
+    bodies = [body(3.5), body(2.5)]
+    (chosen,) = record.branches([mask, jit.apply(op.not_, mask)], bodies, [x])
+    y = add(chosen, number(3.5))
+    assert values(y) == [3.5, 7, 8.5, 11]
 
 
 def test_sizes_never_make_a_new_kernel(tier: str, launches: list) -> None:

@@ -67,8 +67,8 @@ class Nesting:
     """The bodies of the blocks among `nodes`, and where each node belongs (`home`; nodes outside of
     all blocks have no entry).
 
-    `same` says which nodes are others: arguments of branches, states that loops keep, and what has
-    left a loop and is there already.
+    `same` says which nodes are others: arguments of branches, states that loops keep, literals that
+    share a parameter, and what has left a loop and is there already.
     """
 
     def __init__(self, nodes: list[Node]) -> None:
@@ -78,7 +78,12 @@ class Nesting:
         self.same: dict[Node, Node] = {}
         forced: dict[Node, Body] = {}
         kept: set[Node] = set()
+        constants: dict[int, Node] = {}
         for n in nodes:
+            if n.op is op.literal:
+                first = constants.setdefault(n.id, n)
+                if first is not n:
+                    self.same[n] = first
             if n.op is not op.loop and n.op is not op.branch:
                 continue
             parts = self.parts[n] = Parts(n)

@@ -142,7 +142,8 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
     numbers in `Node.id`.
     """
     inputs = [n for n in nodes if n.op is BUFFER]
-    literals = [n for n in nodes if n.op is LITERAL]
+    # Literals that share a parameter have the same number.
+    literals = [*{n.id: n for n in nodes if n.op is LITERAL}.values()]
     checks = sum(n.op is op.in_bounds for n in nodes)
     first_literal = 1 + len(inputs)
     first_check = first_literal + len(literals)

@@ -11,12 +11,11 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from itertools import count
 from operator import attrgetter
 from typing import Any
 
 from . import dtype as dt
-from . import flags, interrupt, kernel, label, op, program, source
+from . import flags, interrupt, kernel, label, op, program, source, structure
 from .effects import BLOCKS, EFFECTS, afters, inside, old_values, without_escaped
 from .memory import Buffer, allocate_for
 from .node import AFTER, BUFFER, LITERAL, Node, make
@@ -28,9 +27,7 @@ observers: list[tuple[Any, Callable[[], None]]] = []
 """Samples of kernels to come (see `sampling`), and what to do when they were launched."""
 
 _serial = attrgetter("serial")
-_interned: dict[tuple, int] = {}
-_kernels: dict[tuple, kernel.Kernel] = {}
-_INTERN_LIMIT = 1 << 20
+_kernels: dict[tuple, tuple[kernel.Kernel, tuple[int, ...]]] = {}
 STREAM_BYTES = 1 << 24  # results of a kernel from here on are written past the caches
 STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have so many
 LONGEST = 6000  # nodes in a kernel: compile time grows faster than linearly beyond
@@ -45,7 +42,7 @@ _RESULT = op.result
 _STAGING = _LATE | _SOURCES.keys() | {AFTER, _RESULT}
 # These have no single value to keep.
 _UNCUT = frozenset((op.packet, op.weighted, op.state, op.loop, op.branch))
-_REDUCE, _IN_BOUNDS, _STATE = op.reduce, op.in_bounds, op.state
+_REDUCE, _STATE = op.reduce, op.state
 
 
 class Effect:
@@ -353,103 +350,58 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
         for n in roots:
             _finish(n, allocate_for(n.dtype, 0) if _has_value(n) else None)
         return
-    inputs: list[Node] = []
-    literals: list[Node] = []
-    checks: list[Node] = []
-    places: dict[Any, tuple[int, Effect]] = {}
-    effects = count()
-    states, closed = 0, 0
-    interned = _interned
-    if len(interned) > _INTERN_LIMIT:
-        interned.clear()
+    if structure.is_full():
+        structure.forget()
         _kernels.clear()
-    get = interned.get
-    for n in nodes:
-        o = n.op
-        deps = n.deps
-        k = len(deps)
-        if o in EFFECTS:
-            key = _effect_key(n, places, next(effects))
-        elif o in BLOCKS:
-            key = (o, *[d.id for d in deps], n.data.static)
-            closed += _own_states(n)
-        elif k == 2:
-            a, b = deps
-            key = (o, a.id, b.id)
-            if o is _IN_BOUNDS:
-                key += (len(checks),)
-                checks.append(n)
-        elif k == 1:
-            key = (o, deps[0].id, n.dtype, n.data)
-        elif k == 0:
-            if o is LITERAL:
-                key = (o, n.dtype, len(literals))
-                literals.append(n)
-            elif o is BUFFER:
-                key = (o, n.dtype, len(inputs), n.size == 1)
-                inputs.append(n)
-            elif o is _STATE:
-                key = (o, n.dtype, states, n.data)
-                states += 1
-            else:
-                key = (o,)
-        elif k == 3:
-            a, b, c = deps
-            key = (o, a.id, b.id, c.id, n.data)
-        else:
-            key = (o, *[d.id for d in deps], n.data)
-        i = get(key)
-        if i is None:
-            i = interned[key] = len(interned)
-        n.id = i
-    if states != closed:
+    found = structure.number(nodes)
+    if found.is_open:
         raise _symbolic()
-    if places:
+    targets = found.targets
+    if targets:
         # The text, by which kernels are known, does not say where among the roots effects are.
         roots = sorted(roots, key=_has_value, reverse=True)
-    structure = tuple([n.id for n in roots])
-    targets = [e for _, e in places.values()] if places else []
     streams = size >= STREAM_LANES and _result_bytes(size, roots) >= STREAM_BYTES
-    if streams:
-        structure += ("stream",)
     labels = label.labels
     if flags.current & 1 or (labels and any(n in labels for n in nodes)):
         # Its comments are about these nodes: others of this structure get a text of their own.
-        found = _kernel_for(nodes, roots, label.comments(nodes), streams)
+        found = structure.settle(nodes, roots, found)
+        made = _kernel_for(nodes, roots, label.comments(nodes), streams)
+        passed = structure.passed(found.shared)
     else:
-        found = _kernels.get(structure)
-        if found is None:
-            found = _kernels[structure] = _kernel_for(nodes, roots, None, streams)
-    if targets and (not found.address or kernel.tier == "numpy"):
+        key = (*[n.id for n in roots], streams, *found.shared)
+        known = _kernels.get(key)
+        if known is None:
+            found = structure.settle(nodes, roots, found)
+            settled = (*[n.id for n in roots], streams, *found.shared)
+            known = _kernels.get(settled)
+            if known is None:
+                made = _kernel_for(nodes, roots, None, streams)
+                known = _kernels[settled] = made, structure.passed(found.shared)
+            _kernels[key] = known
+        made, passed = known
+    literals = [found.literals[k] for k in passed]
+    if targets and (not made.address or kernel.tier == "numpy"):
         # On NumPy, updates take effect one by one, and those made must count as made.
         with interrupt.postponed():
-            _launch(found, size, roots, inputs, literals, checks, targets)
+            _launch(made, size, roots, found, literals)
     else:
-        _launch(found, size, roots, inputs, literals, checks, targets)
+        _launch(made, size, roots, found, literals)
 
 
 def _launch(
-    found: kernel.Kernel,
+    made: kernel.Kernel,
     size: int,
     roots: list[Node],
-    inputs: list[Node],
+    found: structure.Numbered,
     literals: list[Node],
-    checks: list[Node],
-    targets: list[Effect],
 ) -> None:
     if _preview is not None:
-        _preview.append(found)
+        _preview.append(made)
         outputs: list = [None] * len(roots)
     else:
-        outputs = kernel.run(found, size, inputs, literals, checks, targets)
+        outputs = kernel.run(made, size, found.inputs, literals, found.checks, found.targets)
     for n, memory in zip(roots, outputs, strict=True):
         _finish(n, memory)
-
-
-def _own_states(block: Node) -> int:
-    """How many nodes stand for the state or the arguments inside a loop or branch."""
-    counts = block.data.counts
-    return counts[0] + 1 if block.op is op.loop else counts[0] * len(counts[2])
 
 
 def _symbolic() -> RuntimeError:
@@ -486,14 +438,6 @@ def _kernel_for(
     if not found.launches:
         found.rendering = time.perf_counter() - start
     return found
-
-
-def _effect_key(n: Node, places: dict[Any, tuple[int, Effect]], number: int) -> tuple:
-    """The structure of an effect; no two are the same. `places` gets its target, which expanded
-    reductions into one buffer share, and with it the private copies."""
-    e = n.data
-    place, _ = places.setdefault(program.shared_target(e) or n, (len(places), e))
-    return (n.op, *[d.id for d in n.deps], e.static, e.shape, place, number)
 
 
 def _finish(n: Node, memory: Buffer | None) -> None:

@@ -1,0 +1,145 @@
+"""The structure of a program: every node gets an integer (`Node.id`) that stands for what it
+computes from inputs and literals, so that a program seen before is found by one dictionary look-up,
+and common subexpressions are one.
+
+Literals are parameters of kernels, not part of them. Those that are equal share one, though: else
+neither a constant that a program names a hundred times nor what is computed from it would be
+recognized. Which ones these are is found out when a structure is met first. Two that turn out to
+be equal by chance are told apart from then on, so that a number which changes from launch to launch
+costs one more kernel, and not one for each value.
+"""
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Any, NamedTuple
+
+from . import op, program
+from .effects import BLOCKS, EFFECTS
+from .node import BUFFER, LITERAL, Node
+
+_interned: dict[tuple, int] = {}
+_INTERN_LIMIT = 1 << 20
+_equal: dict[tuple, tuple[int, ...]] = {}
+"""Which literals of a structure share a parameter: the numbers of these by position."""
+_STATE, _IN_BOUNDS = op.state, op.in_bounds
+
+
+class Numbered(NamedTuple):
+    """What a program refers to, in order. `shared` has the number of the parameter of each literal,
+    `targets` the effects by which buffers are written to; `is_open` says that it has values that
+    are known in the body of a loop or branch only."""
+
+    inputs: list[Node]
+    literals: list[Node]
+    shared: list[int]
+    checks: list[Node]
+    targets: list[Any]
+    is_open: bool
+
+
+def is_full() -> bool:
+    """Whether so many structures are known that it is time to forget them."""
+    return len(_interned) > _INTERN_LIMIT
+
+
+def forget() -> None:
+    """Forgets all structures."""
+    _interned.clear()
+    _equal.clear()
+
+
+def number(nodes: list[Node], shared: Sequence[int] | None = None) -> Numbered:
+    """Numbers the nodes of a program, which come in order. Literals share parameters where their
+    values are equal, or as `shared` says."""
+    inputs: list[Node] = []
+    literals: list[Node] = []
+    same: list[int] = []
+    values: dict[Any, int] = {}
+    checks: list[Node] = []
+    places: dict[Any, tuple[int, Any]] = {}
+    effects = count()
+    states, closed = 0, 0
+    interned = _interned
+    get = interned.get
+    for n in nodes:
+        o = n.op
+        deps = n.deps
+        k = len(deps)
+        if o in EFFECTS:
+            key = _effect_key(n, places, next(effects))
+        elif o in BLOCKS:
+            key = (o, *[d.id for d in deps], n.data.static)
+            closed += _own_states(n)
+        elif k == 2:
+            a, b = deps
+            key = (o, a.id, b.id)
+            if o is _IN_BOUNDS:
+                key += (len(checks),)
+                checks.append(n)
+        elif k == 1:
+            key = (o, deps[0].id, n.dtype, n.data)
+        elif k == 0:
+            if o is LITERAL:
+                if shared is None:
+                    value = n.data
+                    # The two zeros differ.
+                    own = (n.dtype, value or repr(value))
+                    at = values.setdefault(own, len(values))
+                else:
+                    at = shared[len(same)]
+                same.append(at)
+                literals.append(n)
+                key = (o, n.dtype, at)
+            elif o is BUFFER:
+                key = (o, n.dtype, len(inputs), n.size == 1)
+                inputs.append(n)
+            elif o is _STATE:
+                key = (o, n.dtype, states, n.data)
+                states += 1
+            else:
+                key = (o,)
+        elif k == 3:
+            a, b, c = deps
+            key = (o, a.id, b.id, c.id, n.data)
+        else:
+            key = (o, *[d.id for d in deps], n.data)
+        i = get(key)
+        if i is None:
+            i = interned[key] = len(interned)
+        n.id = i
+    targets = [e for _, e in places.values()] if places else []
+    return Numbered(inputs, literals, same, checks, targets, states != closed)
+
+
+def settle(nodes: list[Node], roots: list[Node], found: Numbered) -> Numbered:
+    """Numbers the nodes of a program that is new so that its literals share parameters where they
+    did in all programs of its structure."""
+    number(nodes, tuple(range(len(found.literals))))
+    key = tuple([n.id for n in roots])
+    before = _equal.get(key, found.shared)
+    joint: dict[tuple[int, int], int] = {}
+    pairs = zip(before, found.shared, strict=True)
+    shared = _equal[key] = tuple([joint.setdefault(pair, len(joint)) for pair in pairs])
+    return number(nodes, shared)
+
+
+def passed(shared: Sequence[int]) -> tuple[int, ...]:
+    """The positions of the literals that are passed for all that share a parameter."""
+    first: dict[int, int] = {}
+    for position, at in enumerate(shared):
+        first.setdefault(at, position)
+    return tuple(first.values())
+
+
+def _own_states(block: Node) -> int:
+    """How many nodes stand for the state or the arguments inside a loop or branch."""
+    counts = block.data.counts
+    return counts[0] + 1 if block.op is op.loop else counts[0] * len(counts[2])
+
+
+def _effect_key(n: Node, places: dict[Any, tuple[int, Any]], number: int) -> tuple:
+    """The structure of an effect; no two are the same. `places` gets its target, which expanded
+    reductions into one buffer share, and with it the private copies."""
+    e = n.data
+    place, _ = places.setdefault(program.shared_target(e) or n, (len(places), e))
+    return (n.op, *[d.id for d in n.deps], e.static, e.shape, place, number)
