@@ -24,8 +24,10 @@ class OperandError(TypeError, RuntimeError):
     """An operator that the types do not have; see `IncompatibleError`."""
 
 
-class ComponentError(RuntimeError, AttributeError):
-    """A component that the type does not have; an `AttributeError`, so that `hasattr` works."""
+class ComponentError(RuntimeError, AttributeError, TypeError):
+    """A component that the type does not have; an `AttributeError`, so that `hasattr` works, and a
+    `TypeError` where one is assigned to.
+    """
 
 
 class ArrayBase:
@@ -33,7 +35,8 @@ class ArrayBase:
 
     A traced one-dimensional array (`_kind` is `leaf`) holds a node in `_n`, and in `_a` what
     differentiation knows about it. A `nested` array holds its components in `_c`, a `tensor` a
-    one-dimensional array in `_array` and its `_shape`.
+    one-dimensional array in `_array` and its `_shape`. Components that are Python numbers are in
+    `_held`, a list or, once a NumPy array shares them, that array; `_c` is then a copy.
     """
 
     __module__ = "drjit"
@@ -54,6 +57,7 @@ class ArrayBase:
     _namespace: ClassVar[str]
     _usable: ClassVar[bool] = False
     """Whether arrays of the class can be made."""
+    _held: Any
     _leaf: ClassVar[Any]
     """The one-dimensional type that components end in; a Python type in `drjit.scalar`."""
 
@@ -102,7 +106,11 @@ class ArrayBase:
             else:
                 self._c = list(theirs)
         else:
-            self._c = list(other._c)
+            entries = other._c
+            if len(entries) == len(self._held):
+                self._held[:] = entries
+            else:
+                self._c = list(entries)
 
 
 class KernelValue:

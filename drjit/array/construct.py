@@ -15,7 +15,7 @@ from ..ad.graph import visible
 from ..jit import dtype as dt
 from ..jit import node
 from ..jit.dtype import DType
-from . import interop, leaf, leaf_access, pytree, table, tensor
+from . import interop, leaf, leaf_access, nested, pytree, table, tensor
 from .base import ArrayBase, type_label
 from .promote import number_type
 from .unavailable import refuse
@@ -33,10 +33,12 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
     if cls._kind == "tensor":
         _init_tensor(self, *args, **kwargs)
         return
-    if "flip_axes" in kwargs and len(args) == 1:
+    if kwargs and kwargs.pop("flip_axes", False) and len(args) == 1:
         (arg,) = args
-        if kwargs.pop("flip_axes") and isinstance(arg, ArrayBase) and arg._kind == "tensor":
+        if isinstance(arg, ArrayBase) and arg._kind == "tensor":
             args = (tensor.transposed(arg, range(len(arg._shape))[::-1]),)
+        elif interop.is_foreign_array(arg) and not _is_number(arg):
+            args = (interop.from_object(cls, arg, flip_axes=True),)
     if kwargs:
         raise TypeError(f"{type_label(cls)}(): unknown keyword argument '{next(iter(kwargs))}'")
     if cls._kind == "leaf":
@@ -234,7 +236,7 @@ def _nested(cls: Any, args: tuple[Any, ...]) -> list:
             return _from_nested(cls, arg)
         if arg._kind == "leaf" and cls._namespace == "scalar":
             return _components(cls, leaf.host(arg).tolist())
-        if arg._kind == "nested" and not _broadcasts(cls, arg):
+        if arg._kind == "nested" and not nested.goes_into_each(cls, arg):
             return _components(cls, list(arg._c))
     elif isinstance(arg, complex) and kind == "complex":
         return [component(cls, arg.real), component(cls, arg.imag)]
@@ -250,12 +252,6 @@ def _nested(cls: Any, args: tuple[Any, ...]) -> list:
         parts[0 if kind == "complex" else -1] = component(cls, arg, strict=False)
         return parts
     return [component(cls, arg, strict=False) for _ in range(1 if size is None else size)]
-
-
-def _broadcasts(cls: Any, arg: Any) -> bool:
-    """Whether a nested array goes into every component of the class."""
-    mine, theirs = cls.__meta__.dims, arg.__meta__.dims
-    return len(theirs) < len(mine) and mine[len(mine) - len(theirs) :] == theirs
 
 
 def _from_nested(cls: Any, arg: Any) -> list:
@@ -319,7 +315,10 @@ def _matrix(cls: Any, args: tuple) -> list:
             if arg.__meta__.kind == "matrix":
                 return _resized(cls, arg)
             if arg._kind == "nested":
-                if len(arg.__meta__.dims) < 2:
+                dims = arg.__meta__.dims
+                if dims == cls.__meta__.dims[2:]:
+                    return _diagonal(cls, arg)
+                if len(dims) < 2 and dims != (n,) * (len(cls.__meta__.dims) - 2):
                     raise TypeError(
                         f"{type_label(cls)}(): cannot convert {type_label(arg)}; a matrix is "
                         f"made from a number, {n} rows, or {n * n} entries"
@@ -350,9 +349,9 @@ def _diagonal(cls: Any, value: Any) -> list:
 def _resized(cls: Any, arg: Any) -> list:
     """The rows of a matrix, cropped, or padded as the identity matrix."""
     n, m, row = cls._size, arg._size, cls.Value
-    if len(arg.__meta__.dims) != len(cls.__meta__.dims):
+    if arg.__meta__.dims[2:] not in ((), cls.__meta__.dims[2:]):
         raise TypeError(f"{type_label(cls)}(): cannot convert {type_label(arg)}")
-    if n == m:
+    if n == m and len(arg.__meta__.dims) == len(cls.__meta__.dims):
         return _from_nested(cls, arg)
     return [
         row(
@@ -376,7 +375,7 @@ def _init_tensor(
 ) -> None:
     cls = type(self)
     if flip_axes:
-        if shape is not None or not isinstance(array, ArrayBase) or array._kind != "nested":
+        if shape is not None or not isinstance(array, ArrayBase) or array._kind == "tensor":
             raise TypeError(
                 f"{type_label(cls)}(): 'flip_axes' is for nested arrays such as Array3f, and goes "
                 "without 'shape'"

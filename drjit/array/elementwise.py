@@ -14,6 +14,7 @@ from ..jit.op import Op
 from . import leaf, table, tensor
 from .base import ArrayBase, IncompatibleError, KernelValue, type_label
 from .leaf import new
+from .nested import goes_into_each
 from .promote import Incompatible, check_range, convert, join, operand, resolve
 
 
@@ -242,7 +243,9 @@ def _components(cls: Any, value: Any, is_mask: bool) -> Any:
     kind = cls.__meta__.kind
     if isinstance(value, ArrayBase):
         meta = value.__meta__
-        if value._kind == "nested" and len(meta.dims) == len(cls.__meta__.dims):
+        if value._kind == "nested" and meta.dims and not goes_into_each(cls, value):
+            if len(meta.dims) != len(cls.__meta__.dims) and cls.__meta__.kind == "matrix":
+                return (cls.Mask if is_mask else cls)(value)._c
             return value._c if issubclass(cls.Value, ArrayBase) else _entries(cls, value, is_mask)
         if value._kind == "tensor":
             raise Incompatible(f"{type_label(value)} does not go together with {type_label(cls)}")
@@ -257,7 +260,7 @@ def _components(cls: Any, value: Any, is_mask: bool) -> Any:
         return value
     elif is_mask:
         return value
-    return (cls.Mask if is_mask else cls)(value)._c
+    return convert(cls.Mask if is_mask else cls, value)._c
 
 
 def _entries(cls: Any, value: Any, is_mask: bool) -> list:

@@ -40,6 +40,8 @@ def getitem(self: Any, key: Any) -> Any:
         if kind == "leaf":
             i = _position(self, key, self._n.size, "__getitem__")
             return reader(evaluated([self])[0])(i)
+    if isinstance(key, slice) and key.start is key.stop is None and key.step in (None, 1):
+        return self
     if kind == "tensor":
         return tensor_index.getitem(self, key)
     if isinstance(key, tuple):
@@ -262,7 +264,7 @@ def _number(self: Any, cls: Any, value: Any) -> Any:
 def _set_component(self: Any, i: int, value: Any) -> None:
     kind: Any = self.Value
     if not issubclass(kind, ArrayBase):
-        self._c[i] = _number(self, type(self), value)
+        self._held[i] = _number(self, type(self), value)
         return
     if not isinstance(value, kind):
         if isinstance(value, (bool, int, float, np.number, np.bool_)):

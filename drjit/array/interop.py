@@ -5,6 +5,7 @@ N). A leaf array shares its memory with the NumPy array made from it, in either 
 the element types agree.
 """
 
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
@@ -70,19 +71,21 @@ def host_array(obj: Any) -> np.ndarray:
     return np.asarray(memoryview(obj))
 
 
-def from_object(cls: Any, obj: Any) -> Any:
+def from_object(cls: Any, obj: Any, flip_axes: bool = False) -> Any:
     """An array of the class with the contents of a foreign array.
 
     Accepts what NumPy, the buffer protocol, `__array_interface__`, `__array__` and DLPack offer,
     with any strides and byte order. The shape is that of the class with the lanes last, (3, N) for
     an array of 3D vectors; the last axis may be missing, for one lane; a single number is
-    broadcast. Complex arrays take complex numbers, of shape (N,). Element types are converted as a
-    cast in C does, integers modulo their range.
+    broadcast. With `flip_axes`, the axes are in reverse order, (N, 3). Complex arrays take complex
+    numbers, of shape (N,). Element types are converted as a cast in C does, integers modulo their
+    range.
 
     Raises:
         TypeError: shape or element type do not fit.
     """
     data = host_array(obj)
+    data = data.T if flip_axes else data
     if cls.__meta__.kind == "complex":
         if data.dtype.kind not in "biufc":
             raise _mismatch(cls, obj, data)
@@ -216,20 +219,58 @@ def _leaf_view(value: Any) -> np.ndarray:
     return n.data.view(n.dtype.numpy, n.size)
 
 
+def _shared(value: Any) -> np.ndarray:
+    """An array of the entries of an array of `drjit.scalar`, which has them there from then on."""
+    if value._kind == "tensor":
+        return _shared(value._array).reshape(value._shape)
+    shape = component_shape(value)
+    if shape is None:
+        raise _ragged(value)
+    if not issubclass(value.Value, ArrayBase):
+        if type(value._held) is list:
+            value._held = np.array(value._held, value._dtype.numpy)
+        return value._held
+    vectors = list(_vectors(value))
+    owner = getattr(vectors[0]._held, "base", None) if vectors else None
+    rows = [] if owner is None or owner.shape != shape else list(owner.reshape(-1, shape[-1]))
+    if [_address(v._held) for v in vectors] == [_address(row) for row in rows] != []:
+        return owner
+    owner = components(value)
+    for vector, row in zip(vectors, owner.reshape(-1, shape[-1]), strict=True):
+        vector._held = row
+    return owner
+
+
+def _vectors(value: Any) -> Iterator[Any]:
+    """The components of an array of `drjit.scalar` that have numbers as components."""
+    if issubclass(value.Value, ArrayBase):
+        for c in value._c:
+            yield from _vectors(c)
+    else:
+        yield value
+
+
+def _address(held: Any) -> Any:
+    return None if type(held) is list else held.__array_interface__["data"][0]
+
+
 def to_numpy(value: Any) -> np.ndarray:
     """The array as a NumPy array, of the shape of the class with the lanes last; complex ones as
     complex numbers.
 
-    A leaf array or a tensor shares its memory with the result: what is written to the one shows in
-    the other, until the Dr.Jit array is written to by a scatter or an assignment, which leaves the
-    NumPy array as it was. Nested arrays are copied. Evaluates the array.
+    A leaf array, a tensor or an array of `drjit.scalar` shares its memory with the result: what is
+    written to the one shows in the other, until a traced array is written to by a scatter or an
+    assignment, which leaves the NumPy array as it was. Nested traced arrays are copied. Evaluates
+    the array.
 
     Raises:
         RuntimeError: components differ in size.
     """
-    data = components(value)
+    data = _shared(value) if value._namespace == "scalar" else components(value)
     if value.__meta__.kind != "complex":
         return data
+    if value._namespace == "scalar":
+        return data.view(_COMPLEX[value._dtype]).reshape(data.shape[1:])
     joined = np.empty(data.shape[1:], _COMPLEX[value._dtype])
     joined.real, joined.imag = data[0], data[1]
     return joined
@@ -238,20 +279,13 @@ def to_numpy(value: Any) -> np.ndarray:
 def to_array(value: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     """What `__array__` gives; see the NumPy documentation.
 
-    Raises:
-        ValueError: `copy` is False, and a copy would be needed.
+    `copy=False` asks for a copy only where one is needed.
     """
     data = to_numpy(value)
-    converts = dtype is not None and np.dtype(dtype) != data.dtype
-    if copy is False and (converts or value._kind == "nested"):
-        raise ValueError(
-            f"{_name(type(value))}: cannot share memory with a NumPy array here: "
-            + ("the element type differs" if converts else "components lie apart")
-            + ". Leave out copy=False."
-        )
-    if converts:
+    if dtype is not None and np.dtype(dtype) != data.dtype:
         return data.astype(dtype)
-    return data.copy() if copy and value._kind != "nested" else data
+    copied = value._kind == "nested" and value._namespace != "scalar"
+    return data.copy() if copy and not copied else data
 
 
 def to_memoryview(value: Any) -> memoryview:

@@ -16,7 +16,7 @@ from . import index, interop, leaf, numbered, show, table, tensor
 from .base import ArrayBase, ComponentError, type_label
 from .construct import init
 from .meta import VarState
-from .operators import copy
+from .operators import copy, filled
 
 _STATES = {LITERAL: VarState.Literal, BUFFER: VarState.Evaluated, AFTER: VarState.Dirty}
 
@@ -193,7 +193,7 @@ def _named(name: str) -> property:
         if name == "imag" and kind == "quaternion":
             return index.getattr_swizzle(self, "xyz")
         if name in ("real", "imag") and kind not in ("complex", "quaternion"):
-            return self if name == "real" else type(self)(0)
+            return self if name == "real" else filled(self, 0)
         position = _position(self, name)
         return self._c[position]
 
@@ -296,7 +296,7 @@ _SWIZZLES = {
 
 def add_swizzles(cls: Any) -> None:
     """Gives a class of vectors the properties that name several components: `v.xy = v.yx`."""
-    if cls.__meta__.kind == "vector" and cls._size in _SWIZZLES:
+    if cls.__meta__.kind in ("vector", "quaternion") and cls._size in _SWIZZLES:
         for name, swizzle in _SWIZZLES[cls._size].items():
             setattr(cls, name, swizzle)
 

@@ -35,6 +35,19 @@ _ORDER = {"lt": lt, "le": le, "gt": gt, "ge": ge}
 _EQUALITY = {"eq": eq, "ne": ne}
 
 
+def goes_into_each(cls: Any, arg: Any) -> bool:
+    """Whether a nested array of fewer levels goes into every component of the class, as it is one.
+    """
+    mine, theirs = cls.__meta__, arg.__meta__
+    depth = len(theirs.dims)
+    return (
+        theirs.kind == "vector"
+        and theirs.is_jit == mine.is_jit
+        and depth < len(mine.dims)
+        and mine.dims[len(mine.dims) - depth :] == theirs.dims
+    )
+
+
 def operators(cls: type, general: type) -> dict[str, Callable]:
     """Methods for a nested class of a traced namespace; `general` has the general methods.
 

@@ -9,13 +9,15 @@ the common cases.
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..jit import op as ops
 from ..jit.op import Op
 from . import leaf, special, tensor
 from .base import ArrayBase, IncompatibleError, OperandError, type_label
 from .elementwise import Unsupported, attempt, elementwise
 from .inline import ARITHMETIC, COMPARISONS, UNARY
-from .promote import Incompatible, expr_t, number_type
+from .promote import Incompatible, expr_t, number_type, operand
 
 SYMBOLS = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "and": "&",
@@ -65,8 +67,10 @@ def _arithmetic(name: str, op_: Op, reflected: bool) -> Callable:
                 return products(a, b)
             except Incompatible as problem:
                 raise IncompatibleError(f"{_expression(a, symbol, b)}: {problem}") from None
-        if op_ is ops.and_ and _is_number_array(a) and _is_mask(b):
-            return elementwise(ops.select, b, a, type(a)(0), name="operator &")
+        if op_ is ops.and_ and _is_number_array(a):
+            b = _as_mask(a, b)
+            if _is_mask(b):
+                return elementwise(ops.select, b, a, type(a)(0), name="operator &")
         return _apply(op_, a, symbol, b)
 
     return method
@@ -74,6 +78,18 @@ def _arithmetic(name: str, op_: Op, reflected: bool) -> Callable:
 
 def _is_number_array(a: Any) -> bool:
     return isinstance(a, ArrayBase) and a._dtype.is_arithmetic
+
+
+def _as_mask(a: Any, b: Any) -> Any:
+    """An operand that is a nest of sequences or a NumPy array of bool, as a mask for an array."""
+    if isinstance(b, (list, tuple, np.ndarray)):
+        try:
+            _, types = operand(b, [a])
+        except Incompatible:
+            return b
+        if types and all(t is bool or (issubclass(t, ArrayBase) and t._dtype.is_mask) for t in types):
+            return a.Mask(b)
+    return b
 
 
 def _is_mask(a: Any) -> bool:
@@ -194,27 +210,22 @@ def _integer_power(a: Any, exponent: int) -> Any:
         if n:
             square = square * square
     if result is None:
-        return a * 0 + 1 if special.is_special(a) else ones(a)
+        return a * 0 + 1 if special.is_special(a) else filled(a, 1)
     if exponent < 0:
         return special.reciprocal(result) if special.is_special(a) else 1 / result
     return copy(result) if result is a else result
 
 
-def ones(a: Any) -> Any:
-    """An array of the same type and size that is 1 throughout."""
+def filled(a: Any, number: int) -> Any:
+    """An array of the same type and size that has the same entry throughout."""
     cls = type(a)
     if a._kind == "leaf":
-        return leaf.literal(cls, 1, len(a))
+        return leaf.literal(cls, number, len(a))
     if a._kind == "tensor":
-        size = len(a._array)
-        ones_ = (
-            leaf.literal(cls.Array, 1, size)
-            if cls._namespace != "scalar"
-            else cls.Array([1] * size)
-        )
-        return tensor.wrap(cls, ones_, a._shape)
-    one = [ones(c) if isinstance(c, ArrayBase) else type(c)(1) for c in a._c]
-    return special.of_components(cls, one)
+        return tensor.wrap(cls, filled(a._array, number), a._shape)
+    python = cls.Value
+    entries = [filled(c, number) if isinstance(c, ArrayBase) else python(number) for c in a._c]
+    return special.of_components(cls, entries)
 
 
 def _pow(self: Any, other: Any, mod: None = None) -> Any:
@@ -278,7 +289,7 @@ def install() -> None:
         methods[f"__{name}__"] = _comparison(name, op_)
     for name, op_ in UNARY:
         methods[f"__{name}__"] = _unary(name, op_)
-    methods["__pos__"] = lambda self: copy(self)
+    methods["__pos__"] = lambda self: self
     methods["__matmul__"] = _matmul
     methods["__rmatmul__"] = lambda self, other: _matmul(other, self)
     methods["__imatmul__"] = _in_place("matmul")

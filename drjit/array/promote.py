@@ -101,20 +101,30 @@ def _join_shapes(metas: list, types: tuple) -> tuple[str, tuple[int, ...]]:
         return "tensor", ()
     special = [m for m in metas if m.kind in _SPECIAL]
     if special:
-        kind, dims = special[0].kind, special[0].dims
+        kind, dims = special[0].kind, max((m.dims for m in special), key=len)
         for m in metas:
             plain = m.kind == "leaf" or (m.kind == "vector" and m.dims == dims and kind != "matrix")
-            if not plain and (m.kind, m.dims) != (kind, dims):
+            if not plain and (m.kind, m.dims) != (kind, dims[: len(m.dims)]):
                 raise Incompatible(f"these types do not go together: {_labels(types)}")
         return kind, dims
     depth = max(len(m.dims) for m in metas)
+    # An array of fewer levels goes into every component, or its components go to those.
+    for order in (-1, 1):
+        joined = _levels([m.dims[::order] for m in metas], depth)
+        if joined is not None:
+            return ("vector" if depth else "leaf"), joined[::order]
+    raise Incompatible(f"arrays of different sizes do not go together: {_labels(types)}")
+
+
+def _levels(shapes: list[tuple[int, ...]], depth: int) -> tuple[int, ...] | None:
+    """The sizes of all levels, counted from the end where the shapes are aligned."""
     joined: list[int] = []
-    for level in range(1, depth + 1):
-        sizes = {m.dims[-level] for m in metas if len(m.dims) >= level}
+    for level in range(depth):
+        sizes = {dims[level] for dims in shapes if len(dims) > level}
         if len(sizes) > 1 and DYNAMIC not in sizes:
-            raise Incompatible(f"arrays of different sizes do not go together: {_labels(types)}")
+            return None
         joined.append(DYNAMIC if DYNAMIC in sizes else sizes.pop())
-    return ("vector" if depth else "leaf"), tuple(reversed(joined))
+    return tuple(joined)
 
 
 def _labels(types: tuple) -> str:
@@ -128,7 +138,7 @@ def operand(arg: Any, arrays: list) -> tuple[Any, tuple]:
     if isinstance(arg, ArrayBase) or cls in _NUMBERS:
         return arg, (cls,)
     if isinstance(arg, (list, tuple)):
-        found: set = set()
+        found: set = set(_nesting(arg, arrays))
         for entry in arg:
             found.update(operand(entry, arrays)[1])
         return arg, tuple(sorted(found, key=str))
@@ -139,13 +149,42 @@ def operand(arg: Any, arrays: list) -> tuple[Any, tuple]:
     if isinstance(arg, np.ndarray):
         if arg.ndim == 0:
             return operand(arg.item(), arrays)
-        return arg, (_numpy_type(arg, arrays),)
+        return arg, (_numpy_type(arg, arrays), *_nesting(arg, arrays))
     if number_type(cls) is not None:
         return number_type(cls)(arg), (number_type(cls),)
     raise Incompatible(
         f"unsupported operand of type {type_label(cls)}: an array, a Python number, or something "
         "that converts to an array is needed"
     )
+
+
+def _nesting(arg: Any, arrays: list) -> tuple[Any, ...]:
+    """A type of the shape of a nest of sequences, or of a NumPy array of several axes; its elements
+    are masks, which any other element type outranks.
+    """
+    traced = [a for a in arrays if a._namespace != "scalar"]
+    if not traced or any(a.__meta__.kind in ("tensor", *_SPECIAL) for a in arrays):
+        return ()
+    dims = _sizes(arg)
+    namespace = max((a._namespace for a in traced), key=lambda n: _RANK[n])
+    if not dims:
+        return ()
+    dims = tuple([n if n <= 4 else DYNAMIC for n in dims])
+    try:
+        return (table.find(namespace, "vector", dt.mask, dims),)
+    except RuntimeError:
+        return ()
+
+
+def _sizes(arg: Any) -> tuple[int, ...]:
+    """The sizes of the levels of an operand, without its lanes."""
+    if isinstance(arg, ArrayBase):
+        return arg.__meta__.dims if arg.__meta__.is_jit else ()
+    if isinstance(arg, np.ndarray):
+        return arg.shape[:-1]
+    if not isinstance(arg, (list, tuple)) or all(number_type(type(v)) is not None for v in arg):
+        return ()
+    return (len(arg), *max((_sizes(v) for v in arg), key=len))
 
 
 def _numpy_type(arg: np.ndarray, arrays: list) -> type:
@@ -194,7 +233,14 @@ def convert(cls: Any, value: Any) -> Any:
             return leaf.cast(cls, value)
     elif kind in _NUMBERS and issubclass(cls, ArrayBase):
         check_range(cls, value)
-    return cls(value)
+    try:
+        return cls(value)
+    except TypeError as problem:
+        if isinstance(problem, RuntimeError):
+            raise
+        raise Incompatible(
+            f"Could not promote type '{type_label(value)}' to '{type_label(cls)}'. {problem}"
+        ) from problem
 
 
 def check_range(cls: Any, value: Any) -> None:
@@ -207,8 +253,8 @@ def check_range(cls: Any, value: Any) -> None:
         low = -high - 1 if dtype.is_signed else 0
         if not low <= value <= high:
             raise Incompatible(
-                f"the number {value} does not fit into {type_label(cls)} ({low} to {high}); "
-                "convert the array to a wider type first"
+                f"Could not promote type 'int' to '{type_label(cls)}': the number {value} does not "
+                f"fit ({low} to {high}); convert the array to a wider type first"
             )
 
 

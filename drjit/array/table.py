@@ -120,6 +120,9 @@ def _build(namespace: str, name: str) -> type:
     meta = ArrayMeta(namespace, kind, dtype, dims)
     is_leaf, is_tensor = kind == "leaf", kind == "tensor"
     slots = ("_n", "_a") if is_leaf and meta.is_diff else ("_n",) if is_leaf else ("_c",)
+    of_numbers = namespace == "scalar" and len(dims) == 1
+    if of_numbers:
+        slots = ("_held",)
     members: dict[str, Any] = {
         "__slots__": ("_array", "_shape") if is_tensor else slots,
         "__module__": f"drjit.{namespace}",
@@ -135,6 +138,8 @@ def _build(namespace: str, name: str) -> type:
     }
     cls: Any = type(name, (ArrayBase,), members)
     _unfinished[namespace, name] = cls
+    if of_numbers:
+        cls._c = property(_numbers, cls._held.__set__)
     cls._leaf = cls if is_leaf else find(namespace, "leaf", dtype)
     cls.Mask = _mask(meta)
     if is_leaf:
@@ -155,6 +160,12 @@ def _build(namespace: str, name: str) -> type:
     for finish in finishers:
         finish(cls)
     return cls
+
+
+def _numbers(self: Any) -> list:
+    """The entries of an array of Python numbers, which may be in memory that NumPy shares."""
+    held = self._held
+    return held if type(held) is list else held.tolist()
 
 
 def _mask(meta: ArrayMeta) -> Any:

@@ -31,7 +31,7 @@ def parts(cls: Any, value: Any) -> tuple[Any, Shape]:
     if isinstance(value, ArrayBase) and value._kind == "tensor":
         array, shape = value._array, value._shape
     elif isinstance(value, (list, tuple, np.ndarray)):
-        value = cls(value)
+        value = convert(cls, value)
         array, shape = value._array, value._shape
     elif isinstance(value, ArrayBase):
         array, shape = value, (len(value),)
@@ -118,5 +118,7 @@ def permuted(array: Any, shape: Shape, order: Sequence[int], what: str = "dr.gat
 
 def transposed(t: Any, order: Sequence[int], what: str = "dr.gather") -> Any:
     """A tensor with its axes in another order."""
-    shape = t._shape
-    return wrap(type(t), permuted(t._array, shape, order, what), tuple([shape[a] for a in order]))
+    shape, array = t._shape, t._array
+    moved = permuted(array, shape, order, what)
+    moved = type(array)(array) if moved is array else moved
+    return wrap(type(t), moved, tuple([shape[a] for a in order]))

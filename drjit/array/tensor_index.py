@@ -86,7 +86,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         return
     if array._kind == "nested":
         for k, i in enumerate(index):
-            array._c[i] = source._c[k if size > 1 else 0]
+            array._held[i] = source._c[k if size > 1 else 0]
         return
     leaf_access.scatter(array, [source], index, active, what)
 

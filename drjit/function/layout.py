@@ -101,6 +101,8 @@ def ravel(array: Any, order: str = "A") -> Any:
         if order == "F":
             raise RuntimeError(f"{what}({label(array)}): tensors are laid out in 'C' order only")
         return array._array
+    if parts.is_flat(type(array)):
+        return array
     dims = parts.dims_of(array, what)
     if not array.__meta__.is_jit:
         entries = np.empty(prod(dims), object)
@@ -159,7 +161,7 @@ def unravel(dtype: type, array: Any, order: str = "A") -> Any:
             f"{what}(): expected an array of type {label(flat_class(dtype))}, not {label(array)}"
         )
     if parts.is_flat(dtype):
-        return dtype(array)
+        return array if type(array) is dtype else dtype(array)
     dims = dtype.__meta__.dims
     if DYNAMIC in dims:
         raise TypeError(f"{what}(): the number of components of {label(dtype)} is not fixed")
@@ -242,7 +244,7 @@ def reinterpret_array(dtype: type, value: Any, /) -> Any:
         b.__meta__.is_jit,
     ):
         raise RuntimeError(f"{what}(): {label(a)} and {label(b)} are of different shape")
-    return _reinterpret(dtype, value)
+    return value if a is b else _reinterpret(dtype, value)
 
 
 def _reinterpret(dtype: Any, value: Any) -> Any:

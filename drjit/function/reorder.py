@@ -142,6 +142,8 @@ def squeeze(value: Any, /, axis: int | tuple[int, ...] | None = None) -> Any:
 
 def reshaped(value: Any, shape: Any) -> Any:
     """A tensor with the same entries in another shape."""
+    if tuple(shape) == value._shape:
+        return value
     return tensor(type(value), type(value._array)(value._array), shape)
 
 

@@ -95,6 +95,8 @@ def _reshape(
                 f"{what}: cannot infer a compatible shape, {size} entries do not fill {shape}"
             )
         shape = tuple([size // known if s == -1 else s for s in shape])
+    if shape == value.shape and type(value) is dtype:
+        return value
     if shape == value.shape:  # in whatever order entries are read and written
         order = "C"
         flat = ravel(value, order)

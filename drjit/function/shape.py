@@ -130,6 +130,8 @@ def repeat(value: Any, repeats: Any, axis: int | None = None) -> Any:
             raise ValueError(f"{what}(): 'repeats' must not be negative, got {repeats}")
     if value._kind == "tensor":
         return _repeat_tensor(value, repeats, axis, what)
+    if is_flat(type(value)) and type(repeats) is int and repeats == 1:
+        return value
     if axis is not None:
         depth = len(value.__meta__.dims) + value.__meta__.is_jit
         found = parts.normalized_axis(axis, depth, what) if axis < 0 else axis
@@ -180,6 +182,8 @@ def _repeat_tensor(value: Any, repeats: Any, axis: int | None, what: str) -> Any
         return tensor(type(value), flat, (flat_size(flat),))
     k = parts.normalized_axis(axis, len(shape), f"{what}(<{label(value)}>)")
     stride, n = prod(shape[k + 1 :]), shape[k]
+    if type(repeats) is int and repeats == 1:
+        return value
     if isinstance(repeats, int):
         count = n * repeats
         flat = take_entries(
@@ -231,6 +235,9 @@ def tile(value: Any, reps: int | Sequence[int]) -> Any:
         ) from None
     if any(r < 0 for r in times):
         raise ValueError(f"{what}(): 'reps' must not be negative, got {reps!r}")
+    depth = len(value._shape) if value._kind == "tensor" else is_flat(type(value))
+    if all(r == 1 for r in times) and len(times) <= depth:
+        return value
     if value._kind == "tensor" or (len(times) > 1 and is_flat(type(value))):
         return _tile_tensor(value, times, what)
     if len(times) != 1:
@@ -289,6 +296,11 @@ def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
         raise TypeError(f"{what}(): expected a sequence of arrays, not {label(arr)}")
     if not arr:
         raise RuntimeError(f"{what}(): at least one array is needed")
+    if len(arr) == 1 and is_array(arr[0]) and (axis is not None or is_flat(type(arr[0]))):
+        depth = len(arr[0].__meta__.dims) + arr[0].__meta__.is_jit
+        depth = len(arr[0]._shape) if arr[0]._kind == "tensor" else depth
+        parts.normalized_axis(axis or 0, depth, f"{what}(<{label(arr[0])}>)")
+        return arr[0]
     cls = type(arr[0])
     for a in arr:
         if not is_array(a) or type(a) is not cls:
