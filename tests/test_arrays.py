@@ -462,7 +462,7 @@ def test_python_protocols() -> None:
     assert len(L.TensorXf([[1, 2]])) == 1 and len(L.TensorXf(1)) == 0
     assert {a: 1}[a] == 1
     assert L.Float(1.5).item() == 1.5
-    with pytest.raises(RuntimeError, match="single entry"):
+    with pytest.raises(RuntimeError, match="arrays of length 1"):
         L.Float(1, 2).item()
     for convert in (int, float, complex, operator.index):
         with pytest.raises(TypeError):

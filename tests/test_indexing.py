@@ -60,9 +60,7 @@ def test_an_unevaluated_entry_is_evaluated(tier: str) -> None:
 
 
 def test_an_array_of_one_entry_stands_for_any_size() -> None:
-    assert Float(5)[3] == 5.0
-    with pytest.raises(IndexError):
-        Float(5)[-2]
+    assert Float(5)[3] == Float(5)[-2] == 5.0
     x = Float(5)
     with pytest.raises(IndexError, match=r"entry 1 .* size 1\b"):
         x[1] = 0
@@ -73,9 +71,10 @@ def test_an_array_of_one_entry_stands_for_any_size() -> None:
     ("array", "i", "size"), [(Float(1, 2, 3), 3, 3), (Float(1, 2), -3, 2), (Float(), 0, 0)]
 )
 def test_out_of_bounds_names_entry_and_size(array: Float, i: int, size: int) -> None:
-    with pytest.raises(IndexError, match=rf"Float.*entry {i} .*size {size}\b"):
+    at = i + size if i < 0 else i
+    with pytest.raises(IndexError, match=rf"Float.*entry {at} .*size {size}\)\."):
         array[i]
-    with pytest.raises(IndexError, match=rf"Float.*entry {i} .*size {size}\b"):
+    with pytest.raises(IndexError, match=rf"Float.*entry {at} .*size {size}\)\."):
         array[i] = 1
 
 
@@ -351,7 +350,7 @@ def test_item(value: object) -> None:
 
 @pytest.mark.parametrize("value", [Float(1, 2), Float(), Array3f(1)])
 def test_item_needs_a_single_entry(value: object) -> None:
-    with pytest.raises(RuntimeError, match="single entry"):
+    with pytest.raises(RuntimeError, match="only convert arrays of length 1"):
         value.item()
 
 

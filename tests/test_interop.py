@@ -230,10 +230,9 @@ def test_array_protocol() -> None:
     assert x.__array__("f2").dtype == np.float16
     assert np.shares_memory(np.array(x, copy=False), x.numpy())
     assert not np.shares_memory(x.__array__(copy=True), x.numpy())
-    with pytest.raises(ValueError, match="element type"):
-        np.array(x, dtype=np.float64, copy=False)
-    with pytest.raises(ValueError, match="apart"):
-        np.array(Array3f(1), copy=False)
+    # Without sharing where that is impossible.
+    assert np.array(x, dtype=np.float64, copy=False).tolist() == [1, 2]
+    assert np.array(Array3f(1, 2, 3), copy=False).tolist() == [[1], [2], [3]]
     assert isinstance(np.sin(x), np.ndarray)
     assert np.array([x, x]).shape == (2, 2)
 

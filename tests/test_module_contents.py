@@ -1,5 +1,5 @@
 """Modules and classes contain what tests/data/module_contents.txt lists; see the script
-tests/oracle/module_contents.py, which writes it.
+tests/data/module_contents.py, which writes it.
 """
 
 import importlib

@@ -30,6 +30,10 @@ class ComponentError(RuntimeError, AttributeError, TypeError):
     """
 
 
+class BoundsError(IndexError, TypeError, RuntimeError):
+    """An index beyond an array; an error of any kind that handlers look for."""
+
+
 class ArrayBase:
     """Base class of all arrays, with all operators and properties.
 

@@ -16,7 +16,7 @@ from ..jit import access, freeze_size, kernel, op, runtime, schedule
 from ..jit import dtype as dt
 from ..jit.node import normalize
 from . import elementwise, leaf, leaf_access, table, tensor, tensor_index
-from .base import ArrayBase, ComponentError, type_label
+from .base import ArrayBase, BoundsError, ComponentError, type_label
 from .meta import DYNAMIC
 from .show import evaluated, is_array, reader
 
@@ -47,7 +47,12 @@ def getitem(self: Any, key: Any) -> Any:
     if isinstance(key, tuple):
         value = self
         for k in key:
-            value = value[k]
+            try:
+                value = value[k]
+            except (IndexError, TypeError) as problem:
+                text = f"{_what(self, '__getitem__')}: Item retrieval failed. {problem}"
+                kind = BoundsError if isinstance(problem, IndexError) else TypeError
+                raise kind(text) from problem
         return value
     if isinstance(key, slice):
         return _leaf_slice(self, key) if kind == "leaf" else _nested_slice(self, key)
@@ -56,9 +61,13 @@ def getitem(self: Any, key: Any) -> Any:
     if _is_integer(key):
         return getitem(self, operator.index(key))
     if kind == "leaf" and _is_index_array(key):
-        return leaf_access.gather(
-            self, _index(self, key), _active(self), _what(self, "__getitem__")
-        )
+        index = _index(self, key)
+        if self._n.size == 1:
+            return leaf.resize(self, index._n.size)
+        return leaf_access.gather(self, index, _active(self), _what(self, "__getitem__"))
+    if _has_entries(self) and _is_entries_index(key):
+        indices: Any = key
+        return _copies(type(self), [self[i] for i in indices._c])
     raise _bad_key(self, key, "__getitem__")
 
 
@@ -97,24 +106,10 @@ def setitem(self: Any, key: Any, value: Any) -> None:
             _set_component(self, i, value)
     elif kind == "leaf" and _is_index_array(key):
         _scatter(self, _index(self, key), value)
+    elif _has_entries(self) and _is_entries_index(key):
+        _set_entries(self, key._c, value)
     else:
         raise _bad_key(self, key, "__setitem__")
-
-
-def item(self: Any) -> Any:
-    """The only entry of an array or tensor, as a Python number.
-
-    Raises:
-        RuntimeError: the array has components, or not exactly one entry.
-    """
-    flat = self._array if self._kind == "tensor" else self
-    if flat._kind == "leaf" and flat._n.size == 1:
-        return reader(evaluated([flat])[0])(0)
-    if self._kind == "tensor" and flat._kind == "nested" and len(flat._c) == 1:
-        return flat._c[0]
-    raise RuntimeError(
-        f"{type_label(self)}.item(): only an array with a single entry can be converted to a number"
-    )
 
 
 def _what(self: Any, method: str) -> str:
@@ -123,7 +118,10 @@ def _what(self: Any, method: str) -> str:
 
 def _bad_key(self: Any, key: Any, method: str) -> TypeError:
     if key is None or key is ...:
-        return TypeError(f"{_what(self, method)}: only tensors can be indexed with None and ...")
+        return TypeError(
+            f"{_what(self, method)}: Complex slicing operations involving 'None' / '...' are "
+            "currently only supported on tensors."
+        )
     allowed = "an integer, a slice, a mask" + (
         ", or an array of integers" if self._kind == "leaf" else ", or a tuple of them"
     )
@@ -136,7 +134,7 @@ def _is_mask(key: Any) -> bool:
     return is_array(key) and key._dtype.is_mask
 
 
-def _is_integer(key: Any) -> bool:
+def _is_integer(key: Any) -> Any:
     return isinstance(key, (int, np.integer)) and not isinstance(key, bool)
 
 
@@ -144,17 +142,42 @@ def _is_index_array(key: Any) -> bool:
     return is_array(key) and key._dtype.is_int and key._kind != "nested"
 
 
+def _has_entries(self: Any) -> bool:
+    """Whether it is an array of Python numbers of any size."""
+    return self._namespace == "scalar" and self.__meta__.dims == (DYNAMIC,)
+
+
+def _is_entries_index(key: Any) -> bool:
+    """Whether a key is an array of Python integers."""
+    if not is_array(key) or not key._dtype.is_int or key._namespace != "scalar":
+        return False
+    return key.__meta__.kind == "vector" and len(key.__meta__.dims) == 1
+
+
+def _set_entries(self: Any, index: list, value: Any) -> None:
+    cls, size = type(self), len(self._c)
+    values = (value if type(value) is cls else cls(value))._c
+    if len(values) not in (1, len(index)):
+        raise TypeError(
+            f"{_what(self, '__setitem__')}: cannot assign {len(values)} values to "
+            f"{len(index)} entries"
+        )
+    positions = [_position(self, i, size, "__setitem__") for i in index]
+    for k, i in enumerate(positions):
+        self._held[i] = values[k if len(values) > 1 else 0]
+
+
 def _position(self: Any, i: int, size: int, method: str) -> int:
-    """The index counted from the start. When read, a 1-D array of one entry stands for any size."""
+    """The index counted from the start. When read, an array of one entry stands for any size."""
     if i and self._kind == "leaf":
         freeze_size.decided(size)
     at = i + size if i < 0 else i
     if 0 <= at < size:
         return at
-    if size == 1 and i >= 0 and self._kind == "leaf" and method == "__getitem__":
+    if size == 1 and method == "__getitem__":
         return 0
-    raise IndexError(
-        f"{_what(self, method)}: entry {i} is out of bounds (the array is of size {size})"
+    raise BoundsError(
+        f"{_what(self, method)}: entry {at} is out of bounds (the array is of size {size})."
     )
 
 

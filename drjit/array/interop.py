@@ -231,10 +231,11 @@ def _shared(value: Any) -> np.ndarray:
             value._held = np.array(value._held, value._dtype.numpy)
         return value._held
     vectors = list(_vectors(value))
-    owner = getattr(vectors[0]._held, "base", None) if vectors else None
-    rows = [] if owner is None or owner.shape != shape else list(owner.reshape(-1, shape[-1]))
-    if [_address(v._held) for v in vectors] == [_address(row) for row in rows] != []:
-        return owner
+    owner: Any = getattr(vectors[0]._held, "base", None) if vectors else None
+    if owner is not None and owner.shape == shape:
+        rows = owner.reshape(-1, shape[-1])
+        if [_address(v._held) for v in vectors] == [_address(row) for row in rows]:
+            return owner
     owner = components(value)
     for vector, row in zip(vectors, owner.reshape(-1, shape[-1]), strict=True):
         vector._held = row

@@ -94,10 +94,11 @@ def item(self: Any) -> Any:
     flat = self._array if self._kind == "tensor" else self
     if flat._kind == "leaf" and flat._n.size == 1:
         return flat._n.data if flat._n.op is LITERAL else leaf.host(flat).item()
-    if self._kind == "tensor" and flat._kind == "nested" and len(flat._c) == 1:
+    if flat._kind == "nested" and len(flat._c) == 1 and not isinstance(flat._c[0], ArrayBase):
         return flat._c[0]
     raise RuntimeError(
-        f"{type_label(self)}.item(): needs an array with a single entry, the shape is {self.shape}"
+        f"{type_label(self)}.item(): can only convert arrays of length 1 to Python scalars, the "
+        f"shape is {self.shape}"
     )
 
 

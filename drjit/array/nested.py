@@ -36,8 +36,7 @@ _EQUALITY = {"eq": eq, "ne": ne}
 
 
 def goes_into_each(cls: Any, arg: Any) -> bool:
-    """Whether a nested array of fewer levels goes into every component of the class, as it is one.
-    """
+    """Whether a nested array is one of the components of the class, and goes into all of them."""
     mine, theirs = cls.__meta__, arg.__meta__
     depth = len(theirs.dims)
     return (

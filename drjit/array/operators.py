@@ -87,7 +87,9 @@ def _as_mask(a: Any, b: Any) -> Any:
             _, types = operand(b, [a])
         except Incompatible:
             return b
-        if types and all(t is bool or (issubclass(t, ArrayBase) and t._dtype.is_mask) for t in types):
+        if types and all(
+            t is bool or (issubclass(t, ArrayBase) and t._dtype.is_mask) for t in types
+        ):
             return a.Mask(b)
     return b
 

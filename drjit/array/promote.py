@@ -13,7 +13,7 @@ import numpy as np
 from ..jit import dtype as dt
 from ..jit.dtype import DType
 from . import leaf, table
-from .base import ArrayBase, IncompatibleError, type_label
+from .base import ArrayBase, IncompatibleError, OperandError, type_label
 from .meta import BACKENDS, DYNAMIC
 
 _RANK = {"scalar": 0, "llvm": 1, "llvm.ad": 2, "cuda": 1, "cuda.ad": 2}
@@ -253,23 +253,31 @@ def check_range(cls: Any, value: Any) -> None:
         low = -high - 1 if dtype.is_signed else 0
         if not low <= value <= high:
             raise Incompatible(
-                f"Could not promote type 'int' to '{type_label(cls)}': the number {value} does not "
-                f"fit ({low} to {high}); convert the array to a wider type first"
+                f"Could not promote type 'int': the number {value} does not fit into "
+                f"{type_label(cls)} ({low} to {high}); convert the array to a wider type first"
             )
 
 
 def expr_t(*args: Any) -> Any:
     """The type in which values of the given types (or types of the given values) meet in an
-    expression.
+    expression. Sequences and NumPy arrays bring the types of their entries; None has none.
 
     >>> import drjit as dr
     >>> dr.expr_t(dr.llvm.Int, dr.llvm.Array3f, float)
     <class 'drjit.llvm.Array3f'>
+    >>> dr.expr_t(dr.llvm.Int, [1.5, 2])
+    <class 'drjit.llvm.Float'>
 
     Raises:
         TypeError: the types do not go together.
     """
-    types = tuple(a if isinstance(a, type) else type(a) for a in args)
+    arrays = [a for a in args if issubclass(a if isinstance(a, type) else type(a), ArrayBase)]
+    types: tuple = ()
+    for a in args:
+        if isinstance(a, (list, tuple, np.ndarray)) and len(args) > 1:
+            types += operand(a, arrays)[1]
+        elif a is not None:
+            types += (a if isinstance(a, type) else type(a),)
     if not types:
         return None
     if all(t is types[0] for t in types):
@@ -277,7 +285,9 @@ def expr_t(*args: Any) -> Any:
     try:
         return join(types)
     except RuntimeError as error:
-        raise TypeError(f"drjit.expr_t(): incompatible types {_labels(types)}: {error}") from None
+        raise OperandError(
+            f"drjit.expr_t(): incompatible types {_labels(types)}: {error}"
+        ) from None
 
 
 def promote(*args: Any, name: str = "") -> list:

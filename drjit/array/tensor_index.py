@@ -17,7 +17,7 @@ import numpy as np
 from ..jit import dtype as dt
 from ..jit import freeze_size, op
 from . import elementwise, leaf, leaf_access, table, tensor
-from .base import type_label
+from .base import BoundsError, OperandError, type_label
 from .meta import DYNAMIC
 from .show import is_array
 
@@ -117,7 +117,7 @@ def select(
     keys = [_as_array(namespace, k) for k in (key if isinstance(key, tuple) else (key,))]
     keys = _expanded(keys, shape, what)
     if namespace == "scalar":
-        return _host_selection(shape, keys)
+        return _host_selection(shape, keys, what)
     if not any(is_array(k) for k in keys):
         return _basic(namespace, shape, keys, what, everything)
     return _advanced(namespace, shape, keys, what)
@@ -151,16 +151,16 @@ def _expanded(keys: Sequence[Any], shape: Shape, what: str) -> list[Any]:
         if not (
             k is None or k is ... or whole or isinstance(k, slice) or _is_mask(k) or _is_index(k)
         ):
-            raise TypeError(
+            raise OperandError(
                 f"{what}: invalid key of type '{type_label(k)}'; expected integers, slices, None, "
                 "..., integer arrays, or masks"
             )
     used = sum(map(_axes, keys))
     ellipses = [i for i, k in enumerate(keys) if k is ...]
     if len(ellipses) > 1:
-        raise IndexError(f"{what}: only one ellipsis (...) can be used")
+        raise BoundsError(f"{what}: only one ellipsis (...) can be used")
     if used > len(shape):
-        raise IndexError(f"{what}: {used} indices for a tensor of {len(shape)} dimensions")
+        raise BoundsError(f"{what}: {used} indices for a tensor of {len(shape)} dimensions")
     at = ellipses[0] + 1 if ellipses else len(keys)
     found: list[Any] = []
     axis = 0
@@ -199,7 +199,7 @@ def _positions_of(mask: Any, shape: Shape, axis: int, what: str) -> list[Any]:
     flat, own = _flat(mask)
     given = shape[axis : axis + len(own)]
     if own != given:
-        raise IndexError(f"{what}: a mask of shape {own} does not fit axes of shape {given}")
+        raise BoundsError(f"{what}: a mask of shape {own} does not fit axes of shape {given}")
     if flat._kind == "nested":
         index_type = table.find("scalar", "vector", dt.u32, (DYNAMIC,))
         where = np.nonzero(np.array(flat._c, bool).reshape(own))
@@ -217,7 +217,7 @@ def _positions_of(mask: Any, shape: Shape, axis: int, what: str) -> list[Any]:
 # Positions in `drjit.scalar`
 
 
-def _host_selection(shape: Shape, keys: list[Any]) -> Selection:
+def _host_selection(shape: Shape, keys: list[Any], what: str) -> Selection:
     """NumPy itself selects from the positions of all entries."""
     host = []
     for k in keys:
@@ -226,7 +226,10 @@ def _host_selection(shape: Shape, keys: list[Any]) -> Selection:
             entries = flat._c if flat._kind == "nested" else leaf.host(flat)
             k = np.array(entries, np.int64).reshape(own)
         host.append(k)
-    chosen = np.arange(prod(shape)).reshape(shape)[tuple(host)]
+    try:
+        chosen = np.arange(prod(shape)).reshape(shape)[tuple(host)]
+    except IndexError as problem:
+        raise BoundsError(f"{what}: {problem}") from None
     return Selection(np.shape(chosen), np.ravel(chosen).tolist())
 
 
@@ -270,7 +273,7 @@ def _within(i: int, n: int, axis: int, what: str) -> int:
     if i and not axis:
         freeze_size.decided(n)
     if not -n <= i < n:
-        raise IndexError(f"{what}: index {i} is out of bounds for axis {axis} with size {n}")
+        raise BoundsError(f"{what}: index {i} is out of bounds for axis {axis} with size {n}")
     return i + n if i < 0 else i
 
 
@@ -282,7 +285,7 @@ def _advanced(namespace: str, shape: Shape, keys: list[Any], what: str) -> Selec
         common = tensor.broadcast_shape([own for _, own in arrays])
     except RuntimeError:
         shown = " and ".join([str(own) for _, own in arrays])
-        raise IndexError(f"{what}: index arrays have incompatible shapes {shown}") from None
+        raise BoundsError(f"{what}: index arrays have incompatible shapes {shown}") from None
     at = _place(keys)
     final = (*basic[:at], *common, *basic[at:])
     moved = [(a + len(common) if a >= at else a, stride, p) for a, stride, p in parts]

@@ -163,6 +163,8 @@ def _extremum(
             return result
         # Where this operand is NaN, the result is `a`.
         decisive = a if keeps_nan else b
+        if isinstance(decisive, (list, tuple, np.ndarray)):
+            decisive = type(result)(decisive)
         undefined = elementwise(op.ne, decisive, decisive)
         return elementwise(op.select, undefined, a, result, name=title)
 

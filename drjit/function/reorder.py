@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..array import leaf, table, tensor_index
+from ..array.base import OperandError
 from ..array.elementwise import elementwise
 from ..array.interop import is_foreign_array
 from ..array.tensor import transposed
@@ -252,7 +253,7 @@ def slice_index(dtype: type, shape: tuple[int, ...], indices: tuple) -> tuple[tu
     """
     what = "dr.slice_index"
     if not is_array_class(dtype) or not is_flat(dtype) or dtype._dtype is not dt.u32:
-        raise TypeError(
+        raise OperandError(
             f"{what}(): 'dtype' must be a one-dimensional array type of 32-bit unsigned integers"
         )
     parts.size_tuple(tuple(shape), what)
