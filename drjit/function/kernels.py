@@ -40,23 +40,6 @@ class KernelRecordingMode(Named, enum.Enum):
     Replayed = 2
 
 
-# Kernels that are not made from a program are recognized by the operations that only they have.
-_MARKS = (
-    ("block_reduce(", KernelType.BlockReduce),
-    ("compress(", KernelType.Compress),
-    ("scan_totals(u32", KernelType.Compress),
-    ("scan", KernelType.BlockPrefixReduce),
-)
-
-
-def _type(k: kernel.Kernel) -> KernelType:
-    if k.program is None:
-        for mark, kind in _MARKS:
-            if mark in k.text:
-                return kind
-    return KernelType.JIT
-
-
 def _seconds(launch: history.Launch) -> float:
     if isinstance(launch.time, float):
         return launch.time
@@ -65,30 +48,33 @@ def _seconds(launch: history.Launch) -> float:
     return (clock[1] - clock[0]) * 1e-9
 
 
-def _entry(launch: history.Launch) -> dict[str, Any]:
-    k = launch.kernel
-    disk = launch.state == "disk"
-    made = launch.first and launch.tier == "compiled"
+def _entry(launches: list[history.Launch]) -> dict[str, Any]:
+    """The entry of a kernel made from a program, or of an operation that may be several kernels."""
+    launch, whole = launches[0], launches[0].whole
+    kernels = [v.kernel for v in launches]
+    program = kernels[0].program
+    made = [v for v in launches if v.first and v.tier == "compiled"]
+    disk = all(v.state == "disk" for v in launches)
     entry = {
         "backend": JitBackend.LLVM,
-        "type": _type(k),
-        "hash": k.name[1:],
-        "ir": io.StringIO(k.text),
-        "source": k.text,
+        "type": KernelType[whole.kind] if whole else KernelType.JIT,
+        "hash": kernels[-1].name[1:],
+        "ir": io.StringIO(text := "\n".join(dict.fromkeys(k.text for k in kernels))),
+        "source": text,
         "tier": launch.tier,
         "uses_optix": 0,
-        "cache_hit": int(disk or not launch.first),
+        "cache_hit": int(disk or not any(v.first for v in launches)),
         "cache_disk": int(disk),
-        "recording_mode": KernelRecordingMode.Inactive,
-        "size": launch.size,
+        "recording_mode": KernelRecordingMode[launch.mode],
+        "size": whole.size if whole else launch.size,
+        "input_count": len(program.inputs) if program else 1,
+        "output_count": sum(o.kind != "effect" for o in program.outputs) if program else 1,
     }
-    if k.program is not None:
-        entry["input_count"] = len(k.program.inputs)
-        entry["output_count"] = sum(o.kind != "effect" for o in k.program.outputs)
-        entry["operation_count"] = len(k.program.instrs)
-        entry["codegen_time"] = k.rendering * 1e3 if launch.first else 0.0
-    entry["backend_time"] = k.seconds * 1e3 if made else 0.0
-    entry["execution_time"] = _seconds(launch) * 1e3
+    if program is not None:
+        entry["operation_count"] = len(program.instrs)
+        entry["codegen_time"] = kernels[0].rendering * 1e3 if launch.first else 0.0
+    entry["backend_time"] = sum(v.kernel.seconds for v in made) * 1e3
+    entry["execution_time"] = sum(map(_seconds, launches)) * 1e3
     return entry
 
 
@@ -100,7 +86,9 @@ def kernel_history(types: Sequence[KernelType] = ()) -> list[dict[str, Any]]:
     same as a file), `tier` is `numpy` or `compiled`, `size` the number of lanes, `cache_hit` tells
     that nothing had to be compiled, `cache_disk` that the code came from the disk; `codegen_time`,
     `backend_time` and `execution_time` are what making the text, compiling or loading, and running
-    took.
+    took. `recording_mode` says whether a frozen function recorded or replayed the launch.
+    `input_count` and `output_count` are numbers of arrays. A block reduction, compression or the
+    like is one entry, whose size is that of its input.
 
     >>> with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
     ...     dr.eval(dr.arange(Float, 1000) + 1)
@@ -111,7 +99,7 @@ def kernel_history(types: Sequence[KernelType] = ()) -> list[dict[str, Any]]:
     """
     if isinstance(types, KernelType) or not all(isinstance(t, KernelType) for t in types):
         raise TypeError(f"dr.kernel_history(): expected a sequence of KernelType, got {types!r}")
-    entries = [_entry(launch) for launch in history.take()]
+    entries = [_entry(launches) for launches in history.take()]
     return [e for e in entries if not types or e["type"] in types]
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from . import dtype as dt
 from . import kernel, runtime, schedule
 from .freeze import operation
+from .history import one_operation
 from .kernel import identity
 from .memory import Buffer, allocate_for
 from .node import LITERAL, Node, buffer, lane, literal
@@ -72,6 +73,7 @@ def _blocks(size: int, multiple: int = 64) -> int:
 
 
 @operation
+@one_operation("BlockPrefixReduce", lambda reduce, a, *_: a.size)
 def prefix(reduce: str, a: Node, exclusive: bool, block_size: int = 0) -> Node:
     """The prefix reduction over all lanes, or within runs of `block_size` lanes."""
     n, t = a.size, a.dtype
@@ -110,6 +112,7 @@ def block_reduce(reduce: str, a: Node, block_size: int) -> Node:
 
 
 @operation
+@one_operation("BlockReduce", lambda reduce, a, *_: a.size)
 def _block_reduce(reduce: str, a: Node, block_size: int, count: int) -> Node:
     """The reductions of `count` runs. A recording that has this number is none for sizes that are
     not multiples."""
@@ -166,6 +169,7 @@ def _rows(t: dt.DType, matrices: int, rows: int, columns: int, threads: int) -> 
 
 
 @operation
+@one_operation("BlockReduce", lambda reduce, a, *_: a.size)
 def reduce_rows(reduce: str, a: Node, rows: int, columns: int) -> Node:
     """The reductions of matrices of `rows` by `columns` lanes along their columns: `columns`
     results for each.
@@ -188,6 +192,7 @@ def reduce_rows(reduce: str, a: Node, rows: int, columns: int) -> Node:
 
 
 @operation(sized_by_data=True)
+@one_operation("Compress", lambda mask: mask.size)
 def compress(mask: Node) -> Node:
     """The `u32` indices of the lanes where a mask holds.
 

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any, NamedTuple
 
 from . import dtype as dt
-from . import flags, freeze_size, kernel, op, schedule
+from . import flags, freeze_size, history, kernel, op, schedule
 from .dtype import DType
 from .flags import JitFlag
 from .memory import Buffer, allocate, allocate_for
@@ -236,11 +236,15 @@ class Replay:
         values = inputs + [None] * (self._count - len(inputs))
         for number, constant in self._constants:
             values[number] = constant
-        with schedule.lock:
-            for step, unused in self._steps:
-                step(values)
-                for number in unused:
-                    values[number] = None
+        history.now.mode = "Replayed"
+        try:
+            with schedule.lock:
+                for step, unused in self._steps:
+                    step(values)
+                    for number in unused:
+                        values[number] = None
+        finally:
+            history.now.mode = "Inactive"
         return values
 
 
@@ -288,10 +292,12 @@ class Recorder:
         _active, self._run = self, kernel.run
         self._resume()
         flags.current |= JitFlag.FreezingScope
+        history.now.mode = "Recorded"
 
     def stop(self) -> None:
         """Ends the recording."""
         global _active
+        history.now.mode = "Inactive"
         flags.current &= ~JitFlag.FreezingScope
         self._pause()
         _active = None

@@ -1,6 +1,7 @@
 """Products of matrices and batches of them: a launch whose tasks are tiles of the result."""
 
 from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from . import dtype as dt
 from . import kernel, runtime, schedule
 from .freeze import operation
+from .history import one_operation
 from .memory import Buffer, allocate, allocate_for
 from .node import Node, buffer, literal
 
@@ -129,6 +131,7 @@ def _cut_up(layout: Layout, t: dt.DType, threads: int) -> _Tiles:
 
 
 @operation
+@one_operation("BatchedGemm", lambda a, b, layout: prod(layout.sizes[:2]) * len(layout.offsets))
 def matmul(a: Node, b: Node, layout: Layout) -> Node:
     """Products of matrices."""
     t = a.dtype

@@ -9,6 +9,7 @@ from . import dtype as dt
 from . import kernel, op, runtime, schedule
 from .dtype import DType
 from .freeze import operation
+from .history import one_operation
 from .memory import Buffer, allocate_for
 from .node import Node, apply, bitcast, buffer, cast, lane, literal
 
@@ -103,6 +104,7 @@ def argsort(a: Node, descending: bool, run: int = 0) -> Node:
 
 
 @operation
+@one_operation("MkPerm", lambda key, *_: key.size)
 def _sorted(key: Node, payload: Node | None, bits: int) -> tuple[Node, Node]:
     """Keys of so many bits in order, and what goes with them."""
     n, t = key.size, key.dtype
