@@ -120,6 +120,41 @@ def test_launch_returns_at_once_and_inline_work_queues_behind():
     np.testing.assert_array_equal(a, 5)
 
 
+def test_no_more_work_is_queued_than_takes_a_while():
+    """A launch waits where kernels that are queued will take long, and goes on when they end."""
+    a, gate, queued = np.zeros(4, "q"), Gate(), []
+
+    def launch_many():
+        for _ in range(20):
+            runtime.launch(
+                address("add"), 0, words(a, a, 1), 4, 16, keep=a, expected=runtime.AHEAD_NS // 3
+            )
+            queued.append(runtime.submitted - gate.ticket)
+
+    thread = threading.Thread(target=launch_many)
+    thread.start()
+    deadline = time.monotonic() + SYNC_LIMIT
+    while len(queued) < 4 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    thread.join(0.2)
+    assert queued == [1, 2, 3, 4] and runtime.completed() < gate.ticket
+    gate.open()
+    thread.join(SYNC_LIMIT)
+    runtime.sync()
+    assert len(queued) == 20 and a.tolist() == [20] * 4
+
+
+def test_long_kernels_are_queued_in_twos():
+    a, gate = np.zeros(4, "q"), Gate()
+    for _ in range(2):
+        runtime.launch(
+            address("add"), 0, words(a, a, 1), 4, 16, keep=a, expected=100 * runtime.AHEAD_NS
+        )
+    threading.Timer(0.2, gate.open).start()
+    runtime.launch(address("add"), 0, words(a, a, 1), 4, 16, keep=a)
+    assert runtime.completed() >= gate.ticket
+
+
 def test_what_a_job_needs_lives_until_it_is_complete_and_no_longer():
     class Thing:
         pass

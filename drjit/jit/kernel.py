@@ -116,7 +116,7 @@ class Kernel:
     """A kernel text with its parameter block, and its compiled form once there is one."""
 
     __slots__ = (
-        "address", "clock", "cost", "finish", "function", "launches", "loaded", "loops",
+        "address", "clock", "cost", "finish", "function", "last", "launches", "loaded", "loops",
         "made_at", "measured", "name", "narrow", "numpy_calls", "numpy_cost", "pack", "program",
         "rendering", "seconds", "spent", "state", "text", "time",
     )  # fmt: skip
@@ -143,6 +143,7 @@ class Kernel:
         self.made_at = 1  # the launch that made it
         # Start and end of the last compiled launch, in nanoseconds, written by the workers.
         self.clock = (ctypes.c_int64 * 2)()
+        self.last = 0  # nanoseconds of the last launch whose end has been seen
         self.time = 0.0  # seconds of the launches whose end has been seen, and their number
         self.measured = 0
 
@@ -156,7 +157,8 @@ class Kernel:
         start, end = clock[0], clock[1]
         if end > start:
             clock[1] = 0
-            self.time += (end - start) * 1e-9
+            self.last = end - start
+            self.time += self.last * 1e-9
             self.measured += 1
 
     def prefers_numpy(self, size: int) -> bool:
@@ -420,6 +422,7 @@ def launch(
         keep,
         record.check if record else None,
         ctypes.addressof(times),
+        kernel.last,
     )
     if times is not kernel.clock:
         history.add(kernel, size, "compiled", (ticket, times))

@@ -23,6 +23,11 @@ _SLICE_US = 50_000  # how long a wait sleeps before it lets Python handle signal
 _EXIT_SECONDS = 1.0
 GRACE_SECONDS = 2.0
 """How long an interrupted wait lets kernels run before it stops their loops."""
+AHEAD_NS = 50_000_000
+"""How much work may be queued, by the time that kernels took before: a program that is faster than
+the machine stays that close to it, so that its output is no older and reads and Ctrl-C wait no
+longer."""
+AHEAD_JOBS = 2  # that may be queued however long they take, so that no worker waits for Python
 _STOP_WORD = 5  # of the record at the first parameter: see docs/kernel-language.md
 
 submitted = 0
@@ -33,7 +38,8 @@ _control: native.Control | None = None
 _address = 0
 _thread_count = 0  # 0: not asked for yet
 _workers: list[threading.Thread] = []
-_inflight: deque[tuple] = deque()  # (ticket, params, keep, check)
+_inflight: deque[tuple] = deque()  # (ticket, params, keep, check, expected)
+_ahead = 0  # nanoseconds that those are expected to take
 _errors: deque[BaseException] = deque()
 _seats = list(range(native.WAITERS))
 _post: Callable = None  # type: ignore[assignment]
@@ -90,8 +96,9 @@ def launch(
     keep: object = None,
     check: Callable[[], BaseException | None] | None = None,
     times: int = 0,
+    expected: int = 0,
 ) -> int:
-    """Queues a job and returns its ticket at once.
+    """Queues a job and returns its ticket at once, unless too much is queued.
 
     `kernel` and `finish` (or 0) are addresses of the functions that docs/kernel-language.md
     describes. `params` is the bytes of a parameter block, a ctypes array, or the address of one
@@ -99,12 +106,15 @@ def launch(
     time. `params` and `keep` are kept alive until the job is complete. Then `check` is called once,
     from a Python thread, and returns None or an exception for the next `wait` or `sync` to raise.
     `times` is 0 or the address of two 64-bit words for start and end in nanoseconds, on the clock
-    of `time.perf_counter_ns`.
+    of `time.perf_counter_ns`. `expected` is how long it will take, in nanoseconds, if that is
+    known: see `AHEAD_NS`.
 
     With `inline`, the job runs here and now if nothing is queued. The GIL stays held and Ctrl-C
     waits: this is for work of a few microseconds.
     """
-    global submitted
+    global submitted, _ahead
+    if _ahead > AHEAD_NS:
+        _fall_back()
     while True:
         with _lock:
             control = _control or _prepare()
@@ -113,13 +123,14 @@ def launch(
                 ticket = submitted
                 if check is None and not _inflight:
                     return ticket
-                _inflight.append((ticket, params, keep, check))
+                _inflight.append((ticket, params, keep, check, 0))
                 break
             if not _workers:
                 _start()
             # An interrupt may strike anywhere: the entry that keeps memory alive comes first.
             ticket = control.submitted + 1
-            _inflight.append((ticket, params, keep, check))
+            _inflight.append((ticket, params, keep, check, expected))
+            _ahead += expected
             posted = _post(_address, kernel, finish, params, size, block, control.workers, times)
             if posted:
                 submitted = posted
@@ -127,6 +138,7 @@ def launch(
                     return ticket
                 break
             _inflight.pop()
+            _ahead -= expected
         _await(ticket - native.JOBS)
     _prune()
     return ticket
@@ -171,7 +183,7 @@ def drain(ticket: int | None = None) -> None:
 def retain(thing: object) -> None:
     """Keeps an object alive until the jobs queued so far are complete."""
     if completed() < submitted:
-        _inflight.append((submitted, None, thing, None))
+        _inflight.append((submitted, None, thing, None, 0))
 
 
 class Event:
@@ -300,6 +312,18 @@ def _await(ticket: int) -> None:
         _seats.append(seat)
 
 
+def _fall_back() -> None:
+    """Waits until no more is queued than `AHEAD_NS` and `AHEAD_JOBS` allow."""
+    _prune()
+    while _ahead > AHEAD_NS:
+        with _lock:
+            if len(_inflight) <= AHEAD_JOBS:
+                return
+            oldest = _inflight[0][0]
+        _await(oldest)
+        _prune()
+
+
 def _give_up(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
     """After Ctrl-C: stops the loops of kernels that do not end by themselves soon, so that one that
     would never end does not block the process."""
@@ -320,7 +344,7 @@ def _give_up(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
             return
     except KeyboardInterrupt:
         pass  # the user does not want to wait any longer
-    for number, params, _, _ in list(_inflight):
+    for number, params, *_ in list(_inflight):
         if number > control.completed and isinstance(params, ctypes.Array | bytes):
             record = int.from_bytes(bytes(params)[:8], "little")
             if record:
@@ -334,7 +358,7 @@ def _give_up(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
 
 def _prune() -> None:
     """Drops the entries of complete jobs and calls their checks."""
-    global submitted
+    global submitted, _ahead
     done = []
     with _lock:
         limit = submitted
@@ -342,8 +366,9 @@ def _prune() -> None:
             submitted, limit = _control.submitted, _control.completed
         while _inflight and _inflight[0][0] <= limit:
             done.append(_inflight.popleft())
+            _ahead -= done[-1][4]
     # Outside of the lock, as checks and destructors run code of others.
-    for _, _, _, check in done:
+    for _, _, _, check, _ in done:
         if check is not None:
             _check(check)
 
