@@ -67,11 +67,17 @@ def test_blocks_cover_the_range_once(threads, inline, size, block):
     runtime.set_thread_count(threads)
     blocks = -(-size // block)
     sizes, calls, result = np.zeros(blocks, "q"), np.zeros(threads, "q"), np.zeros(3, "q")
-    times = np.zeros(2, "q")
+    times = native.Times()
     params = words(sizes, calls, result)
     before = time.perf_counter_ns()
     ticket = runtime.launch(
-        address("count"), address("total"), params, size, block, inline, times=times.ctypes.data
+        address("count"),
+        address("total"),
+        params,
+        size,
+        block,
+        inline,
+        times=ctypes.addressof(times),
     )
     runtime.wait(ticket)
     after = time.perf_counter_ns()
@@ -79,7 +85,8 @@ def test_blocks_cover_the_range_once(threads, inline, size, block):
     assert sizes[-1] == size - (blocks - 1) * block
     assert calls.sum() == blocks
     np.testing.assert_array_equal(result, [size, blocks, threads])
-    assert before <= times[0] <= times[1] <= after
+    assert before <= times.start <= times.end <= after
+    assert times.last == times.total == times.end - times.start and times.launches == 1
 
 
 @pytest.mark.parametrize("inline", [False, True])

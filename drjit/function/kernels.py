@@ -45,7 +45,7 @@ def _seconds(launch: history.Launch) -> float:
         return launch.time
     ticket, clock = launch.time
     runtime.wait(ticket)
-    return (clock[1] - clock[0]) * 1e-9
+    return clock.last * 1e-9
 
 
 def _entry(launches: list[history.Launch]) -> dict[str, Any]:
@@ -176,8 +176,7 @@ class KernelTable:
 
 
 def _info(k: kernel.Kernel) -> KernelInfo:
-    k.count()
-    time = k.time / k.measured * k.launches if k.measured else 0.0
+    time = k.mean_time * k.launches
     tier = "compiled" if k.address else "numpy"
     return KernelInfo(
         k.name, tier, k.launches, time * 1e3, k.seconds * 1e3, k.statements, len(k.text), k.text

@@ -22,6 +22,7 @@ from .dtype import DType
 from .flags import JitFlag
 from .location import describe
 from .memory import Buffer
+from .native import Times
 from .program import Program, effect_words
 from .target import numpy as numpy_target
 
@@ -116,7 +117,7 @@ class Kernel:
     """A kernel text with its parameter block, and its compiled form once there is one."""
 
     __slots__ = (
-        "address", "clock", "cost", "finish", "function", "last", "launches", "loaded", "loops",
+        "address", "clock", "cost", "finish", "function", "launches", "loaded", "loops",
         "made_at", "measured", "name", "narrow", "numpy_calls", "numpy_cost", "pack", "program",
         "rendering", "seconds", "spent", "state", "text", "time",
     )  # fmt: skip
@@ -141,25 +142,19 @@ class Kernel:
         self.rendering = 0.0  # seconds that making the text took
         self.seconds = 0.0  # what making the compiled form took
         self.made_at = 1  # the launch that made it
-        # Start and end of the last compiled launch, in nanoseconds, written by the workers.
-        self.clock = (ctypes.c_int64 * 2)()
-        self.last = 0  # nanoseconds of the last launch whose end has been seen
-        self.time = 0.0  # seconds of the launches whose end has been seen, and their number
+        self.clock = Times()  # of compiled launches, written by the workers
+        self.time = 0.0  # seconds of launches on NumPy, and their number
         self.measured = 0
 
     @property
     def statements(self) -> int:
         return self.text.count("\n") - 1
 
-    def count(self) -> None:
-        """Adds the last compiled launch to `time`, if it has ended."""
-        clock = self.clock
-        start, end = clock[0], clock[1]
-        if end > start:
-            clock[1] = 0
-            self.last = end - start
-            self.time += self.last * 1e-9
-            self.measured += 1
+    @property
+    def mean_time(self) -> float:
+        """The seconds that a launch took, of those that have ended."""
+        launches = self.measured + self.clock.launches
+        return (self.time + self.clock.total * 1e-9) / launches if launches else 0.0
 
     def prefers_numpy(self, size: int) -> bool:
         """Whether the NumPy tier is the better choice for the next launch; adds up its cost."""
@@ -407,10 +402,8 @@ def launch(
     """Hands a compiled kernel over, with the words of its parameter block."""
     p = kernel.pack(*words)
     times = kernel.clock
-    if times[1]:
-        kernel.count()
     if flags.current & _HISTORY:
-        times = (ctypes.c_int64 * 2)()
+        times = Times()
         keep.append(times)
     ticket = runtime.launch(
         kernel.address,
@@ -422,7 +415,7 @@ def launch(
         keep,
         record.check if record else None,
         ctypes.addressof(times),
-        kernel.last,
+        kernel.clock.last or runtime.UNKNOWN_NS,
     )
     if times is not kernel.clock:
         history.add(kernel, size, "compiled", (ticket, times))

@@ -28,6 +28,14 @@ class Job(ctypes.Structure):
     ] + [("claim", _word), ("done", _word), ("_pad", _word * 6)]
 
 
+class Times(ctypes.Structure):
+    """When a launch began and ended, in nanoseconds on the clock of `time.perf_counter_ns`; how
+    long it took; and for all launches that share this record: how long they took, and their number.
+    """
+
+    _fields_ = [(name, _word) for name in ("start", "end", "last", "total", "launches")]
+
+
 class Seat(ctypes.Structure):
     """Where one thread parks. `state` is nonzero while it may sleep: for waiters, their ticket."""
 

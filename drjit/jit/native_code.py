@@ -177,14 +177,38 @@ out:
   ret void
 }
 
-define internal void @stamp(ptr %c, i64 %times, i64 %which) {
+define internal void @begun(ptr %c, i64 %times) {
   %no = icmp eq i64 %times, 0
   br i1 %no, label %out, label %write
 write:
   %t = call i64 @now(ptr %c)
   %p = inttoptr i64 %times to ptr
-  %a = getelementptr i64, ptr %p, i64 %which
+  store i64 %t, ptr %p
+  br label %out
+out:
+  ret void
+}
+
+define internal void @ended(ptr %c, i64 %times) {
+  %no = icmp eq i64 %times, 0
+  br i1 %no, label %out, label %write
+write:
+  %t = call i64 @now(ptr %c)
+  %p = inttoptr i64 %times to ptr
+  %a = getelementptr i64, ptr %p, i64 1
   store i64 %t, ptr %a
+  %start = load i64, ptr %p
+  %took = sub i64 %t, %start
+  %la = getelementptr i64, ptr %p, i64 2
+  store i64 %took, ptr %la
+  %sa = getelementptr i64, ptr %p, i64 3
+  %sum = load i64, ptr %sa
+  %more = add i64 %sum, %took
+  store i64 %more, ptr %sa
+  %na = getelementptr i64, ptr %p, i64 4
+  %runs = load i64, ptr %na
+  %one = add i64 %runs, 1
+  store i64 %one, ptr %na
   br label %out
 out:
   ret void
@@ -279,7 +303,7 @@ time:
   %zero = icmp sle i64 %b, 0
   br i1 %zero, label %start, label %run
 start:
-  call void @stamp(ptr %c, i64 %times, i64 0)
+  call void @begun(ptr %c, i64 %times)
   br label %run
 run:
   call void @block(i64 %kernel, i64 %params, i64 %size, i64 %block, i64 %b, i64 %thread)
@@ -291,7 +315,7 @@ ran:
   br i1 %last, label %end, label %loop
 end:
   call void @finish(i64 %finish, i64 %params, i64 %size, i64 %blocks, i64 %threads)
-  call void @stamp(ptr %c, i64 %times, i64 1)
+  call void @ended(ptr %c, i64 %times)
   store atomic i64 %ticket, ptr %ca seq_cst, align 8
   call void @notify(ptr %c, i64 %ticket)
   %submitted = load atomic i64, ptr %na seq_cst, align 8
@@ -421,7 +445,7 @@ declare i64 @llvm.smax.i64(i64, i64)
 define void @run(ptr %c, i64 %kernel, i64 %finish, i64 %params, i64 %size, i64 %block, i64 %threads,
                  i64 %times) {
 entry:
-  call void @stamp(ptr %c, i64 %times, i64 0)
+  call void @begun(ptr %c, i64 %times)
   br label %loop
 loop:
   %b = phi i64 [0, %entry], [%next, %loop]
@@ -432,7 +456,7 @@ loop:
   br i1 %more, label %loop, label %out
 out:
   call void @finish(i64 %finish, i64 %params, i64 %size, i64 %next, i64 %threads)
-  call void @stamp(ptr %c, i64 %times, i64 1)
+  call void @ended(ptr %c, i64 %times)
   ret void
 }
 

@@ -27,6 +27,7 @@ AHEAD_NS = 50_000_000
 """How much work may be queued, by the time that kernels took before: a program that is faster than
 the machine stays that close to it, so that its output is no older and reads and Ctrl-C wait no
 longer."""
+UNKNOWN_NS = AHEAD_NS // 8  # what a kernel is taken to need before it has run once
 AHEAD_JOBS = 2  # that may be queued however long they take, so that no worker waits for Python
 _STOP_WORD = 5  # of the record at the first parameter: see docs/kernel-language.md
 
@@ -105,9 +106,8 @@ def launch(
     that `keep` holds. `block` lanes, a multiple of the packet width, are handed to a thread at a
     time. `params` and `keep` are kept alive until the job is complete. Then `check` is called once,
     from a Python thread, and returns None or an exception for the next `wait` or `sync` to raise.
-    `times` is 0 or the address of two 64-bit words for start and end in nanoseconds, on the clock
-    of `time.perf_counter_ns`. `expected` is how long it will take, in nanoseconds, if that is
-    known: see `AHEAD_NS`.
+    `times` is 0 or the address of a `native.Times`. `expected` is how long the job will take, in
+    nanoseconds, if that is known: see `AHEAD_NS`.
 
     With `inline`, the job runs here and now if nothing is queued. The GIL stays held and Ctrl-C
     waits: this is for work of a few microseconds.
@@ -205,10 +205,10 @@ class Event:
 
     def record(self) -> None:
         """Marks this point of the queue; the event is complete when all work queued before is."""
-        self._times = times = (ctypes.c_int64 * 2)()
+        self._times = times = native.Times()
         if _control is None:
             self._ticket = submitted
-            times[0] = time.perf_counter_ns()
+            times.start = time.perf_counter_ns()
         else:
             # A job without a kernel: all it does is to write the time.
             self._ticket = launch(0, 0, 0, 0, 1, True, times, None, ctypes.addressof(times))
@@ -235,7 +235,7 @@ class Event:
         if self._times is None or end_event._times is None:
             raise RuntimeError("Event.elapsed_time(): both events must be recorded first.")
         wait(max(self._ticket, end_event._ticket))
-        return (end_event._times[0] - self._times[0]) * 1e-6
+        return (end_event._times.start - self._times.start) * 1e-6
 
     @property
     def handle(self) -> int:
