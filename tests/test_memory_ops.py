@@ -820,3 +820,20 @@ def test_a_target_of_its_own_is_written_in_place(tier):
     dr.scatter(tree, [5], UInt(3))
     dr.eval(leaves)
     assert [v._n.data.address for v in leaves] == before
+
+
+@pytest.mark.parametrize("mode", ["Auto", "Direct", "Local", "Expand"])
+@pytest.mark.parametrize("cls", [Float16, Float, Float64])
+def test_sums_of_negative_zeros_are_negative(cls, mode, tier):
+    """With any number of threads, each of which may add to a copy of its own."""
+    threads = dr.thread_count()
+    dr.set_thread_count(3)
+    try:
+        for size in (3, 500_000):
+            target = cls(np.full(3, -0.0))
+            index = dr.arange(UInt, size) % 2
+            values, how = dr.opaque(cls, -0.0, size), getattr(dr.ReduceMode, mode)
+            dr.scatter_reduce(dr.ReduceOp.Add, target, values, index, mode=how)
+            assert np.signbit(target.numpy()).all()
+    finally:
+        dr.set_thread_count(threads)

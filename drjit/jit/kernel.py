@@ -466,7 +466,9 @@ def _accumulators(effect: Any, threads: int) -> Buffer:
     dtype = dt.f32 if effect.dtype is dt.f16 else effect.dtype
     size = (threads - (dtype is effect.dtype)) * effect.size
     copies = memory.allocate_for(dtype, size, host=True)
-    copies.array(dtype.numpy, size)[:] = identity(dtype, effect.reduce)
+    # Where nothing is added to a copy, a target of -0.0 stays as it is.
+    neutral = -0.0 if effect.reduce == "add" and dtype.is_float else identity(dtype, effect.reduce)
+    copies.array(dtype.numpy, size)[:] = neutral
     return copies
 
 
