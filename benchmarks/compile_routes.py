@@ -62,7 +62,7 @@ def through_numba(text: str, name: str):
     @intrinsic
     def kernel_body(typingctx, p, begin, end, block, thread):
         def emit(context, builder, sig, args):
-            source, _ = module_text(text, name, simd.default_lanes(), False, library)
+            source = module_text(text, name, simd.default_lanes(), False, library).ir
             source = re.sub(r"^define void @", "define linkonce_odr void @", source, flags=re.M)
             module = binding.parse_assembly(source)
             context.active_code_library._linking_libraries.append(LinkedText(module))

@@ -38,7 +38,9 @@ VECTOR_BYTES = 1 << 18
 # Lanes that a packet has at least.
 FEWEST_LANES = 4
 # A kernel with a loop that is longer than this gets two vectors a packet: compile time over speed.
+# Beyond the second limit, the values of a round leave no registers for a second vector.
 LOOP_LINES = 120
+LONG_LOOP_LINES = 1000
 # A kernel with a library call in so many lines, or more of them, spends its time there.
 LINES_PER_CALL = 10
 # What computes with vectors as a whole.
@@ -109,6 +111,8 @@ def _lanes_with_vectors(text: str) -> int:
 def _lanes(text: str) -> int:
     lines = text.count("\n")
     if "    while " in text:
+        if lines > LONG_LOOP_LINES:
+            return default_lanes()
         wide = default_lanes() == 16 and lines <= LOOP_LINES and "f64" not in text
         return default_lanes() * (4 if wide else 2)
     if _WIDE_TYPE.search(text):
@@ -135,11 +139,11 @@ def compile(
     collects = gc.isenabled()
     gc.disable()
     try:
-        ir, has_finish = module_text(text, name, lanes or packet_lanes(text), contract, library)
+        module = module_text(text, name, lanes or packet_lanes(text), contract, library)
     finally:
         if collects:
             gc.enable()
-    return Object(llvm.object_code(ir), has_finish, ir)
+    return Object(llvm.object_code(module.ir, module.parted), module.has_finish, module.ir)
 
 
 def load(code: bytes, name: str, has_finish: bool) -> Loaded:
@@ -153,8 +157,8 @@ def assembly(
     text: str, lanes: int | None = None, contract: bool = False, library: Library = _library
 ) -> str:
     """The machine code of a kernel's text, as assembler text."""
-    ir, _ = module_text(text, "kernel", lanes or packet_lanes(text), contract, library)
-    return llvm.assembly(ir)
+    module = module_text(text, "kernel", lanes or packet_lanes(text), contract, library)
+    return llvm.assembly(module.ir, module.parted)
 
 
 def llvm_version() -> str:

@@ -109,6 +109,7 @@ class Function:
         self.lines: list[str] = []
         self.number = first_number
         self.block = "entry"
+        self.begun = 0  # the number of lines before it
         self.blocks = 0
         self.variables: dict[str, Value] = {}
         self.hoisting = False
@@ -152,7 +153,7 @@ class Function:
     def start(self, block: str) -> None:
         """Begins a block; the one before must have ended with a branch."""
         self.lines.append(f"{block}:")
-        self.block = block
+        self.block, self.begun = block, len(self.lines)
 
     def branch(self, condition: str, yes: str, no: str, *, weights: str = "") -> None:
         """Ends a block with a conditional branch."""

@@ -3,6 +3,7 @@ body.
 """
 
 import ast
+from typing import NamedTuple
 
 from . import (
     atomic,
@@ -33,10 +34,18 @@ __all__ = [
 VECTORS = ("= vector(", "= splat(", "= matvec(")
 
 
-def module_text(
-    text: str, name: str, lanes: int, contract: bool, library: Library
-) -> tuple[str, bool]:
-    """The LLVM module of a kernel that exports `name`, and whether it also exports `name_finish`.
+class Text(NamedTuple):
+    """The text of a module, whether it has a finish function, and whether long blocks of it were
+    parted.
+    """
+
+    ir: str
+    has_finish: bool
+    parted: bool
+
+
+def module_text(text: str, name: str, lanes: int, contract: bool, library: Library) -> Text:
+    """The LLVM module of a kernel that exports `name`, and maybe `name_finish`.
 
     Raises KernelError where the text breaks a rule of the language.
     """
@@ -67,6 +76,9 @@ def module_text(
     f.start("exit")
     reduction.store_partials(t)
     f.do("ret void")
+    if t.parts:
+        f.start("never")
+        f.do("ret void")
 
     head = "\n".join([f"{result} = {text}" for result, text in f.head.items()] + f.prologue)
     carried: list[tuple[str, str, str, str, str | None]] = [("%i", "i64", "%begin", "%next", None)]
@@ -87,7 +99,7 @@ def module_text(
     has_finish = bool(t.reductions or t.expansions or t.finishers)
     if has_finish:
         exported.append(reduction.finish(t, f"{name}_finish"))
-    return module.text(exported), has_finish
+    return Text(module.text(exported), has_finish, t.parts > 0)
 
 
 def _stop(name: str, first: str, lanes: int) -> str:

@@ -44,39 +44,46 @@ def _machine() -> Any:
 
 
 @cache
-def _passes() -> tuple[Any, Any]:
-    """The text is in SSA form without dead or repeated work, so few passes pay for themselves."""
+def _passes(parted: bool) -> tuple[Any, Any]:
+    """The text is in SSA form without dead or repeated work, so few passes pay for themselves.
+
+    Where long blocks were parted, instructions are not combined: this would move them to the block
+    of their use, away from what they load.
+    """
     options = binding.create_pipeline_tuning_options(speed_level=2)
     builder = binding.create_pass_builder(_machine(), options)
     manager = binding.create_new_module_pass_manager()
     manager.add_always_inliner_pass()
     manager.add_global_dead_code_eliminate_pass()
-    manager.add_instruction_combine_pass()
+    if not parted:
+        manager.add_instruction_combine_pass()
     manager.add_simplify_cfg_pass()
     return manager, builder
 
 
-def _optimized(ir: str) -> Any:
+def _optimized(ir: str, parted: bool) -> Any:
     context = binding.create_context()
     try:
         module = binding.parse_assembly(ir, context)
     except RuntimeError as error:
         raise KernelError(f"LLVM rejects the translation: {error}") from None
-    manager, builder = _passes()
+    manager, builder = _passes(parted)
     manager.run(module, builder)
     return module
 
 
-def object_code(ir: str) -> bytes:
-    """Compiles the text of a module to an object file."""
+def object_code(ir: str, parted: bool) -> bytes:
+    """Compiles the text of a module to an object file; `parted` says that it has long blocks that
+    were parted.
+    """
     with lock:
-        return _machine().emit_object(_optimized(ir))
+        return _machine().emit_object(_optimized(ir, parted))
 
 
-def assembly(ir: str) -> str:
+def assembly(ir: str, parted: bool) -> str:
     """The machine code of a module, as assembler text."""
     with lock:
-        return _machine().emit_assembly(_optimized(ir))
+        return _machine().emit_assembly(_optimized(ir, parted))
 
 
 @cache

@@ -51,6 +51,10 @@ CALLABLE = frozenset(elementwise.TABLE) - frozenset(OPERATORS.values())
 # A kernel with more literals than this leaves them in memory.
 LITERALS_IN_REGISTERS = 24
 
+# Lines of a block beyond which another one begins: the selection of instructions takes time that
+# grows with the square of a block's length.
+BLOCK_LINES = 1000
+
 
 class Carried:
     """A value that the packet loop carries: its name, its type, and what it is before and after a
@@ -88,6 +92,7 @@ class Translator:
         self.finishers: list[Callable[[Function], None]] = []
         self.carried: list[Carried] = []
         self.needs_active = False
+        self.parts = 0  # how many blocks end because of their length alone
 
     def carry(self, kind: str, start: str) -> "Carried":
         """A value that the packet loop carries from one packet to the next."""
@@ -106,7 +111,10 @@ class Translator:
 
     def body(self, statements: list[ast.stmt]) -> None:
         """Translates a sequence of statements."""
+        f = self.f
         for statement in statements:
+            if len(f.lines) - f.begun > BLOCK_LINES and self.is_kernel:
+                self.part()
             try:
                 self.statement(statement)
             except KernelError as error:
@@ -116,6 +124,17 @@ class Translator:
             except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
                 problem = KernelError(f"cannot be translated ({type(error).__name__}: {error})")
                 raise self._located(problem, statement) from error
+
+    def part(self) -> None:
+        """Ends a long block. The condition never holds, which LLVM cannot know, or it would join
+        the blocks again: the first word is the address of the error record, or zero.
+        """
+        f = self.f
+        self.parts += 1
+        following = f.new_block()
+        never = f.op(f"icmp eq i64 {f.op('load volatile i64, ptr %p')}, 1")
+        f.branch(never, "never", following, weights=", !prof !1")
+        f.start(following)
 
     def statement(self, s: ast.stmt) -> None:
         """Translates one statement."""
