@@ -665,7 +665,7 @@ def test_loops_that_read_what_they_write(where, state):
                 dr.if_stmt((v,), v > 1, write, lambda v: v, mode=mode)
             else:
                 write(v)
-            return k + 1, t
+            return k + 1, t if state else Float(0)
 
         def cond(k, t):
             t = t if state else table
@@ -678,5 +678,81 @@ def test_loops_that_read_what_they_write(where, state):
     assert run("evaluated") == {
         "body": [4, 8, 12], "condition": [10, 10, 10], "branch": [1, 8, 12],
     }[where]  # fmt: skip
-    with pytest.raises(RuntimeError, match="later iterations would not see"):
-        run("symbolic")
+    # A symbolic loop reads what the array held before it.
+    assert run("symbolic") == {
+        "body": [2, 4, 6], "condition": [10, 10, 10], "branch": [1, 4, 6],
+    }[where]  # fmt: skip
+
+
+@pytest.mark.parametrize("use", [lambda t: t, lambda t: t + 1, lambda t: dr.gather(Float, t, 0)])
+def test_what_has_been_written_to_is_not_known_in_the_same_body(use):
+    t = Float(1, 2)
+
+    def body(i, x):
+        dr.scatter(t, x, UInt(0, 1))
+        return i + 1, use(t)
+
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"written to and read in the same symbolic loop"):
+            dr.while_loop((UInt(0, 0), Float(5, 6)), lambda i, _: i < 3, body)
+        with pytest.raises(
+            RuntimeError,
+            match=r"written to and read in the same symbolic loop|written to by scatters",
+        ):
+            dr.if_stmt(
+                (UInt(0, 0), Float(5, 6)), Bool(True, False), lambda *v: body(*v)[1], lambda i, x: x
+            )
+        assert list(t) == [1, 2]
+
+
+@pytest.mark.parametrize("state", [True, False])
+@pytest.mark.parametrize("add", [True, False])
+@pytest.mark.parametrize("evaluated", [True, False])
+def test_derivatives_of_loops_that_read_what_they_write(state, add, evaluated):
+    def run():
+        x, a = cls(1, 2, 3), cls(5, 6)
+        dr.enable_grad(x, a)
+        t = cls(x)
+        if evaluated:
+            dr.eval(t)
+
+        def write(a, t):
+            found = dr.gather(cls, t, UInt(0, 1))
+            (dr.scatter_add if add else dr.scatter)(t, found * a, UInt(0, 1))
+
+        if state:
+            body = lambda k, a, t: (write(a, t), (k + 1, a, t))[1]  # noqa: E731
+            t = dr.while_loop((UInt(0, 0), a, t), lambda k, *_: k < 2, body, max_iterations=2)[2]
+        else:
+            body = lambda k, a: (write(a, t), (k + 1, a))[1]  # noqa: E731
+            dr.while_loop((UInt(0, 0), a), lambda k, _: k < 2, body, max_iterations=2)
+        return x, a, t
+
+    cls = F
+    x, a, t = run()
+    dr.backward(t * cls(1, 10, 100))
+    assert list(t) == ([11, 26, 3] if add else [5, 12, 3])
+    assert list(x.grad) == ([11, 130, 100] if add else [5, 60, 100])
+    assert list(a.grad) == ([2, 40] if add else [1, 20])
+    x, a, t = run()
+    x.grad, a.grad = cls(1, 10, 100), cls(1, 2)
+    dr.forward_to(t)
+    assert list(t.grad) == ([13, 138, 100] if add else [6, 64, 100])
+
+
+@pytest.mark.parametrize("reading", [True, False])
+def test_targets_and_tables_do_not_set_the_size_of_a_loop(reading, tier):
+    @dr.syntax
+    def f():
+        target, table, i, n = dr.zeros(Float, 5), dr.arange(Float, 5), UInt(0), Float(0)
+        while i < 3:
+            where = UInt(0, 1, 2) * i
+            value = dr.gather(Float, table, where) if reading else Float(1)
+            dr.scatter_add(target, value, where)
+            n += 2
+            i += 1
+        return target, n, i
+
+    target, n, i = f()
+    assert list(target) == ([0, 1, 4, 0, 4] if reading else [5, 1, 2, 0, 1])
+    assert n[0] == 6 and i[0] == 3

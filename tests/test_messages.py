@@ -98,6 +98,11 @@ FLOW: list[Row] = [
      "state variable 'state[1]' of type drjit.llvm.ad.Float is uninitialized"),
     ("loop: uninitialized after", lambda: loop([ad.Float(1)], lambda x: [ad.Float()]),
      "state variable 'state[1]' is uninitialized"),
+    (
+        "loop: random numbers",
+        lambda: loop([ad.Float(0)], lambda x: [x + dr.rng(0).random(ad.Float, 1)]),
+        "To generate random numbers within a symbolic loop, you must initialize",
+    ),
     ("local: no arrays", lambda: dr.alloc_local(int, 3),
      "does not contain any Jit-tracked arrays"),
     ("local: read", lambda: dr.alloc_local(ad.Float, 3)[3], "out of bounds read"),

@@ -300,7 +300,9 @@ def test_reading_what_the_same_loop_writes_is_refused() -> None:
         access.gather(target, s[0], yes, "dr.gather")
         return [add(s[0], u32(1))]
 
-    with pytest.raises(RuntimeError, match=r"dr\.gather: the array is written to in the same"):
+    with pytest.raises(
+        RuntimeError, match=r"dr\.gather: an array is written to and read in the same"
+    ):
         record.loop([u32(0)], lambda s: less(s[0], u32(3)), body)
 
 

@@ -141,7 +141,7 @@ def _renamed(problem: RuntimeError, op_: Op, name: str) -> RuntimeError:
     if not text.startswith(f"{op_.name}:"):
         return problem
     name = name or f"dr.{op_.name.rstrip('_')}"
-    return RuntimeError(f"{name}():{text[len(op_.name) + 1 :]}")
+    return type(problem)(f"{name}():{text[len(op_.name) + 1 :]}")
 
 
 def _resolve_select(args: tuple) -> tuple[Any, list]:

@@ -5,7 +5,7 @@ from copy import copy
 from ..ad import capture, graph
 from ..ad.graph import Scope, visible
 from ..jit import record
-from ..jit.node import AFTER, Node
+from ..jit.node import AFTER, Node, SizeError
 from ..jit.scope import StateTarget
 from .captured import Captured
 from .copies import Copies
@@ -37,6 +37,9 @@ class Symbolic:
         self.serials = [v.node.serial for v in before]
         self.outside = self._misfits(loop.test._n.size)
         self.settled = loop.test._n.size != 1
+        self.guessed = (
+            not self.settled and not self.outside and any(v.node.size != 1 for v in before)
+        )
         # Whether derivatives are recorded: from the beginning, or once they turn out to be needed.
         self.tracking = any(visible(v.var) for v in before)
         self.trace: Trace | None = None
@@ -95,9 +98,15 @@ class Symbolic:
                         self.lost[k] = Held(before)
                     raise _Again from None
             raise
-        except BaseException:
+        except BaseException as error:
             state.restore(self.before)
             self.captured.restore()
+            if isinstance(error, SizeError) and self.guessed:
+                # The arrays of another size may be tables, or targets of scatters.
+                self.guessed = False
+                sizes = [1 if v is None else v.node.size for v in self.before]
+                self.outside = {k for k, size in enumerate(sizes) if size != 1}
+                raise _Again from None
             raise
         slots.finish()
         contents = list(self.results)

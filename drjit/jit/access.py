@@ -26,7 +26,7 @@ from .node import (
     make,
     resize,
 )
-from .scope import ACTIVE, StateTarget, innermost, stack
+from .scope import ACTIVE, WRITTEN, StateTarget, innermost, stack
 from .scope import lanes as group_lanes
 
 # Above this many entries a scatter-reduction with `ReduceMode.Auto` uses atomics instead of private
@@ -90,12 +90,7 @@ def refuse_written(source: Node, what: str) -> None:
     if source.op is op.state:
         raise StateTarget(source, False)
     if source.op is AFTER and any(source.deps[0] in s.effects for s in stack()):
-        raise RuntimeError(
-            f"{what}: the array is written to in the same symbolic loop or branch, and what it "
-            "holds is known only when the kernel has run. Use mode='evaluated', or dr.alloc_local."
-        )
-    for s in stack():
-        s.read.add(source.serial)
+        raise RuntimeError(f"{what}: {WRITTEN}")
 
 
 def entry_index(index: Node, size: int) -> Node:
@@ -200,12 +195,6 @@ class Target:
         self._node = None
         if node is None:
             raise RuntimeError("a scatter target was taken twice")
-        if any(s.repeats and node.serial in s.read for s in stack()):
-            raise RuntimeError(
-                "a scatter in a symbolic loop writes to an array from which the loop also gathers: "
-                "later iterations would not see what has been written. Use mode='evaluated', or "
-                "dr.alloc_local."
-            )
         if node.op is not BUFFER and node.op is not AFTER:
             if node.op is op.state:
                 raise StateTarget(node, True)

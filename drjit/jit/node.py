@@ -161,6 +161,10 @@ def lane(size: int) -> Node:
     return literal(dt.u32, 0) if size == 1 else make(op.lane, dt.u32, size)
 
 
+class SizeError(RuntimeError):
+    """Operands whose sizes differ, and are not 1."""
+
+
 def broadcast_size(nodes: tuple[Node, ...], what: str) -> int:
     """The common size of operands; `what` names the operation in the error.
 
@@ -180,7 +184,7 @@ def broadcast_size(nodes: tuple[Node, ...], what: str) -> int:
                         "branch or call, with an array of another size than that has lanes; such "
                         "an array can be accessed by dr.gather() there."
                     )
-                raise RuntimeError(
+                raise SizeError(
                     f"{what}: operands have incompatible sizes ({sizes}). "
                     f"Sizes must agree; an operand of size 1 is broadcast.{mixed}"
                 )

@@ -13,7 +13,7 @@ from . import dtype as dt
 from . import op, schedule
 from .effects import effects_inside, old_values, undo
 from .node import AFTER, LITERAL, Node, apply, broadcast_size, make, next_serial
-from .scope import Block, Scope, active, stack
+from .scope import WRITTEN, Block, Scope, active, stack
 from .scope import recording as recording
 
 Body = Callable[[list[Node]], list[Node]]
@@ -45,6 +45,7 @@ def loop(
             raise RuntimeError(f"{what}: the condition has a side effect")
         results = body(list(inside))
         _check(what, "state", [n.dtype for n in state], results)
+        _check_written(what, scope, (test, *results, *scope.effects), live)
         size = broadcast_size((*inside, outer, test, *results), what)
         size = _with_effects(size, scope.effects, what)
     counts = (len(state), len(scope.effects))
@@ -82,6 +83,8 @@ def branches(
             live = mask if mask.op is not LITERAL or not mask.data else outer
             with _Recording(live, depth, scopes) as scope:
                 results = body(list(names))
+                first = names[0] if names else None
+                _check_written(what, scope, (*results, *scope.effects), first)
                 if outcomes:
                     _check(what, "result", [n.dtype for n in outcomes[0]], results)
                 size = broadcast_size((make(LITERAL, dt.mask, size), *results), what)
@@ -178,6 +181,26 @@ def _check(what: str, noun: str, types: list[dt.DType], results: list[Node]) -> 
             raise TypeError(
                 f"{what}: {noun} variable {k} is {t.name} first and {r.dtype.name} then"
             )
+
+
+def _check_written(what: str, scope: Scope, roots: Sequence[Node], first: Node | None) -> None:
+    """Raises:
+    RuntimeError: a value depends on what an array holds after a scatter of the same recording,
+        whose nodes come after `first`.
+    """
+    own = {after for reference in scope.afters if (after := reference()) is not None}
+    if not own:
+        return
+    start = 0 if first is None else first.serial
+    pending = [n for n in roots if n.serial >= start]
+    seen = set(pending)
+    for n in pending:  # which grows
+        if n in own:
+            raise RuntimeError(f"{what}: {WRITTEN}")
+        for d in n.deps:
+            if d.serial >= start and d not in seen:
+                seen.add(d)
+                pending.append(d)
 
 
 def _with_effects(size: int, effects: list[Node], what: str) -> int:

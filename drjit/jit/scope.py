@@ -17,17 +17,22 @@ ACTIVE = make(op.active, dt.mask, 1)
 """The lanes of a kernel, where nothing restricts them further."""
 
 
+WRITTEN = (
+    "an array is written to and read in the same symbolic loop, branch or call; what it holds is "
+    "known only when the kernel has run. Read it before, use mode='evaluated', or dr.alloc_local."
+)
+
+
 class Scope:
     """A body under recording: the mask of the lanes that execute it, the side effects so far, and
     weak references to the nodes that stand for their targets. `repeats` says that it is that of a
-    loop, `read` are the serial numbers of the arrays that it has gathered from."""
+    loop."""
 
-    __slots__ = ("afters", "depth", "effects", "mask", "read", "repeats")
+    __slots__ = ("afters", "depth", "effects", "mask", "repeats")
 
     def __init__(self, mask: Node, depth: int) -> None:
         self.mask, self.depth = mask, depth
         self.repeats = False
-        self.read: set[int] = set()
         self.effects: list[Node] = []
         self.afters: list[Any] = []
 

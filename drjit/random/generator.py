@@ -29,7 +29,7 @@ from ..jit.dtype import DType
 from ..jit.flags import JitFlag
 from ..jit.freeze import active as active_recorder
 from ..jit.node import Node
-from ..jit.scope import innermost
+from ..jit.scope import innermost, stack
 from ..jit.template import Template, repeatable
 from .integers import bound, bounded, check_interval
 from .philox import block, normals, units
@@ -243,7 +243,19 @@ class Philox4x32Generator(Generator):
         return found[: target.count], calls
 
     def _key(self, w: Words) -> Any:
-        """The seed as a word of the namespace, which it keeps from now on."""
+        """The seed as a word of the namespace, which it keeps from now on.
+
+        Raises:
+            RuntimeError: a symbolic loop would see the same numbers in every iteration.
+        """
+        if w.traced and not isinstance(self._seed, ArrayBase) and any(s.repeats for s in stack()):
+            raise RuntimeError(
+                f"{type(self).__name__}: a generator whose seed is a Python number gives the same "
+                "numbers in every iteration of a symbolic loop. To generate random numbers within "
+                "a symbolic loop, you must initialize the Generator with a seed of the underlying "
+                "JIT backend, such as rng = dr.rng(seed=UInt64(0)), and make it a variable of the "
+                "loop."
+            )
         self._seed = into(w, dt.u64, self._seed, not self._stays_literal())
         return self._seed
 
