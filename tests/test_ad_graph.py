@@ -18,6 +18,7 @@ from drjit.llvm.ad import (
     Array2f,
     Array3f,
     ArrayXf,
+    Bool,
     Float,
     Float64,
     Matrix2f,
@@ -65,13 +66,35 @@ def test_gradients_of_interior_variables():
     assert (str(b.grad), str(c.grad)) == ("[2]", "[4]")
 
 
-def test_a_copy_is_a_variable_of_its_own():
+def test_a_copy_is_the_same_variable():
     a = tracked(1)
     b = a * 2
-    copied = dr.copy(b)
+    copied = dr.copy({"b": b})["b"]
     c = b * 2
+    assert copied.index_ad == b.index_ad
     dr.forward(a)
-    assert (list(b.grad), list(copied.grad), list(c.grad)) == ([0], [2], [4])
+    assert (list(b.grad), list(copied.grad), list(c.grad)) == ([0], [0], [4])
+    a = tracked(1)
+    copied = dr.copy([a])[0]
+    dr.backward(copied * 3)
+    assert (list(a.grad), list(copied.grad)) == ([3], [3])
+
+
+@pytest.mark.parametrize(
+    "choose",
+    [lambda x: dr.select(True, x, 0), lambda x: dr.select(Bool(True, False), x, x),
+     lambda x: dr.select(Bool(True, False) | True, x, 0), lambda x: dr.select(False, x + 1, x)],
+)  # fmt: skip
+def test_a_choice_of_one_value_is_that_variable(choose):
+    x = tracked(1, 2)
+    y = choose(x)
+    dr.backward(y * 3)
+    assert (list(x.grad), list(y.grad)) == ([3, 3], [3, 3])
+    with dr.suspend_grad(x):
+        assert not dr.grad_enabled(choose(x))
+    x = tracked(1, 2)
+    dr.backward(dr.select(Bool(True, False), x, dr.detach(x)))
+    assert list(x.grad) == [1, 0]
 
 
 def test_mutation_of_inputs():
@@ -277,11 +300,25 @@ def test_relative_gradients_are_0_at_0(cls):
 
 def test_copies_share_the_variable():
     x = tracked(1, 2)
-    for y in (Float(x), copy.copy(x), copy.deepcopy(x)):
+    for y in (Float(x), dr.copy(x)):
         assert y.index_ad == x.index_ad
         y += 1
         assert y.index_ad != x.index_ad
         assert list(x) == [1, 2]
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
+@pytest.mark.parametrize(
+    "value", [Float(1, 2), Array2f(1, 2), ArrayXf([[1, 2]]), TensorXf([[1, 2]])]
+)
+def test_copies_by_python_have_no_derivatives(duplicate, value):
+    dr.enable_grad(value)
+    made = duplicate(value)
+    assert not dr.grad_enabled(made) and dr.grad_enabled(value)
+    assert made.numpy().tolist() == value.numpy().tolist()
+    dr.enable_grad(made)
+    dr.backward(made * 2)
+    assert not dr.ravel(value.grad).numpy().any()
 
 
 # ---- Traversals
@@ -313,6 +350,36 @@ def test_what_flags_clear(flags):
     assert list(a.grad) == kept(ADFlag.ClearInput, 1)
     assert list(b.grad) == kept(ADFlag.ClearInterior, 2)
     assert list(c.grad) == [4]
+
+
+@pytest.mark.parametrize("mode", [ADMode.Forward, ADMode.Backward])
+@pytest.mark.parametrize("flags", [ADFlag.ClearInput, ADFlag.ClearInterior])
+def test_ends_of_the_graph_are_told_from_its_interior(mode, flags):
+    a = tracked(1)
+    b = a * 2
+    c = b * 3
+    d = c * 5
+    if mode is ADMode.Backward:
+        dr.backward(c, flags)  # which `d` depends on
+        expected = [6, 3, 1, 0] if flags is ADFlag.ClearInput else [6, 0, 0, 0]
+    else:
+        dr.forward(b, flags)  # which depends on `a`
+        expected = [0, 1, 3, 15] if flags is ADFlag.ClearInput else [0, 0, 0, 15]
+    assert [v.grad[0] for v in (a, b, c, d)] == expected
+    if mode is ADMode.Backward:
+        dr.backward(d, flags)
+        assert (d.grad[0] == 0) == (flags is ADFlag.ClearInput)
+
+
+def test_the_end_of_isolation_keeps_the_graph():
+    a = tracked(1)
+    b = a * 2
+    for n in (1, 2):
+        with dr.isolate_grad():
+            dr.backward(b * 3)
+        assert (list(a.grad), list(b.grad)) == ([6 * n], [0])
+    a.grad = 5
+    assert list(dr.forward_to(b)) == [10]
 
 
 def test_four_directions():
@@ -508,6 +575,8 @@ def test_without_gradients(f, value):
     with pytest.raises(RuntimeError, match=f"dr.{f.__name__}.*enable_grad.*AllowNoGrad"):
         f(value)
     f(value, flags=ADFlag.Default | ADFlag.AllowNoGrad)
+    with dr.scoped_set_flag(JitFlag.SymbolicCalls, False):
+        f(value)
     with pytest.raises(TypeError, match="flags"):
         f(value, flags="all")
 

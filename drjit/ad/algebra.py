@@ -2,16 +2,35 @@
 differentiated again."""
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from ..jit import flags, node, op
 from ..jit.dtype import DType
 from ..jit.node import LITERAL, Node, next_serial
 from ..jit.op import Op
-from .graph import Value, Var, recorder
+from .graph import Value, Var, recorder, visible
 from .rules import RULES, Rule, same
 
 _RECORDERS = {op_: recorder(rule) for op_, rule in RULES.items()}
+
+
+def _select_recorder(record: Callable[..., Var | None]) -> Callable[..., Var | None]:
+    """The same for a choice, where one operand as it is has no new variable."""
+
+    def recorded(n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, ...]) -> Var | None:
+        mask, a, b = inputs
+        if deps[1] is deps[2]:
+            if n is a:
+                return visible(deps[1])
+        elif mask.op is LITERAL and n is (a if mask.data else b):
+            return visible(deps[1] if mask.data else deps[2])
+        return record(n, inputs, deps)
+
+    return recorded
+
+
+_RECORDERS[op.select] = _select_recorder(_RECORDERS[op.select])
 
 
 def element_recorder(op_: Op, dtype: DType) -> Any:

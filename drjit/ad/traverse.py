@@ -48,16 +48,14 @@ class ADFlag(Named, enum.IntEnum):
 
 
 class _Queue(threading.local):
-    """What a thread has enqueued: variables, those among them that a reverse traversal starts from,
-    in which directions they were collected, and variables from before the boundary of a scope that
-    were reached along edges."""
+    """What a thread has enqueued: variables, in which directions they were collected, and variables
+    from before the boundary of a scope that were reached along edges."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
         self.variables: dict[Var, None] = {}
-        self.starts: set[Var] = set()
         self.modes: set[ADMode] = set()
         self.outside: dict[Var, None] = {}
 
@@ -74,7 +72,7 @@ def _boundary() -> tuple[Scope | None, int]:
 def enqueue(mode: ADMode, seeds: list[Var], since: int = 0) -> None:
     """Adds the variables that a traversal from `seeds` visits: those that depend on them, with
     serial numbers from `since` on, or those that they depend on."""
-    variables, starts, outside = _queue.variables, _queue.starts, _queue.outside
+    variables, outside = _queue.variables, _queue.outside
     first = _boundary()[1]
     _queue.modes.add(mode)
     if mode is ADMode.Forward:
@@ -94,7 +92,6 @@ def enqueue(mode: ADMode, seeds: list[Var], since: int = 0) -> None:
             outside[v] = None
         elif v not in variables:
             variables[v] = None
-            starts.add(v)
             stack.append(v)
     while stack:
         for d in stack.pop().deps:
@@ -105,8 +102,6 @@ def enqueue(mode: ADMode, seeds: list[Var], since: int = 0) -> None:
             elif d not in variables:
                 variables[d] = None
                 stack.append(d)
-            elif d in starts:
-                starts.discard(d)
 
 
 def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
@@ -118,7 +113,7 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
             isolates.
     """
     variables = sorted(_queue.variables, key=_serial)
-    starts, modes, outside = _queue.starts, _queue.modes, _queue.outside
+    modes, outside = _queue.modes, _queue.outside
     _queue.clear()
     if not variables and not outside:
         return
@@ -126,8 +121,6 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
     if keep:
         flags = flags & ~ADFlag.ClearEdges
     members = None if modes == {mode} else set(variables)
-    if members is not None:
-        starts = members.difference([d for v in variables for d in v.deps])
     give = Give(keep, members)
     first = give.first
     if mode is ADMode.Forward:
@@ -139,7 +132,7 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
         if mode is ADMode.Backward:
             if first:
                 variables = [v for v in variables if v.serial >= first]
-            _backward(variables, starts, flags, give)
+            _backward(variables, flags, give)
             if give.inner is not None:
                 _postpone(give.inner, outside, members)
         else:
@@ -177,7 +170,7 @@ def _postpone(inner: Scope, outside: dict[Var, None], members: set[Var] | None) 
                 inner.postponed.setdefault(v, members)
 
 
-def _backward(variables: list[Var], starts: set[Var], flags: int, give: "Give") -> None:
+def _backward(variables: list[Var], flags: int, give: "Give") -> None:
     """Visits variables, last first.
 
     Programs pay for this loop with every edge, so it treats the common case by itself: plain nodes,
@@ -188,6 +181,7 @@ def _backward(variables: list[Var], starts: set[Var], flags: int, give: "Give") 
     selective = clears != ADFlag.ClearVertices or give.first > 0 or give.keep
     masked, accumulate = give.masked, give.accumulate
     frees = edges and not selective and give.members is None
+    interior = _used() if clears not in (0, ADFlag.ClearVertices) else frozenset()
     while variables:
         v = variables.pop()
         rule = v.rule
@@ -207,7 +201,7 @@ def _backward(variables: list[Var], starts: set[Var], flags: int, give: "Give") 
                 v.deps = v.inputs = ()
                 continue
         if selective:
-            _clear(v, rule, v in starts, flags, give)
+            _clear(v, rule, v in interior, flags, give)
         elif rule.keeps_gradient:
             rule.clears(v)
         else:
@@ -220,9 +214,14 @@ def _backward(variables: list[Var], starts: set[Var], flags: int, give: "Give") 
                 v.result = v.rule = v.data = None
 
 
-def _clear(v: Var, rule: Any, is_start: bool, flags: int, give: "Give") -> None:
+def _used() -> set[Var]:
+    """The variables that others depend on."""
+    return {d for v in living() for d in v.deps if d is not None}
+
+
+def _clear(v: Var, rule: Any, interior: bool, flags: int, give: "Give") -> None:
     """Forgets the gradient of a visited variable if the flags say so."""
-    if v.serial >= give.first and flags & (ADFlag.ClearInput if is_start else ADFlag.ClearInterior):
+    if v.serial >= give.first and flags & (ADFlag.ClearInterior if interior else ADFlag.ClearInput):
         if rule.keeps_gradient:
             rule.clears(v)
         else:
@@ -289,10 +288,9 @@ def _forward(variables: list[Var], flags: int, give: "Give") -> None:
                 c = guarded(o, t, c)
             give.accumulate(v, c, 1)
     for v in variables:
-        if v in sources and v.serial >= give.first:
-            entered = any(d in members for d in v.deps)
-            if flags & (ADFlag.ClearInterior if entered else ADFlag.ClearInput):
-                v.grad = v.grad_var = None
+        cleared = flags & (ADFlag.ClearInterior if any(v.deps) else ADFlag.ClearInput)
+        if cleared and v in sources and v.serial >= give.first:
+            v.grad = v.grad_var = None
     if flags & ADFlag.ClearEdges:
         for v in variables:
             if v.deps and v.serial >= give.first:
@@ -472,4 +470,4 @@ def finish_isolation(inner: Scope) -> None:
             _queue.variables.update(dict.fromkeys(before))
             _queue.modes.add(ADMode.Forward)
     enqueue(ADMode.Backward, full)
-    traverse(ADMode.Backward)
+    traverse(ADMode.Backward, ADFlag.ClearVertices)

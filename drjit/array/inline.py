@@ -53,7 +53,8 @@ def operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
         if kind in op_.domain:
             for method, reflected in ((f"__{name}__", False), (f"__r{name}__", True)):
                 fallback = getattr(general, method)
-                found[method] = _binary(cls, cls, op_, special, reflected, fallback)
+                plain = _ANY if dtype.is_mask else special
+                found[method] = _binary(cls, cls, op_, plain, reflected, fallback)
             found[f"__i{name}__"] = _in_place(cls, found[f"__{name}__"])
     for name, op_ in COMPARISONS:
         if kind in op_.domain:

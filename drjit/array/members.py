@@ -17,6 +17,7 @@ from .base import ArrayBase, ComponentError, type_label
 from .construct import init
 from .meta import VarState
 from .operators import copy, filled
+from .pytree import leaf_arrays
 
 _STATES = {LITERAL: VarState.Literal, BUFFER: VarState.Evaluated, AFTER: VarState.Dirty}
 
@@ -317,6 +318,15 @@ def get_attribute(self: Any, name: str) -> Any:
     return index.getattr_swizzle(self, name)
 
 
+def _detached_copy(a: Any) -> Any:
+    """What the module `copy` of Python gives: the same values without derivatives."""
+    made = copy(a)
+    if made._diff:
+        for part in leaf_arrays(made):
+            part._a = None
+    return made
+
+
 def install() -> None:
     """Gives the members to `ArrayBase`."""
     members: dict[str, Any] = {
@@ -331,8 +341,8 @@ def install() -> None:
         "__setitem__": lambda self, key, value: index.setitem(self, key, value),
         "__delitem__": delete,
         "__getattr__": get_attribute,
-        "__copy__": lambda self: copy(self),
-        "__deepcopy__": lambda self, memo: copy(self),
+        "__copy__": lambda self: _detached_copy(self),
+        "__deepcopy__": lambda self, memo: _detached_copy(self),
         "__array__": interop.to_array,
         "__dlpack__": interop.dlpack,
         "__dlpack_device__": interop.dlpack_device,

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..ad import graph
+from ..ad import graph, lanes
 from ..ad.graph import Scope
 from ..ad.traverse import ADFlag, ADMode
-from ..array import interop, pytree, table
+from ..array import interop, leaf, pytree, table
 from ..array.base import type_label
 from ..array.namespace import chosen
 from ..array.show import is_array
@@ -28,6 +28,7 @@ from .grad import (
     enable_grad,
     grad,
     grad_enabled,
+    leaves,
     variables,
 )
 from .propagate import enqueue, traverse
@@ -175,6 +176,8 @@ class Evaluation:
             # An argument that is returned needs a gradient apart from that of the result.
             with _scope(Scope()):
                 self.outputs = copy(self.outputs)
+                for a in leaves(self.outputs):
+                    a._a = lanes.copy(leaf.value(a)).var
         evaluate(self.outputs)
 
     def values(self) -> list[np.ndarray]:

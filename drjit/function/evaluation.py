@@ -4,8 +4,6 @@ import weakref
 from collections import deque
 from typing import Any
 
-from ..ad import lanes
-from ..array import leaf
 from ..array.base import ArrayBase, KernelValue
 from ..array.pytree import leaf_arrays, map_tree
 from ..jit import op, runtime
@@ -100,7 +98,7 @@ def make_opaque(*args: Any) -> None:
 
 def copy(arg: Any, /) -> Any:
     """A copy of a PyTree with new arrays: in-place changes of the one do not show in the other.
-    Memory is shared until then. A copy has a gradient of its own.
+    Memory is shared until then, and so are derivatives: a copy is the same variable.
 
     >>> from drjit.llvm import Float
     >>> a = Float(1, 2)
@@ -109,15 +107,7 @@ def copy(arg: Any, /) -> Any:
     >>> a, b
     ([1, 2], [2, 3])
     """
-    return map_tree(lambda v: _copied(v) if isinstance(v, ArrayBase) else v, arg, what="dr.copy")
-
-
-def _copied(value: Any) -> Any:
-    made = type(value)(value)
-    for a in leaf_arrays(made):
-        if a._a is not None:
-            a._a = lanes.copy(leaf.value(a)).var
-    return made
+    return map_tree(lambda v: type(v)(v) if isinstance(v, ArrayBase) else v, arg, what="dr.copy")
 
 
 def sync_thread() -> None:

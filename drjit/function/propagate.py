@@ -12,8 +12,10 @@ from ..ad.graph import Var
 from ..ad.traverse import ADFlag, ADMode
 from ..array import pytree
 from ..array.base import type_label
+from ..jit import flags as jit_flags
 from ..jit import node as jit
 from ..jit import op
+from ..jit.flags import JitFlag
 from ..jit.node import LITERAL
 from .grad import grad, grad_enabled, variables
 
@@ -77,12 +79,13 @@ def _checked(args: tuple, flags: Any, what: str) -> bool:
 
     Raises:
         TypeError: the flags are not `ADFlag`.
-        RuntimeError: none has derivatives, and `ADFlag.AllowNoGrad` is not set.
+        RuntimeError: none has derivatives, `ADFlag.AllowNoGrad` is not set, and
+            `JitFlag.SymbolicCalls` is.
     """
     _check_flags(flags, what)
     if grad_enabled(*args):
         return True
-    if not flags & ADFlag.AllowNoGrad:
+    if not flags & ADFlag.AllowNoGrad and jit_flags.current & JitFlag.SymbolicCalls:
         shown = ", ".join(type_label(a) for a in args)
         raise RuntimeError(
             f"{what}(<{shown}>): the argument does not depend on the input of a differentiation, "
@@ -180,7 +183,8 @@ def backward(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
     second call does nothing; see `traverse` for the flags.
 
     Raises:
-        RuntimeError: `arg` has no derivatives, and `flags` do not contain `ADFlag.AllowNoGrad`.
+        RuntimeError: `arg` has no derivatives, and `flags` do not contain `ADFlag.AllowNoGrad`
+            (where `JitFlag.SymbolicCalls` is off, it is not raised).
         TypeError: `arg` holds no array.
 
     >>> x = ad.Float(10)
