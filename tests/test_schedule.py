@@ -482,6 +482,18 @@ def test_a_structure_with_equal_literals_first(tier: str, launches: list) -> Non
     assert texts == [1, 2, 3, 1, 3] and len({text for text, _ in launches}) == 3
 
 
+def test_the_age_of_inputs_makes_no_new_kernel(tier: str, launches: list) -> None:
+    """A state that is replaced in every step is older than a table at first, and newer then."""
+    state, table = ramp(4), ramp(4)
+    expected = np.arange(4.0)
+    for _ in range(3):
+        state = jit.apply(op.sub, mul(add(state, number(2)), number(3)), table)
+        schedule.evaluate([state])
+        expected = (expected + 2) * 3 - np.arange(4)
+        assert values(state) == list(expected)
+    assert len({text for text, _ in launches}) == 1
+
+
 def test_a_literal_of_a_branch_that_others_use_too(tier: str) -> None:
     """Only what one body alone uses is computed there."""
     x = ramp(4)

@@ -7,7 +7,7 @@ give both directions in terms of the same functions, so that derivatives of any 
 
 from typing import Any
 
-from ..jit import access, collective, freeze_size, node, op
+from ..jit import access, collective, freeze_size, node, op, schedule
 from ..jit import dtype as dt
 from ..jit.access import Target
 from ..jit.dtype import DType
@@ -313,8 +313,11 @@ def _split(x: Value) -> tuple[Value, Value]:
 
 def _scattered(reduce: str, target: Node, value: Node, index: Node, mask: Node) -> Node:
     """The target after a scatter, which leaves the given node alone."""
-    copy = [node.make(op.copy, target.dtype, target.size, (target,))]
-    taken = Target(copy.pop())
+    if target.op is LITERAL:
+        # Not evaluated with what is pending, such as the scatters of other tangents.
+        taken = Target(schedule.materialize(target))
+    else:
+        taken = Target(node.make(op.copy, target.dtype, target.size, (target,)))
     if reduce:
         mode = access.reduce_mode(op.ReduceMode.Auto, taken, max(value.size, index.size))
         after = access.scatter(op.scatter_reduce, taken, [value], index, mask, "", reduce, mode)

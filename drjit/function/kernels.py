@@ -200,6 +200,6 @@ def kernels() -> KernelTable:
 def flush_kernel_cache() -> None:
     """Drops all kernels, in memory and on disk; waits for those under way."""
     with schedule.lock:
-        schedule._kernels.clear()
+        schedule.forget_kernels()
         kernel.forget()
         cache.flush()

@@ -281,4 +281,7 @@ def reduce_all(reduce: str, a: Node) -> Node:
             return literal(dtype, a.data * a.size)
         if reduce != "mul":
             return literal(dtype, a.data)
-    return make(op.reduce, dtype, 1, (a,), reduce)
+    made = make(op.reduce, dtype, 1, (a,), reduce)
+    if a.op is op.result:
+        a.deps[0].data.values.append(weakref.ref(made))
+    return made

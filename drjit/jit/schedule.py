@@ -27,7 +27,10 @@ observers: list[tuple[Any, Callable[[], None]]] = []
 """Samples of kernels to come (see `sampling`), and what to do when they were launched."""
 
 _serial = attrgetter("serial")
-_kernels: dict[tuple, tuple[kernel.Kernel, tuple[int, ...]]] = {}
+# Kernels by the structure of programs, with the positions of the inputs and literals that they
+# take, and by that of programs in which these come in the order of their use.
+_kernels: dict[tuple, tuple[kernel.Kernel, tuple[tuple[int, ...], tuple[int, ...]]]] = {}
+_settled: dict[tuple, kernel.Kernel] = {}
 STREAM_BYTES = 1 << 24  # results of a kernel from here on are written past the caches
 STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have so many
 LONGEST = 6000  # nodes in a kernel: compile time grows faster than linearly beyond
@@ -136,6 +139,12 @@ def _observe() -> None:
         then()
 
 
+def forget_kernels() -> None:
+    """Forgets which kernel a structure has."""
+    _kernels.clear()
+    _settled.clear()
+
+
 def preview(roots: list[Node]) -> list[kernel.Kernel]:
     """The kernels that `evaluate` would launch for these nodes and all pending side effects,
     without launching them.
@@ -145,6 +154,7 @@ def preview(roots: list[Node]) -> list[kernel.Kernel]:
         copies: dict[Node, Node] = {}
         effects = pending[:]
         values = _old_values(effects)
+        values += _companions(_reachable(roots + effects + values)[0])
         for n in _reachable(roots + effects + values)[0]:
             copy = copies[n] = make(
                 n.op, n.dtype, n.size, tuple([copies[d] for d in n.deps]), n.data
@@ -200,8 +210,26 @@ def _old_values(roots: list[Node]) -> list[Node]:
     return [v for v in values if v is not None and v.op is not BUFFER]
 
 
+def _companions(nodes: list[Node]) -> list[Node]:
+    """What else somebody wants of the loops among `nodes`, lest each of their results should make
+    them run again: results that no other node of this evaluation is computed from, and sums of
+    them over all lanes."""
+    loops = [n for n in nodes if n.op is op.loop and n.data.depth == 1]
+    if not loops:
+        return []
+    mark = nodes[0].mark  # of all that is reachable
+    alive = [v for n in loops for value in n.data.values if (v := value()) is not None]
+    alive = [v for v in alive if v.mark is not mark and v.op is not BUFFER]
+    summed = {v.deps[0] for v in alive if v.op is _REDUCE}
+    return [v for v in alive if v not in summed]
+
+
 def _evaluate(roots: list[Node]) -> None:
     nodes, staged = _reachable(roots)
+    more = _companions(nodes)
+    if more:
+        roots = roots + more
+        nodes, staged = _reachable(roots)
     if staged:
         for stage in _stages(roots, nodes):
             _run_groups([n for n in stage if n.op is not BUFFER and n.op is not AFTER], None)
@@ -352,7 +380,7 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
         return
     if structure.is_full():
         structure.forget()
-        _kernels.clear()
+        forget_kernels()
     found = structure.number(nodes)
     if found.is_open:
         raise _symbolic()
@@ -364,42 +392,43 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
     labels = label.labels
     if flags.current & 1 or (labels and any(n in labels for n in nodes)):
         # Its comments are about these nodes: others of this structure get a text of their own.
-        found = structure.settle(nodes, roots, found)
-        made = _kernel_for(nodes, roots, label.comments(nodes), streams)
-        passed = structure.passed(found.shared)
+        settled = structure.settle(nodes, roots, found)
+        made = _kernel_for(settled.nodes, roots, label.comments(nodes), streams)
+        passed = settled.inputs, settled.literals
     else:
-        key = (*[n.id for n in roots], streams, *found.shared)
+        key = (streams, *[n.id for n in roots], *found.shared)
         known = _kernels.get(key)
         if known is None:
-            found = structure.settle(nodes, roots, found)
-            settled = (*[n.id for n in roots], streams, *found.shared)
-            known = _kernels.get(settled)
-            if known is None:
-                made = _kernel_for(nodes, roots, None, streams)
-                known = _kernels[settled] = made, structure.passed(found.shared)
-            _kernels[key] = known
+            settled = structure.settle(nodes, roots, found)
+            made = _settled.get((streams, *settled.key))
+            if made is None:
+                made = _kernel_for(settled.nodes, roots, None, streams)
+                _settled[streams, *settled.key] = made
+            known = _kernels[key] = made, (settled.inputs, settled.literals)
         made, passed = known
-    literals = [found.literals[k] for k in passed]
+    inputs = [found.inputs[k] for k in passed[0]]
+    literals = [found.literals[k] for k in passed[1]]
     if targets and (not made.address or kernel.tier == "numpy"):
         # On NumPy, updates take effect one by one, and those made must count as made.
         with interrupt.postponed():
-            _launch(made, size, roots, found, literals)
+            _launch(made, size, roots, inputs, literals, found)
     else:
-        _launch(made, size, roots, found, literals)
+        _launch(made, size, roots, inputs, literals, found)
 
 
 def _launch(
     made: kernel.Kernel,
     size: int,
     roots: list[Node],
-    found: structure.Numbered,
+    inputs: list[Node],
     literals: list[Node],
+    found: structure.Numbered,
 ) -> None:
     if _preview is not None:
         _preview.append(made)
         outputs: list = [None] * len(roots)
     else:
-        outputs = kernel.run(made, size, found.inputs, literals, found.checks, found.targets)
+        outputs = kernel.run(made, size, inputs, literals, found.checks, found.targets)
     for n, memory in zip(roots, outputs, strict=True):
         _finish(n, memory)
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from . import op, program
 from .effects import BLOCKS, EFFECTS
+from .nesting import Parts
 from .node import BUFFER, LITERAL, Node
 
 _interned: dict[tuple, int] = {}
@@ -111,24 +112,59 @@ def number(nodes: list[Node], shared: Sequence[int] | None = None) -> Numbered:
     return Numbered(inputs, literals, same, checks, targets, states != closed)
 
 
-def settle(nodes: list[Node], roots: list[Node], found: Numbered) -> Numbered:
+class Settled(NamedTuple):
+    """A program as it becomes a kernel: its nodes in order, the positions of its inputs among those
+    of the program as it was met, and those of the literals that it passes; `key` tells programs
+    apart."""
+
+    nodes: list[Node]
+    inputs: tuple[int, ...]
+    literals: tuple[int, ...]
+    key: tuple
+
+
+def settle(nodes: list[Node], roots: list[Node], found: Numbered) -> Settled:
     """Numbers the nodes of a program that is new so that its literals share parameters where they
-    did in all programs of its structure."""
-    number(nodes, tuple(range(len(found.literals))))
-    key = tuple([n.id for n in roots])
-    before = _equal.get(key, found.shared)
+    did in all programs of its structure, and inputs and literals come in the order of their first
+    use: which of them is older often changes from one step of a program to the next."""
+    nodes = _by_first_use(nodes)
+    literals = [n for n in nodes if n.op is LITERAL]
+    place = {n: k for k, n in enumerate(found.literals)}
+    now = [found.shared[place[n]] for n in literals]
+    number(nodes, range(len(literals)))
+    structure = tuple([n.id for n in roots])
     joint: dict[tuple[int, int], int] = {}
-    pairs = zip(before, found.shared, strict=True)
-    shared = _equal[key] = tuple([joint.setdefault(pair, len(joint)) for pair in pairs])
-    return number(nodes, shared)
-
-
-def passed(shared: Sequence[int]) -> tuple[int, ...]:
-    """The positions of the literals that are passed for all that share a parameter."""
+    pairs = zip(_equal.get(structure, now), now, strict=True)
+    shared = _equal[structure] = tuple([joint.setdefault(pair, len(joint)) for pair in pairs])
+    settled = number(nodes, shared)
     first: dict[int, int] = {}
-    for position, at in enumerate(shared):
-        first.setdefault(at, position)
-    return tuple(first.values())
+    for n, at in zip(literals, shared, strict=True):
+        first.setdefault(at, place[n])
+    position = {n: k for k, n in enumerate(found.inputs)}
+    inputs = tuple([position[n] for n in settled.inputs])
+    return Settled(nodes, inputs, tuple(first.values()), (*[n.id for n in roots], *shared))
+
+
+def _by_first_use(nodes: list[Node]) -> list[Node]:
+    """The nodes in order, with inputs and literals where the first node is that uses them."""
+    placed: set[Node] = set()
+    ordered: list[Node] = []
+    # What stands for a variable of a loop or branch may be the same as what it is at first.
+    behind: dict[Node, Node] = {}
+    for n in nodes:
+        if n.op in BLOCKS:
+            parts = Parts(n)
+            for inside in parts.inside:
+                behind.update(zip(inside, parts.inputs, strict=True))
+    for n in nodes:
+        if n.op is LITERAL or n.op is BUFFER:
+            continue
+        for d in (behind[n],) if n in behind else n.deps:
+            if (d.op is LITERAL or d.op is BUFFER) and d not in placed:
+                placed.add(d)
+                ordered.append(d)
+        ordered.append(n)
+    return ordered
 
 
 def _own_states(block: Node) -> int:

@@ -1,0 +1,135 @@
+"""How many kernels the steps of programs take, and of how many operations: the same in each step,
+and one for what belongs together."""
+
+import contextlib
+import importlib.util
+import io
+from pathlib import Path
+
+import pytest
+
+import drjit as dr
+from drjit.jit import kernel
+from drjit.llvm.ad import Array3f, Float, UInt
+from drjit.opt import SGD, Adam, RMSProp
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> list[kernel.Kernel]:
+    """The kernels that run, in order; on NumPy, as nothing depends on how."""
+    monkeypatch.setattr(kernel, "tier", "numpy")
+    seen: list[kernel.Kernel] = []
+    run = kernel.run
+
+    def watched(found: kernel.Kernel, *others: object) -> list:
+        seen.append(found)
+        return run(found, *others)
+
+    monkeypatch.setattr(kernel, "run", watched)
+    return seen
+
+
+def operations(found: kernel.Kernel) -> int:
+    return len(found.program.instrs)
+
+
+def loops(launches: list[kernel.Kernel]) -> list[int]:
+    """The numbers of operations of the kernels with loops."""
+    return [operations(k) for k in launches if k.program.has_loops]
+
+
+# Results of a loop
+
+
+def test_gradients_of_a_loop_that_are_read_one_by_one(launches: list) -> None:
+    a, b, x = Float(0.5), Float(0.25), dr.arange(Float, 20)
+    dr.make_opaque(a, b, x)
+    dr.enable_grad(a, b)
+    state = (UInt(0), Float(x))
+    test = lambda i, y: i < 3  # noqa: E731
+    y = dr.while_loop(state, test, lambda i, y: (i + 1, a * y + b), max_iterations=3)[1]
+    dr.backward(dr.sum(y))
+    launches.clear()
+    assert dr.allclose(a.grad, 3 * 0.25 * 190 + 2 * 0.5 * 0.25 * 20 + 0.25 * 20)
+    assert dr.allclose(b.grad, 20 * (1 + 0.5 + 0.25))
+    assert len(loops(launches)) == 1
+
+
+def test_results_of_a_loop_that_are_evaluated_one_by_one(launches: list) -> None:
+    x = dr.arange(Float, 20)
+    dr.make_opaque(x)
+    state = (UInt(0), Float(x), Float(x), Float(1))
+    test = lambda i, *_: i < 3  # noqa: E731
+    body = lambda i, y, z, w: (i + 1, y + 1, z * y, w * 2)  # noqa: E731
+    y, z = dr.while_loop(state, test, body)[1:3]
+    total = dr.sum(z)
+    launches.clear()
+    dr.eval(total)
+    z = z + y
+    assert list(y) == [k + 3 for k in range(20)]
+    assert list(z) == [k * k * (k + 1) * (k + 2) + k + 3 for k in range(20)]
+    assert len(loops(launches)) == 2  # the product was not held, but its sum
+    assert [o.kind for k in launches if k.program.has_loops for o in k.program.outputs] == [
+        "reduce",
+        "store",
+        "store",
+    ]
+
+
+def test_tangents_that_are_scattered_are_one_kernel(launches: list) -> None:
+    shift = Float(0.5)
+    dr.enable_grad(shift)
+    image = [dr.zeros(Float, 4) for _ in range(3)]
+    for k, channel in enumerate(image):
+        value = (dr.arange(Float, 20) + shift) * (k + 1)
+        dr.scatter_add(channel, value, dr.arange(UInt, 20) // 5)
+    dr.forward(shift)
+    launches.clear()
+    assert [list(c.grad) for c in image] == [[5] * 4, [10] * 4, [15] * 4]
+    sizes = [k for k in launches if k.program.effects]
+    assert len(sizes) == 1
+
+
+# Optimizers
+
+
+@pytest.mark.parametrize("make", [SGD, Adam, RMSProp])
+def test_all_steps_of_an_optimizer_are_one_kernel(launches: list, make: type) -> None:
+    optimizer = make(lr=0.05)
+    optimizer["a"], optimizer["b"] = Float(1, 2), Array3f(1, 2, 3)
+    target = Float(3, 4)
+    dr.make_opaque(target)
+    steps = []
+    for _ in range(4):
+        launches.clear()
+        loss = dr.mean(dr.square(optimizer["a"] - target) * dr.squared_norm(optimizer["b"]))
+        dr.backward(loss)
+        optimizer.step()
+        dr.eval(optimizer["a"], optimizer["b"], loss)
+        steps.append({k.text for k in launches if operations(k) > 3})
+    assert steps[1:] == [steps[0]] * 3
+
+
+# A program
+
+
+def test_epochs_of_a_path_tracer(launches: list) -> None:
+    """The numbers of the reference: 1604 and 3950 operations for the picture and its derivatives in
+    reverse mode, 4024 for those in forward mode, in new kernels for each epoch."""
+    path = Path(__file__).parent / "programs" / "path_tracer.py"
+    spec = importlib.util.spec_from_file_location("path_tracer", path)
+    assert spec is not None and spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    with contextlib.redirect_stdout(io.StringIO()):
+        program.main(resolution=2, samples=1, epochs=1)
+        first = {k.text: operations(k) for k in launches if k.program.has_loops}
+        texts = {k.text for k in launches}
+        launches.clear()
+        program.main(resolution=2, samples=1, epochs=3)
+    assert {k.text for k in launches if k.program.has_loops} == {*first}
+    assert len({k.text for k in launches} - texts) <= 3  # what is printed
+    assert len(loops(launches)) == 1 + 3 * 3
+    picture, *others = sorted(first.values())
+    assert picture < 1604 and len(others) == 3
+    assert others[-1] < 4024 and sum(others[:-1]) < 1604 + 3950
