@@ -319,7 +319,6 @@ def test_sums_of_halves_accumulate_in_single_precision(tier):
         (lambda v: v + nn.cast(v, Float16), RuntimeError, "float32 and float16.*nn.cast"),
         (lambda v: v + Array3f(1, 2, 3), TypeError, "Array3f does not go together"),
         (lambda v: v + "a", TypeError, "unsupported operand of type str"),
-        (lambda v: dr.select(v, v, v), RuntimeError, "expected a mask"),
         (lambda v: dr.maximum(v, Float(1, 2)), RuntimeError, r"dr.maximum\(\): .*sizes"),
         (lambda v: dr.select(v < 1, 0, 1), TypeError, "cooperative vector"),
         (lambda v: dr.all(v), TypeError, "not defined"),
@@ -777,3 +776,14 @@ def test_matrices_that_are_not_packed(tier):
     for product in (lambda: TensorXf([[1, 2]]) @ v, lambda: v @ TensorXf([[1], [2]])):
         with pytest.raises(TypeError, match=r"need a packed matrix on the left, as in 'nn.pack"):
             product()
+
+
+def test_features_come_from_iterables():
+    found = nn.CoopVec((Float(i) for i in range(2)), map(Float, [3, 4]), {"a": Float(5)}.values())
+    assert [v[0] for v in found] == [0, 1, 3, 4, 5]
+    assert [v[0] for v in nn.CoopVec(Float(i) for i in range(3))] == [0, 1, 2]
+    with pytest.raises(RuntimeError, match="cannot be empty"):
+        nn.CoopVec(x for x in ())
+    for error in (TypeError, RuntimeError):
+        with pytest.raises(error, match="cannot convert a value of type str"):
+            nn.CoopVec(Float(1), "ab")

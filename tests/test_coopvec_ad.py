@@ -487,7 +487,7 @@ def test_features_that_are_not_used_may_hold_anything(tier):
 def test_components_are_tracked_not_vectors():
     v = nn.CoopVec(Float16(1), 2)
     for function in (dr.enable_grad, lambda v: dr.set_grad_enabled(v, True)):
-        with pytest.raises(RuntimeError, match="construct it from components"):
+        with pytest.raises(RuntimeError, match="construct it from grad-enabled components"):
             function(v)
     x = Float16(1)
     dr.enable_grad(x)

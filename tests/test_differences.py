@@ -60,6 +60,7 @@ def frozen(f: Callable, *calls: Any) -> list[Any]:
 HELPERS = {f.__name__: f for f in (tracked, d, linear, stepped, features, frozen)}
 
 
+@pytest.mark.filterwarnings("ignore:.*number of features per level:RuntimeWarning")
 @pytest.mark.parametrize("expression, expected", ROWS, ids=[row[0] for row in ROWS])
 def test_expression_gives_what_the_page_says(expression: str, expected: str):
     names = {name: getattr(dr.llvm, name) for name in dir(dr.llvm) if name[0].isupper()}

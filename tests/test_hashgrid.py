@@ -32,6 +32,8 @@ from drjit.llvm.ad import (
     TensorXf16,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*number of features per level:RuntimeWarning")
+
 CLASSES = [HashGridEncoding, PermutoEncoding]
 VECTORS = {Float16: ArrayXf16, Float: ArrayXf, Float64: ArrayXf64}
 SMALL = {"n_levels": 4, "base_resolution": 4, "per_level_scale": 1.5, "hashmap_size": 300}
@@ -576,3 +578,13 @@ def test_the_layer_is_no_parameter():
         layer.alloc(TensorXf16, 3)
     with pytest.raises(TypeError, match=r"HashGridEncoding\(\), got drjit.nn.Linear"):
         nn.HashEncodingLayer(nn.Linear(2, 2))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("cls", [HashGridEncoding, PermutoEncoding])
+def test_an_odd_number_of_features_per_level_is_warned_about(cls):
+    for count in (1, 5):
+        with pytest.warns(RuntimeWarning, match=f"a multiple of 2, .* but it was {count}$"):
+            cls(Float16, 2, n_features_per_level=count, hashmap_size=5 * 2**14)
+    cls(Float16, 2, n_features_per_level=2)
+    cls(Float16, 2, n_features_per_level=4)

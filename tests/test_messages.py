@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import drjit as dr
-from drjit import opt
+from drjit import nn, opt
 from drjit.llvm import Array3f, Float, Float64, Int, TensorXf, TensorXi, ad
 
 Row = tuple[str, Callable[[], Any], str]
@@ -189,6 +189,31 @@ DERIVATIVES: list[Row] = [
     ),
 ]
 NETWORKS: list[Row] = [
+    (
+        "CoopVec, derivatives",
+        lambda: dr.enable_grad(nn.CoopVec(ad.Float(1), 2)),
+        "construct it from grad-enabled components",
+    ),
+    (
+        "CoopVec, evaluation",
+        lambda: dr.eval(nn.CoopVec(ad.Float(1), 2)),
+        "Cooperative vectors cannot be evaluated",
+    ),
+    (
+        "Linear, the type of its weights",
+        lambda: nn.Linear(2, 3).alloc(ad.Float, 2),
+        "Linear layer requires a Tensor type",
+    ),
+    (
+        "network without alloc",
+        lambda: nn.Linear(2, 3)(nn.CoopVec(ad.Float(1), 2)),
+        "uninitialized network",
+    ),
+    (
+        "network without pack",
+        lambda: nn.Linear(2, 3).alloc(ad.TensorXf, 2)(nn.CoopVec(ad.Float(1), 2)),
+        "requires packed weights",
+    ),
     (
         "optimizer, a parameter of another kind",
         lambda: opt.Adam(0.1, {"x": 1}),

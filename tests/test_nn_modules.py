@@ -387,10 +387,10 @@ ALLOCATIONS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     ),
     (lambda: L(2, 3).alloc(TensorXf, 4), ValueError, "needs 2 input features, but gets 4"),
     (lambda: L(-1, 3).alloc(TensorXf, 0), ValueError, "needs at least 1 input features"),
-    (lambda: L(2, 3).alloc(Float, 2), TypeError, "tensor type .* got drjit.llvm.ad.Float$"),
-    (lambda: L(2, 3).alloc(TensorXi, 2), TypeError, "tensor type .* got drjit.llvm.ad.TensorXi$"),
-    (lambda: L(2, 3).alloc(float, 2), TypeError, "tensor type .* got float$"),
-    (lambda: L(2, 3).alloc(None, 2), TypeError, "tensor type .* got None$"),
+    (lambda: L(2, 3).alloc(Float, 2), TypeError, "Tensor type .* got drjit.llvm.ad.Float$"),
+    (lambda: L(2, 3).alloc(TensorXi, 2), TypeError, "Tensor type .* got drjit.llvm.ad.TensorXi$"),
+    (lambda: L(2, 3).alloc(float, 2), TypeError, "Tensor type .* got float$"),
+    (lambda: L(2, 3).alloc(None, 2), TypeError, "Tensor type .* got None$"),
     (lambda: L(2, 3).alloc(TensorXf, 2.0), TypeError, "size must be an int, got 2.0"),
     (lambda: L(2, 3).alloc(TensorXf, 2, 3), TypeError, r"as dr\.rng\(\) makes one, got int"),
     (lambda: L(0, 3), ValueError, "in_features must be at least 1, or -1"),
@@ -453,3 +453,17 @@ CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
 def test_what_cannot_be_evaluated(call: Callable[[], Any], kind: type[Exception], text: str):
     with pytest.raises(kind, match=text):
         call()
+
+
+def test_an_assigned_parameter_is_the_very_object_if_its_type_fits():
+    net = nn.Sequential(L(2, 3), nn.Tanh()).alloc(TensorXf, 2)
+    weights, bias = TensorXf([[1, 2], [3, 4], [5, 6]]), TensorXf([1, 2, 3])
+    net["layers.0.weights"] = weights
+    net.update({"layers.0.bias": bias})
+    assert net["layers.0.weights"] is net.layers[0].weights is weights
+    assert net.layers[0].bias is bias
+    optimizer = dr.opt.Adam(0.1, net)
+    net.update(optimizer)
+    assert net.layers[0].weights is optimizer["layers.0.weights"]
+    net["layers.0.weights"] = TensorXf16(weights)
+    assert type(net.layers[0].weights) is TensorXf

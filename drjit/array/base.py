@@ -187,8 +187,8 @@ class KernelValue:
 
     def _unpacked(self, opaque: bool) -> list[Any]:
         raise RuntimeError(
-            f"{self!r} cannot be evaluated: a cooperative vector exists within kernels only. "
-            "Unpack it into arrays first, as in 'x, y = v' or 'Array2f(v)'."
+            f"{self!r}: Cooperative vectors cannot be evaluated, as they exist within kernels "
+            "only. Unpack it into arrays first, as in 'x, y = v' or 'Array2f(v)'."
         )
 
 

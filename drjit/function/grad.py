@@ -73,8 +73,8 @@ def set_grad_enabled(arg: Any, value: bool, /) -> None:
             if isinstance(a, KernelValue) and not a._tracks:
                 raise RuntimeError(
                     f"drjit.enable_grad(): cannot track derivatives with respect to {a!r}. To "
-                    "create a differentiable cooperative vector, construct it from components "
-                    "that derivatives are tracked for: dr.enable_grad(x, y); v = nn.CoopVec(x, y)"
+                    "create a differentiable cooperative vector, construct it from grad-enabled "
+                    "components: dr.enable_grad(x, y); v = nn.CoopVec(x, y)"
                 )
             a._a = graph.new_input(a._n)
 

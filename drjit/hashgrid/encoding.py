@@ -4,6 +4,7 @@ weighted sum over the vertices around a position. A subclass says which vertices
 
 import math
 import operator
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from numbers import Real
 from typing import Any, ClassVar
@@ -95,6 +96,13 @@ class HashEncoding:
         self._dimension = self._count("dimension", dimension)
         self._n_levels = self._count("n_levels", n_levels)
         self._n_features_per_level = self._count("n_features_per_level", n_features_per_level)
+        if self._n_features_per_level % 2:
+            warnings.warn(
+                f"{type(self).__name__}(): the number of features per level should be a multiple "
+                f"of 2, as two of them are read together, but it was {n_features_per_level}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
         self._hashmap_size = self._count("hashmap_size", hashmap_size)
         self._base_resolution = self._count("base_resolution", base_resolution)
         if not isinstance(per_level_scale, Real):

@@ -4,7 +4,7 @@ They are made from arrays, go through element-wise operations and products with 
 unpacked into arrays again, all in one kernel.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Generic, NoReturn, TypeVar
 
 from ..ad import lanes
@@ -12,7 +12,7 @@ from ..ad import vector as derivatives
 from ..ad.algebra import record
 from ..ad.graph import Value, visible
 from ..array import leaf, pytree, table
-from ..array.base import ArrayBase, KernelValue, type_label
+from ..array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ..array.promote import convert, number_type
 from ..jit import dtype as dt
 from ..jit import node, op
@@ -34,9 +34,9 @@ _INDEX = (
 class CoopVec(KernelValue, Generic[T]):
     """A cooperative vector: `len(v)` features for each lane, all of one floating-point type.
 
-    The arguments are arrays, numbers, other cooperative vectors, and PyTrees of such, one after the
-    other. Components of nested arrays and rows of tensors are features. The first array determines
-    the type of all.
+    The arguments are arrays, numbers, other cooperative vectors, and PyTrees and iterables of such,
+    one after the other. Components of nested arrays and rows of tensors are features. The first
+    array determines the type of all.
 
     Arithmetic (`+ - * /`) and element-wise functions (`dr.fma`, `dr.minimum`, `dr.maximum`,
     `dr.exp2`, `dr.tanh`, ...) take cooperative vectors of the same length and type, arrays, which
@@ -283,13 +283,17 @@ def _flatten(arg: Any, parts: list[Any]) -> None:
         parts.append(number_type(type(arg))(arg))
     else:
         found = pytree.children(arg)
-        if found is None:
-            raise TypeError(
+        if found is not None:
+            values: Any = [value for _, value in found[0]]
+        elif isinstance(arg, Iterable) and not isinstance(arg, (str, bytes)):
+            values = arg
+        else:
+            raise IncompatibleError(
                 f"drjit.nn.CoopVec(): cannot convert a value of type {type_label(arg)}; arrays, "
-                "numbers, cooperative vectors, and lists, tuples, dictionaries and structures of "
-                "them are needed"
+                "numbers, cooperative vectors, and lists, dictionaries, structures and iterables "
+                "of them are needed"
             )
-        for _, value in found[0]:
+        for value in values:
             _flatten(value, parts)
 
 

@@ -130,8 +130,8 @@ class Linear(Module):
         weights, bias = self.weights, self.bias
         if weights is None:
             raise RuntimeError(
-                f"drjit.nn.{self!r}: the layer has no weights yet. Make them with "
-                "'net = net.alloc(<tensor type>, <number of input features>)'."
+                f"drjit.nn.{self!r}: uninitialized network, there are no weights yet. Make them "
+                "with 'net = net.alloc(<tensor type>, <number of input features>)'."
             )
         if isinstance(arg, CoopVec):
             return self._with_vector(arg, weights, bias)
@@ -140,8 +140,8 @@ class Linear(Module):
     def _with_vector(self, arg: Any, weights: Any, bias: Any) -> Any:
         if not isinstance(weights, MatrixView):
             raise RuntimeError(
-                f"drjit.nn.{self!r}: a cooperative vector goes together with packed weights. Pack "
-                "them with 'net = drjit.nn.pack(net, layout=...)'."
+                f"drjit.nn.{self!r}: a cooperative vector requires packed weights. Pack them with "
+                " 'net = drjit.nn.pack(net, layout=...)'."
             )
         kind, found = type(weights.buffer), arg.type
         if kind._dtype is not found._dtype:

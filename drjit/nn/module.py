@@ -75,8 +75,8 @@ class Module(MutableMapping[str, ArrayBase]):
         if not (isinstance(dtype, type) and is_tensor_v(dtype) and is_float_v(dtype)):
             label = type_label(dtype) if isinstance(dtype, type) else repr(dtype)
             raise TypeError(
-                f"{where}: dtype must be a tensor type of floating point numbers such as TensorXf "
-                f"or TensorXf16, got {label}"
+                f"{where}: a Linear layer requires a Tensor type of floating point numbers such as "
+                f"TensorXf or TensorXf16, got {label}"
             )
         if not isinstance(size, int) or isinstance(size, bool):
             raise TypeError(f"{where}: size must be an int, got {size!r}")
@@ -238,6 +238,8 @@ def _fitted(where: str, key: str, target: Any, value: Any) -> Any:
     kind = type(target)
     if isinstance(value, Number):
         return full(kind, value, shape(target))
+    if type(value) is kind and shape(value) == shape(target):
+        return value
     try:
         if isinstance(value, ArrayBase):
             # A tensor is flat when it goes into an array, and its shape was its own.
