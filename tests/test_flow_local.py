@@ -266,3 +266,39 @@ def test_derivatives_through_a_loop(mode):
     h = 1e-100  # derivatives by a complex step
     expected = [model(v + 1j * h, k).imag / h for k, v in enumerate([0.5, 1.5, 2.5])]
     np.testing.assert_allclose(x.grad.numpy(), expected)
+
+
+def filled(effect=None):
+    """Local memory that a loop of one lane has filled."""
+    memory = dr.alloc_local(Float, 4)
+
+    def body(k, memory):
+        memory[k] = Float(k)
+        if effect is not None:
+            dr.scatter_add(effect, Float(1), UInt(0))
+        return k + 1, memory
+
+    return dr.while_loop((UInt(0), memory), lambda k, _: k < 4, body)
+
+
+def test_many_lanes_read_what_a_loop_of_one_lane_has_filled():
+    count, memory = filled()
+    lane = dr.arange(UInt, 6)
+    _, total, _ = dr.while_loop(
+        (UInt(0), Float(0), memory),
+        lambda k, total, memory: k < 4,
+        lambda k, total, memory: (k + 1, total + memory[k] * Float(lane), memory),
+    )
+    np.testing.assert_array_equal(total, 6 * np.arange(6))
+    np.testing.assert_array_equal(memory[lane & 3], [0, 1, 2, 3, 0, 1])
+    assert count == 4
+
+
+def test_a_loop_of_one_lane_does_not_scatter_once_more_for_others():
+    target = dr.zeros(Float, 1)
+    _, memory = filled(target)
+    value = memory[dr.arange(UInt, 6) & 3]
+    with pytest.raises(RuntimeError, match="which more lanes read: give the condition"):
+        dr.eval(value)
+    del value
+    assert target == 4

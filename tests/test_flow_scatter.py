@@ -756,3 +756,22 @@ def test_targets_and_tables_do_not_set_the_size_of_a_loop(reading, tier):
     target, n, i = f()
     assert list(target) == ([0, 1, 4, 0, 4] if reading else [5, 1, 2, 0, 1])
     assert n[0] == 6 and i[0] == 3
+
+
+@pytest.mark.parametrize("kind", ["loop", "branch"])
+def test_one_lane_scatters_once_however_many_use_what_it_computes(kind):
+    target = dr.zeros(Float, 1)
+
+    def body(k):
+        dr.scatter_add(target, Float(1), UInt(0))
+        return (k + 1,)
+
+    if kind == "loop":
+        (k,) = dr.while_loop((UInt(0),), lambda k: k < 4, body)
+    else:
+        (k,) = dr.if_stmt((UInt(3),), dr.opaque(Bool, True), body, lambda k: (k,))
+    doubled = 2 * k  # is of one lane as well
+    many = doubled * dr.arange(UInt, 6)
+    dr.eval(many)
+    np.testing.assert_array_equal(many, 8 * np.arange(6))
+    assert target == (4 if kind == "loop" else 1)

@@ -16,7 +16,7 @@ from typing import Any
 
 from . import dtype as dt
 from . import flags, interrupt, kernel, label, op, program, source, structure
-from .effects import BLOCKS, EFFECTS, afters, inside, old_values, without_escaped
+from .effects import BLOCKS, EFFECTS, afters, effects_inside, inside, old_values, without_escaped
 from .memory import Buffer, allocate_for
 from .node import AFTER, BUFFER, LITERAL, Node, make
 from .scope import ACTIVE, Block, innermost
@@ -327,6 +327,7 @@ def _reachable(roots: list[Node]) -> tuple[list[Node], bool]:
 def _stages(roots: list[Node], nodes: list[Node]) -> list[list[Node]]:
     """Roots, and the values on which later ones wait, by stage."""
     stages: dict[int, list[Node]] = {}
+    once = _once(nodes)
     waiting = False
     for n in nodes:
         o = n.op
@@ -344,10 +345,18 @@ def _stages(roots: list[Node], nodes: list[Node]) -> list[list[Node]]:
                 if made_by is not AFTER:
                     stages.setdefault(at, []).append(d)
                     at += 1
-            elif made_by is _RESULT and d.size == 1 < n.size and d.deps[0].data.depth == 1:
+            elif made_by is _RESULT and (
+                d in once or (d.size == 1 < n.size and d.deps[0].data.depth == 1)
+            ):
                 # A loop of one lane runs once, not in every packet of those who use its result.
-                stages.setdefault(at, []).append(d)
-                at += 1
+                if not d.dtype.is_vector:
+                    stages.setdefault(at, []).append(d)
+                    at += 1
+                elif d in once:  # local memory exists within a kernel only
+                    raise RuntimeError(
+                        "a loop or branch of one lane that writes to arrays has filled local "
+                        "memory, which more lanes read: give the condition as many entries"
+                    )
             elif made_by is op.component and d.size == 1 and d.deps[0].op in EFFECTS:
                 at += 1  # the effect happens once, in a kernel of one lane
             if at > own:
@@ -370,6 +379,24 @@ def _stages(roots: list[Node], nodes: list[Node]) -> list[list[Node]]:
         if n.op is not AFTER:
             stages.setdefault(n.id, []).append(n)
     return [stages[k] for k in sorted(stages)]
+
+
+def _once(nodes: list[Node]) -> set[Node]:
+    """The results, used by more lanes, of loops and branches of one lane that have side effects."""
+    found = set()
+    for result in nodes:
+        if result.op is not _RESULT or result.size != 1:
+            continue
+        block = result.deps[0]
+        if block.data.depth == 1 and effects_inside(block):
+            users = {result}
+            for n in nodes:
+                if not users.isdisjoint(n.deps):
+                    users.add(n)
+                    if n.size > 1:
+                        found.add(result)
+                        break
+    return found
 
 
 def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
