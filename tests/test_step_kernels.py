@@ -90,6 +90,64 @@ def test_tangents_that_are_scattered_are_one_kernel(launches: list) -> None:
     assert len(sizes) == 1
 
 
+# How often bodies are traced
+
+
+def power(x: Float, a: Float, steps: list, square: bool = True) -> Float:
+    """Iterates `a y**2` or `a + y` three times, and counts how often the body is traced."""
+
+    def body(i: UInt, y: Float) -> tuple:
+        steps.append(1)
+        return i + 1, a * y * y if square else a + y
+
+    state = (UInt(0), Float(x))
+    return dr.while_loop(state, lambda i, y: i < 3, body, max_iterations=3)[1]
+
+
+def test_what_is_known_of_a_body_saves_tracing_it(launches: list) -> None:
+    counts = []
+    for _ in range(3):
+        x, a, steps = dr.arange(Float, 5) / 4, Float(1.5), []
+        dr.enable_grad(a)
+        dr.backward(power(x, a, steps))
+        assert dr.allclose(a.grad, dr.sum(7 * 1.5**6 * x**8))
+        counts.append(len(steps))
+    assert counts[1] == counts[2] == 3 < counts[0]  # the loop, its trajectory, and backwards
+    steps = []
+    assert dr.allclose(power(x, dr.detach(a), steps), 1.5**7 * x**8)
+    assert len(steps) == 1
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_body_that_needs_other_variables_than_before(launches: list, first: bool) -> None:
+    for square in (first, not first, first):
+        x, a = dr.arange(Float, 5) / 4, Float(1.5)
+        dr.make_opaque(x)
+        dr.enable_grad(x, a)
+        y = power(x, a, [], square)
+        dr.backward(y)
+        expected = (dr.sum(7 * 1.5**6 * x**8), 8 * 1.5**7 * x**7) if square else (15, Float(1))
+        assert dr.allclose(a.grad, expected[0]) and dr.allclose(x.grad, expected[1])
+
+
+def test_a_body_that_is_differentiable_no_longer(launches: list) -> None:
+    target = dr.zeros(Float, 5)
+
+    def run(a: Float) -> Float:
+        def body(i: UInt, y: Float) -> tuple:
+            dr.scatter_add(target, y, dr.arange(UInt, 5))
+            return i + 1, y * a
+
+        return dr.while_loop((UInt(0), Float(1)), lambda i, y: i < 3, body)[1]
+
+    a = Float(2)
+    dr.enable_grad(a)
+    assert dr.grad_enabled(run(a)) and dr.grad_enabled(target)
+    dr.disable_grad(target)
+    assert not dr.grad_enabled(run(Float(2))) and not dr.grad_enabled(target)
+    assert list(target) == [14] * 5
+
+
 # Optimizers
 
 

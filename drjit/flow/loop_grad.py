@@ -6,8 +6,10 @@ and propagates gradients through it. A loop that only sums up terms needs no sto
 of every term is that of the sum, so that one pass, in any order, does.
 """
 
+import weakref
 from collections.abc import Sequence
 from contextlib import suppress
+from types import CodeType
 from typing import Any
 
 from ..ad import capture
@@ -55,6 +57,7 @@ class Tape(Replay):
         kinds = {kind for t in targets.rows for kind in t.kinds}
         self.simple = self.simple and kinds <= {"add"} and not trace.written & set(self.outputs)
         self.namespace = ""
+        self.code: CodeType | None = None
 
     # ---- Joining the graph
 
@@ -122,8 +125,14 @@ class Tape(Replay):
         slots = capture.Slots()
         count = len(self.outputs)
         held = self.targets.gradients(gradients[count:])
-        run = self._backward_sum if self.simple else self._backward_general
-        found = run(gradients[:count], held, slots)
+        if self.simple:
+            found = self._backward_sum(gradients[:count], held, slots)
+        else:
+            try:
+                found = self._backward_general(gradients[:count], held, slots)
+            except _Missing:  # it has been noted what else is needed
+                slots = capture.Slots()
+                found = self._backward_general(gradients[:count], held, slots)
         for k, v in enumerate(self.wanted()):
             if v.size == 1 and found[k].size != 1 and not record.recording():
                 found[k] = access.reduce_all("add", found[k])
@@ -189,7 +198,7 @@ class Tape(Replay):
         self, gradients: list[Node], held: Memories, slots: capture.Slots
     ) -> list[Node]:
         moving = self.outputs
-        found = trajectory(self, self.limit, lambda: self._needed(gradients, held))
+        found = trajectory(self, self.limit, lambda: self._known_needs(gradients, held))
         first, last = 1 + len(moving), 1 + len(moving) + len(self._collected())
 
         def test(nodes: list[Node]) -> Node:
@@ -203,6 +212,9 @@ class Tape(Replay):
                 pulled, more = self._pull(contents, results, adjoints, held, moving)
             out = [n or zero(g.dtype) for n, g in zip(pulled, adjoints, strict=True)]
             sums = [_sum(n, g) for n, g in zip(sums, more, strict=True)]
+            if found.absent and not _used([*out, *sums], nodes[0]).isdisjoint(found.absent):
+                _needs.pop(self.code, None)  # type: ignore[arg-type]
+                raise _Missing
             return [iteration, *out, *sums, *kept]
 
         start = [found.count, *gradients, *self._collected(), *found.start]
@@ -213,6 +225,16 @@ class Tape(Replay):
             raise
         moved = dict(zip(moving, finals[1:first], strict=True))
         return self._in_order(moved, finals[first:last])
+
+    def _known_needs(self, gradients: list[Node], held: Memories) -> set[int]:
+        """What `_needed` gave for the last loop with this body, as a rule."""
+        layout = (tuple(self.places), tuple(self.outputs), frozenset(self.tracked))
+        known = _needs.get(self.code) if self.code is not None else None
+        if known is None or known[0] != layout:
+            known = layout, self._needed(gradients, held)
+            if self.code is not None:
+                _needs[self.code] = known
+        return known[1] & {k for k in self.places if k in self.changing}
 
     def _needed(self, gradients: list[Node], held: Memories) -> set[int]:
         """The places of the variables whose values the gradients of an iteration depend on."""
@@ -225,8 +247,7 @@ class Tape(Replay):
                 self.iteration(nodes[:count]) as (contents, results),
             ):
                 moved, more = self._pull(contents, results, nodes[count:], held, self.outputs)
-            effects = [d for e in stack()[-1].effects for d in e.deps]
-            used = _above([n for n in (*moved, *more, *effects) if n is not None], nodes[0])
+            used = _used([n for n in (*moved, *more) if n is not None], nodes[0])
             found.update(k for k, n in zip(self.places, nodes, strict=False) if n in used)
             raise _Traced
 
@@ -239,6 +260,21 @@ class Tape(Replay):
 
 class _Traced(Exception):
     """A body has been traced for inspection only."""
+
+
+class _Missing(Exception):
+    """An iteration needs what has not been stored."""
+
+
+_needs: weakref.WeakKeyDictionary[CodeType, tuple[tuple, set[int]]] = weakref.WeakKeyDictionary()
+"""What the reverse pass of loops needed of the state, by their bodies: to find out takes as long as
+to record it."""
+
+
+def _used(results: list[Node], first: Node) -> set[Node]:
+    """The nodes from `first` on that results of a body depend on, and its side effects."""
+    effects = [d for e in stack()[-1].effects for d in e.deps]
+    return _above([*results, *effects], first)
 
 
 def _above(roots: list[Node], first: Node) -> set[Node]:

@@ -1,6 +1,8 @@
 """Symbolic loops: the body is traced once, and becomes part of a kernel."""
 
+import weakref
 from copy import copy
+from types import CodeType
 
 from ..ad import capture, graph
 from ..ad.graph import Scope, visible
@@ -19,6 +21,11 @@ from .targets import Targets
 
 class _Again(Exception):
     """The loop has to be recorded again, with other arrays as its state."""
+
+
+_tracked: weakref.WeakSet[CodeType] = weakref.WeakSet()
+"""The bodies that refer to differentiable arrays, which is known only when they have been traced:
+the next time, derivatives are recorded at once."""
 
 
 class Symbolic:
@@ -41,7 +48,10 @@ class Symbolic:
             not self.settled and not self.outside and any(v.node.size != 1 for v in before)
         )
         # Whether derivatives are recorded: from the beginning, or once they turn out to be needed.
+        self.code = getattr(loop.body, "__code__", None)
         self.tracking = any(visible(v.var) for v in before)
+        self.presumed = not self.tracking and self.code is not None and self.code in _tracked
+        self.tracking = self.tracking or self.presumed
         self.trace: Trace | None = None
         self.targets = Targets()
         self.lost: dict[int, Held] = {}  # what is in `before` no longer
@@ -157,7 +167,7 @@ class Symbolic:
             return {}
         tape.test = lambda state: loop.run_cond(state)._n
         tape.body = lambda state: [content(a) for a in loop.run_body(state)[1]]
-        tape.copies = copies
+        tape.copies, tape.code = copies, self.code
         return tape.attached(finals)
 
     def _put(self, places: list[int], nodes: list[Node]) -> list[Content | None]:
@@ -212,11 +222,21 @@ class Symbolic:
             return
         if not self.tracking:
             self.tracking = True
+            if self.code is not None:
+                _tracked.add(self.code)
             raise _Again
         owners = {v.var: k for k, v in enumerate(inputs) if v is not None and v.var is not None}
         self.trace = Trace(variables, scatters, owners, inner)
+        if self.presumed and not self.trace.around:
+            self.trace, self.presumed = None, False
+            if scatters:  # would make their targets differentiable
+                self.tracking = False
+                raise _Again
+            return
         self.sums = {
-            k for own, k in owners.items() if adds_to(variables[k], own, inner.isolate_from)
+            k
+            for own, k in owners.items()
+            if k in self.trace.reach[k] and adds_to(variables[k], own, inner.isolate_from)
         }
 
     def _check_outside(self, k: int, now: Node) -> None:

@@ -30,11 +30,12 @@ class Stored:
     computed again.
 
     `count` is the number of iterations of each lane, which may be more. The iterations of a packet
-    of lanes lie side by side.
+    of lanes lie side by side. `absent` are nodes that stand for variables that are not stored.
     """
 
     def __init__(self, replay: Replay, iterations: int, needed: set[int]) -> None:
         self.replay, self.start = replay, []
+        self.absent: list[Node] = []
         lanes = freeze_size.parts(replay.size, PACKET) * PACKET
         kinds = replay.kinds()
         total = iterations * lanes * sum(t.itemsize for k, t in kinds.items() if k in needed)
@@ -78,12 +79,16 @@ class Stored:
         """
         index, yes = self._place(iteration), jit.literal(dt.mask, True)
         what = "gradient of dr.while_loop()"
-        begin = [
-            access.gather(self._memory[k], index, yes, what, inside=True)
-            if k in self._memory
-            else self.replay.before[k].node
-            for k in self.replay.places
-        ]
+        begin = []
+        self.absent = []
+        for k in self.replay.places:
+            n = self.replay.before[k].node
+            if k in self._memory:
+                n = access.gather(self._memory[k], index, yes, what, inside=True)
+            elif k in self.replay.changing:
+                n = jit.make(op.copy, n.dtype, n.size, (n,))
+                self.absent.append(n)
+            begin.append(n)
         if self._stride > 1:
             begin = self.replay.advanced(begin, self._rest(iteration))
         return begin, kept
@@ -102,6 +107,7 @@ class Checkpoints:
 
     def __init__(self, replay: Replay, limit: int) -> None:
         self.replay = replay
+        self.absent: list[Node] = []
         self.count = replay.count()
         self._depth = min(CHECKPOINTS, limit.bit_length()) if limit > 0 else CHECKPOINTS
         kinds = replay.kinds()

@@ -313,6 +313,18 @@ def resize(a: Node, size: int) -> Node:
 
 def evaluate_literal(op_: Op, dtype: DType, deps: tuple[Node, ...]) -> Any:
     """The value of an operation on literals, by the NumPy definition of the operation."""
+    # Where double precision, rounded once more, or integers without end give the same, NumPy would
+    # take most of the time of tracing a program with many constants.
+    plain = _PLAIN.get(op_)
+    if plain is not None:
+        value = plain(*[d.data for d in deps])
+        return value if op_.result == "mask" else normalize(dtype, value)
+    if op_ is op.fma and dtype is dt.f32:
+        a, b, c = [d.data for d in deps]
+        product = a * b
+        total = product + c
+        if total - product == c and total - c == product:  # not rounded
+            return normalize(dtype, total)
     values = [d.dtype.scalar(d.data) for d in deps]
     if op_.kind in ("prefix", "infix"):
         function = (_PREFIX if op_.kind == "prefix" else _INFIX)[op_.text]
@@ -322,6 +334,12 @@ def evaluate_literal(op_: Op, dtype: DType, deps: tuple[Node, ...]) -> Any:
         return function(*values).item()
 
 
+_PLAIN: dict[Op, Callable[..., Any]] = {
+    op.add: operator.add, op.sub: operator.sub, op.mul: operator.mul, op.neg: operator.neg,
+    op.eq: operator.eq, op.ne: operator.ne, op.lt: operator.lt, op.le: operator.le,
+    op.gt: operator.gt, op.ge: operator.ge, op.and_: operator.and_, op.or_: operator.or_,
+    op.xor: operator.xor, op.select: lambda m, a, b: a if m else b,
+}  # fmt: skip
 _PREFIX = {"-": operator.neg, "~": operator.invert}
 _INFIX = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
