@@ -224,7 +224,7 @@ ERRORS = [
     (lambda: L.Float(L.TensorXf([[1]])), "2 dimensions, 1 is needed"),
     (lambda: L.Float(np.zeros((2, 2))), r"\(2, 2\)"),
     (lambda: L.Float(np.array(["x"])), "drjit.llvm.Float"),
-    (lambda: L.Float(x=1), "unknown keyword argument 'x'"),
+    (lambda: L.Float(x=1), "Unknown keyword argument 'x'"),
     (lambda: L.Array3f(1, 2), "expected 3 components, got 2"),
     (lambda: L.Array3f([1, 2, 3, 4]), "expected 3 components, got 4"),
     (lambda: L.Array3f(L.Array2f(1)), "expected 3 components, got 2"),
@@ -423,7 +423,7 @@ def test_tensors_broadcast_as_in_numpy(tier) -> None:
         assert result.shape == (x * y).shape
         same(result, x * y)
     same(L.TensorXf([[1, 2], [3, 4]]) + L.Float(10, 20), [[11, 22], [13, 24]])
-    with pytest.raises(RuntimeError, match=r"incompatible shapes \(2,\) and \(3,\)"):
+    with pytest.raises(RuntimeError, match=r"incompatible shapes: \(2,\) and \(3,\)"):
         L.TensorXf([1, 2]) + L.TensorXf([1, 2, 3])
 
 
@@ -446,7 +446,7 @@ def test_sizes(tier) -> None:
 
 def test_truth_is_that_of_a_single_mask() -> None:
     assert bool(L.Bool(True)) and not bool(L.Int(1) == 2) and bool(L.TensorXb([True]))
-    with pytest.raises(TypeError, match="only masks"):
+    with pytest.raises(TypeError, match="implicit conversion to 'bool'"):
         bool(L.Float(1))
     for mask in (L.Bool(True, True), L.Bool(), L.Array3b(True)):
         with pytest.raises(RuntimeError, match=r"dr\.any\(\) or dr\.all\(\)"):

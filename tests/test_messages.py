@@ -7,15 +7,79 @@ import linecache
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import drjit as dr
 from drjit import nn, opt
-from drjit.llvm import Array3f, Float, Float64, Int, TensorXf, TensorXi, ad
+from drjit.llvm import (
+    Array2b,
+    Array2f,
+    Array3f,
+    Bool,
+    Complex2f,
+    Float,
+    Float64,
+    Int,
+    Matrix2f,
+    TensorXf,
+    TensorXi,
+    UInt,
+    ad,
+)
 
 Row = tuple[str, Callable[[], Any], str]
 
-ARRAYS: list[Row] = []
+ARRAYS: list[Row] = [
+    ("add, sizes", lambda: Array3f(1) + Array2f(1), "Incompatible arguments"),
+    ("add, kinds", lambda: Matrix2f(1) + Complex2f(1), "Incompatible arguments"),
+    ("bool", lambda: bool(Float(1)), "implicit conversion to 'bool'"),
+    ("bool, several", lambda: bool(Bool(True, False)), "implicit conversion to 'bool'"),
+    ("component", lambda: Float(1).x, "does not have a"),
+    ("component, set", lambda: setattr(Array3f(1), "w", 1), "does not have a"),
+    ("constructor, data", lambda: Array3f(np.zeros((2, 3))), "Unable to initialize from an array"),
+    ("constructor, keyword", lambda: Float(1, x=1), "Unknown keyword argument"),
+    ("constructor, keyword of many", lambda: Array3f(1, 2, 3, x=1), "Unknown keyword argument"),
+    ("constructor, None", lambda: Array2f(1, None), "Item assignment failed."),
+    ("constructor, None in a mask", lambda: Array2b(None, None), "Item assignment failed."),
+    ("constructor, None of lanes", lambda: Float(1, None), "invalid type in input"),
+    ("constructor, size", lambda: Array3f(1, 2), "Input has the wrong size (expected 3"),
+    (
+        "constructor, size of a list",
+        lambda: Array3f([1, 2]),
+        "Input has the wrong size (expected 3",
+    ),
+    ("divide floats", lambda: Float(1) // 2, "unsupported operand type(s)"),
+    ("divide integers", lambda: Int(1) / 2, "unsupported operand type(s)"),
+    ("index", lambda: Float(1, 2)[2], "entry 2 is out of bounds (the array is of size 2)."),
+    (
+        "index, negative",
+        lambda: Float(1, 2)[-3],
+        "entry -1 is out of bounds (the array is of size 2).",
+    ),
+    ("index, deep", lambda: Array2f(1)[0, 0, 0], "Item retrieval failed."),
+    ("index, None", lambda: Float(1)[None], "Complex slicing operations involving"),
+    ("index, ellipsis", lambda: Array2f(1)[...], "Complex slicing operations involving"),
+    ("item", lambda: Float(1, 2).item(), "can only convert arrays of length"),
+    ("item of a tensor", lambda: TensorXf([1, 2]).item(), "can only convert arrays of length"),
+    ("mT", lambda: TensorXf([1, 2]).mT, "at least 2 dimensions"),
+    ("number too large", lambda: Int(1) + (1 << 40), "Could not promote type"),
+    ("number too small", lambda: UInt(1) * -1, "Could not promote type"),
+    ("promote a list", lambda: Array3f(1) * [1, 2], "Could not promote type"),
+    ("shape", lambda: Array2f([1, 2], [1, 2, 3]).shape, "ragged"),
+    ("string", lambda: Float(1) + "x", "Encountered an unsupported argument of type"),
+    ("string first", lambda: "x" + Float(1), "Encountered an unsupported argument of type"),
+    ("T", lambda: TensorXf([1, 2]).T, "2-D tensors"),
+    ("tensor, entries", lambda: TensorXf([1, 2, 3], (2, 2)), "Input array has the wrong number"),
+    ("tensor, rows", lambda: TensorXf([[1, 2], [3]]), "ragged input"),
+    ("tensor, shape only", lambda: TensorXf(shape=(2,)), "Input array must be specified"),
+    (
+        "tensors",
+        lambda: TensorXf([1, 2]) + TensorXf([1, 2, 3]),
+        "operands have incompatible shapes:",
+    ),
+    ("width", lambda: dr.width(Array2f([1, 2], [1, 2, 3])), "ragged"),
+]
 HALF = ad.Bool(True, False)
 
 

@@ -332,8 +332,8 @@ def test_transposes():
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
-        (lambda t: t[0].T, TypeError, "two dimensions"),
-        (lambda t: t[0].mT, TypeError, "at least two"),
+        (lambda t: t[0].T, TypeError, "2-D tensors"),
+        (lambda t: t[0].mT, TypeError, "at least 2 dimensions"),
         (lambda t: dr.transpose(t, (0, 0)), RuntimeError, "must be a permutation"),
         (lambda t: dr.transpose(t, (0,)), RuntimeError, "must have length 2"),
         (lambda t: dr.transpose(Float(1)), TypeError, "expected a tensor"),

@@ -6,6 +6,7 @@ and a sequence for an integer type may not contain a `float`.
 """
 
 import math
+import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -40,7 +41,7 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
         elif interop.is_foreign_array(arg) and not _is_number(arg):
             args = (interop.from_object(cls, arg, flip_axes=True),)
     if kwargs:
-        raise TypeError(f"{type_label(cls)}(): unknown keyword argument '{next(iter(kwargs))}'")
+        raise TypeError(f"{type_label(cls)}(): Unknown keyword argument '{next(iter(kwargs))}'")
     if cls._kind == "leaf":
         _init_leaf(self, args)
     elif cls.__meta__.kind == "matrix":
@@ -59,7 +60,8 @@ def number(cls: Any, dtype: DType, value: Any, strict: bool = False) -> Any:
     """
     kind = number_type(type(value))
     if kind is None:
-        raise TypeError(f"{type_label(cls)}(): cannot convert a value of type {type_label(value)}")
+        value = _as_number(cls, dtype, value)
+        kind = type(value)
     if dtype.is_mask:
         if strict and kind is not bool:
             raise TypeError(
@@ -87,6 +89,22 @@ def number(cls: Any, dtype: DType, value: Any, strict: bool = False) -> Any:
     return value
 
 
+def _as_number(cls: Any, dtype: DType, value: Any) -> Any:
+    """What an object that is no number stands for: a mask is its truth.
+
+    Raises:
+        TypeError: for no number.
+    """
+    if value is not None and not isinstance(value, (str, bytes, complex, Iterable)):
+        if dtype.is_mask:
+            return bool(value)
+        if dtype.is_float and hasattr(value, "__float__"):
+            return float(value)
+        if hasattr(value, "__index__"):
+            return operator.index(value)
+    raise TypeError(f"{type_label(cls)}(): cannot convert a value of type {type_label(value)}")
+
+
 def _is_number(value: Any) -> bool:
     return number_type(type(value)) is not None
 
@@ -97,9 +115,19 @@ def _sequence(cls: Any, value: Any) -> list:
     Raises:
         TypeError: it is not one, or is text.
     """
-    if isinstance(value, Iterable) and not isinstance(value, (str, type)):
-        return list(value)
+    if is_sequence(value):
+        iterable = isinstance(value, Iterable)
+        return list(value) if iterable else [value[i] for i in range(len(value))]
     raise TypeError(f"{type_label(cls)}(): cannot convert a value of type {type_label(value)}")
+
+
+def is_sequence(value: Any) -> bool:
+    """Whether an object has entries: not text, and not what is only a number or true or false."""
+    if isinstance(value, (str, type)):
+        return False
+    if isinstance(value, Iterable):
+        return True
+    return hasattr(value, "__getitem__") and hasattr(value, "__len__")
 
 
 # One-dimensional
@@ -139,7 +167,9 @@ def _leaf(cls: Any, arg: Any) -> Any:
         return leaf.literal(cls, False)
     if interop.is_foreign_array(arg):
         return interop.from_object(cls, arg)
-    return _leaf_of_numbers(cls, _sequence(cls, arg))
+    if is_sequence(arg):
+        return _leaf_of_numbers(cls, _sequence(cls, arg))
+    return leaf.literal(cls, number(cls, dtype, arg))
 
 
 def _leaf_from_array(cls: Any, arg: Any) -> Any:
@@ -184,7 +214,8 @@ def _leaf_of_numbers(cls: Any, values: list) -> Any:
     for i, value in enumerate(values):
         if not _is_number(value):
             raise TypeError(
-                f"{type_label(cls)}(): entry {i} is of type {type_label(value)}, a number is needed"
+                f"{type_label(cls)}(): invalid type in input, entry {i} is of type "
+                f"{type_label(value)}, a number is needed"
             )
         entries.append(number(cls, dtype, value, strict=True))
     if len(entries) == 1:
@@ -198,6 +229,8 @@ def _leaf_of_numbers(cls: Any, values: list) -> Any:
 def component(cls: Any, value: Any, strict: bool = True) -> Any:
     """A value as a component of an array of the class: a new object."""
     kind = cls.Value
+    if value is None:
+        raise TypeError(f"{type_label(cls)}(): Item assignment failed. A component cannot be None.")
     if not issubclass(kind, ArrayBase):
         if isinstance(value, ArrayBase):
             value = value.item() if value._kind == "leaf" and len(value) == 1 else value
@@ -211,7 +244,9 @@ def component(cls: Any, value: Any, strict: bool = True) -> Any:
 
 
 def _wrong_size(cls: Any, expected: Any, got: int) -> TypeError:
-    return TypeError(f"{type_label(cls)}(): expected {expected} components, got {got}")
+    return TypeError(
+        f"{type_label(cls)}(): Input has the wrong size (expected {expected} components, got {got})"
+    )
 
 
 def _components(cls: Any, values: list) -> list:
@@ -243,10 +278,12 @@ def _nested(cls: Any, args: tuple[Any, ...]) -> list:
     elif interop.is_foreign_array(arg) and not _is_number(arg):
         return interop.from_object(cls, arg)._c
     elif not _is_number(arg):
+        if is_sequence(arg):
+            return _components(cls, _sequence(cls, arg))
         if arg is None and cls._dtype.is_mask:
             arg = False
-        else:
-            return _components(cls, _sequence(cls, arg))
+        elif not cls._dtype.is_mask:
+            arg = number(cls, cls._dtype, arg)
     if kind in ("complex", "quaternion"):
         parts = [component(cls, 0) for _ in range(size)]
         parts[0 if kind == "complex" else -1] = component(cls, arg, strict=False)
@@ -387,6 +424,8 @@ def _init_tensor(
     if array is _MISSING and shape is None:
         self._array, self._shape = cls.Array(), (0,)
         return
+    if array is _MISSING:
+        raise TypeError(f"{type_label(cls)}(): Input array must be specified beside the shape")
     sizes = shape if isinstance(shape, tuple) else (-1,)
     if shape is not None and not all(isinstance(n, int) and n >= 0 for n in sizes):
         raise TypeError(
@@ -395,8 +434,8 @@ def _init_tensor(
     flat, natural = _flat(cls, array)
     if shape is not None and len(flat) != math.prod(shape):
         raise TypeError(
-            f"{type_label(cls)}(): {len(flat)} entries do not fill the shape {shape}, "
-            f"which has {math.prod(shape)}"
+            f"{type_label(cls)}(): Input array has the wrong number of entries: {len(flat)} "
+            f"entries do not fill the shape {shape}, which has {math.prod(shape)}"
         )
     self._array = flat
     self._shape = natural if shape is None else tuple(int(n) for n in shape)
@@ -484,6 +523,6 @@ def _collect(cls: Any, values: list, numbers: list) -> tuple[int, ...]:
             shapes.add(_collect(cls, _sequence(cls, v), numbers))
     if len(shapes) > 1:
         raise TypeError(
-            f"{type_label(cls)}(): the nested sequences are ragged, rows differ in size"
+            f"{type_label(cls)}(): ragged input, the rows of the nested sequences differ in size"
         )
     return (len(values), *(shapes.pop() if shapes else ()))

@@ -438,5 +438,5 @@ def _letters(self: Any, name: str) -> list[int]:
     if len(name) > 1 and set(name) <= set(letters):
         return [LETTERS.index(c) for c in name]
     if len(name) == 1 and name in LETTERS:
-        raise ComponentError(f"{type_label(self)} has no component {name!r}")
+        raise ComponentError(f"{type_label(self)} does not have a component {name!r}")
     raise AttributeError(f"{type_label(self)} has no attribute {name!r}", name=name, obj=self)

@@ -165,8 +165,8 @@ def _mismatch(cls: type, obj: Any, data: np.ndarray) -> TypeError:
     if data.ndim == len(expected) == 2 and data.shape[1] == expected[0]:
         hint = " Components come first: pass the transpose."
     return TypeError(
-        f"{_name(cls)}(): cannot be made from a {_name(type(obj))} of shape {data.shape} and type "
-        f"{data.dtype}; expected {kind} numbers of {shape}.{hint}"
+        f"{_name(cls)}(): Unable to initialize from an array of type {_name(type(obj))} of shape "
+        f"{data.shape} and element type {data.dtype}; expected {kind} numbers of {shape}.{hint}"
     )
 
 

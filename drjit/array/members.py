@@ -156,8 +156,8 @@ def truth(self: Any) -> bool:
     """
     if not self._dtype.is_mask:
         raise TypeError(
-            f"{type_label(self)}: only masks convert to bool. Compare first, such as in `if (x > "
-            "0):`, or use dr.any() and dr.all()"
+            f"{type_label(self)}: an implicit conversion to 'bool' needs a mask with one entry. "
+            "Compare first, such as in `if (x > 0):`, or use dr.any() and dr.all()"
         )
     flat = self._array if self._kind == "tensor" else self
     if flat._kind == "nested":
@@ -167,8 +167,9 @@ def truth(self: Any) -> bool:
     elif flat._n.size == 1:
         return bool(item(flat))
     raise RuntimeError(
-        f"{type_label(self)}: the truth of an array of shape {self.shape} is not defined. Use "
-        "dr.any() or dr.all(), or @dr.syntax for a condition on every entry"
+        f"{type_label(self)}: an implicit conversion to 'bool' needs an array with one entry, not "
+        f"one of shape {self.shape}. Use dr.any() or dr.all(), or @dr.syntax for a condition on "
+        "every entry"
     )
 
 
@@ -186,7 +187,7 @@ def _position(self: Any, name: str) -> int:
             return i
     elif (meta.kind, name) in _PARTS:
         return _PARTS[meta.kind, name]
-    raise ComponentError(f"{type_label(self)} has no component {name!r}")
+    raise ComponentError(f"{type_label(self)} does not have a component {name!r}")
 
 
 def _named(name: str) -> property:
@@ -209,8 +210,8 @@ def transposed(self: Any) -> Any:
     """The transpose of a matrix, a square array, or a tensor of two dimensions."""
     if self._kind == "tensor" and len(self._shape) != 2:
         raise TypeError(
-            f"{type_label(self)}.T: needs two dimensions, the shape is {self._shape}; .mT swaps "
-            "the last two of several, dr.transpose() any"
+            f"{type_label(self)}.T: for 2-D tensors, the shape is {self._shape}; .mT swaps the "
+            "last two axes of several, dr.transpose() any"
         )
     return matrix_transposed(self)
 
@@ -221,7 +222,7 @@ def matrix_transposed(self: Any) -> Any:
         ndim = len(self._shape)
         if ndim < 2:
             raise TypeError(
-                f"{type_label(self)}.mT: needs at least two dimensions, the shape is {self._shape}"
+                f"{type_label(self)}.mT: needs at least 2 dimensions, the shape is {self._shape}"
             )
         return tensor.transposed(self, (*range(ndim - 2), ndim - 1, ndim - 2))
     dims = self.__meta__.dims

@@ -47,7 +47,7 @@ def _apply(op_: Op, a: Any, symbol: str, b: Any) -> Any:
         return attempt(op_, a, b, name=f"operator {symbol}")
     except Unsupported:
         hint = _HINTS.get(symbol, "")
-        text = f"unsupported operand types for {_expression(a, symbol, b)}{hint}"
+        text = f"unsupported operand type(s) for {_expression(a, symbol, b)}{hint}"
         raise OperandError(text) from None
     except RuntimeError as problem:
         _, found, text = str(problem).partition(f"operator {symbol}(): ")
@@ -271,7 +271,7 @@ def _matmul(a: Any, b: Any) -> Any:
             total = total + x * y
         return total
     raise OperandError(
-        f"unsupported operand types for {_expression(a, '@', b)}: use * for products by element"
+        f"unsupported operand type(s) for {_expression(a, '@', b)}: use * for products by element"
     )
 
 

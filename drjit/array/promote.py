@@ -74,7 +74,9 @@ def _join(types: tuple) -> Any:
     namespace = max((m.namespace for m in metas), key=lambda n: _RANK[n])
     for m in metas:
         if m.is_jit and m.backend is not BACKENDS[namespace.partition(".")[0]]:
-            raise Incompatible(f"arrays of different backends do not mix: {_labels(types)}")
+            raise Incompatible(
+                f"Incompatible arguments. Arrays of different backends do not mix: {_labels(types)}"
+            )
     kind, dims = _join_shapes(metas, types)
     return table.find(namespace, kind, dtype, dims)
 
@@ -95,8 +97,8 @@ def _join_shapes(metas: list, types: tuple) -> tuple[str, tuple[int, ...]]:
             flat = m.namespace == "scalar" and m.kind == "vector" and len(m.dims) == 1
             if m.kind not in ("tensor", "leaf") and not flat:
                 raise Incompatible(
-                    "tensors only mix with tensors, one-dimensional arrays and numbers: "
-                    f"{_labels(types)}"
+                    "Incompatible arguments. Tensors only mix with tensors, one-dimensional arrays "
+                    f"and numbers: {_labels(types)}"
                 )
         return "tensor", ()
     special = [m for m in metas if m.kind in _SPECIAL]
@@ -105,7 +107,9 @@ def _join_shapes(metas: list, types: tuple) -> tuple[str, tuple[int, ...]]:
         for m in metas:
             plain = m.kind == "leaf" or (m.kind == "vector" and m.dims == dims and kind != "matrix")
             if not plain and (m.kind, m.dims) != (kind, dims[: len(m.dims)]):
-                raise Incompatible(f"these types do not go together: {_labels(types)}")
+                raise Incompatible(
+                    f"Incompatible arguments. These types do not go together: {_labels(types)}"
+                )
         return kind, dims
     depth = max(len(m.dims) for m in metas)
     # An array of fewer levels goes into every component, or its components go to those.
@@ -113,7 +117,9 @@ def _join_shapes(metas: list, types: tuple) -> tuple[str, tuple[int, ...]]:
         joined = _levels([m.dims[::order] for m in metas], depth)
         if joined is not None:
             return ("vector" if depth else "leaf"), joined[::order]
-    raise Incompatible(f"arrays of different sizes do not go together: {_labels(types)}")
+    raise Incompatible(
+        f"Incompatible arguments. Arrays of different sizes do not go together: {_labels(types)}"
+    )
 
 
 def _levels(shapes: list[tuple[int, ...]], depth: int) -> tuple[int, ...] | None:
@@ -153,8 +159,8 @@ def operand(arg: Any, arrays: list) -> tuple[Any, tuple]:
     if number_type(cls) is not None:
         return number_type(cls)(arg), (number_type(cls),)
     raise Incompatible(
-        f"unsupported operand of type {type_label(cls)}: an array, a Python number, or something "
-        "that converts to an array is needed"
+        f"Encountered an unsupported argument of type {type_label(cls)}: an array, a Python "
+        "number, or something that converts to an array is needed"
     )
 
 

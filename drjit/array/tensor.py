@@ -55,7 +55,7 @@ def broadcast_shape(shapes: list[Shape]) -> Shape:
         sizes = {s[axis] for s in shapes if len(s) >= -axis} - {1}
         if len(sizes) > 1:
             shown = " and ".join(str(s) for s in dict.fromkeys(shapes))
-            raise Incompatible(f"tensors have incompatible shapes {shown}")
+            raise Incompatible(f"tensor operands have incompatible shapes: {shown}")
         result.append(sizes.pop() if sizes else 1)
     return tuple(result)
 
