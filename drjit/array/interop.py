@@ -232,10 +232,10 @@ def _shared(value: Any) -> np.ndarray:
         return value._held
     vectors = list(_vectors(value))
     owner: Any = getattr(vectors[0]._held, "base", None) if vectors else None
-    if owner is not None and owner.shape == shape:
+    if owner is not None and owner.size == prod(shape):
         rows = owner.reshape(-1, shape[-1])
         if [_address(v._held) for v in vectors] == [_address(row) for row in rows]:
-            return owner
+            return owner.reshape(shape)
     owner = components(value)
     for vector, row in zip(vectors, owner.reshape(-1, shape[-1]), strict=True):
         vector._held = row
