@@ -244,6 +244,46 @@ def test_repeated_tangents_replace_what_a_scatter_replaces(tier, op, expected, k
     assert both(2) == pytest.approx(expected)
 
 
+def test_tangents_that_do_not_arrive_replace_nothing():
+    value, target = Float(1, 2), Float(5, 6, 7)
+    dr.enable_grad(value, target)
+    changed = target * 1
+    dr.scatter(changed, value, UInt(0, 1))
+    dr.forward(value)
+    dr.forward(target)  # the value's part of the graph has been freed
+    assert list(changed.grad) == [1, 1, 1]
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: dr.tile(x, 2),
+        lambda x: dr.repeat(x, 2),
+        lambda x: dr.reverse(x),
+        lambda x: dr.tile(TensorXf64(x), 2).array,
+        lambda x: dr.repeat(TensorXf64(x), 2).array,
+        lambda x: dr.concat([x, x]),
+        lambda x: dr.gather(Float64, x, UInt(0, 0)),
+        lambda x: dr.prefix_reduce(ReduceOp.Add, x, exclusive=False, reverse=True),
+        lambda x: dr.sort(x),
+    ],
+)
+def test_constants_have_the_derivatives_of_other_arrays(f, size):
+    found = []
+    for x in (dr.full(Float64, 3, size), dr.opaque(Float64, 3, size)):
+        dr.enable_grad(x)
+        y = f(x)
+        y.grad = dr.arange(Float64, dr.width(y)) + 1
+        dr.backward_from(y)
+        x.grad, y = dr.grad(x), f(x)
+        found.append(list(x.grad))
+        dr.forward_from(x)
+        found.append(list(y.grad))
+    assert found[:2] == found[2:]
+    assert any(found[1])
+
+
 def test_tangents_of_a_scatter_replace_those_that_were_set():
     value = Float(1, 2)
     dr.enable_grad(value)

@@ -23,8 +23,10 @@ def _select_recorder(record: Callable[..., Var | None]) -> Callable[..., Var | N
         if deps[1] is deps[2]:
             if n is a:
                 return visible(deps[1])
-        elif mask.op is LITERAL and n is (a if mask.data else b):
-            return visible(deps[1] if mask.data else deps[2])
+        elif mask.op is LITERAL:
+            chosen, v = (a, deps[1]) if mask.data else (b, deps[2])
+            if n is chosen:
+                return visible(v)
         return record(n, inputs, deps)
 
     return recorded

@@ -251,7 +251,7 @@ class _Scatter(LaneRule):
         if v.data in ("", "min", "max"):
             if v.data:  # one of the values that are as good as the result
                 mask = node.apply(op.and_, mask, self._winners(v)[1])
-            if v.grad is not None:  # tangents of former traversals are replaced as well
+            if value is not None and v.grad is not None:  # replaces former tangents as well
                 before = full(Value(v.grad, v.grad_var), v.size)
                 v.grad, v.grad_var = scatter("", before, zero, index, mask)
             return scatter("", target, value or zero, index, mask)

@@ -12,7 +12,7 @@ from ..ad.graph import Scope, Value, Var, visible
 from ..ad.lanes import LaneRule
 from ..ad.traverse import ADFlag, ADMode
 from ..array import leaf, pytree
-from ..array.base import ArrayBase, type_label
+from ..array.base import ArrayBase, IncompatibleError, type_label
 from ..jit import dtype as dt
 from ..jit import node as jit
 from .grad import accum_grad, converted, detach, grad, leaves, variables
@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 class IntrusiveBase:
     """Base class of objects that other languages may share: here, of `CustomOp`."""
+
+    __module__ = "drjit.detail"
 
 
 class CustomOp(IntrusiveBase):
@@ -47,6 +49,8 @@ class CustomOp(IntrusiveBase):
     [6]
     """
 
+    __module__ = "drjit"
+
     # Stand-ins for arguments and result: trees of arrays with variables but without values, so that
     # the operation does not hold memory, nor itself by way of its result.
     _inputs: dict[Any, Any]
@@ -58,7 +62,7 @@ class CustomOp(IntrusiveBase):
 
     def name(self) -> str:
         """The name of the operation in messages and graphs."""
-        return type(self).__name__
+        return type_label(self)
 
     def eval(self, *args: Any, **kwargs: Any) -> Any:
         """Computes the result from detached arguments."""
@@ -308,7 +312,7 @@ def _named(op: CustomOp, args: tuple, kwargs: dict) -> dict[str, Any]:
     try:
         bound = _signature(type(op).eval).bind(op, *args, **kwargs)
     except TypeError as error:
-        raise TypeError(f"dr.custom(<{type_label(op)}>): {error}") from None
+        raise IncompatibleError(f"dr.custom(<{type_label(op)}>): {error}") from None
     kinds = {p.kind: p.name for p in bound.signature.parameters.values()}
     op._variadic = kinds.get(_POSITIONAL, ""), kinds.get(_NAMED, "")
     return dict(list(bound.arguments.items())[1:])
@@ -334,11 +338,15 @@ def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) ->
     If one of the arguments (arrays or PyTrees) has derivatives, so has the result.
 
     Raises:
-        TypeError: not a subclass of `CustomOp`, or the arguments do not fit its `eval`.
+        TypeError: not a subclass of `CustomOp`, or the arguments do not fit its `eval` (which is a
+            RuntimeError as well).
         RuntimeError: `eval` failed.
     """
     if not isinstance(arg0, type) or not issubclass(arg0, CustomOp):
-        raise TypeError(f"dr.custom(): expected a subclass of dr.CustomOp, not {arg0!r}")
+        raise TypeError(
+            f"dr.custom(): incompatible function arguments: expected a subclass of dr.CustomOp, "
+            f"not {arg0!r}"
+        )
     op = arg0()
     named = _named(op, args, kwargs)
     op._more_inputs = op._more_outputs = ()

@@ -132,7 +132,7 @@ def _running(rule: Rule, entries: list, exclusive: bool, reverse: bool, start: A
 def _reversed(value: Any, run: int, what: str) -> Any:
     """Every run of entries back to front; the last one may be shorter."""
     n = value._n.size
-    if n <= 1 or value._n.is_literal:
+    if n <= 1 or (value._n.is_literal and value._a is None):
         return value
     index = parts.lanes(type(value), n)
     if run >= n:

@@ -25,6 +25,8 @@ ADScope.__module__ = "drjit.detail"
 class NullContextManager:
     """A context manager that does nothing."""
 
+    __module__ = "drjit.detail"
+
     def __enter__(self) -> None:
         pass
 
@@ -40,6 +42,8 @@ class ADContextManager:
     Raises:
         RuntimeError: the kind of scope is invalid, or one to isolate and there are variables.
     """
+
+    __module__ = "drjit.detail"
 
     def __init__(self, scope: ADScope, indices: Sequence[int], /) -> None:
         if scope is ADScope.Invalid:

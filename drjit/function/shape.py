@@ -23,7 +23,7 @@ def take_entries(array: Any, size: int, index: Callable[[Any], Any], what: str) 
     if array._kind == "nested":
         entries = array._c
         return nested(type(array), [entries[i] for i in index(np.arange(size)).tolist()])
-    if array._n.is_literal:
+    if array._n.is_literal and array._a is None:
         return leaf.literal(type(array), array._n.data, size)
     if size == 0:
         return leaf.literal(type(array), 0, 0)
