@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 LANES = 16
@@ -30,7 +30,7 @@ STAGES = ("text", "front end", "passes", "machine code")
 # -------------------------------------------------------------------------------- the programs
 
 
-def operations(dr, choose: random.Random, values: list, count: int) -> list:
+def operations(dr, choose: random.Random, values: Sequence, count: int) -> list:
     """Appends so many operations to values: most on recent ones, some on any."""
     values = list(values)
     step = 0
@@ -218,7 +218,7 @@ def child(name: str, count: int) -> dict[str, float]:
 
 def _watch() -> dict[str, float]:
     """Milliseconds that the stages of compiling take from now on."""
-    from drjit.jit import schedule
+    from drjit.jit import source
     from drjit.jit.target import simd
     from drjit.jit.target.simd import llvm
 
@@ -236,7 +236,7 @@ def _watch() -> dict[str, float]:
 
         setattr(owner, attribute, call)
 
-    watched(schedule, "render", "text")
+    watched(source, "render", "text")
     watched(simd, "module_text", "front end")
     watched(llvm, "_optimized", "passes")
     watched(llvm, "object_code", "machine code")  # with the passes
