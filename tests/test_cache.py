@@ -4,11 +4,13 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
 import drjit as dr
-from drjit.jit import cache, kernel, log, schedule
+from drjit.jit import background, cache, kernel, log, schedule
+from drjit.jit.target import simd
 from drjit.llvm import Float, UInt32
 
 
@@ -186,7 +188,9 @@ def test_log_levels(capfd):
 
 
 def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
-    """Compiled twice, with the same results; the next process finds the better form at once."""
+    """Compiled once more, but not while the program waits, with the same results; the next process
+    finds the better form at once.
+    """
     monkeypatch.setattr(kernel, "tier", "compiled")
     monkeypatch.setattr(kernel, "HOT", 1e9)
     x = dr.linspace(Float, 0, 1, 5000)
@@ -197,7 +201,7 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
         return dr.while_loop((n, dr.zeros(Float, 5000)), lambda n, k: n != 1, turn)[1]
 
     def forget():
-        schedule._kernels.clear()
+        schedule.forget_kernels()
         kernel.forget()
 
     def own():
@@ -210,8 +214,16 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
     first = own().address
     assert (collatz().numpy() == want).all() and own().address == first
     monkeypatch.setattr(kernel, "HOT", 0.0)
+    threads = []
+    compile_ = simd.compile
+    monkeypatch.setattr(
+        simd, "compile", lambda *a: (threads.append(threading.current_thread()), compile_(*a))[1]
+    )
+    assert (collatz().numpy() == want).all() and own().address == first
+    background.finish()
     assert (collatz().numpy() == want).all()
     assert not own().narrow and own().address != first
+    assert len(threads) == 1 and threads[0] is not threading.current_thread()
     assert cache.info()["entries"] >= 2
     forget()
     monkeypatch.setattr(kernel, "HOT", 1e9)

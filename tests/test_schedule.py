@@ -601,8 +601,11 @@ def test_an_index_beyond_the_end_is_reported_once(tier: str) -> None:
 
 
 @pytest.mark.parametrize("uniform", [False, True])
-def test_a_long_chain(tier: str, uniform: bool, launches: list) -> None:
+def test_a_long_chain(
+    tier: str, uniform: bool, launches: list, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No recursion anywhere, not even when the graph is freed; several kernels."""
+    monkeypatch.setattr(schedule, "LONGEST", 6000)
     x = opaque([1.0]) if uniform else ramp(3)
     y, length = x, 32_000
     one = opaque([1.0])
@@ -613,6 +616,15 @@ def test_a_long_chain(tier: str, uniform: bool, launches: list) -> None:
     assert values(z) == [1 + length] * 3 if uniform else [length, length + 1, length + 2]
     assert len(launches) > 5
     assert max(text.count("\n") for text, _ in launches) <= schedule.LONGEST + 2
+
+
+def test_a_program_of_8_000_operations_is_one_kernel(tier: str, launches: list) -> None:
+    y, one = ramp(3), opaque([1.0])
+    for _ in range(8_000):
+        y = add(y, one)
+    schedule.evaluate([y])
+    assert values(y) == [8_000, 8_001, 8_002]
+    assert len(launches) == 1
 
 
 def test_a_long_chain_is_freed_without_recursion() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from . import cache, debug, flags, history, log, memory, runtime
+from . import background, cache, debug, flags, history, log, memory, runtime
 from . import dtype as dt
 from .dtype import DType
 from .flags import JitFlag
@@ -40,8 +40,9 @@ COMPILE_BASE = 12e-3
 COMPILE_STATEMENT = 80e-6
 FIRST_USE = 60e-3
 
-# A kernel with a loop is compiled with narrow packets first, which takes half the time; once its
-# launches have taken so many seconds, with as wide ones as it gains from.
+# A kernel with a loop is compiled with narrow packets first, which takes half the time. Once its
+# launches have taken so many seconds, it is compiled with as wide ones as it gains from, while the
+# program goes on with the narrow ones.
 HOT = 30e-3
 
 # Work below this many lane-operations runs in the calling thread: handing it to others costs more.
@@ -119,7 +120,7 @@ class Kernel:
     __slots__ = (
         "address", "clock", "cost", "finish", "function", "launches", "loaded", "loops",
         "made_at", "measured", "name", "narrow", "numpy_calls", "numpy_cost", "pack", "program",
-        "rendering", "seconds", "spent", "state", "text", "time",
+        "rendering", "seconds", "spent", "state", "text", "time", "wider",
     )  # fmt: skip
 
     def __init__(self, text: str, layout: str, cost: int, program: Program | None = None) -> None:
@@ -136,6 +137,7 @@ class Kernel:
         self.loaded: Any = None
         self.address = self.finish = 0
         self.narrow = False  # whether wider packets than those of the compiled form may pay
+        self.wider: Any = None  # the form with wider packets, on its way
         self.state = "new"  # new, numpy, memory (compiled in this process), disk (from the cache)
         self.launches = 0
         self.spent = 0.0  # estimated seconds on NumPy, against which compiling is weighed
@@ -174,32 +176,32 @@ class Kernel:
 
     def needs_compiling(self) -> bool:
         """Whether there is no compiled form yet, or a better one is due."""
-        return not self.address or (self.narrow and self.time > HOT)
+        return not self.address or (self.narrow and self.clock.total * 1e-9 > HOT)
 
     def compile(self) -> None:
-        """Makes the compiled form available, from the disk cache or by compiling the text."""
+        """Makes the compiled form available, from the disk cache or by compiling the text. A better
+        form than the one that is there is made in the background, and used once it is done.
+        """
         from .target import simd
 
-        start = time.perf_counter()
-        runtime.retain(self.loaded)  # which queued launches may still run
         contract = bool(flags.current & JitFlag.FastMath)
-        best = lanes = simd.packet_lanes(self.text)
-        widths = {lanes}
-        if self.loops and self.time <= HOT:
-            widths.add(min(lanes, simd.default_lanes()))
-        for lanes in sorted(widths, reverse=True):
-            key = cache.digest(self.text, contract, lanes)
-            if self._from_cache(key):
-                break
+        if not self.address:
+            start = time.perf_counter()
+            best = simd.packet_lanes(self.text)
+            first = min(best, simd.default_lanes()) if self.loops else best
+            self._use(*self._made(sorted({best, first}, reverse=True), contract))
+            self.seconds = time.perf_counter() - start
+            self.made_at = self.launches
+        elif self.wider is None:
+            lanes = [simd.packet_lanes(self.text)]
+            self.wider = background.submit(lambda: self._made(lanes, contract))
+            return
+        elif self.wider.done():
+            runtime.retain(self.loaded)  # which queued launches may still run
+            self._use(*self.wider.result())
+            self.narrow, self.wider = False, None
         else:
-            code = simd.compile(self.text, self.name, lanes, contract)
-            self.loaded = simd.load(code.code, self.name, code.has_finish)
-            self.state = "memory"
-            cache.put(key, self.text, code.code, code.has_finish)
-        self.narrow = lanes < best
-        self.address, self.finish = self.loaded.kernel, self.loaded.finish
-        self.seconds = time.perf_counter() - start
-        self.made_at = self.launches
+            return
         log.log(
             log.LogLevel.Info,
             "kernel %s: %s in %.1f ms, %d statements",
@@ -210,20 +212,33 @@ class Kernel:
         )
         log.log(log.LogLevel.Trace, "kernel %s:\n%s", self.name, self.text)
 
-    def _from_cache(self, key: str) -> bool:
-        """Loads an entry of the disk cache, if there is one."""
+    def _use(self, loaded: Any, state: str, narrow: bool) -> None:
+        """Launches run a compiled form from now on."""
+        self.loaded, self.state, self.narrow = loaded, state, narrow
+        self.address, self.finish = loaded.kernel, loaded.finish
+
+    def _made(self, widths: list[int], contract: bool) -> tuple[Any, str, bool]:
+        """The first of some widths of packets that the disk cache has, else the last one compiled;
+        where it is from, and whether it is not the first.
+        """
         from .target import simd
 
-        entry = cache.get(key)
-        if entry is None:
-            return False
-        try:
-            self.loaded = simd.load(entry.code, self.name, entry.has_finish)
-        except Exception as error:  # a damaged entry is compiled anew
-            log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", key, error)
-            return False
-        self.state = "disk"
-        return True
+        key = ""
+        for lanes in widths:
+            key = cache.digest(self.text, contract, lanes)
+            entry = cache.get(key)
+            if entry is None:
+                continue
+            try:
+                loaded = simd.load(entry.code, self.name, entry.has_finish)
+            except Exception as error:  # a damaged entry is compiled anew
+                log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", key, error)
+                continue
+            return loaded, "disk", lanes < widths[0]
+        code = simd.compile(self.text, self.name, widths[-1], contract)
+        loaded = simd.load(code.code, self.name, code.has_finish)
+        cache.put(key, self.text, code.code, code.has_finish)
+        return loaded, "memory", widths[-1] < widths[0]
 
 
 def for_program(text: str, program: Program) -> Kernel:

@@ -33,7 +33,7 @@ _kernels: dict[tuple, tuple[kernel.Kernel, tuple[tuple[int, ...], tuple[int, ...
 _settled: dict[tuple, kernel.Kernel] = {}
 STREAM_BYTES = 1 << 24  # results of a kernel from here on are written past the caches
 STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have so many
-LONGEST = 6000  # nodes in a kernel: compile time grows faster than linearly beyond
+LONGEST = 1 << 16  # nodes in a kernel: bounds the memory that compiling takes
 _preview: list[kernel.Kernel] | None = None  # where `preview` collects kernels
 
 # The operands that are read as memory; of a product also operand 3, the bias, where there is one.
