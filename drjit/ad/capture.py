@@ -37,6 +37,7 @@ class Slots:
     `first` is the serial number from which on variables belong to the body that is traced now,
     `then` replaces these slots when the body has been traced again and is differentiated: that is
     a `replay`. `written` has the arrays that the body scatters differentiable values to.
+    `aliases` are the inputs of the body, and the variables from around it that they stand for.
     """
 
     def __init__(
@@ -48,9 +49,19 @@ class Slots:
         self.first = 0
         self.tracing = Tracing()
         self.written: dict[int, Written] = {}
+        self.aliases: dict[Var, Var] = {}
+        self.reached: set[Var] = set()  # those of the inputs that traversals have come to
         self._found: dict[Var, Var] = {}
 
+    def alias(self, own: Var, around: Var) -> None:
+        """Makes an input of the body stand for a variable from around it: it has the gradient of
+        that one, to which traversals within the body add."""
+        if self.atomic and not self.replay:
+            self.aliases[own] = around
+            own.grad = around.grad
+
     def __getitem__(self, v: Var) -> Var:
+        v = self.aliases.get(v, v)
         if v.serial >= self.first:
             raise RuntimeError(
                 "the gradient of dr.gather() in a symbolic loop, branch or call: the array was "
@@ -58,7 +69,7 @@ class Slots:
                 "mode='evaluated'."
             )
         if self.outer is not None:
-            if v.serial < self.outer.first:
+            if v.serial < self.outer.first or v in self.outer.aliases:
                 return self.outer[v]
             raise RuntimeError(
                 "the gradient of a value that the body of a symbolic loop, branch or call computes "
@@ -74,11 +85,15 @@ class Slots:
 
     def takes(self, v: Var) -> bool:
         """Whether contributions to the gradient of a variable come here."""
-        return self.atomic and v.serial < self.first
+        return self.atomic and (v.serial < self.first or v in self.aliases)
 
     def add(self, v: Var, g: Node) -> None:
         """Adds the gradient of each lane: to the entry of that lane, or to the only entry."""
         slot = self[v]
+        if v in self.aliases:
+            self.reached.add(v)
+            v, own = self.aliases[v], v
+            own.grad = g if own.grad is None else node.apply(op.add, own.grad, g)
         index = node.lane(v.size) if v.size > 1 else node.literal(dt.u32, 0)
         held = [slot.grad]
         slot.grad = None  # so that nobody else holds the node
@@ -173,8 +188,9 @@ def pull(
     the body and to captured variables; gives what has come there, lane by lane."""
     _traced()
     before = [(v, v.grad, v.grad_var) for v in around]
-    for v in around:
-        v.grad = v.grad_var = None
+    for v in (*around, *inputs):
+        if v is not None:
+            v.grad = v.grad_var = None
     try:
         found = []
         for v, g in seeds:

@@ -18,7 +18,7 @@ from ..jit.access import Target
 from ..jit.flags import JitFlag
 from ..jit.named import Named
 from ..jit.node import LITERAL, Node
-from ..jit.scope import active, recording
+from ..jit.scope import ACTIVE, active, recording
 from . import lanes, trap, vector
 from .algebra import PLAIN, RECORDED, guarded, set_keep_graph
 from .graph import Scope, Value, Var, living, scope, title, where
@@ -132,6 +132,7 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
         if mode is ADMode.Backward:
             if first:
                 variables = [v for v in variables if v.serial >= first]
+                give.begin(variables)
             _backward(variables, flags, give)
             if give.inner is not None:
                 _postpone(give.inner, outside, members)
@@ -305,7 +306,8 @@ class Give:
     """
 
     __slots__ = (
-        "first", "inner", "keep", "masked", "masking", "members", "recording", "trap", "var",
+        "first", "inner", "keep", "masked", "masking", "members", "recording", "trap",
+        "var",
     )  # fmt: skip
 
     def __init__(self, keep: bool, members: set[Var] | None) -> None:
@@ -323,6 +325,20 @@ class Give:
     def takes(self, v: Var) -> bool:
         """Whether the traversal visits a variable."""
         return self.members is None or v in self.members
+
+    def begin(self, variables: list[Var]) -> None:
+        """Prepares a traversal within a body: gradients of inputs of a body that is being recorded
+        are handed over, those of code that is restricted to some lanes count in these only."""
+        if self.recording:
+            slots: Any = None if self.inner is None else self.inner.slots
+            for v in variables if slots is not None and slots.aliases else ():
+                if v in slots.aliases and v.grad is not None:
+                    g, v.grad = v.grad, None
+                    slots.add(v, g)
+        elif (mask := active()) is not ACTIVE:
+            for v in variables:
+                if v.grad is not None and v.rule is not None:
+                    self._restrict(v, mask)
 
     def operands(self, v: Var, grad: Any, grad_var: Var | None) -> tuple[Any, Any, Any, Any]:
         """The gradient, result and inputs of a variable in the algebra of this traversal, and the
@@ -360,6 +376,20 @@ class Give:
                 c = RECORDED.add(Value(v.grad, v.grad_var), c)
             v.grad, v.grad_var = c
         self.mark(v)
+
+    def _restrict(self, v: Var, mask: Node) -> None:
+        """Sets a gradient to 0 in the lanes that do not execute the code that propagates it; what
+        has one entry counts once for each of the others."""
+        g, zero = Value(v.grad, v.grad_var), Value(node.literal(v.dtype, 0))  # type: ignore[arg-type]
+        if len({g.node.size, v.size, mask.size} - {1}) > 1:
+            return  # of an array that does not have those lanes
+        if self.keep:
+            found = RECORDED.select(Value(mask), g, zero)
+            v.grad, v.grad_var = self._total(found, 1) if v.size == 1 else found
+        else:
+            found = PLAIN.select(mask, g.node, zero.node)
+            v.grad = self._total(found, 1) if v.size == 1 else found
+        self.masked.add(v)
 
     def _total(self, c: Any, lanes_: int) -> Any:
         if not self.keep:

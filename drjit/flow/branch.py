@@ -8,6 +8,7 @@ from ..ad import capture
 from ..ad.graph import Scope
 from ..array.base import type_label
 from ..function.evaluation import eval as evaluate
+from ..function.scopes import isolate_grad
 from ..jit import node as jit
 from ..jit import op, record
 from ..jit.flags import JitFlag
@@ -93,11 +94,12 @@ class _Branch:
         args, before = self.args, self.before
         outcomes: list[_Outcome] = []
         try:
-            for body, mask in zip(self.bodies, (self.mask, ~self.mask), strict=True):
-                with masked(mask._n) as written:
-                    result = call(self.what, body, *args.values)
-                outcomes.append(self.outcome(result, outcomes, written))
-                args.restore(before)
+            with isolate_grad():  # what functions propagate goes on when both have run
+                for body, mask in zip(self.bodies, (self.mask, ~self.mask), strict=True):
+                    with masked(mask._n) as written:
+                        result = call(self.what, body, *args.values)
+                    outcomes.append(self.outcome(result, outcomes, written))
+                    args.restore(before)
         except BaseException:
             args.restore(before)
             raise

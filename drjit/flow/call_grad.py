@@ -67,8 +67,12 @@ class Recorded:
         for k, n in zip(self.passed, names, strict=True):
             found[k] = Content(n, None)
         for k in self.inside:
-            n = found[k].node
-            found[k] = Content(n, self.arguments[k].var and graph.new_input(n))
+            n, around = found[k].node, self.arguments[k].var
+            if around is None:
+                continue
+            found[k] = Content(n, own := graph.new_input(n))
+            if (slots := graph.slots()) is not None:
+                slots.alias(own, around)
         return found
 
     def note(self, contents: list[Content], results: Sequence[Any], inner: Scope) -> None:

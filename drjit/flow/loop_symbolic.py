@@ -193,11 +193,21 @@ class Symbolic:
     def _body(self, places: list[int], nodes: list[Node], slots: capture.Slots) -> list[Node]:
         with capture.body(slots) as inner:
             inputs = self._put(places, nodes)
+            for v, before in zip(inputs, self.before, strict=True):
+                if v is not None and before is not None and v.var and visible(before.var):
+                    slots.alias(v.var, before.var)  # type: ignore[arg-type]
             self.after, arrays = self.loop.run_body(self.state)
             self.captured.check(self.loop.what)
             self.results = results = [content(a) for a in arrays]
             for k in self.outside:
                 self._check_outside(k, results[k].node)
+            for k, v in enumerate(inputs):
+                if v is not None and v.var in slots.reached and results[k].node is not v.node:
+                    raise RuntimeError(
+                        f"{self.loop.what}: the body propagates gradients to variable "
+                        f"'{self.state.paths[k]}', which it changes, so that they would have to go "
+                        "back through the iterations before. Use mode='evaluated'."
+                    )
             self._note(places, inputs, inner)
         self.state.put([None if k in self.outside else v for k, v in enumerate(self.before)])
         old = [Content(n, None) for n in nodes]
