@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.jit import kernel, schedule
+from drjit.jit import cache, kernel
 from drjit.llvm import Array3f, Bool, Complex2f, Float, Float16, Int, Matrix2f, TensorXf, UInt
 
 
@@ -55,6 +55,7 @@ def test_the_history_tells_hits_from_misses(history, monkeypatch):
         dr.eval(dr.sqrt(dr.arange(Float, 1000)) * 17)
     dr.kernel_history_clear()
     dr.flush_kernel_cache()
+    cache.flush()
     for _ in range(2):
         dr.eval(dr.sqrt(dr.arange(Float, 1000)) * 17)
     miss, hit = dr.kernel_history()
@@ -62,9 +63,7 @@ def test_the_history_tells_hits_from_misses(history, monkeypatch):
     assert (hit["cache_hit"], hit["backend_time"]) == (1, 0)
     assert miss["hash"] == hit["hash"]
     # In memory only: the next launch finds the code on the disk.
-    with schedule.lock:
-        schedule._kernels.clear()
-        kernel.forget()
+    dr.flush_kernel_cache()
     dr.eval(dr.sqrt(dr.arange(Float, 1000)) * 17)
     (load,) = dr.kernel_history()
     assert (load["cache_hit"], load["cache_disk"]) == (1, 1)
@@ -128,6 +127,15 @@ def test_flushing_the_kernel_cache_forgets_kernels():
     assert len(dr.kernels()) == 0
     a = dr.arange(Float, 1000) + 3
     assert a[1] == 4
+
+
+def test_flushing_the_kernel_cache_leaves_what_is_on_disk(monkeypatch):
+    monkeypatch.setattr(kernel, "tier", "compiled")
+    dr.eval(dr.arange(Float, 1000) * 19.5 - 3)
+    dr.sync_thread()
+    before = cache.info()["entries"]
+    dr.flush_kernel_cache()
+    assert cache.info()["entries"] == before > 0
 
 
 # ---- Labels, lists, graphs

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..array.meta import JitBackend
 from ..array.pytree import leaf_arrays
-from ..jit import cache, history, kernel, runtime, schedule
+from ..jit import history, kernel, runtime, schedule
 from ..jit.named import Named
 
 
@@ -198,8 +198,8 @@ def kernels() -> KernelTable:
 
 
 def flush_kernel_cache() -> None:
-    """Drops all kernels, in memory and on disk; waits for those under way."""
+    """Drops all kernels from memory; waits for those under way. Those on disk remain, in the folder
+    that `python -m drjit doctor` names."""
     with schedule.lock:
         schedule.forget_kernels()
         kernel.forget()
-        cache.flush()

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from ..ad import vector as derivatives
 from ..ad.graph import Value, visible
 from ..array import pytree, table
-from ..array.base import ArrayBase, IncompatibleError, type_label
+from ..array.base import ArrayBase, BoundsError, IncompatibleError, type_label
 from ..function.create import arange
 from ..function.grad import grad
 from ..function.memory import gather
@@ -127,7 +127,7 @@ class MatrixView:
             )
         keys = arg if isinstance(arg, tuple) else (arg,)
         if not 1 <= len(keys) <= 2:
-            raise TypeError(
+            raise IncompatibleError(
                 f"drjit.nn.MatrixView.__getitem__(): expected one or two indices, got {len(keys)}"
             )
         keys = (*keys, slice(None))[:2]
@@ -176,11 +176,11 @@ def _range(key: Any, n: int) -> range:
     if isinstance(key, slice):
         return range(n)[key]
     if not isinstance(key, int) or isinstance(key, bool):
-        raise TypeError(
+        raise IncompatibleError(
             f"drjit.nn.MatrixView.__getitem__(): expected an int or a slice, got {type_label(key)}"
         )
     if not -n <= key < n:
-        raise IndexError(
+        raise BoundsError(
             f"drjit.nn.MatrixView.__getitem__(): index {key} is out of bounds for {n} rows or "
             "columns"
         )

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic
 
 import numpy as np
 
-from ..array.base import ArrayBase, type_label
+from ..array.base import ArrayBase, IncompatibleError, type_label
 from ..array.pytree import leaf_arrays, map_tree, walk
 from ..function import arithmetic, evaluation, scopes, traits
 from ..function import grad as derivatives
@@ -373,7 +373,7 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         if isinstance(scale, Real):
             return gradient * float(scale)
         if not isinstance(scale, ArrayBase) or scale._kind != "leaf" or not scale._dtype.is_float:
-            raise TypeError(
+            raise IncompatibleError(
                 f"dr.opt.{type(self).__name__}.step(): 'grad_scale' must be a number or a flat "
                 f"array of floating point type, not {type_label(type(scale))}"
             )
@@ -398,7 +398,7 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         if isinstance(active, bool | np.bool_):
             return type(leaf_arrays(x)[0]).Mask(not active)
         if not isinstance(active, ArrayBase) or active._kind != "leaf" or not active._dtype.is_mask:
-            raise TypeError(
+            raise IncompatibleError(
                 f"dr.opt.{type(self).__name__}.step(): 'active' must be a bool or a flat mask, not "
                 f"{type_label(type(active))}"
             )
