@@ -542,3 +542,15 @@ def test_within_a_recording_the_mode_is_symbolic(inner, outer, capfd):
             AROUND[outer](evaluated, x)
     else:
         assert list(AROUND[outer](evaluated, x)) == list(expected)
+
+
+def test_equal_literals_of_a_branch_are_read_once():
+    def body(x, i):
+        x = dr.if_stmt((x,), x > 4, lambda x: x * 20 + Float(20), lambda x: x - 1)
+        return x, i + 1
+
+    x, _ = dr.while_loop((Float(3, 5), UInt(0)), lambda x, i: i < 2, body)
+    text = dr.kernel_source(x)
+    literals = [line.strip() for line in text.splitlines() if "= literal(" in line]
+    assert len(literals) == len(set(literals)), text
+    np.testing.assert_array_equal(x, [1, 2420])

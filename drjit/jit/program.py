@@ -205,7 +205,8 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
         next_word += {"reduce": 2, "store": 1, "effect": 0}[kind]
     top = range(len(instrs))
     if nesting:
-        at_top = [n for n in nodes if n not in nesting.home and n.op not in SYMBOLS]
+        every = [n for n in nodes if n.op not in SYMBOLS]
+        at_top = [n for n in every if nesting.origin(n) not in nesting.home]
         outside = [numbers[n.id] for n in at_top]
         top = sorted(set(outside))
     return Program(
