@@ -245,6 +245,21 @@ def test_pcg_of_python_numbers():
     assert rng.next_float(float) == rng.prev_float(float)
 
 
+def test_python_numbers_have_double_precision():
+    rng, again = scalar.PCG32(), scalar.PCG32()
+    for name in ("next_float", "next_float_normal"):
+        for _ in range(5):
+            found = getattr(rng, name)(float)
+            exact = getattr(again, name.replace("float", "float64"))()
+            assert found == exact != np.float32(found)
+    assert scalar.PCG32().next_float(float) == 0.10837870510295033
+    generator = dr.rng(0)
+    got = [generator.random(float, 1) for _ in range(3)]
+    assert got == [0.31034912362435585, 0.613184740847206, 0.6246202731388435]
+    np.testing.assert_allclose(dr.rng(0).normal(float, 1, 5, 2), 5.612412229151625, rtol=1e-14)
+    np.testing.assert_allclose(dr.rng(0).uniform(float, 1, 5, 7), 5.620698247248711, rtol=1e-14)
+
+
 @pytest.mark.parametrize(
     "call",
     [

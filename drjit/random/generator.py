@@ -331,7 +331,7 @@ class _Target:
         self.plain = cls in ((int,) if integer else (float,))
         if not self.plain and not is_array_class(cls):
             raise RuntimeError(f"{what}: 'dtype' must be an array type, not {cls!r}")
-        self.dtype: DType = (dt.i32 if integer else dt.f32) if self.plain else cls._dtype
+        self.dtype: DType = (dt.i32 if integer else dt.f64) if self.plain else cls._dtype
         self._check_dtype(cls, what, integer)
         sizes = size_tuple(shape, what.removesuffix("()"))
         self.shape = sizes if isinstance(sizes, tuple) else (sizes,)

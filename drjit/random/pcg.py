@@ -148,7 +148,7 @@ class Generator:
         if not isinstance(dtype, type):
             raise TypeError(f"PCG32.{what}(): 'dtype' must be a type, not {dtype!r}")
         if dtype is float and not self._words.traced:
-            return dt.f32
+            return dt.f64
         cls: Any = dtype
         element = cls._dtype if is_array_class(cls) else None
         if element is not None and element.is_float and self._words.traced:
