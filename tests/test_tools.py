@@ -301,3 +301,97 @@ def test_import_tensor():
     np.testing.assert_array_equal(got.numpy(), [[0, 1, 2], [3, 4, 5]])
     with pytest.raises(TypeError, match="import_tensor"):
         dr.detail.import_tensor(3)
+
+
+def _types() -> list[str]:
+    """The kinds of the launches since the history was cleared."""
+    return [entry["type"].name for entry in dr.kernel_history()]
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize("mode", [dr.ReduceMode.Auto, dr.ReduceMode.Direct, dr.ReduceMode.Expand])
+def test_a_sum_of_vectors_into_an_array_is_one_kernel(history, count, mode, tier):
+    n = 40
+    x = dr.opaque(Float, 2, n)
+    index = dr.arange(UInt, n) // 2
+    cls = getattr(dr.llvm, f"Array{count}f")
+    target = dr.zeros(Float, n * count)
+    dr.eval(target, index)
+    dr.kernel_history_clear()
+    dr.scatter_add(target, cls(*[x + k for k in range(count)]), index, mode=mode)
+    dr.eval(target)
+    assert _types() == ["Memset", "JIT"]
+    want = np.zeros((n, count))
+    want[: n // 2] = 2 * (2 + np.arange(count))
+    np.testing.assert_array_equal(target.numpy(), want.ravel())
+
+
+def test_scatters_into_zeros_are_one_launch(history, tier):
+    x = dr.opaque(Float, 2, 10)
+    target = dr.zeros(Float, 10)
+    dr.eval(target)
+    dr.kernel_history_clear()
+    dr.scatter(target, x + 1, UInt(range(9, -1, -1)))
+    dr.eval(target)
+    assert _types() == ["Memset", "JIT"]
+    assert list(target) == [3] * 10
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: TensorXf(Array3f(x, x + 1, x + 2)),
+        lambda x: TensorXf(Matrix2f(x, x + 1, x + 2, x + 3)),
+        lambda x: dr.ravel(Array3f(x, x + 1, x + 2), order="C"),
+        lambda x: dr.ravel(Array3f(x, x + 1, x + 2), order="F"),
+        lambda x: dr.concat([x, x + 1, x + 2]),
+        lambda x: dr.stack([TensorXf(x), TensorXf(x) + 1]),
+    ],
+    ids=["tensor", "tensor of matrices", "ravel C", "ravel F", "concat", "stack"],
+)
+def test_copies_of_components_are_one_kernel(history, make, tier):
+    x = dr.arange(Float, 17) * 1.0
+    dr.make_opaque(x)
+    dr.kernel_history_clear()
+    found = make(x)
+    dr.eval(found)
+    assert _types() == ["JIT"]
+    entries = np.sort(np.ravel(found.numpy()))
+    count = entries.size // 17
+    want = np.sort((np.arange(17) + np.arange(count)[:, None]).ravel())
+    np.testing.assert_array_equal(entries, want)
+
+
+def test_a_scatter_that_nobody_sees_is_skipped(history, tier):
+    x = dr.opaque(Float, 2, 10)
+    index = dr.arange(UInt, 10)
+    dr.make_opaque(index)
+    dr.kernel_history_clear()
+    for make in (dr.empty, dr.zeros):
+        target = make(Float, 10)
+        dr.scatter(target, dr.sin(x), index)
+        dr.scatter_add(target, dr.cos(x), index)
+        del target
+    counter = dr.opaque(UInt, 0)
+    dr.kernel_history_clear()
+    dr.scatter_inc(counter, dr.opaque(UInt, 0, 10))
+    del counter
+    dr.kernel_history_clear()
+    assert dr.eval() is False
+    assert dr.kernel_history() == []
+    # What reads the target, or comes after, needs it.
+    target = dr.zeros(Float, 10)
+    dr.scatter(target, x, index)
+    read = dr.gather(Float, target, index)
+    dr.scatter_add(target, x, index)
+    del target
+    assert list(read) == [2] * 10
+    target = UInt(0, 0)
+    old = dr.scatter_inc(target, UInt(1, 1))
+    del target
+    assert sorted(old) == [0, 1]
+    first, second = dr.zeros(Float, 3), dr.zeros(Float, 3)
+    dr.scatter(first, 5, UInt(1))
+    dr.scatter(second, dr.gather(Float, first, UInt(1)), UInt(2))
+    del first
+    assert list(second) == [0, 0, 5]

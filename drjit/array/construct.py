@@ -19,6 +19,7 @@ from ..jit.dtype import DType
 from . import interop, leaf, leaf_access, nested, pytree, table, tensor
 from .base import ArrayBase, type_label
 from .promote import number_type
+from .show import component_shape, inner
 from .unavailable import refuse
 
 
@@ -463,6 +464,10 @@ def _flat(cls: Any, arg: Any) -> tuple[Any, tuple[int, ...]]:
 
 def _flat_nested(storage: Any, arg: Any) -> tuple[Any, tuple[int, ...]]:
     """Components one after the other, lanes last."""
+    shape = component_shape(arg)
+    if arg.__meta__.is_jit and shape is not None:
+        flat, (_, *lanes) = _joined(storage, [(storage(c), (len(c),)) for c in inner(arg)])
+        return flat, (*shape, *lanes)
     if not issubclass(arg.Value, ArrayBase):
         return storage(list(arg._c)), (len(arg._c),)
     nested = arg.Value._kind == "nested"
@@ -485,7 +490,7 @@ def _joined(storage: Any, parts: list) -> tuple[Any, tuple[int, ...]]:
     if storage._kind == "nested":
         entries = [v for part, _ in parts for v in (part._c * count if len(part) == 1 else part)]
         return storage(entries), (len(parts), *widest)
-    total = leaf.wrap(storage, node.literal(storage._dtype, 0, count * len(parts)))
+    total = leaf.unwritten(storage, count * len(parts))
     index_type = table.find(storage._namespace, "leaf", dt.u32)
     true = leaf.literal(storage.Mask, True)
     for i, (part, _) in enumerate(parts):

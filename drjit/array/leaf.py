@@ -11,6 +11,7 @@ from ..ad import algebra, lanes
 from ..ad.graph import Value
 from ..jit import kernel, memory, node, schedule
 from ..jit.dtype import DType
+from ..jit.freeze import uninitialized
 from ..jit.node import BUFFER, LITERAL, Node
 from ..jit.op import Op
 
@@ -84,6 +85,14 @@ def cast(cls: type, a: Any) -> Any:
 def bitcast(cls: type, a: Any) -> Any:
     """The same bits as another element type of the same size."""
     return wrap(cls, node.bitcast(cls._dtype, a._n))
+
+
+def unwritten(cls: Any, size: int) -> Any:
+    """An array of undefined contents, for a scatter that writes every entry."""
+    t = cls._dtype
+    if size == 0 or t.is_mask:
+        return literal(cls, 0, size)
+    return wrap(cls, uninitialized(t, size))
 
 
 def lane(cls: type, size: int) -> Any:

@@ -95,14 +95,14 @@ def _update(
     reduce: str = "",
     mode: str = "direct",
     packet: int = 1,
-) -> Node | None:
-    """Queues a scatter and puts the node that results into the target; None if there is nothing to
-    do."""
+) -> bool:
+    """Queues a scatter and puts the node that results into the target, which alone holds it, so
+    that the next scatter finds it free. Returns whether there was anything to do."""
     node = target._n
     if kind in _SCATTERS and written.replaying():
         if node.op is op.state:
             raise StateTarget(node, True)
-        return None if access.is_idle(values, index, active, node.size, what, packet) else node
+        return not access.is_idle(values, index, active, node.size, what, packet)
     witness = weakref.ref(node)
     target._n = None
     taken = access.Target(node)
@@ -114,7 +114,7 @@ def _update(
         # Until the scatter has replaced it, the old node lives in `taken` or in a frame of the
         # exception's traceback.
         target._n = witness() if after is None else after
-    return after
+    return after is not None
 
 
 def _differentiable(target: Any, values: list) -> bool:
@@ -161,18 +161,16 @@ def scatter(
     count = len(nodes)
     if 2 <= count <= 16 and target._n.size % count == 0:
         differentiable = _differentiable(target, values)
-        after = _update(
-            target, op.scatter_packet, nodes, index._n, active._n, what, "", mode, count
-        )
-        if after is not None and differentiable:
+        done = _update(target, op.scatter_packet, nodes, index._n, active._n, what, "", mode, count)
+        if done and differentiable:
             for j, v in enumerate(values):
                 _record("", target, v, lanes.entry(index._n, count, j), active._n, None)
         return
     where, mask = _records(target, index, active, count, what)
     for value, entry in zip(values, where, strict=True):
         differentiable = _differentiable(target, [value])
-        after = _update(target, op.scatter, [value._n], entry, mask, what, "", mode)
-        if after is not None and differentiable:
+        done = _update(target, op.scatter, [value._n], entry, mask, what, "", mode)
+        if done and differentiable:
             _record("", target, value, entry, mask, None)
 
 
@@ -215,8 +213,8 @@ def scatter_reduce(
         size = jit.broadcast_size((value._n, entry, mask), what)
         how = access.reduce_mode(mode, target._n, size)
         before = target._n if keep else None
-        after = _update(target, op.scatter_reduce, [value._n], entry, mask, what, reduce, how)
-        if after is not None and differentiable:
+        done = _update(target, op.scatter_reduce, [value._n], entry, mask, what, reduce, how)
+        if done and differentiable:
             _record(reduce, target, value, entry, mask, before)
 
 
@@ -225,11 +223,10 @@ def _atomic(
 ) -> Node:
     """Queues an atomic operation; gives the old values."""
     size = jit.broadcast_size((*values, index._n, active._n), what)
-    after = _update(target, kind, values, index._n, active._n, what)
     dtype = target._n.dtype
-    if after is None:
+    if not _update(target, kind, values, index._n, active._n, what):
         return jit.literal(dtype, 0, size)
-    return schedule.effect_value(after, dtype)
+    return schedule.effect_value(target._n, dtype)
 
 
 def scatter_inc(target: Any, index: Any, active: Any, what: str = "dr.scatter_inc") -> Any:

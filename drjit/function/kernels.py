@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..array.meta import JitBackend
 from ..array.pytree import leaf_arrays
-from ..jit import history, kernel, runtime, schedule
+from ..jit import history, kernel, op, runtime, schedule
 from ..jit.named import Named
 
 
@@ -48,6 +48,12 @@ def _seconds(launch: history.Launch) -> float:
     return clock.last * 1e-9
 
 
+def _kind(program: Any) -> KernelType:
+    """What a kernel made from a program is: memory filled with a constant, or anything else."""
+    fills = program and all(i.op in (op.literal, op.copy) for i in program.instrs)
+    return KernelType.Memset if fills and not program.inputs else KernelType.JIT
+
+
 def _entry(launches: list[history.Launch]) -> dict[str, Any]:
     """The entry of a kernel made from a program, or of an operation that may be several kernels."""
     launch, whole = launches[0], launches[0].whole
@@ -57,7 +63,7 @@ def _entry(launches: list[history.Launch]) -> dict[str, Any]:
     disk = all(v.state == "disk" for v in launches)
     entry = {
         "backend": JitBackend.LLVM,
-        "type": KernelType[whole.kind] if whole else KernelType.JIT,
+        "type": KernelType[whole.kind] if whole else _kind(program),
         "hash": kernels[-1].name[1:],
         "ir": io.StringIO(text := "\n".join(dict.fromkeys(k.text for k in kernels))),
         "source": text,

@@ -119,7 +119,7 @@ def ravel(array: Any, order: str = "A") -> Any:
     lane, yes = parts.lanes(cls, width), parts.yes(cls)
     if order == "C":
         for k, v in enumerate(leaves):
-            leaf_access.scatter(result, [v], lane + k * width, yes, what)
+            leaf_access.scatter(result, [v], lane + k * width, yes, what, "disjoint")
     else:
         ordered = [leaves[k] for k in _column_major(dims)]
         leaf_access.scatter(result, ordered, lane, yes, what)

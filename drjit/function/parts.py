@@ -12,12 +12,12 @@ import numpy as np
 from ..array import leaf, leaf_access, table
 from ..array.base import ArrayBase, type_label
 from ..array.interop import host_array, is_foreign_array
+from ..array.leaf import unwritten as unwritten
 from ..array.meta import DYNAMIC
 from ..array.show import common_width, component_shape, inner
 from ..array.tensor import permuted as permuted_storage
 from ..jit import dtype as dt
 from ..jit.dtype import DType
-from ..jit.freeze import uninitialized
 
 label = type_label
 
@@ -283,14 +283,6 @@ def map_leaves(value: Any, f: Callable[[Any], Any]) -> Any:
     if not is_array(value) or value._kind == "leaf":
         return f(value)
     return nested(type(value), [map_leaves(c, f) for c in value._c])
-
-
-def unwritten(cls: type, size: int) -> Any:
-    """A traced array of undefined contents, for a scatter that writes every entry."""
-    t = cls._dtype
-    if size == 0 or t.is_mask:
-        return leaf.literal(cls, 0, size)
-    return leaf.wrap(cls, uninitialized(t, size))
 
 
 def spread(value: Any) -> Any:

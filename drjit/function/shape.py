@@ -350,7 +350,7 @@ def _concat_flat(arr: Sequence[Any], what: str) -> Any:
     for a in filled:
         n = a._n.size
         index = parts.lanes(cls, n) + start
-        leaf_access.scatter(result, [a], index, parts.yes(cls), what)
+        leaf_access.scatter(result, [a], index, parts.yes(cls), what, "disjoint")
         start += n
     return result
 
@@ -383,7 +383,7 @@ def concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
         if prod(a._shape):
             i = parts.lanes(cls, prod(a._shape))
             index = (i // run) * (total * stride) + i % run + start * stride
-            leaf_access.scatter(result, [a._array], index, parts.yes(cls), what)
+            leaf_access.scatter(result, [a._array], index, parts.yes(cls), what, "disjoint")
         start += n
     return tensor(cls, result, result_shape)
 

@@ -95,6 +95,31 @@ def add_effect(
         return after
 
 
+def _drop_unseen() -> None:
+    """Forgets pending side effects that nobody can see: no one holds what stands for their target,
+    or the old value that they give, and none of the others follows one of them."""
+    kept: list[Node] = []
+    needed: set[Node] = set()
+    while pending:  # the last ones first: those before may be held by what they need only
+        effect = pending.pop()
+        if effect.op in EFFECTS and effect not in needed and not afters(effect):
+            value = effect.data.value
+            if value is None or value() is None:
+                continue
+        kept.append(effect)
+        _follow(effect, needed)
+    pending.extend(reversed(kept))
+
+
+def _follow(effect: Node, needed: set[Node]) -> None:
+    """Adds the side effects that come before one, or before those of a loop or branch."""
+    if effect.op in EFFECTS:
+        needed.update(effect.data.order)
+    elif effect.op in BLOCKS:
+        for e in inside(effect):
+            _follow(e, needed)
+
+
 def effect_value(after: Node, dtype: dt.DType) -> Node:
     """The old value that an atomic operation gives, as a node."""
     effect_node = after.deps[0]
@@ -111,6 +136,8 @@ def evaluate(roots: list[Node]) -> bool:
     `materialize` turns one into a buffer.
     """
     with lock:
+        if pending:
+            _drop_unseen()
         effects = pending[:]
         todo = [n for n in roots if n.op is not BUFFER and n.op is not LITERAL]
         if not todo and not effects:
