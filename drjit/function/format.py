@@ -94,6 +94,7 @@ def _print_symbolic(
     """Makes printing part of the kernel that is being traced."""
     what = "dr.print"
     _check_mask(active, what)
+    stream = sys.stdout if file is None else file  # which may be another one when it appears
     values = pytree.leaf_arrays((args, kwargs))
     if "thread_id" not in kwargs:
         kwargs = {**kwargs, "thread_id": None}
@@ -118,7 +119,7 @@ def _print_symbolic(
             )
         found = {id(v): column for v, column in zip(values, columns, strict=True)}
         text = formatted(what, *_shown(args, kwargs, found, lanes), limit)
-        (sys.stdout if file is None else file).write(text + end)
+        stream.write(text + end)
 
     sampling.when_complete(sample, write)
 

@@ -2,15 +2,17 @@
 
 import enum
 
+from ..jit.named import Named
 
-class FilterMode(enum.Enum):
+
+class FilterMode(Named, enum.Enum):
     """How a value between texels is found."""
 
     Nearest = 0
     Linear = 1
 
 
-class WrapMode(enum.Enum):
+class WrapMode(Named, enum.Enum):
     """What lies beyond the boundary of a texture."""
 
     Repeat = 0
