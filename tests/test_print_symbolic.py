@@ -1,5 +1,6 @@
 """Printing from inside kernels: what is shown, when, and of which lanes."""
 
+import contextlib
 import gc
 import io
 import weakref
@@ -39,6 +40,17 @@ def test_text_appears_when_the_kernel_has_run(tier) -> None:
     assert file.getvalue() == "x=[0.5, 1.5, 2.5, 3.5, 4.5] y=[1, 3, 5, 7, 9]\n"
     dr.eval(x + 2)
     assert file.getvalue().count("\n") == 1
+
+
+def test_text_goes_where_the_output_goes_when_the_statement_is_met(tier, capsys) -> None:
+    x = dr.opaque(Float, 5, 2)
+    file = io.StringIO()
+    with contextlib.redirect_stdout(file):
+        dr.print("{}", x, mode="symbolic")
+    assert file.getvalue() == ""
+    dr.eval(x + 1)
+    assert file.getvalue() == "[5, 5]\n"
+    assert capsys.readouterr().out == ""
 
 
 def test_only_active_lanes_and_no_text_without_any(tier) -> None:

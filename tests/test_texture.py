@@ -565,3 +565,8 @@ def test_look_ups_in_a_loop(tier):
         lambda i, total: (i + 1, total + image.eval(llvm.Array1f(x + 0.1 * llvm.Float(i)))[0]),
     )
     np.testing.assert_allclose(total.numpy(), sum(step), rtol=1e-6)
+
+
+def test_modes_show_by_name():
+    assert repr(line().filter_mode()) == str(dr.FilterMode.Linear) == "FilterMode.Linear"
+    assert repr(line().wrap_mode()) == "WrapMode.Clamp"
