@@ -343,7 +343,7 @@ from .jit.log import LogLevel, log_level, set_log_level
 from .jit.op import ReduceMode, ReduceOp
 from .jit.runtime import set_thread_count, thread_count
 from .random import rng
-from .texture import FilterMode, WrapMode
+from .texture import FilterMode, MipBasis, MipFilter, WrapMode
 
 __version__ = "0.1.0"
 
@@ -367,6 +367,8 @@ __all__ = [
     "Local",
     "LogLevel",
     "MaskT",
+    "MipBasis",
+    "MipFilter",
     "PlainT",
     "RedT",
     "ReduceMode",

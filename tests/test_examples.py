@@ -40,6 +40,11 @@ SHORT = {
     ),
     "picture_network.py": (["--iterations", "3"], r"Linear\(in_features=64, out_features=3", True),
     "picture_hash_grid.py": (["--iterations", "3"], r"HashGrid", True),
+    "texture_filtering.py": (
+        ["--iterations", "4", "--size", "48"],
+        r"Standard : error 0\.\d+ -> 0\.\d+\nLaplacian: error 0\.\d+ -> 0\.\d+",
+        True,
+    ),
     "small_network.py": (["--iterations", "60"], r"step 59: mean square error 0\.0", False),
 }
 OTHERS = {"fresnel.py", "neural_field.py"}

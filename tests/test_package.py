@@ -20,8 +20,8 @@ PACKAGE = ROOT / "drjit"
 # packages) is on top.
 NAMESPACES = {"auto", "cuda", "llvm", "scalar"}
 LAYERS = [
-    {"jit"}, {"ad"}, {"array"}, NAMESPACES, {"function"}, {"random", "texture"}, {"flow"},
-    {"hashgrid"}, {"nn", "opt"},
+    {"jit"}, {"ad"}, {"array"}, NAMESPACES, {"function"}, {"random"}, {"flow"},
+    {"hashgrid", "texture"}, {"nn", "opt"},
 ]  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Textures: the modes of look-ups. The classes, such as `Texture2f`, are in the namespaces."""
 
 from . import texture as texture
-from .modes import FilterMode, WrapMode
+from .modes import FilterMode, MipBasis, MipFilter, WrapMode
 
-__all__ = ["FilterMode", "WrapMode"]
+__all__ = ["FilterMode", "MipBasis", "MipFilter", "WrapMode"]

@@ -52,7 +52,7 @@ def spline_weights(t: Any, order: int) -> list[list[Any]]:
 
 
 def cells(
-    taps: list[Taps], sizes: list[int], before: Any = None
+    taps: list[Taps], sizes: list[Any], before: Any = None
 ) -> Iterator[tuple[Any, list[int]]]:
     """Texel numbers of all combinations of taps in row-major order, and the tap of each dimension;
     dimension 0 is the one that varies fastest. `before` is the number in further dimensions.
@@ -66,7 +66,7 @@ def cells(
             yield number, [j]
 
 
-def _numbers(taps: Taps, before: Any, size: int) -> list[Any]:
+def _numbers(taps: Taps, before: Any, size: Any) -> list[Any]:
     """The numbers of the entries in one more dimension; `before` is that in the outer ones."""
     if before is None:
         return taps.positions
@@ -74,21 +74,24 @@ def _numbers(taps: Taps, before: Any, size: int) -> list[Any]:
     return [start + position for position in taps.positions]
 
 
+def combinations(taps: list[Taps], sizes: list[Any]) -> tuple[list[Any], list[Any]]:
+    """The numbers of the texels that a filter reads, and their weights."""
+    return [number for number, _ in cells(taps, sizes)], _weight_products(taps)
+
+
 def weighted_sum(
     fetch: Callable[[Any], Channels],
-    taps: list[Taps],
-    sizes: list[int],
+    numbers: list[Any],
+    weights: list[Any],
     fused: Callable[[list[Any], list[Any]], Channels | None] | None = None,
 ) -> Channels:
-    """The filtered value of every channel. `fused` computes it from the numbers of texels and their
-    weights, where that can be done by one operation.
+    """The sum of texels with weights, for every channel. `fused` computes it where that can be done
+    by one operation.
     """
-    products = _weight_products(taps)
-    numbers = [number for number, _ in cells(taps, sizes)]
-    total = (fused and len(numbers) > 1 and fused(numbers, products)) or []
+    total = (fused and len(numbers) > 1 and fused(numbers, weights)) or []
     if total:
         return total
-    for number, weight in zip(numbers, products, strict=True):
+    for number, weight in zip(numbers, weights, strict=True):
         texel = fetch(number)
         if total:
             total = [_fma(weight, v, s) for v, s in zip(texel, total, strict=True)]

@@ -1,6 +1,8 @@
 """What a texture look-up does between texels and beyond the boundary."""
 
 import enum
+import operator
+from typing import Any
 
 from ..jit.named import Named
 
@@ -18,3 +20,29 @@ class WrapMode(Named, enum.Enum):
     Repeat = 0
     Clamp = 1
     Mirror = 2
+
+
+class MipFilter(enum.Enum):
+    """How look-ups choose between the levels of a texture, each half as large as the one before."""
+
+    Disabled = 0
+    Nearest = 1
+    Linear = 2
+
+
+class MipBasis(enum.Enum):
+    """What a MIP-mapped texture stores for each level: its texels, or what they add to the next
+    coarser level (Weier et al., "Practical inverse rendering of textured and translucent
+    appearance", 2025)."""
+
+    Standard = 0
+    Laplacian = 1
+
+
+def mode_of(cls: Any, value: Any, what: str) -> Any:
+    """A member of an enumeration, or the one with a number."""
+    try:
+        return value if isinstance(value, cls) else cls(operator.index(value))
+    except (TypeError, ValueError):
+        choices = ", ".join(f"dr.{m}" for m in cls)
+        raise TypeError(f"{what}: {value!r} is none of {choices}") from None

@@ -27,17 +27,19 @@ from .filters import (
     Channels,
     Taps,
     cells,
+    combinations,
     convert,
     derivatives,
     lerp_weights,
     spline_weights,
     weighted_sum,
 )
-from .modes import FilterMode, WrapMode
+from .mip import Mipmapped
+from .modes import FilterMode, MipBasis, MipFilter, WrapMode, mode_of
 from .wrap import wrapped
 
 
-class Texture:
+class Texture(Mipmapped):
     """A grid of texels of one to three dimensions.
 
     `Texture2f(shape, channels)` makes one of zeros, `shape` being (height, width);
@@ -47,11 +49,17 @@ class Texture:
     look-up is that of its position. 8-bit texels stand for numbers from 0 to 1; with `srgb` they
     are decoded to linear intensities, but for every fourth channel, and `write` encodes them.
 
+    With a `mip_filter`, a texture has coarser levels, halved down to one texel, which `eval_lod`
+    and `eval_filtered` choose from; the latter looks up at most `max_aniso` times along a
+    footprint. Levels are the means of the finer ones, in linear light for sRGB; with
+    `MipBasis.Laplacian` what is stored, and can be optimized, is what each level adds to the next
+    coarser one.
+
     `use_accel` and `migrate` are accepted for programs that are written for texture units.
 
     Raises:
         RuntimeError: the tensor has the wrong number of dimensions or no channels, or `srgb` is set
-            for a texture that is not of 8 bits.
+            for a texture that is not of 8 bits, or `max_aniso` is not from 1 to 16.
         TypeError: an argument has the wrong type.
 
     >>> from drjit.llvm import Texture1f, TensorXf, Array1f, Float
@@ -65,7 +73,10 @@ class Texture:
     IsTexture = True
     __slots__ = ("__weakref__", "_filter", "_srgb", "_templates", "_tensor", "_texels",
                  "_use_accel", "_wrap", "_writable")  # fmt: skip
-    _traversed: ClassVar[tuple[str, ...]] = ("_tensor", "_texels", "_filter", "_wrap", "_srgb")
+    _traversed: ClassVar[tuple[str, ...]] = (
+        "_tensor", "_coarser", "_texels", "_starts", "_filter", "_wrap", "_srgb", "_mip", "_aniso",
+        "_basis",
+    )  # fmt: skip
     """What frozen functions look at."""
     _dims: ClassVar[int]
     _dtype: ClassVar[DType]
@@ -87,9 +98,13 @@ class Texture:
         wrap_mode: Any = WrapMode.Clamp,
         writable: bool = False,
         srgb: bool = False,
+        mip_filter: Any = MipFilter.Disabled,
+        max_aniso: int = 1,
+        mip_basis: Any = MipBasis.Standard,
     ) -> None:
         self._set_modes(filter_mode, wrap_mode, use_accel, srgb)
         self._writable = bool(writable)
+        self._set_mip(mip_filter, max_aniso, mip_basis, self._writable)
         what = self._name()
         try:
             sizes = [operator.index(s) for s in shape]
@@ -111,15 +126,19 @@ class Texture:
         filter_mode: Any = FilterMode.Linear,
         wrap_mode: Any = WrapMode.Clamp,
         srgb: bool = False,
+        mip_filter: Any = MipFilter.Disabled,
+        max_aniso: int = 1,
+        mip_basis: Any = MipBasis.Standard,
     ) -> None:
         del migrate
         self._set_modes(filter_mode, wrap_mode, use_accel, srgb)
         self._writable = False
+        self._set_mip(mip_filter, max_aniso, mip_basis, False)
         self._take(tensor, self._name())
 
     def _set_modes(self, filter_mode: Any, wrap_mode: Any, use_accel: bool, srgb: bool) -> None:
-        self._filter = _mode(FilterMode, filter_mode, self._name())
-        self._wrap = _mode(WrapMode, wrap_mode, self._name())
+        self._filter = mode_of(FilterMode, filter_mode, self._name())
+        self._wrap = mode_of(WrapMode, wrap_mode, self._name())
         self._use_accel, self._srgb = bool(use_accel), bool(srgb)
         # By the class of positions and the shape; False where there can be none.
         self._templates: dict[tuple[type, tuple[int, ...]], Any] = {}
@@ -136,6 +155,8 @@ class Texture:
 
     def _set(self, tensor: Any) -> None:
         self._tensor = tensor
+        if self._basis is MipBasis.Laplacian:
+            self._decompose()
         self._refresh()
 
     def _refresh(self) -> None:
@@ -143,7 +164,8 @@ class Texture:
         `update_inplace` only.
         """
         array = self._tensor._array
-        self._texels = type(array)(array)
+        pyramid = self._mip is not MipFilter.Disabled and prod(self.shape) > 0
+        self._texels = self._pyramid() if pyramid else type(array)(array)
 
     # Contents
 
@@ -160,9 +182,16 @@ class Texture:
         """The texels as a one-dimensional array."""
         return self._tensor._array
 
-    def tensor(self) -> Any:
-        """The texels as a tensor; after changes to it call `update_inplace`."""
-        return self._tensor
+    def tensor(self, level: int = 0) -> Any:
+        """The texels as a tensor; after changes to it call `update_inplace`.
+
+        For a MIP-mapped texture, those of a level: with `MipBasis.Laplacian`, what the level adds
+        to the next coarser one.
+
+        Raises:
+            IndexError: there is no such level.
+        """
+        return self._level(level, self._name("tensor"))
 
     def set_value(self, value: Any, migrate: bool = False) -> None:
         """Replaces the texels by those of a one-dimensional array.
@@ -180,15 +209,27 @@ class Texture:
             )
         self._set(self._tensor_class(array, shape=self.shape))
 
-    def set_tensor(self, tensor: Any, migrate: bool = False) -> None:
+    def set_tensor(
+        self, tensor: Any, value: Any = None, rebuild: bool = True, migrate: bool = False
+    ) -> None:
         """Replaces the texels by those of a tensor, whose sizes and channels become those of the
         texture.
 
+        `set_tensor(level, value, rebuild=True)` replaces what one level of a texture with
+        `MipBasis.Laplacian` adds to the next coarser one; without `rebuild`, look-ups see it after
+        `update_inplace`.
+
         Raises:
-            RuntimeError: the tensor has the wrong number of dimensions, or no channels.
+            RuntimeError: the tensor has the wrong number of dimensions, no channels, or not the
+                shape of the level.
+            IndexError: there is no such level.
         """
         del migrate
-        self._take(tensor, self._name("set_tensor"))
+        what = self._name("set_tensor")
+        if type(tensor) is int and value is not None:
+            self._set_level(tensor, value, rebuild, what)
+        else:  # `value` was 'migrate'
+            self._take(tensor, what)
 
     def _take(self, tensor: Any, what: str) -> None:
         cls = self._tensor_class
@@ -325,6 +366,12 @@ class Texture:
 
     def _summed(self, taps: list[Taps], dtype: DType, active: Any, method: str) -> Channels:
         """The sum of the texels that a filter reads, with their weights."""
+        return self._mixed(*combinations(taps, self._sizes()), dtype, active, method)
+
+    def _mixed(
+        self, numbers: list[Any], weights: list[Any], dtype: DType, active: Any, method: str
+    ) -> Channels:
+        """The sum of some texels with weights."""
         fetch = self._fetcher(dtype, active, method)
         fused = None
         if self._namespace != "scalar" and self._dtype is dtype:
@@ -338,7 +385,7 @@ class Texture:
                 return leaf_access.gather_weighted(source, indices, weights, mask, count, what)
 
             fused = at_once
-        return weighted_sum(fetch, taps, self._sizes(), fused)
+        return weighted_sum(fetch, numbers, weights, fused)
 
     def _repeated(self, pos: Any) -> Any:
         """`eval` with the nodes of the first time, for a position that is an array; None where
@@ -362,7 +409,7 @@ class Texture:
 
     def _template(self, cls: Any) -> Any:
         """A template of `eval` for positions of a class; False if they would be converted."""
-        dtype, size = getattr(cls, "_dtype", None), prod(self.shape)
+        dtype, size = getattr(cls, "_dtype", None), self._length()
         if self._namespace == "scalar" or not size or dtype is None or not dtype.is_float:
             return False
         vector = table.find(self._namespace, "vector", dtype, (self._dims,))
@@ -442,6 +489,10 @@ class Texture:
                 hessians.append(assemble(square, second, (n, n) if n > 1 else (1,)))
         return self._vector(dtype, found[(0,) * n]), gradients, hessians
 
+    def _length(self) -> int:
+        """The entries of all levels."""
+        return prod(self.shape) + sum([prod(t._shape) for t in self._coarser])
+
     def _sizes(self) -> list[int]:
         """The numbers of texels in x, y and z."""
         return list(self._tensor._shape[-2::-1])
@@ -516,7 +567,7 @@ class Texture:
         mask = mask_leaf(active, type(source), what.removesuffix("()"))
         unsigned = table.find(self._namespace, "leaf", dt.u32)
         # Wrapped positions are those of texels, unless the tensor was given another shape since.
-        inside = len(source) == prod(self.shape) < 1 << 31
+        inside = len(source) == self._length() < 1 << 31
         return source, self.channel_count(), mask, unsigned, inside
 
     def _decoded(self, value: Any, channel: int) -> Any:
@@ -584,14 +635,6 @@ def _float_type(pos: Any) -> DType:
         return max(kinds, key=lambda d: d.itemsize) if kinds else dt.f32
     floating = isinstance(pos, ArrayBase) and pos._dtype.is_float
     return pos._dtype if floating else dt.f32
-
-
-def _mode(cls: Any, value: Any, what: str) -> Any:
-    try:
-        return value if isinstance(value, cls) else cls(operator.index(value))
-    except (TypeError, ValueError):
-        choices = ", ".join(f"dr.{m}" for m in cls)
-        raise TypeError(f"{what}: {value!r} is none of {choices}") from None
 
 
 @cache
