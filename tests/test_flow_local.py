@@ -302,3 +302,18 @@ def test_a_loop_of_one_lane_does_not_scatter_once_more_for_others():
         dr.eval(value)
     del value
     assert target == 4
+
+
+def test_a_loop_whose_local_memory_is_held_is_summed_over():
+    lane = dr.arange(UInt, 20)
+    memory = dr.alloc_local(UInt, 4)
+
+    def body(k, n, memory):
+        memory[k & 3] = lane + k
+        return k + 1, n + memory[k & 3], memory
+
+    k, n, memory = dr.while_loop((UInt(0), UInt(0), memory), lambda k, n, memory: k < lane, body)
+    lanes = np.arange(20)
+    assert dr.sum(n) == (lanes * lanes + lanes * (lanes - 1) // 2).sum()
+    np.testing.assert_array_equal(k, lanes)
+    assert memory[0][19] == 19 + 16

@@ -247,6 +247,7 @@ def _companions(nodes: list[Node]) -> list[Node]:
     mark = nodes[0].mark  # of all that is reachable
     alive = [v for n in loops for value in n.data.values if (v := value()) is not None]
     alive = [v for v in alive if v.mark is not mark and v.op is not BUFFER]
+    alive = [v for v in alive if not v.dtype.is_vector]  # which exist within a kernel only
     summed = {v.deps[0] for v in alive if v.op is _REDUCE}
     return [v for v in alive if v not in summed]
 
