@@ -51,7 +51,8 @@ def examples() -> list[doctest.DocTest]:
 def test_example(test: doctest.DocTest):
     types = importlib.import_module("drjit.auto.ad")
     names = {name: getattr(types, name) for name in dir(types) if not name.startswith("_")}
-    test.globs = names | {"ad": types} | test.globs | {"dr": dr, "np": np, "nn": nn}
+    given = {"dr": dr, "np": np, "nn": nn, "ad": types, "__name__": "__main__"}
+    test.globs = names | test.globs | given
     report: list[str] = []
     outcome = doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=report.append)
     assert outcome.failed == 0, "".join(report)
