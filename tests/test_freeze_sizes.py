@@ -217,6 +217,17 @@ def test_the_backend_has_to_be_there_and_that_of_the_inputs():
     assert other.n_recordings == 0
 
 
+def test_an_exception_of_the_function_is_also_a_runtime_error():
+    @dr.freeze
+    def f(x):
+        raise KeyError("nothing")
+
+    for error in (RuntimeError, KeyError):
+        with pytest.raises(error, match=r"dr\.freeze\(.*f\): .*KeyError: 'nothing'") as raised:
+            f(data(3))
+        assert type(raised.value.__cause__) is KeyError
+
+
 def test_what_cannot_be_made_again_is_an_error_of_both_kinds():
     class Made:
         DRJIT_STRUCT: ClassVar = {"x": Float}

@@ -21,6 +21,7 @@ from ..jit.freeze_size import plain
 from ..jit.memory import allocate_for
 from ..jit.node import BUFFER, LITERAL, Node, buffer
 from ..jit.scope import innermost
+from .failure import call
 from .freeze_layout import Layout, Surroundings, by_identity
 from .freeze_recordings import Family, Ready, Structure
 from .freeze_result import Before, Describer, Maker
@@ -195,7 +196,7 @@ class FrozenFunction:
         with ADContextManager(ADScope.Isolate, ()):
             recorder.start()
             try:
-                result = plain(self._function(tree))
+                result = plain(call(self._what, self._function, tree))
                 schedule.evaluate(before.nodes() + _all_nodes(result, inputs))
                 inner = graph.scope()
                 waiting = list(inner.postponed) if inner is not None else []
@@ -450,7 +451,8 @@ def freeze(
 
     Raises:
         RuntimeError: the function reads the contents of an array, or uses one that is no input; or
-            an input is of another backend, or `backend` is not available.
+            an input is of another backend, or `backend` is not available. What the function raises
+            when it is recorded is of that type as well, with the original as its cause.
         TypeError: an input or a result is an object that is neither a PyTree nor hashable.
     """
     if not callable(f) and f is not None:
