@@ -183,3 +183,29 @@ def test_errors_are_of_every_kind_that_handlers_look_for():
     for kind in (TypeError, RuntimeError, AttributeError):
         with pytest.raises(kind):
             Matrix2f(1).imag = 5
+
+
+EMPTY_BESIDE_ONE = {
+    "a + b": lambda a, b: a + b,
+    "b * a": lambda a, b: b * a,
+    "a < b": lambda a, b: a < b,
+    "fma": lambda a, b: dr.fma(a, b, 1),
+    "maximum": lambda a, b: dr.maximum(b, a),
+    "select": lambda a, b: dr.select(b > 0, a, 1),
+    "in place": lambda a, b: a.__iadd__(b),
+    "of vectors": lambda a, b: Array3f(a, a, a) + Array3f(b, b, b),
+    "of element types": lambda a, b: a + Int(b),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY_BESIDE_ONE)
+def test_an_array_that_was_never_initialized_does_not_pass(tier, name):
+    operation = EMPTY_BESIDE_ONE[name]
+    with pytest.raises(RuntimeError, match=r"incompatible sizes.*empty"):
+        operation(Float(), dr.opaque(Float, 5))
+    assert dr.width(operation(Float(), Float(5))) == 0
+
+
+def test_tensors_without_entries_broadcast():
+    row = dr.opaque(TensorXf, 1, (1, 3))
+    assert (dr.zeros(TensorXf, (0, 3)) + row).shape == (0, 3)

@@ -216,7 +216,7 @@ WITHOUT_ENTRIES = {
     "sort": lambda a: (dr.sort(a.e), dr.sort(a.t, axis=0)),
     **{
         n: lambda a, n=n: getattr(dr, n)([a.t, a.t])
-        for n in ("column_stack", "dstack", "hstack", "vstack", "stack")
+        for n in ("column_stack", "dstack", "hstack", "row_stack", "vstack", "stack")
     },
     "split": lambda a: dr.split(a.t, 3, axis=1),
     "array_split": lambda a: dr.array_split(a.t, 2, axis=0),

@@ -75,6 +75,8 @@ def _on_leaves(op_: Op, args: tuple) -> Any:
     operands = tuple(nodes)
     try:
         n = node.combine(op_, operands)
+        if not n.size:
+            leaf.check_empty(op_, operands)
     except RuntimeError:  # sizes; the general case says so in terms of the user
         return None
     r = new(out)

@@ -49,6 +49,8 @@ def apply(op_: Op, *args: Any) -> Any:
         return result
     nodes = tuple([a._n for a in args])
     result._n = n = node.apply(op_, *nodes)
+    if not n.size:
+        check_empty(op_, nodes)
     if cls._diff:
         result._a = None
         for a in args:
@@ -56,6 +58,21 @@ def apply(op_: Op, *args: Any) -> Any:
                 result._a = algebra.record(op_, n, nodes, tuple([a._a for a in args]))
                 break
     return result
+
+
+def check_empty(op_: Op, nodes: tuple[Node, ...]) -> None:
+    """An empty operand beside one of size 1 is an array that was never initialized, unless the
+    other is a constant.
+
+    Raises:
+        RuntimeError: it is none.
+    """
+    if any(n.size == 1 and n.op is not LITERAL for n in nodes):
+        sizes = ", ".join(str(n.size) for n in nodes)
+        raise node.SizeError(
+            f"{op_.name}: operands have incompatible sizes ({sizes}). One of them is empty, was it "
+            "never initialized?"
+        )
 
 
 def value(a: Any) -> Value:

@@ -63,6 +63,8 @@ def broadcast_shape(shapes: list[Shape]) -> Shape:
 def broadcast(array: Any, shape: Shape, target: Shape) -> Any:
     """The flat array of a tensor as that of a tensor of another shape."""
     size, full = prod(shape), prod(target)
+    if not full:
+        return type(array)()
     if size == full or size == 1:
         return array
     if array._kind == "nested":

@@ -67,13 +67,13 @@ _ARRAYS: dict[str, tuple[str, Callable[[ArrayMeta], Any], Any]] = {
     ),
     "is_dynamic_v": (
         "Whether the number of entries is not part of the type.",
-        lambda m: m.kind == "tensor" or DYNAMIC in m.shape,
+        lambda m: m.kind == "tensor" or m.is_jit or DYNAMIC in m.dims,
         False,
     ),
     "is_half_v": ("Whether entries are of half precision.", lambda m: m.dtype is dt.f16, False),
     "depth_v": (
         "The number of dimensions, lanes included; 0 for tensors and numbers.",
-        lambda m: len(m.shape),
+        lambda m: 0 if m.kind == "tensor" else len(m.dims) + m.is_jit,
         0,
     ),
     "backend_v": ("The backend of the type.", lambda m: m.backend, JitBackend.Invalid),
@@ -185,8 +185,10 @@ def leaf_t(arg: Any, /) -> Any:
     cls = _class(arg)
     while issubclass(cls, ArrayBase):
         inner = cls.Array if cls._kind == "tensor" else cls.Value
-        if cls._kind == "leaf" or not issubclass(inner, ArrayBase):
+        if cls._kind == "leaf":
             break
+        if not issubclass(inner, ArrayBase):
+            return cls.Array
         cls = inner
     return cls
 
@@ -208,19 +210,31 @@ def replace_type_t(arg0: Any, arg1: VarType, /) -> Any:
 def replace_shape_t(arg0: Any, arg1: Sequence[int], arg2: Any = None) -> Any:
     """The type with another shape (lanes last, -1 for sizes that are not part of the type).
 
+    `arg2` names the kind of the type: `"array"`, `"matrix"`, `"complex"` or `"quaternion"`; that of
+    the type itself if it is None. A matrix is as wide as high.
+
     Raises:
         RuntimeError: there is no such type.
+
+    >>> from drjit.llvm import Float
+    >>> dr.replace_shape_t(Float, (2, 2, -1), "matrix")
+    <class 'drjit.llvm.Matrix2f'>
     """
     meta = _meta(arg0)
     if meta is None or meta.kind == "tensor":
         return _class(arg0)
     dims = tuple(arg1)
+    if not dims and not meta.is_jit:
+        return table.python_type(meta.dtype)
     if not dims:
         raise RuntimeError("dr.replace_shape_t(): an array has at least one dimension")
-    if meta.is_jit and not (meta.kind == "matrix" and len(dims) == 2):
-        dims = dims[:-1]
-    kind = meta.kind if meta.kind != "leaf" else "vector"
-    if kind in ("complex", "quaternion", "matrix") and len(dims) != len(meta.dims):
+    dims = dims[:-1] if meta.is_jit else dims
+    kind = arg2 or (meta.kind if meta.kind != "leaf" else "array")
+    kind = "vector" if kind == "array" else kind
+    if kind == "matrix" and dims:
+        n = dims[0]
+        dims = (n, n, *dims[2:])
+    elif arg2 is None and len(dims) != len(meta.dims):
         kind = "vector"
     return table.find(meta.namespace, kind if dims else "leaf", meta.dtype, dims)
 
@@ -238,8 +252,6 @@ def matrix_t(arg: Any, /) -> Any:
         return None
     n = meta.dims[0]
     dims = (n, n, *meta.dims[2:])
-    if meta.dims not in ((n,), dims):
-        return None
     try:
         return table.find(meta.namespace, "matrix", meta.dtype, dims)
     except RuntimeError:
