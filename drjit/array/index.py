@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..jit import access, freeze_size, kernel, op, runtime, schedule
+from ..jit import access, freeze_size, kernel, op, schedule
 from ..jit import dtype as dt
 from ..jit.node import normalize
 from . import elementwise, leaf, leaf_access, table, tensor, tensor_index
@@ -255,7 +255,6 @@ def _set_entry(self: Any, i: int, value: Any) -> None:
         raise
     self._n = owned
     schedule.evaluate([owned])
-    runtime.sync()
     kernel.to_numpy(owned.dtype, owned.size, owned.data)[i] = number
 
 

@@ -215,7 +215,7 @@ def _leaf_view(value: Any) -> np.ndarray:
         return np.empty(0, n.dtype.numpy)
     if not n.is_evaluated:
         n = value._n = schedule.materialize(n)
-    kernel.await_data()
+    kernel.await_data(n.data)
     return n.data.view(n.dtype.numpy, n.size)
 
 

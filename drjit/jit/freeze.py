@@ -82,6 +82,10 @@ class Launch(NamedTuple):
                 general(values)
                 return
             words = [0]
+            for k in (*inputs, *targets):
+                if values[k].data.source is not None:
+                    general(values)
+                    return
             for k in inputs:
                 words.append(values[k].data.address)
             words += numbers

@@ -11,7 +11,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -66,31 +66,68 @@ _kernels: dict[Any, "Kernel"] = {}
 
 
 class Record:
-    """The error record of one launch, and what to say if a kernel wrote to it."""
+    """The error record of one launch, and what to say if a kernel wrote to it.
 
-    __slots__ = ("checks", "words")
+    What a launch has written, and what is computed from it, refers to the record (`Buffer.source`),
+    as its `error` is raised where these are read. `above` are the records of what it has read.
+    """
 
-    def __init__(self, checks: list) -> None:
+    __slots__ = ("above", "checks", "done", "error", "words")
+
+    def __init__(self, checks: list, above: "tuple[Record, ...]" = ()) -> None:
         self.words = np.zeros(6, np.int64)
         self.checks = [(c.data, c.deps[0].dtype) for c in checks]
+        self.above, self.done = above, False
+        self.error: OutOfBoundsError | None = None
 
-    def check(self) -> None:
-        """Raises:
-        IndexError: an index was beyond the end of an array.
-        """
+    def settled(self) -> bool:
+        """Whether the launch, and those before it, have ended without an error."""
+        if self.above and all(r.settled() for r in self.above):
+            self.above = ()
+        return self.done and self.error is None and not self.above
+
+    def failures(self) -> list[Exception]:
+        """The errors that have not been raised yet, which are to be raised now."""
+        found = [error for r in self.above for error in r.failures()]
+        error, self.error, self.above = self.error, None, ()
+        return [*found, error] if error is not None and runtime.forget(error) else found
+
+    def check(self) -> Exception | None:
+        """Notes that the launch has ended. Gives an error if an index was beyond the end of an
+        array."""
+        self.done = True
         flag, site, index, _, lane, _ = self.words.tolist()
         if not flag:
-            return
+            return None
         self.words[0] = 0
         (_, what, location, signed, size, packet), dtype = self.checks[site]
         if not signed:
             index = ctypes.c_uint64(index).value
         elif dtype is dt.u32 and index >= 1 << 31:
             index -= 1 << 32
-        raise OutOfBoundsError(
+        self.error = OutOfBoundsError(
             f"{out_of_bounds(what, index, size, packet)} "
             f"(lane {lane}; at {describe(location)}). The entry was skipped."
         )
+        return self.error
+
+
+def _source(own: Record | None, buffers: Iterable[Buffer]) -> Record | None:
+    """The record for what a launch writes that reads from buffers, and may have checks itself."""
+    above: dict[Record, None] = {}
+    for b in buffers:
+        if b.source is not None:
+            if b.source.settled():
+                b.source = None
+            else:
+                above[b.source] = None
+    if own is None and len(above) <= 1:
+        return next(iter(above), None)
+    if own is None:
+        own = Record([])
+        own.done = True
+    own.above = tuple(above)
+    return own
 
 
 class OutOfBoundsError(IndexError, RuntimeError):
@@ -271,7 +308,7 @@ def kernels() -> list[Kernel]:
 
 def forget() -> None:
     """Drops every kernel."""
-    runtime.sync()
+    runtime.drain()
     _kernels.clear()
 
 
@@ -295,6 +332,12 @@ def run(
         if kernel.needs_compiling():
             kernel.compile()
         _run_compiled(kernel, size, inputs, literals, checks, targets, outputs, record)
+    written = [e.buffer for e in targets]
+    source = _source(record if checks else None, [*[n.data for n in inputs], *written])
+    if source is not None:
+        for b in (*outputs, *written):
+            if b is not None:
+                b.source = source
     if flags.current & _BLOCKING:
         runtime.sync()
     return outputs
@@ -323,7 +366,7 @@ def _run_numpy(
         elif o.kind == "reduce":
             p += [None, b.array(o.dtype.numpy, 1)]
     _interpret(kernel, p, size)
-    if record is not None and record.words[0]:
+    if record is not None:
         runtime.report(record.check)
 
 
@@ -470,6 +513,11 @@ def run_text(
         words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
         block = block or _block(work, size)
         launch(kernel, words, size, block, work < INLINE_WORK, [kernel], None)
+    buffers = [a[0] for a in arguments if not isinstance(a, int)]
+    source = _source(None, buffers)
+    if source is not None:
+        for b in buffers:
+            b.source = source
     if flags.current & _BLOCKING:
         runtime.sync()
 
@@ -505,15 +553,25 @@ def to_numpy(dtype: DType, size: int, buffer: Buffer) -> np.ndarray:
     """The finished data of a buffer, for use while the buffer is alive (`Buffer.view` is for
     users).
     """
-    await_data()
+    await_data(buffer)
     return buffer.array(dtype.numpy, size)
 
 
-def await_data() -> None:
-    """Waits for all kernels, so that the host can read what they computed."""
+def await_data(buffer: Buffer) -> None:
+    """Waits for all kernels, so that the host can read what they computed.
+
+    Raises:
+        IndexError: an index was beyond the end of an array in the kernel that computed the data, or
+            in one before it.
+    """
     if on_read is not None:
         on_read()
-    runtime.sync()
+    runtime.drain()
+    if buffer.source is not None:
+        errors = buffer.source.failures()
+        buffer.source = None
+        if errors:
+            runtime.raise_first(errors)
 
 
 def from_numpy(dtype: DType, array: np.ndarray) -> Buffer:

@@ -9,6 +9,7 @@ import ctypes
 import sys
 from collections import defaultdict
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class Buffer:
     `address` is a multiple of 64 unless the memory is foreign. `nbytes` may be used; a whole packet
     at the last element may be read, and written unless the memory is foreign. `owner` is the
     foreign object that is kept alive, or None. `views` is the number of live arrays that `view`
-    gave out.
+    gave out. `source` is None, or what knows whether the launches failed that the data come from.
     """
 
     __slots__ = (
@@ -53,6 +54,7 @@ class Buffer:
         "address",
         "nbytes",
         "owner",
+        "source",
         "views",
     )
 
@@ -69,6 +71,7 @@ class Buffer:
         self.nbytes = nbytes
         self.owner = owner
         self.views = 0
+        self.source: Any = None
         self._base = base
         self._offset = offset
         self._capacity = capacity  # the size class, 0 for foreign memory

@@ -2,8 +2,9 @@
 
 Workers are Python threads that live inside native code (`native.py`) and never need the GIL to
 take up a job. An error inside a kernel, found by the `check` of a launch, is raised by the next
-`wait` or `sync`. Forking waits for the queue first; the child starts workers of its own when it
-needs them. At exit, workers stop between two blocks.
+`wait` or `sync`, if it has not been raised where the result was read. Forking waits for the queue
+first; the child starts workers of its own when it needs them. At exit, workers stop between two
+blocks.
 """
 
 import atexit
@@ -12,7 +13,8 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from drjit.jit import log, native
 
@@ -159,7 +161,9 @@ def wait(ticket: int) -> None:
     _await(ticket)
     _prune()
     if _errors:
-        _raise()
+        errors = [*_errors]
+        _errors.clear()
+        raise_first(errors)
 
 
 def sync() -> None:
@@ -170,6 +174,15 @@ def sync() -> None:
 def report(check: Callable[[], BaseException | None]) -> None:
     """Calls the check of work that ran without a launch; `wait` or `sync` raises its error."""
     _check(check)
+
+
+def forget(error: BaseException) -> bool:
+    """Does not raise an error, which is raised elsewhere; gives whether it has not been yet."""
+    try:
+        _errors.remove(error)
+    except ValueError:
+        return False
+    return True
 
 
 def drain(ticket: int | None = None) -> None:
@@ -382,20 +395,27 @@ def _check(check: Callable[[], BaseException | None]) -> None:
         _errors.append(error)
 
 
-def _raise() -> None:
-    """Raises the oldest error and forgets the others, which commonly follow from it."""
-    error = _errors.popleft()
-    if _errors:
-        error.add_note(f"{len(_errors)} more kernel launches reported an error.")
-        _errors.clear()
+def raise_first(errors: Sequence[BaseException]) -> NoReturn:
+    """Raises the oldest error; the others commonly follow from it."""
+    error, *others = errors
+    if others:
+        error.add_note(f"{len(others)} more kernel launches reported an error.")
     raise error
 
 
 @atexit.register
 def _at_exit() -> None:
-    """Stops the workers. If one is stuck in a kernel, what it uses stays as long as the process."""
+    """Stops the workers. If one is stuck in a kernel, what it uses stays as long as the process.
+    Errors that nobody has seen are shown as a warning."""
     if not _stop(_EXIT_SECONDS):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(_inflight))
+        return
+    while _inflight:
+        check = _inflight.popleft()[3]
+        if check is not None:
+            _check(check)
+    for error in _errors:
+        log.log(log.LogLevel.Warn, "%s (nobody has used the result)", error)
 
 
 def _before_fork() -> None:
