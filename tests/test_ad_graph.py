@@ -241,6 +241,22 @@ def test_trees_of_gradients():
     assert (list(x.grad), list(y.grad)) == ([0], [0])
 
 
+@pytest.mark.parametrize("f", [dr.set_grad, dr.accum_grad])
+def test_assigned_gradients_have_no_derivatives(f):
+    x, y = tracked(1, 2), tracked(3, 4)
+    f(x, y * 2)
+    assert list(x.grad) == [6, 8] and not dr.grad_enabled(x.grad)
+    single = tracked(1)
+    f(single, y * 2)
+    assert list(single.grad) == [14] and not dr.grad_enabled(single.grad)
+
+
+def test_gradients_of_numbers_and_other_values():
+    found = dr.grad([2, 2.5, True, "a", None, UInt(3), ADFlag.Default])
+    assert [type(v) for v in found] == [int, float, float, float, float, UInt, float]
+    assert not any(v for v in found if not isinstance(v, UInt)) and list(found[5]) == [0]
+
+
 class Pair:
     DRJIT_STRUCT: ClassVar = {"a": Float, "b": Array2f}
 

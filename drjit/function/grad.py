@@ -14,6 +14,7 @@ from ..array import leaf, pytree
 from ..array.base import ArrayBase, KernelValue, type_label
 from ..array.promote import promote
 from ..jit import node as jit
+from ..jit.node import Node
 from ..jit.scope import recording
 from . import create
 from .arithmetic import select
@@ -154,7 +155,7 @@ def _gradient(value: Any, preserve_type: bool) -> Any:
     if isinstance(value, KernelValue):
         return value._with(_gradient_of(value), not preserve_type)
     if not isinstance(value, ArrayBase):
-        return 0 if isinstance(value, int) else 0.0
+        return 0 if type(value) is int else 0.0
     return converted(value, detached_class(type(value), preserve_type), _leaf_gradient)
 
 
@@ -221,7 +222,7 @@ def _assignments(target: Any, source: Any, what: str) -> list[tuple[Var, Value]]
         if isinstance(t, KernelValue):
             v = visible(t._a)
             if v is not None:
-                found.append((v, _fitting(v, t._like(s, what), what)))
+                found.append((v, _fitting(v, t._like(s, what).node, what)))
             continue
         if not isinstance(t, ArrayBase) or not t._diff or not t._dtype.is_float:
             continue
@@ -242,19 +243,19 @@ def _assignments(target: Any, source: Any, what: str) -> list[tuple[Var, Value]]
         for a, b in zip(mine, theirs, strict=True):
             v = visible(a._a)
             if v is not None:
-                found.append((v, _fitting(v, Value(b._n, visible(b._a)), what)))
+                found.append((v, _fitting(v, b._n, what)))
     return found
 
 
-def _fitting(v: Var, gradient: Value, what: str) -> Value:
+def _fitting(v: Var, gradient: Node, what: str) -> Value:
     """A gradient for a variable: one entry stands for all, those for a single entry are summed (in
     a body that is being recorded: when that is known)."""
-    size = gradient.node.size
-    if size in (1, v.size):
-        return gradient
+    size = gradient.size
+    if size in (1, v.size) or (v.size == 1 and recording()):
+        return Value(gradient)
     if v.size == 1:
         total = vector.sum_lanes if v.dtype.is_vector else (lambda g: lanes.reduce("add", g))
-        return gradient if recording() else total(gradient)
+        return total(Value(gradient))
     raise RuntimeError(
         f"{what}(): attempted to store a gradient of size {size} in a variable of size {v.size}"
         f"{graph.where(v)}"
@@ -262,9 +263,9 @@ def _fitting(v: Var, gradient: Value, what: str) -> Value:
 
 
 def set_grad(target: Any, source: Any) -> None:
-    """Sets the gradients of arrays. A source of one entry goes to all, and so does a number or an
-    array beside a structure; arrays that are not tracked stay without gradient. Where a variable
-    occurs several times, its gradients add up.
+    """Sets the gradients of arrays, which have no derivatives of their own. A source of one entry
+    goes to all, and so does a number or an array beside a structure; arrays that are not tracked
+    stay without gradient. Where a variable occurs several times, its gradients add up.
 
     Raises:
         RuntimeError: the sizes do not fit.
