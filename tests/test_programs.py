@@ -20,10 +20,13 @@ TOLERANCES = {
     "histograms": (1e-4, 1e-6, SINGLE),
     "lattice_sums": (1e-4, 1e-6, SINGLE),
     "markov_chains": (1e-4, 1e-5, SINGLE),
+    "machine": (1e-4, 1e-6, SINGLE),
     "mesh_smoothing": (1e-4, 1e-5, SINGLE),
     "moving_edge": (1e-4, 1e-5, SINGLE),
     "newton_method": (5e-4, 1e-5, "systems are solved to five digits"),
+    "nearest_neighbours": (2e-4, 1e-6, SINGLE),
     "normalizing_flow": (1e-3, 1e-4, "thirty steps of an optimizer"),
+    "options": (1e-6, 1e-9, "double precision"),
     "particles": (2e-4, 1e-5, "pressure is stiff"),
     "radiance_cache": (1e-2, 2e-3, "half precision, forty steps of an optimizer"),
     "sdf_shape": (5e-4, 1e-5, "ten steps of an optimizer, which pixels of the edge may notice"),
@@ -31,6 +34,8 @@ TOLERANCES = {
     "spheres_3d": (1e-4, 1e-5, SINGLE),
     "splatting": (2e-4, 1e-5, "twelve steps of an optimizer"),
     "texture_mips": (2e-4, 1e-5, "twenty steps of an optimizer"),
+    "volume": (1e-4, 1e-5, SINGLE),
+    "waves": (1e-3, 2e-5, "half precision in a part"),
     "weekend": (1e-4, 1e-5, SINGLE),
 }
 
