@@ -233,6 +233,9 @@ def test_hypot_neither_overflows_nor_underflows(tier):
     b = np.float32([4, 1e30, 0, 1, 2, 1e-30, 12])
     np.testing.assert_allclose(dr.hypot(Float(a), Float(b)).numpy(), np.hypot(a, b), rtol=3e-7)
     assert dr.hypot(3, 4) == 5.0
+    for error in (TypeError, RuntimeError):
+        with pytest.raises(error, match=r"dr\.hypot"):
+            dr.hypot(Int(3), Int(4))
     assert dr.hypot(1e300, 1e300) == pytest.approx(math.hypot(1e300, 1e300), rel=1e-15)
     same(dr.hypot(Array3f(3, 1, 0), 0), Array3f, [[3], [1], [0]])
 

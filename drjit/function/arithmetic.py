@@ -346,7 +346,7 @@ def hypot(a: Any, b: Any) -> Any:
     else:
         a, b = promote(a, b, name="dr.hypot")
         if not a.__meta__.dtype.is_float:
-            raise RuntimeError(f"dr.hypot(): operation not supported for {type_label(a)}")
+            raise IncompatibleError(f"dr.hypot(): operation not supported for {type_label(a)}")
     return complex.modulus(abs(a), abs(b))
 
 

@@ -211,7 +211,7 @@ def _each_flat(f: Callable[[Any], Any], value: Any, what: str) -> Any:
 
 def _check_block(rule: Rule, value: Any, size: int, what: str) -> None:
     n = len(value)
-    if size > n > 0:
+    if size > n > 1 and value.__meta__.is_jit:  # one entry is a block that ends early
         raise RuntimeError(f"{what}: 'block_size' is {size}, but the array has only {n} entries")
     if not supports(rule.key, value._dtype):
         raise RuntimeError(f"{what}: the operation is not defined for {value._dtype.name}")
