@@ -142,10 +142,11 @@ def test_a_failure_leaves_nothing_pending(limit, last):
     try:
         dr.backward(y)
     except ValueError as error:
-        assert str(error) == "later"
+        assert str(error).endswith("later")
         error.__traceback__ = None
     else:
-        assert last == 5 or (last == 4 and limit == 3)
+        assert len(calls) <= last and last > 2  # what is known of a body saves tracing it
+        schedule.evaluate([])
         return
     assert not schedule.pending
     assert x.grad.numpy().tolist() == [0, 0]

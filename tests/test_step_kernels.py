@@ -90,6 +90,96 @@ def test_tangents_that_are_scattered_are_one_kernel(launches: list) -> None:
     assert len(sizes) == 1
 
 
+# What does not change, and what nobody needs
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_containers_of_unchanged_arrays_are_the_same_objects(mode: str) -> None:
+    x, y = Float(1, 2), Float(3, 4)
+    kept, changed, nested = (x, Float(3)), (x, y), [x, (y, {"a": (x,)})]
+    inner = nested[1]
+    state = (UInt(0), kept, changed, nested)
+
+    def body(i: UInt, kept: tuple, changed: tuple, nested: list) -> tuple:
+        return i + 1, kept, (changed[0], changed[1] + 1), nested
+
+    _, a, b, c = dr.while_loop(state, lambda i, *_: i < 3, body, mode=mode)
+    assert a is kept and c is nested and c[1] is inner
+    assert b is not changed and b[0] is x and list(b[1]) == [6, 7] and list(y) == [3, 4]
+
+
+def test_constants_stay_constants_in_loops_and_branches() -> None:
+    lane = dr.arange(UInt, 3)
+
+    def body(i: UInt, x: Float, y: Float, z: Float) -> tuple:
+        return i + 1, Float(5), y * x, Float(-0.0)
+
+    def run() -> tuple:
+        state = (UInt(lane), Float(5), Float(1), Float(0))
+        return dr.while_loop(state, lambda i, *_: i < 2, body)
+
+    _, x, y, z = run()
+    assert x.state is dr.VarState.Literal and list(x) == [5]
+    assert y.state is dr.VarState.Unevaluated and list(y) == [25, 5, 1]
+    assert [str(v) for v in z] == ["-0.0", "-0.0", "0.0"]
+    with dr.scoped_set_flag(dr.JitFlag.OptimizeLoops, False):
+        assert run()[1].state is dr.VarState.Unevaluated
+    a, b = dr.if_stmt((), lane > 1, lambda: (Float(5), Float(1)), lambda: (Float(5), Float(2)))
+    assert a.state is dr.VarState.Literal and list(b) == [2, 2, 1]
+    targets = [lambda active: Float(5), lambda active: Float(5)]
+    found = dr.switch(lane & 1, targets, active=lane < 1)
+    assert list(found) == [5, 0, 0]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_a_loop_that_no_lane_enters_gives_its_state(mode: str) -> None:
+    x, steps = Float(1, 2), []
+    dr.enable_grad(x)
+    state = (x, [UInt(7)])
+
+    def body(x: Float, i: list) -> tuple:
+        steps.append(1)
+        return x + 1, [i[0] + 1]
+
+    found = dr.while_loop(state, lambda *_: dr.llvm.ad.Bool(False), body, mode=mode)
+    assert found[0] is x and found[1] is state[1] and not steps
+    assert x.state is dr.VarState.Evaluated and dr.grad_enabled(x)
+
+
+@pytest.mark.parametrize("call", ["switch", "if_stmt", "loop"])
+def test_arguments_that_no_result_needs_are_not_computed(launches: list, call: str) -> None:
+    """Not even where they are gathered, with checks of their bounds."""
+    x, table, index = dr.arange(Float, 6), dr.arange(Float, 9) + 1, dr.arange(UInt, 6)
+    dr.make_opaque(x, table, index)
+
+    def run() -> tuple:
+        heavy = dr.gather(Float, table, index)
+        for _ in range(20):
+            heavy = dr.sin(heavy)
+        bodies = [lambda u, v: (u + 1, v * 2), lambda u, v: (u + 2, v * 3)]
+        if call == "switch":
+            return dr.switch(index & 1, bodies, x, heavy)
+        if call == "if_stmt":
+            return dr.if_stmt((x, heavy), (index & 1) == 0, *bodies)
+        state = (UInt(index & 1), Float(x) + 2, heavy)
+        step = lambda i, u, v: (i + 1, u - 1, v * 2)  # noqa: E731
+        return dr.while_loop(state, lambda i, *_: i < 2, step)[1:]
+
+    expected = [x[k] + (k % 2 + 1 if call != "loop" else k % 2) for k in range(6)]
+    launches.clear()
+    (found, _) = run()
+    del _
+    assert list(found) == expected
+    assert "sin" not in launches[-1].text and len(launches[-1].program.inputs) == 2
+    (_, found) = run()
+    del _
+    values = dr.gather(Float, table, index)
+    for _ in range(20):
+        values = dr.sin(values)
+    factors = [(2, 3), (4, 2)][call == "loop"]
+    assert dr.allclose(found, [values[k] * factors[k % 2] for k in range(6)])
+
+
 # How often bodies are traced
 
 

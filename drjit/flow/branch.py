@@ -9,8 +9,8 @@ from ..ad.graph import Scope
 from ..array.base import type_label
 from ..function.evaluation import eval as evaluate
 from ..function.scopes import isolate_grad
+from ..jit import flags, op, record
 from ..jit import node as jit
-from ..jit import op, record
 from ..jit.flags import JitFlag
 from ..jit.node import AFTER, LITERAL, Node
 from ..jit.scope import StateTarget
@@ -325,10 +325,17 @@ class _Symbolic:
         """A result that both functions leave alone: it stays what it was."""
         if a is None or b is None or a == b:
             return a or b
+        if flags.current & JitFlag.OptimizeCalls and _same_constant(a, b):
+            return a
         for k in self._places():
             if a == self.inside[0][k] and b == self.inside[1][k]:
                 return self.branch.before[k]
         return None
+
+
+def _same_constant(a: Content, b: Content) -> bool:
+    literals = a.node.op is LITERAL and b.node.op is LITERAL and a.node.size == b.node.size
+    return literals and a.var is b.var is None and repr(a.node.data) == repr(b.node.data)
 
 
 class _Functions:

@@ -6,6 +6,7 @@ from typing import Any
 from ..array.base import type_label
 from ..jit import flags, record
 from ..jit.flags import JitFlag
+from ..jit.node import LITERAL
 from . import loop_evaluated
 from .condition import check_mode, chosen_mode, mask_of
 from .failure import call
@@ -92,6 +93,9 @@ def while_loop(
             "is recorded, as values are known only when its kernel runs. Leave mode='evaluated' "
             "out, or use it for what is around as well."
         )
+    if loop.test._n.op is LITERAL and not loop.test._n.data:
+        start.restore(before)
+        return state
     if mode == "symbolic":
         start.put(before)
         return Symbolic(loop, before, limit).run()

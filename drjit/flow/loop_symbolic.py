@@ -6,8 +6,9 @@ from types import CodeType
 
 from ..ad import capture, graph
 from ..ad.graph import Scope, visible
-from ..jit import record
-from ..jit.node import AFTER, Node, SizeError
+from ..jit import flags, record
+from ..jit.flags import JitFlag
+from ..jit.node import AFTER, LITERAL, Node, SizeError
 from ..jit.scope import StateTarget
 from .captured import Captured
 from .copies import Copies
@@ -214,7 +215,23 @@ class Symbolic:
         paths = [self.state.paths[k] for k in places]
         size = self.loop.test._n.size
         self.loop.check_sizes(paths, old, [results[k] for k in places], size)
+        if flags.current & JitFlag.OptimizeLoops:
+            return [self._kept(k, n) for k, n in zip(places, nodes, strict=True)]
         return [results[k].node for k in places]
+
+    def _kept(self, k: int, inside: Node) -> Node:
+        """What a variable becomes in an iteration: itself, if it is a constant, and stays so."""
+        before, after = self.before[k], self.results[k]
+        if (
+            before is not None
+            and before.node.op is LITERAL
+            and after.node.op is LITERAL
+            and repr(after.node.data) == repr(before.node.data)
+            and not visible(before.var)
+            and not visible(after.var)
+        ):
+            return inside
+        return after.node
 
     def _note(self, places: list[int], inputs: list[Content | None], inner: Scope) -> None:
         """Notes on which variables and captured arrays the results depend."""

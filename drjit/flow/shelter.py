@@ -78,7 +78,9 @@ class Shelter:
             ):
                 return value
             if isinstance(value, tuple):
-                return found[1](values)
+                before = [v for _, v in pytree.children(original)[0]]  # type: ignore[index]
+                same = all(v is old for v, old in zip(values, before, strict=True))
+                return original if same else found[1](values)
             set_branches(original, [*value] if isinstance(value, dict) else None, values)
         elif original is not value and self._is_unchanged(value):
             now = [content(a) for a in pytree.leaf_arrays(original)]

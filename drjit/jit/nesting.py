@@ -72,6 +72,7 @@ class Nesting:
     """
 
     def __init__(self, nodes: list[Node]) -> None:
+        self._present = set(nodes)
         self.parts: dict[Node, Parts] = {}
         self.bodies: dict[Node, list[Body]] = {}
         self.home: dict[Node, Body] = {}
@@ -198,7 +199,7 @@ class Nesting:
 
     def reached(self, body: Body, wanted: Iterable[Node]) -> set[Node]:
         """What of a body and the blocks in it is needed to compute some values."""
-        home, same, depth = self.home, self.same, body.depth
+        home, same, depth, present = self.home, self.same, body.depth, self._present
         stack, found = list(wanted), set()
         while stack:
             n = stack.pop()
@@ -209,7 +210,8 @@ class Nesting:
             own = home.get(n)
             if own is not None and own.depth >= depth:
                 found.add(n)
-                stack += n.deps
+                # A block also refers to what only those of its results need that nobody uses.
+                stack += n.deps if n not in self.parts else [d for d in n.deps if d in present]
         return found
 
 

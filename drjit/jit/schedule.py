@@ -27,9 +27,9 @@ observers: list[tuple[Any, Callable[[], None]]] = []
 """Samples of kernels to come (see `sampling`), and what to do when they were launched."""
 
 _serial = attrgetter("serial")
-# Kernels by the structure of programs, with the positions of the inputs and literals that they
-# take, and by that of programs in which these come in the order of their use.
-_kernels: dict[tuple, tuple[kernel.Kernel, tuple[tuple[int, ...], tuple[int, ...]]]] = {}
+# Kernels by the structure of programs, with what they take of these, and by that of programs in
+# which inputs come in the order of their use.
+_kernels: dict[tuple, tuple[kernel.Kernel, structure.Passed]] = {}
 _settled: dict[tuple, kernel.Kernel] = {}
 STREAM_BYTES = 1 << 24  # results of a kernel from here on are written past the caches
 STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have so many
@@ -449,7 +449,7 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
         # Its comments are about these nodes: others of this structure get a text of their own.
         settled = structure.settle(nodes, roots, found)
         made = _kernel_for(settled.nodes, roots, label.comments(nodes), streams)
-        passed = settled.inputs, settled.literals
+        passed = settled.passed
     else:
         key = (streams, *[n.id for n in roots], *found.shared)
         known = _kernels.get(key)
@@ -459,16 +459,17 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
             if made is None:
                 made = _kernel_for(settled.nodes, roots, None, streams)
                 _settled[streams, *settled.key] = made
-            known = _kernels[key] = made, (settled.inputs, settled.literals)
+            known = _kernels[key] = made, settled.passed
         made, passed = known
-    inputs = [found.inputs[k] for k in passed[0]]
-    literals = [found.literals[k] for k in passed[1]]
+    inputs = [found.inputs[k] for k in passed.inputs]
+    literals = [found.literals[k] for k in passed.literals]
+    checks = [found.checks[k] for k in passed.checks]
     if targets and (not made.address or kernel.tier == "numpy"):
         # On NumPy, updates take effect one by one, and those made must count as made.
         with interrupt.postponed():
-            _launch(made, size, roots, inputs, literals, found)
+            _launch(made, size, roots, inputs, literals, checks, targets)
     else:
-        _launch(made, size, roots, inputs, literals, found)
+        _launch(made, size, roots, inputs, literals, checks, targets)
 
 
 def _launch(
@@ -477,13 +478,14 @@ def _launch(
     roots: list[Node],
     inputs: list[Node],
     literals: list[Node],
-    found: structure.Numbered,
+    checks: list[Node],
+    targets: list[Any],
 ) -> None:
     if _preview is not None:
         _preview.append(made)
         outputs: list = [None] * len(roots)
     else:
-        outputs = kernel.run(made, size, inputs, literals, found.checks, found.targets)
+        outputs = kernel.run(made, size, inputs, literals, checks, targets)
     for n, memory in zip(roots, outputs, strict=True):
         _finish(n, memory)
 

@@ -112,14 +112,21 @@ def number(nodes: list[Node], shared: Sequence[int] | None = None) -> Numbered:
     return Numbered(inputs, literals, same, checks, targets, states != closed)
 
 
+class Passed(NamedTuple):
+    """The positions of the inputs, literals and bounds checks that a kernel takes, among those of
+    the program as it was met."""
+
+    inputs: tuple[int, ...]
+    literals: tuple[int, ...]
+    checks: tuple[int, ...]
+
+
 class Settled(NamedTuple):
-    """A program as it becomes a kernel: its nodes in order, the positions of its inputs among those
-    of the program as it was met, and those of the literals that it passes; `key` tells programs
+    """A program as it becomes a kernel: its nodes in order, and what it takes; `key` tells programs
     apart."""
 
     nodes: list[Node]
-    inputs: tuple[int, ...]
-    literals: tuple[int, ...]
+    passed: Passed
     key: tuple
 
 
@@ -127,6 +134,9 @@ def settle(nodes: list[Node], roots: list[Node], found: Numbered) -> Settled:
     """Numbers the nodes of a program that is new so that its literals share parameters where they
     did in all programs of its structure, and inputs and literals come in the order of their first
     use: which of them is older often changes from one step of a program to the next."""
+    if any(n.op in BLOCKS for n in nodes):
+        needed = _needed(roots)
+        nodes = [n for n in nodes if n in needed]
     nodes = _by_first_use(nodes)
     literals = [n for n in nodes if n.op is LITERAL]
     place = {n: k for k, n in enumerate(found.literals)}
@@ -142,7 +152,52 @@ def settle(nodes: list[Node], roots: list[Node], found: Numbered) -> Settled:
         first.setdefault(at, place[n])
     position = {n: k for k, n in enumerate(found.inputs)}
     inputs = tuple([position[n] for n in settled.inputs])
-    return Settled(nodes, inputs, tuple(first.values()), (*[n.id for n in roots], *shared))
+    position = {n: k for k, n in enumerate(found.checks)}
+    checks = tuple([position[n] for n in settled.checks])
+    passed = Passed(inputs, tuple(first.values()), checks)
+    return Settled(nodes, passed, (*[n.id for n in roots], *shared))
+
+
+def _needed(roots: list[Node]) -> set[Node]:
+    """The nodes that roots need: of loops and branches, those of the results that are used."""
+    parts: dict[Node, Parts] = {}
+    # What a node that stands for a variable of a loop or branch takes its values from.
+    behind: dict[Node, tuple[Node, ...]] = {}
+
+    def enter(block: Node) -> Parts:
+        found = parts.get(block)
+        if found is None:
+            found = parts[block] = Parts(block)
+            for inside, results in zip(found.inside, found.results, strict=True):
+                for k, n in enumerate(inside):
+                    again = (results[k],) if block.op is op.loop else ()
+                    behind[n] = (found.inputs[k], *again)
+        return found
+
+    needed: set[Node] = set()
+    stack = list(roots)
+    while stack:
+        n = stack.pop()
+        if n in needed:
+            continue
+        needed.add(n)
+        if n.op in BLOCKS:
+            found = enter(n)
+            stack += [e for effects in found.effects for e in effects]
+            if n.op is op.loop:
+                stack += (found.live, found.outer, found.test)
+            stack += found.masks
+        elif n.op is op.result:
+            found = enter(n.deps[0])
+            stack.append(n.deps[0])
+            stack += [results[n.data] for results in found.results]
+            if n.deps[0].op is op.loop:
+                stack.append(found.inside[0][n.data])
+        elif n.op is _STATE:
+            stack += behind.get(n, ())
+        else:
+            stack += n.deps
+    return needed
 
 
 def _by_first_use(nodes: list[Node]) -> list[Node]:
