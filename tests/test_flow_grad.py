@@ -314,18 +314,37 @@ def test_sums_need_no_storage(monkeypatch):
 def test_what_is_no_sum_is_refused():
     x = F(0.5, 0.7)
     dr.enable_grad(x)
-    for body in (lambda i, y: (i + 1, y * x), lambda i, y: (i + 1, x + 0.5 * y)):
-        y = dr.while_loop(
-            (UInt(0), F(1)), lambda i, y: i < 3, body, ("i", "total"), max_iterations=-1
-        )[1]
-        with pytest.raises(RuntimeError, match=r"max_iterations=-1.*variable 'total' is not such"):
-            dr.backward(y)
-    found = dr.while_loop(
-        (UInt(0), F(1), F(1)), lambda i, *_: i < 3,
-        lambda i, a, b: (i + 1, a + x, b + a), max_iterations=-1,
-    )[2]  # fmt: skip
-    with pytest.raises(RuntimeError, match="max_iterations=-1"):
-        dr.backward(found)
+    y = dr.while_loop(
+        (UInt(0), x), lambda i, y: i < 3, lambda i, y: (i + 1, y * x), ("i", "total"),
+        max_iterations=-1,
+    )[1]  # fmt: skip
+    with pytest.raises(RuntimeError, match=r"max_iterations=-1.*variable 'total' is not such"):
+        dr.backward(y)
+
+
+@pytest.mark.parametrize(
+    "body, count, expected",
+    [
+        (lambda y, x: y * x, 2, [2 + 2 * 3]),
+        (lambda y, x: y * x, 3, [2 + 2 * 3 + 2 * 9]),
+        (lambda y, x: y * x + dr.sin(x), 2, [2 + np.cos(3) + 2 * 3 + np.sin(3) + np.cos(3)]),
+        (lambda y, x: y * y * x, 2, [4 + 12 * 12]),
+        (lambda y, x: dr.detach(y) * x, 2, [2 + 2 * 3]),
+    ],
+)
+@pytest.mark.parametrize("captured", [True, False])
+def test_what_is_taken_for_a_sum(body, count, expected, captured, capfd):
+    """With max_iterations=-1, gradients are sums over iterations in which the state is constant."""
+    x = F(3)
+    dr.enable_grad(x)
+    if captured:
+        state, own = (UInt(0), F(2)), lambda i, y: (i + 1, body(y, x))
+    else:
+        state, own = (UInt(0), F(2), x), lambda i, y, x: (i + 1, body(y, x), x)
+    y = dr.while_loop(state, lambda i, *_: i < count, own, max_iterations=-1)[1]
+    dr.backward(y)
+    np.testing.assert_allclose(x.grad.numpy(), expected)
+    assert "max_iterations=-1" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("limit", [1, 300, 1 << 30])

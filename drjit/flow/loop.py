@@ -40,7 +40,8 @@ def while_loop(
 
     Variables keep type, shape and number of entries. `strict` forbids that variables that are no
     arrays change. `max_iterations` helps reverse-mode differentiation: an upper bound on the number
-    of iterations, or -1 for a loop that only sums up terms that do not depend on the sum.
+    of iterations, or -1 for a loop that only sums up terms that do not depend on the sum; of any
+    other loop it gives the sum of the derivatives of single iterations.
 
     Raises:
         RuntimeError: the state is not initialized or changes in structure, type or size, or

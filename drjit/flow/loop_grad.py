@@ -15,7 +15,7 @@ from typing import Any
 from ..ad import capture
 from ..ad.graph import Value, Var, visible
 from ..function.custom import CustomOp, custom
-from ..jit import access, op, record
+from ..jit import access, log, op, record
 from ..jit import node as jit
 from ..jit.node import Node
 from ..jit.scope import stack
@@ -116,16 +116,11 @@ class Tape(Replay):
         """The gradients of the wanted variables and of targets before, from those of the outputs
         and targets."""
         if self.limit == SUM and not self.simple:
-            wrong = [k for k in self.outputs if k not in self.sums] or self.outputs
-            raise RuntimeError(
-                f"{self.what}: max_iterations=-1 promises a loop that only sums up terms which do "
-                f"not depend on the sums, but variable '{self.state.paths[wrong[0]]}' is not such "
-                "a sum. Leave 'max_iterations' out, or give an upper bound."
-            )
+            self._check_sum()
         slots = capture.Slots()
         count = len(self.outputs)
         held = self.targets.gradients(gradients[count:])
-        if self.simple:
+        if self.simple or self.limit == SUM:
             found = self._backward_sum(gradients[:count], held, slots)
         else:
             try:
@@ -142,6 +137,29 @@ class Tape(Replay):
             if added is not None:
                 found[k] = added if v.size != found[k].size else _sum(added, found[k])
         return found + self.targets.before(held)
+
+    def _check_sum(self) -> None:
+        """Warns that a loop with `max_iterations=-1` is taken for one that sums up terms which do
+        not depend on the sums.
+
+        Raises:
+            RuntimeError: a variable that it changes is an input of the derivatives, or the loop
+                replaces entries of arrays.
+        """
+        wrong = [k for k in self.outputs if k not in self.sums] or self.outputs
+        name = f"'{self.state.paths[wrong[0]]}'" if wrong else "an array"
+        hint = "Leave 'max_iterations' out, or give an upper bound."
+        text = (
+            f"{self.what}: max_iterations=-1 promises a loop that only sums up terms which do not "
+            f"depend on the sums, but variable {name} is not such a sum"
+        )
+        kinds = {kind for t in self.targets.rows for kind in t.kinds}
+        if {*self.inputs} & {*self.outputs} or not kinds <= {"add"}:
+            raise RuntimeError(f"{text}. {hint}")
+        log.log(
+            log.LogLevel.Warn,
+            f"{text}: its derivatives are those of each iteration by itself. {hint}",
+        )
 
     def _fixed(self) -> list[int]:
         """The inputs that the loop does not change."""

@@ -18,10 +18,11 @@ from ..array.elementwise import elementwise
 from ..array.interop import components, host_array, is_foreign_array
 from ..array.promote import promote
 from ..jit import dtype as dt
-from ..jit import flags, op
+from ..jit import flags, op, record
 from ..jit.flags import JitFlag
 from ..jit.location import Location, describe
-from .format import formatted, select_lanes, value_text
+from ..jit.node import LITERAL
+from .format import active_lanes, formatted, print_later, select_lanes, value_text
 from .parts import is_array
 
 _TOLERANCES = {dt.f16: (1e-2, 1e-2), dt.f32: (1e-3, 1e-5)}
@@ -267,7 +268,10 @@ def assert_true(
     """
     if flags.current & JitFlag.Debug:
         for path, value in pytree.walk(cond):
-            held = _truth("dr.assert_true", value)
+            if _is_recorded(value):
+                _check_later("dr.assert_true", ~value, fmt, args, kwargs, (tb_depth, tb_skip))
+                continue
+            held = _active(_truth("dr.assert_true", value))
             if not held.all():
                 _fail(held, path, fmt, args, kwargs, (tb_depth, tb_skip))
 
@@ -288,7 +292,10 @@ def assert_false(
     """
     if flags.current & JitFlag.Debug:
         for path, value in pytree.walk(cond):
-            held = ~_truth("dr.assert_false", value)
+            if _is_recorded(value):
+                _check_later("dr.assert_false", value, fmt, args, kwargs, (tb_depth, tb_skip))
+                continue
+            held = _active(~_truth("dr.assert_false", value))
             if not held.all():
                 _fail(held, path, fmt, args, kwargs, (tb_depth, tb_skip))
 
@@ -314,10 +321,46 @@ def assert_equal(
     if not flags.current & JitFlag.Debug:
         return
     for path, a, b in _pairs("dr.assert_equal", arg0, arg1):
-        equal = _equality(a, b)
+        if _is_recorded(a) or _is_recorded(b):
+            _check_later("dr.assert_equal", a != b, fmt, args, kwargs, (tb_depth, tb_skip))
+            continue
+        equal = _active(_equality(a, b))
         if not equal.all():
             shown = _values(a, b, equal, limit)
             _fail(equal, path, fmt, args, kwargs, (tb_depth, tb_skip), shown)
+
+
+def _is_recorded(value: Any) -> bool:
+    """Whether an array has no values yet, as it is part of what is being recorded."""
+    return (
+        record.recording()
+        and is_array(value)
+        and value.__meta__.is_jit
+        and any(a._n.op is not LITERAL for a in pytree.leaf_arrays(value))
+    )
+
+
+def _check_later(
+    what: str, failing: Any, fmt: str | None, args: tuple, kwargs: dict, frames: tuple[int, int]
+) -> None:
+    """Makes a check part of the kernel that is being traced: failures are reported on standard
+    error when it has run."""
+    text = "Assertion failure!" if fmt is None else f"Assertion failure: {fmt}"
+    for where in _user_frames(*frames):
+        text += f"\n  at {describe(where)}".replace("{", "{{").replace("}", "}}")
+    for mask in pytree.leaf_arrays(failing):
+        if not mask._dtype.is_mask:
+            raise IncompatibleError(f"{what}(): expected a mask, not '{type_label(failing)}'")
+        print_later(what, (text, *args), kwargs, mask, "\n", sys.stderr, 20, warns=False)
+
+
+def _active(held: np.ndarray) -> np.ndarray:
+    """What holds, and the lanes that do not execute the code."""
+    active = active_lanes(True, "assertion")
+    if active is True:
+        return held
+    lanes = leaf.host(active)
+    return held | ~lanes if len({held.shape[-1:] or (1,), lanes.shape} - {(1,)}) < 2 else held
 
 
 def _equality(a: Any, b: Any) -> np.ndarray:

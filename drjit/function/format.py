@@ -14,10 +14,10 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from ..array import leaf, pytree, show
+from ..array import leaf, pytree, show, table
 from ..array.base import type_label
 from ..jit import dtype as dt
-from ..jit import node, record, sampling
+from ..jit import node, op, record, sampling, scope
 from ..jit.location import user_location
 from .parts import is_array
 
@@ -77,9 +77,10 @@ def print(
             f"dr.print(): mode={mode!r} must be one of 'auto', 'evaluate', or 'symbolic'"
         )
     if mode == "symbolic" or (mode == "auto" and record.recording()):
-        _print_symbolic(args, kwargs, active, end, file, limit)
+        stream = sys.stdout if file is None else file
+        print_later("dr.print", args, kwargs, active, end, stream, limit)
         return
-    mask = host_mask(active, "dr.print")
+    mask = host_mask(active_lanes(active, "dr.print"), "dr.print")
     if not mask.any():
         return
     if mask.size > 1:
@@ -88,13 +89,37 @@ def print(
     (sys.stdout if file is None else file).write(text + end)
 
 
-def _print_symbolic(
-    args: tuple, kwargs: Mapping[str, Any], active: Any, end: str, file: TextIO | None, limit: int
+def active_lanes(active: Any, what: str) -> Any:
+    """A mask, or a Python bool, in the lanes that execute the code: of an evaluated loop, branch or
+    call, those that are in it.
+
+    Raises:
+        RuntimeError: it is neither.
+    """
+    _check_mask(active, what)
+    around = scope.active()
+    if around is scope.ACTIVE or record.recording() or active is False:
+        return active
+    cls = type(active) if is_array(active) else table.find("llvm", "leaf", dt.mask)
+    inside = leaf.wrap(cls, around)
+    if not is_array(active):
+        return inside
+    fits = len({active._n.size, around.size} - {1}) < 2
+    return leaf.apply(op.and_, active, inside) if fits else active
+
+
+def print_later(
+    what: str,
+    args: tuple,
+    kwargs: Mapping[str, Any],
+    active: Any,
+    end: str,
+    stream: TextIO,
+    limit: int,
+    warns: bool = True,
 ) -> None:
     """Makes printing part of the kernel that is being traced."""
-    what = "dr.print"
     _check_mask(active, what)
-    stream = sys.stdout if file is None else file  # which may be another one when it appears
     values = pytree.leaf_arrays((args, kwargs))
     if "thread_id" not in kwargs:
         kwargs = {**kwargs, "thread_id": None}
@@ -108,7 +133,7 @@ def _print_symbolic(
         count, lanes, columns = sample.read()
         if not count:
             return
-        if count > sample.capacity:
+        if count > sample.capacity and warns:
             warnings.warn_explicit(
                 f"dr.print(): only captured {sample.capacity} of {count} executions, chosen by "
                 "chance; those of a lane are in order, with gaps. A larger limit=.. shows more, "
