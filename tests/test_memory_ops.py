@@ -228,6 +228,20 @@ def test_one_entry_is_read_in_loops(symbolic, tier):
 
 
 @pytest.mark.parametrize("packet", [False, True])
+def test_a_recording_knows_one_entry_from_several(packet, tier):
+    cls = Array2f if packet else Float
+    count = 2 if packet else 1
+    frozen = dr.freeze(lambda x, i: dr.gather(cls, x, i))
+    for n in (1, 4, 1, 2, 8):
+        x, i = dr.arange(Float, n) + 10, UInt(0, max(n // count - 1, 0), 0)
+        dr.make_opaque(x, i)
+        entries = np.broadcast_to(x.numpy(), max(n, count)).reshape(-1, count)
+        got = np.atleast_2d(frozen(x, i).numpy()).T
+        np.testing.assert_array_equal(got, entries[i.numpy()])
+    assert frozen.n_recordings <= 3
+
+
+@pytest.mark.parametrize("packet", [False, True])
 def test_the_gradient_of_one_entry_comes_from_all_lanes(packet, tier):
     weights = dr.llvm.ad.Float(1, 2, 3)
     index, active = dr.llvm.ad.UInt(0, 5, 2), dr.llvm.ad.Bool(True, False, True)
@@ -258,8 +272,9 @@ def test_gather_refuses_types_that_do_not_go_together():
         dr.gather(Int, Float(1, 2), UInt(0))
     with pytest.raises(TypeError, match="'source'"):
         dr.gather(Float, 5, UInt(0))
-    with pytest.raises(RuntimeError, match="shape"):
-        dr.gather(ArrayXf, Float(1, 2), UInt(0))
+    for shape in (None, 2, (2,), (2, 3, 4)):
+        with pytest.raises(RuntimeError, match="shape"):
+            dr.gather(ArrayXf, Float(1, 2), UInt(0), shape=shape)
     with pytest.raises(RuntimeError, match=r"sizes \(?3, 2|3, 2"):
         dr.gather(Float, Float(1, 2, 3), UInt(0, 1, 2), Bool(True, False))
 

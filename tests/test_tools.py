@@ -377,6 +377,10 @@ def test_a_scatter_that_nobody_sees_is_skipped(history, tier):
     dr.scatter_inc(counter, dr.opaque(UInt, 0, 10))
     del counter
     dr.kernel_history_clear()
+    target = dr.zeros(Float, 10)
+    dr.scatter(target, dr.tan(x), index)
+    del target
+    assert "scatter" not in dr.kernel_source(x + 1)
     assert dr.eval() is False
     assert dr.kernel_history() == []
     # What reads the target, or comes after, needs it.

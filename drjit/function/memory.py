@@ -125,6 +125,8 @@ def _result_dims(dtype: type, shape: Any, what: str) -> tuple[int, ...]:
         raise RuntimeError(
             f"{what}(): the type {label(dtype)} has a dynamic size; give a 'shape' such as (2, n)"
         )
+    if shape is not None and not isinstance(shape, (tuple, list)):
+        raise RuntimeError(f"{what}(): 'shape' must be a tuple of ints, not {shape!r}")
     if shape is not None:
         fits = len(shape) == len(dims) + 1 and all(
             d in (DYNAMIC, s) for d, s in zip(dims, shape, strict=False)

@@ -179,6 +179,7 @@ def preview(roots: list[Node]) -> list[kernel.Kernel]:
     global _preview
     with lock:
         copies: dict[Node, Node] = {}
+        _drop_unseen()
         effects = pending[:]
         values = _old_values(effects)
         values += _companions(_reachable(roots + effects + values)[0])
