@@ -4,8 +4,8 @@
 
 from collections.abc import Callable, Sequence
 
-from . import op
-from .program import Branch, Instr, Loop, Program
+from . import bodies, op
+from .program import Branch, Case, Instr, Loop, Program
 
 
 def _call(name: str, args: list[str]) -> str:
@@ -139,7 +139,7 @@ def render(program: Program) -> str:
             words = f"p[{o.param}], p[{o.param + 1}]"
             reduction = program.instrs[o.value].data
             lines.append(f"    reduce({code}, {reduction!r}, {words}, i, {value})")
-    return "\n".join(["def kernel(i, p):", *lines]) + "\n"
+    return "\n".join(["def kernel(i, p):", *lines, *writer.functions.values()]) + "\n"
 
 
 class _Writer:
@@ -153,6 +153,8 @@ class _Writer:
         self.values = 0
         self.updated = _updated(program)
         self.renamed: set[int] = set()
+        self.repeated = bodies.repeated(program)
+        self.functions: dict[str, str] = {}  # by what follows the name
 
     def fresh(self) -> str:
         """A name for a value."""
@@ -263,6 +265,35 @@ class _Writer:
         lines.append(f"{inner}{live} = {live} & {names[loop.condition]}")
         lines.append(f"{inner}{live} = going(p[0], {live})")
 
+    def call(self, case: Case) -> str:
+        """The call of a function with the body of a case, which is written if it is the first."""
+        names, instrs = self.names, self.instrs
+        used = bodies.used(self.program, case, _WORDS)
+        around = {number: names[number] for number in (*used.inside, *used.leaves, *used.outside)}
+        lines, values = self.lines, self.values
+        self.lines, self.values = [], 0
+        parameters = []
+        for k, number in enumerate(used.outside):
+            names[number] = f"a{k}"
+            parameters.append(f", a{k}: {instrs[number].dtype.code}")
+        self.statements(used.leaves, 1)
+        self.statements(case.body, 1)
+        results = list(dict.fromkeys([r for r in case.results if r in used.inside]))
+        if results:
+            self.lines.append(f"    return {', '.join([names[r] for r in results])}")
+        text = "\n".join([f"(i, p{''.join(parameters)}):", *self.lines])
+        self.lines, self.values = lines, values
+        for number, name in around.items():
+            names[number] = name
+        if text not in self.functions:
+            self.functions[text] = f"def body{len(self.functions)}{text}"
+        name = self.functions[text].partition("(")[0].removeprefix("def ")
+        call = _call(name, ["i", "p", *[names[number] for number in used.outside]])
+        for r in results:
+            names[r] = self.fresh()
+        given = ", ".join([names[r] for r in results])
+        return f"{given} = {call}" if results else call
+
     def branch(self, branch: Branch, depth: int) -> None:
         """Writes the cases of a branch, each skipped where none of its lanes is active."""
         names, lines = self.names, self.lines
@@ -288,7 +319,10 @@ class _Writer:
             mask = names[case.mask]
             lines.append(f"{indent}if any_lane({mask}):")
             before = len(lines)
-            self.statements(case.body, depth + 1)
+            if case in self.repeated:
+                lines.append(f"{inner}{self.call(case)}")
+            else:
+                self.statements(case.body, depth + 1)
             rows = sorted(zip(own, branch.results, case.results, strict=True))
             for is_own, number, result in rows:  # others may be what one of its own was before
                 name, value = names[number], names[result]

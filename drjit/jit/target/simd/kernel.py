@@ -3,6 +3,7 @@ body.
 """
 
 import ast
+from functools import cache, partial
 from typing import NamedTuple
 
 from . import (
@@ -21,7 +22,7 @@ from . import (
 from .ir import Function, KernelError
 from .long_sum import SHORT
 from .module import Library, Module
-from .translate import Translator
+from .translate import LANES, Translator, struct_of
 from .vector import VectorTranslator
 
 # Imported for the calls that they add to the translator.
@@ -53,10 +54,11 @@ def module_text(text: str, name: str, lanes: int, contract: bool, library: Libra
         definitions = [s for s in ast.parse(text).body if type(s) is ast.FunctionDef]
     except SyntaxError as error:
         raise KernelError(f"line {error.lineno}: {error.text}: {error.msg}") from None
-    if len(definitions) != 1 or [a.arg for a in definitions[0].args.args] != ["i", "p"]:
-        raise KernelError("a kernel text is one function kernel(i, p)")
-    (definition,) = definitions
+    if not definitions or [a.arg for a in definitions[0].args.args] != ["i", "p"]:
+        raise KernelError("a kernel text begins with the function kernel(i, p)")
+    definition, *others = definitions
     module = Module(lanes, contract, library)
+    module.bodies = {d.name: cache(partial(_body, d)) for d in others}
     f = Function(lanes)
     kind = VectorTranslator if any(name in text for name in VECTORS) else Translator
     t = kind(module, f, text, is_kernel=True)
@@ -99,7 +101,41 @@ def module_text(text: str, name: str, lanes: int, contract: bool, library: Libra
     has_finish = bool(t.reductions or t.expansions or t.finishers)
     if has_finish:
         exported.append(reduction.finish(t, f"{name}_finish"))
-    return Text(module.text(exported), has_finish, t.parts > 0)
+    return Text(module.text(exported), has_finish, module.parted)
+
+
+def _body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[str]]:
+    """Translates a function of the text, and gives the types of its parameters and results."""
+    f = Function(t.f.lanes)
+    inner = Translator(t.module, f, "", is_kernel=True)
+    inner.crowded, inner.depth = t.crowded, 1
+    inner.expansions, inner.finishers = t.expansions, t.finishers
+    parameters = definition.args.args[2:]
+    codes = [inner.type(a.annotation) for a in parameters]  # type: ignore[arg-type]
+    for a, code in zip(parameters, codes, strict=True):
+        f.variables[a.arg] = code, f"%given.{a.arg}"
+    *statements, last = definition.body
+    given = last.value if type(last) is ast.Return else None
+    inner.body(definition.body if given is None else statements)
+    nodes = given.elts if type(given) is ast.Tuple else [] if given is None else [given]
+    values = [inner.typed(node) for node in nodes]
+    results = [code for code, _ in values]
+    kind = struct_of(f, results)
+    result = values[0][1] if values else ""
+    if len(values) > 1:
+        result = "poison"
+        for k, (code, x) in enumerate(values):
+            result = f.op(f"insertvalue {kind} {result}, {f.vector[code]} {x}, {k}")
+    f.do(f"ret {kind} {result}")
+    if inner.parts:
+        f.start("never")
+        f.do(f"ret {kind} poison" if values else "ret void")
+    if inner.needs_active:
+        f.prologue += _active(f)
+    own = [f"{f.vector[code]} %given.{a.arg}" for a, code in zip(parameters, codes, strict=True)]
+    head = f'define internal fastcc {kind} @"{definition.name}"({", ".join([LANES, *own])}) #3'
+    t.module.routines[definition.name] = f"{head} {{\n{f.text()}\n}}"
+    return codes, results
 
 
 def _stop(name: str, first: str, lanes: int) -> str:

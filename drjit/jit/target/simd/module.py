@@ -37,6 +37,10 @@ class Module:
         self.calls: dict[str, int] = {}
         self.warm: set[str] = set()
         self.globals: dict[str, str] = {}
+        # Functions of the kernel's text: what translates one for its first call, and gives the
+        # types of its parameters and results.
+        self.bodies: dict[str, Callable] = {}
+        self.parted = False  # whether long blocks were parted
         # Functions that statements with loops of their own call: the text of each.
         self.routines: dict[str, str] = {}
 

@@ -7,7 +7,7 @@ are emitted once a module and type.
 
 import ast
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import elementwise
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Result = Value | tuple[Value, ...] | None
 
 ACTIVE = "%active"  # the mask of the lanes below the end of the range
+# The parameters of a function of the text: those of its kernel, and the first lane of the packet.
+LANES = "ptr %p, i64 %i, i64 %end, i64 %block, i64 %thread"
 
 OPERATORS: dict[type, str] = {
     ast.Add: "add",
@@ -135,6 +137,7 @@ class Translator:
         never = f.op(f"icmp eq i64 {f.op('load volatile i64, ptr %p')}, 1")
         f.branch(never, "never", following, weights=", !prof !1")
         f.start(following)
+        self.module.parted = True
 
     def statement(self, s: ast.stmt) -> None:
         """Translates one statement."""
@@ -362,6 +365,8 @@ class Translator:
         special = CALLS.get(name)
         if special is not None:
             return special(self, *args)
+        if name in self.module.bodies:
+            return body_call(self, name, args)
         if name in SCALAR:
             (arg,) = args
             return self.conversion(name, self.expr(arg))
@@ -489,6 +494,34 @@ class Translator:
         """The argument `i`."""
         if type(e) is not ast.Name or e.id != "i" or not self.is_kernel:
             raise KernelError(f"{ast.unparse(e)} is not the lanes of the packet, i")
+
+
+def body_call(t: Translator, name: str, args: list[ast.expr]) -> Any:
+    """`body0(i, p, x, ...)`: a function of the kernel's text, translated when it is first called.
+
+    It has the parameters of a kernel and the current lanes, and then its own.
+    """
+    f = t.f
+    values = [t.typed(a) for a in args[2:]]
+    codes, results = t.module.bodies[name](t)
+    if [code for code, _ in values] != codes:
+        raise KernelError(f"{name} takes {', '.join(codes)}")
+    operands = [LANES, *[f"{f.vector[code]} {x}" for code, x in values]]
+    kind = struct_of(f, results)
+    call = f'call fastcc {kind} @"{name}"({", ".join(operands)})'
+    if not results:
+        f.do(call)
+        return None
+    result = f.op(call)
+    if len(results) == 1:
+        return results[0], result
+    return tuple((c, f.op(f"extractvalue {kind} {result}, {k}")) for k, c in enumerate(results))
+
+
+def struct_of(f: Function, codes: Sequence[str]) -> str:
+    """The type of the result of a function that gives so many values."""
+    kinds = [f.vector[code] for code in codes]
+    return "void" if not kinds else kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
 
 
 def assigned(statements: list[ast.stmt]) -> list[str]:

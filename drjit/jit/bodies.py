@@ -1,0 +1,81 @@
+"""Bodies of branches that a program has several times, as those of a function that is called again
+and again: the text of the kernel has them once, as a function.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from .op import Op
+from .program import Branch, Case, Loop, Program
+
+# Instructions from which on a body is worth a call.
+SHORTEST = 16
+# What is written again inside of a function, rather than handed over: it costs nothing.
+_LEAVES = frozenset(("literal", "lane", "active"))
+
+
+class Used(NamedTuple):
+    """What a body computes, and in the order of their use what it needs from outside: operations
+    that are repeated inside, and values that it is called with.
+    """
+
+    inside: set[int]
+    leaves: list[int]
+    outside: list[int]
+
+
+def repeated(program: Program) -> frozenset[Case]:
+    """The cases of branches whose bodies look like others."""
+    cases = [c for i in program.instrs if type(i.data) is Branch for c in i.data.cases]
+    if len(cases) < 2 or any(i.dtype.is_vector for i in program.instrs):
+        return frozenset()
+    looks = [_look(program, case) for case in cases]
+    number = Counter(looks)
+    return frozenset(
+        [c for c, look in zip(cases, looks, strict=True) if number[look] > 1 and look[0] > 0]
+    )
+
+
+def _look(program: Program, case: Case) -> tuple[int, int]:
+    """The length of a body, and a number that is the same for equal ones; zeros for a short one."""
+    found = [program.instrs[n] for n in _all(program, case.body)]
+    if len(found) < SHORTEST:
+        return 0, 0
+    return len(found), hash(tuple([(i.op.name, i.dtype.code, len(i.args)) for i in found]))
+
+
+def _all(program: Program, body: Sequence[int]) -> Iterator[int]:
+    """The instructions of a body and of those in it."""
+    for number in body:
+        yield number
+        data = program.instrs[number].data
+        if type(data) is Loop:
+            yield from _all(program, data.test)
+            yield from _all(program, data.body)
+        elif type(data) is Branch:
+            for case in data.cases:
+                yield from _all(program, case.body)
+
+
+def used(program: Program, case: Case, words: Mapping[Op, Sequence[int]]) -> Used:
+    """What a body computes and needs; `words` are operands that it knows without their values."""
+    inside: set[int] = set()
+    needed: dict[int, None] = {}
+    for number in _all(program, case.body):
+        i = program.instrs[number]
+        inside.add(number)
+        known = words.get(i.op, ())
+        needed.update(dict.fromkeys([a for k, a in enumerate(i.args) if k not in known]))
+        if type(i.data) is Loop:
+            inside.update((*i.data.states, i.data.live))
+            needed.update(dict.fromkeys((*i.data.starts, i.data.active)))
+            needed.update(dict.fromkeys((*i.data.results, i.data.condition)))
+        elif type(i.data) is Branch:
+            inside.update(i.data.results)
+            for inner in i.data.cases:
+                needed.update(dict.fromkeys((inner.mask, *inner.results)))
+    outer = [number for number in needed if number not in inside]
+    leaves = [number for number in outer if program.instrs[number].op.kind in _LEAVES]
+    given = [number for number in outer if program.instrs[number].op.kind not in _LEAVES]
+    return Used(inside, leaves, given)
