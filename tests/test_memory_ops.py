@@ -599,18 +599,6 @@ def test_pending_scatters_run_in_order(tier):
     assert list(a) == [5, 2, 23, 0]
 
 
-def test_a_target_that_nobody_holds_is_written_all_the_same():
-    a = Float(1, 2)
-    dr.scatter(a, 3, UInt(0))
-    del a
-    dr.kernel_history_clear()
-    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
-        dr.eval()
-        (launch,) = dr.kernel_history()
-    assert "scatter(f32" in launch["source"]
-    assert not dr.eval()
-
-
 def test_scatter_within_a_function_of_many_targets(tier):
     targets = [dr.zeros(Float, 17) for _ in range(4)]
     for k, t in enumerate(targets):
