@@ -73,6 +73,18 @@ def test_a_size_that_changes_and_decides_something_ties_the_recording():
             assert values(frozen(data(n), data(m))) == values(f(data(n), data(m))), (name, n, m)
 
 
+def test_of_recordings_for_one_size_the_last_ones_are_kept():
+    frozen = dr.freeze(lambda x: x * len(x), warn_after=-1)
+    for n in range(2, 42):
+        assert values(frozen(data(n))) == values(data(n) * n)
+    assert (frozen.n_recordings, frozen.n_cached_recordings) == (40, 16)
+    for n in (41, 30, 41, 26):
+        frozen(data(n))
+    assert frozen.n_recordings == 40
+    assert values(frozen(data(25))) == values(data(25) * 25)
+    assert (frozen.n_recordings, frozen.n_cached_recordings) == (41, 16)
+
+
 def test_a_third_size_asks_again_where_it_was_the_same_twice():
     def f(x, y):
         return x * 2 if dr.width(y) > 4 else x

@@ -10,6 +10,7 @@ from .freeze_result import Outcome
 from .freeze_sizes import Different, General, Program, merged
 
 _READY = 16  # sizes of inputs for which steps are kept ready
+_TIED = 16  # recordings of inputs of one structure that go with their own sizes only
 
 _tick = count().__next__
 
@@ -45,7 +46,9 @@ class Family:
         self.used = _tick()
         found = self.ready.get(sizes)
         if found is None:
-            program = self.recorded.get(sizes)
+            program = self.recorded.pop(sizes, None)
+            if program is not None:
+                self.recorded[sizes] = program  # as the one used last
             for general in self.general:
                 program = program or general.for_sizes(sizes)
             if program is not None:
@@ -70,6 +73,8 @@ class Family:
             self.recorded = {n: p for n, p in self.recorded.items() if general.for_sizes(n) is None}
             self.general.append(general)
             return False
+        if len(self.recorded) >= _TIED:
+            self.drop(next(iter(self.recorded)))
         self.recorded[program.sizes] = program
         return True
 
