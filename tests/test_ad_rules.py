@@ -145,6 +145,8 @@ AWKWARD = [
     ("masked nan", lambda x: dr.select(dr.isnan(x), 0, dr.sin(x)), [0, nan, inf], [1, 0, nan]),
     ("mulsign", lambda x: dr.mulsign(x, -1), [2], [-1]),
     ("copysign", lambda x: dr.copysign(x, -1), [2, -2], [-1, 1]),
+    ("copysign at 0", lambda x: dr.copysign(x, -1), [0.0, -0.0], [-1, 1]),
+    ("copysign of 0", lambda x: dr.copysign(x, Float64(0.0, -0.0)), [0.0, 0.0], [1, -1]),
     ("sqrt at inf", dr.sqrt, [inf], [0]),
     ("atan at inf", dr.atan, [inf], [0]),
     ("tanh at inf", dr.tanh, [inf], [0]),

@@ -427,10 +427,11 @@ def copysign(arg0: Any, arg1: Any, /) -> Any:
         a, b = _numbers(arg0, arg1)
         return math.copysign(a, b) if isinstance(a, float) else -abs(a) if b < 0 else abs(a)
     a, b = promote(arg0, arg1, name="dr.copysign")
-    minus = (
-        negative(b) if b.__meta__.dtype.is_float else elementwise(op.lt, b, 0, name="dr.copysign")
-    )
-    a = elementwise(op.abs, a, name="dr.copysign")
+    if b.__meta__.dtype.is_float:  # derivatives of 1 or -1, also at 0
+        minus = elementwise(op.xor, negative(a), negative(b), name="dr.copysign")
+    else:
+        minus = elementwise(op.lt, b, 0, name="dr.copysign")
+        a = elementwise(op.abs, a, name="dr.copysign")
     return elementwise(op.select, minus, elementwise(op.neg, a), a)
 
 
