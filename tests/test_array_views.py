@@ -209,3 +209,9 @@ def test_an_array_that_was_never_initialized_does_not_pass(tier, name):
 def test_tensors_without_entries_broadcast():
     row = dr.opaque(TensorXf, 1, (1, 3))
     assert (dr.zeros(TensorXf, (0, 3)) + row).shape == (0, 3)
+
+
+@pytest.mark.parametrize("kind", [ValueError, TypeError, RuntimeError])
+def test_tensors_without_a_product_are_every_error(kind):
+    with pytest.raises(kind, match=r"unsupported operand type\(s\).*inner sizes differ"):
+        _ = TensorXf([[1, 2], [3, 4]]) @ TensorXf([[1, 2, 3]])

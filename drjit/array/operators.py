@@ -247,9 +247,17 @@ def _is_factor(a: Any, b: Any) -> bool:
     return number_type(type(a)) in (int, float)
 
 
+class ProductError(OperandError, ValueError):
+    """Tensors whose shapes have no product: the error of `@` and that of `dr.matmul`."""
+
+
 def _matmul(a: Any, b: Any) -> Any:
     if type(a) is type(b) and a._kind == "tensor":
-        return matmul["tensor"](a, b)
+        try:
+            return matmul["tensor"](a, b)
+        except ValueError as problem:
+            text = f"unsupported operand type(s) for {_expression(a, '@', b)}: {problem}"
+            raise ProductError(text) from problem
     kinds = [x.__meta__.kind if isinstance(x, ArrayBase) else "" for x in (a, b)]
     function = matmul.get("tensor" if "tensor" in kinds else "")
     if "matrix" in kinds:
