@@ -6,8 +6,8 @@
 `--reference` is the interpreter of an environment in which the reference Dr.Jit is installed.
 `--limits` is a script that prints lines `name milliseconds ...` for hand-written kernels,
 `--pytorch` measures the training step of PyTorch as well. Both implementations run the same
-workloads (workloads.py, control_flow.py, network.py), each in a process of its own, in turn: one of
-ours, one of the reference, and again. The table shows the best of all rounds.
+workloads (workloads.py, control_flow.py, programs.py, network.py), each in a process of its own, in
+turn: one of ours, one of the reference, and again. The table shows the best of all rounds.
 """
 
 import argparse
@@ -85,6 +85,14 @@ ROWS = (
             ("tree_walk_16", "depth-first walk of a tree, stack of 16, 1M", ""),
             ("tree_walk_256", "the same with a stack of 256", ""),
             ("compile_loop", "new loop of 300 operations", ""),
+        )
+    ),
+    *(
+        Row(f"path_tracer_{how}", title, unit, warm=how == "cached", script="programs.py")
+        for how, title, unit in (
+            ("cold", "differentiable path tracer, 3 epochs, new process, empty cache", "s"),
+            ("cached", "the same with kernels in the disk cache", "s"),
+            ("warm", "the same once more in the process", "ms"),
         )
     ),
     *(
