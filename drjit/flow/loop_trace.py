@@ -71,22 +71,29 @@ SUMS = {"add": ([0], [1]), "sub": ([0],), "fma": ([2],), "select": ([1], [2], [1
 
 def adds_to(result: Var | None, own: Var, first: int) -> bool:
     """Whether a result is `own` plus something that does not depend on it."""
+    if result is None:
+        return False
+    using = {own}
+    for v in sorted(below(result, first), key=lambda v: v.serial):
+        if not using.isdisjoint(v.deps):
+            using.add(v)
+    return _adds_to(result, own, first, using)
+
+
+def _adds_to(result: Var, own: Var, first: int, using: set[Var]) -> bool:
+    """The same, where `using` are the variables that depend on `own`."""
     if result is own:
         return True
-    if result is None or result.serial < first or result.rule is None:
+    if result not in using or result.serial < first or result.rule is None:
         return False
     if result.rule.name == "result":  # of a branch, call or other custom operation
         term = getattr(result.deps[0].data.op, "terms", {}).get(result.data)
-        if term is None or any(own in below(v, first) for v in term.others):
+        if term is None or not using.isdisjoint(term.others):
             return False
-        return adds_to(term.start, own, first)
-    using = [
-        k
-        for k, d in enumerate(result.deps)
-        if d is not None and (d is own or own in below(d, first))
-    ]
-    if using not in SUMS.get(result.rule.name, ()):
+        return _adds_to(term.start, own, first, using)
+    operands = [k for k, d in enumerate(result.deps) if d in using]
+    if operands not in SUMS.get(result.rule.name, ()):
         return False
-    if result.rule.name == "select" and len(using) == 1:
+    if result.rule.name == "select" and len(operands) == 1:
         return False  # elsewhere the sum would start again
-    return all(adds_to(result.deps[k], own, first) for k in using)
+    return all(_adds_to(result.deps[k], own, first, using) for k in operands)
