@@ -8,7 +8,7 @@ import weakref
 from typing import Any
 
 from . import dtype as dt
-from . import flags, op, schedule
+from . import effects, flags, op, schedule
 from .dtype import DType
 from .flags import JitFlag
 from .kernel import OutOfBoundsError, identity, out_of_bounds
@@ -206,7 +206,10 @@ class Target:
             del node
             held = witness()
             if held is None:
-                return make(op_, dtype, size, deps, buffer)
+                own = make(op_, dtype, size, deps, buffer)
+                if op_ is AFTER:
+                    effects.wait(own, deps[0])
+                return own
             node = held
         copy = make(op.copy, self.dtype, self.size, (node,))
         schedule.evaluate([copy])

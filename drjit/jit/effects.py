@@ -58,7 +58,7 @@ def undo(dropped: Iterable[Node], targets: Iterable[Node]) -> None:
             before = _order(before[0], target.data) or ()
         if before and before[0].op is not BUFFER:  # which it is when it has happened
             target.deps = before
-            _wait(target, before[0])
+            wait(target, before[0])
         else:
             target.op, target.deps = BUFFER, ()
     blocks = [n for n in gone if n.op in BLOCKS]
@@ -69,7 +69,7 @@ def undo(dropped: Iterable[Node], targets: Iterable[Node]) -> None:
         n.data.counts = (first, second, (0,) * len(rest[0])) if rest else (first, 0)
 
 
-def _wait(target: Node, effect: Node) -> None:
+def wait(target: Node, effect: Node) -> None:
     """Has what becomes of a side effect, or of the recording to which it belongs, become of its
     target as well."""
     reference = ref(target)
