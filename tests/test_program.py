@@ -127,10 +127,10 @@ def test_inputs_literals_and_lanes() -> None:
     u, c = opaque(dt.f64, [1]), jit.literal(dt.f64, 2.5)
     lanes = jit.cast(dt.f64, jit.lane(3))
     assert lines(jit.apply(op.fma, lanes, u, c)) == [
-        "x0 = broadcast(f64, p[1])",
-        "c0 = literal(f64, p[2])",
         "v0 = lane(i)",
         "v1 = f64(v0)",
+        "x0 = broadcast(f64, p[1])",
+        "c0 = literal(f64, p[2])",
         "v2 = fma(v1, x0, c0)",
         "store(f64, p[3], i, v2)",
     ]
@@ -139,17 +139,17 @@ def test_inputs_literals_and_lanes() -> None:
 def test_gathers() -> None:
     source_, index = opaque(dt.f32, range(6)), opaque(dt.u32, [0, 1])
     active = [
-        "x1 = load(u32, p[2], i)",
-        "v1 = in_bounds(p[0], 0, x1, p[3], v0)",
+        "x0 = load(u32, p[1], i)",
+        "v1 = in_bounds(p[0], 0, x0, p[3], v0)",
     ]
     text = lines(access.gather(source_, index, TRUE))
     assert [line for line in text if line in active] == active
     # What is only gathered from is not loaded.
-    assert text[-2:] == ["v2 = gather(f32, p[1], x1, v1)", "store(f32, p[4], i, v2)"]
+    assert text[-2:] == ["v2 = gather(f32, p[2], x0, v1)", "store(f32, p[4], i, v2)"]
     assert not any("load(f32" in line for line in text)
     text = lines(*access.gather_packet(source_, index, TRUE, 3))
     assert text[-4:] == [
-        "v2_0, v2_1, v2_2 = gather_packet(f32, p[1], x1, v1, 3)",
+        "v2_0, v2_1, v2_2 = gather_packet(f32, p[2], x0, v1, 3)",
         "store(f32, p[4], i, v2_0)",
         "store(f32, p[5], i, v2_1)",
         "store(f32, p[6], i, v2_2)",
@@ -164,23 +164,23 @@ def test_gathers() -> None:
 @pytest.mark.parametrize(
     ("kind", "count", "how", "want"),
     [
-        (op.scatter, 1, {}, "scatter(f32, p[5], x0, x2, v1)"),
-        (op.scatter_packet, 2, {"packet": 2}, "scatter_packet(f32, p[5], x2, v1, x0, x1)"),
+        (op.scatter, 1, {}, "scatter(f32, p[5], x1, x0, v1)"),
+        (op.scatter_packet, 2, {"packet": 2}, "scatter_packet(f32, p[5], x0, v1, x1, x2)"),
         (
             op.scatter_reduce,
             1,
             {"reduce": "max"},
-            "scatter_reduce(f32, 'max', 'direct', p[5], x0, x2, v1)",
+            "scatter_reduce(f32, 'max', 'direct', p[5], x1, x0, v1)",
         ),
         (
             op.scatter_reduce,
             1,
             {"reduce": "add", "mode": "expand"},
-            "scatter_reduce_expand(f32, 'add', p[5], p[6], p[7], x0, x2, v1)",
+            "scatter_reduce_expand(f32, 'add', p[5], p[6], p[7], x1, x0, v1)",
         ),
-        (op.scatter_inc, 0, {}, "v2 = scatter_inc(f32, p[5], x2, v1)"),
-        (op.scatter_exch, 1, {}, "v2 = scatter_exch(f32, p[5], x0, x2, v1)"),
-        (op.scatter_cas, 2, {}, "v2 = scatter_cas(f32, p[5], x0, x1, x2, v1)"),
+        (op.scatter_inc, 0, {}, "v2 = scatter_inc(f32, p[5], x0, v1)"),
+        (op.scatter_exch, 1, {}, "v2 = scatter_exch(f32, p[5], x1, x0, v1)"),
+        (op.scatter_cas, 2, {}, "v2 = scatter_cas(f32, p[5], x1, x2, x0, v1)"),
     ],
 )
 def test_scatters(kind: op.Op, count: int, how: dict, want: str) -> None:
@@ -221,7 +221,7 @@ def test_words_of_the_parameter_block() -> None:
     y = jit.apply(op.mul, access.gather(x, index, TRUE), jit.literal(dt.f32, 3))
     (found,) = schedule.preview([y, access.reduce_all("add", y)])
     p = found.program
-    assert p.inputs == (dt.f32, dt.u32)
+    assert p.inputs == (dt.u32, dt.f32)
     assert p.literals == (dt.f32,)
     assert p.checks == 1
     # The record, inputs, the literal, the size for the check, the output, partial sums and the sum.
