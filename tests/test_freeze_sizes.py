@@ -66,10 +66,13 @@ def test_a_size_that_changes_and_decides_something_ties_the_recording():
         "both": lambda x, y: x * 2 if dr.width(x) > dr.width(y) else x,
         "swapped": lambda x, y: (x * 2 if dr.width(x) > 5 else x, y * 3 if len(y) > 5 else y),
         "smaller": lambda x, y: dr.arange(UInt, dr.width(x) - 1),
+        "least": lambda x, y: x * min(dr.width(y), dr.width(x)),
+        "in order": lambda x, y: x * sorted([dr.width(x), dr.width(y)])[0],
+        "product": lambda x, y: x * (dr.width(y) * dr.width(x)),
     }
     for name, f in programs.items():
         frozen = dr.freeze(f)
-        for n, m in ((5, 3), (6, 3), (3, 5), (5, 6), (6, 5), (4, 9), (9, 4), (7, 3), (7, 8)):
+        for n, m in ((5, 3), (6, 3), (2, 3), (3, 5), (5, 6), (6, 5), (4, 9), (9, 4), (7, 8)):
             assert values(frozen(data(n), data(m))) == values(f(data(n), data(m))), (name, n, m)
 
 

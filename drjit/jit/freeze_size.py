@@ -117,6 +117,11 @@ def plain(value: Any) -> Any:
     return value
 
 
+def _decided_with(*operands: Any) -> None:
+    """Says that the sizes among operands decide something."""
+    decided(*[v for v in operands if isinstance(v, Size | Ratio)])
+
+
 def _in_proportion(kind: type, name: str) -> Callable[..., Any]:
     """An operation that keeps proportions, if the other operand is a plain number."""
     plain = getattr(kind, name)
@@ -125,7 +130,7 @@ def _in_proportion(kind: type, name: str) -> Callable[..., Any]:
         result = plain(self, other)
         exact = name != "__floordiv__" or (other and not kind.__mod__(self, other))
         if result is NotImplemented or type(other) not in (int, float) or not exact:
-            decided(self)
+            _decided_with(self, other)
             return result
         return Size(result) if type(result) is int else Ratio(result)
 
@@ -144,7 +149,7 @@ def _decision(kind: type, name: str) -> Callable[..., Any]:
     plain = getattr(kind, name)
 
     def method(self: Any, *args: Any) -> Any:
-        decided(self)
+        _decided_with(self, *args)
         return plain(self, *args)
 
     return method
