@@ -228,6 +228,13 @@ def test_squares_and_reciprocals(tier):
             function(Int(2))
 
 
+def test_interpolation_by_name():
+    assert dr.lerp(a=0, b=2, t=0.5) == 1
+    same(dr.lerp(Float(0), b=Float(2), t=0.25), Float, [0.5])
+    angle = dr.unit_angle(a=Array3f(1, 0, 0), b=Array3f(0, 1, 0))
+    np.testing.assert_allclose(angle.numpy(), [math.pi / 2], rtol=1e-6)
+
+
 def test_hypot_neither_overflows_nor_underflows(tier):
     a = np.float32([3, 1e30, 0, inf, nan, 1e-30, -5])
     b = np.float32([4, 1e30, 0, 1, 2, 1e-30, 12])

@@ -165,6 +165,13 @@ def test_an_opaque_type_needs_a_value(cls):
         dr.opaque(cls)
 
 
+def test_what_is_opaque_may_be_named():
+    assert list(dr.opaque(arg=Float(1, 2))) == [1, 2]
+    assert list(dr.opaque(dtype=Float, value=3, shape=2)) == [3, 3]
+    with pytest.raises(TypeError, match=r"dr\.opaque"):
+        dr.opaque()
+
+
 def test_constants_take_no_memory_until_opaque():
     a = dr.zeros(Float, 5)
     assert a.state == dr.VarState.Literal

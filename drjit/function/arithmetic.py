@@ -266,13 +266,13 @@ def _fma(arg0: Any, arg1: Any, arg2: Any, name: str) -> Any:
     return a * b + c
 
 
-def lerp(arg0: Any, arg1: Any, arg2: Any) -> Any:
-    """Linear interpolation from `arg0` to `arg1`, which `arg2` = 0 and 1 give exactly.
+def lerp(a: Any, b: Any, t: Any) -> Any:
+    """Linear interpolation from `a` to `b`, which `t` = 0 and 1 give exactly.
 
     >>> dr.lerp(Float(1, 2), 5, 0.25)
     [2, 2.75]
     """
-    return _fma(arg1, arg2, _fma(arg0, -arg2, arg0, "dr.lerp"), "dr.lerp")
+    return _fma(b, t, _fma(a, -t, a, "dr.lerp"), "dr.lerp")
 
 
 def square(arg: Any, /) -> Any:

@@ -374,7 +374,9 @@ def linspace(dtype: Any, start: float, stop: float, num: int, endpoint: bool = T
 _MISSING = object()
 
 
-def opaque(dtype: Any, value: Any = _MISSING, shape: Any = 1) -> Any:
+def opaque(
+    dtype: Any = _MISSING, value: Any = _MISSING, shape: Any = 1, *, arg: Any = _MISSING
+) -> Any:
     """An evaluated array: its value is data to a kernel, not part of the program, so that another
     value needs no other kernel.
 
@@ -388,6 +390,10 @@ def opaque(dtype: Any, value: Any = _MISSING, shape: Any = 1) -> Any:
     >>> dr.opaque(Float, 3, 2), dr.opaque(Float(1))
     ([3, 3], [1])
     """
+    if dtype is _MISSING:
+        dtype = arg
+    if dtype is _MISSING:
+        raise TypeError("dr.opaque(): expected an array or PyTree, or dr.opaque(dtype, value)")
     if value is not _MISSING:
         made = full(dtype, value, shape)
     elif isinstance(dtype, type):

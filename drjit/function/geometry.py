@@ -64,7 +64,7 @@ def sphdir(theta: Any, phi: Any) -> Any:
     return find(meta.namespace, "vector", meta.dtype, (3,))(cp * st, sp * st, ct)
 
 
-def unit_angle(arg0: Any, arg1: Any, /) -> Any:
+def unit_angle(a: Any, b: Any) -> Any:
     """The angle between unit vectors in radians, accurate also for angles near 0 and π.
 
     `2 asin(|b - a| / 2)`, after W. Kahan, "How Futile are Mindless Assessments of Roundoff in
@@ -74,6 +74,6 @@ def unit_angle(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.unit_angle(Array3f(1, 0, 0), Array3f(0, 1, 0))
     [1.5708]
     """
-    cosine = dot(arg0, arg1)
-    angle = 2 * safe_asin(0.5 * norm(arg1 - mulsign(arg0, cosine)))
+    cosine = dot(a, b)
+    angle = 2 * safe_asin(0.5 * norm(b - mulsign(a, cosine)))
     return select(cosine >= 0, angle, math.pi - angle)
