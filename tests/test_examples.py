@@ -32,6 +32,15 @@ SHORT = {
     "mandelbrot.py": (["--size", "64"], r"64 x 64, 1\d\.\d% inside", True),
     "newton_fractal.py": (["--size", "48"], r"48 x 48, [78]\.\d steps on average", True),
     "sphere_tracing.py": (["--size", "32"], r"forward 0\.\d+, reverse 0\.\d+", True),
+    "caustic.py": (["--iterations", "3"], r"error [01]\.\d+ after 3 steps", True),
+    "cornell_box.py": (
+        ["--size", "24", "--samples", "4"],
+        r"4 paths a pixel; derivative 0\.",
+        True,
+    ),
+    "fluid.py": (["--side", "8", "--steps", "8"], r"32 particles, mean density [1-9]", True),
+    "reaction_diffusion.py": (["--size", "32", "--steps", "9"], r"1 recording, mean 0\.[12]", True),
+    "tomography.py": (["--size", "32", "--angles", "12"], r"error 0\.1\d+, refined 0\.0", True),
     "path_tracing.py": (["--size", "32", "--samples", "4"], r"32 x 32, 4 paths", True),
     "neural_shape.py": (
         ["--size", "32", "--iterations", "200"],
