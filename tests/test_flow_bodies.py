@@ -114,6 +114,35 @@ def test_effects_in_functions_called_again_and_again(tier: str) -> None:
     np.testing.assert_allclose(target.numpy(), sums, rtol=1e-6)
 
 
+def test_gathers_of_functions_called_again_and_again(tier: str) -> None:
+    """Bounds checks are those of the call: the sizes of arrays may differ."""
+    first, second = Plain(1, 2, 3), Plain(10, 20, 30, 40)
+
+    @dr.func
+    def inner(k):
+        return dr.gather(Plain, first, k) * 2 + dr.gather(Plain, second, k + 1)
+
+    @dr.func
+    def call(x, k):
+        return inner(k) + x * dr.gather(Plain, second, k)
+
+    x, k = Plain(np.arange(17, dtype=np.float32)), UInt32(np.arange(17) % 3)
+    y = call(call(inner(k) + x, k), k)
+    text = texts(y)
+    assert text.count("gather(f32") <= 4 and "s: int, n: int" in text
+
+    n = np.arange(17) % 3
+    a, b = first.numpy(), second.numpy()
+    want = a[n] * 2 + b[n + 1] + np.arange(17)
+    for _ in range(2):
+        want = a[n] * 2 + b[n + 1] + want * b[n]
+    np.testing.assert_allclose(y.numpy(), want, rtol=1e-6)
+    z = call(call(x, k), UInt32(np.arange(17) // 4))
+    with pytest.raises(IndexError, match=r"index [34] is out of bounds for an array of size [34]"):
+        z.numpy()
+    dr.sync_thread()
+
+
 def test_functions_inside_of_loops_and_of_other_functions(tier: str) -> None:
     inner = dr.func(long)
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from .op import Op
-from .program import Branch, Case, Loop, Program
+from .op import Op, in_bounds
+from .program import Branch, Case, Instr, Loop, Program
 
 # Instructions from which on a body is worth a call.
 SHORTEST = 16
@@ -17,12 +17,13 @@ _LEAVES = frozenset(("literal", "lane", "active"))
 
 class Used(NamedTuple):
     """What a body computes, and in the order of their use what it needs from outside: operations
-    that are repeated inside, and values that it is called with.
+    that are repeated inside, and values that it is called with; and its first bounds check.
     """
 
     inside: set[int]
     leaves: list[int]
     outside: list[int]
+    check: Instr | None
 
 
 def repeated(program: Program) -> frozenset[Case]:
@@ -62,9 +63,12 @@ def used(program: Program, case: Case, words: Mapping[Op, Sequence[int]]) -> Use
     """What a body computes and needs; `words` are operands that it knows without their values."""
     inside: set[int] = set()
     needed: dict[int, None] = {}
+    check: Instr | None = None
     for number in _all(program, case.body):
         i = program.instrs[number]
         inside.add(number)
+        if i.op is in_bounds and check is None:
+            check = i
         known = words.get(i.op, ())
         needed.update(dict.fromkeys([a for k, a in enumerate(i.args) if k not in known]))
         if type(i.data) is Loop:
@@ -78,4 +82,4 @@ def used(program: Program, case: Case, words: Mapping[Op, Sequence[int]]) -> Use
     outer = [number for number in needed if number not in inside]
     leaves = [number for number in outer if program.instrs[number].op.kind in _LEAVES]
     given = [number for number in outer if program.instrs[number].op.kind not in _LEAVES]
-    return Used(inside, leaves, given)
+    return Used(inside, leaves, given, check)

@@ -86,7 +86,7 @@ def _with_traps(text: str) -> str:
     for number, line in enumerate(lines):
         found = _ASSIGNMENT.match(line)
         if found and "load(" not in line and "literal(" not in line and "broadcast(" not in line:
-            operands = sorted(set(re.findall(r"\b[vxc]\d+(?:_\d+)?\b", found[2])))
+            operands = sorted(set(re.findall(r"\b[avxc]\d+(?:_\d+)?\b", found[2])))
             code, _, comment = line.partition("#")
             call = f"trap({number}, {found[1]}, {', '.join(operands)})"
             lines[number] = f"{code.rstrip()}; {call}" + (f"  #{comment}" if comment else "")

@@ -155,6 +155,8 @@ class _Writer:
         self.renamed: set[int] = set()
         self.repeated = bodies.repeated(program)
         self.functions: dict[str, str] = {}  # by what follows the name
+        # The first bounds check of the function that is written, which calls of it hand over.
+        self.check: Instr | None = None
 
     def fresh(self) -> str:
         """A name for a value."""
@@ -216,6 +218,9 @@ class _Writer:
                         args[k], text = self.fresh(), self.whole(a)
                         lines.append(f"{indent}{args[k]} = {text}")
             text = RENDER[kind](i, args)
+            if i.op is op.in_bounds and self.check is not None:
+                site, word = i.data - self.check.data, i.param - self.check.param
+                text = f"in_bounds(p[0], s + {site}, {args[0]}, p[n + {word}], {args[1]})"
             if i.op in _SEVERAL:
                 text = ", ".join(f"{names[number]}_{j}" for j in range(i.data)) + f" = {text}"
             elif kind not in _EFFECTS_WITHOUT_VALUE:
@@ -270,9 +275,9 @@ class _Writer:
         names, instrs = self.names, self.instrs
         used = bodies.used(self.program, case, _WORDS)
         around = {number: names[number] for number in (*used.inside, *used.leaves, *used.outside)}
-        lines, values = self.lines, self.values
-        self.lines, self.values = [], 0
-        parameters = []
+        lines, values, check = self.lines, self.values, self.check
+        self.lines, self.values, self.check = [], 0, used.check
+        parameters = [", s: int, n: int"] if used.check is not None else []
         for k, number in enumerate(used.outside):
             names[number] = f"a{k}"
             parameters.append(f", a{k}: {instrs[number].dtype.code}")
@@ -282,13 +287,18 @@ class _Writer:
         if results:
             self.lines.append(f"    return {', '.join([names[r] for r in results])}")
         text = "\n".join([f"(i, p{''.join(parameters)}):", *self.lines])
-        self.lines, self.values = lines, values
+        self.lines, self.values, self.check = lines, values, check
         for number, name in around.items():
             names[number] = name
         if text not in self.functions:
             self.functions[text] = f"def body{len(self.functions)}{text}"
         name = self.functions[text].partition("(")[0].removeprefix("def ")
-        call = _call(name, ["i", "p", *[names[number] for number in used.outside]])
+        first: list[str] = []
+        if used.check is not None and check is None:
+            first = [str(used.check.data), str(used.check.param)]
+        elif used.check is not None and check is not None:
+            first = [f"s + {used.check.data - check.data}", f"n + {used.check.param - check.param}"]
+        call = _call(name, ["i", "p", *first, *[names[number] for number in used.outside]])
         for r in results:
             names[r] = self.fresh()
         given = ", ".join([names[r] for r in results])

@@ -22,7 +22,7 @@ from . import (
 from .ir import Function, KernelError
 from .long_sum import SHORT
 from .module import Library, Module
-from .translate import LANES, Translator, struct_of
+from .translate import LANES, Translator, given, struct_of
 from .vector import VectorTranslator
 
 # Imported for the calls that they add to the translator.
@@ -111,13 +111,16 @@ def _body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[s
     inner.crowded, inner.depth = t.crowded, 1
     inner.expansions, inner.finishers = t.expansions, t.finishers
     parameters = definition.args.args[2:]
-    codes = [inner.type(a.annotation) for a in parameters]  # type: ignore[arg-type]
+    codes = [ast.unparse(a.annotation) for a in parameters]  # type: ignore[arg-type]
+    kinds = f.vector | {"int": "i64"}  # of which the latter stands for numbers of checks and words
     for a, code in zip(parameters, codes, strict=True):
-        f.variables[a.arg] = code, f"%given.{a.arg}"
+        if code in f.vector:
+            f.variables[a.arg] = code, given(a.arg)
     *statements, last = definition.body
-    given = last.value if type(last) is ast.Return else None
-    inner.body(definition.body if given is None else statements)
-    nodes = given.elts if type(given) is ast.Tuple else [] if given is None else [given]
+    returned = last.value if type(last) is ast.Return else None
+    inner.body(definition.body if returned is None else statements)
+    several = type(returned) is ast.Tuple
+    nodes = returned.elts if several else [] if returned is None else [returned]
     values = [inner.typed(node) for node in nodes]
     results = [code for code, _ in values]
     kind = struct_of(f, results)
@@ -132,7 +135,7 @@ def _body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[s
         f.do(f"ret {kind} poison" if values else "ret void")
     if inner.needs_active:
         f.prologue += _active(f)
-    own = [f"{f.vector[code]} %given.{a.arg}" for a, code in zip(parameters, codes, strict=True)]
+    own = [f"{kinds[code]} {given(a.arg)}" for a, code in zip(parameters, codes, strict=True)]
     head = f'define internal fastcc {kind} @"{definition.name}"({", ".join([LANES, *own])}) #3'
     t.module.routines[definition.name] = f"{head} {{\n{f.text()}\n}}"
     return codes, results

@@ -81,14 +81,7 @@ def in_bounds(
     """`in_bounds(p[0], site, x, p[n], m)`: the report is a cold block, claimed atomically."""
     f = t.f
     (code, index), mask = t.index(x), t.mask(m)
-    k = t.parameter(n)
-    word = f.word(k)
-    size = f"%size{k}.{code}"
-    if code == "u32":
-        # Sizes beyond the range of the index admit every index.
-        least = f.once(f"{size}.u", f"call i64 @llvm.umin.i64(i64 {word}, i64 4294967295)")
-        word = f.once(f"{size}.t", f"trunc i64 {least} to i32")
-    size = f.splat_once(size, code, word)
+    word, size = _size(t, n, code)
     vector, mask_type = f.vector[code], f.vector["mask"]
     inside = f.op(f"icmp ult {vector} {index}, {size}")
     result = f.op(f"and {mask_type} {mask}, {inside}")
@@ -111,11 +104,30 @@ def in_bounds(
     if code == "u32":
         one = f.op(f"zext i32 {one} to i64")
     where = f.op(f"add i64 %i, {first}")
-    for word, value in enumerate((str(t.integer(site)), one, f.word(k), where), 1):
-        f.do(f"store i64 {value}, ptr {f.op(f'getelementptr i64, ptr {record}, i64 {word}')}")
+    for place, value in enumerate((t.whole(site), one, word, where), 1):
+        f.do(f"store i64 {value}, ptr {f.op(f'getelementptr i64, ptr {record}, i64 {place}')}")
     f.do(f"br label %{done}")
     f.start(done)
     return "mask", result
+
+
+def _size(t: Translator, n: ast.expr, code: str) -> tuple[str, str]:
+    """The size that the word `n` of the parameter block holds, and the same in all lanes as an
+    index. Sizes beyond the range of the index admit every index.
+    """
+    f = t.f
+    limit, to = "call i64 @llvm.umin.i64(i64 {}, i64 4294967295)", "trunc i64 {} to i32"
+    if type(n) is ast.Subscript and type(n.slice) is ast.BinOp:  # in a function of the text
+        address = f.op(f"getelementptr i64, ptr %p, i64 {t.whole(n.slice)}")
+        word = f.op(f"load i64, ptr {address}, !invariant.load !0")
+        one = f.op(to.format(f.op(limit.format(word)))) if code == "u32" else word
+        return word, f.splat(code, one)
+    k = t.parameter(n)
+    one = word = f.word(k)
+    size = f"%size{k}.{code}"
+    if code == "u32":
+        one = f.once(f"{size}.t", to.format(f.once(f"{size}.u", limit.format(word))))
+    return word, f.splat_once(size, code, one)
 
 
 def going(t: Translator, p: ast.expr, m: ast.expr) -> Value:

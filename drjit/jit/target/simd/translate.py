@@ -484,6 +484,14 @@ class Translator:
             return e.value
         raise KernelError(f"{ast.unparse(e)} is not a constant integer")
 
+    def whole(self, e: ast.expr) -> str:
+        """An argument that is an integer for all lanes: a constant, or `s + 1` where `s` is a
+        parameter of the function.
+        """
+        if type(e) is ast.BinOp and type(e.op) is ast.Add and type(e.left) is ast.Name:
+            return self.f.op(f"add i64 {given(e.left.id)}, {self.integer(e.right)}")
+        return str(self.integer(e))
+
     def text(self, e: ast.expr) -> str:
         """An argument that is a string."""
         if type(e) is ast.Constant and type(e.value) is str:
@@ -502,11 +510,16 @@ def body_call(t: Translator, name: str, args: list[ast.expr]) -> Any:
     It has the parameters of a kernel and the current lanes, and then its own.
     """
     f = t.f
-    values = [t.typed(a) for a in args[2:]]
     codes, results = t.module.bodies[name](t)
-    if [code for code, _ in values] != codes:
+    args = args[2:]
+    if len(args) != len(codes):
         raise KernelError(f"{name} takes {', '.join(codes)}")
-    operands = [LANES, *[f"{f.vector[code]} {x}" for code, x in values]]
+    operands = [LANES]
+    for a, code in zip(args, codes, strict=True):
+        if code == "int":
+            operands.append(f"i64 {t.whole(a)}")
+        else:
+            operands.append(f"{f.vector[code]} {t.typed(a, code)[1]}")
     kind = struct_of(f, results)
     call = f'call fastcc {kind} @"{name}"({", ".join(operands)})'
     if not results:
@@ -516,6 +529,11 @@ def body_call(t: Translator, name: str, args: list[ast.expr]) -> Any:
     if len(results) == 1:
         return results[0], result
     return tuple((c, f.op(f"extractvalue {kind} {result}, {k}")) for k, c in enumerate(results))
+
+
+def given(name: str) -> str:
+    """What a parameter of a function of the text is called in IR."""
+    return f"%given.{name}"
 
 
 def struct_of(f: Function, codes: Sequence[str]) -> str:
