@@ -3,7 +3,8 @@ which may be NumPy's, or lists.
 
 A key is translated into the shape of the result and an index array into the flat storage, which is
 then gathered from or scattered to. Index arrays in one key are broadcast against each other; their
-axes come where the first of them stands, or first if a slice stands between them. A mask is the
+axes come where the first of them stands, or first if a slice stands between them; integers select
+before. A mask is the
 index arrays of the entries where it holds.
 """
 
@@ -218,16 +219,21 @@ def _positions_of(mask: Any, shape: Shape, axis: int, what: str) -> list[Any]:
 
 
 def _host_selection(shape: Shape, keys: list[Any], what: str) -> Selection:
-    """NumPy itself selects from the positions of all entries."""
+    """NumPy itself selects from the positions of all entries, integers first; see `_place`."""
+    first = [k for k in keys if k is not None and k is not ...]
+    integers = [isinstance(k, (int, np.integer)) for k in first]
     host = []
     for k in keys:
         if is_array(k):
             flat, own = _flat(k)
             entries = flat._c if flat._kind == "nested" else leaf.host(flat)
             k = np.array(entries, np.int64).reshape(own)
-        host.append(k)
+        if not isinstance(k, (int, np.integer)):
+            host.append(k)
     try:
-        chosen = np.arange(prod(shape)).reshape(shape)[tuple(host)]
+        chosen = np.arange(prod(shape)).reshape(shape)
+        rest = [k if one else slice(None) for k, one in zip(first, integers, strict=True)]
+        chosen = chosen[tuple(rest)][tuple(host)]
     except IndexError as problem:
         raise BoundsError(f"{what}: {problem}") from None
     return Selection(np.shape(chosen), np.ravel(chosen).tolist())
@@ -306,10 +312,11 @@ def _advanced(namespace: str, shape: Shape, keys: list[Any], what: str) -> Selec
 
 
 def _place(keys: list[Any]) -> int:
-    """The axis of the result at which those of the index arrays begin. Beside arrays, integers
-    count as arrays.
+    """The axis of the result at which those of the index arrays begin. Other than in NumPy,
+    integers select before and do not count as arrays.
     """
-    which = [is_array(k) or isinstance(k, (int, np.integer)) for k in keys]
+    keys = [k for k in keys if not isinstance(k, (int, np.integer))]
+    which = [is_array(k) for k in keys]
     first = which.index(True)
     last = len(which) - which[::-1].index(True)
     return sum(k is not ... for k in keys[:first]) if all(which[first:last]) else 0
