@@ -567,6 +567,16 @@ def test_look_ups_in_a_loop(tier):
     np.testing.assert_allclose(total.numpy(), sum(step), rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["eval", "eval_cubic", "eval_fetch", "eval_cubic_grad"])
+def test_no_mask_is_the_mask_of_all_lanes(name):
+    for texture, position in (
+        (line(), Array1f(Float(0.2, 0.7))),
+        (dr.scalar.Texture1f(dr.scalar.TensorXf([[1], [3]])), dr.scalar.Array1f(0.4)),
+    ):
+        method = getattr(texture, name)
+        assert str(method(position, None)) == str(method(position)) == str(method(position, True))
+
+
 def test_modes_show_by_name():
     assert repr(line().filter_mode()) == str(dr.FilterMode.Linear) == "FilterMode.Linear"
     assert repr(line().wrap_mode()) == "WrapMode.Clamp"

@@ -542,6 +542,7 @@ class Texture(Mipmapped):
         """A function that gives the channels of a texel as they are stored."""
         source, count = self._texels, self.channel_count()
         if self._namespace == "scalar":
+            active = True if active is None else active
             if not isinstance(active, (bool, np.bool_)):
                 raise TypeError(f"{what}: 'active' must be a bool, not {active!r}")
             nothing = [0] * count
@@ -562,6 +563,7 @@ class Texture(Mipmapped):
         """The texels as records of so many channels, the mask, the type of indices, and whether
         these cannot be out of bounds."""
         source = self._texels
+        active = True if active is None else active
         if isinstance(active, ArrayBase) and active._namespace != self._namespace:
             active = table.find(self._namespace, "leaf", dt.mask)(active)
         mask = mask_leaf(active, type(source), what.removesuffix("()"))
