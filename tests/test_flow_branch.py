@@ -554,3 +554,18 @@ def test_equal_literals_of_a_branch_are_read_once():
     literals = [line.strip() for line in text.splitlines() if "= literal(" in line]
     assert len(literals) == len(set(literals)), text
     np.testing.assert_array_equal(x, [1, 2420])
+
+
+def test_recorded_code_knows_that_it_is(mode):
+    symbolic = mode == "symbolic"
+
+    def scope(*_):
+        return Float(dr.flag(dr.JitFlag.SymbolicScope))
+
+    assert dr.all(dr.if_stmt((), Bool(True, False), scope, scope, mode=mode) == symbolic)
+    assert dr.all(dr.switch(UInt(0, 1), [scope, scope], mode=mode) == symbolic)
+    found = dr.while_loop(
+        (UInt(0), Float(5)), lambda i, x: i < 1, lambda i, x: (i + 1, scope()), mode=mode
+    )
+    assert list(found[1]) == [symbolic]
+    assert not dr.flag(dr.JitFlag.SymbolicScope)

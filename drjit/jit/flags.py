@@ -6,6 +6,7 @@ JitFlag.Debug`.
 """
 
 import enum
+from collections.abc import Callable
 
 from .named import Named
 
@@ -57,14 +58,25 @@ class JitFlag(Named, enum.IntEnum):
 current: int = int(JitFlag.Default)
 
 
+def _nothing() -> bool:
+    return False
+
+
+recording: Callable[[], bool] = _nothing
+"""Whether this thread records a loop, branch or call; set by `scope`."""
+
+
 def flag(arg: JitFlag, /) -> bool:
-    """Whether a switch is on.
+    """Whether a switch is on; `JitFlag.SymbolicScope` is on within a loop, branch or call that is
+    being recorded.
 
     >>> flag(JitFlag.SymbolicLoops)
     True
     """
     if not isinstance(arg, JitFlag):
         raise TypeError(_not_a_flag(arg))
+    if arg is JitFlag.SymbolicScope and recording():
+        return True
     return bool(current & arg)
 
 

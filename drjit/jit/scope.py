@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from . import dtype as dt
-from . import op
+from . import flags, op
 from .node import Node, make
 
 ACTIVE = make(op.active, dt.mask, 1)
@@ -94,6 +94,9 @@ def recording() -> bool:
     restricted to some lanes has depth 0."""
     scopes = _stack.scopes
     return bool(scopes) and scopes[-1].depth > 0
+
+
+flags.recording = recording
 
 
 def active() -> Node:
