@@ -4,8 +4,7 @@ which may be NumPy's, or lists.
 A key is translated into the shape of the result and an index array into the flat storage, which is
 then gathered from or scattered to. Index arrays in one key are broadcast against each other; their
 axes come where the first of them stands, or first if a slice stands between them; integers select
-before. A mask is the
-index arrays of the entries where it holds.
+before. A mask is the index arrays of the entries where it holds.
 """
 
 import operator
