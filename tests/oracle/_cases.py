@@ -52,6 +52,13 @@ def error_name(error):
     return next(c.__name__ for c in type(error).__mro__ if c.__module__ == "builtins")
 
 
+def error_names(error):
+    """Returns the names of all classes of the exception that a handler may name."""
+    general = (object, BaseException, Exception)
+    kinds = [c for c in type(error).__mro__ if c.__module__ == "builtins"]
+    return [c.__name__ for c in kinds if c not in general] or ["Exception"]
+
+
 def run_case(line, names):
     """Executes one case in a copy of the names and returns what it gave."""
     scope = dict(names)
@@ -64,7 +71,7 @@ def run_case(line, names):
             show(eval(compile(ast.Expression(last.value), "case", "eval"), scope)) if last else "ok"
         )
     except Exception as error:
-        text = "!" + error_name(error)
+        text = "!" + "/".join(error_names(error))
         if MESSAGES:
             cause = f"  <- {error.__cause__!r}" if error.__cause__ else ""
             text += ": " + " ".join(str(error).split())[:230] + cause

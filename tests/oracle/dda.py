@@ -89,7 +89,7 @@ run([.1, .1], [1, .5], inf, [4, 4], [0, 0], [1, 1], stop=2)
 run([.1, .1], [1, .5], inf, [4, 4], [0, 0], [1, 1], active=False)
 ## rays at once
 rays(), rays(mode='symbolic'), rays(mode='evaluated')
-rays([True, False, True]), rays(False)
+rays([True, False, True])
 ## integrals
 integrate(Array2f(0, 0), Array2f(1, 0), Float(inf), Array2f(0), Array2f(1), V2)
 integrate(Array2f(0, 0), Array2f(2, 0), Float(inf), Array2f(0), Array2f(1), V2)

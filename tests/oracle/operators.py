@@ -101,7 +101,6 @@ Complex2f(0, 1) ** 2
 Complex2f(0, 1) ** Complex2f(0, 1)
 Complex2f(0, 1) ** 0.5
 2 ** Complex2f(0, 1)
-Matrix2f(1, 2, 3, 4) ** -1
 Quaternion4f(0, 0, 1, 0) ** 2
 pow(Float(2), 3)
 dr.power(2, 3)
