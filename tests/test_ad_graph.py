@@ -545,6 +545,18 @@ def test_several_seeds():
     assert list(x.grad) == [18]
 
 
+def test_one_seed_as_a_keyword():
+    x = tracked(3)
+    y = x * x
+    y.grad = 1
+    dr.enqueue(mode=ADMode.Backward, arg=y)
+    dr.traverse(mode=ADMode.Backward)
+    assert list(x.grad) == [6]
+    for arguments, keywords in [((y,), {"arg": y}), ((), {"args": y}), ((), {"arg": y, "x": y})]:
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            dr.enqueue(ADMode.Backward, *arguments, **keywords)
+
+
 def test_trees_of_seeds():
     x = tracked(3)
     dr.backward({"a": x * 2, "b": [Array2f(x, x * 3)]})

@@ -358,3 +358,30 @@ def test_a_wrong_state_is_refused(state: object) -> None:
     with pytest.raises(TypeError, match="not a pickled state"):
         a.__setstate__(state)
     assert repr(a) == "[1, 2]"
+
+
+@pytest.mark.parametrize("flip", [False, True])
+@pytest.mark.parametrize("module", [dr.llvm, dr.llvm.ad])
+def test_complex_numbers_of_a_tensor_have_their_parts_in_its_last_axis(module, flip):
+    for n in (1, 2, 3, 17):
+        values = np.random.default_rng(n).random((n, 2)).astype(np.float32)
+        made = module.Complex2f(module.TensorXf(values), flip_axes=flip)
+        np.testing.assert_array_equal(made.numpy(), values[:, 0] + 1j * values[:, 1])
+    with pytest.raises(TypeError):
+        module.Complex2f(module.TensorXf(np.zeros((2, 3), np.float32)), flip_axes=flip)
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_a_complex_number_from_a_tensor(flip):
+    assert S.Complex2f(S.TensorXf([1, 2]), flip_axes=flip).numpy() == 1 + 2j
+    assert S.Complex2f64(S.TensorXf([1, 2]), flip_axes=flip).numpy() == 1 + 2j
+    with pytest.raises(TypeError):
+        S.Complex2f(S.TensorXf([[1, 2]]), flip_axes=flip)
+
+
+def test_gradients_reach_the_tensor_of_complex_numbers():
+    t = dr.llvm.ad.TensorXf([[1, 2], [5, 6], [7, 8]])
+    dr.enable_grad(t)
+    z = dr.llvm.ad.Complex2f(t)
+    dr.backward(z.real * dr.llvm.ad.Float(1, 2, 3) + z.imag * 10)
+    assert t.grad.numpy().tolist() == [[1, 10], [2, 10], [3, 10]]

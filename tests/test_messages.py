@@ -345,7 +345,7 @@ FUNCTIONS: list[Row] = [
     ("transpose_twice", lambda: dr.transpose(TensorXf([[1]]), (0, 0)), "must be a permutation"),
     ("unravel_order", lambda: dr.unravel(Array3f, Float(1), "X"), "order parameter must equal"),
     ("unravel_size", lambda: dr.unravel(Array3f, Float(1, 2)), "not divisible"),
-    ("unravel_type", lambda: dr.unravel(Array3f, TensorXf([1])), "expected an array of type"),
+    ("unravel_type", lambda: dr.unravel(Array3f, TensorXf([1])), "expected array of type"),
     ("width_ragged", lambda: dr.width(Array3f([1, 2], [1, 2, 3], 4)), "ragged"),
     ("zeros_shape", lambda: dr.zeros(Array3f, (2, 5)), "parameters are incompatible."),
 ]  # fmt: skip

@@ -157,3 +157,16 @@ def test_a_class_may_become_a_structure():
     assert not pytree.is_struct(Plain)
     Plain.DRJIT_STRUCT = {"x": Float}
     assert pytree.is_struct(Plain())
+
+
+def test_a_structure_that_needs_arguments_cannot_be_made():
+    class Pair:
+        DRJIT_STRUCT: ClassVar = {"x": Float}
+
+        def __init__(self, x):
+            self.x = x
+
+    for error in (TypeError, RuntimeError):
+        for f in (dr.detach, dr.copy, dr.grad, lambda p: dr.gather(Pair, p, 0)):
+            with pytest.raises(error, match="must be constructible without arguments"):
+                f(Pair(Float(1)))

@@ -38,7 +38,8 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
     if kwargs and kwargs.pop("flip_axes", False) and len(args) == 1:
         (arg,) = args
         if isinstance(arg, ArrayBase) and arg._kind == "tensor":
-            args = (tensor.transposed(arg, range(len(arg._shape))[::-1]),)
+            if cls.__meta__.kind != "complex":
+                args = (tensor.transposed(arg, range(len(arg._shape))[::-1]),)
         elif interop.is_foreign_array(arg) and not _is_number(arg):
             args = (interop.from_object(cls, arg, flip_axes=True),)
     if kwargs:
@@ -308,7 +309,10 @@ def _cast_number(dtype: DType, value: Any) -> Any:
 
 
 def _from_tensor(cls: Any, arg: Any) -> list:
-    """The parts of a tensor along its first axis."""
+    """The parts of a tensor along its first axis; those of complex numbers, which NumPy stores side
+    by side, along its last one."""
+    if cls.__meta__.kind == "complex" and len(arg._shape) == 2:
+        arg = tensor.transposed(arg, (1, 0))
     depth = len(cls.__meta__.dims) + cls.__meta__.is_jit
     shape = arg._shape
     if len(shape) != depth:
@@ -319,6 +323,8 @@ def _from_tensor(cls: Any, arg: Any) -> list:
         raise _wrong_size(cls, cls._size, shape[0])
     if cls._namespace == "scalar":
         values = np.array(list(arg._array), arg._dtype.numpy).reshape(shape)
+        if cls.__meta__.kind == "complex":
+            return interop.build(cls, values.astype(cls._dtype.numpy))._c
         return interop.from_object(cls, values)._c
     count = math.prod(shape[1:])
     flat = arg._array

@@ -83,7 +83,7 @@ def make_struct(cls: type, values: Sequence[Any]) -> Any:
     arguments.
 
     Raises:
-        TypeError: the class cannot be made without arguments.
+        IncompatibleError: the class cannot be made without arguments.
     """
     names = field_names(cls)
     if dataclasses.is_dataclass(cls):
@@ -92,7 +92,7 @@ def make_struct(cls: type, values: Sequence[Any]) -> Any:
         try:
             made = cls()
         except TypeError as error:
-            raise TypeError(
+            raise IncompatibleError(
                 f"{cls.__qualname__}: a class with DRJIT_STRUCT must be constructible without "
                 f"arguments ({error})"
             ) from None

@@ -158,7 +158,7 @@ def unravel(dtype: type, array: Any, order: str = "A") -> Any:
         raise TypeError(f"{what}(): 'dtype' must be a nested array type, not {label(dtype)}")
     if not is_array(array) or not parts.is_flat(type(array)):
         raise TypeError(
-            f"{what}(): expected an array of type {label(flat_class(dtype))}, not {label(array)}"
+            f"{what}(): expected array of type {label(flat_class(dtype))}, not {label(array)}"
         )
     if parts.is_flat(dtype):
         return array if type(array) is dtype else dtype(array)

@@ -37,15 +37,22 @@ def _check_flags(flags: Any, what: str) -> None:
         )
 
 
-def enqueue(mode: ADMode, *args: Any) -> None:
+def enqueue(mode: ADMode, *args: Any, **kwargs: Any) -> None:
     """Collects what the next `traverse` visits: all that arrays influence (`ADMode.Forward`), or
-    all that they depend on (`ADMode.Backward`).
+    all that they depend on (`ADMode.Backward`). A single argument may be called `arg`.
 
     Raises:
-        TypeError: the mode is no `ADMode`.
+        TypeError: the mode is no `ADMode`, or another keyword is given.
         RuntimeError: it is `ADMode.Primal`.
     """
     _check_mode(mode, "dr.enqueue")
+    if kwargs:
+        if args or list(kwargs) != ["arg"]:
+            raise TypeError(
+                "dr.enqueue(): incompatible function arguments: the arrays are given "
+                "by position, or a single one as 'arg'"
+            )
+        args = (kwargs["arg"],)
     traversal.enqueue(mode, variables(args))
 
 
