@@ -362,6 +362,32 @@ def test_copies_of_components_are_one_kernel(history, make, tier):
     np.testing.assert_array_equal(entries, want)
 
 
+@pytest.mark.parametrize("add", [False, True])
+def test_a_loop_does_not_copy_the_target_in_its_state(history, add, tier):
+    scatter = dr.scatter_add if add else dr.scatter
+
+    def body(i, target):
+        scatter(target, Float(2), i)
+        return i + 10, target
+
+    def target():
+        made = dr.opaque(Float, 1, 20) + 1
+        dr.eval(made)
+        dr.kernel_history_clear()
+        return made
+
+    state = dr.arange(UInt, 20)
+    found = dr.while_loop((state, target()), lambda i, _: i < 20, body)
+    dr.eval(found)
+    assert _types() == ["JIT"]
+    want = 4 + 2 * (np.arange(20) >= 10) if add else np.full(20, 2)
+    np.testing.assert_array_equal(found[1].numpy(), want)
+
+    held = target()
+    found = dr.while_loop((state, held), lambda i, _: i < 20, body)
+    assert list(found[1]) == list(held)  # the array of the caller is the one that is written
+
+
 def test_a_scatter_that_nobody_sees_is_skipped(history, tier):
     x = dr.opaque(Float, 2, 10)
     index = dr.arange(UInt, 10)

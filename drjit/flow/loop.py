@@ -99,7 +99,9 @@ def while_loop(
         return state
     if mode == "symbolic":
         start.put(before)
-        return Symbolic(loop, before, limit).run()
+        symbolic = Symbolic(loop, before, limit)
+        del before  # nobody may hold what the loop writes to
+        return symbolic.run()
     if compress is None:
         compress = bool(flags.current & JitFlag.CompressLoops)
     return loop_evaluated.run(loop, before, compress)
