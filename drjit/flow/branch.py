@@ -279,7 +279,6 @@ class _Symbolic:
         bodies = [traced(f) for f in branch.bodies]
         finals = record.branches(masks, bodies, recorded.nodes, self.label)
         slots.finish()
-        branch.check(self.outcomes)
         found = [o.contents for o in self.outcomes]
         known = [self._known(a, b) for a, b in zip(*found, strict=True)]
         recorded.outputs -= {k for k, v in enumerate(known) if v is not None}
@@ -313,6 +312,8 @@ class _Symbolic:
         recorded.note(values, [a if v else None for a, v in zip(arrays, found, strict=True)], inner)
         self.outcomes.append(outcome)
         args.restore(branch.before)
+        if len(self.outcomes) == 2:
+            branch.check(self.outcomes)  # here, so that an error undoes what is recorded
         size = branch.mask._n.size
         return [
             jit.literal(a._n.dtype, 0)
