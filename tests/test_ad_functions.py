@@ -243,7 +243,7 @@ FUNCTIONS = {
     ],
     **{
         n: (lambda t, u, n=n: getattr(dr, n)([t, u]), T, U)
-        for n in ("column_stack", "dstack", "hstack", "stack", "vstack")
+        for n in ("column_stack", "dstack", "hstack", "row_stack", "stack", "vstack")
     },
     "split": (lambda t: dr.split(t, [1], axis=1), T),
     "array_split": (lambda t: dr.array_split(t, 2, axis=1), T),

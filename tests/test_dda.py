@@ -347,7 +347,7 @@ V = TensorXf([[1, 2], [3, 4]])
             "different sizes",
         ),
         (TypeError, lambda: dda(Array2u(0), Array2u(1), 1, 4, 0, 1, nothing, 0), "floating-point"),
-        (TypeError, lambda: dda("x", WAY, 1, 4, 0, 1, nothing, 0), "unsupported operand"),
+        (TypeError, lambda: dda("x", WAY, 1, 4, 0, 1, nothing, 0), "unsupported argument"),
         (
             TypeError,
             lambda: dda(START, WAY, 1, Array3u(4), 0, 1, nothing, 0),

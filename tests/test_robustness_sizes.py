@@ -196,7 +196,6 @@ def test_sizes_and_shapes_that_do_not_fit(tier, call, error, text):
         (lambda: dr.gather(Float, "abc", UInt(0)), "str"),
         (lambda: dr.gather(int, Float(1), UInt(0)), "int"),
         (lambda: dr.gather(Float, Float(1), "a"), "str"),
-        (lambda: dr.gather(Float, Float(1, 2), 0.5), "float"),
         (lambda: dr.scatter(Float(1), {}, UInt(0)), "dict"),
         (lambda: dr.scatter(5, 1, UInt(0)), "int"),
         (lambda: dr.zeros("Float", 3), "'Float'"),

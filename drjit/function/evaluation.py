@@ -4,6 +4,8 @@ import weakref
 from collections import deque
 from typing import Any
 
+from ..ad import lanes
+from ..array import leaf
 from ..array.base import ArrayBase, KernelValue
 from ..array.pytree import leaf_arrays, map_tree
 from ..jit import op, runtime
@@ -108,6 +110,18 @@ def copy(arg: Any, /) -> Any:
     ([1, 2], [2, 3])
     """
     return map_tree(lambda v: type(v)(v) if isinstance(v, ArrayBase) else v, arg, what="dr.copy")
+
+
+def separate(value: Any) -> Any:
+    """A number or array as a variable of its own: results of which others are made keep their
+    gradients in forward mode as well."""
+    if not isinstance(value, ArrayBase):
+        return value
+    made = type(value)(value)
+    for a in leaf_arrays(made):
+        if a._a is not None:
+            a._a = lanes.copy(leaf.value(a)).var
+    return made
 
 
 def sync_thread() -> None:

@@ -14,7 +14,7 @@ from ..array import special
 from ..array.elementwise import elementwise
 from ..jit import op
 from . import complex
-from .evaluation import copy
+from .evaluation import separate
 
 Quad = tuple[Any, Any, Any, Any]
 
@@ -76,7 +76,7 @@ def _extend(
         re, im = function(w, n)
         quotient = _div(im, _select(flat, 1.0, n))
         # The slopes use the real part, whose gradient is cleared; that of the result is not.
-        real = copy(re)
+        real = separate(re)
         if entire:
             scale = _select(flat, slope(w, re), quotient)
             return x * scale, y * scale, z * scale, real

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..array.base import ArrayBase, type_label
 from ..array.promote import number_type
-from .evaluation import copy
+from .evaluation import separate
 
 
 def sh_eval(d: Any, order: int) -> list[Any]:
@@ -56,8 +56,8 @@ def sh_eval(d: Any, order: int) -> list[Any]:
                 result[l * l + l + m] = cosine * here
                 result[l * l + l - m] = sine * here
             else:
-                # A copy: in forward mode, what others are made of has no gradient.
-                result[l * l + l] = copy(here) if l else type(z)(here)
+                # In forward mode, what others are made of has no gradient.
+                result[l * l + l] = separate(here) if l else type(z)(here)
     return result
 
 

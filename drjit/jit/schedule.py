@@ -19,7 +19,7 @@ from . import flags, interrupt, kernel, label, op, program, source, structure
 from .effects import BLOCKS, EFFECTS, afters, effects_inside, inside, old_values, without_escaped
 from .memory import Buffer, allocate_for
 from .node import AFTER, BUFFER, LITERAL, Node, make
-from .scope import ACTIVE, Block, innermost
+from .scope import ACTIVE, Block, innermost, stack
 
 lock = threading.RLock()
 pending: list[Node] = []
@@ -100,6 +100,9 @@ def _drop_unseen() -> None:
     or the old value that they give, and none of the others follows one of them."""
     kept: list[Node] = []
     needed: set[Node] = set()
+    for scope in stack():  # what is being recorded comes later
+        for effect in scope.effects:
+            _follow(effect, needed)
     while pending:  # the last ones first: those before may be held by what they need only
         effect = pending.pop()
         if effect.op in EFFECTS and effect not in needed and not afters(effect):
