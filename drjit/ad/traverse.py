@@ -330,8 +330,10 @@ class Give:
         """Prepares a traversal within a body: gradients of inputs of a body that is being recorded
         are handed over, those of code that is restricted to some lanes count in these only."""
         if self.recording:
-            slots: Any = None if self.inner is None else self.inner.slots
-            for v in variables if slots is not None and slots.aliases else ():
+            slots: Any = self.inner and self.inner.slots
+            if slots is None or not slots.aliases:
+                return
+            for v in variables:
                 if v in slots.aliases and v.grad is not None:
                     g, v.grad = v.grad, None
                     slots.add(v, g)
