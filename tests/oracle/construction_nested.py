@@ -59,8 +59,6 @@ Float(np.array([1, 2, 3, 4], dtype=np.float32)[::-1])
 Int(np.array([1.7, -1.7, 2.5]))
 UInt8(np.array([300, -1]))
 Int(np.array([2**40 + 7]))
-a = np.array([1, 2, 3], dtype=np.float32); b = Float(a); a[0] = 7; b
-a = np.array([1, 2, 3], dtype=np.float32); b = Float(a); dr.eval(b); a[0] = 7; b
 a = np.array([1, 2, 3], dtype=np.float32); b = Float(a); dr.scatter(b, 9, UInt(0)); (a, b)
 a = np.array([1, 2, 3], dtype=np.float32); a.setflags(write=False); b = Float(a); b
 b = Float(1, 2, 3); c = b.numpy(); c[0] = 5; (b, c)
