@@ -3,7 +3,7 @@
 import pytest
 
 import drjit as dr
-from drjit.llvm.ad import Array2f64, Float, Float16, Float64, UInt
+from drjit.llvm.ad import Array2f64, Array3f64, Float, Float16, Float64, UInt
 
 
 class Wrong(dr.CustomOp):
@@ -65,3 +65,12 @@ def test_arguments_stay_what_they_are():
     x.grad = 3
     assert dr.check_grad(lambda a: a * a, x)
     assert list(x.grad) == [3, 3]
+
+
+def test_one_kernel_computes_all_results():
+    x, y = Array3f64([0.3, -1.1], [0.8, 0.5], [-0.4, 1.7]), Float64(0.2, 0.7)
+    dr.kernel_history_clear()
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        assert dr.check_grad(lambda x, y: [x * y, dr.sin(x) + y], x, y)
+    # Two per entry for the differences, one for the reverse mode, one per entry for the forward.
+    assert len(dr.kernel_history([dr.KernelType.JIT])) == 2 * 8 + 1 + 8

@@ -27,12 +27,26 @@ def modules() -> Iterator[ModuleType]:
             yield importlib.import_module(info.name)
 
 
+class Finder(doctest.DocTestFinder):
+    """Goes through an object once: classes share most of their methods."""
+
+    def __init__(self):
+        super().__init__()
+        self.visited: dict = {}
+
+    def _find(self, tests, obj, name, module, source_lines, globs, seen):
+        if id(obj) not in self.visited:
+            self.visited[id(obj)] = obj
+            super()._find(tests, obj, name, module, source_lines, globs, {})
+
+
 def examples() -> list[doctest.DocTest]:
     """Every example once. Public functions that are made at run time have no source file of their
     own and are found through the public names of `drjit`, and methods of classes that present
     themselves as part of another module through these classes."""
-    finder = doctest.DocTestFinder()
+    finder = Finder()
     tests = [test for module in modules() for test in finder.find(module)]
+    finder = Finder()  # which goes through members that present themselves as others' as well
     for value in [v for module in modules() for v in vars(module).values()]:
         if isinstance(value, type) and value.__module__.startswith("drjit"):
             tests += finder.find(value, f"{value.__module__}.{value.__name__}", module=False)

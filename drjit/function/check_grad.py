@@ -11,6 +11,7 @@ from ..ad.traverse import ADFlag, ADMode
 from ..array import leaf, pytree
 from ..array.base import ArrayBase
 from ..jit import flags as jit_flags
+from ..jit import schedule
 from ..jit.flags import JitFlag
 from .grad import (
     accum_grad,
@@ -76,7 +77,7 @@ def check_grad(
     width = min(a._dtype.itemsize for a in inputs)
     step = _STEP[width] if eps is None else eps
     limit = _TOLERANCE[width] if tol is None else tol
-    points = [np.array(leaf.host(a), np.float64) for a in inputs]
+    points = _entries(inputs)
     expected = _differences(f, args, points, step)
     reverse, origins = _reverse(f, args)
     worst = _worst("reverse", reverse, expected)
@@ -116,7 +117,18 @@ def _weights(result: Any) -> list[tuple[Any, np.ndarray]]:
 
 def _total(result: Any) -> float:
     """The weighted sum of a result."""
-    return sum(float(np.dot(np.array(leaf.host(a), np.float64), w)) for a, w in _weights(result))
+    return _sum(_weights(result))
+
+
+def _sum(weighted: list[tuple[Any, np.ndarray]]) -> float:
+    found = _entries([a for a, _ in weighted])
+    return sum(float(np.dot(a, w)) for a, (_, w) in zip(found, weighted, strict=True))
+
+
+def _entries(arrays: list[Any]) -> list[np.ndarray]:
+    """The entries of one-dimensional arrays, which one kernel computes."""
+    schedule.evaluate([a._n for a in arrays])
+    return [np.array(leaf.host(a), np.float64) for a in arrays]
 
 
 def _differences(f: Callable, args: tuple, points: list[np.ndarray], step: float) -> list:
@@ -151,7 +163,7 @@ def _reverse(f: Callable, args: tuple) -> tuple[list[np.ndarray], list[str]]:
     origins = [_origin(a._a, result) for a in inputs]
     enqueue(ADMode.Backward, result)
     traverse(ADMode.Backward)
-    return [np.array(leaf.host(grad(a)), np.float64) for a in inputs], origins
+    return _entries([grad(a) for a in inputs]), origins
 
 
 def _origin(v: Var, result: Any) -> str:
@@ -177,10 +189,7 @@ def _forward(f: Callable, args: tuple, points: list[np.ndarray]) -> list[np.ndar
             a._a.grad = leaf.node_from_numpy(a._dtype, unit, copy=True)
             enqueue(ADMode.Forward, a)
             traverse(ADMode.Forward, ADFlag.ClearEdges)
-            slopes[i] = sum(
-                float(np.dot(np.array(leaf.host(grad(r)), np.float64), w))
-                for r, w in _weights(result)
-            )
+            slopes[i] = _sum([(grad(r), w) for r, w in _weights(result)])
         found.append(slopes)
     return found
 
