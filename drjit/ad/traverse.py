@@ -8,7 +8,8 @@ Visited edges are freed on the way unless the flags say otherwise.
 
 import enum
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Set
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -19,7 +20,7 @@ from ..jit.flags import JitFlag
 from ..jit.named import Named
 from ..jit.node import LITERAL, Node
 from ..jit.scope import ACTIVE, active, recording
-from . import lanes, trap, vector
+from . import lanes, steps, trap, vector
 from .algebra import PLAIN, RECORDED, guarded, set_keep_graph
 from .graph import Scope, Value, Var, living, scope, title, where
 from .rules import same
@@ -133,7 +134,10 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
             if first:
                 variables = [v for v in variables if v.serial >= first]
                 give.begin(variables)
-            _backward(variables, flags, give)
+            clears = flags & ADFlag.ClearVertices
+            interior = _used() if clears not in (0, ADFlag.ClearVertices) else frozenset()
+            for part in steps.parts(variables, True, keep):
+                _backward(part, flags, interior, give)
             if give.inner is not None:
                 _postpone(give.inner, outside, members)
         else:
@@ -171,8 +175,8 @@ def _postpone(inner: Scope, outside: dict[Var, None], members: set[Var] | None) 
                 inner.postponed.setdefault(v, members)
 
 
-def _backward(variables: list[Var], flags: int, give: "Give") -> None:
-    """Visits variables, last first.
+def _backward(variables: list[Var], flags: int, interior: Set[Var], give: "Give") -> None:
+    """Visits variables, last first, of which others depend on the `interior` ones.
 
     Programs pay for this loop with every edge, so it treats the common case by itself: plain nodes,
     and operands of the size of the result.
@@ -182,7 +186,6 @@ def _backward(variables: list[Var], flags: int, give: "Give") -> None:
     selective = clears != ADFlag.ClearVertices or give.first > 0 or give.keep
     masked, accumulate = give.masked, give.accumulate
     frees = edges and not selective and give.members is None
-    interior = _used() if clears not in (0, ADFlag.ClearVertices) else frozenset()
     while variables:
         v = variables.pop()
         rule = v.rule
@@ -264,7 +267,7 @@ def _cut(v: Var, members: set[Var] | None) -> None:
 def _forward(variables: list[Var], flags: int, give: "Give") -> None:
     members = set(variables)
     sources = {d for v in variables for d in v.deps if d is not None and d in members}
-    for v in variables:
+    for v in chain.from_iterable(steps.parts(variables, False, give.keep)):
         rule = v.rule
         if rule is None or v.serial < give.first or members.isdisjoint(v.deps):
             continue

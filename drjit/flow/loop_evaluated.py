@@ -3,6 +3,8 @@ for as long as some lane goes on."""
 
 from typing import Any
 
+from ..ad.graph import Value
+from ..ad.steps import Steps
 from ..array import leaf, leaf_access
 from ..function.evaluation import eval as evaluate
 from ..function.parts import flat_class
@@ -30,9 +32,11 @@ def _run(loop: Loop, before: list[Content], compress: bool) -> tuple:
     compress = compress and scope.active() is scope.ACTIVE
     lanes = _Lanes(before, active._n.size) if compress else None
     memory: dict[int, int] = {}
+    steps = Steps()
     try:
         while True:
             evaluate(active, state.leaves)
+            _end_iteration(steps, state)
             if not _any(active):
                 break
             if lanes is not None:
@@ -82,6 +86,15 @@ def _iteration(
             )
     state.put(held)
     return State(state.place(after, values, True), state.titles, state.what)
+
+
+def _end_iteration(steps: Steps, state: State) -> None:
+    """Gives what has changed in an iteration variables of derivatives that begin the next one."""
+    tracked = [a for a in state.leaves if a._a is not None]
+    if tracked:
+        ended = steps.end([Value(a._n, a._a) for a in tracked])
+        for array, v in zip(tracked, ended, strict=True):
+            array._a = v
 
 
 def _any(mask: Any) -> bool:
