@@ -4,6 +4,7 @@ import types
 
 import numpy as np
 import pytest
+from directional import check
 from test_ad_higher import check as check_second_derivatives
 
 import drjit as dr
@@ -466,7 +467,10 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_those_of_finite_differences(tier, name):
     f, *args = CASES[name]
-    assert dr.check_grad(f, *args)
+    if tier == "numpy":  # each entry, and thus each argument on its own
+        assert dr.check_grad(f, *args)
+    else:
+        check(f, *args)
 
 
 def test_every_public_function_has_an_entry():

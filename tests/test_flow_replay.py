@@ -6,6 +6,7 @@ import weakref
 
 import numpy as np
 import pytest
+from directional import check
 
 import drjit as dr
 from drjit.jit import schedule
@@ -13,7 +14,7 @@ from drjit.jit.target import numpy as numpy_target
 from drjit.llvm.ad import Float64 as F
 from drjit.llvm.ad import UInt
 
-N = UInt(0, 1, 2, 3, 16, 17, 61)
+N = UInt(0, 1, 2, 3, 16, 17, 33)
 X = np.array([0.7, 1.3, 0.6, 1.1, 0.9, 0.8, 1.2])
 
 
@@ -54,13 +55,13 @@ def twice(x, limit=None):
 )
 @pytest.mark.parametrize("function", [in_loop, in_branch, in_call, twice])
 def test_bounds_only_matter_for_the_cost(function, limit, tier):
-    assert dr.check_grad(lambda x: function(x, limit), F(X), tol=2e-6)
+    check(lambda x: function(x, limit), F(X))
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.sweep), 3])
 def test_a_stack_that_is_full(count, monkeypatch, tier):
     monkeypatch.setattr("drjit.flow.loop_trajectory.CHECKPOINTS", count)
-    assert dr.check_grad(in_loop, F(X), tol=2e-6)
+    check(in_loop, F(X))
 
 
 def test_iterations_are_not_computed_from_the_beginning_each(monkeypatch):
@@ -85,7 +86,7 @@ def test_iterations_are_not_computed_from_the_beginning_each(monkeypatch):
         dr.backward(dr.switch(UInt(0, 0), [inner], x))
         dr.eval(x.grad)
 
-    for n in (10, 100, 1000):
+    for n in (10, 100, 300):
         rounds = 0
         run(UInt(n))
         assert 3 * n < rounds < n * (np.log2(n) / 2 + 4)
