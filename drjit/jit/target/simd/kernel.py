@@ -22,6 +22,7 @@ from . import (
 from .ir import Function, KernelError
 from .long_sum import SHORT
 from .module import Library, Module
+from .parse import functions
 from .translate import LANES, Translator, given, struct_of
 from .vector import VectorTranslator
 
@@ -50,10 +51,7 @@ def module_text(text: str, name: str, lanes: int, contract: bool, library: Libra
 
     Raises KernelError where the text breaks a rule of the language.
     """
-    try:
-        definitions = [s for s in ast.parse(text).body if type(s) is ast.FunctionDef]
-    except SyntaxError as error:
-        raise KernelError(f"line {error.lineno}: {error.text}: {error.msg}") from None
+    definitions = functions(text)
     if not definitions or [a.arg for a in definitions[0].args.args] != ["i", "p"]:
         raise KernelError("a kernel text begins with the function kernel(i, p)")
     definition, *others = definitions
