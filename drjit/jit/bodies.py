@@ -31,7 +31,7 @@ def repeated(program: Program) -> frozenset[Case]:
     cases = [c for i in program.instrs if type(i.data) is Branch for c in i.data.cases]
     if len(cases) < 2 or any(i.dtype.is_vector for i in program.instrs):
         return frozenset()
-    looks = [_look(program, case) for case in cases]
+    looks = [_look(program, case) if case.function is None else (0, 0) for case in cases]
     number = Counter(looks)
     return frozenset(
         [c for c, look in zip(cases, looks, strict=True) if number[look] > 1 and look[0] > 0]
@@ -61,13 +61,13 @@ def _all(program: Program, body: Sequence[int]) -> Iterator[int]:
 
 def used(program: Program, case: Case, words: Mapping[Op, Sequence[int]]) -> Used:
     """What a body computes and needs; `words` are operands that it knows without their values."""
-    inside: set[int] = set()
+    inside: set[int] = set(case.function.parameters) if case.function else set()
     needed: dict[int, None] = {}
     check: Instr | None = None
     for number in _all(program, case.body):
         i = program.instrs[number]
         inside.add(number)
-        if i.op is in_bounds and check is None:
+        if i.op is in_bounds and check is None and case.function is None:
             check = i
         known = words.get(i.op, ())
         needed.update(dict.fromkeys([a for k, a in enumerate(i.args) if k not in known]))
@@ -78,7 +78,9 @@ def used(program: Program, case: Case, words: Mapping[Op, Sequence[int]]) -> Use
         elif type(i.data) is Branch:
             inside.update(i.data.results)
             for inner in i.data.cases:
-                needed.update(dict.fromkeys((inner.mask, *inner.results)))
+                needed.update(dict.fromkeys((inner.mask, *inner.results, *inner.arguments)))
+                if inner.function is not None:
+                    inside.update(inner.function.parameters)
     outer = [number for number in needed if number not in inside]
     leaves = [number for number in outer if program.instrs[number].op.kind in _LEAVES]
     given = [number for number in outer if program.instrs[number].op.kind not in _LEAVES]

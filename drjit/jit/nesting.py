@@ -6,6 +6,7 @@ loop that only depends on arguments which the loop does not change leaves the lo
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from . import op
 from .node import Node
@@ -51,9 +52,10 @@ def _chunks(deps: tuple[Node, ...], sizes: list[int]) -> list[tuple[Node, ...]]:
 
 class Body:
     """A body of a loop or branch: the nodes that belong to it, in order, and the bodies around it
-    on which they depend."""
+    on which they depend. `arguments` are the positions of those in which its calls differ, if
+    there are several."""
 
-    __slots__ = ("around", "block", "depth", "nodes", "rounds")
+    __slots__ = ("arguments", "around", "block", "depth", "nodes", "rounds")
 
     def __init__(self, block: Node) -> None:
         self.block, self.depth = block, block.data.depth
@@ -61,6 +63,7 @@ class Body:
         self.around: set[Body] = set()
         nested = ROUNDS if self.depth > 1 else 1
         self.rounds = nested * (ROUNDS if block.op is op.loop else 1)
+        self.arguments: list[int] | None = None
 
 
 class Nesting:
@@ -72,7 +75,7 @@ class Nesting:
     """
 
     def __init__(self, nodes: list[Node]) -> None:
-        self._present = set(nodes)
+        self._present = {n: k for k, n in enumerate(nodes)}
         self.parts: dict[Node, Parts] = {}
         self.bodies: dict[Node, list[Body]] = {}
         self.home: dict[Node, Body] = {}
@@ -80,6 +83,11 @@ class Nesting:
         forced: dict[Node, Body] = {}
         kept: set[Node] = set()
         constants: dict[int, Node] = {}
+        calls: dict[Any, list[Node]] = {}  # of bodies that several of them share
+        for n in nodes:
+            if n.op is op.branch and n.data.shared is not None:
+                calls.setdefault(n.data.shared, []).append(n)
+        self.calls = {n: same for same in calls.values() if len(same) > 1 for n in same}
         for n in nodes:
             if n.op is op.literal:
                 first = constants.setdefault(n.id, n)
@@ -88,6 +96,9 @@ class Nesting:
             if n.op is not op.loop and n.op is not op.branch:
                 continue
             parts = self.parts[n] = Parts(n)
+            if n in self.calls:
+                self._call(n)
+                continue
             bodies = self.bodies[n] = [Body(n) for _ in parts.inside]
             for k, body in enumerate(bodies):
                 forced |= dict.fromkeys(parts.effects[k], body)
@@ -112,6 +123,25 @@ class Nesting:
                 self._place(n, forced.get(n))
         self._hoist(nodes)
         self._sink_constants(nodes)
+
+    def _call(self, n: Node) -> None:
+        """Notes on a call that shares its body with others. What all of these pass is known in the
+        body as it is."""
+        first, *others = self.calls[n]
+        if n is not first:
+            self.bodies[n] = self.bodies[first]
+            return
+        (body,) = self.bodies[n] = [Body(n)]
+        body.rounds *= 1 + len(others)
+        inputs = [Parts(m).inputs for m in self.calls[n]]
+        body.arguments = []
+        for k, name in enumerate(self.parts[n].inside[0]):
+            self.home[name] = body
+            given = inputs[0][k]
+            if all(other[k].id == given.id for other in inputs):
+                self.same[name] = given
+            else:
+                body.arguments.append(k)
 
     def _place(self, n: Node, body: Body | None) -> None:
         """Finds the home of a node from those of its operands."""
@@ -141,7 +171,7 @@ class Nesting:
                 continue
             deps = [self.origin(d) for d in n.deps]
             body = self.home.get(n)
-            if body is not None:
+            if body is not None and body.arguments is None:
                 outside = self._outside(body, {self.home.get(d) for d in deps})
                 if outside is not body:
                     moved.append((body, outside, n))
@@ -157,13 +187,13 @@ class Nesting:
                 outside.nodes.append(n)
         for body in {b for before, after, _ in moved for b in (before, after) if b is not None}:
             here = [n for n in body.nodes if self.home.get(n) is body]
-            body.nodes[:] = sorted(here, key=lambda n: n.serial)
+            body.nodes[:] = sorted(here, key=self._present.__getitem__)
 
     def _outside(self, body: Body, known: set[Body | None]) -> Body | None:
         """Where a node of a body can be computed whose operands the bodies `known` have: around the
         outermost loop in which none of these is."""
         found = at = body
-        while at is not None and at not in known:
+        while at is not None and at not in known and at.arguments is None:
             around = self.home.get(at.block)
             if at.block.op is op.loop:
                 found = around

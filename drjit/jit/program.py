@@ -5,11 +5,12 @@ A program knows no buffers and no sizes: those are parameters. Its rendering (`s
 that a target sees.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from . import op
 from .dtype import DType
-from .nesting import Body, Nesting, leaked
+from .nesting import Body, Nesting, Parts, leaked
 from .node import BUFFER, LITERAL, Node
 
 
@@ -48,12 +49,22 @@ class Loop(NamedTuple):
     body: tuple[int, ...]
 
 
+class Function(NamedTuple):
+    """A body that several calls share: what stands for their arguments, and what they need."""
+
+    parameters: tuple[int, ...]
+    returned: tuple[int, ...]
+
+
 class Case(NamedTuple):
-    """A body of a branch: the lanes of `mask` compute `results`."""
+    """A body of a branch: the lanes of `mask` compute `results`. If it is that of a `function`,
+    this is called with `arguments`."""
 
     mask: int
     body: tuple[int, ...]
     results: tuple[int, ...]
+    function: Function | None = None
+    arguments: tuple[int, ...] = ()
 
 
 class Branch(NamedTuple):
@@ -155,6 +166,8 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
     shared: dict[tuple, int] = {}
     labels = labels or {}
     nesting = Nesting(nodes) if any(n.op in BLOCKS for n in nodes) else None
+    used = _used(nodes) if nesting else {}
+    functions: dict[Body, Case] = {}
     for n in nodes:
         if n.id in numbers:
             continue
@@ -186,9 +199,11 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
                 if key:
                     shared[key] = param
         elif nesting and n.op is op.loop:
-            data = _loop(n, nodes, nesting, numbers)
+            data = _loop(n, used.get(n, ()), nesting, numbers)
+        elif nesting and n in nesting.calls:
+            data = _call(n, used, nesting, numbers, instrs, functions)
         elif nesting and n.op is op.branch:
-            data = _branch(n, nodes, nesting, numbers, instrs)
+            data = _branch(n, used.get(n, ()), nesting, numbers, instrs)
         numbers[n.id] = len(instrs)
         rounds = body.rounds if body else 1
         instrs.append(Instr(n.op, n.dtype, args, data, param, labels.get(n, ""), rounds))
@@ -234,9 +249,13 @@ def _result(n: Node, nesting: Nesting, numbers: dict[int, int], instrs: list[Ins
     return branch.results[branch.used.index(n.data)]
 
 
-def _used(block: Node, nodes: list[Node]) -> list[int]:
-    """The numbers of the results of a block that somebody needs."""
-    return sorted({n.data for n in nodes if n.op is op.result and n.deps[0] is block})
+def _used(nodes: list[Node]) -> dict[Node, list[int]]:
+    """The numbers of the results of blocks that somebody needs."""
+    found: dict[Node, set[int]] = {}
+    for n in nodes:
+        if n.op is op.result:
+            found.setdefault(n.deps[0], set()).add(n.data)
+    return {block: sorted(numbers) for block, numbers in found.items()}
 
 
 def _inside(body: Body, wanted: list[Node], nesting: Nesting, numbers: dict[int, int]) -> tuple:
@@ -246,12 +265,12 @@ def _inside(body: Body, wanted: list[Node], nesting: Nesting, numbers: dict[int,
     return tuple(dict.fromkeys(found))
 
 
-def _loop(n: Node, nodes: list[Node], nesting: Nesting, numbers: dict[int, int]) -> Loop:
+def _loop(n: Node, used: Sequence[int], nesting: Nesting, numbers: dict[int, int]) -> Loop:
     """A loop with the state that somebody needs."""
     parts, (body,) = nesting.parts[n], nesting.bodies[n]
     (inside,), (results,), (effects,) = parts.inside, parts.results, parts.effects
     wanted = [parts.test, *effects]
-    states = [k for k in _used(n, nodes) if inside[k] not in nesting.same]
+    states = [k for k in used if inside[k] not in nesting.same]
     while True:
         needed = nesting.reached(body, wanted + [results[k] for k in states])
         more = [k for k, s in enumerate(inside) if s in needed and k not in states]
@@ -272,19 +291,57 @@ def _loop(n: Node, nodes: list[Node], nesting: Nesting, numbers: dict[int, int])
 
 
 def _branch(
-    n: Node, nodes: list[Node], nesting: Nesting, numbers: dict[int, int], instrs: list[Instr]
+    n: Node, used: Sequence[int], nesting: Nesting, numbers: dict[int, int], instrs: list[Instr]
 ) -> Branch:
     """A branch with the results that somebody needs, each an instruction of its own."""
-    parts, used = nesting.parts[n], _used(n, nodes)
-    first = len(instrs)
-    instrs += [Instr(op.result, parts.results[0][k].dtype, ()) for k in used]
+    parts = nesting.parts[n]
     cases = []
     for k, body in enumerate(nesting.bodies[n]):
         results = [parts.results[k][j] for j in used]
         inside = _inside(body, [*parts.effects[k], *results], nesting, numbers)
         mask = numbers[parts.masks[k].id]
         cases.append(Case(mask, inside, tuple([numbers[r.id] for r in results])))
-    return Branch(tuple(cases), tuple(used), tuple(range(first, first + len(used))))
+    return Branch(tuple(cases), tuple(used), _results(parts, used, instrs))
+
+
+def _results(parts: Parts, used: Sequence[int], instrs: list[Instr]) -> tuple[int, ...]:
+    first = len(instrs)
+    instrs += [Instr(op.result, parts.results[0][k].dtype, ()) for k in used]
+    return tuple(range(first, first + len(used)))
+
+
+def _call(
+    n: Node,
+    used: dict[Node, list[int]],
+    nesting: Nesting,
+    numbers: dict[int, int],
+    instrs: list[Instr],
+    functions: dict[Body, Case],
+) -> Branch:
+    """One of several calls that share a body, which has what one of them needs."""
+    parts, (body,) = nesting.parts[n], nesting.bodies[n]
+    found = functions.get(body)
+    if found is None:
+        (inside,), computed = parts.inside, n.data.shared.results
+        wanted = sorted({k for m in nesting.calls[n] for k in used.get(m, ()) if k in computed})
+        returned = [parts.results[0][k] for k in wanted]
+        parameters = body.arguments or []
+        found = functions[body] = Case(
+            0,
+            _inside(body, returned, nesting, numbers),
+            (),
+            Function(
+                tuple([numbers[inside[k].id] for k in parameters]),
+                tuple([numbers[r.id] for r in returned]),
+            ),
+        )
+    own = used.get(n, ())
+    case = found._replace(
+        mask=numbers[parts.masks[0].id],
+        results=tuple([numbers[parts.results[0][k].id] for k in own]),
+        arguments=tuple([numbers[parts.inputs[k].id] for k in body.arguments or []]),
+    )
+    return Branch((case,), tuple(own), _results(parts, own, instrs))
 
 
 def check(p: Program) -> None:

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Sequence
 
 from . import dtype as dt
-from . import op, schedule
+from . import op, schedule, sharing
 from .effects import effects_inside, old_values, undo
 from .node import AFTER, LITERAL, Node, apply, broadcast_size, make, next_serial
 from .scope import WRITTEN, Block, Scope, active, stack
@@ -77,6 +77,7 @@ def branches(
     inside: list[Node] = []
     outcomes: list[list[Node]] = []
     scopes: list[Scope] = []
+    start = next_serial()
     try:
         for mask, body in zip(masks, bodies, strict=True):
             names = [make(op.state, n.dtype, size, (), depth) for n in args]
@@ -95,10 +96,16 @@ def branches(
         _undo(scopes)
         raise
     effects = [e for scope in scopes for e in scope.effects]
+    shared = None
+    if len(masks) == 1 and not effects:
+        found = sharing.share(inside, outcomes[0], start, depth)
+        if found is not None:
+            shared, more, outcomes[0] = found
+            args, inside = [*args, *more], shared.inside
     counts = (len(args), len(outcomes[0]), tuple([len(s.effects) for s in scopes]))
     results = [r for outcome in outcomes for r in outcome]
     deps = (*args, *inside, *masks, *results, *effects)
-    node = make(op.branch, dt.mask, size, deps, Block(counts, depth))
+    node = make(op.branch, dt.mask, size, deps, Block(counts, depth, shared))
     merged = Scope(outer, depth)
     merged.effects = effects
     merged.afters = [a for s in scopes for a in s.afters]

@@ -20,6 +20,7 @@ from .effects import BLOCKS, EFFECTS, afters, effects_inside, inside, old_values
 from .memory import Buffer, allocate_for
 from .node import AFTER, BUFFER, LITERAL, Node, make
 from .scope import ACTIVE, Block, innermost, stack
+from .sharing import SOURCES as _SOURCES
 
 lock = threading.RLock()
 pending: list[Node] = []
@@ -36,9 +37,6 @@ STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have so many
 LONGEST = 1 << 16  # nodes in a kernel: bounds the memory that compiling takes
 _preview: list[kernel.Kernel] | None = None  # where `preview` collects kernels
 
-# The operands that are read as memory; of a product also operand 3, the bias, where there is one.
-_SOURCES = dict.fromkeys((op.gather, op.packet, op.weighted), slice(1))
-_SOURCES[op.matvec] = slice(0, 4, 3)
 _REDUCING = frozenset((op.scatter_reduce, op.scatter_reduce_packet, op.outer, op.accumulate))
 _LATE = EFFECTS | {op.reduce}  # their results are there when their kernel has finished
 _RESULT = op.result
@@ -196,7 +194,7 @@ def preview(roots: list[Node]) -> list[kernel.Kernel]:
                 copy.data.shape = e.shape
                 copy.data.order = tuple([copies[o] for o in e.order if o in copies])
             elif n.op in BLOCKS:
-                copy.data = Block(n.data.counts, n.data.depth)
+                copy.data = Block(n.data.counts, n.data.depth, n.data.shared)
             if n in label.labels:
                 label.labels[copy] = label.labels[n]
             if n in label.locations:

@@ -54,13 +54,14 @@ class Block:
     """What a node of a loop or branch knows beyond its operands.
 
     `counts` says how the operands are divided, `depth` how many recordings were open around it;
-    `values` refers to the nodes of its results.
+    `values` refers to the nodes of its results, `shared` is the body that a call has in common with
+    others (see `sharing`).
     """
 
-    __slots__ = ("counts", "depth", "values")
+    __slots__ = ("counts", "depth", "shared", "values")
 
-    def __init__(self, counts: tuple, depth: int) -> None:
-        self.counts, self.depth = counts, depth
+    def __init__(self, counts: tuple, depth: int, shared: Any = None) -> None:
+        self.counts, self.depth, self.shared = counts, depth, shared
         self.values: list[Any] = []
 
     @property

@@ -5,7 +5,7 @@
 from collections.abc import Callable, Sequence
 
 from . import bodies, op
-from .program import Branch, Case, Instr, Loop, Program
+from .program import Branch, Case, Function, Instr, Loop, Program
 
 
 def _call(name: str, args: list[str]) -> str:
@@ -153,8 +153,13 @@ class _Writer:
         self.values = 0
         self.updated = _updated(program)
         self.renamed: set[int] = set()
+        self.has_vectors = any(i.dtype.is_vector for i in program.instrs)
         self.repeated = bodies.repeated(program)
         self.functions: dict[str, str] = {}  # by what follows the name
+        # Functions that calls share: the name, what it needs, and what it returns.
+        self.written: dict[Function, tuple[str, bodies.Used, list[int]]] = {}
+        self.lanes = -1  # the mask of the lanes that execute what is written
+        self.states = {s for i in program.instrs if type(i.data) is Loop for s in i.data.states}
         # The first bounds check of the function that is written, which calls of it hand over.
         self.check: Instr | None = None
 
@@ -252,7 +257,9 @@ class _Writer:
         self.statements(loop.test, depth)
         lines.append(f"{indent}{live} = {live} & {names[loop.condition]}")
         lines.append(f"{indent}while any_lane({live}):")
+        around, self.lanes = self.lanes, loop.live
         self.statements(loop.body, depth + 1)
+        self.lanes = around
         changed = [names[s] for s in loop.states]
         values = [
             names[r] if s in self.updated else f"select({live}, {names[r]}, {names[s]})"
@@ -270,43 +277,88 @@ class _Writer:
         lines.append(f"{inner}{live} = {live} & {names[loop.condition]}")
         lines.append(f"{inner}{live} = going(p[0], {live})")
 
-    def call(self, case: Case) -> str:
-        """The call of a function with the body of a case, which is written if it is the first."""
+    def function(self, case: Case) -> tuple[str, bodies.Used, list[int]]:
+        """The name of the function with the body of a case, which is written if it is the first,
+        what it needs, and what it returns."""
         names, instrs = self.names, self.instrs
         used = bodies.used(self.program, case, _WORDS)
+        own, wanted = ((), case.results) if case.function is None else case.function
         around = {number: names[number] for number in (*used.inside, *used.leaves, *used.outside)}
-        lines, values, check = self.lines, self.values, self.check
-        self.lines, self.values, self.check = [], 0, used.check
+        before = self.lines, self.values, self.check, self.lanes
+        self.lines, self.values, self.check, self.lanes = [], 0, used.check, -1
         parameters = [", s: int, n: int"] if used.check is not None else []
-        for k, number in enumerate(used.outside):
+        for k, number in enumerate((*own, *used.outside)):
             names[number] = f"a{k}"
             parameters.append(f", a{k}: {instrs[number].dtype.code}")
         self.statements(used.leaves, 1)
         self.statements(case.body, 1)
-        results = list(dict.fromkeys([r for r in case.results if r in used.inside]))
+        results = list(dict.fromkeys([r for r in wanted if r in used.inside]))
         if results:
             self.lines.append(f"    return {', '.join([names[r] for r in results])}")
         text = "\n".join([f"(i, p{''.join(parameters)}):", *self.lines])
-        self.lines, self.values, self.check = lines, values, check
+        self.lines, self.values, self.check, self.lanes = before
         for number, name in around.items():
             names[number] = name
         if text not in self.functions:
             self.functions[text] = f"def body{len(self.functions)}{text}"
-        name = self.functions[text].partition("(")[0].removeprefix("def ")
+        return self.functions[text].partition("(")[0].removeprefix("def "), used, results
+
+    def call(self, case: Case) -> str:
+        """The call of a function with the body of a case."""
+        names, check = self.names, self.check
+        if case.function is None:
+            name, used, results = self.function(case)
+        else:
+            if case.function not in self.written:
+                self.written[case.function] = self.function(case)
+            name, used, results = self.written[case.function]
         first: list[str] = []
         if used.check is not None and check is None:
             first = [str(used.check.data), str(used.check.param)]
         elif used.check is not None and check is not None:
             first = [f"s + {used.check.data - check.data}", f"n + {used.check.param - check.param}"]
-        call = _call(name, ["i", "p", *first, *[names[number] for number in used.outside]])
+        arguments = [names[number] for number in (*case.arguments, *used.outside)]
+        call = _call(name, ["i", "p", *first, *arguments])
         for r in results:
             names[r] = self.fresh()
         given = ", ".join([names[r] for r in results])
         return f"{given} = {call}" if results else call
 
+    def body(self, case: Case, depth: int) -> None:
+        """Writes the body of a case, or a call of it."""
+        names, function = self.names, case.function
+        if case in self.repeated or (function is not None and self.calls(case)):
+            self.lines.append(f"{'    ' * depth}{self.call(case)}")
+            return
+        if function is not None:
+            for number, argument in zip(function.parameters, case.arguments, strict=True):
+                names[number] = names[argument]
+        around, self.lanes = self.lanes, case.mask
+        self.statements(case.body, depth)
+        self.lanes = around
+
+    def calls(self, case: Case) -> bool:
+        """Whether the body that calls share is a function."""
+        return len(case.body) >= bodies.SHORTEST and not self.has_vectors
+
+    def unconditional(self, case: Case, results: Sequence[int], depth: int) -> None:
+        """Writes a body for the lanes that execute what is around it."""
+        names = self.names
+        self.body(case, depth)
+        for number, result in zip(results, case.results, strict=True):
+            names[number] = names[result]
+            if result in self.states:  # which has another value later on
+                names[number] = self.fresh()
+                self.lines.append(f"{'    ' * depth}{names[number]} = {names[result]}")
+
     def branch(self, branch: Branch, depth: int) -> None:
         """Writes the cases of a branch, each skipped where none of its lanes is active."""
         names, lines = self.names, self.lines
+        if len(branch.cases) == 1 and not self.has_vectors:
+            mask = branch.cases[0].mask
+            if mask == self.lanes or self.instrs[mask].op is op.active:
+                self.unconditional(branch.cases[0], branch.results, depth)
+                return
         indent, inner = "    " * depth, "    " * (depth + 1)
         renamed: dict[int, str] = {}
         for number in branch.results:
@@ -329,10 +381,7 @@ class _Writer:
             mask = names[case.mask]
             lines.append(f"{indent}if any_lane({mask}):")
             before = len(lines)
-            if case in self.repeated:
-                lines.append(f"{inner}{self.call(case)}")
-            else:
-                self.statements(case.body, depth + 1)
+            self.body(case, depth + 1)
             rows = sorted(zip(own, branch.results, case.results, strict=True))
             for is_own, number, result in rows:  # others may be what one of its own was before
                 name, value = names[number], names[result]
@@ -416,5 +465,5 @@ def _read_as_values(program: Program) -> set[int]:
             used.update((*i.data.starts, *i.data.results, i.data.active, i.data.condition))
         elif type(i.data) is Branch:
             for case in i.data.cases:
-                used.update((case.mask, *case.results))
+                used.update((case.mask, *case.results, *case.arguments))
     return used

@@ -60,6 +60,7 @@ def number(nodes: list[Node], shared: Sequence[int] | None = None) -> Numbered:
     places: dict[Any, tuple[int, Any]] = {}
     effects = count()
     states, closed = 0, 0
+    bodies: set[Any] = set()  # that calls share
     interned = _interned
     get = interned.get
     for n in nodes:
@@ -70,7 +71,10 @@ def number(nodes: list[Node], shared: Sequence[int] | None = None) -> Numbered:
             key = _effect_key(n, places, next(effects))
         elif o in BLOCKS:
             key = (o, *[d.id for d in deps], n.data.static)
-            closed += _own_states(n)
+            body = n.data.shared
+            if body is None or body not in bodies:
+                closed += _own_states(n)
+                bodies.add(body)
         elif k == 2:
             a, b = deps
             key = (o, a.id, b.id)
@@ -137,7 +141,7 @@ def settle(nodes: list[Node], roots: list[Node], found: Numbered) -> Settled:
     if any(n.op in BLOCKS for n in nodes):
         needed = _needed(roots)
         nodes = [n for n in nodes if n in needed]
-    nodes = _by_first_use(nodes)
+    nodes = _by_first_use(_in_order(nodes))
     literals = [n for n in nodes if n.op is LITERAL]
     place = {n: k for k, n in enumerate(found.literals)}
     now = [found.shared[place[n]] for n in literals]
@@ -171,7 +175,9 @@ def _needed(roots: list[Node]) -> set[Node]:
             for inside, results in zip(found.inside, found.results, strict=True):
                 for k, n in enumerate(inside):
                     again = (results[k],) if block.op is op.loop else ()
-                    behind[n] = (found.inputs[k], *again)
+                    behind[n] = (found.inputs[k], *again, *behind.get(n, ()))
+                    if n in needed:  # by another call of the same body
+                        stack.append(found.inputs[k])
         return found
 
     needed: set[Node] = set()
@@ -200,6 +206,31 @@ def _needed(roots: list[Node]) -> set[Node]:
     return needed
 
 
+def _in_order(nodes: list[Node]) -> list[Node]:
+    """The nodes with what stands for the arguments of a shared body after those of its first call
+    among them, which may be younger."""
+    given: dict[Node, Node] = {}
+    for n in nodes:
+        if n.op is op.branch and n.data.shared is not None:
+            parts = Parts(n)
+            for name, argument in zip(parts.inside[0], parts.inputs, strict=True):
+                given.setdefault(name, argument)
+    if all(name.serial > argument.serial for name, argument in given.items()):
+        return nodes
+    ordered: dict[Node, None] = {}
+    for last in nodes:
+        stack = [last]
+        while stack:
+            n = stack[-1]
+            deps = (given[n],) if n in given else n.deps
+            waiting = [d for d in deps if d not in ordered]
+            if waiting and n not in ordered:
+                stack += waiting
+            else:
+                ordered[stack.pop()] = None
+    return list(ordered)
+
+
 def _by_first_use(nodes: list[Node]) -> list[Node]:
     """The nodes in order, with inputs and literals where the first node is that uses them."""
     placed: set[Node] = set()
@@ -210,7 +241,8 @@ def _by_first_use(nodes: list[Node]) -> list[Node]:
         if n.op in BLOCKS:
             parts = Parts(n)
             for inside in parts.inside:
-                behind.update(zip(inside, parts.inputs, strict=True))
+                for name, start in zip(inside, parts.inputs, strict=True):
+                    behind.setdefault(name, start)
     for n in nodes:
         if n.op is LITERAL or n.op is BUFFER:
             continue

@@ -1,0 +1,409 @@
+"""Functions that a program calls again and again are scheduled, written and compiled once."""
+
+import gc
+import random
+import threading
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.jit import bodies, flags, sharing, source, structure
+from drjit.llvm import Float as Plain
+from drjit.llvm.ad import Bool, Float, Float64, UInt32
+
+
+@pytest.fixture(autouse=True)
+def shortest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "SHORTEST", 3)
+    monkeypatch.setattr(sharing, "SHORTEST", 3)
+
+
+def long(x, k=2):
+    """Several operations."""
+    return dr.fma(x, k, dr.abs(x - 3)) * 0.5 + dr.sqrt(dr.abs(x))
+
+
+def reference(x: np.ndarray, k: float = 2) -> np.ndarray:
+    """The same in NumPy."""
+    return (x * k + np.abs(x - 3)) * 0.5 + np.sqrt(np.abs(x))
+
+
+def source_of(*values) -> str:
+    """The texts of the kernels that compute values."""
+    return dr.kernel_source(*values)
+
+
+def ramp(n: int = 17) -> np.ndarray:
+    return np.linspace(-1, 2, n, dtype=np.float32)
+
+
+def test_the_work_behind_a_call_does_not_grow_with_the_length_of_the_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python runs at every call; nodes, statements and functions are those of one."""
+    calls, written, numbered = [], [], []
+    function, number = source._Writer.function, structure.number
+
+    def counted(self, case):
+        written.append(case)
+        return function(self, case)
+
+    def counted_nodes(nodes, *more):
+        numbered.append(len(nodes))
+        return number(nodes, *more)
+
+    monkeypatch.setattr(source._Writer, "function", counted)
+    monkeypatch.setattr(structure, "number", counted_nodes)
+
+    @dr.func
+    def call(x):
+        calls.append(x)
+        for _ in range(20):
+            x = long(x)
+        return x * 1e-6
+
+    def nodes_of(times: int) -> int:
+        numbered.clear(), written.clear()
+        y = Float(ramp())
+        for _ in range(times):
+            y = call(y)
+        text = source_of(y)
+        assert len(written) == (times > 1) and text.count("def body") == (times > 1)
+        assert text.count("sqrt") == 20
+        return max(numbered)
+
+    once, twice, ten = nodes_of(1), nodes_of(2), nodes_of(10)
+    assert len(calls) == 13
+    assert twice - once <= 4 and ten - twice <= 8 * 4
+
+
+@pytest.mark.parametrize("n", [0, 1, 15, 17, 1000])
+def test_calls_of_calls(tier: str, n: int) -> None:
+    call = dr.func(long)
+    x = Float(ramp(n))
+    y, z = call(call(x)), call(x + 1)
+    dr.eval(y, z)
+    np.testing.assert_allclose(y.numpy(), reference(reference(ramp(n))), rtol=1e-5)
+    np.testing.assert_allclose(z.numpy(), reference(ramp(n) + np.float32(1)), rtol=1e-5)
+
+
+def test_constants_that_differ_are_arguments(tier: str) -> None:
+    call = dr.func(long)
+
+    def steps(numbers):
+        y, want = Plain(ramp()), ramp()
+        for k in numbers:
+            y, want = call(y, k), reference(want, np.float32(k))
+        return y, want
+
+    for numbers in ((0.5, 0.5, 0.5), (0.25, 0.5, 0.75), (0.1, 0.1, 0.1), (0.0, -0.0, 0.0)):
+        y, want = steps(numbers)
+        np.testing.assert_allclose(y.numpy(), want, rtol=1e-5)
+    y, _ = steps((0.3, 0.2, 0.4))
+    text = source_of(y)
+    assert text.count("sqrt") == 1 and "a1: f32" in text
+
+
+def test_constants_that_change_need_no_other_kernels(tier: str) -> None:
+    """Whichever of them are equal by chance."""
+
+    @dr.func
+    def call(x, k):
+        return dr.tan(long(long(x, k), 0.125)) * k
+
+    choose = random.Random(1)
+    dr.sync_thread()
+    texts = []
+    for _ in range(40):
+        y = want = ramp()
+        y = Plain(y)
+        for _ in range(5):
+            k = choose.choice((0.25, 0.75))
+            y = call(y, k)
+            want = np.tan(reference(reference(want, np.float32(k)), np.float32(0.125)))
+            want = want * np.float32(k)
+        texts.append(source_of(y))
+        np.testing.assert_allclose(y.numpy(), want, rtol=2e-2)
+    assert len(set(texts)) <= 8
+    assert len(set(texts[10:])) <= 3
+
+
+def test_what_functions_take_from_outside(tier: str) -> None:
+    """Arrays that are computed, or evaluated, or literals, before or within the call."""
+    held = {}
+
+    @dr.func
+    def call(x):
+        return dr.fma(x, held["a"], dr.abs(x - held["b"])) * (held["a"] + 1) + x
+
+    x = Plain(ramp())
+    y, want = x, ramp()
+    many = dr.opaque(Plain, 5.0, 17)
+    for k, (a, b) in enumerate(
+        [(x * 2, many), (x * 3, many), (many, x), (Plain(2), x), (Plain(3), x), (x, x)]
+    ):
+        held |= {"a": a, "b": b}
+        y = call(y) * 0.25
+        a, b = (v.numpy() if len(v) > 1 else v.numpy()[0] for v in (a, b))
+        want = ((want * a + np.abs(want - b)) * (a + np.float32(1)) + want) * np.float32(0.25)
+        if k % 2:
+            np.testing.assert_allclose(y.numpy(), want, rtol=2e-5)
+
+
+def test_gathers_share_what_reads_the_same_array(tier: str) -> None:
+    first, second = Plain(1, 2, 3, 4), Plain(10, 20, 30)
+
+    def calls(x, k, *tables):
+        for table in tables:
+            x = dr.func(lambda x, k, t=(table,): lookup(x, k, t[0]))(x, k)
+        return x
+
+    def lookup(x, k, table):
+        return dr.gather(Plain, table, k) * x + dr.gather(Plain, first, k) * 2
+
+    x, k = Plain(ramp()), dr.arange(dr.llvm.UInt, 17) % 3
+    y, z = calls(x, k, first, first, first), calls(x, k, second, first)
+    assert source_of(y).count("gather(") == 2 < source_of(z).count("gather(")
+    number, want = np.arange(17) % 3, ramp()
+    a, b = first.numpy()[number], second.numpy()[number]
+    for _ in range(3):
+        want = a * want + a * 2
+    np.testing.assert_allclose(y.numpy(), want, rtol=1e-5)
+    np.testing.assert_allclose(z.numpy(), a * (b * ramp() + a * 2) + a * 2, rtol=1e-5)
+    beyond = calls(calls(x, k, first), k + 2, first)
+    with pytest.raises(IndexError, match="index 4 is out of bounds for an array of size 4"):
+        beyond.numpy()
+    dr.sync_thread()
+
+
+def test_calls_within_loops_and_branches(tier: str) -> None:
+    """The lanes that call it are those of the loop or branch."""
+    outer = dr.func(lambda x: call(call(x)) + call(x))
+
+    @dr.func
+    def call(x):
+        i, y = dr.while_loop((UInt32(0), x), lambda i, y: y > 1, lambda i, y: (i + 1, y * 0.5))
+        return dr.select(y > 0.75, y + i, long(y))
+
+    def plain(x):
+        y, i = x.copy(), np.zeros(len(x))
+        while (y > 1).any():
+            i, y = i + (y > 1), np.where(y > 1, y * np.float32(0.5), y)
+        return np.where(y > 0.75, y + i, reference(y)).astype(np.float32)
+
+    def body(i, x):
+        x = dr.if_stmt((x,), x > 1, lambda x: call(x) - call(x * 2), lambda x: call(call(x)))
+        return i + 1, outer(x) * 0.25
+
+    x = Float(ramp() * 8)
+    _, first = dr.while_loop((UInt32(0), x), lambda i, x: i < 2, body)
+    _, second = dr.while_loop((UInt32(0), x + 1), lambda i, x: i < 3, body)
+    dr.eval(first, second)
+    for y, start, rounds in ((first, ramp() * 8, 2), (second, ramp() * 8 + 1, 3)):
+        want = start.astype(np.float32)
+        for _ in range(rounds):
+            yes, no = plain(want) - plain(want * 2), plain(plain(want))
+            want = np.where(want > 1, yes, no)
+            want = (plain(plain(want)) + plain(want)) * np.float32(0.25)
+        np.testing.assert_allclose(y.numpy(), want, rtol=1e-4)
+
+
+def test_results_that_swap_the_state_of_a_loop(tier: str) -> None:
+    swap = dr.func(lambda a, b: (b, a, long(a)))
+
+    def body(i, a, b, s):
+        b, a, t = swap(*swap(b, a)[:2])
+        a, b, u = swap(a, b)
+        return i + 1, a, b, s + t - u
+
+    start = UInt32(0), Float(ramp()), Float(ramp() + 1), Float(0)
+    _, a, b, s = dr.while_loop(start, lambda i, *_: i < 3, body)
+    want_a, want_b = ramp(), ramp() + np.float32(1)
+    want = np.zeros(17, np.float32)
+    for _ in range(3):
+        t = reference(want_a)
+        u = reference(want_a)
+        want = want + t - u
+        want_a, want_b = want_b, want_a
+    dr.eval(a, b, s)
+    np.testing.assert_array_equal(a.numpy(), want_a)
+    np.testing.assert_array_equal(b.numpy(), want_b)
+
+
+def test_a_call_without_those_before_it(tier: str) -> None:
+    """Whose arguments are younger than the body, which an earlier call has recorded."""
+    call = dr.func(long)
+    x = Float(ramp())
+    pending = call(x)
+    later = [call(Float(ramp() * k) + k) for k in (2, 3, 4)]
+    total = later[0] + call(later[1] * later[2])
+    want = [reference(ramp() * k + np.float32(k)) for k in (2, 3, 4)]
+    np.testing.assert_allclose(later[1].numpy(), want[1], rtol=1e-5)
+    np.testing.assert_allclose(total.numpy(), want[0] + reference(want[1] * want[2]), rtol=1e-5)
+    np.testing.assert_allclose(pending.numpy(), reference(ramp()), rtol=1e-5)
+
+
+@pytest.mark.parametrize("forward", [False, True])
+def test_derivatives(tier: str, forward: bool) -> None:
+    scale = Float64(0.75)
+    call = dr.func(lambda x: long(x) * scale)
+    x = dr.linspace(Float64, 0.5, 2, 17)
+    dr.enable_grad(x, scale)
+    y = call(call(call(x)))
+    if forward:
+        dr.forward(x)
+        found = dr.grad(y).numpy()
+    else:
+        dr.backward(dr.sum(y))
+        found = dr.grad(x).numpy()
+
+    def plain(x: np.ndarray, s: float = 0.75) -> np.ndarray:
+        return reference(reference(reference(x) * s) * s) * s
+
+    at, h = np.linspace(0.5, 2, 17), 1e-6
+    np.testing.assert_allclose(found, (plain(at + h) - plain(at - h)) / (2 * h), rtol=1e-6)
+    if not forward:
+        slope = (plain(at, 0.75 + h) - plain(at, 0.75 - h)).sum() / (2 * h)
+        np.testing.assert_allclose(dr.grad(scale).numpy(), slope, rtol=1e-6)
+
+
+def test_derivatives_share_as_well() -> None:
+    @dr.func
+    def call(x):
+        for _ in range(6):
+            x = dr.sin(x) * 0.9 + x * 0.1
+        return x
+
+    def lines(times: int) -> int:
+        x = dr.opaque(Float, 0.5, 17)
+        dr.enable_grad(x)
+        y = x
+        for _ in range(times):
+            y = call(y)
+        dr.backward(y)
+        return source_of(dr.grad(x)).count("\n")
+
+    few, many = lines(3), lines(12)
+    assert many - few < 9 * 12
+
+
+def test_what_one_call_needs_of_the_results(tier: str) -> None:
+    """The first result only, the second, none; arguments of results that nobody needs are not
+    computed."""
+
+    @dr.func
+    def call(x, y):
+        return long(x), long(y) + 1
+
+    x = Float(ramp())
+    unneeded = dr.tan(x)
+    a, _ = call(x, unneeded)
+    b, _ = call(a, unneeded)
+    assert "tan(" not in source_of(b)
+    _, c = call(unneeded, b)
+    want = reference(reference(reference(ramp()))) + 1
+    np.testing.assert_allclose(c.numpy(), want, rtol=1e-5)
+
+
+def test_effects_happen_at_every_call(tier: str) -> None:
+    target = dr.zeros(Plain, 4)
+
+    @dr.func
+    def call(x, k):
+        dr.scatter_add(target, long(x), k)
+        return long(x)
+
+    x, k = Plain(ramp()), dr.arange(dr.llvm.UInt, 17) % 4
+    y = call(call(x, k), k)
+    want = np.zeros(4)
+    first, second = reference(ramp()), reference(reference(ramp()))
+    np.add.at(want, np.arange(17) % 4, first.astype(np.float64) + second)
+    np.testing.assert_allclose(target.numpy(), want, rtol=1e-5)
+    np.testing.assert_allclose(y.numpy(), second, rtol=1e-5)
+
+
+def test_other_sizes_types_and_masks(tier: str) -> None:
+    call = dr.func(lambda x, active=True: long(x))
+    x, wide, double = Float(ramp()), Float(ramp(33)), Float64(ramp())
+    mask = Bool(ramp() > 0)
+    found = [call(call(v)) for v in (x, wide, double)] + [call(call(x, mask), ~mask), call(x, mask)]
+    dr.eval(found)
+    masked = np.where(ramp() > 0, reference(ramp()), 0)
+    twice = np.where(ramp() > 0, 0, reference(masked))
+    wants = [reference(reference(v)) for v in (ramp(), ramp(33), ramp().astype(float))]
+    for y, want in zip(found, [*wants, twice, masked], strict=True):
+        np.testing.assert_allclose(y.numpy(), want, rtol=1e-5)
+
+
+def test_nothing_is_kept_alive() -> None:
+    call = dr.func(long)
+    gc.collect()
+    before = len(sharing._known)
+    y = call(call(Float(ramp())))
+    assert len(sharing._known) == before + 1
+    gc.disable()
+    try:
+        dr.eval(y)
+        assert len(sharing._known) == before
+    finally:
+        gc.enable()
+
+
+def test_a_function_that_fails_leaves_others_alone(tier: str) -> None:
+    number = 0
+
+    @dr.func
+    def call(x):
+        nonlocal number
+        number += 1
+        y = long(x)
+        if number == 2:
+            raise ValueError("the second call")
+        return y
+
+    x = Float(ramp())
+    y = call(x)
+    with pytest.raises(ValueError, match="the second call"):
+        call(y)
+    np.testing.assert_allclose(call(y).numpy(), reference(reference(ramp())), rtol=1e-5)
+
+
+def test_a_value_that_leaves_a_function_is_an_error() -> None:
+    kept = []
+
+    @dr.func
+    def call(x):
+        kept.append(long(x))
+        return kept[-1] * 2
+
+    y = call(call(Float(ramp())))
+    for v in kept:
+        with pytest.raises(RuntimeError, match="symbolic"):
+            (v + y).numpy()
+
+
+def test_debug_mode_and_threads(tier: str) -> None:
+    call = dr.func(long)
+    with dr.scoped_set_flag(dr.JitFlag.Debug):
+        y = call(call(Float(ramp())))
+        np.testing.assert_allclose(y.numpy(), reference(reference(ramp())), rtol=1e-5)
+    assert not flags.current & 1
+    found: list = [None] * 4
+
+    def run(k: int) -> None:
+        y = Float(ramp() + k)
+        for _ in range(4):
+            y = call(y) * 0.5
+        found[k] = y.numpy()
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for k in range(4):
+        want = ramp() + np.float32(k)
+        for _ in range(4):
+            want = reference(want) * np.float32(0.5)
+        np.testing.assert_allclose(found[k], want, rtol=1e-5)
