@@ -185,6 +185,9 @@ def test_log_levels(capfd):
     assert capfd.readouterr().err == "drjit: 3 of x\n"
     with pytest.raises(ValueError, match="9 is not a valid LogLevel"):
         log.set_log_level(9)
+    for wrong in ("Warn", None, 1.5):
+        with pytest.raises(TypeError, match=r"set_log_level.*incompatible function arguments"):
+            log.set_log_level(wrong)
 
 
 def test_a_hot_loop_gets_wider_packets(where, monkeypatch):

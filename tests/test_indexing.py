@@ -308,6 +308,22 @@ def test_swizzles_are_assigned(value: object, text: str) -> None:
     assert repr(a) == text
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("xx", 9, "[[9, 2, 3]]"), ("zz", Float(8, 9), "[[1, 2, 8],\n [1, 2, 9]]"),
+        ("xx", Array2f(8, 9), "[[9, 2, 3]]"), ("xyzz", Array4f(6, 7, 8, 9), "[[6, 7, 9]]"),
+    ],
+)  # fmt: skip
+def test_of_what_goes_to_one_component_the_last_stays(name: str, value: object, text: str) -> None:
+    a = Array3f(1, 2, 3)
+    setattr(a, name, value)
+    assert repr(a) == text
+    with pytest.raises(IndexError, match="Mismatched sizes in swizzle assignment"):
+        setattr(a, name, ArrayXf(*range(7)))
+    assert repr(a) == text
+
+
 def test_swizzles_may_exchange_components() -> None:
     a = Array3f(1, 2, 3)
     a.xy = a.yx

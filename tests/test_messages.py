@@ -237,9 +237,34 @@ DERIVATIVES: list[Row] = [
         "does not depend on the input",
     ),
     (
+        "grad without an argument",
+        lambda: dr.grad(),  # pyright: ignore[reportCallIssue]
+        "grad(): incompatible function arguments",
+    ),
+    (
+        "grad with an unknown argument",
+        lambda: dr.enable_grad(arg=ad.Float(1)),  # pyright: ignore[reportCallIssue]
+        "enable_grad(): incompatible function arguments",
+    ),
+    (
         "replace_grad of other sizes",
         lambda: dr.replace_grad(ad.Float(1, 2), ad.Float(1, 2, 3)),
         "incompatible input sizes",
+    ),
+    (
+        "set_grad with a gradient too many",
+        lambda: dr.set_grad(ad.Float(1), 1, 2),  # pyright: ignore[reportCallIssue]
+        "set_grad(): incompatible function arguments",
+    ),
+    (
+        "set_grad without a gradient",
+        lambda: dr.set_grad(ad.Float(1)),  # pyright: ignore[reportCallIssue]
+        "set_grad(): incompatible function arguments",
+    ),
+    (
+        "accum_grad without a gradient",
+        lambda: dr.accum_grad(ad.Float(1)),  # pyright: ignore[reportCallIssue]
+        "accum_grad(): incompatible function arguments",
     ),
     (
         "set_grad of another size",

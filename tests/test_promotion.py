@@ -176,6 +176,46 @@ def test_masks_select_with_the_and_operator() -> None:
         L.Float(6) & L.Float(3)
 
 
+@pytest.mark.parametrize("mask", [[True, False], (True, False)])
+def test_a_sequence_of_bools_is_a_mask_on_the_right_only(mask) -> None:
+    for cls in (L.Array2i, L.ArrayXi, A.Array2u):
+        np.testing.assert_array_equal((cls(6, 7) & mask).numpy(), [[6], [0]])
+        with pytest.raises(RuntimeError, match=r"Could not promote type '(list|tuple)' to"):
+            mask & cls(6, 7)
+    np.testing.assert_array_equal(mask & L.Array2b(True, True), [[True], [False]])
+    assert list(mask & L.Int(7, 7)) == [1, 0]  # as the numbers 1 and 0
+
+
+@pytest.mark.parametrize("module", [L, A, S])
+def test_extrema_of_matrices_go_row_by_row(module) -> None:
+    small, deep = module.Matrix3f(1), module.Matrix34f(2)
+    for a, b in ((small, deep), (deep, small)):
+        high, low = dr.maximum(a, b), dr.minimum(a, b)
+        assert type(high) is type(low) is type(deep)
+        diagonal = np.eye(3)[:, :, None] * np.ones(4)
+        np.testing.assert_array_equal(high.numpy().reshape(3, 3, 4), 2 * diagonal)
+        np.testing.assert_array_equal(low.numpy().reshape(3, 3, 4), diagonal)
+    clipped = dr.clip(module.Matrix3f(5), deep, 3)
+    np.testing.assert_array_equal(clipped.numpy().reshape(3, 3, 4)[0, 0], [3] * 4)
+
+
+def test_a_nest_of_bools_selects_entries_of_components() -> None:
+    chosen = dr.select([[True, False], [False, True]], L.Float(1), L.Float(2))
+    assert type(chosen) is L.Array2f
+    np.testing.assert_array_equal(chosen.numpy(), [[1, 2], [2, 1]])
+    assert type(dr.select([True, False], L.Float(1), L.Float(2))) is L.Float
+
+
+@pytest.mark.parametrize(
+    "mask", [L.Float(1, 0), A.Float(1), L.Array2f(1, 0), S.ArrayXf(1, 0), L.TensorXf([1, 0]), 1.0]
+)
+def test_floating_point_numbers_are_no_masks(mask) -> None:
+    for values in ((L.Float(1), L.Float(2)), ([L.Float(1)], [L.Float(2)])):
+        with pytest.raises(RuntimeError, match=r"(has to be|expected) a mask"):
+            dr.select(mask, *values)
+    assert list(dr.select(L.Int(2, 0), 1, 2)) == [1, 2]
+
+
 def test_a_select_takes_the_shape_of_mask_and_values() -> None:
     m = L.Bool(True, False)
     np.testing.assert_array_equal(dr.select(m, L.Array2f(1, 2), 0).numpy(), [[1, 0], [2, 0]])
@@ -190,6 +230,19 @@ def test_expressions_of_python_types() -> None:
     assert dr.expr_t(float, int) is float
     assert dr.expr_t(1, True) is int
     assert dr.expr_t(L.Float(1), 2, L.Array3i) is L.Array3f
+
+
+def test_expressions_of_sequences_and_none() -> None:
+    assert dr.expr_t(L.Array3f, [1, 2, 3]) is L.Array3f
+    assert dr.expr_t(L.Int, (1.5, 2)) is L.Float
+    assert dr.expr_t(L.Float, None) is L.Float
+    assert dr.expr_t(L.Int, [None, 1.5]) is L.Float and dr.expr_t(L.Int, [None]) is L.Int
+    assert dr.expr_t(L.Int(1), [2.5]) is L.Float
+    assert dr.expr_t([1], [2.5]) is list and dr.expr_t(np.zeros(1), np.ones(2)) is np.ndarray
+    assert dr.expr_t(None) is None and dr.expr_t(None, None) is type(None)
+    for wrong in ("a", ["a"], {}, 1j):
+        with pytest.raises(TypeError, match=r"incompatible types drjit\.llvm\.Float, "):
+            dr.expr_t(L.Float, wrong)
 
 
 @pytest.mark.parametrize("value", ["a", None, object()])

@@ -304,7 +304,7 @@ def test_the_thread_count():
     assert runtime.thread_count() == 3
     runtime.set_thread_count(0)
     assert runtime.thread_count() == 1
-    with pytest.raises(ValueError, match=r"set_thread_count\(\).*negative \(-1\)"):
+    with pytest.raises(TypeError, match=r"set_thread_count\(\).*negative \(-1\)"):
         runtime.set_thread_count(-1)
     with pytest.raises(TypeError, match=r"expected an int, got str"):
         runtime.set_thread_count("2")

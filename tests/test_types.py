@@ -224,6 +224,15 @@ def test_replacing_type_and_shape() -> None:
     assert dr.replace_shape_t(L.Array3f, (-1,)) is L.Float
     assert dr.replace_shape_t(L.Matrix3f, (4, 4, -1)) is L.Matrix4f
     assert dr.replace_shape_t(S.Array3f, (2,)) is S.Array2f
+    assert dr.replace_shape_t(L.TensorXf, (2, -1)) is L.TensorXf
+    for cls in (L.TensorXf, L.Float, L.Array3f):
+        assert dr.replace_shape_t(cls, (2, 2, -1), "matrix") is L.Matrix2f
+        assert dr.replace_shape_t(cls, (2, -1), "complex") is L.Complex2f
+        assert dr.replace_shape_t(cls, (4, -1), "quaternion") is L.Quaternion4f
+        assert dr.replace_shape_t(cls, (3, 4, -1), "array") is L.Array34f
+        for kind in ("tensor", ""):
+            with pytest.raises(RuntimeError, match="expected one of array, matrix"):
+                dr.replace_shape_t(cls, (2, -1), kind)
     with pytest.raises(RuntimeError, match="Matrix3i, which does not exist"):
         dr.int32_array_t(L.Matrix3f)
     with pytest.raises(TypeError, match="float type of the size of int8"):

@@ -33,7 +33,15 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
     if not cls._usable:
         refuse(cls)
     if cls._kind == "tensor":
-        _init_tensor(self, *args, **kwargs)
+        try:
+            _init_tensor(self, *args, **kwargs)
+        except TypeError as problem:
+            trace = problem.__traceback__
+            if trace is None or trace.tb_next is not None:
+                raise
+            # The arguments do not fit: the class is what was called.
+            text = str(problem).replace("_init_tensor()", f"{type_label(cls)}()")
+            raise TypeError(text) from None
         return
     if kwargs and kwargs.pop("flip_axes", False) and len(args) == 1:
         (arg,) = args

@@ -15,7 +15,7 @@ from . import leaf, table, tensor
 from .base import ArrayBase, IncompatibleError, KernelValue, type_label
 from .leaf import new
 from .nested import goes_into_each
-from .promote import Incompatible, check_range, convert, join, operand, resolve
+from .promote import Incompatible, check_range, convert, join, nesting, operand, resolve
 
 
 class Unsupported(RuntimeError):
@@ -160,6 +160,8 @@ def _resolve_select(args: tuple) -> tuple[Any, list]:
     if not isinstance(mask, ArrayBase):
         if of_values or not isinstance(mask, (list, tuple, np.ndarray)):
             raise Incompatible(f"the first operand has to be a mask, not {type_label(type(mask))}")
+        shape = nesting(mask, [v for v in operands if isinstance(v, ArrayBase)])
+        cls = join((cls, *shape))
         try:
             return cls, [cls.Mask(mask), *operands]
         except TypeError as problem:
@@ -167,6 +169,8 @@ def _resolve_select(args: tuple) -> tuple[Any, list]:
                 f"Could not promote type {type_label(type(mask))}: {problem}"
             ) from None
     of_mask = type(mask)
+    if mask._dtype.is_float:
+        raise Incompatible(f"the first operand has to be a mask, not {type_label(of_mask)}")
     if not mask._dtype.is_mask:
         cls, of_values, mask = join((of_mask, cls)), False, of_mask.Mask(mask)
     shape = of_mask.__meta__.dims, of_mask._kind

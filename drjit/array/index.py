@@ -408,7 +408,8 @@ def getattr_swizzle(self: Any, name: str) -> Any:
 
 
 def setattr_swizzle(self: Any, name: str, value: Any) -> None:
-    """`self.zyx = value`: assigns components one by one, and anything else to each of them.
+    """`self.zyx = value`: assigns components one by one, and anything else to each of them. Of two
+    that go to one component, the last one stays.
 
     Raises:
         AttributeError: the array has no such components.
@@ -418,8 +419,8 @@ def setattr_swizzle(self: Any, name: str, value: Any) -> None:
     if is_array(value) and value._kind == "nested":
         if len(value._c) != len(positions):
             raise IndexError(
-                f"{type_label(self)}.{name}: cannot assign {len(value._c)} components to "
-                f"{len(positions)}"
+                f"{type_label(self)}.{name}: Mismatched sizes in swizzle assignment, cannot assign "
+                f"{len(value._c)} components to {len(positions)}"
             )
     elif isinstance(value, (list, tuple)) and self.__meta__.is_jit:
         value = self._leaf(value)

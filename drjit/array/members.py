@@ -5,7 +5,7 @@ Importing this module gives them to `ArrayBase`.
 """
 
 from collections.abc import Iterator
-from itertools import permutations
+from itertools import product
 from typing import Any, NoReturn
 
 from ..ad import graph as derivatives
@@ -285,13 +285,13 @@ def _swizzle(name: str) -> property:
     return property(get, put, doc=f"The components {name}.")
 
 
-# A property for every name that can be assigned to: a __setattr__ would slow down every operation.
-# Others are read by __getattr__.
+# A property for every name of up to four letters: a __setattr__ would slow down every operation.
+# Longer ones are read by __getattr__.
 _SWIZZLES = {
     size: {
         "".join(p): _swizzle("".join(p))
-        for n in range(2, size + 1)
-        for p in permutations("xyzw"[:size], n)
+        for n in range(2, 5)
+        for p in product("xyzw"[:size], repeat=n)
     }
     for size in (2, 3, 4)
 }

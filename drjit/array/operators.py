@@ -67,6 +67,11 @@ def _arithmetic(name: str, op_: Op, reflected: bool) -> Callable:
                 return products(a, b)
             except Incompatible as problem:
                 raise IncompatibleError(f"{_expression(a, symbol, b)}: {problem}") from None
+        if op_ is ops.and_ and reflected and _is_mask_of_numbers(a, b):
+            raise IncompatibleError(
+                f"{_expression(a, symbol, b)}: Could not promote type '{type_label(a)}' to "
+                f"'{type_label(b)}', as masks stand on the right: b & a"
+            )
         if op_ is ops.and_ and _is_number_array(a):
             b = _as_mask(a, b)
             if _is_mask(b):
@@ -92,6 +97,14 @@ def _as_mask(a: Any, b: Any) -> Any:
         ):
             return a.Mask(b)
     return b
+
+
+def _is_mask_of_numbers(a: Any, b: Any) -> bool:
+    """Whether a sequence of bools is to the left of a nested array, where it is no mask."""
+    return (
+        isinstance(a, (list, tuple)) and _is_number_array(b) and b._kind == "nested"
+        and b.__meta__.is_jit and _is_mask(_as_mask(b, a))
+    )  # fmt: skip
 
 
 def _is_mask(a: Any) -> bool:

@@ -144,7 +144,7 @@ def operand(arg: Any, arrays: list) -> tuple[Any, tuple]:
     if isinstance(arg, ArrayBase) or cls in _NUMBERS:
         return arg, (cls,)
     if isinstance(arg, (list, tuple)):
-        found: set = set(_nesting(arg, arrays))
+        found: set = set(nesting(arg, arrays))
         for entry in arg:
             found.update(operand(entry, arrays)[1])
         return arg, tuple(sorted(found, key=str))
@@ -155,7 +155,7 @@ def operand(arg: Any, arrays: list) -> tuple[Any, tuple]:
     if isinstance(arg, np.ndarray):
         if arg.ndim == 0:
             return operand(arg.item(), arrays)
-        return arg, (_numpy_type(arg, arrays), *_nesting(arg, arrays))
+        return arg, (_numpy_type(arg, arrays), *nesting(arg, arrays))
     if number_type(cls) is not None:
         return number_type(cls)(arg), (number_type(cls),)
     raise Incompatible(
@@ -164,7 +164,7 @@ def operand(arg: Any, arrays: list) -> tuple[Any, tuple]:
     )
 
 
-def _nesting(arg: Any, arrays: list) -> tuple[Any, ...]:
+def nesting(arg: Any, arrays: list) -> tuple[Any, ...]:
     """A type of the shape of a nest of sequences, or of a NumPy array of several axes; its elements
     are masks, which any other element type outranks.
     """
@@ -277,23 +277,31 @@ def expr_t(*args: Any) -> Any:
     Raises:
         TypeError: the types do not go together.
     """
+    given = tuple([a if isinstance(a, type) else type(a) for a in args])
+    if not given or (len(args) == 1 and args[0] is None):
+        return None
+    if all(t is given[0] for t in given):
+        return given[0]
     arrays = [a for a in args if issubclass(a if isinstance(a, type) else type(a), ArrayBase)]
     types: tuple = ()
-    for a in args:
-        if isinstance(a, (list, tuple, np.ndarray)) and len(args) > 1:
-            types += operand(a, arrays)[1]
-        elif a is not None:
-            types += (a if isinstance(a, type) else type(a),)
-    if not types:
-        return None
-    if all(t is types[0] for t in types):
-        return types[0]
     try:
+        for a, cls in zip(args, given, strict=True):
+            if isinstance(a, (list, tuple, np.ndarray)):
+                types += operand(_present(a), arrays)[1]
+            elif a is not None:
+                types += (cls,)
         return join(types)
     except RuntimeError as error:
         raise OperandError(
-            f"drjit.expr_t(): incompatible types {_labels(types)}: {error}"
+            f"drjit.expr_t(): incompatible types {_labels(given)}: {error}"
         ) from None
+
+
+def _present(entries: Any) -> Any:
+    """A sequence without the entries that are None."""
+    if isinstance(entries, np.ndarray):
+        return entries
+    return [_present(v) if isinstance(v, (list, tuple)) else v for v in entries if v is not None]
 
 
 def promote(*args: Any, name: str = "") -> list:

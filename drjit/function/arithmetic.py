@@ -41,6 +41,10 @@ def _is_array(*args: Any) -> bool:
     return False
 
 
+def _is_matrix(value: Any) -> bool:
+    return isinstance(value, ArrayBase) and value.__meta__.kind == "matrix"
+
+
 def _number(value: Any) -> int | float:
     """A number as an `int` or `float`."""
     return float(value) if isinstance(value, functions.FLOATS) else int(value)
@@ -66,7 +70,8 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
 
     Raises:
         RuntimeError: sizes or types are incompatible.
-        TypeError: the first argument is no mask, or the arguments are trees of different structure.
+        TypeError: the first argument is no mask (floating-point numbers are none), or the arguments
+            are trees of different structure.
 
     >>> dr.select(Float(1, 2, 3) < 2.5, 1, 0)
     [1, 1, 0]
@@ -163,7 +168,7 @@ def _extremum(
             return result
         # Where this operand is NaN, the result is `a`.
         decisive = a if keeps_nan else b
-        if isinstance(decisive, (list, tuple, np.ndarray)):
+        if isinstance(decisive, (list, tuple, np.ndarray)) or _is_matrix(decisive):
             decisive = type(result)(decisive)
         undefined = elementwise(op.ne, decisive, decisive)
         return elementwise(op.select, undefined, a, result, name=title)

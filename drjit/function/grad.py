@@ -18,6 +18,7 @@ from ..jit.node import Node
 from ..jit.scope import recording
 from . import create
 from .arithmetic import select
+from .signature import described
 from .traits import detached_t
 
 # ---- Leaves
@@ -60,6 +61,7 @@ def converted(value: Any, cls: Any, f: Callable[[Any, Any], Any]) -> Any:
 # ---- Tracking
 
 
+@described
 def set_grad_enabled(arg: Any, value: bool, /) -> None:
     """Starts or stops to track derivatives with respect to arrays.
 
@@ -80,6 +82,7 @@ def set_grad_enabled(arg: Any, value: bool, /) -> None:
             a._a = graph.new_input(a._n)
 
 
+@described
 def enable_grad(*args: Any) -> None:
     """Tracks derivatives with respect to arrays, from now on.
 
@@ -95,6 +98,7 @@ def enable_grad(*args: Any) -> None:
     set_grad_enabled(args, True)
 
 
+@described
 def disable_grad(*args: Any) -> None:
     """Detaches arrays, in place, from what they were computed from.
 
@@ -106,6 +110,7 @@ def disable_grad(*args: Any) -> None:
     set_grad_enabled(args, False)
 
 
+@described
 def grad_enabled(*args: Any) -> bool:
     """Whether derivatives are tracked for any of the arrays.
 
@@ -115,6 +120,7 @@ def grad_enabled(*args: Any) -> bool:
     return bool(variables(args))
 
 
+@described
 def detach(arg: Any, preserve_type: bool = True) -> Any:
     """The same values without derivatives, by default as the same types, else as types that have
     none.
@@ -139,6 +145,7 @@ def _detached(value: Any, preserve_type: bool) -> Any:
 # ---- Gradients
 
 
+@described
 def grad(arg: Any, preserve_type: bool = True) -> Any:
     """The gradients of arrays, in the structure of the argument; zeros where there is none.
 
@@ -262,6 +269,7 @@ def _fitting(v: Var, gradient: Node, what: str) -> Value:
     )
 
 
+@described
 def set_grad(target: Any, source: Any) -> None:
     """Sets the gradients of arrays, which have no derivatives of their own. A source of one entry
     goes to all, and so does a number or an array beside a structure; arrays that are not tracked
@@ -287,6 +295,7 @@ def _add(v: Var, g: Value) -> None:
     v.grad, v.grad_var = g if v.grad is None else lanes.add(Value(v.grad, v.grad_var), g)
 
 
+@described
 def accum_grad(target: Any, source: Any) -> None:
     """Adds to the gradients of arrays; see `set_grad`.
 
@@ -305,6 +314,7 @@ def accum_grad(target: Any, source: Any) -> None:
         _add(v, g)
 
 
+@described
 def clear_grad(arg: Any, /) -> None:
     """Sets the gradients of arrays to 0.
 
@@ -320,6 +330,7 @@ def clear_grad(arg: Any, /) -> None:
             a._a.grad = a._a.grad_var = None
 
 
+@described
 def replace_grad(arg0: Any, arg1: Any, /) -> Any:
     """The values of the first argument with the derivatives of the second.
 

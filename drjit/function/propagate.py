@@ -18,6 +18,7 @@ from ..jit import op
 from ..jit.flags import JitFlag
 from ..jit.node import LITERAL
 from .grad import grad, grad_enabled, variables
+from .signature import described
 
 
 def _check_mode(mode: Any, what: str) -> None:
@@ -37,6 +38,7 @@ def _check_flags(flags: Any, what: str) -> None:
         )
 
 
+@described
 def enqueue(mode: ADMode, *args: Any, **kwargs: Any) -> None:
     """Collects what the next `traverse` visits: all that arrays influence (`ADMode.Forward`), or
     all that they depend on (`ADMode.Backward`). A single argument may be called `arg`.
@@ -56,6 +58,7 @@ def enqueue(mode: ADMode, *args: Any, **kwargs: Any) -> None:
     traversal.enqueue(mode, variables(args))
 
 
+@described
 def traverse(mode: ADMode, flags: ADFlag | int = ADFlag.Default) -> None:
     """Propagates gradients through all that is enqueued, in the given direction.
 
@@ -127,6 +130,7 @@ def _has_gradient(v: Var) -> bool:
     return v.grad is not None and not (v.grad.op is LITERAL and not v.grad.data)
 
 
+@described
 def forward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
     """Propagates the gradient of `arg` to everything that was computed from it.
 
@@ -146,6 +150,7 @@ def forward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
     _from(ADMode.Forward, arg, flags, "dr.forward_from", anew=False)
 
 
+@described
 def forward(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
     """Derivatives of everything that was computed from `arg`, with respect to it: sets its gradient
     to 1 and calls `forward_from`.
@@ -163,6 +168,7 @@ def forward(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
     _from(ADMode.Forward, arg, flags, "dr.forward", anew=True)
 
 
+@described
 def backward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
     """Propagates the gradient of `arg` to everything that it was computed from.
 
@@ -182,6 +188,7 @@ def backward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
     _from(ADMode.Backward, arg, flags, "dr.backward_from", anew=False)
 
 
+@described
 def backward(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
     """Derivatives of `arg` with respect to everything that it was computed from: sets its gradient
     to 1 and calls `backward_from`.
@@ -213,6 +220,7 @@ def _to(mode: ADMode, args: tuple, flags: Any, what: str) -> Any:
     return grad(args[0]) if len(args) == 1 else grad(args)
 
 
+@described
 def forward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
     """Propagates gradients of inputs to `args`, and gives what arrives there.
 
@@ -228,6 +236,7 @@ def forward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
     return _to(ADMode.Forward, args, flags, "dr.forward_to")
 
 
+@described
 def backward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
     """Propagates gradients of outputs back to `args`, and to nothing else, and gives what arrives
     there.

@@ -8,6 +8,7 @@ from ..ad import graph, traverse
 from ..ad.graph import Scope
 from ..jit.named import Named
 from .grad import leaves
+from .signature import described
 
 
 class ADScope(Named, Enum):
@@ -78,6 +79,7 @@ def _entered(scope: ADScope, args: tuple, when: bool) -> ADContextManager | Null
     return ADContextManager(scope, found or [0] if args else [])  # no variable has the number 0
 
 
+@described
 def suspend_grad(*args: Any, when: bool = True) -> ADContextManager | NullContextManager:
     """Context manager that stops tracking derivatives with respect to the given arrays or PyTrees,
     or with respect to anything if there are none.
@@ -95,6 +97,7 @@ def suspend_grad(*args: Any, when: bool = True) -> ADContextManager | NullContex
     return _entered(ADScope.Suspend, args, when)
 
 
+@described
 def resume_grad(*args: Any, when: bool = True) -> ADContextManager | NullContextManager:
     """Context manager that tracks derivatives again, with respect to the given arrays or PyTrees,
     or to everything.
@@ -109,6 +112,7 @@ def resume_grad(*args: Any, when: bool = True) -> ADContextManager | NullContext
     return _entered(ADScope.Resume, args, when)
 
 
+@described
 def isolate_grad(when: bool = True) -> ADContextManager | NullContextManager:
     """Context manager that confines reverse traversals to what is recorded within: gradients wait
     at its boundary and are propagated further at its end.

@@ -207,22 +207,30 @@ def replace_type_t(arg0: Any, arg1: VarType, /) -> Any:
     return table.like(_class(arg0), dt.BY_VAR_TYPE[arg1])
 
 
+_SHAPED = ("array", "matrix", "complex", "quaternion")
+
+
 def replace_shape_t(arg0: Any, arg1: Sequence[int], arg2: Any = None) -> Any:
     """The type with another shape (lanes last, -1 for sizes that are not part of the type).
 
     `arg2` names the kind of the type: `"array"`, `"matrix"`, `"complex"` or `"quaternion"`; that of
-    the type itself if it is None. A matrix is as wide as high.
+    the type itself if it is None, so that tensor types stay as they are. A matrix is as wide as
+    high.
 
     Raises:
-        RuntimeError: there is no such type.
+        RuntimeError: there is no such type, or no such kind.
 
     >>> from drjit.llvm import Float
     >>> dr.replace_shape_t(Float, (2, 2, -1), "matrix")
     <class 'drjit.llvm.Matrix2f'>
     """
     meta = _meta(arg0)
-    if meta is None or meta.kind == "tensor":
+    if meta is None or (meta.kind == "tensor" and arg2 is None):
         return _class(arg0)
+    if arg2 is not None and arg2 not in _SHAPED:
+        raise RuntimeError(
+            f"dr.replace_shape_t(): expected one of {', '.join(_SHAPED)} as the kind, got {arg2!r}"
+        )
     dims = tuple(arg1)
     if not dims and not meta.is_jit:
         return table.python_type(meta.dtype)

@@ -29,13 +29,22 @@ level: int = LogLevel.Warn.value
 
 
 def set_log_level(arg: LogLevel | int, /) -> None:
-    """Sets which messages are logged. Raises ValueError for a number that is no level.
+    """Sets which messages are logged.
+
+    Raises:
+        TypeError: the argument is neither a level nor an integer.
+        ValueError: there is no level of that number.
 
     >>> set_log_level(LogLevel.Info); log_level()
     LogLevel.Info
     >>> set_log_level(2)
     """
     global level
+    if not isinstance(arg, (LogLevel, int)):
+        raise TypeError(
+            "dr.set_log_level(): incompatible function arguments: expected a dr.LogLevel or its "
+            f"number, got {arg!r}"
+        )
     level = LogLevel(arg).value
 
 

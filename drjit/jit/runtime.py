@@ -9,6 +9,7 @@ blocks.
 
 import atexit
 import ctypes
+import operator
 import os
 import threading
 import time
@@ -72,16 +73,21 @@ def thread_count() -> int:
 def set_thread_count(arg: int, /) -> None:
     """Sets the number of threads that run kernels; 0 and 1 both mean one.
 
-    Waits for queued work first. Raises TypeError if the argument is no integer, ValueError if it is
-    negative.
+    Waits for queued work first. Raises TypeError if the argument is no integer, or negative.
     """
     global _thread_count
-    if not isinstance(arg, int):
-        raise TypeError(f"set_thread_count(): expected an int, got {type(arg).__name__}.")
+    if not hasattr(arg, "__index__"):
+        raise TypeError(
+            "set_thread_count(): incompatible function arguments: expected an int, got "
+            f"{type(arg).__name__}."
+        )
     if arg < 0:
-        raise ValueError(f"set_thread_count(): the number of threads cannot be negative ({arg}).")
+        raise TypeError(
+            "set_thread_count(): incompatible function arguments: the number of threads cannot be "
+            f"negative ({arg})."
+        )
     with _lock:
-        count = min(max(arg, 1), native.WORKERS)
+        count = min(max(operator.index(arg), 1), native.WORKERS)
         if count == thread_count():
             return
         _await(submitted)
