@@ -129,7 +129,8 @@ def test_components_of_nested_arrays(mode):
 
 
 @both
-def test_lists_are_shared(mode):
+def test_a_list_that_occurs_twice_is_two_lists_in_a_loop(mode):
+    """As an array is; afterwards both variables are the list again, which has changed."""
     x = Float(1, 2)
     dr.enable_grad(x)
     values = [x]
@@ -139,23 +140,61 @@ def test_lists_are_shared(mode):
         return i + 1, a, b
 
     start = (UInt(0, 1), values, values)
-    _, a, b = dr.while_loop(start, lambda i, *_: i < 3, body, mode=mode)
+    _, a, b = dr.while_loop(start, lambda i, *_: i < 3, body, mode=mode, max_iterations=3)
     assert a is values and b is values
-    np.testing.assert_allclose(value(a[0]), [8, 18])  # x (x + 1)^n
-    dr.backward(a[0] + 2 * b[0])
-    np.testing.assert_allclose(value(x.grad), [3 * 20, 3 * 21])
+    np.testing.assert_allclose(value(a[0]), [4, 14])  # x^(n + 1) + x + ... + x^n
+    dr.backward(a[0])
+    np.testing.assert_allclose(value(x.grad), [1 + 2 + 3 + 4, 1 + 4 + 12])
 
 
 @both
-def test_shared_lists_stay_shared(mode):
+def test_a_list_that_is_parted(mode):
     values = [Float(1, 2)]
+    _, a, b = dr.while_loop(
+        (UInt(0, 1), values, values),
+        lambda i, *_: i < 3,
+        lambda i, a, b: (i + 1, a, [b[0] + 1]),
+        mode=mode,
+    )
+    assert a is values and b is not values
+    assert value(values[0]) == [1, 2] and value(b[0]) == [4, 4]
+
+
+@both
+def test_what_has_not_changed_of_a_list_is_parted_from_what_has(mode):
+    """The first variable gives the array in the list its value, so that the second one, which has
+    not changed, gets a list of its own."""
+    x = Float(1, 2)
+    values = [x, Float(5, 6)]
+
+    def body(i, a, b):
+        a[0] += 1
+        return i + 1, a, b
+
     start = (UInt(0, 1), values, values)
-    with pytest.raises(RuntimeError, match=r"'b\[0\]'.*same object before"):
-        dr.while_loop(
-            start, lambda i, *_: i < 3, lambda i, a, b: (i + 1, a, [b[0] + 1]), ("i", "a", "b"),
-            mode=mode,
-        )  # fmt: skip
-    assert value(values[0]) == [1, 2]
+    _, a, b = dr.while_loop(start, lambda i, *_: i < 3, body, mode=mode)
+    assert a is values and a[0] is x and b is not values and b[1] is values[1]
+    assert value(x) == [4, 4] and value(b[0]) == [1, 2]
+
+
+@both
+@pytest.mark.parametrize("owner", [0, 1])
+def test_a_table_is_one_array_wherever_it_occurs(mode, owner):
+    """A scatter changes it for all of its owners, and for these only."""
+    table = dr.zeros(Float, 3)
+    other, box = Float(table), [table, Float(1, 2)]
+
+    def body(i, a, b, t):
+        dr.scatter_add((a, b)[owner][0], a[1], UInt(0, 2))
+        dr.scatter_add(t, Float(10, 20), UInt(0, 2))
+        a[1] = a[1] + b[1]
+        return i + 1, a, b, t
+
+    start = (UInt(0, 1), box, box, table)
+    _, a, b, t = dr.while_loop(start, lambda i, *_: i < 3, body, mode=mode)
+    assert a is box and b is box and a[0] is t is table
+    assert value(table) == [1 + 2 + 3 + 30, 0, 2 + 4 + 40] and value(other) == [0, 0, 0]
+    assert value(a[1]) == [4, 6]
 
 
 COUNTS = UInt(0, 1, 3, 2, 2)

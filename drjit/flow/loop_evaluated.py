@@ -26,7 +26,7 @@ def run(loop: Loop, before: list[Content], compress: bool) -> tuple:
 
 
 def _run(loop: Loop, before: list[Content], compress: bool) -> tuple:
-    shelter = Shelter(loop.start)
+    shelter = Shelter(loop.start, _tables(before, loop.test._n.size))
     state, active = shelter.state, loop.test
     # Masks around the loop are for all lanes, so that none can be dropped.
     compress = compress and scope.active() is scope.ACTIVE
@@ -57,6 +57,12 @@ def _run(loop: Loop, before: list[Content], compress: bool) -> tuple:
         loop.start.restore(before)
         raise
     return tuple([shelter.returned(v) for v in state.values])
+
+
+def _tables(before: list[Content], size: int) -> set[int]:
+    """The positions of the arrays that do not fit the lanes, so that a body can only gather from
+    them or scatter to them."""
+    return {k for k, v in enumerate(before) if size != 1 and v.node.size not in (1, size)}
 
 
 def _iteration(
