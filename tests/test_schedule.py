@@ -548,17 +548,17 @@ def test_a_failed_allocation_leaves_everything_intact(
     y = mul(x, total)
     z = add(target.node, number(1))
     count = 0
-    allocate_for = memory.allocate_for
+    allocate = memory.allocate
 
     def failing(*arguments: object, **options: object) -> memory.Buffer:
         nonlocal count
         count += 1
         if count == fail_at:
             raise Failure
-        return allocate_for(*arguments, **options)
+        return allocate(*arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(memory, "allocate_for", failing)
+        patch.setattr(memory, "allocate", failing)
         try:
             schedule.evaluate([y, z])
         except Failure:
@@ -579,7 +579,7 @@ def test_a_failed_scatter_leaves_the_target(tier: str, monkeypatch: pytest.Monke
         raise Failure
 
     with monkeypatch.context() as patch:
-        patch.setattr(memory, "allocate_for", failing)
+        patch.setattr(memory, "allocate", failing)
         with pytest.raises(Failure):
             target.scatter(op.scatter, [number(9)], number(1, dt.u32))
     assert values(target.node) == [0, 1, 4]

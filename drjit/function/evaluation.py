@@ -6,7 +6,7 @@ from typing import Any
 
 from ..ad import lanes
 from ..array import leaf
-from ..array.base import ArrayBase, KernelValue
+from ..array.base import ArrayBase
 from ..array.pytree import leaf_arrays, map_tree
 from ..jit import op, runtime
 from ..jit import schedule as scheduler
@@ -30,8 +30,11 @@ def _traced(args: tuple, opaque: bool = False) -> list[Any]:
     found = []
     for arg in args:
         for a in leaf_arrays(arg):
-            found += a._unpacked(opaque) if isinstance(a, KernelValue) else [a]
-    return [a for a in found if a._kind == "leaf"]
+            if a._kind == "leaf":
+                found.append(a)
+            else:
+                found += [part for part in a._unpacked(opaque) if part._kind == "leaf"]
+    return found
 
 
 def schedule(*args: Any) -> bool:

@@ -99,7 +99,7 @@ class Launch(NamedTuple):
                 if number is not None:
                     values[number] = make(BUFFER, t, lanes, (), memory)
             launched.launches += 1
-            kernel.launch(launched, words, size, block, True, [launched], None)
+            kernel.launch(launched, words, size, block, True)
 
         return step
 

@@ -155,9 +155,9 @@ class Kernel:
     """A kernel text with its parameter block, and its compiled form once there is one."""
 
     __slots__ = (
-        "address", "clock", "cost", "finish", "function", "launches", "loaded", "loops",
-        "made_at", "measured", "name", "narrow", "numpy_calls", "numpy_cost", "pack", "program",
-        "rendering", "seconds", "spent", "state", "text", "time", "wider",
+        "address", "clock", "clock_address", "cost", "finish", "function", "launches", "loaded",
+        "loops", "made_at", "measured", "name", "narrow", "numpy_calls", "numpy_cost", "outputs",
+        "pack", "program", "rendering", "seconds", "spent", "state", "text", "time", "wider",
     )  # fmt: skip
 
     def __init__(self, text: str, layout: str, cost: int, program: Program | None = None) -> None:
@@ -166,6 +166,8 @@ class Kernel:
         self.name = "k" + hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
         self.cost = cost
         self.loops = program is not None and program.has_loops
+        outputs = program.outputs if program is not None else ()
+        self.outputs = tuple([(o.kind, o.dtype.itemsize) for o in outputs])
         # On NumPy: of all lanes of an element, and of the calls.
         self.numpy_cost = cost + (NUMPY_FUSED * program.fused if program is not None else 0)
         self.numpy_calls = program.calls(NUMPY_FUSED) if program is not None else cost
@@ -182,6 +184,7 @@ class Kernel:
         self.seconds = 0.0  # what making the compiled form took
         self.made_at = 1  # the launch that made it
         self.clock = Times()  # of compiled launches, written by the workers
+        self.clock_address = ctypes.addressof(self.clock)
         self.time = 0.0  # seconds of launches on NumPy, and their number
         self.measured = 0
 
@@ -211,13 +214,10 @@ class Kernel:
         self.spent = max(self.spent + once, self.time)
         return self.spent < buy
 
-    def needs_compiling(self) -> bool:
-        """Whether there is no compiled form yet, or a better one is due."""
-        return not self.address or (self.narrow and self.clock.total * 1e-9 > HOT)
-
     def compile(self) -> None:
         """Makes the compiled form available, from the disk cache or by compiling the text. A better
-        form than the one that is there is made in the background, and used once it is done.
+        form than the one that is there is made in the background once it pays, and used when it is
+        done.
         """
         from .target import simd
 
@@ -230,6 +230,8 @@ class Kernel:
             self.seconds = time.perf_counter() - start
             self.made_at = self.launches
         elif self.wider is None:
+            if self.clock.total * 1e-9 <= HOT:
+                return
             lanes = [simd.packet_lanes(self.text)]
             self.wider = background.submit(lambda: self._made(lanes, contract))
             return
@@ -316,28 +318,22 @@ def run(
     kernel: Kernel, size: int, inputs: list, literals: list, checks: list, targets: list
 ) -> list[Buffer | None]:
     """Launches a kernel over `size` lanes; gives a buffer per output (None for an effect)."""
-    program = kernel.program
-    outputs: list[Buffer | None] = []
-    for o in program.outputs:
-        if o.kind == "effect":
-            outputs.append(None)
-        else:
-            lanes = size if o.kind == "store" else 1
-            outputs.append(memory.allocate_for(o.dtype, lanes))
     record = Record(checks) if checks or kernel.loops else None
     kernel.launches += 1
     if kernel.prefers_numpy(size):
-        _run_numpy(kernel, size, inputs, literals, checks, targets, outputs, record)
+        outputs = _run_numpy(kernel, size, inputs, literals, checks, targets, record)
     else:
-        if kernel.needs_compiling():
+        if not kernel.address or kernel.narrow:
             kernel.compile()
-        _run_compiled(kernel, size, inputs, literals, checks, targets, outputs, record)
-    written = [e.buffer for e in targets]
-    source = _source(record if checks else None, [*[n.data for n in inputs], *written])
-    if source is not None:
-        for b in (*outputs, *written):
-            if b is not None:
-                b.source = source
+        outputs = _run_compiled(kernel, size, inputs, literals, checks, targets, record)
+    read = [n.data for n in inputs if n.data.source is not None]
+    if checks or read or targets:
+        written = [e.buffer for e in targets]
+        source = _source(record if checks else None, [*read, *written])
+        if source is not None:
+            for b in (*outputs, *written):
+                if b is not None:
+                    b.source = source
     if flags.current & _BLOCKING:
         runtime.sync()
     return outputs
@@ -350,9 +346,8 @@ def _run_numpy(
     literals: list,
     checks: list,
     targets: list,
-    outputs: list,
     record: Record | None,
-) -> None:
+) -> list[Buffer | None]:
     p: list[Any] = [record.words if record else None]
     p += [n.data.array(n.dtype.numpy, n.size) for n in inputs]
     p += [n.dtype.scalar(n.data) for n in literals]
@@ -360,14 +355,23 @@ def _run_numpy(
     for e in targets:
         p.append(e.buffer.array(e.dtype.numpy, e.size))
         p += [None, e.size][: effect_words(e.mode) - 1]
-    for o, b in zip(kernel.program.outputs, outputs, strict=True):
-        if o.kind == "store":
-            p.append(b.array(o.dtype.numpy, size))
-        elif o.kind == "reduce":
-            p += [None, b.array(o.dtype.numpy, 1)]
+    outputs: list[Buffer | None] = []
+    for o in kernel.program.outputs:
+        if o.kind == "effect":
+            outputs.append(None)
+            continue
+        lanes = size if o.kind == "store" else 1
+        b = memory.allocate_for(o.dtype, lanes)
+        outputs.append(b)
+        p += (
+            [b.array(o.dtype.numpy, lanes)]
+            if o.kind == "store"
+            else [None, b.array(o.dtype.numpy, 1)]
+        )
     _interpret(kernel, p, size)
     if record is not None:
         runtime.report(record.check)
+    return outputs
 
 
 def _interpret(kernel: Kernel, p: list, size: int) -> None:
@@ -410,9 +414,8 @@ def _run_compiled(
     literals: list,
     checks: list,
     targets: list,
-    outputs: list,
     record: Record | None,
-) -> None:
+) -> list[Buffer | None]:
     work = size * kernel.cost
     inline, block = work < INLINE_WORK, _block(work, size)
     inline = inline and not kernel.loops  # which Ctrl-C could not end
@@ -431,13 +434,21 @@ def _run_compiled(
         if e.mode == "expand":
             temporary.append(_accumulators(e, runtime.thread_count()))
             words += [temporary[-1].address, e.size]
-    for o, b in zip(kernel.program.outputs, outputs, strict=True):
-        if o.kind == "reduce":
+    outputs: list[Buffer | None] = []
+    for kind, itemsize in kernel.outputs:
+        if kind == "store":
+            b = memory.allocate(itemsize * size)
+        elif kind == "reduce":
             temporary.append(memory.allocate_for(dt.u64, -(-size // block)))
             words.append(temporary[-1].address)
-        if o.kind != "effect":
-            words.append(b.address)
-    launch(kernel, words, size, block, inline, [kernel, record], record)
+            b = memory.allocate(itemsize)
+        else:
+            outputs.append(None)
+            continue
+        outputs.append(b)
+        words.append(b.address)
+    launch(kernel, words, size, block, inline, record)
+    return outputs
 
 
 def _block(work: int, size: int) -> int:
@@ -454,28 +465,26 @@ def launch(
     size: int,
     block: int,
     inline: bool,
-    keep: list,
-    record: Record | None,
+    record: Record | None = None,
 ) -> None:
     """Hands a compiled kernel over, with the words of its parameter block."""
-    p = kernel.pack(*words)
-    times = kernel.clock
+    times, clock = None, kernel.clock_address
     if flags.current & _HISTORY:
         times = Times()
-        keep.append(times)
+        clock = ctypes.addressof(times)
     ticket = runtime.launch(
         kernel.address,
         kernel.finish,
-        p,
+        kernel.pack(*words),
         size,
         block,
         inline,
-        keep,
+        (kernel, record, times),
         record.check if record else None,
-        ctypes.addressof(times),
+        clock,
         kernel.clock.last or runtime.UNKNOWN_NS,
     )
-    if times is not kernel.clock:
+    if times is not None:
         history.add(kernel, size, "compiled", (ticket, times))
     if log.level >= 3:
         log.log(
@@ -507,12 +516,12 @@ def run_text(
         p = [a if isinstance(a, int) else a[0].array(a[1].numpy, a[2]) for a in arguments]
         _interpret(kernel, [None, *p], size)
     else:
-        if kernel.needs_compiling():
+        if not kernel.address or kernel.narrow:
             kernel.compile()
         work = size * (cost or kernel.cost)
         words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
         block = block or _block(work, size)
-        launch(kernel, words, size, block, work < INLINE_WORK, [kernel], None)
+        launch(kernel, words, size, block, work < INLINE_WORK)
     buffers = [a[0] for a in arguments if not isinstance(a, int)]
     source = _source(None, buffers)
     if source is not None:

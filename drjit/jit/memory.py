@@ -33,8 +33,9 @@ _pool: defaultdict[int, list[tuple[int, int, int, np.ndarray]]] = defaultdict(li
 # A worker that is stuck in a kernel while the interpreter shuts down may still write to memory that
 # went to the pool: the pool is never freed.
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_pool))
+_new = object.__new__
 
-_stats = SimpleNamespace(in_use=0, pooled=0, peak=0, hits=0, misses=0)
+_stats = SimpleNamespace(in_use=0, peak=0, hits=0, misses=0)
 
 
 class Buffer:
@@ -97,7 +98,6 @@ class Buffer:
         capacity = self._capacity
         if capacity:
             _stats.in_use -= capacity
-            _stats.pooled += capacity
             _pool[capacity].append((_runtime.submitted, self.address, self._offset, self._base))
         elif not _finalizing():
             _runtime.retain(self.owner)
@@ -157,7 +157,6 @@ def allocate(nbytes: int, host: bool = False) -> Buffer:
         else:
             _, address, offset, base = _pop_complete(free, capacity)
         stats.hits += 1
-        stats.pooled -= capacity
     except IndexError:
         address, offset, base = _fresh(capacity)
         stats.misses += 1
@@ -165,7 +164,12 @@ def allocate(nbytes: int, host: bool = False) -> Buffer:
     stats.in_use = in_use
     if in_use > stats.peak:
         stats.peak = in_use
-    return Buffer(address, capacity, base, offset, capacity)
+    b = _new(Buffer)
+    b.address, b.nbytes, b._capacity = address, capacity, capacity
+    b._base, b._offset = base, offset
+    b.owner = b.source = None
+    b.views = 0
+    return b
 
 
 def allocate_for(dtype: DType, size: int, host: bool = False) -> Buffer:
@@ -193,10 +197,9 @@ def adopt(array: np.ndarray) -> Buffer | None:
 def flush_malloc_cache() -> None:
     """Gives unused memory back to the system. Waits for queued work first."""
     runtime.drain()
-    for capacity, free in list(_pool.items()):
+    for free in list(_pool.values()):
         while free:
             free.pop()
-            _stats.pooled -= capacity
 
 
 def malloc_watermark() -> int:
@@ -212,7 +215,12 @@ def clear_statistics() -> None:
 
 def statistics() -> dict[str, int]:
     """Bytes in use, in the pool, at most in use (`peak`); allocations from the pool or not."""
-    return dict(vars(_stats))
+    return {**vars(_stats), "pooled": _pooled()}
+
+
+def _pooled() -> int:
+    """The bytes of unused memory."""
+    return sum([capacity * len(free) for capacity, free in list(_pool.items())])
 
 
 def _pop_complete(
@@ -244,7 +252,7 @@ def _fresh(capacity: int) -> tuple[int, int, np.ndarray]:
         except MemoryError:
             raise MemoryError(
                 f"Cannot allocate {capacity:,} bytes: {_stats.in_use:,} bytes are in use, "
-                f"{_stats.pooled:,} are in the pool."
+                f"{_pooled():,} are in the pool."
             ) from None
     address = base.ctypes.data
     offset = -address % alignment

@@ -27,7 +27,7 @@ pending: list[Node] = []
 observers: list[tuple[Any, Callable[[], None]]] = []
 """Samples of kernels to come (see `sampling`), and what to do when they were launched."""
 
-_serial = attrgetter("serial")
+_serial, _id = attrgetter("serial"), attrgetter("id")
 # Kernels by the structure of programs, with what they take of these, and by that of programs in
 # which inputs come in the order of their use.
 _kernels: dict[tuple, tuple[kernel.Kernel, structure.Passed]] = {}
@@ -41,9 +41,11 @@ _REDUCING = frozenset((op.scatter_reduce, op.scatter_reduce_packet, op.outer, op
 _LATE = EFFECTS | {op.reduce}  # their results are there when their kernel has finished
 _RESULT = op.result
 _STAGING = _LATE | _SOURCES.keys() | {AFTER, _RESULT}
+_NOTED = _STAGING | {op.loop}
 # These have no single value to keep.
 _UNCUT = frozenset((op.packet, op.weighted, op.state, op.loop, op.branch))
-_REDUCE, _STATE = op.reduce, op.state
+_REDUCE, _STATE, _LOOP = op.reduce, op.state, op.loop
+_NO_VALUE = EFFECTS | BLOCKS
 
 
 class Effect:
@@ -137,13 +139,14 @@ def evaluate(roots: list[Node]) -> bool:
     `materialize` turns one into a buffer.
     """
     with lock:
+        todo = [n for n in roots if n.op is not BUFFER and n.op is not LITERAL]
+        effects: list[Node] = []
         if pending:
             _drop_unseen()
-        effects = pending[:]
-        todo = [n for n in roots if n.op is not BUFFER and n.op is not LITERAL]
+            effects += pending
+            pending.clear()
         if not todo and not effects:
             return False
-        pending.clear()
         try:
             if effects:
                 todo += effects
@@ -183,7 +186,8 @@ def preview(roots: list[Node]) -> list[kernel.Kernel]:
         _drop_unseen()
         effects = pending[:]
         values = _old_values(effects)
-        values += _companions(_reachable(roots + effects + values)[0])
+        nodes, _, loops = _reachable(roots + effects + values)
+        values += _companions(nodes, loops)
         for n in _reachable(roots + effects + values)[0]:
             copy = copies[n] = make(
                 n.op, n.dtype, n.size, tuple([copies[d] for d in n.deps]), n.data
@@ -239,15 +243,15 @@ def _old_values(roots: list[Node]) -> list[Node]:
     return [v for v in values if v is not None and v.op is not BUFFER]
 
 
-def _companions(nodes: list[Node]) -> list[Node]:
+def _companions(nodes: list[Node], loops: list[Node]) -> list[Node]:
     """What else somebody wants of the loops among `nodes`, lest each of their results should make
     them run again: results that no other node of this evaluation is computed from, and sums of
     them over all lanes."""
-    loops = [n for n in nodes if n.op is op.loop and n.data.depth == 1]
     if not loops:
         return []
     mark = nodes[0].mark  # of all that is reachable
-    alive = [v for n in loops for value in n.data.values if (v := value()) is not None]
+    outermost = [n for n in loops if n.data.depth == 1]
+    alive = [v for n in outermost for value in n.data.values if (v := value()) is not None]
     alive = [v for v in alive if v.mark is not mark and v.op is not BUFFER]
     alive = [v for v in alive if not v.dtype.is_vector]  # which exist within a kernel only
     summed = {v.deps[0] for v in alive if v.op is _REDUCE}
@@ -255,11 +259,12 @@ def _companions(nodes: list[Node]) -> list[Node]:
 
 
 def _evaluate(roots: list[Node]) -> None:
-    nodes, staged = _reachable(roots)
-    more = _companions(nodes)
-    if more:
-        roots = roots + more
-        nodes, staged = _reachable(roots)
+    nodes, staged, loops = _reachable(roots)
+    if loops:
+        more = _companions(nodes, loops)
+        if more:
+            roots = roots + more
+            nodes, staged, _ = _reachable(roots)
     if staged:
         for stage in _stages(roots, nodes):
             _run_groups([n for n in stage if n.op is not BUFFER and n.op is not AFTER], None)
@@ -318,13 +323,14 @@ def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
     return [n for k, n in enumerate(nodes[:cut]) if n in roots or (last[k] >= cut and n.deps)]
 
 
-def _reachable(roots: list[Node]) -> tuple[list[Node], bool]:
-    """All nodes below the roots in order of creation, and whether one of them needs an earlier
-    stage.
+def _reachable(roots: list[Node]) -> tuple[list[Node], bool, list[Node]]:
+    """All nodes below the roots in order of creation, whether one of them needs an earlier stage,
+    and the loops among them.
     """
     mark = object()
     found = []
     staged = False
+    loops: list[Node] = []
     late = 0  # roots that others may wait for
     for r in roots:
         if r.mark is not mark:
@@ -336,11 +342,13 @@ def _reachable(roots: list[Node]) -> tuple[list[Node], bool]:
     add = found.append
     for n in found:  # which grows
         o = n.op
-        if o in _STAGING:
+        if o in _NOTED:
             if o in _SOURCES:
                 staged = staged or any(d.op is not BUFFER for d in n.deps[_SOURCES[o]])
             elif o is _RESULT:
                 staged = staged or n.size == 1
+            elif o is _LOOP:
+                loops.append(n)
             else:
                 late -= 1
                 staged = staged or late < 0 or o is AFTER or (o in EFFECTS and bool(n.data.order))
@@ -351,7 +359,7 @@ def _reachable(roots: list[Node]) -> tuple[list[Node], bool]:
             elif special and d.op in _LATE:
                 staged = True  # a root that another root waits for
     found.sort(key=_serial)
-    return found, staged
+    return found, staged, loops
 
 
 def _stages(roots: list[Node], nodes: list[Node]) -> list[list[Node]]:
@@ -433,15 +441,18 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
     """Launches one kernel for roots that all have `size` lanes."""
     if size == 0:
         for n in roots:
-            _finish(n, allocate_for(n.dtype, 0) if _has_value(n) else None)
+            if n.op in _NO_VALUE:
+                _finish_effect(n)
+            else:
+                _finish(n, allocate_for(n.dtype, 0))
         return
     if structure.is_full():
         structure.forget()
         forget_kernels()
     found = structure.number(nodes)
-    if found.is_open:
+    inputs, literals, checks, targets, is_open = found
+    if is_open:
         raise _symbolic()
-    targets = found.targets
     if targets:
         # The text, by which kernels are known, does not say where among the roots effects are.
         roots = sorted(roots, key=_has_value, reverse=True)
@@ -449,23 +460,23 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
     labels = label.labels
     if flags.current & 1 or (labels and any(n in labels for n in nodes)):
         # Its comments are about these nodes: others of this structure get a text of their own.
-        settled = structure.settle(nodes, roots, found)
-        made = _kernel_for(settled.nodes, roots, label.comments(nodes), streams)
-        passed = settled.passed
+        ordered, passed = structure.settle(nodes, roots, found)
+        made = _kernel_for(ordered, roots, label.comments(nodes), streams)
     else:
-        key = (streams, *[n.id for n in roots], *found.shared)
+        key = (streams, *map(_id, roots))
         known = _kernels.get(key)
         if known is None:
-            settled = structure.settle(nodes, roots, found)
-            made = _settled.get((streams, *settled.key))
+            ordered, passed = structure.settle(nodes, roots, found)
+            settled = (streams, *map(_id, roots))
+            made = _settled.get(settled)
             if made is None:
-                made = _kernel_for(settled.nodes, roots, None, streams)
-                _settled[streams, *settled.key] = made
-            known = _kernels[key] = made, settled.passed
+                made = _settled[settled] = _kernel_for(ordered, roots, None, streams)
+            known = _kernels[key] = made, passed
         made, passed = known
-    inputs = [found.inputs[k] for k in passed.inputs]
-    literals = [found.literals[k] for k in passed.literals]
-    checks = [found.checks[k] for k in passed.checks]
+    inputs = [inputs[k] for k in passed.inputs]
+    literals = [literals[k] for k in passed.literals]
+    if checks:
+        checks = [checks[k] for k in passed.checks]
     if targets and (not made.address or kernel.tier == "numpy"):
         # On NumPy, updates take effect one by one, and those made must count as made.
         with interrupt.postponed():
@@ -489,7 +500,10 @@ def _launch(
     else:
         outputs = kernel.run(made, size, inputs, literals, checks, targets)
     for n, memory in zip(roots, outputs, strict=True):
-        _finish(n, memory)
+        if n.op in _NO_VALUE:
+            _finish_effect(n)
+        else:
+            _finish(n, memory)
 
 
 def _symbolic() -> RuntimeError:
@@ -504,7 +518,7 @@ def _symbolic() -> RuntimeError:
 
 
 def _has_value(n: Node) -> bool:
-    return n.op not in EFFECTS and n.op not in BLOCKS
+    return n.op not in _NO_VALUE
 
 
 def _result_bytes(size: int, roots: list[Node]) -> int:
@@ -529,18 +543,20 @@ def _kernel_for(
 
 
 def _finish(n: Node, memory: Buffer | None) -> None:
-    """Turns a node whose kernel is launched into a buffer; an effect ends and frees whoever waited
-    for it.
-    """
+    """Turns a node whose kernel is launched into a buffer."""
+    # In this order, as other threads look at the node: whoever sees a buffer sees its memory.
+    n.data = memory
+    n.op = BUFFER
+    n.deps = ()
+
+
+def _finish_effect(n: Node) -> None:
+    """Ends an effect whose kernel is launched, and frees whoever waited for it."""
     waiting = afters(n)
     for value in old_values(inside(n)) if n.op in BLOCKS else ():
         leaked = value()
         if leaked is not None:  # known only where the update took place, which is over
             leaked.op, leaked.deps, leaked.data = _STATE, (), None
-    # In this order, as other threads look at the node: whoever sees a buffer sees its memory.
-    n.data = memory
-    n.op = BUFFER
-    n.deps = ()
+    _finish(n, None)
     for after in waiting:
-        after.op = BUFFER
-        after.deps = ()
+        _finish(after, after.data)

@@ -10,7 +10,6 @@ costs one more kernel, and not one for each value.
 """
 
 from collections.abc import Sequence
-from itertools import count
 from typing import Any, NamedTuple
 
 from . import op, program
@@ -23,19 +22,13 @@ _INTERN_LIMIT = 1 << 20
 _equal: dict[tuple, tuple[int, ...]] = {}
 """Which literals of a structure share a parameter: the numbers of these by position."""
 _STATE, _IN_BOUNDS = op.state, op.in_bounds
+_NO_VALUE = EFFECTS | BLOCKS
 
 
-class Numbered(NamedTuple):
-    """What a program refers to, in order. `shared` has the number of the parameter of each literal,
-    `targets` the effects by which buffers are written to; `is_open` says that it has values that
-    are known in the body of a loop or branch only."""
-
-    inputs: list[Node]
-    literals: list[Node]
-    shared: list[int]
-    checks: list[Node]
-    targets: list[Any]
-    is_open: bool
+Numbered = tuple[list[Node], list[Node], list[Node], list[Any], bool]
+"""What a program refers to, in order: its inputs, a literal for each parameter, its bounds checks,
+and the effects by which buffers are written to; and whether it has values that are known in the
+body of a loop or branch only."""
 
 
 def is_full() -> bool:
@@ -54,12 +47,11 @@ def number(nodes: list[Node], shared: Sequence[int] | None = None) -> Numbered:
     values are equal, or as `shared` says."""
     inputs: list[Node] = []
     literals: list[Node] = []
-    same: list[int] = []
     values: dict[Any, int] = {}
+    numbers = iter(shared or ())
     checks: list[Node] = []
     places: dict[Any, tuple[int, Any]] = {}
-    effects = count()
-    states, closed = 0, 0
+    effects = states = closed = 0
     bodies: set[Any] = set()  # that calls share
     interned = _interned
     get = interned.get
@@ -67,14 +59,16 @@ def number(nodes: list[Node], shared: Sequence[int] | None = None) -> Numbered:
         o = n.op
         deps = n.deps
         k = len(deps)
-        if o in EFFECTS:
-            key = _effect_key(n, places, next(effects))
-        elif o in BLOCKS:
-            key = (o, *[d.id for d in deps], n.data.static)
-            body = n.data.shared
-            if body is None or body not in bodies:
-                closed += _own_states(n)
-                bodies.add(body)
+        if o in _NO_VALUE:
+            if o in BLOCKS:
+                key = (o, *[d.id for d in deps], n.data.static)
+                body = n.data.shared
+                if body is None or body not in bodies:
+                    closed += _own_states(n)
+                    bodies.add(body)
+            else:
+                key = _effect_key(n, places, effects)
+                effects += 1
         elif k == 2:
             a, b = deps
             key = (o, a.id, b.id)
@@ -88,12 +82,11 @@ def number(nodes: list[Node], shared: Sequence[int] | None = None) -> Numbered:
                 if shared is None:
                     value = n.data
                     # The two zeros differ.
-                    own = (n.dtype, value or repr(value))
-                    at = values.setdefault(own, len(values))
+                    at = values.setdefault((n.dtype, value or repr(value)), len(literals))
                 else:
-                    at = shared[len(same)]
-                same.append(at)
-                literals.append(n)
+                    at = next(numbers)
+                if at == len(literals):
+                    literals.append(n)
                 key = (o, n.dtype, at)
             elif o is BUFFER:
                 key = (o, n.dtype, len(inputs), n.size == 1)
@@ -113,7 +106,7 @@ def number(nodes: list[Node], shared: Sequence[int] | None = None) -> Numbered:
             i = interned[key] = len(interned)
         n.id = i
     targets = [e for _, e in places.values()] if places else []
-    return Numbered(inputs, literals, same, checks, targets, states != closed)
+    return inputs, literals, checks, targets, states != closed
 
 
 class Passed(NamedTuple):
@@ -125,41 +118,32 @@ class Passed(NamedTuple):
     checks: tuple[int, ...]
 
 
-class Settled(NamedTuple):
-    """A program as it becomes a kernel: its nodes in order, and what it takes; `key` tells programs
-    apart."""
-
-    nodes: list[Node]
-    passed: Passed
-    key: tuple
-
-
-def settle(nodes: list[Node], roots: list[Node], found: Numbered) -> Settled:
+def settle(nodes: list[Node], roots: list[Node], found: Numbered) -> tuple[list[Node], Passed]:
     """Numbers the nodes of a program that is new so that its literals share parameters where they
     did in all programs of its structure, and inputs and literals come in the order of their first
-    use: which of them is older often changes from one step of a program to the next."""
+    use: which of them is older often changes from one step of a program to the next. Gives the
+    nodes of which its kernel is made, in order, and what that takes."""
     if any(n.op in BLOCKS for n in nodes):
         needed = _needed(roots)
         nodes = [n for n in nodes if n in needed]
     nodes = _by_first_use(_in_order(nodes))
-    literals = [n for n in nodes if n.op is LITERAL]
-    place = {n: k for k, n in enumerate(found.literals)}
-    now = [found.shared[place[n]] for n in literals]
-    number(nodes, range(len(literals)))
+    all_inputs, all_literals, all_checks, _, _ = found
+    place = {n.id: k for k, n in enumerate(all_literals)}
+    now = [place[n.id] for n in nodes if n.op is LITERAL]
+    number(nodes, range(len(now)))
     structure = tuple([n.id for n in roots])
     joint: dict[tuple[int, int], int] = {}
     pairs = zip(_equal.get(structure, now), now, strict=True)
     shared = _equal[structure] = tuple([joint.setdefault(pair, len(joint)) for pair in pairs])
-    settled = number(nodes, shared)
-    first: dict[int, int] = {}
-    for n, at in zip(literals, shared, strict=True):
-        first.setdefault(at, place[n])
-    position = {n: k for k, n in enumerate(found.inputs)}
-    inputs = tuple([position[n] for n in settled.inputs])
-    position = {n: k for k, n in enumerate(found.checks)}
-    checks = tuple([position[n] for n in settled.checks])
-    passed = Passed(inputs, tuple(first.values()), checks)
-    return Settled(nodes, passed, (*[n.id for n in roots], *shared))
+    inputs, _, checks, _, _ = number(nodes, shared)
+    literals = dict(zip(reversed(shared), reversed(now), strict=True))
+    first = {n: k for k, n in enumerate(all_inputs)}
+    second = {n: k for k, n in enumerate(all_checks)}
+    return nodes, Passed(
+        tuple([first[n] for n in inputs]),
+        tuple([literals[at] for at in range(len(literals))]),
+        tuple([second[n] for n in checks]),
+    )
 
 
 def _needed(roots: list[Node]) -> set[Node]:
