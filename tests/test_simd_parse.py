@@ -12,7 +12,8 @@ KERNEL = """def kernel(i, p):
     '''What it does: v = 1'''
     v0 = active(i)
     x0 = load(f32, p[1], i)  # [a label]: x = y
-    c0 = literal(f32, p[12])
+    c0 = literal(f32, p[12])  # while any_lane(v0):
+    x1 = load(f32, p[2], i)  # if v0 < 1:
 
     v1 = x0 * c0
     v2 = v1 < x0
@@ -29,6 +30,7 @@ KERNEL = """def kernel(i, p):
     v14 = 0
     v15 = shl(v14, 07 if x else 1) if y else v1
     # a comment
+    # while it is long:
     v16, v17 = v17, v16
     while any_lane(v4):
         v18 = select(v4, v1, v5)
@@ -92,6 +94,9 @@ def test_forms_of_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     "def kernel(i, p):\n    x = \\\n    lane(i)\n",
     "def kernel(i, p):\n    if any_lane(x):\n        y = 1\n    else:\n        y = 2\n",
     "def kernel(i, p): return 1\n",
+    "def kernel(i, p):  # the first:\n    x = lane(i)\n",
+    "def kernel(i, p):\n    if any_lane(x): y = 1  # so:\n    z = 2\n",
+    "def kernel(i, p):\n    x = lane(i)\n    for x in y:\n        z = 2\n",
     "import x\n@f\ndef kernel(i, p):\n    pass\n\n\n",
 ])  # fmt: skip
 def test_unusual_texts(text: str) -> None:
@@ -110,6 +115,8 @@ def test_unusual_texts(text: str) -> None:
     "def kernel(i, p):\n    x = (lane(i)\n",
     "def kernel(i, p):\n    x, = f(a,, b)\n",
     "def kernel(i, p):\n    if = f(a)\n",
+    "def kernel(i, p):\n    x = \n",
+    "def kernel(i, p): return 1\n    x = lane(i)\n",
 ])  # fmt: skip
 def test_texts_that_are_no_python(text: str) -> None:
     with pytest.raises(SyntaxError):

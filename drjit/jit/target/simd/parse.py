@@ -18,6 +18,8 @@ _COMPARISONS: dict[str, ast.cmpop] = {
     ">=": ast.GtE(),
 }  # fmt: skip
 _PREFIXES: dict[str, ast.unaryop] = {"-": ast.USub(), "~": ast.Invert()}
+_HEADS: dict[str, type] = {"if": ast.If, "while": ast.While}
+_COMPOUND = (ast.If, ast.While, ast.FunctionDef)
 _LOAD = ast.Load()
 _INDENT = 4
 
@@ -53,17 +55,18 @@ def _expression(text: str, atoms: _Atoms) -> ast.expr:
         function = atoms[name]
         if type(function) is not ast.Name:
             raise _Unusual
-        arguments = rest[:-1]
-        return ast.Call(
-            function, [atoms[a] for a in arguments.split(", ")] if arguments else [], []
-        )
+        rest = rest[:-1]
+        arguments = [atoms[a] for a in rest.split(", ")] if rest else []
+        return ast.Call(function, arguments, [])
     parts = text.split(" ")
     if len(parts) == 3:
         left, name, right = parts
-        if name in _BINARY:
-            return ast.BinOp(atoms[left], _BINARY[name], atoms[right])
-        if name in _COMPARISONS:
-            return ast.Compare(atoms[left], [_COMPARISONS[name]], [atoms[right]])
+        binary = _BINARY.get(name)
+        if binary is not None:
+            return ast.BinOp(atoms[left], binary, atoms[right])
+        comparison = _COMPARISONS.get(name)
+        if comparison is not None:
+            return ast.Compare(atoms[left], [comparison], [atoms[right]])
         raise _Unusual
     if text[0] in _PREFIXES:
         operand = atoms[text[1:]]
@@ -74,21 +77,19 @@ def _expression(text: str, atoms: _Atoms) -> ast.expr:
 
 
 def _target(text: str, atoms: _Atoms) -> ast.expr:
-    nodes = [atoms[name] for name in text.split(", ")]
-    if any(type(node) is not ast.Name for node in nodes):
-        raise _Unusual
+    names = text.split(", ")
+    nodes = [atoms[name] for name in names]
+    for node in nodes:
+        if type(node) is not ast.Name:
+            raise _Unusual
     return nodes[0] if len(nodes) == 1 else ast.Tuple(nodes, _LOAD)
 
 
 def _statement(text: str, atoms: _Atoms) -> ast.stmt:
-    left, equals, right = text.partition(" = ")
-    if right:
-        return ast.Assign([_target(left, atoms)], _expression(right, atoms))
-    if equals:
-        raise _Unusual
+    """A statement that is not an assignment."""
     if text[-1] == ":":
         keyword, _, test = text[:-1].partition(" ")
-        kind = {"if": ast.If, "while": ast.While}.get(keyword)
+        kind = _HEADS.get(keyword)
         if kind is None or not test:
             raise _Unusual
         return kind(_expression(test, atoms), [], [])
@@ -100,6 +101,22 @@ def _statement(text: str, atoms: _Atoms) -> ast.stmt:
     return ast.Expr(_expression(text, atoms))
 
 
+def _unusual(text: str) -> list[ast.stmt]:
+    """A line as Python reads it; what opens a body has none yet.
+
+    Raises:
+        SyntaxError: it is wrong, or has a body as well.
+    """
+    opens = text[-1] == ":" and "#" not in text
+    found = ast.parse(f"{text} pass" if opens else text).body
+    for s in found:
+        if isinstance(s, _COMPOUND):
+            if not opens:
+                raise SyntaxError
+            s.body.clear()
+    return found
+
+
 def _by_lines(text: str) -> list[ast.stmt]:
     """The statements of a text.
 
@@ -108,29 +125,39 @@ def _by_lines(text: str) -> list[ast.stmt]:
     """
     atoms = _Atoms()
     bodies: list[list[ast.stmt]] = [[]]
+    body, indent = bodies[0], 0
     for number, line in enumerate(text.split("\n"), 1):
         stripped = line.lstrip(" ")
         if not stripped:
             continue
-        depth, rest = divmod(len(line) - len(stripped), _INDENT)
-        if rest or depth >= len(bodies):
-            raise SyntaxError
-        if not bodies[-1] and depth < len(bodies) - 1:
-            raise SyntaxError  # a body without statements
-        del bodies[depth + 1 :]
+        if len(line) - len(stripped) != indent:
+            depth, rest = divmod(len(line) - len(stripped), _INDENT)
+            if rest or depth >= len(bodies) or not body:
+                raise SyntaxError
+            del bodies[depth + 1 :]
+            body, indent = bodies[depth], depth * _INDENT
+        left, equals, right = stripped.partition(" = ")
         try:
-            found = [_statement(stripped, atoms)]
+            if equals and right:
+                statement = ast.Assign([_target(left, atoms)], _expression(right, atoms))
+            else:
+                statement = _statement(stripped, atoms)
         except _Unusual:
-            opens = stripped[-1] == ":"
-            found = ast.parse(f"{stripped} pass" if opens else stripped).body
-            if opens:
-                found[0].body.clear()  # type: ignore[attr-defined]
-        for s in found:
-            s.lineno = number
-        bodies[depth] += found
-        if isinstance(found[-1] if found else None, ast.If | ast.While | ast.FunctionDef):
-            bodies.append(found[-1].body)  # type: ignore[attr-defined]
-    if not bodies[-1]:
+            found = _unusual(stripped)
+            for s in found:
+                s.lineno = number
+            body += found
+            if not found:
+                continue
+            statement = found[-1]
+        else:
+            statement.lineno = number
+            body.append(statement)
+        if isinstance(statement, _COMPOUND):
+            body = statement.body
+            bodies.append(body)
+            indent += _INDENT
+    if not body:
         raise SyntaxError
     return bodies[0]
 
