@@ -1,5 +1,5 @@
-"""Derivatives along one direction, against the finite difference: what `dr.check_grad` finds with a
-call per entry, with four calls."""
+"""Derivatives along directions, against the finite difference: what `dr.check_grad` finds with
+three calls per entry, with three per argument."""
 
 from collections.abc import Callable
 
@@ -10,43 +10,40 @@ from drjit.array import leaf
 from drjit.function import check_grad
 from drjit.function.grad import leaves
 
+STEP = 2.0**-17
 
-def check(f: Callable, *args, tol: float = 1e-6) -> None:
-    """Compares the derivative of the weighted sum of all results along a direction that all entries
-    of the arguments have a part in: of both modes, with the central difference. The arguments hold
-    double precision."""
-    inputs = list(leaves(args))
-    points = [leaf.host(a).copy() for a in inputs]
+
+def check(f: Callable, *args, together: bool = False, tol: float = 1e-6) -> None:
+    """Compares the derivative of the weighted sum of all results by each array in the arguments,
+    along a direction that all of its entries have a part in, or by all of them `together`: of both
+    modes, with the central difference. The arrays hold double precision."""
+    points = [leaf.host(a).copy() for a in leaves(args)]
     directions = [np.cos(3 * np.arange(p.size) + k) for k, p in enumerate(points)]
-    step = 2.0**-17
-    ahead, behind = (
-        check_grad._total(
-            f(
-                *dr.detach(
-                    check_grad._with(
-                        args, [p + h * d for p, d in zip(points, directions, strict=True)]
-                    )
-                )
-            )
+    gradients, _ = check_grad._reverse(f, args)
+    parts = range(len(points))
+    for moving in [parts] if together else [[k] for k in parts]:
+        steps = [d if k in moving else 0 * d for k, d in enumerate(directions)]
+        ends = [[p + h * d for p, d in zip(points, steps, strict=True)] for h in (STEP, -STEP)]
+        ahead, behind = (
+            check_grad._total(f(*dr.detach(check_grad._with(args, end)))) for end in ends
         )
-        for h in (step, -step)
-    )
-    expected = (ahead - behind) / (2 * step)
-    parts = [
-        float(np.dot(g, d))
-        for g, d in zip(check_grad._reverse(f, args)[0], directions, strict=True)
-    ]
-    tolerance = tol * max(1, sum(map(abs, parts)))
-    assert abs(sum(parts) - expected) <= tolerance, f"reverse: {sum(parts)}, not {expected}"
+        expected = (ahead - behind) / (2 * STEP)
+        terms = [float(np.dot(gradients[k], directions[k])) for k in moving]
+        limit = tol * max(1, sum(map(abs, terms)))
+        found = {"reverse": sum(terms), "forward": _forward(f, args, moving, directions)}
+        for mode, value in found.items():
+            where = f"in {mode} mode, by {'all arrays' if together else f'array {moving[0]}'}"
+            assert abs(value - expected) <= limit, f"{where}: {value}, not {expected}"
 
+
+def _forward(f: Callable, args: tuple, moving, directions: list[np.ndarray]) -> float:
     tracked = dr.detach(args)
     dr.enable_grad(tracked)
+    inputs = list(leaves(tracked))
     result = f(*tracked)
     dr.clear_grad(tracked)
-    inputs = list(leaves(tracked))
-    for a, d in zip(inputs, directions, strict=True):
-        a._a.grad = leaf.node_from_numpy(a._dtype, d, copy=True)
-    dr.enqueue(dr.ADMode.Forward, inputs)
+    for k in moving:
+        inputs[k]._a.grad = leaf.node_from_numpy(inputs[k]._dtype, directions[k], copy=True)
+        dr.enqueue(dr.ADMode.Forward, inputs[k])
     dr.traverse(dr.ADMode.Forward, dr.ADFlag.ClearEdges)  # a result may be an input
-    found = check_grad._sum([(dr.grad(r), w) for r, w in check_grad._weights(result)])
-    assert abs(found - expected) <= tolerance, f"forward: {found}, not {expected}"
+    return check_grad._sum([(dr.grad(r), w) for r, w in check_grad._weights(result)])
