@@ -1,93 +1,63 @@
-"""Vectors in memory, and the loop over their features that element-wise operations run in."""
+"""The loop over the features of vectors that element-wise operations run in."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from . import elementwise, llvm
 from .ir import BITS, BYTES, SCALAR, Function, Value, constant
 from .loops import loop
+from .vector_memory import HELD, WIDE, Vector, row_bytes, row_code, row_type
 
-# What features are held as.
-HELD = {code: code for code in SCALAR} | {"f16": "f32"}
-# What they lie in memory as, where that differs: indexed access needs elements of 32 or 64 bits.
-_WIDE = {code: "u32" for code, bits in BITS.items() if bits < 32 and code != "f16"}
 # Registers of a value that the loop over the features works on at a time.
 _IN_FLIGHT = 4
 
 
-class Slot:
-    """Stack memory for the rows of a vector; for its features alone if these are `uniform`, the
-    same for all lanes of all packets."""
-
-    __slots__ = ("name", "size", "uniform")
-
-    def __init__(self, name: str, size: int, *, uniform: bool = False):
-        self.name, self.size, self.uniform = name, size, uniform
-
-
-class Vector:
-    """A vector: element type, number of features, and either the operation that it waits for or
-    the memory that it lies in, where a row stands for `run` features.
+class Register(NamedTuple):
+    """An operand that is the same for all features: its type, as features are held, and its name
+    or the constant that it is.
     """
 
-    __slots__ = ("code", "count", "op", "run", "slot")
-
-    def __init__(self, code: str, count: int, op: "Operation | None" = None):
-        self.code, self.count, self.op = code, count, op
-        self.slot: Slot | None = None
-        self.run = 1
+    code: str
+    name: str
 
 
 class Operation:
-    """An element-wise operation that was put off: what emits it for a feature, its operands
-    (vectors, or registers that are the same for all features) and results, and whether it calls a
-    function.
+    """An element-wise operation that was put off: what emits it for a feature, what tells it from
+    others, its operands and results, and whether it calls a function.
     """
 
-    __slots__ = ("emit", "is_call", "operands", "results")
+    __slots__ = ("emit", "is_call", "kind", "operands", "results")
 
     def __init__(
         self,
         emit: Callable[..., Any],
-        operands: Sequence[Any],
+        kind: Hashable,
+        operands: Sequence[Vector | Register],
         *,
         is_call: bool = False,
     ):
-        self.emit, self.operands, self.is_call = emit, operands, is_call
+        self.emit, self.kind, self.operands, self.is_call = emit, kind, operands, is_call
         self.results: list[Vector] = []
 
 
 class Product(Operation):
     """A product that was put off, and that can go on with each feature while it is in registers:
-    `rows(f, use)` computes it and calls `use(first, registers)` with the features from `first` on;
-    `call(f, place)` only stores it. Its operand is a vector that it reads as a whole.
+    `emit(f, pointers, use)` computes it and calls `use(first, registers)` with the features from
+    `first` on. Its operand is a vector that it reads as a whole, at one of the pointers.
     """
 
-    __slots__ = ("call", "rows")
+    __slots__ = ("pointers",)
 
-    def __init__(self, rows: Callable[..., None], call: Callable[..., None], operand: Vector):
-        super().__init__(rows, (operand,))
-        self.rows, self.call = rows, call
+    def __init__(
+        self, emit: Callable[..., None], kind: Hashable, operand: Vector, pointers: Sequence[str]
+    ):
+        super().__init__(emit, kind, (operand,))
+        self.pointers = pointers
 
 
 def spelled(v: Vector) -> Value:
     """A vector as an operand; its type is spelled `f16x64`."""
     return f"{v.code}x{v.count}", v  # type: ignore[return-value]
-
-
-def row_code(code: str) -> str:
-    """The type of features in memory: integers of less than 32 bits, and masks, have 32."""
-    return _WIDE.get(code, HELD[code])
-
-
-def row_type(code: str, lanes: int) -> str:
-    """How a feature of all lanes lies in memory."""
-    return f"<{lanes} x {SCALAR[row_code(code)]}>"
-
-
-def row_bytes(code: str, lanes: int) -> int:
-    """The size of a row."""
-    return BITS[row_code(code)] * lanes // 8
 
 
 def rounded(f: Function, x: str) -> str:
@@ -102,14 +72,14 @@ def align(code: str, lanes: int) -> int:
 
 def from_row(f: Function, code: str, x: str) -> str:
     """A feature as it is held, from what lies in memory."""
-    if code not in _WIDE:
+    if code not in WIDE:
         return x
     return f.op(f"trunc {row_type(code, f.lanes)} {x} to {f.vector[code]}")
 
 
 def to_row(f: Function, code: str, x: str) -> str:
     """A feature as it lies in memory."""
-    if code not in _WIDE:
+    if code not in WIDE:
         return x
     return f.op(f"zext {f.vector[code]} {x} to {row_type(code, f.lanes)}")
 
@@ -135,12 +105,15 @@ def store_row(f: Function, code: str, x: str, place: str) -> None:
 
 def features(
     f: Function,
+    names: Mapping[str, str],
     count: int,
-    operations: list[Operation],
-    stored: list[Vector],
+    operations: Sequence[Operation],
+    stored: Sequence[Vector],
     total: Vector | None = None,
 ) -> str:
-    """The loop over the features; the sum over those of one vector, if asked for."""
+    """The loop over the features; the sum over those of one vector, if asked for. The names are
+    those of slots and registers in this function.
+    """
     widest = max([BITS[HELD[v.code]] for o in operations for v in o.results] or [32])
     registers = max(f.lanes * widest // (8 * llvm.register_bytes()), 1)
     # A function of the library has enough to do for the processor, and is inlined if there are few
@@ -150,7 +123,7 @@ def features(
     kind = f.vector[held] if total else ""
 
     def some(first: str, number: int, sums: list[str]) -> list[str]:
-        reader = [_Row(f, first, u) for u in range(number)]
+        reader = [_Row(f, names, first, u) for u in range(number)]
         for operation in operations:
             for row in reader:
                 row.emit(operation)
@@ -190,35 +163,38 @@ def features(
 
 
 def following(
-    f: Function, product: Product, operations: list[Operation], stored: list[Vector]
+    f: Function,
+    names: Mapping[str, str],
+    product: Product,
+    operations: Sequence[Operation],
+    stored: Sequence[Vector],
 ) -> None:
     """A product, and the element-wise operations that go on with it."""
     (result,) = product.results
 
     def use(first: str, registers: list[str]) -> None:
         for offset, x in enumerate(registers):
-            row = _Row(f, first, offset)
+            row = _Row(f, names, first, offset)
             row.registers[result] = x
             for operation in operations:
-                if operation is not product:
-                    row.emit(operation)
+                row.emit(operation)
             for v in stored:
                 row.store(v)
 
-    product.rows(f, use)
+    product.emit(f, [names[p] for p in product.pointers], use)
 
 
 class _Row:
     """One feature within the loop over the features: the registers that hold values of it."""
 
-    def __init__(self, f: Function, first: str, offset: int):
-        self.f, self.first, self.offset = f, first, offset
+    def __init__(self, f: Function, names: Mapping[str, str], first: str, offset: int):
+        self.f, self.names, self.first, self.offset = f, names, first, offset
         self.registers: dict[Vector, str] = {}
 
     def address(self, v: Vector) -> str:
         f, slot = self.f, v.slot
         kind = SCALAR[row_code(v.code)] if slot.uniform else row_type(v.code, f.lanes)  # type: ignore
-        place = slot.name  # type: ignore[union-attr]
+        place = self.names[slot.name]  # type: ignore[union-attr]
         if v.run > 1:
             if self.first.isdigit():
                 row = str((int(self.first) + self.offset) // v.run)
@@ -232,9 +208,9 @@ class _Row:
             place = f.op(f"getelementptr {kind}, ptr {place}, i64 {self.offset}")
         return place
 
-    def read(self, v: Vector | str) -> str:
-        if type(v) is not Vector:
-            return v  # type: ignore[return-value]
+    def read(self, v: Vector | Register) -> str:
+        if isinstance(v, Register):
+            return self.names.get(v.name, v.name)
         if v not in self.registers:
             load = load_uniform if v.slot.uniform else load_row  # type: ignore[union-attr]
             self.registers[v] = load(self.f, v.code, self.address(v))

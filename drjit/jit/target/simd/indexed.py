@@ -4,21 +4,12 @@ import ast
 from typing import Any
 
 from . import elementwise
-from .feature_loop import (
-    HELD,
-    Vector,
-    from_row,
-    load_row,
-    row_code,
-    row_type,
-    spelled,
-    store_row,
-    to_row,
-)
+from .feature_loop import from_row, load_row, spelled, store_row, to_row
 from .ir import BYTES, SCALAR, Function, KernelError, Value
 from .memory import each_lane
 from .translate import ACTIVE, CALLS
 from .vector import VectorTranslator
+from .vector_memory import HELD, Vector, row_code, row_type
 
 # Vectors of up to so many features are read and written row by row.
 _ROWS = 8
@@ -107,11 +98,7 @@ def _own(t: VectorTranslator, e: ast.expr, v: Vector) -> Vector:
     t.flush([v])
     slot: Any = v.slot
     name = e.id if type(e) is ast.Name else ""
-    if (
-        name in t.dying
-        and not slot.uniform
-        and not any(n != name and w.slot is slot for n, w in t.live())
-    ):
+    if name in t.dying and not slot.uniform and slot.holders <= 1:
         result = Vector(v.code, v.count)
         result.slot = slot
         return result

@@ -134,8 +134,8 @@ def _body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[s
     if inner.needs_active:
         f.prologue += _active(f)
     own = [f"{kinds[code]} {given(a.arg)}" for a, code in zip(parameters, codes, strict=True)]
-    head = f'define internal fastcc {kind} @"{definition.name}"({", ".join([LANES, *own])}) #3'
-    t.module.routines[definition.name] = f"{head} {{\n{f.text()}\n}}"
+    head = f'define internal fastcc {kind} @"{definition.name}"({", ".join([LANES, *own])})'
+    t.module.routines[definition.name] = head, f.text()
     return codes, results
 
 

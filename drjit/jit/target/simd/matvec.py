@@ -7,12 +7,13 @@ vector. The transposed product has the strides of the matrix swapped, so nothing
 
 import ast
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from . import llvm
 from .feature_loop import Product
 from .ir import BYTES, FLOATS, SCALAR, Function, KernelError, Value
-from .loops import address, load, loop, splat, store, suffix, vector, width
+from .loops import address, load, loop, splat, suffix, vector, width
 from .memory import concatenated
 from .reduction import accumulator
 from .translate import CALLS, Translator
@@ -131,7 +132,7 @@ class _Shape(NamedTuple):
     bias: bool
 
 
-def _product(f: Function, s: _Shape, pointers: Sequence[str], use: Callable[..., None]) -> None:
+def _product(s: _Shape, f: Function, pointers: Sequence[str], use: Callable[..., None]) -> None:
     """Calls `use(first, rows)` with the rows of the result from `first` on. The pointers are the
     matrix, the vector, and the bias if there is one.
     """
@@ -168,18 +169,6 @@ def _product(f: Function, s: _Shape, pointers: Sequence[str], use: Callable[...,
     strips(f, s.rows, down, rows_from)
 
 
-def _routine(f: Function, s: _Shape) -> None:
-    """A function that stores the result: `%0` is its place, the pointers follow."""
-    held = accumulator(s.code)
-
-    def use(first: str, rows: list[str]) -> None:
-        target = address(f, held, "%0", _times(f, first, f.lanes))
-        for r, x in enumerate(rows):
-            store(f, held, f.lanes, x, address(f, held, target, str(r * f.lanes)))
-
-    _product(f, s, ["%1", "%2", "%3"], use)
-
-
 def element(f: Function, t: Translator, code: str, p: ast.expr, offset: ast.expr) -> str:
     """The address of the element of a buffer that a word of the parameter block gives."""
     k, o = t.parameter(p), f.word_here(t.parameter(offset))
@@ -214,19 +203,7 @@ def matvec(
     if bias:
         pointers.append(element(f, t, held, *bias))
     shape = _Shape(code, m, n, a_row, a_term, bool(bias))
-
-    def call(f: Function, place: str) -> None:
-        symbol = t.module.routine(
-            f"matvec.{code}.{m}x{n}.{a_row}.{a_term}{'.bias' if bias else ''}",
-            ("ptr noalias", *["ptr noalias readonly"] * len(pointers)),
-            lambda g: _routine(g, shape),
-        )
-        f.do(f"call fastcc void {symbol}({', '.join([f'ptr {p}' for p in (place, *pointers)])})")
-
-    def by_rows(f: Function, use: Callable[..., None]) -> None:
-        _product(f, shape, pointers, use)
-
-    return t.multiply(Product(by_rows, call, v), code, m)
+    return t.multiply(Product(partial(_product, shape), shape, v, pointers), code, m)
 
 
 CALLS["matvec"] = matvec

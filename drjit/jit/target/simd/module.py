@@ -4,7 +4,8 @@ A library function is defined once for each combination of argument types.
 """
 
 import ast
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
 from .elementwise import narrow, widen
@@ -14,6 +15,9 @@ from .translate import CALLS, Translator
 # Above this many lines that inlining every library call would add, the calls stay calls: compile
 # time over speed.
 INLINE_LIMIT = 500
+# The same for each loop over features; those over a few, for which a call costs something, are so
+# short.
+INLINE_LOOP_LIMIT = 100
 
 
 class Library(Protocol):
@@ -41,21 +45,26 @@ class Module:
         # types of its parameters and results.
         self.bodies: dict[str, Callable] = {}
         self.parted = False  # whether long blocks were parted
-        # Functions that statements with loops of their own call: the text of each.
-        self.routines: dict[str, str] = {}
+        # Functions of the kernel's text, and those that statements with loops of their own call: by
+        # symbol the text of each. Of the latter the symbols, and how often loops are called.
+        self.routines: dict[str, tuple[str, str]] = {}
+        self.symbols: dict[Hashable, str] = {}
+        self.uses: dict[str, int] = {}
 
-    def call(self, t: Translator, name: str, values: list[Value]) -> Any:
-        """A call of a library function; `f16` goes through `f32`."""
-        values = _arguments(t, values)
+    def call(self, f: Function, name: str, values: list[Value], *, warm: bool) -> Any:
+        """A call of a library function, on a warm path or in a rare branch; `f16` goes through
+        `f32`.
+        """
+        values = _arguments(f, values)
         if not values:
             raise KernelError(f"the function {name} is unknown")
         if values[0][0] == "f16" and not name.endswith("_f16"):
-            wide = [("f32", widen(t.f, x)) for _, x in values]
-            result = _emit_call(t, name, wide)
+            wide = [("f32", widen(f, x)) for _, x in values]
+            result = _emit_call(self, f, name, wide, warm)
             if type(result[0]) is tuple:
-                return tuple(("f16", narrow(t.f, x)) for _, x in result)
-            return "f16", narrow(t.f, result[1])
-        return _emit_call(t, name, values)
+                return tuple(("f16", narrow(f, x)) for _, x in result)
+            return "f16", narrow(f, result[1])
+        return _emit_call(self, f, name, values, warm)
 
     def text(self, exported: list[str]) -> str:
         """The whole module."""
@@ -71,33 +80,50 @@ class Module:
             f"attributes #1 = {{ {how} nounwind }}",
             "attributes #2 = { noinline cold nounwind }",
             'attributes #3 = { noinline nounwind "prefer-vector-width"="512" }',
+            'attributes #4 = { alwaysinline nounwind "prefer-vector-width"="512" }',
             "!0 = !{}",
             '!1 = !{!"branch_weights", i32 1, i32 1000000}',
             "!2 = !{i32 1}",
         )
-        parts = self.globals.values(), definitions, self.routines.values(), exported, attributes
+        routines = []
+        for symbol, (head, body) in self.routines.items():
+            added = (self.uses.get(symbol, math.inf) - 1) * body.count("\n")
+            how = 4 if added <= INLINE_LOOP_LIMIT else 3
+            routines.append(f"{head} #{how} {{\n{body}\n}}")
+        parts = self.globals.values(), definitions, routines, exported, attributes
         return "\n".join([line for part in parts for line in part] + [""])
 
-    def routine(self, name: str, parameters: tuple[str, ...], emit: Callable) -> str:
-        """The symbol of a function without a result, which `emit(f)` writes when it is first
-        needed.
+    def routine(
+        self,
+        name: str,
+        parameters: Sequence[str],
+        emit: Callable[[Function], str | None],
+        kind: str = "void",
+        key: Hashable = None,
+    ) -> str:
+        """The symbol of a function, which `emit(f)` writes when it is first needed; it gives the
+        result if there is one. The key tells functions of one name apart.
         """
-        symbol = f'@"{name}"'
-        if symbol not in self.routines:
+        symbol = self.symbols.get((name, key))
+        if symbol is None:
+            number = "" if key is None else f".{len(self.symbols)}"
+            symbol = self.symbols[name, key] = f'@"{name}{number}"'
             f = Function(self.lanes, len(parameters))
-            emit(f)
-            f.do("ret void")
-            head = f"define internal fastcc void {symbol}({', '.join(parameters)}) #3"
-            self.routines[symbol] = f"{head} {{\n{f.text()}\n}}"
+            result = emit(f)
+            f.do(f"ret {kind} {result}" if result else "ret void")
+            head = f"define internal fastcc {kind} {symbol}({', '.join(parameters)})"
+            self.routines[symbol] = head, f.text()
+        if key is not None:
+            self.uses[symbol] = self.uses.get(symbol, 0) + 1
         return symbol
 
 
-def _arguments(t: Translator, values: list) -> list[Value]:
+def _arguments(f: Function, values: list) -> list[Value]:
     """Arguments: numbers take the type of the first argument that has one."""
     code = next((v[0] for v in values if v[0] != NUMBER), None)
     if code is None:
         return []
-    return [(code, t.f.constant(code, x)) if k == NUMBER else (k, x) for k, x in values]
+    return [(code, f.constant(code, x)) if k == NUMBER else (k, x) for k, x in values]
 
 
 def declare(module: Module, name: str, codes: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
@@ -117,12 +143,11 @@ def declare(module: Module, name: str, codes: tuple[str, ...]) -> tuple[str, tup
     return symbol, module.functions[symbol][0]
 
 
-def _emit_call(t: Translator, name: str, values: list[Value]) -> Any:
+def _emit_call(module: Module, f: Function, name: str, values: list[Value], warm: bool) -> Any:
     """The call instruction, and the definition if it is the first."""
-    f, module = t.f, t.module
     symbol, _ = declare(module, name, tuple(code for code, _ in values))
     module.calls[symbol] += 1
-    if t.is_kernel or not t.depth:
+    if warm:
         module.warm.add(symbol)
     results, signature = module.functions[symbol]
     operands = ", ".join([f"{f.vector[code]} {x}" for code, x in values])

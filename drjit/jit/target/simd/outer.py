@@ -7,13 +7,13 @@ Lanes that do not take part become zeros.
 
 import ast
 
-from .feature_loop import Vector
 from .ir import FLOATS, SCALAR, Function, KernelError
 from .loops import address, load, loop, store, vector, width
 from .matvec import Block, accumulated, registers_across, rows_down, strips
 from .reduction import accumulator, note_expansion, private_copy
 from .translate import CALLS
 from .vector import VectorTranslator
+from .vector_memory import Vector
 
 
 def _lane_masks(f: Function, bits: str, lanes: int) -> list[str]:

@@ -383,7 +383,8 @@ class Translator:
 
     def library_call(self, name: str, values: list[Value]) -> Any:
         """A function of the library."""
-        return self.module.call(self, name, values)
+        warm = self.is_kernel or not self.depth
+        return self.module.call(self.f, name, values, warm=warm)
 
     def conversion(self, to: str, value: Value) -> Value:
         """`T(x)`, a constant where `x` is a number."""

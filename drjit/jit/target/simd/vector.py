@@ -7,30 +7,26 @@ registers. `f16` features are held as `f32` that has been rounded.
 
 import ast
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 from . import elementwise
 from .conversion import convert
 from .feature_loop import (
-    HELD,
     Operation,
     Product,
-    Slot,
-    Vector,
-    features,
-    following,
+    Register,
     load_row,
     rounded,
-    row_bytes,
-    row_type,
     spelled,
     store_row,
 )
+from .feature_routine import run
 from .ir import BITS, BYTES, FLOATS, NUMBER, SCALAR, Function, KernelError, Value, constant
 from .liveness import last_uses, targets, vector_names
 from .module import Module, declare
 from .translate import CALLS, OPERATORS, Translator, assigned
+from .vector_memory import HELD, Slot, Variables, Vector, row_bytes, row_type
 
 # Operations whose result needs no rounding where the operands are rounded to f16.
 _EXACT = frozenset({"neg", "abs", "minimum", "maximum", "floor", "ceil", "trunc", "round"})
@@ -39,8 +35,6 @@ _EXACT = frozenset({"neg", "abs", "minimum", "maximum", "floor", "ceil", "trunc"
 _FOLLOWING = 4
 # Repetitions of a feature from which on it is stored once.
 _REPEATED = 8
-# Bytes that the vectors of a kernel may take: half of what a thread usually has.
-STACK = 4 << 20
 
 
 class VectorTranslator(Translator):
@@ -48,15 +42,16 @@ class VectorTranslator(Translator):
 
     def __init__(self, module: Module, f: Function, source: str, *, is_kernel: bool):
         super().__init__(module, f, source, is_kernel=is_kernel)
-        # The names that stand for vectors somewhere, and those that do at the moment.
+        self.variables = f.variables = Variables(f)
+        # The names that stand for vectors somewhere, and those that have been assigned since the
+        # last loop over features.
         self.names: set[str] = set()
-        self.current: dict[str, None] = {}
+        self.recent: dict[str, None] = {}
         self.over: dict[int, list[str]] = {}
         self.dying: Sequence[str] = ()
         self.target = ""
         # Operations that were put off, by the number of features.
         self.waiting: dict[int, list[Operation]] = {}
-        self.slots: list[Slot] = []
         # Where the values are that are literals: words of the parameter block.
         self.literals: dict[str, int] = {}
         # The places of the variables that the bodies around assign.
@@ -82,10 +77,9 @@ class VectorTranslator(Translator):
         value: Any = s.value if len(assigns) == 1 else None  # type: ignore[attr-defined]
         if type(value) is ast.Call and ast.unparse(value.func) == "literal":
             self.literals[assigns[0]] = self.parameter(value.args[1])
-        self.current |= dict.fromkeys([name for name in assigns if name in self.names])
+        self.recent |= dict.fromkeys([name for name in assigns if name in self.names])
         for name in over:
-            self.f.variables.pop(name, None)
-            self.current.pop(name, None)
+            self.variables.pop(name)
 
     def enter(self, statements: list[ast.stmt]) -> list[str]:
         """Before a body: each vector that it assigns gets a place of its own, where it is before
@@ -96,14 +90,13 @@ class VectorTranslator(Translator):
         names = assigned(statements)
         for name in names:
             self.literals.pop(name, None)
-            v = self.bound(name)
+            v = self.variables.bound(name)
             if v is None:
                 continue
-            shared = any(other != name and w.slot is v.slot for other, w in self.live())
-            if shared or _is_short(v):
+            if v.slot.holders > 1 or _is_short(v):  # type: ignore[union-attr]
                 v = self.copied(v, self.room(v))
             places[name] = v
-            self.f.variables[name] = spelled(v)
+            self.variables[name] = spelled(v)
         self.homes.append(places)
         return [name for name in names if name not in places]
 
@@ -112,14 +105,14 @@ class VectorTranslator(Translator):
         self.flush()
         moves = []
         for name, home in self.homes.pop().items():
-            if name not in self.f.variables:
+            if name not in self.variables:
                 continue
-            before, after = spelled(home), self.f.variables[name]
+            before, after = spelled(home), self.variables[name]
             self.same_type(name, before[0], after[0])
-            v = self.bound(name)
+            v = self.variables.bound(name)
             if v is not None and v.slot is not home.slot:
                 moves.append((home.slot, v))
-            self.f.variables[name] = before
+            self.variables[name] = before
         self.move(moves)
 
     def move(self, moves: list[tuple[Slot, Any]]) -> None:
@@ -138,44 +131,13 @@ class VectorTranslator(Translator):
 
     # --------------------------------------------------------------------------------- memory
 
-    def bound(self, name: str) -> Vector | None:
-        """The vector that a name stands for."""
-        v = self.f.variables.get(name)
-        return v[1] if v is not None and type(v[1]) is Vector else None  # type: ignore
-
-    def live(self) -> list[tuple[str, Vector]]:
-        """The names that stand for vectors, and these."""
-        found = [(name, self.bound(name)) for name in self.current]
-        return [(name, v) for name, v in found if v is not None]
-
     def room(
-        self,
-        v: Vector,
-        taken: Sequence[Slot] | set[Slot] = (),
-        wanted: Sequence[Slot] = (),
+        self, v: Vector, taken: Collection[Slot | None] = (), wanted: Sequence[Slot | None] = ()
     ) -> Slot:
         """Memory for a vector: one of the wanted places if it is free, else any that is."""
-        size = row_bytes(v.code, self.f.lanes) * v.count
-        used = {w.slot for _, w in self.live()} | set(taken)
-        for operations in self.waiting.values():
-            for operation in operations:
-                used |= {w.slot for w in operation.operands if type(w) is Vector}
-        for slot in wanted:
-            if slot not in used and slot.size >= size:
-                return slot
-        for slot in self.slots:
-            if slot not in used and size <= slot.size <= 2 * size:
-                return slot
-        bytes_ = sum([slot.size for slot in self.slots]) + size
-        if bytes_ > STACK:
-            raise KernelError(
-                f"the vectors that are needed at the same time take {bytes_ >> 10} KiB of stack "
-                f"memory, more than {STACK >> 10} KiB"
-            )
-        slot = Slot(f"%rows{len(self.slots)}", size)
-        self.f.once(slot.name, f"alloca [{size} x i8], align 64")
-        self.slots.append(slot)
-        return slot
+        read = [w for operations in self.waiting.values() for o in operations for w in o.operands]
+        used = {w.slot for w in read if isinstance(w, Vector)}.union(taken)
+        return self.variables.room(row_bytes(v.code, self.f.lanes) * v.count, used, wanted)
 
     def homes_of(self, name: str) -> list[Slot]:
         """The places that a variable will go to, the innermost body's first."""
@@ -191,10 +153,10 @@ class VectorTranslator(Translator):
     def copied(self, v: Vector, slot: Slot) -> Vector:
         """A copy of a vector in other memory."""
         copy = Vector(v.code, v.count)
-        operation = Operation(lambda f, x: x, [v])
+        operation = Operation(lambda f, x: x, "copy", [v])
         operation.results.append(copy)
         copy.slot = slot
-        features(self.f, v.count, [operation], [copy])
+        run(self.module, self.f, [operation], [copy], v.count)
         return copy
 
     def place(self, v: Vector) -> str:
@@ -249,7 +211,8 @@ class VectorTranslator(Translator):
             x = emit(f, held, *registers)
             return rounded(f, x) if rounds else x
 
-        return self.put_off(one, operands, [code if row.result == held else row.result], count)
+        result = code if row.result == held else row.result
+        return self.put_off(one, (name, code), operands, [result], count)
 
     def selection(self, m: Value, x: Value, y: Value) -> Value:
         """`select(m, x, y)` of values."""
@@ -265,7 +228,7 @@ class VectorTranslator(Translator):
         def one(f: Function, m: str, x: str, y: str) -> str:
             return f.op(f"select {test} {m}, {vector} {x}, {vector} {y}")
 
-        return self.put_off(one, [mask, *operands], [code], count)
+        return self.put_off(one, ("select", code), [mask, *operands], [code], count)
 
     def conversion(self, to: str, value: Value) -> Value:
         """`T(x)`."""
@@ -281,7 +244,7 @@ class VectorTranslator(Translator):
                 return convert(f, HELD[to], HELD[code], x)
             return elementwise.widen(f, convert(f, "f16", HELD[code], x))
 
-        return self.put_off(one, [v], [to], v.count)
+        return self.put_off(one, (to, code), [v], [to], v.count)
 
     def library_call(self, name: str, values: list[Value]) -> Any:
         """A function of the library."""
@@ -292,17 +255,17 @@ class VectorTranslator(Translator):
         _, kinds = declare(self.module, name, (held,) * len(values))
 
         def one(f: Function, *registers: str) -> Any:
-            result = self.module.call(self, name, [(held, x) for x in registers])
+            result = self.module.call(f, name, [(held, x) for x in registers], warm=True)
             several = result if type(result[0]) is tuple else (result,)
             found = [rounded(f, x) if code == "f16" else x for _, x in several]
             return found if len(found) > 1 else found[0]
 
         codes = [code if k == held else k for k in kinds]
-        return self.put_off(one, operands, codes, count, is_call=True)
+        return self.put_off(one, (name, code), operands, codes, count, is_call=True)
 
     def together(
         self, values: Sequence[Value], count: int = 0
-    ) -> tuple[str, int, list[Vector | str]]:
+    ) -> tuple[str, int, list[Vector | Register]]:
         """Operands of one element type and number of features: scalars become registers that are
         the same for all features.
         """
@@ -321,20 +284,21 @@ class VectorTranslator(Translator):
                 x = number(f, code, x)  # type: ignore[arg-type]
             elif kind == "f16":
                 x = self.computed(lambda f, _, y: elementwise.widen(f, y), code, x)
-            operands.append(x)
+            operands.append(x if type(x) is Vector else Register(HELD[code], x))
         return code, counts.pop(), operands
 
     def put_off(
         self,
         emit: Callable,
-        operands: Sequence[Vector | str],
+        kind: Hashable,
+        operands: Sequence[Vector | Register],
         codes: Sequence[str],
         count: int,
         *,
         is_call: bool = False,
     ) -> Any:
         """The results of an operation that is emitted later."""
-        operation = Operation(emit, operands, is_call=is_call)
+        operation = Operation(emit, kind, operands, is_call=is_call)
         operation.results = [Vector(code, count, operation) for code in codes]
         self.waiting.setdefault(count, []).append(operation)
         values = [spelled(v) for v in operation.results]
@@ -354,8 +318,8 @@ class VectorTranslator(Translator):
             operations = self.waiting[count]
             # A vector of which only the sum is needed has no memory.
             over = self.dying if total is not None else ()
-            named = [(name, v) for name, v in self.live() if name not in over]
-            stored = {v: name for name, v in named if v.op is not None and v.count == count}
+            named = [(name, self.variables.bound(name)) for name in self.recent if name not in over]
+            stored = {v: name for name, v in named if v and v.op is not None and v.count == count}
             stored |= dict.fromkeys([v for v in more if v.op and v.count == count], "")
             operations = _needed(operations, [*stored, *([total] if total else ())])
             del self.waiting[count]
@@ -363,20 +327,20 @@ class VectorTranslator(Translator):
             product = next((o for o in operations if type(o) is Product), None)
             if product is not None:
                 others = [o for o in operations if o is not product]
-                few = 0 < len(others) <= _FOLLOWING and not any(o.is_call for o in others)
+                few = len(others) <= _FOLLOWING and not any(o.is_call for o in others)
                 if summed is not None or not few:
                     self._multiply(product, others, stored.pop(product.results[0], ""))
                     operations, product = others, None
             places = self._places(operations, stored, product)
             for v, slot in places.items():
                 v.slot = slot
-            if product is not None:
-                following(self.f, product, operations, list(stored))
-            elif operations or summed is not None:
-                result = features(self.f, count, operations, list(stored), summed) or result
+            if operations or summed is not None:
+                of = list(stored)
+                result = run(self.module, self.f, operations, of, count, summed) or result
             for operation in operations:
                 for v in operation.results:
                     v.op = None
+        self.recent.clear()
         return result
 
     def multiply(self, product: Product, code: str, count: int) -> Value:
@@ -396,7 +360,7 @@ class VectorTranslator(Translator):
         }
         result.slot = self.room(result, taken, self.homes_of(name))
         result.op = None
-        product.call(self.f, result.slot.name)
+        run(self.module, self.f, [product], [result], result.count)
 
     def _places(
         self,
@@ -417,7 +381,8 @@ class VectorTranslator(Translator):
         for v, name in stored.items():
             size = row_bytes(v.code, lanes)
             others = {slot for slot, sizes in read.items() if sizes != {size}}
-            others |= {product.operands[0].slot} if product is not None else set()
+            if product is not None:
+                others |= {w.slot for w in product.operands if isinstance(w, Vector)}
             wanted = [
                 *self.homes_of(name),
                 *[slot for slot in read if slot not in others],
@@ -512,7 +477,7 @@ def splat(t: VectorTranslator, kind: ast.expr, count: ast.expr, x: ast.expr) -> 
     if n < 1:
         raise KernelError("a vector has one or more features")
     _, _, (register,) = t.together([t.typed(x, code)], n)
-    return t.put_off(lambda f, x: x, [register], [code], n)
+    return t.put_off(lambda f, x: x, "copy", [register], [code], n)
 
 
 def feature(t: VectorTranslator, e: ast.expr, k: ast.expr) -> Value:

@@ -1,0 +1,144 @@
+"""Vectors, and the stack memory that they lie in: what is free again is what no variable stands for
+any more.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from .ir import BITS, SCALAR, Function, KernelError, Value
+
+if TYPE_CHECKING:
+    from .feature_loop import Operation
+
+# What features are held as.
+HELD = {code: code for code in SCALAR} | {"f16": "f32"}
+# What they lie in memory as, where that differs: indexed access needs elements of 32 or 64 bits.
+WIDE = {code: "u32" for code, bits in BITS.items() if bits < 32 and code != "f16"}
+# Bytes that the vectors of a kernel may take: half of what a thread usually has.
+STACK = 4 << 20
+
+
+class Slot:
+    """Stack memory for the rows of a vector; for its features alone if these are `uniform`, the
+    same for all lanes of all packets. `holders` are the variables whose vectors lie there.
+    """
+
+    __slots__ = ("holders", "name", "size", "uniform")
+
+    def __init__(self, name: str, size: int, *, uniform: bool = False):
+        self.name, self.size, self.uniform = name, size, uniform
+        self.holders = 0
+
+
+class Vector:
+    """A vector: element type, number of features, and either the operation that it waits for or
+    the memory that it lies in, where a row stands for `run` features. `holders` are the variables
+    that stand for it.
+    """
+
+    __slots__ = ("_slot", "code", "count", "holders", "op", "run")
+
+    def __init__(self, code: str, count: int, op: "Operation | None" = None):
+        self.code, self.count, self.op = code, count, op
+        self._slot: Slot | None = None
+        self.run = 1
+        self.holders = 0
+
+    @property
+    def slot(self) -> Slot | None:
+        """The memory that the vector lies in, if it has any yet."""
+        return self._slot
+
+    @slot.setter
+    def slot(self, slot: Slot) -> None:
+        self._slot = slot
+        slot.holders += self.holders
+
+
+def row_code(code: str) -> str:
+    """The type of features in memory: integers of less than 32 bits, and masks, have 32."""
+    return WIDE.get(code, HELD[code])
+
+
+def row_type(code: str, lanes: int) -> str:
+    """How a feature of all lanes lies in memory."""
+    return f"<{lanes} x {SCALAR[row_code(code)]}>"
+
+
+def row_bytes(code: str, lanes: int) -> int:
+    """The size of a row."""
+    return BITS[row_code(code)] * lanes // 8
+
+
+def _vector(value: Value | None) -> Vector | None:
+    return value[1] if value is not None and type(value[1]) is Vector else None  # type: ignore
+
+
+class Variables(dict):
+    """The variables of a kernel, which count how many of them stand for a vector, and the memory
+    for the vectors among them.
+    """
+
+    def __init__(self, f: Function):
+        super().__init__()
+        self.f = f
+        self.slots = 0
+        self.size = 0  # of all slots, in bytes
+        # Slots without holders, and some that have got one again.
+        self.free: dict[Slot, None] = {}
+
+    def bound(self, name: str) -> Vector | None:
+        """The vector that a name stands for."""
+        return _vector(self.get(name))
+
+    def __setitem__(self, name: str, value: Value) -> None:
+        v = _vector(value)
+        if v is not None:
+            v.holders += 1
+            if v.slot is not None:
+                v.slot.holders += 1
+        self.pop(name)
+        super().__setitem__(name, value)
+
+    def pop(self, name: str, default: None = None) -> Value | None:
+        """Ends a variable."""
+        value = super().pop(name, default)
+        v = _vector(value)
+        if v is not None:
+            v.holders -= 1
+            slot = v.slot
+            if slot is not None:
+                slot.holders -= 1
+                if not slot.holders and not slot.uniform:
+                    self.free.pop(slot, None)
+                    self.free[slot] = None
+        return value
+
+    def __delitem__(self, name: str) -> None:
+        self.pop(name)
+
+    def room(
+        self, size: int, taken: Collection[Slot | None], wanted: Iterable[Slot | None] = ()
+    ) -> Slot:
+        """Memory of so many bytes that no variable and nothing of what is taken lies in: one of the
+        wanted places if that is possible, else what was freed last, as it is in the cache.
+        """
+        for slot in wanted:
+            if slot is not None and not slot.holders and slot not in taken and slot.size >= size:
+                return slot
+        for slot in reversed(list(self.free)):
+            if slot.holders:
+                del self.free[slot]
+            elif slot not in taken and size <= slot.size <= 2 * size:
+                return slot
+        self.size += size
+        if self.size > STACK:
+            raise KernelError(
+                f"the vectors that are needed at the same time take {self.size >> 10} KiB of stack "
+                f"memory, more than {STACK >> 10} KiB"
+            )
+        slot = Slot(f"%rows{self.slots}", size)
+        self.slots += 1
+        self.f.once(slot.name, f"alloca [{size} x i8], align 64")
+        self.free[slot] = None
+        return slot
