@@ -275,3 +275,36 @@ def test_what_belongs_to_extensions():
         detail.cuda_compute_capability()
     with pytest.raises(RuntimeError, match=r"no C\+\+ headers"):
         dr.get_cmake_dir()
+
+
+@pytest.mark.parametrize("kind", ["loop", "call", "evaluated"])
+def test_the_state_of_values_in_bodies(kind):
+    outside = dr.arange(Float, 3) + 1
+    looped = dr.while_loop((outside,), lambda x: x < 3, lambda x: (x * 2,))[0]
+    called = dr.switch(UInt(0, 1, 0), [lambda x: x + 1, lambda x: x * 2], outside)
+    again = dr.switch(UInt(0, 1, 0), [lambda x: x + 1, lambda x: x * 2], called)
+    kept = dr.opaque(Float, 2, 3)
+    states, symbolic = [], []
+
+    def look(x):
+        inner = dr.while_loop((x,), lambda x: x < 3, lambda x: (x + 1,))[0]
+        inside = [x + 1, looped + x, inner, Array2f(x + 1, inner)]
+        states.append([v.state for v in inside])
+        states.append([v.state for v in (outside, looped, called, again, looped + again)])
+        states.append([kept.state, Float(1).state, Array2f(x + 1, kept).state])
+        symbolic.append([detail.any_symbolic([v, 1]) for v in (x, outside, looped, kept)])
+        return x + 1
+
+    if kind == "call":
+        dr.switch(UInt(0, 1, 0), [look, lambda x: x], kept)
+    else:
+        mode = "evaluated" if kind == "evaluated" else "symbolic"
+        dr.while_loop((kept * 1,), lambda x: x < 3, lambda x: (look(x),), mode=mode)
+    here = dr.VarState.Unevaluated if kind == "evaluated" else dr.VarState.Symbolic
+    assert states[:3] == [
+        [here] * 4,
+        [dr.VarState.Unevaluated] * 5,
+        [dr.VarState.Evaluated, dr.VarState.Literal, dr.VarState.Mixed],
+    ]
+    assert symbolic[0] == [kind != "evaluated", False, False, False]
+    assert looped.state is dr.VarState.Unevaluated

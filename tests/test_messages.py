@@ -51,6 +51,12 @@ ARRAYS: list[Row] = [
     ),
     ("divide floats", lambda: Float(1) // 2, "unsupported operand type(s)"),
     ("divide integers", lambda: Int(1) / 2, "unsupported operand type(s)"),
+    ("transpose, axes", lambda: dr.transpose(TensorXf([[1, 2]]), (0,)), "must have length 2"),
+    (
+        "allclose with text",
+        lambda: dr.allclose(Float(1), "a"),
+        "Encountered an unsupported argument",
+    ),
     ("index", lambda: Float(1, 2)[2], "entry 2 is out of bounds (the array is of size 2)."),
     (
         "index, negative",

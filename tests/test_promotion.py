@@ -232,6 +232,20 @@ def test_expressions_of_python_types() -> None:
     assert dr.expr_t(L.Float(1), 2, L.Array3i) is L.Array3f
 
 
+@pytest.mark.parametrize("name", ["ArrayXi", "Array2i", "TensorXi"])
+def test_numpy_arrays_keep_their_precision_beside_scalar_arrays(name) -> None:
+    a = getattr(S, name)([3, 2])
+    for entries, suffix in (
+        (np.array([1e300, 5]), "f64"),
+        (np.array([2**40, 5]), "i64"),
+        (np.array([1, 5], np.float16), "f16"),
+        (np.array([1, 5]) > 2, "i"),
+    ):
+        for found in (a + entries, dr.maximum(a, entries), dr.fma(entries, a, 0)):
+            assert type(found) is getattr(S, name[:-1] + suffix)
+        np.testing.assert_array_equal((a + entries).numpy(), entries + np.array([3, 2]))
+
+
 def test_expressions_of_sequences_and_none() -> None:
     assert dr.expr_t(L.Array3f, [1, 2, 3]) is L.Array3f
     assert dr.expr_t(L.Int, (1.5, 2)) is L.Float

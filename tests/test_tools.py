@@ -235,6 +235,8 @@ def test_the_log_tells_of_kernels(log_level, capsys, monkeypatch):
 
 
 def test_profile_marks_go_to_the_log(capsys):
+    with pytest.raises(TypeError, match=r"profile_range\(\): expected a name, got 1"):
+        dr.profile_range(1)  # pyright: ignore[reportArgumentType]
     with dr.profile_enable(), dr.profile_range("render"):
         dr.profile_mark("half way")
     log = capsys.readouterr().err
@@ -244,7 +246,7 @@ def test_profile_marks_go_to_the_log(capsys):
 
 
 def test_backends():
-    assert dr.has_backend(dr.JitBackend.LLVM)
+    assert type(dr.has_backend(dr.JitBackend.LLVM)) is int and dr.has_backend(dr.JitBackend.LLVM)
     assert not dr.has_backend(dr.JitBackend.Metal)
     with pytest.raises(RuntimeError, match=r"dr\.has_backend\(\)"):
         dr.has_backend(dr.JitBackend.Invalid)

@@ -12,6 +12,8 @@ from ..ad import graph as derivatives
 from ..jit import freeze_size
 from ..jit import label as labels
 from ..jit.node import AFTER, BUFFER, LITERAL
+from ..jit.scope import recording
+from ..jit.structure import is_open
 from . import index, interop, leaf, numbered, show, table, tensor
 from .base import ArrayBase, ComponentError, type_label
 from .construct import init
@@ -29,11 +31,16 @@ def components(self: Any) -> list:
 
 def state(self: Any) -> VarState:
     """How far the evaluation got: a literal, unevaluated, evaluated, with pending side effects
-    (dirty), or mixed.
+    (dirty), symbolic in the body of a loop, branch or call that is being recorded, or mixed.
     """
     if self._kind == "leaf":
         n = self._n
-        return VarState.Invalid if n.size == 0 else _STATES.get(n.op, VarState.Unevaluated)
+        if n.size == 0:
+            return VarState.Invalid
+        known = _STATES.get(n.op)
+        if known is None and recording() and is_open(n):
+            return VarState.Symbolic
+        return known or VarState.Unevaluated
     if self._namespace == "scalar":
         return VarState.Invalid
     found = {c.state for c in components(self)}

@@ -194,11 +194,18 @@ def _sizes(arg: Any) -> tuple[int, ...]:
 
 
 def _numpy_type(arg: np.ndarray, arrays: list) -> type:
-    """The one-dimensional (or Python) type of the entries of a NumPy array."""
+    """The one-dimensional type of the entries of a NumPy array; beside arrays of `drjit.scalar`,
+    whose entries are Python numbers, a type like theirs.
+    """
     if arg.dtype.kind not in "biuf":
         raise Incompatible(f"unsupported operand: a NumPy array of type {arg.dtype}")
     dtype = _NUMPY.get(arg.dtype) or dt.BY_NUMPY.get(arg.dtype.newbyteorder("="), dt.f64)
     namespace = max((a._namespace for a in arrays), key=lambda n: _RANK[n], default="scalar")
+    if namespace == "scalar" and arrays:
+        try:
+            return table.like(type(arrays[0]), dtype)
+        except RuntimeError:  # a matrix, whose entries are floating-point numbers
+            pass
     return table.find(namespace, "leaf", dtype)
 
 

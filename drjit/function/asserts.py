@@ -67,7 +67,9 @@ def allclose(
         pairs = list(_pairs("dr.allclose", a, b))
         return all(bool(allclose(x, y, rtol, atol, equal_nan)) for _, x, y in pairs)
     if not all(isinstance(v, (int, float, complex)) for v in (a, b)):
-        raise TypeError(f"dr.allclose(): cannot compare {type_label(a)} and {type_label(b)}")
+        raise IncompatibleError(
+            f"dr.allclose(): cannot compare {type_label(a)} and {type_label(b)}"
+        )
     return bool(np.allclose(a, b, *_tolerances((), rtol, atol), equal_nan))
 
 
@@ -132,7 +134,7 @@ def _promoted(what: str, a: Any, b: Any) -> tuple[Any, Any]:
         return x, y
     except TypeError as error:
         names = f"{type_label(a)} and {type_label(b)}"
-        raise TypeError(f"{what}(): cannot compare {names}: {error}") from None
+        raise IncompatibleError(f"{what}(): cannot compare {names}: {error}") from None
 
 
 def _plain(value: Any) -> Any:

@@ -196,17 +196,17 @@ def graphviz(as_string: bool = False) -> Any:
 # ---- Backends and memory
 
 
-def has_backend(arg: JitBackend, /) -> bool:
-    """Whether arrays of a backend can be used on this machine.
+def has_backend(arg: JitBackend, /) -> int:
+    """Whether arrays of a backend can be used on this machine, as 1 or 0.
 
     >>> dr.has_backend(dr.JitBackend.LLVM)
-    True
+    1
     """
     if not isinstance(arg, JitBackend):
         raise TypeError(f"dr.has_backend(): expected a backend, got {arg!r}")
     if arg is JitBackend.Invalid:
         raise RuntimeError(f"dr.has_backend(): {arg} stands for no backend")
-    return arg is JitBackend.LLVM
+    return int(arg is JitBackend.LLVM)
 
 
 def flush_malloc_cache() -> None:
@@ -258,6 +258,8 @@ class profile_range:
     """
 
     def __init__(self, arg: str, /) -> None:
+        if not isinstance(arg, str):
+            raise TypeError(f"dr.profile_range(): expected a name, got {arg!r}")
         self._name = arg
 
     def __enter__(self) -> None:

@@ -42,6 +42,24 @@ def forget() -> None:
     _equal.clear()
 
 
+def is_open(n: Node) -> bool:
+    """Whether a value is known only in the body of a loop or branch that is being recorded."""
+    seen, todo, states = {n}, [n], 0
+    bodies: set[Any] = set()  # that calls share
+    while todo:
+        a = todo.pop()
+        if a.op is _STATE:
+            states += 1
+        elif a.op in BLOCKS and (a.data.shared is None or a.data.shared not in bodies):
+            states -= _own_states(a)
+            bodies.add(a.data.shared)
+        for d in a.deps:
+            if d not in seen:
+                seen.add(d)
+                todo.append(d)
+    return states != 0
+
+
 def number(nodes: list[Node], shared: Sequence[int] | None = None) -> Numbered:
     """Numbers the nodes of a program, which come in order. Literals share parameters where their
     values are equal, or as `shared` says."""
