@@ -12,12 +12,14 @@ from drjit.llvm.ad import (
     ArrayXf,
     Bool,
     Float,
+    Float16,
     Float64,
     Int,
     Int64,
     Matrix2f,
     TensorXf,
     UInt,
+    UInt8,
 )
 
 pytestmark = pytest.mark.usefixtures("tier")
@@ -317,3 +319,30 @@ def test_a_loop_whose_local_memory_is_held_is_summed_over():
     assert dr.sum(n) == (lanes * lanes + lanes * (lanes - 1) // 2).sum()
     np.testing.assert_array_equal(k, lanes)
     assert memory[0][19] == 19 + 16
+
+
+@pytest.mark.parametrize("count", [1, 3, 9, 20])
+@pytest.mark.parametrize("kind", [Bool, UInt8, Int64, Float16, Float, Float64])
+def test_loops_in_evaluated_mode_keep_memory_of_any_type(kind: type, count: int) -> None:
+    for n in (1, 17, 64, 130):
+        i = dr.arange(UInt, n)
+        memory = dr.alloc_local(kind, count)
+        memory[0] = i % 2 == 0 if kind is Bool else kind(i + 1)
+
+        def body(memory, i, k, count=count):
+            value = memory[(i + k) % count]
+            memory[(i + k * 3) % count] = ~value if kind is Bool else value + kind(2)
+            return memory, i, k + 1
+
+        limit = i % 4 + 1 if n > 1 else UInt(3)
+        state = memory, i, UInt(0)
+        going = lambda m, i, k, limit=limit: k < limit  # noqa: E731
+        memory = dr.while_loop(state, going, body, mode="evaluated")[0]
+        found = np.array([memory[j].numpy() * np.ones(n) for j in range(count)])
+        want = np.zeros((count, n))
+        want[0] = np.arange(n) % 2 == 0 if kind is Bool else np.arange(n) + 1
+        for lane in range(n):
+            for k in range(lane % 4 + 1 if n > 1 else 3):
+                value = want[(lane + k) % count, lane]
+                want[(lane + k * 3) % count, lane] = 1 - value if kind is Bool else value + 2
+        np.testing.assert_array_equal(found, want)

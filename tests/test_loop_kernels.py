@@ -226,3 +226,88 @@ def test_traversals_within_iterations_end_with_them() -> None:
     )
     slope = (value(at, 0.5 + h) - value(at, 0.5 - h)).sum() / 2e-6
     np.testing.assert_allclose(w.grad[0], slope, rtol=1e-6)
+
+
+# Local memory
+
+
+def sort(count: int, n: int, compress: bool = False) -> list[Float64]:
+    """Local memory whose entries are sorted by exchanges of neighbours, as many as each lane has
+    entries out of order."""
+    memory = dr.alloc_local(Float64, count)
+    for k in range(count):
+        memory[k] = dr.cos(dr.arange(Float64, n) * (k + 1))
+
+    def body(memory: dr.Local, j: UInt32, left: UInt32) -> tuple:
+        a, b = memory[j], memory[j + 1]
+        swap = a > b
+        memory.write(b, j, swap)
+        memory.write(a, j + 1, swap)
+        j = (j + 1) % (count - 1)
+        return memory, j, dr.select(swap, count - 1, left - 1)
+
+    state = memory, dr.zeros(UInt32, n), dr.full(UInt32, count - 1, n)
+    dr.make_opaque(state[1:])
+    memory = dr.while_loop(
+        state, lambda memory, j, left: left > 0, body, mode="evaluated", compress=compress
+    )[0]
+    return [memory[k] for k in range(count)]
+
+
+@pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.parametrize(("count", "n"), [(2, 1), (3, 15), (5, 17), (9, 64), (20, 65)])
+def test_local_memory_in_a_loop(count: int, n: int, compress: bool) -> None:
+    want = np.sort(np.cos(np.arange(n) * np.arange(1, count + 1)[:, None]), axis=0)
+    found = np.array([x.numpy() * np.ones(n) for x in sort(count, n, compress)])
+    np.testing.assert_allclose(found, want, rtol=1e-12, atol=1e-15)
+
+
+def test_local_memory_is_one_array_however_many_entries_it_has() -> None:
+    seen = []
+    for count in (5, 40):
+        found = kernels(lambda count=count: sort(count, N)[0])
+        iterations = [k for k in found if "take(" in k["source"]]
+        assert len(iterations) > 2
+        inputs = {(k["input_count"], k["output_count"], k["operation_count"]) for k in iterations}
+        # Neither is the memory of each lane selected where the loop goes on: writes are masked.
+        assert all(k["source"].count("select(") <= 4 for k in iterations)
+        seen.append(inputs)
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("n", [1, 17, 65])
+def test_derivatives_of_local_memory_in_a_loop(n: int) -> None:
+    def run(x: Any, steps: int, mode: str) -> Any:
+        memory = dr.alloc_local(Float64, 6, Float64(x))
+
+        def body(memory: dr.Local, i: UInt32) -> tuple:
+            memory[i % 6] = memory[(i * 5 + 1) % 6] * dr.sin(memory[i % 3] + i)
+            return memory, i + 1
+
+        limit = UInt32(np.arange(n) % 3 + steps - 2)
+        state = memory, UInt32(0)
+        found = dr.while_loop(state, lambda _, i: i < limit, body, mode=mode, max_iterations=steps)
+        return sum([found[0][k] * (k + 1) for k in range(6)], Float64(0))
+
+    seen = []
+    for steps in (5, 15):
+        x = dr.linspace(Float64, 0.5, 1, n) if n > 1 else Float64(0.5)
+        slopes = []
+        for mode in ("evaluated", "symbolic"):
+            dr.enable_grad(x)
+            y = run(x, steps, mode)
+            found = kernels(lambda y=y, x=x: (dr.backward(y), x.grad)[1])
+            slopes.append(x.grad.numpy())
+            dr.disable_grad(x)
+            if mode == "evaluated":
+                seen.append(len({k["hash"] for k in found}))
+        np.testing.assert_allclose(*slopes, rtol=1e-9)
+        h = 1e-6
+        ends = [run(x + s * h, steps, "evaluated").numpy() for s in (1, -1)]
+        want = (ends[0] - ends[1]) / (2 * h)
+        np.testing.assert_allclose(slopes[0], want, rtol=1e-5, atol=1e-8)
+        dr.enable_grad(x)
+        dr.set_grad(x, 1)
+        forward = dr.forward_to(run(x, steps, "evaluated"))
+        np.testing.assert_allclose(forward.numpy(), want, rtol=1e-5, atol=1e-8)
+    assert seen[0] == seen[1]

@@ -75,7 +75,7 @@ def _before(part: list[Var]) -> list[Var]:
 
 
 def _evaluate(variables: list[Var], recorded: Steps | None) -> None:
-    found = [v for v in variables if v.grad is not None and not v.dtype.is_vector]
+    found = [v for v in variables if v.grad is not None]
     schedule.evaluate([v.grad for v in found if v.grad is not None])
     if recorded is not None:
         ended = recorded.end([Value(v.grad, v.grad_var) for v in found if v.grad is not None])

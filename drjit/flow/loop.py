@@ -62,7 +62,9 @@ def while_loop(
         )
     titles = names(len(state), labels, "state", what)
     evaluated = mode == "evaluated" or not (mode or flags.current & JitFlag.SymbolicLoops)
-    if evaluated and not record.recording() and holds_vectors(state):
+    if compress is None:
+        compress = bool(flags.current & JitFlag.CompressLoops)
+    if evaluated and compress and not record.recording() and holds_vectors(state):
         result = while_loop(
             spread(state),
             reading(cond),
@@ -102,8 +104,6 @@ def while_loop(
         symbolic = Symbolic(loop, before, limit)
         del before  # nobody may hold what the loop writes to
         return symbolic.run()
-    if compress is None:
-        compress = bool(flags.current & JitFlag.CompressLoops)
     return loop_evaluated.run(loop, before, compress)
 
 

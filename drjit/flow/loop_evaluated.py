@@ -6,12 +6,12 @@ from typing import Any
 from ..ad.graph import Value
 from ..ad.steps import Steps
 from ..array import leaf, leaf_access
-from ..function.evaluation import eval as evaluate
+from ..function.evaluation import evaluate
 from ..function.parts import flat_class
 from ..function.scopes import isolate_grad
 from ..jit import dtype as dt
 from ..jit import op, scope
-from ..jit.node import LITERAL
+from ..jit.node import LITERAL, Node
 from .loop_body import Loop
 from .masked import masked, merged
 from .shelter import Shelter
@@ -35,7 +35,7 @@ def _run(loop: Loop, before: list[Content], compress: bool) -> tuple:
     steps = Steps()
     try:
         while True:
-            evaluate(active, state.leaves)
+            evaluate([active._n, *[a._n for a in state.leaves]])
             _end_iteration(steps, state)
             if not _any(active):
                 break
@@ -83,9 +83,9 @@ def _iteration(
         serial = array._n.serial
         if serial in written:
             memory[k] = serial
-        elif old is not None:
+        elif old is not None and not _has_put(array._n, old.node):
             values[k] = merged(active, type(array), values[k], old)
-        elif memory[k] != serial:
+        elif old is None and memory[k] != serial:
             raise RuntimeError(
                 f"{loop.what}: variable '{state.paths[k]}' is the target of a scatter, and changes "
                 "in other ways as well. Use two variables."
@@ -101,6 +101,13 @@ def _end_iteration(steps: Steps, state: State) -> None:
         ended = steps.end([Value(a._n, a._a) for a in tracked])
         for array, v in zip(tracked, ended, strict=True):
             array._a = v
+
+
+def _has_put(after: Node, before: Node) -> bool:
+    """Whether a vector is another one with other features, in active lanes only."""
+    while after.op is op.put:
+        after = after.deps[0]
+    return after is before and after.dtype.is_vector
 
 
 def _any(mask: Any) -> bool:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..ad import graph
+from ..ad.algebra import RECORDED
 from ..ad.graph import Value
 from ..array import leaf
 from ..jit import node as jit
@@ -86,5 +87,7 @@ def merged(mask: Any, cls: Any, first: Content, second: Content) -> Content:
     """What an array of the class holds: the first in the lanes of the mask, else the second."""
     if first == second:
         return first
+    if first.node.dtype.is_vector:
+        return Content(*RECORDED.select(Value(mask._n), Value(*first), Value(*second)))
     a, b = (leaf.from_value(cls, Value(*c)) for c in (first, second))
     return content(leaf.apply(op.select, mask, a, b))

@@ -1,5 +1,5 @@
-"""Cooperative vectors as lists of their features, for what is evaluated step by step or hands
-arrays to functions: a vector exists within one kernel only.
+"""Cooperative vectors as lists of their features, for what drops lanes on the way or hands arrays
+to functions.
 """
 
 from collections.abc import Callable

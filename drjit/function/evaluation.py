@@ -68,6 +68,11 @@ def eval(*args: Any) -> bool:
     >>> dr.eval(a), dr.eval(a)
     (True, False)
     """
+    return evaluate(_nodes(args))
+
+
+def evaluate(nodes: list[Node]) -> bool:
+    """Computes nodes, vectors as a whole, and what else `eval` does."""
     taken = []
     while _scheduled:
         try:
@@ -75,7 +80,6 @@ def eval(*args: Any) -> bool:
         except IndexError:  # another thread was faster
             break
     try:
-        nodes = _nodes(args)
         if taken:
             nodes += [n for r in taken if (n := r()) is not None]
         return scheduler.evaluate(nodes)

@@ -106,6 +106,10 @@ mask, i8, u8, i16, u16, i32, u32, i64, u64, f16, f32, f64 = ALL
 for _type in ALL:
     _type.mask_type = mask
 
+VECTOR_BLOCK = 64
+"""Lanes of the blocks in which vectors lie in memory, each with a row for every feature: whole
+packets."""
+
 _vectors: dict[tuple[DType, int], DType] = {}
 
 

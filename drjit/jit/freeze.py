@@ -93,7 +93,7 @@ class Launch(NamedTuple):
                 words.append(values[k].data.address)
             buffers = []
             for number, t, lanes in made:
-                memory = allocate(t.itemsize * lanes)
+                memory = allocate_for(t, lanes)
                 words.append(memory.address)
                 buffers.append(memory)
                 if number is not None:

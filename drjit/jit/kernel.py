@@ -23,7 +23,7 @@ from .flags import JitFlag
 from .location import describe
 from .memory import Buffer
 from .native import Times
-from .program import Program, effect_words
+from .program import Output, Program, effect_words
 from .target import numpy as numpy_target
 
 TIERS = ("auto", "numpy", "compiled")
@@ -167,7 +167,7 @@ class Kernel:
         self.cost = cost
         self.loops = program is not None and program.has_loops
         outputs = program.outputs if program is not None else ()
-        self.outputs = tuple([(o.kind, o.dtype.itemsize) for o in outputs])
+        self.outputs = tuple([(_output_kind(o), o.dtype.itemsize * o.dtype.count) for o in outputs])
         # On NumPy: of all lanes of an element, and of the calls.
         self.numpy_cost = cost + (NUMPY_FUSED * program.fused if program is not None else 0)
         self.numpy_calls = program.calls(NUMPY_FUSED) if program is not None else cost
@@ -303,6 +303,10 @@ def for_text(text: str, words: int, cost: int) -> Kernel:
     return found
 
 
+def _output_kind(o: Output) -> str:
+    return "vectors" if o.kind == "store" and o.dtype.is_vector else o.kind
+
+
 def kernels() -> list[Kernel]:
     """All kernels that this process has met."""
     return list(_kernels.values())
@@ -349,7 +353,7 @@ def _run_numpy(
     record: Record | None,
 ) -> list[Buffer | None]:
     p: list[Any] = [record.words if record else None]
-    p += [n.data.array(n.dtype.numpy, n.size) for n in inputs]
+    p += [n.data.array(n.dtype.numpy, memory.elements(n.dtype, n.size)) for n in inputs]
     p += [n.dtype.scalar(n.data) for n in literals]
     p += [c.data[0] for c in checks]
     for e in targets:
@@ -364,7 +368,7 @@ def _run_numpy(
         b = memory.allocate_for(o.dtype, lanes)
         outputs.append(b)
         p += (
-            [b.array(o.dtype.numpy, lanes)]
+            [b.array(o.dtype.numpy, memory.elements(o.dtype, lanes))]
             if o.kind == "store"
             else [None, b.array(o.dtype.numpy, 1)]
         )
@@ -442,6 +446,8 @@ def _run_compiled(
             temporary.append(memory.allocate_for(dt.u64, -(-size // block)))
             words.append(temporary[-1].address)
             b = memory.allocate(itemsize)
+        elif kind == "vectors":
+            b = memory.allocate(itemsize * memory.whole_blocks(size))
         else:
             outputs.append(None)
             continue

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from drjit.jit import runtime
-from drjit.jit.dtype import DType
+from drjit.jit.dtype import VECTOR_BLOCK, DType
 
 ALIGNMENT = 64
 PADDING = 256  # one packet: 64 lanes of 4 bytes, or 32 of 8
@@ -172,9 +172,20 @@ def allocate(nbytes: int, host: bool = False) -> Buffer:
     return b
 
 
+def whole_blocks(size: int) -> int:
+    """A number of lanes, rounded up to the blocks in which vectors lie in memory: each has a row
+    for every feature."""
+    return -(-size // VECTOR_BLOCK) * VECTOR_BLOCK
+
+
+def elements(dtype: DType, size: int) -> int:
+    """How many elements of memory the values of `size` lanes take."""
+    return whole_blocks(size) * dtype.count if dtype.is_vector else size
+
+
 def allocate_for(dtype: DType, size: int, host: bool = False) -> Buffer:
-    """A buffer for `size` elements; see `allocate`."""
-    return allocate(dtype.itemsize * size, host)
+    """A buffer for `size` elements, or vectors; see `allocate`."""
+    return allocate(dtype.itemsize * elements(dtype, size), host)
 
 
 def adopt(array: np.ndarray) -> Buffer | None:

@@ -23,9 +23,10 @@ def _operator(i: Instr, a: list[str]) -> str:
 
 
 def _load(i: Instr, a: list[str]) -> str:
-    if i.data:
-        return f"broadcast({i.dtype.code}, p[{i.param}])"
-    return f"load({i.dtype.code}, p[{i.param}], i)"
+    how, code = "broadcast" if i.data else "load", i.dtype.code
+    if i.dtype.is_vector:
+        how, code = f"{how}_vector", f"{i.dtype.element.code}, {i.dtype.count}"
+    return f"{how}({code}, p[{i.param}])" if i.data else f"{how}({code}, p[{i.param}], i)"
 
 
 def _in_bounds(i: Instr, a: list[str]) -> str:
@@ -132,7 +133,13 @@ def render(program: Program) -> str:
     names, lines = writer.names, writer.lines
     for o in program.outputs:
         value, code = names[o.value], o.dtype.code
-        if o.kind == "store":
+        if o.kind == "store" and o.dtype.is_vector:
+            if writer.is_uniform(o.value):
+                value, text = writer.fresh(), writer.whole(o.value)
+                lines.append(f"    {value} = {text}")
+            code = f"{o.dtype.element.code}, {o.dtype.count}"
+            lines.append(f"    store_vector({code}, p[{o.param}], i, {value})")
+        elif o.kind == "store":
             how = "stream" if program.streams else "store"
             lines.append(f"    {how}({code}, p[{o.param}], i, {value})")
         elif o.kind == "reduce":

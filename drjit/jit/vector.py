@@ -1,8 +1,9 @@
 """Vectors: values with many features a lane, each a single node however many features it has.
 
-A vector exists within kernels only. It is made of scalars (`vector`, `splat`), goes through
-element-wise operations and products with matrices, and ends as scalars again (`feature`, `total`)
-or in sums over lanes that are added to a buffer (`outer`, `accumulate`).
+A vector is made of scalars (`vector`, `splat`), goes through element-wise operations and products
+with matrices, and ends as scalars again (`feature`, `total`) or in sums over lanes that are added
+to a buffer (`outer`, `accumulate`). It exists within kernels, unless a loop that is carried out
+step by step takes it from one to the next.
 """
 
 import weakref

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...dtype import VECTOR_BLOCK
 from .elementwise import Type, Value
+from .memory import Lanes
 from .reduction import accumulator
 
 
@@ -22,6 +24,29 @@ def splat(t: Type, count: int, x: Value) -> Value:
     """The vector whose features are all the same scalar."""
     lanes = np.atleast_1d(t(x))
     return np.broadcast_to(lanes, (count, len(lanes)))
+
+
+def _in_memory(buffer: Any, count: int) -> Any:
+    """The blocks of vectors in a buffer: by feature, block, and lane."""
+    return buffer.reshape(-1, count, VECTOR_BLOCK).swapaxes(0, 1)
+
+
+def load_vector(t: Type, count: int, buffer: Any, i: Lanes) -> Value:
+    """The vectors of the lanes."""
+    return _in_memory(buffer, count).reshape(count, -1)[:, i.begin : i.end].copy()
+
+
+def broadcast_vector(t: Type, count: int, buffer: Any) -> Value:
+    """Vector 0 of a buffer."""
+    return _in_memory(buffer, count)[:, 0, :1].copy()
+
+
+def store_vector(t: Type, count: int, buffer: Any, i: Lanes, v: Value) -> None:
+    """Stores the vectors of the lanes."""
+    blocks = _in_memory(buffer, count)
+    rows = blocks.reshape(count, -1)
+    rows[:, i.begin : i.end] = v
+    blocks[:] = rows.reshape(blocks.shape)
 
 
 def _scalar(x: Any) -> Value:
@@ -130,4 +155,17 @@ def accumulate(t: Type, buffer: Any, copies: Any, n: int, first: int, y: Value, 
     _add(buffer[start : start + len(y)], sums)
 
 
-__all__ = ["accumulate", "feature", "matvec", "outer", "put", "splat", "take", "total", "vector"]
+__all__ = [
+    "accumulate",
+    "broadcast_vector",
+    "feature",
+    "load_vector",
+    "matvec",
+    "outer",
+    "put",
+    "splat",
+    "store_vector",
+    "take",
+    "total",
+    "vector",
+]

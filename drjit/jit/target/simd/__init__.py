@@ -45,7 +45,7 @@ LONG_LOOP_LINES = 1000
 LINES_PER_CALL = 10
 # What computes with vectors as a whole.
 PRODUCTS = (" matvec(", " outer(", " accumulate(", " total(")
-_SPLAT = re.compile(r"= splat\((\w+), (\d+),")
+_SIZES = re.compile(r"= (?:splat|load_vector|broadcast_vector)\((\w+), (\d+),")
 _WIDE_TYPE = re.compile(r"[fiu]64[(,]")
 _READS_OR_STORES = re.compile(r" load\(|gather|scatter|reduce|scan|radix|compress|f64")
 _LIBRARY_CALL = re.compile(rf"= (?:{'|'.join(sorted(_library.names))})\(")
@@ -99,7 +99,7 @@ def _lanes_with_vectors(text: str) -> int:
     """Lanes of a kernel with indexed access to vectors: as many as without, if these are small."""
     lanes = VECTOR_LANES if any(name in text for name in PRODUCTS) else _lanes(text)
     features = [
-        int(count) * (2 if code.endswith("64") else 1) for code, count in _SPLAT.findall(text)
+        int(count) * (2 if code.endswith("64") else 1) for code, count in _SIZES.findall(text)
     ]
     features += [line.count(",") for line in text.split("\n") if "= vector(" in line]
     size = 4 * sum(features)

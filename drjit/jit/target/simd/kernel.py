@@ -17,6 +17,7 @@ from . import (
     rows,
     runs,
     scan,
+    vector_buffers,
     weighted,
 )
 from .ir import Function, KernelError
@@ -29,11 +30,11 @@ from .vector import VectorTranslator
 # Imported for the calls that they add to the translator.
 __all__ = [
     "atomic", "indexed", "matvec", "module_text", "outer", "product", "radix", "rows", "runs",
-    "scan", "weighted",
+    "scan", "vector_buffers", "weighted",
 ]  # fmt: skip
 
 # What makes vectors in a kernel's text.
-VECTORS = ("= vector(", "= splat(", "= matvec(")
+VECTORS = ("= vector(", "= splat(", "= matvec(", "load_vector(", "broadcast_vector(")
 
 
 class Text(NamedTuple):

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 # Calls that give a vector whatever they are given, and calls that never do.
-_MAKES = frozenset({"vector", "splat", "matvec", "put"})
+_MAKES = frozenset({"vector", "splat", "matvec", "put", "load_vector", "broadcast_vector"})
 _ENDS = frozenset({"feature", "take", "total"})
 
 
