@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 
 import pytest
@@ -71,7 +72,7 @@ def test_a_full_or_read_only_disk_costs_one_message(where, monkeypatch, capfd, n
     def fail(*_, **__):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(cache.tempfile if call == "mkstemp" else cache.os, call, fail)
+    monkeypatch.setattr(tempfile if call == "mkstemp" else os, call, fail)
     cache.put("a", "text", b"code", False)
     cache.put("b", "text", b"code", False)
     message = capfd.readouterr().err

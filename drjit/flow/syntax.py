@@ -6,6 +6,7 @@ its file, so that tracebacks and debuggers show the lines that the user wrote.
 
 import ast
 import inspect
+import linecache
 import types
 from collections.abc import Callable
 from functools import WRAPPER_ASSIGNMENTS, update_wrapper
@@ -162,17 +163,20 @@ def _parse(f: types.FunctionType) -> tuple[ast.Module, Any]:
     It is nested in a function, whose parameters are what the function takes from around it, and in
     its class, whose name is part of that of private members.
     """
-    try:
-        lines, first = inspect.getsourcelines(f.__code__)
-    except (OSError, TypeError) as error:
+    file, first = f.__code__.co_filename, f.__code__.co_firstlineno
+    linecache.checkcache(file)
+    # inspect.getsourcelines() would look at the files of all modules first.
+    lines = linecache.getlines(file, f.__globals__)[first - 1 :]
+    if not lines:
         raise RuntimeError(
-            f"dr.syntax(): the source of '{f.__qualname__}' is not available ({error}). The "
-            "function has to be defined in a file or a notebook; use dr.while_loop() and "
-            "dr.if_stmt() elsewhere."
-        ) from None
+            f"dr.syntax(): the source of '{f.__qualname__}' is not available ({file}, line "
+            f"{first}). The function has to be defined in a file or a notebook; use "
+            "dr.while_loop() and dr.if_stmt() elsewhere."
+        )
+    lines = inspect.getblock(lines)
     indented = lines[0][:1].isspace()
     text = "".join(["if True:\n", *lines] if indented else lines)
-    tree = ast.parse(text, f.__code__.co_filename)
+    tree = ast.parse(text, file)
     ast.increment_lineno(tree, first - 1 - indented)
     body: Any = tree.body[0].body if indented else tree.body  # type: ignore[attr-defined]
     function = body[0]

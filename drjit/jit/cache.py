@@ -11,7 +11,6 @@ import hashlib
 import os
 import stat
 import struct
-import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -98,6 +97,8 @@ def put(key: str, text: str, code: bytes, has_finish: bool) -> None:
     where = folder()
     if where is None:
         return
+    import tempfile  # with all kinds of archives: not needed where kernels come from the cache
+
     temporary = None
     try:
         handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=where)
@@ -201,6 +202,8 @@ def _user_folder() -> Path:
 
 
 def _temporary_folder() -> Path:
+    import tempfile
+
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     return Path(tempfile.gettempdir()) / f"drjit-{user}"
 

@@ -2,18 +2,22 @@
 machine's processor.
 
 Leans on llvmlite, which this module imports: import it when something is compiled or loaded, not
-before.
+before. What translates is imported when something is compiled.
 """
+
+from __future__ import annotations
 
 import gc
 import re
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import library as _library
 from . import llvm
-from .ir import KernelError
-from .kernel import VECTORS, module_text
-from .module import Library
+from .ir import VECTORS, KernelError
+
+if TYPE_CHECKING:
+    from .kernel import Text
+    from .module import Library
 
 __all__ = [
     "KernelError",
@@ -139,11 +143,17 @@ def compile(
     collects = gc.isenabled()
     gc.disable()
     try:
-        module = module_text(text, name, lanes or packet_lanes(text), contract, library)
+        module = _module_text(text, name, lanes or packet_lanes(text), contract, library)
     finally:
         if collects:
             gc.enable()
     return Object(llvm.object_code(module.ir, module.parted), module.has_finish, module.ir)
+
+
+def _module_text(text: str, name: str, lanes: int, contract: bool, library: Library) -> Text:
+    from .kernel import module_text
+
+    return module_text(text, name, lanes, contract, library)
 
 
 def load(code: bytes, name: str, has_finish: bool) -> Loaded:
@@ -157,7 +167,7 @@ def assembly(
     text: str, lanes: int | None = None, contract: bool = False, library: Library = _library
 ) -> str:
     """The machine code of a kernel's text, as assembler text."""
-    module = module_text(text, "kernel", lanes or packet_lanes(text), contract, library)
+    module = _module_text(text, "kernel", lanes or packet_lanes(text), contract, library)
     return llvm.assembly(module.ir, module.parted)
 
 

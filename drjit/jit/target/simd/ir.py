@@ -32,6 +32,9 @@ INTEGERS = SIGNED | UNSIGNED
 ARITHMETIC = INTEGERS | FLOATS
 ALL = frozenset(SCALAR)
 
+# What makes vectors in a kernel's text.
+VECTORS = ("= vector(", "= splat(", "= matvec(", "load_vector(", "broadcast_vector(")
+
 # An operand: the code of its element type and its spelling in IR. A number without a type has the
 # code NUMBER.
 Value = tuple[str, str]

@@ -20,7 +20,7 @@ from . import (
     vector_buffers,
     weighted,
 )
-from .ir import Function, KernelError
+from .ir import VECTORS, Function, KernelError
 from .long_sum import SHORT
 from .module import Library, Module
 from .parse import functions
@@ -32,9 +32,6 @@ __all__ = [
     "atomic", "indexed", "matvec", "module_text", "outer", "product", "radix", "rows", "runs",
     "scan", "vector_buffers", "weighted",
 ]  # fmt: skip
-
-# What makes vectors in a kernel's text.
-VECTORS = ("= vector(", "= splat(", "= matvec(", "load_vector(", "broadcast_vector(")
 
 
 class Text(NamedTuple):
