@@ -99,7 +99,7 @@ def test_without_a_home_there_is_a_temporary_folder(tmp_path, monkeypatch, capfd
 
     monkeypatch.delenv("DRJIT_CACHE_DIR")
     monkeypatch.setattr(cache, "_user_folder", no_home)
-    monkeypatch.setattr(cache.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     cache.put("a", "text", b"code", False)
     assert cache.get("a").code == b"code"
     assert cache.info()["folder"].startswith(str(tmp_path / "drjit-"))
@@ -233,3 +233,26 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
     monkeypatch.setattr(kernel, "HOT", 1e9)
     assert (collatz().numpy() == want).all()
     assert not own().narrow and own().state == "disk"
+
+
+def test_a_kernel_of_the_disk_cache_runs_on_numpy_for_less_than_loading_it_takes(monkeypatch):
+    x = dr.linspace(Float, 0, 1, 2000)
+    dr.eval(x)
+
+    def state(launches):
+        """That of a kernel that is new to the process."""
+        schedule.forget_kernels()
+        kernel.forget()
+        for _ in range(launches):
+            dr.eval(x * 2.5 + dr.sqrt(x))
+        (found,) = (k for k in kernel.kernels() if "sqrt" in k.text)
+        return found.state
+
+    monkeypatch.setattr(kernel, "tier", "auto")
+    monkeypatch.setattr(kernel, "COMPILE_BASE", 1e9)
+    assert state(1000) == "numpy"
+    monkeypatch.setattr(kernel, "tier", "compiled")
+    assert state(1) == "memory"
+    monkeypatch.setattr(kernel, "tier", "auto")
+    assert state(1) == "numpy"
+    assert state(1000) == "disk"

@@ -67,6 +67,12 @@ def digest(text: str, *facts: object) -> str:
     return state.hexdigest()
 
 
+def has(key: str) -> bool:
+    """Whether there is an entry of that key."""
+    where = folder()
+    return where is not None and (where / (key + _SUFFIX)).exists()
+
+
 def get(key: str) -> Entry | None:
     """The entry of that key, or None."""
     where = folder()

@@ -38,6 +38,7 @@ NUMPY_LANE = 0.8e-9
 NUMPY_FUSED = 30
 COMPILE_BASE = 12e-3
 COMPILE_STATEMENT = 80e-6
+LOAD = 0.7e-3  # a kernel from the disk cache
 FIRST_USE = 60e-3
 
 # A kernel with a loop is compiled with narrow packets first, which takes half the time. Once its
@@ -157,7 +158,8 @@ class Kernel:
     __slots__ = (
         "address", "clock", "clock_address", "cost", "finish", "function", "launches", "loaded",
         "loops", "made_at", "measured", "name", "narrow", "numpy_calls", "numpy_cost", "outputs",
-        "pack", "program", "rendering", "seconds", "spent", "state", "text", "time", "wider",
+        "pack", "program", "rendering", "seconds", "spent", "state", "stored", "text", "time",
+        "wider",
     )  # fmt: skip
 
     def __init__(self, text: str, layout: str, cost: int, program: Program | None = None) -> None:
@@ -179,6 +181,7 @@ class Kernel:
         self.wider: Any = None  # the form with wider packets, on its way
         self.state = "new"  # new, numpy, memory (compiled in this process), disk (from the cache)
         self.launches = 0
+        self.stored: bool | None = None  # see is_stored
         self.spent = 0.0  # estimated seconds on NumPy, against which compiling is weighed
         self.rendering = 0.0  # seconds that making the text took
         self.seconds = 0.0  # what making the compiled form took
@@ -210,9 +213,20 @@ class Kernel:
         buy = COMPILE_BASE + COMPILE_STATEMENT * self.statements
         if "llvmlite" not in sys.modules:
             buy += FIRST_USE
+        elif self.is_stored():
+            buy = LOAD
         # The estimate, or what launches really took.
         self.spent = max(self.spent + once, self.time)
         return self.spent < buy
+
+    def is_stored(self) -> bool:
+        """Whether the disk cache had the compiled form when this was asked first."""
+        if self.stored is None:
+            from .target import simd
+
+            contract = bool(flags.current & JitFlag.FastMath)
+            self.stored = cache.has(cache.digest(self.text, contract, simd.packet_lanes(self.text)))
+        return self.stored
 
     def compile(self) -> None:
         """Makes the compiled form available, from the disk cache or by compiling the text. A better
