@@ -29,9 +29,14 @@ class Used(NamedTuple):
 def repeated(program: Program) -> frozenset[Case]:
     """The cases of branches whose bodies look like others."""
     cases = [c for i in program.instrs if type(i.data) is Branch for c in i.data.cases]
-    if len(cases) < 2 or any(i.dtype.is_vector for i in program.instrs):
+    if len(cases) < 2 or any(t.is_vector for t in {i.dtype for i in program.instrs}):
         return frozenset()
-    looks = [_look(program, case) if case.function is None else (0, 0) for case in cases]
+    lengths = [len(case.body) if case.function is None else 0 for case in cases]
+    same = Counter(lengths)
+    looks = [
+        _look(program, case) if length and same[length] > 1 else (0, 0)
+        for case, length in zip(cases, lengths, strict=True)
+    ]
     number = Counter(looks)
     return frozenset(
         [c for c, look in zip(cases, looks, strict=True) if number[look] > 1 and look[0] > 0]

@@ -113,14 +113,24 @@ class Nesting:
                         kept.add(inside)
             if n.op is op.loop:
                 self.home[parts.live] = bodies[0]
+        home = self.home
         for n in nodes:
             if n in kept:
-                del self.home[n]
-                outside = self.home.get(self.same[n])
+                del home[n]
+                outside = home.get(self.same[n])
                 if outside is not None:
-                    self.home[n] = outside
-            elif n not in self.home:
-                self._place(n, forced.get(n))
+                    home[n] = outside
+            elif n not in home and n.deps:
+                if n in forced or n in self.bodies:
+                    self._place(n, forced.get(n))
+                    continue
+                found = {b for d in n.deps if (b := home.get(d)) is not None}
+                if len(found) == 1:
+                    (body,) = found
+                    body.nodes.append(n)
+                    home[n] = body
+                elif found:
+                    self._place(n, None)
         self._hoist(nodes)
         self._sink_constants(nodes)
 
@@ -162,7 +172,7 @@ class Nesting:
     def _hoist(self, nodes: list[Node]) -> None:
         """Moves arithmetic out of the loops whose variables it does not depend on. What several
         branches of a loop compute in the same way is then computed once."""
-        if not any(body.depth > 1 for body in self.home.values()):
+        if not any(body.depth > 1 for bodies in self.bodies.values() for body in bodies):
             return
         made: dict[tuple, Node] = {}
         moved: list[tuple[Body, Body | None, Node]] = []
@@ -215,9 +225,12 @@ class Nesting:
         if not sunk:
             return
         users: dict[Node, set[Body | None]] = {}
+        same, literal = self.same, op.literal
         for n in nodes:
-            for d in map(self.origin, n.deps):
-                if d.op is op.literal:
+            for d in n.deps:
+                if d in same:
+                    d = self.origin(d)
+                if d.op is literal:
                     users.setdefault(d, set()).add(self.home.get(n))
         for n, homes in users.items():
             body = homes.pop()

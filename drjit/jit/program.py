@@ -106,24 +106,23 @@ class Program(NamedTuple):
     @property
     def cost(self) -> int:
         """Estimated elementary instructions a lane."""
-        return sum(i.cost for i in self.instrs) + len(self.outputs)
+        return sum([i.cost for i in self.instrs]) + len(self.outputs)
 
     def calls(self, fused: int) -> int:
         """The same where all elements of a vector count as one, and fused multiply-adds `fused`
         times more."""
-        times = [1 + fused * (i.op.name in op.FUSED) for i in self.instrs]
-        costs = [t * i.op.cost * i.rounds for t, i in zip(times, self.instrs, strict=True)]
+        costs = [i.op.cost * i.rounds * (1 + fused if i.op in _FUSED else 1) for i in self.instrs]
         return sum(costs) + len(self.outputs)
 
     @property
     def has_loops(self) -> bool:
         """Whether it may run for ever."""
-        return any(i.op is op.loop for i in self.instrs)
+        return any(type(i.data) is Loop for i in self.instrs)
 
     @property
     def fused(self) -> int:
         """The part of the cost that is due to fused multiply-adds."""
-        return sum(i.cost for i in self.instrs if i.op.name in op.FUSED)
+        return sum([i.cost for i in self.instrs if i.op in _FUSED])
 
 
 def elements(i: Instr) -> int:
@@ -168,12 +167,20 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
     nesting = Nesting(nodes) if any(n.op in BLOCKS for n in nodes) else None
     used = _used(nodes) if nesting else {}
     functions: dict[Body, Case] = {}
+    home, same = (nesting.home, nesting.same) if nesting else ({}, {})
     for n in nodes:
         if n.id in numbers:
             continue
-        body = nesting.home.get(n) if nesting else None
-        if nesting and n in nesting.same:
-            numbers[n.id] = numbers[nesting.same[n].id]
+        body = home.get(n)
+        if n in same:
+            numbers[n.id] = numbers[same[n].id]
+            continue
+        if n.op in _PLAIN:
+            args = tuple([numbers[d.id] for d in n.deps])
+            numbers[n.id] = len(instrs)
+            rounds = body.rounds if body else 1
+            label = labels.get(n, "") if labels else ""
+            instrs.append(Instr(n.op, n.dtype, args, n.data, 0, label, rounds))
             continue
         if nesting and n.op is op.result:
             numbers[n.id] = _result(n, nesting, numbers, instrs)
@@ -220,10 +227,11 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
         next_word += {"reduce": 2, "store": 1, "effect": 0}[kind]
     top = range(len(instrs))
     if nesting:
-        every = [n for n in nodes if n.op not in SYMBOLS]
-        at_top = [n for n in every if nesting.origin(n) not in nesting.home]
-        outside = [numbers[n.id] for n in at_top]
-        top = sorted(set(outside))
+        at_top = [
+            n for n in nodes
+            if n.op not in SYMBOLS and (nesting.origin(n) if n in same else n) not in home
+        ]  # fmt: skip
+        top = sorted({numbers[n.id] for n in at_top})
     return Program(
         tuple(instrs),
         tuple(outputs),
@@ -237,6 +245,8 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
 
 
 BLOCKS = frozenset((op.loop, op.branch))
+_PLAIN = frozenset(op.TABLE[name] for name in op.ELEMENTWISE)
+_FUSED = frozenset(op.TABLE[name] for name in op.FUSED)
 SYMBOLS = frozenset((op.state, op.result))
 
 

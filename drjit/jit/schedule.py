@@ -14,8 +14,8 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
+from . import collector, flags, interrupt, kernel, label, op, program, source, structure
 from . import dtype as dt
-from . import flags, interrupt, kernel, label, op, program, source, structure
 from .effects import BLOCKS, EFFECTS, afters, effects_inside, inside, old_values, without_escaped
 from .memory import Buffer, allocate_for
 from .node import AFTER, BUFFER, LITERAL, Node, make
@@ -526,6 +526,7 @@ def _result_bytes(size: int, roots: list[Node]) -> int:
     return size * sum(values)
 
 
+@collector.paused()
 def _kernel_for(
     nodes: list[Node], roots: list[Node], comments: dict[Node, str] | None, streams: bool
 ) -> kernel.Kernel:

@@ -12,14 +12,11 @@ def _call(name: str, args: list[str]) -> str:
     return f"{name}({', '.join(args)})"
 
 
-def _operator(i: Instr, a: list[str]) -> str:
-    if i.op.kind == "prefix":
-        return f"{i.op.text}{a[0]}"
-    if i.op.kind == "infix":
-        return f"{a[0]} {i.op.text} {a[1]}"
+def _function(i: Instr, a: list[str]) -> str:
     # A constant that code depends on (a shift count, a divisor) is part of the text.
-    constant = [] if i.data is None else [str(i.data)]
-    return _call(i.op.text, a + constant)
+    if i.data is not None:
+        a = [*a, str(i.data)]
+    return f"{i.op.text}({', '.join(a)})"
 
 
 def _load(i: Instr, a: list[str]) -> str:
@@ -78,9 +75,9 @@ def _sum_of_vectors(i: Instr, a: list[str]) -> str:
 
 
 RENDER: dict[str, Callable[[Instr, list[str]], str]] = {
-    "prefix": _operator,
-    "infix": _operator,
-    "call": _operator,
+    "prefix": lambda i, a: f"{i.op.text}{a[0]}",
+    "infix": lambda i, a: f"{a[0]} {i.op.text} {a[1]}",
+    "call": _function,
     "cast": lambda i, a: f"{i.dtype.element.code}({a[0]})",
     "bitcast": lambda i, a: f"bitcast({i.dtype.code}, {a[0]})",
     "literal": lambda i, a: f"literal({i.dtype.element.code}, p[{i.param}])",
@@ -122,6 +119,9 @@ _WORDS = {
 }  # fmt: skip
 
 
+# Kinds of operations that need nothing but their operands.
+_PLAIN = frozenset(("prefix", "infix", "call", "cast", "bitcast"))
+
 # Operations on vectors as a whole.
 _WHOLE = frozenset((op.take, op.put, op.total, op.matvec, op.outer, op.accumulate))
 
@@ -156,11 +156,11 @@ class _Writer:
         self.program, self.instrs = program, program.instrs
         self.names: list[str] = [""] * len(program.instrs)
         self.lines: list[str] = []
+        self.has_vectors = any(t.is_vector for t in {i.dtype for i in program.instrs})
         self.read = _read_as_values(program)
         self.values = 0
-        self.updated = _updated(program)
+        self.updated = _updated(program) if self.has_vectors else {}
         self.renamed: set[int] = set()
-        self.has_vectors = any(i.dtype.is_vector for i in program.instrs)
         self.repeated = bodies.repeated(program)
         self.functions: dict[str, str] = {}  # by what follows the name
         # Functions that calls share: the name, what it needs, and what it returns.
@@ -187,6 +187,11 @@ class _Writer:
             i = instrs[number]
             kind = i.op.kind
             args = [names[a] for a in i.args]
+            if kind in _PLAIN and number not in pairs:
+                name = names[number] = self.fresh()
+                text = f"{indent}{name} = {RENDER[kind](i, args)}"
+                lines.append(f"{text}  # {i.label}" if i.label else text)
+                continue
             if kind in ("copy", "reduce", "splat"):
                 names[number] = args[0]
                 continue
@@ -445,6 +450,9 @@ def _updated(program: Program) -> dict[int, int]:
     return found
 
 
+_CIRCULAR = frozenset((op.sin, op.cos))
+
+
 def _sines_and_cosines(program: Program, numbers: Sequence[int]) -> dict[int, int]:
     """Sines and cosines of one value among some instructions, which one call gives: the first of
     the two, and the other.
@@ -453,11 +461,12 @@ def _sines_and_cosines(program: Program, numbers: Sequence[int]) -> dict[int, in
     """
     first: dict[int, int] = {}
     pairs: dict[int, int] = {}
+    instrs = program.instrs
     for number in numbers:
-        i = program.instrs[number]
-        if i.op in (op.sin, op.cos) and not i.label:
+        i = instrs[number]
+        if i.op in _CIRCULAR and not i.label:
             before = first.setdefault(i.args[0], number)
-            if program.instrs[before].op is not i.op:
+            if instrs[before].op is not i.op:
                 pairs[before] = number
     return pairs
 
@@ -466,8 +475,11 @@ def _read_as_values(program: Program) -> set[int]:
     """Instructions whose value is an operand, not just a word of the parameter block."""
     used = {o.value for o in program.outputs}
     for i in program.instrs:
-        words = _WORDS.get(i.op, ())
-        used.update([a for k, a in enumerate(i.args) if k not in words])
+        if i.op in _WORDS:
+            words = _WORDS[i.op]
+            used.update([a for k, a in enumerate(i.args) if k not in words])
+        else:
+            used.update(i.args)
         if type(i.data) is Loop:
             used.update((*i.data.starts, *i.data.results, i.data.active, i.data.condition))
         elif type(i.data) is Branch:

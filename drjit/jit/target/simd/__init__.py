@@ -7,10 +7,10 @@ before. What translates is imported when something is compiled.
 
 from __future__ import annotations
 
-import gc
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ... import collector
 from .. import library as _library
 from . import llvm
 from .ir import VECTORS, KernelError
@@ -139,14 +139,8 @@ def compile(
     `contract` allows fused multiply-adds in place of products and sums. Raises KernelError where
     the text breaks a rule of the language.
     """
-    # The syntax tree makes the collector run again and again, which takes half as long once more.
-    collects = gc.isenabled()
-    gc.disable()
-    try:
+    with collector.paused():
         module = _module_text(text, name, lanes or packet_lanes(text), contract, library)
-    finally:
-        if collects:
-            gc.enable()
     return Object(llvm.object_code(module.ir, module.parted), module.has_finish, module.ir)
 
 

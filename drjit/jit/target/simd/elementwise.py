@@ -7,6 +7,7 @@ function that emits several
 instructions. `f16` computes in `f32` and rounds after each operation.
 """
 
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
@@ -269,10 +270,16 @@ def row(name: str, code: str, lanes: int, contract: bool) -> Row | None:
 
 
 def _from_template(template: str) -> Emit:
-    def emit(f: Function, _code: str, *operands: str) -> str:
-        return f.op(template.format(*operands))
-
-    return emit
+    # What is between the operands, whose places come in order.
+    parts = re.split(r"\{\d\}", template)
+    if len(parts) == 2:
+        a, b = parts
+        return lambda f, _code, x: f.op(f"{a}{x}{b}")
+    if len(parts) == 3:
+        a, b, c = parts
+        return lambda f, _code, x, y: f.op(f"{a}{x}{b}{y}{c}")
+    a, b, c, d = parts
+    return lambda f, _code, x, y, z: f.op(f"{a}{x}{b}{y}{c}{z}{d}")
 
 
 def _rounded(inner: Emit) -> Emit:

@@ -117,17 +117,6 @@ class Function:
         self.variables: dict[str, Value] = {}
         self.hoisting = False
 
-    def hoist(self, *operands: str) -> None:
-        """What follows goes to the entry block if its operands are known there, as values that are
-        the same for all packets are.
-        """
-        head = self.head
-        for x in operands:
-            if x not in head and not x.startswith("splat"):
-                self.hoisting = False
-                return
-        self.hoisting = True
-
     def op(self, text: str) -> str:
         """Appends an instruction that has a result, and gives the name of the result."""
         if self.hoisting:

@@ -151,7 +151,7 @@ class Translator:
     def assign(self, s: ast.Assign) -> None:
         """`name = expression` or `a, b = call(...)`."""
         (target,) = s.targets
-        value = self.expr(s.value)
+        value = EXPRESSIONS.get(type(s.value), Translator.expr)(self, s.value)
         if type(target) is ast.Name:
             if value is None or type(value[0]) is tuple:
                 raise KernelError("one value expected")
@@ -339,7 +339,11 @@ class Translator:
     def computed(self, emit: Callable[..., str], code: str, *operands: str) -> str:
         """The result of an operation; outside of the packet loop if it is the same for all."""
         f = self.f
-        f.hoist(*operands)
+        head = f.head
+        for x in operands:
+            if x not in head and x[0] != "s":  # as splat is
+                return emit(f, code, *operands)
+        f.hoisting = True
         result = emit(f, code, *operands)
         f.hoisting = False
         return result
@@ -374,8 +378,12 @@ class Translator:
 
     def apply(self, name: str, values: list[Value]) -> Value:
         """An element-wise operation with a name."""
-        values = self.unified(values)
         code = values[0][0]
+        for v in values:
+            if v[0] != code or code == NUMBER:
+                values = self.unified(values)
+                code = values[0][0]
+                break
         if code == NUMBER:
             raise KernelError(f"the operands of {name} have no type")
         rule = self.rows.get((name, code)) or self.rule(name, name, code)
