@@ -2,6 +2,7 @@
 for, and what remains when it fails."""
 
 import gc
+import time
 import weakref
 
 import numpy as np
@@ -122,33 +123,48 @@ def test_only_lanes_that_take_part_run_again(tier):
         np.testing.assert_allclose(y.grad.numpy(), [24, 2, 13.5, 2])
 
 
-@pytest.mark.parametrize("limit", [None, 3, 1])
-@pytest.mark.parametrize("last", [3, 4, 5])
-def test_a_failure_leaves_nothing_pending(limit, last):
-    """Passes that were recorded before are forgotten, with the memory that they write to."""
-    calls = []
+@pytest.mark.parametrize(("limit", "needed"), [(None, 6), (3, 5), (1, 7)])
+@pytest.mark.parametrize("last", [3, 4, 5, 6])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_failure_leaves_nothing_pending(limit, needed, last, known):
+    """Passes that were recorded before are forgotten, with the memory that they write to. What is
+    known of a body from another loop saves tracing it twice."""
+    calls, most = [], [needed]
 
     def body(i, y):
         calls.append(len(calls))
-        if len(calls) > last:
+        if len(calls) > most[0]:
             raise ValueError("later")
         return i + 1, dr.sin(y * x)
 
+    def loop():
+        return dr.while_loop((UInt(0), F(1)), lambda i, y: i < 3, body, max_iterations=limit)[1]
+
+    body.__code__ = body.__code__.replace(co_name=f"body_{id(calls)}_{time.monotonic_ns()}")
     x = F(0.5, 0.7)
     dr.enable_grad(x)
-    y = dr.while_loop((UInt(0), F(1)), lambda i, y: i < 3, body, max_iterations=limit)[1]
+    if known:
+        dr.backward(loop())
+        x.grad = 0
+        calls.clear()
+    most[0] = last
+    y = loop()
+    assert len(calls) == 2 - known
+    needed -= 2 * known
     gc.collect()
     schedule.evaluate([])
     alive = {id(b) for b in gc.get_objects() if type(b).__name__ == "Buffer"}
-    try:
+    if needed <= last:
         dr.backward(y)
-    except ValueError as error:
-        assert str(error).endswith("later")
-        error.__traceback__ = None
-    else:
-        assert len(calls) <= last and last > 2  # what is known of a body saves tracing it
+        assert len(calls) == needed
         schedule.evaluate([])
         return
+    with pytest.raises(ValueError) as raised:
+        dr.backward(y)
+    message = "dr.while_loop(): encountered an exception (see above). ValueError: later"
+    assert str(raised.value) == message and len(calls) == last + 1
+    raised.value.__traceback__ = None
+    del raised
     assert not schedule.pending
     assert x.grad.numpy().tolist() == [0, 0]
     gc.collect()
