@@ -157,8 +157,9 @@ def test_conversion_to_arrays(tier):
         ((), RuntimeError, "cannot be empty"),
         (([], {}), RuntimeError, "cannot be empty"),
         ((1, 2.0), TypeError, "at least one one-dimensional array"),
-        ((Int(1), Int(2)), TypeError, "floating-point.*drjit.llvm.ad.Int"),
-        ((Bool(True),), TypeError, "floating-point"),
+        ((Int(1), 2**40), TypeError, "Could not promote type 'int': the number 1099511627776"),
+        ((UInt(1), -1), RuntimeError, "Could not promote type 'int': the number -1"),
+        ((Bool(True),), TypeError, "features are numbers.*drjit.llvm.ad.Bool"),
         ((Float(1), "x"), TypeError, "cannot convert a value of type str"),
         ((Float(1), None), TypeError, "NoneType"),
         ((Float(1, 2), Float(1, 2, 3)), RuntimeError, r"CoopVec\(\): .*sizes \(2, 3\)"),
@@ -336,8 +337,8 @@ def test_casts(tier):
     np.testing.assert_array_equal(features(half), values.astype(np.float16))
     np.testing.assert_array_equal(features(nn.cast(half, Float64)), values.astype(np.float16))
     for arg, to, message in (
-        (half, Int, "floating-point"),
-        (half, 3, "floating-point array type such as Float16, got 3"),
+        (half, Bool, "an array type of numbers such as Float16, got drjit.llvm.ad.Bool"),
+        (half, 3, "an array type of numbers such as Float16, got 3"),
         (Float(1), Float16, "expected a cooperative vector, got drjit.llvm.ad.Float"),
     ):
         with pytest.raises(TypeError, match=message):
@@ -787,3 +788,53 @@ def test_features_come_from_iterables():
     for error in (TypeError, RuntimeError):
         with pytest.raises(error, match="cannot convert a value of type str"):
             nn.CoopVec(Float(1), "ab")
+
+
+# ---- Integers
+
+
+@pytest.mark.parametrize("name", ["Int8", "UInt8", "Int", "UInt", "Int64", "UInt64"])
+@pytest.mark.parametrize("size", [1, 17])
+def test_integer_features(name, size, tier):
+    cls = getattr(dr.llvm.ad, name)
+    a, b = np.random.default_rng(size).integers(0, 100, (2, 3, size)).astype(cls(0).numpy().dtype)
+    v, w = (nn.CoopVec(*[cls(row) for row in x]) for x in (a, b))
+    assert v.type is cls and repr(v) == f"drjit.nn.CoopVec[drjit.llvm.ad.{name}, shape=(3, {size})]"
+    with np.errstate(over="ignore"):
+        cases = [
+            (v + w, a + b), (v - w, a - b), (v * w, a * b), (7 - v * 2, 7 - a * 2),
+            (v + cls(b[0]), a + b[0]), (dr.fma(v, w, 3), a * b + 3), (dr.abs(v), a),
+            (dr.maximum(v, w), np.maximum(a, b)), (dr.minimum(v, 5), np.minimum(a, 5)),
+            (dr.clip(v, 20, w), np.minimum(np.maximum(a, 20), b)),
+            (dr.step(v, w), a >= b), (dr.select(v < w, v, 5), np.where(a < b, a, 5)),
+            (v + 1.75, a + 1), (nn.CoopVec(cls(1), 2.5, Float(3.5)) * v, a * [[1], [2], [3]]),
+        ]  # fmt: skip
+    for found, expected in cases:
+        np.testing.assert_array_equal(features(found), expected.astype(a.dtype))
+    np.testing.assert_array_equal(dr.sum(v).numpy(), a.sum(0, dtype=a.dtype))
+    np.testing.assert_array_equal(features(nn.cast(v, Float)), a.astype(np.float32))
+    halves = nn.CoopVec(*[Float(row + 0.5) for row in a])
+    np.testing.assert_array_equal(features(nn.cast(halves, cls)), a)
+
+
+def test_integer_features_in_a_loop(tier):
+    v = dr.while_loop(
+        (nn.CoopVec(UInt(1, 2), 3), UInt(0, 2)), lambda v, i: i < 3, lambda v, i: (v + v, i + 1)
+    )[0]
+    np.testing.assert_array_equal(features(v), [[8, 4], [24, 6]])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda v: v / 2, "not supported for drjit.nn.CoopVec.*Int, shape"),
+        (lambda v: dr.exp2(v), r"dr.exp2\(\): operation not supported"),
+        (lambda v: dr.tanh(v), r"dr.tanh\(\): operation not supported"),
+        (lambda v: v * 2**40, "the number 1099511627776 does not fit"),
+        (lambda v: v + nn.CoopVec(Float(1), 2), "features of different types.*int32 and float32"),
+        (lambda v: nn.matvec(nn.pack(TensorXf([[1, 2]])), v), "entries of type float32"),
+    ],
+)
+def test_what_integer_features_do_not_have(call, message):
+    with pytest.raises(RuntimeError, match=message):
+        call(nn.CoopVec(Int(1, 2), 3))

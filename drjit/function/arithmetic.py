@@ -260,8 +260,10 @@ def _fma(arg0: Any, arg1: Any, arg2: Any, name: str) -> Any:
             raise unsupported(name.removeprefix("dr."), arg0, arg1, arg2)
         a, b, c = _numbers(arg0, arg1, arg2)
         return elementwise(op.fma, a, b, c) if isinstance(a, float) else a * b + c
-    if any(isinstance(a, KernelValue) for a in (arg0, arg1, arg2)):
-        return elementwise(op.fma, arg0, arg1, arg2, name=name)
+    for a in (arg0, arg1, arg2):
+        if isinstance(a, KernelValue):
+            exact = a._dtype.is_int
+            return arg0 * arg1 + arg2 if exact else elementwise(op.fma, arg0, arg1, arg2, name=name)
     a, b, c = promote(arg0, arg1, arg2, name=name)
     meta = a.__meta__
     if meta.dtype.is_float and meta.kind in ("leaf", "vector", "tensor"):

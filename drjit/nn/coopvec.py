@@ -13,7 +13,7 @@ from ..ad.algebra import record
 from ..ad.graph import Value, visible
 from ..array import leaf, pytree, table
 from ..array.base import ArrayBase, IncompatibleError, KernelValue, type_label
-from ..array.promote import convert, number_type
+from ..array.promote import Incompatible, check_range, convert, number_type
 from ..jit import dtype as dt
 from ..jit import node, op
 from ..jit.op import Op
@@ -32,7 +32,7 @@ _INDEX = (
 
 
 class CoopVec(KernelValue, Generic[T]):
-    """A cooperative vector: `len(v)` features for each lane, all of one floating-point type.
+    """A cooperative vector: `len(v)` features for each lane, all of one type of numbers.
 
     The arguments are arrays, numbers, other cooperative vectors, and PyTrees and iterables of such,
     one after the other. Components of nested arrays and rows of tensors are features. The first
@@ -40,10 +40,10 @@ class CoopVec(KernelValue, Generic[T]):
 
     Arithmetic (`+ - * /`) and element-wise functions (`dr.fma`, `dr.minimum`, `dr.maximum`,
     `dr.exp2`, `dr.tanh`, ...) take cooperative vectors of the same length and type, arrays, which
-    stand for all features, and numbers.
+    stand for all features, and numbers. Those of integers have the operations of integer arrays.
 
     Raises:
-        TypeError: there is no floating-point array, or an argument is nothing of the above.
+        TypeError: there is no array of numbers, or an argument is nothing of the above.
         RuntimeError: there are no features, or sizes are incompatible.
 
     >>> import drjit.nn as nn
@@ -74,7 +74,10 @@ class CoopVec(KernelValue, Generic[T]):
             raise RuntimeError(_EMPTY)
         self._type = cls = _feature_type(parts)
         what = "drjit.nn.CoopVec()"
-        found = [leaf.value(convert(cls, p)) for p in parts]
+        try:
+            found = [leaf.value(convert(cls, p)) for p in parts]
+        except Incompatible as problem:
+            raise IncompatibleError(f"{what}: {problem}") from None
         self._n, self._a = derivatives.pack(found, what)
         if not cls._diff:
             self._a = None
@@ -143,8 +146,9 @@ class CoopVec(KernelValue, Generic[T]):
         mask = op_.result == "second"
         vectors = [a for a in args[mask:] if isinstance(a, CoopVec)]
         first = vectors[0] if vectors else self._typed(args[mask:], name)
-        if op_.domain.find("f") < 0 and not mask and not self._dtype.is_mask:
-            raise TypeError(f"{name}(): operation not supported for {first!r}")
+        kind = "f" if first._dtype.is_float else "i"
+        if kind not in op_.domain and not mask and not self._dtype.is_mask:
+            raise IncompatibleError(f"{name}(): operation not supported for {first!r}")
         values = [first._like(a, name) for a in args[mask:]]
         if mask:
             values.insert(0, first._mask(args[0], name))
@@ -161,11 +165,11 @@ class CoopVec(KernelValue, Generic[T]):
     def _typed(self, values: tuple, name: str) -> "CoopVec[Any]":
         """A vector as long as this one, with features of the type of an array among the values."""
         for a in values:
-            if isinstance(a, ArrayBase) and a._kind == "leaf" and a._dtype.is_float:
+            if isinstance(a, ArrayBase) and a._kind == "leaf" and a._dtype.is_arithmetic:
                 return wrap(type(a), Value(node.literal(dt.vector(a._dtype, len(self)), 0)))
         raise TypeError(
             f"{name}(): with a mask for each feature, one of the values has to be a cooperative "
-            "vector, or a floating-point array"
+            "vector, or an array of numbers"
         )
 
     def _mask(self, value: Any, name: str) -> Value:
@@ -178,7 +182,7 @@ class CoopVec(KernelValue, Generic[T]):
     def _reduce(self, key: str) -> Any:
         if self._dtype.is_mask != (key in ("and", "or")):
             raise TypeError(f"the reduction '{key}' is not defined for the features of {self!r}")
-        if key == "add":
+        if key == "add" and self._dtype.is_float:
             total = derivatives.total(Value(self._n, visible(self._a)))
             return leaf.from_value(self._type, total)
         operation = _REDUCTIONS[key]
@@ -201,7 +205,7 @@ def _direct(op_: Op, args: tuple) -> CoopVec[Any] | None:
     if first is None:
         return None
     t = first._n.dtype
-    if t.is_mask or ("f" not in op_.domain and not second):
+    if not t.is_float or ("f" not in op_.domain and not second):
         return None
     nodes, variables = [], []
     for a in args:
@@ -250,7 +254,8 @@ for _name, _op in _OPERATORS.items():
         setattr(CoopVec, _method, _operator(_op, _prefix == "r", getattr(ArrayBase, _method)))
 
 _REDUCTIONS = {
-    "mul": op.mul, "min": op.minimum, "max": op.maximum, "and": op.and_, "or": op.or_,
+    "add": op.add, "mul": op.mul, "min": op.minimum, "max": op.maximum,
+    "and": op.and_, "or": op.or_,
 }  # fmt: skip
 
 
@@ -303,10 +308,10 @@ def _feature_type(parts: list[Any]) -> Any:
     if not arrays:
         raise TypeError(_NO_ARRAY)
     cls = type(arrays[0])
-    if not cls._dtype.is_float:
+    if cls._dtype.is_mask:
         raise TypeError(
-            f"drjit.nn.CoopVec(): features are floating-point numbers, but the first array is of "
-            f"type {type_label(cls)}"
+            f"drjit.nn.CoopVec(): features are numbers, but the first array is of type "
+            f"{type_label(cls)}"
         )
     namespaces = [cls._namespace, *[a._namespace for a in arrays if a._diff and not cls._diff]]
     return table.find(namespaces[-1], "leaf", cls._dtype)
@@ -315,7 +320,12 @@ def _feature_type(parts: list[Any]) -> Any:
 def _broadcast(cls: Any, t: dt.DType, value: Any, name: str) -> Value:
     """A number or an array as a vector whose features are all the same."""
     if number_type(type(value)) is not None:
-        return Value(node.literal(t, number_type(type(value))(value)))
+        number = number_type(type(value))(value)
+        try:
+            check_range(cls, number)
+        except Incompatible as problem:
+            raise IncompatibleError(f"{name}(): {problem}") from None
+        return Value(node.literal(t, number))
     if isinstance(value, ArrayBase) and value._kind != "leaf":
         raise TypeError(
             f"{name}(): {type_label(value)} does not go together with a cooperative vector; make "
@@ -336,12 +346,12 @@ def _broadcast(cls: Any, t: dt.DType, value: Any, name: str) -> Value:
 
 
 def cast(arg0: CoopVec[Any], arg1: Any, /) -> CoopVec[Any]:
-    """The features of a cooperative vector in another precision, which an array type stands for.
-    Derivatives are converted back.
+    """The features of a cooperative vector as other numbers, of which an array type tells the kind
+    and precision. Derivatives are converted back.
 
     Raises:
         TypeError: the first argument is no cooperative vector, or the second no type of
-            floating-point arrays.
+            arrays of numbers.
 
     >>> import drjit.nn as nn
     >>> from drjit.auto.ad import Float16, Float32
@@ -355,9 +365,9 @@ def cast(arg0: CoopVec[Any], arg1: Any, /) -> CoopVec[Any]:
         )
     cls = getattr(arg1, "_leaf", None) if isinstance(arg1, type) else None
     dtype = getattr(cls, "_dtype", None)
-    if dtype is None or not dtype.is_float:
+    if dtype is None or dtype.is_mask:
         raise TypeError(
-            "drjit.nn.cast(): expected a floating-point array type such as Float16, got "
+            "drjit.nn.cast(): expected an array type of numbers such as Float16, got "
             f"{type_label(arg1) if isinstance(arg1, type) else repr(arg1)}"
         )
     target = table.find(arg0._type._namespace, "leaf", dtype)
