@@ -275,6 +275,23 @@ def test_compiled_gives_the_same_bits(name, code):
     assert np.array_equal(np.signbit(result[defined]), np.signbit(expected[defined]))
 
 
+@pytest.mark.parametrize("code", ["f32", "f64"])
+@pytest.mark.parametrize("name", ["sin", "lgamma"])
+def test_rare_arguments_are_computed_in_their_lanes(name, code):
+    """What handles them is compiled for a few lanes, and called for each part of a packet."""
+    kind, count = TYPES[code], 128
+    launch = compiled(
+        f"def kernel(i, p):\n    x = load({code}, p[2], i)\n    r = {name}(x)\n"
+        f"    store({code}, p[1], i, r)\n"
+    )
+    for lane in range(count):
+        x = padded(np.linspace(0.5, 3, count).astype(kind))
+        x[lane] = 1e10 if name == "sin" else -3.7
+        result = padded(np.zeros(count, kind))
+        launch(count, result, x)
+        assert np.array_equal(result[:count], namespace[name](x[:count])), lane
+
+
 @pytest.mark.parametrize("code", TYPES)
 def test_sincos_gives_the_bits_of_sin_and_cos(code):
     kind = TYPES[code]

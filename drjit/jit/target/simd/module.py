@@ -18,6 +18,8 @@ INLINE_LIMIT = 500
 # The same for each loop over features; those over a few, for which a call costs something, are so
 # short.
 INLINE_LOOP_LIMIT = 100
+# The lanes of what is called in cold branches.
+COLD_LANES = 8
 
 
 class Library(Protocol):
@@ -126,37 +128,74 @@ def _arguments(f: Function, values: list) -> list[Value]:
     return [(code, f.constant(code, x)) if k == NUMBER else (k, x) for k, x in values]
 
 
-def declare(module: Module, name: str, codes: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """A library function for the types of its arguments: its symbol, and the types of its results.
-    It is defined if it has not been before.
+def declare(
+    module: Module, name: str, codes: tuple[str, ...], lanes: int
+) -> tuple[str, tuple[str, ...]]:
+    """A library function for the types of its arguments and so many lanes: its symbol, and the
+    types of its results. It is defined if it has not been before.
     """
     base, _, suffix = name.rpartition("_")
     if not base or suffix not in SCALAR:
         base, suffix = name, codes[0]
-    symbol = ".".join((f"{base}_{suffix}", *codes))
+    symbol = ".".join((f"{base}_{suffix}", *codes, str(lanes)))
     if symbol not in module.functions:
         try:
             definition = module.library.function(base, suffix)
         except KeyError:
             raise KernelError(f"the function {name} is unknown for {suffix}") from None
-        define(module, symbol, definition, codes)
+        define(module, symbol, definition, codes, lanes)
     return symbol, module.functions[symbol][0]
 
 
 def _emit_call(module: Module, f: Function, name: str, values: list[Value], warm: bool) -> Any:
-    """The call instruction, and the definition if it is the first."""
-    symbol, _ = declare(module, name, tuple(code for code, _ in values))
-    module.calls[symbol] += 1
+    """The call, and the definition if it is the first.
+
+    What is called in a cold branch is defined for few lanes and called for one part of the lanes
+    after the other: it is much the larger half of the code, which hardly ever runs.
+    """
+    lanes = f.lanes if warm else min(f.lanes, COLD_LANES)
+    symbol, _ = declare(module, name, tuple(code for code, _ in values), lanes)
     if warm:
         module.warm.add(symbol)
     results, signature = module.functions[symbol]
-    operands = ", ".join([f"{f.vector[code]} {x}" for code, x in values])
-    result = f.op(f'call fastcc {signature} @"{symbol}"({operands})')
-    if len(results) == 1:
-        return results[0], result
-    return tuple(
-        (code, f.op(f"extractvalue {signature} {result}, {k}")) for k, code in enumerate(results)
-    )
+    found: list[list[str]] = [[] for _ in results]
+    for first in range(0, f.lanes, lanes):
+        module.calls[symbol] += 1
+        operands = ", ".join(
+            f"<{lanes} x {SCALAR[code]}> {_part(f, code, x, first, lanes)}" for code, x in values
+        )
+        result = f.op(f'call fastcc {signature} @"{symbol}"({operands})')
+        for k, part in enumerate(found):
+            one = len(results) == 1
+            part.append(result if one else f.op(f"extractvalue {signature} {result}, {k}"))
+    joined = [(code, _joined(f, code, parts)) for code, parts in zip(results, found, strict=True)]
+    return joined[0] if len(joined) == 1 else tuple(joined)
+
+
+def _part(f: Function, code: str, x: str, first: int, lanes: int) -> str:
+    """Some of the lanes of a vector."""
+    if lanes == f.lanes:
+        return x
+    of = f.vector[code]
+    return f.op(f"shufflevector {of} {x}, {of} poison, {_indices(first, lanes)}")
+
+
+def _joined(f: Function, code: str, parts: list[str]) -> str:
+    """Vectors one behind the other."""
+    lanes = f.lanes // len(parts)
+    while len(parts) > 1:
+        of = f"<{lanes} x {SCALAR[code]}>"
+        lanes *= 2
+        parts = [
+            f.op(f"shufflevector {of} {a}, {of} {b}, {_indices(0, lanes)}")
+            for a, b in zip(parts[::2], parts[1::2], strict=True)
+        ]
+    return parts[0]
+
+
+def _indices(first: int, count: int) -> str:
+    numbers = ", ".join(f"i32 {k}" for k in range(first, first + count))
+    return f"<{count} x i32> <{numbers}>"
 
 
 def table(t: Translator, name: ast.expr, index: ast.expr) -> Value:
@@ -183,10 +222,10 @@ def table(t: Translator, name: ast.expr, index: ast.expr) -> Value:
 
 
 def define(
-    module: Module, symbol: str, definition: ast.FunctionDef, codes: tuple[str, ...]
+    module: Module, symbol: str, definition: ast.FunctionDef, codes: tuple[str, ...], lanes: int
 ) -> None:
-    """Translates a library function for the types of its arguments."""
-    f = Function(module.lanes, len(codes))
+    """Translates a library function for the types of its arguments and so many lanes."""
+    f = Function(lanes, len(codes))
     arguments = [a.arg for a in definition.args.args]
     if len(arguments) != len(codes):
         raise KernelError(f"{definition.name} takes {len(arguments)} arguments")

@@ -252,7 +252,7 @@ class VectorTranslator(Translator):
             return super().library_call(name, values)
         code, count, operands = self.together(values)
         held = HELD[code]
-        _, kinds = declare(self.module, name, (held,) * len(values))
+        _, kinds = declare(self.module, name, (held,) * len(values), self.f.lanes)
 
         def one(f: Function, *registers: str) -> Any:
             result = self.module.call(f, name, [(held, x) for x in registers], warm=True)
