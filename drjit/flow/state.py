@@ -45,15 +45,9 @@ def assign(array: Any, value: Content) -> None:
 def is_traced(value: Any) -> bool:
     """Whether a value is an array, or a vector, that can be part of kernels."""
     kind = type(value)
-    known = _traced.get(kind)
-    if known is None:
-        known = _traced[kind] = (
-            kind.__meta__.is_jit if issubclass(kind, ArrayBase) else issubclass(kind, KernelValue)
-        )
-    return known
-
-
-_traced: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+    if issubclass(kind, ArrayBase):
+        return kind.__meta__.is_jit
+    return issubclass(kind, KernelValue)
 
 
 def parts(value: Any) -> list[tuple[str, Any]] | None:
@@ -151,7 +145,7 @@ class Held:
 
 def _attributes(value: Any, path: str) -> list[Attribute]:
     """The traced arrays among the attributes of an object that is no PyTree."""
-    if isinstance(value, (ArrayBase, type, ModuleType, FunctionType)) or parts(value) is not None:
+    if isinstance(value, (ModuleType, FunctionType)):
         return []
     found = getattr(value, "__dict__", {}).items()
     return [Attribute(path, value, name, array) for name, array in found if is_traced(array)]
@@ -170,16 +164,11 @@ class State:
         self._origins: dict[int, Any] = {}
         self.structure = tuple([_frozen(v, self._origins) for v in self.values])
         self._containers: list[tuple[Any, Any]] = []
-        self._attributes = [
-            a
-            for v, t in zip(self.values, self.titles, strict=True)
-            for path, part in _walk(v, t)
-            for a in _attributes(part, path)
-        ]
-        self._find()
+        self._attributes = [a for path, part in self._find() for a in _attributes(part, path)]
 
-    def _find(self) -> None:
-        """Collects arrays and containers."""
+    def _find(self) -> list[tuple[str, Any]]:
+        """Collects arrays and containers. Gives what is neither."""
+        others = []
         self.paths: list[str] = []
         self.leaves: list[Any] = []
         self._containers = []
@@ -189,12 +178,17 @@ class State:
                     self.paths.append(path)
                     self.leaves.append(part)
                 elif not isinstance(part, ArrayBase):
+                    if isinstance(part, (tuple, type)):
+                        continue
                     if isinstance(part, (list, dict)) or pytree.is_struct(part):
                         self._containers.append((part, _snapshot(part)))
+                    else:
+                        others.append((path, part))
                 elif part._kind == "nested":
                     self._containers.append((part, list(part._c)))
                 elif part._kind == "tensor":
                     self._containers.append((part, (part._array, part._shape)))
+        return others
 
     def ignore_attributes(self) -> None:
         """No longer checks attributes of objects, which may have changed for good reasons."""
@@ -345,8 +339,10 @@ def _put_back(container: Any, snapshot: Any) -> None:
 def _branches(before: Any, after: Any) -> list[tuple[str, Any, Any]] | None:
     """Corresponding branches of two trees of the same structure; None for leaves."""
     a, b = parts(before), parts(after)
-    if a is None or b is None:
-        return None
+    return None if a is None or b is None else _paired(before, after, a, b)
+
+
+def _paired(before: Any, after: Any, a: list, b: list) -> list[tuple[str, Any, Any]]:
     if isinstance(before, dict):
         return [(name, before[k], after[k]) for (name, _), k in zip(a, before, strict=True)]
     return [(name, x, y) for (name, x), (_, y) in zip(a, b, strict=True)]
@@ -384,7 +380,7 @@ def _match(before: Any, after: Any, path: str, what: str, strict: bool, found: l
                 f"{what}: the size of state variable '{path}' of type {type_label(after)} changed: "
                 f"it has the shape {before._shape} before and {after._shape} afterwards"
             )
-    for name, x, y in _branches(before, after) or ():
+    for name, x, y in _paired(before, after, a, b):
         _match(x, y, path + name, what, strict, found)
 
 
