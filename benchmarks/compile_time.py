@@ -237,7 +237,7 @@ def _watch() -> dict[str, float]:
         setattr(owner, attribute, call)
 
     watched(source, "render", "text")
-    watched(simd, "module_text", "front end")
+    watched(simd, "_module_text", "front end")
     watched(llvm, "_optimized", "passes")
     watched(llvm, "object_code", "machine code")  # with the passes
     return stages

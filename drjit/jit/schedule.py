@@ -34,6 +34,7 @@ _kernels: dict[tuple, tuple[kernel.Kernel, structure.Passed]] = {}
 _settled: dict[tuple, kernel.Kernel] = {}
 STREAM_BYTES = 1 << 24  # results of a kernel from here on are written past the caches
 STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have so many
+LARGE = 256  # nodes from which on the collector of cycles pauses while a program is worked on
 LONGEST = 1 << 16  # nodes in a kernel: bounds the memory that compiling takes
 _preview: list[kernel.Kernel] | None = None  # where `preview` collects kernels
 
@@ -290,7 +291,11 @@ def _run_groups(roots: list[Node], nodes: list[Node] | None) -> None:
             group = [n for n in group if n.op is not BUFFER]
             below = _reachable(group)[0]
         if group:
-            _run(size, group, below)
+            if len(below) < LARGE:
+                _run(size, group, below)
+            else:
+                with collector.paused():
+                    _run(size, group, below)
 
 
 def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
@@ -526,7 +531,6 @@ def _result_bytes(size: int, roots: list[Node]) -> int:
     return size * sum(values)
 
 
-@collector.paused()
 def _kernel_for(
     nodes: list[Node], roots: list[Node], comments: dict[Node, str] | None, streams: bool
 ) -> kernel.Kernel:

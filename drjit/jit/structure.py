@@ -12,7 +12,7 @@ costs one more kernel, and not one for each value.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from . import collector, op, program
+from . import op, program
 from .effects import BLOCKS, EFFECTS
 from .nesting import Parts
 from .node import BUFFER, LITERAL, Node
@@ -136,7 +136,6 @@ class Passed(NamedTuple):
     checks: tuple[int, ...]
 
 
-@collector.paused()
 def settle(nodes: list[Node], roots: list[Node], found: Numbered) -> tuple[list[Node], Passed]:
     """Numbers the nodes of a program that is new so that its literals share parameters where they
     did in all programs of its structure, and inputs and literals come in the order of their first
