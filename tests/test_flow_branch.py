@@ -302,7 +302,7 @@ def test_what_is_not_finite_on_the_other_side_never_reaches_a_gradient(tier):
     np.testing.assert_allclose(scale.grad.numpy(), -1 - (np.log(v) / v**0.5).sum() / 4, rtol=1e-5)
 
 
-def test_each_function_is_called_once_and_once_for_a_derivative():
+def test_each_function_is_called_once():
     calls = []
 
     def function(k):
@@ -317,7 +317,7 @@ def test_each_function_is_called_once_and_once_for_a_derivative():
     y = dr.if_stmt((x,), x > 1, function(0), function(1), mode="symbolic")
     assert calls == [0, 1]
     dr.backward(y)
-    assert calls == [0, 1, 0, 1]
+    assert calls == [0, 1]
     assert list(x.grad) == [4, 4]
 
 

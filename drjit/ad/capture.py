@@ -1,11 +1,11 @@
-"""Derivatives of a body that is being recorded: of a branch, call or loop.
+"""Derivatives within a body that is being recorded, of a branch, call or loop.
 
 The body is traced on inputs of its own, and traversals stay within it. What it has from around it
-(captured variables, those from before) gets its gradient per lane, or by atomic additions where the
-body gathers from it or propagates gradients itself.
+(captured variables, those from before) gets its gradient by atomic additions where the body gathers
+from it or propagates gradients itself.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..jit import access, node, op, schedule
@@ -34,18 +34,14 @@ class Slots:
     gradient has memory of its own, to which the bodies add atomically: what they gather from, and
     if `atomic` everything that a traversal within them reaches.
 
-    `first` is the serial number from which on variables belong to the body that is traced now,
-    `then` replaces these slots when the body has been traced again and is differentiated: that is
-    a `replay`. `written` has the arrays that the body scatters differentiable values to.
-    `aliases` are the inputs of the body, and the variables from around it that they stand for.
+    `first` is the serial number from which on variables belong to the body. `written` has the
+    arrays that the body scatters differentiable values to. `aliases` are the inputs of the body,
+    and the variables from around it that they stand for.
     """
 
-    def __init__(
-        self, atomic: bool = False, then: "Slots | None" = None, replay: bool = False
-    ) -> None:
+    def __init__(self, atomic: bool = False) -> None:
         self.outer: Slots | None = graph.slots()
-        self.atomic, self.then = atomic, then
-        self.replay = replay or (self.outer is not None and self.outer.replay)
+        self.atomic = atomic
         self.first = 0
         self.tracing = Tracing()
         self.written: dict[int, Written] = {}
@@ -56,7 +52,7 @@ class Slots:
     def alias(self, own: Var, around: Var) -> None:
         """Makes an input of the body stand for a variable from around it: it has the gradient of
         that one, to which traversals within the body add."""
-        if self.atomic and not self.replay:
+        if self.atomic:
             self.aliases[own] = around
             own.grad = around.grad
 
@@ -128,105 +124,15 @@ _ALWAYS = node.literal(dt.mask, True)
 
 
 @contextmanager
-def body(slots: Slots | None = None) -> Iterator[Scope]:
-    """A scope that traversals do not leave. Those of the traced code put the gradients of variables
-    from outside into `slots` if these are atomic; else the body is traced again, and they have
-    been propagated before."""
-    if slots is None or not slots.atomic:
-        slots = Slots(True, slots, replay=True)
+def body(slots: Slots) -> Iterator[Scope]:
+    """A scope for a body that is traced, which traversals do not leave: they put the gradients of
+    variables from outside into `slots`."""
     inner = (graph.scope() or Scope()).isolated()
     inner.slots = slots
-    tracing = Tracing()
-    for own in (slots, slots.then):
-        if own is not None:
-            own.first, own.tracing = inner.isolate_from, tracing
+    slots.first, slots.tracing = inner.isolate_from, Tracing()
     graph.push(inner)
     try:
         yield inner
     finally:
         graph.pop()
-        tracing.closed = True
-
-
-@contextmanager
-def untracked() -> Iterator[None]:
-    """A scope for a body that is traced again for its values only."""
-    with body() as inner:
-        graph.push(inner.suspended(None))
-        try:
-            yield
-        finally:
-            graph.pop()
-
-
-def _traced() -> None:
-    """The body has been traced again: from now on, it is differentiated."""
-    inner = graph.scope()
-    if inner is not None and inner.slots is not None:
-        inner.slots = inner.slots.then
-
-
-def captured(results: Iterable[Var], first: int) -> list[Var]:
-    """The variables from before `first` that later ones, from which results follow, depend on."""
-    stack = list(dict.fromkeys(results))
-    seen = set(stack)
-    for v in stack:  # which grows
-        for d in v.deps if v.serial >= first else ():
-            if d is not None and d not in seen:
-                seen.add(d)
-                stack.append(d)
-    return sorted([v for v in seen if v.serial < first], key=lambda v: v.serial)
-
-
-def pull(
-    seeds: Iterable[tuple[Var, Node]],
-    inputs: Sequence[Var | None],
-    around: Sequence[Var],
-    written: Iterable[Written] = (),
-) -> list[Node | None]:
-    """Propagates gradients of results, and of what the body has `written` to, back to the inputs of
-    the body and to captured variables; gives what has come there, lane by lane."""
-    _traced()
-    before = [(v, v.grad, v.grad_var) for v in around]
-    for v in (*around, *inputs):
-        if v is not None:
-            v.grad = v.grad_var = None
-    try:
-        found = []
-        for v, g in seeds:
-            v.grad = g if v.grad is None else node.apply(op.add, v.grad, g)
-            found.append(v)
-        for target in written:
-            if target.memory.held:
-                for v in target.scatters:
-                    v.grad = node.literal(v.dtype, 0)  # makes those of inner bodies take part
-                found += target.scatters
-        traverse.enqueue(ADMode.Backward, found)
-        traverse.traverse(ADMode.Backward, ADFlag.Default)
-        return [None if v is None else v.grad for v in (*inputs, *around)]
-    finally:
-        for v, g, own in before:
-            v.grad, v.grad_var = g, own
-
-
-def push(
-    seeds: Iterable[tuple[Var | None, Node]],
-    around: Iterable[Var],
-    results: Iterable[Var | None],
-    written: Iterable[Written] = (),
-) -> list[Node | None]:
-    """Propagates gradients of inputs of the body, and those that captured variables have, forward
-    to results, and to what the body has `written` to."""
-    _traced()
-    sources = [v for v in around if v.grad is not None]
-    for target in written:
-        target.var.grad = node.literal(target.var.dtype, 0)  # so that its scatters are visited
-        sources.append(target.var)
-    for v, g in seeds:
-        if v is not None:
-            v.grad = g
-            sources.append(v)
-    inner = graph.scope()
-    traverse.enqueue(ADMode.Forward, sources, 0 if inner is None else inner.isolate_from)
-    traverse.traverse(ADMode.Forward, ADFlag.ClearEdges)
-    return [None if v is None else v.grad for v in results]
+        slots.tracing.closed = True

@@ -152,6 +152,20 @@ def compact() -> None:
         _tape_limit = max(1 << 11, 2 * len(_tape))
 
 
+def forget(variables: list[Var]) -> None:
+    """Leaves the newest variables, in order, out of forward traversals: those of a recorded body,
+    which its derivatives visit by themselves."""
+    if not variables:
+        return
+    gone, first = set(variables), variables[0].serial
+    with _tape_lock:
+        start = n = len(_tape)
+        while start and ((v := _tape[start - 1]()) is None or v.serial >= first):
+            start -= 1
+        kept = [r for r in _tape[start:n] if (v := r()) is not None and v not in gone]
+        _tape[start:n] = kept
+
+
 def living() -> list[Var]:
     """All variables that exist, in order of creation."""
     compact()

@@ -143,15 +143,36 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
         else:
             _forward([*outside, *[v for v in variables if v.serial >= first]], flags, give)
     except BaseException as error:
-        v = give.var
-        if v is not None and v.rule is not None:
-            error.add_note(f"This was the derivative of '{title(v)}'{where(v)}.")
+        _note(error, give)
         for v in variables:
             if v.rule is not None:
                 v.grad = v.grad_var = None
         raise
     finally:
         set_keep_graph(before)
+
+
+def visit(mode: ADMode, variables: list[Var]) -> None:
+    """Visits the variables of a recorded body, which are in order, and clears nothing."""
+    give = Give(False, None)
+    before = set_keep_graph(False)
+    try:
+        if mode is ADMode.Backward:
+            _backward([*variables], 0, frozenset(), give)
+        else:
+            _forward(variables, 0, give)
+    except BaseException as error:
+        _note(error, give)
+        raise
+    finally:
+        set_keep_graph(before)
+
+
+def _note(error: BaseException, give: "Give") -> None:
+    """Says in an error which operation was differentiated."""
+    v = give.var
+    if v is not None and v.rule is not None:
+        error.add_note(f"This was the derivative of '{title(v)}'{where(v)}.")
 
 
 def _check_outside(outside: dict[Var, None]) -> None:
@@ -266,7 +287,6 @@ def _cut(v: Var, members: set[Var] | None) -> None:
 
 def _forward(variables: list[Var], flags: int, give: "Give") -> None:
     members = set(variables)
-    sources = {d for v in variables for d in v.deps if d is not None and d in members}
     for v in chain.from_iterable(steps.parts(variables, False, give.keep)):
         rule = v.rule
         if rule is None or v.serial < give.first or members.isdisjoint(v.deps):
@@ -291,7 +311,11 @@ def _forward(variables: list[Var], flags: int, give: "Give") -> None:
             if rule.guarded and (d.grad.op is not LITERAL or not d.grad.data):
                 c = guarded(o, t, c)
             give.accumulate(v, c, 1)
-    for v in variables:
+    if flags & ADFlag.ClearVertices:
+        sources = {d for v in variables for d in v.deps if d is not None and d in members}
+    else:
+        sources = set()
+    for v in variables if sources else ():
         cleared = flags & (ADFlag.ClearInterior if any(v.deps) else ADFlag.ClearInput)
         if cleared and v in sources and v.serial >= give.first:
             v.grad = v.grad_var = None

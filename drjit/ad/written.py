@@ -1,7 +1,7 @@
 """Scatters of differentiable values in bodies that are being recorded.
 
 What a body writes to lies around it, and is no value of a lane. In the graph of the body, a scatter
-has a variable that nothing depends on. When the body has been traced again for derivatives, the
+has a variable that nothing depends on. In derivatives of the body, the
 tangents or the gradient of a target have memory of their own, which these variables access at the
 entries where the scatters do: tangents are scattered in the same way, gradients are gathered, and a
 scatter that replaces entries takes their gradient away.
@@ -61,12 +61,6 @@ def take() -> list[Written]:
     found = [*slots.written.values()]
     slots.written.clear()
     return found
-
-
-def replaying() -> bool:
-    """Whether a body is traced again for its derivatives, and does not write to anything."""
-    slots = graph.slots()
-    return slots is not None and slots.replay
 
 
 def record(kind: str, target: Any, value: Value, index: Node, mask: Node) -> Var | None:

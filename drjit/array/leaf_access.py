@@ -14,8 +14,8 @@ from ..jit import access, collective, op, schedule, sorting
 from ..jit import dtype as dt
 from ..jit import node as jit
 from ..jit.node import Node
-from ..jit.scope import StateTarget, innermost, recording
 from ..jit.scope import active as active_lanes
+from ..jit.scope import innermost, recording
 from . import table
 from .leaf import from_value, wrap
 from .leaf import value as value_of
@@ -99,10 +99,6 @@ def _update(
     """Queues a scatter and puts the node that results into the target, which alone holds it, so
     that the next scatter finds it free. Returns whether there was anything to do."""
     node = target._n
-    if kind in _SCATTERS and written.replaying():
-        if node.op is op.state:
-            raise StateTarget(node, True)
-        return not access.is_idle(values, index, active, node.size, what, packet)
     witness = weakref.ref(node)
     target._n = None
     taken = access.Target(node)

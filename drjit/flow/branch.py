@@ -294,7 +294,8 @@ class _Symbolic:
         self, function: Any, recorded: Recorded, nodes: list[Node], inner: Scope
     ) -> list[Node]:
         branch, args = self.branch, self.branch.args
-        values = recorded.inputs(nodes)
+        body = recorded.begin(nodes, inner)
+        values = body.contents
         args.put([None if k in self.outside else v for k, v in enumerate(values)])
         self.inside.append(values)
         result = call(branch.what, function, *args.values)
@@ -309,7 +310,7 @@ class _Symbolic:
                 )
         outcome = branch.outcome(result, self.outcomes)
         _, arrays, found = outcome
-        recorded.note(values, [a if v else None for a, v in zip(arrays, found, strict=True)], inner)
+        recorded.note(body, [a if v else None for a, v in zip(arrays, found, strict=True)])
         self.outcomes.append(outcome)
         args.restore(branch.before)
         if len(self.outcomes) == 2:

@@ -242,13 +242,13 @@ def _symbolic(call: Call) -> Any:
     def body(function: Function) -> Callable[[list[Node]], list[Node]]:
         def trace(names: list[Node]) -> list[Node]:
             with capture.body(slots) as inner:
-                contents = recorded.inputs(names)
-                result = _guarded(call.what, function, *given(contents))
+                body = recorded.begin(names, inner)
+                result = _guarded(call.what, function, *given(body.contents))
                 found = traced(result)
                 for a in found:
                     if call.size != 1 and a._n.size not in (1, call.size):
                         raise _misfit(call, function, a._n.size, call.size)
-                recorded.note(contents, found, inner)
+                recorded.note(body, found)
                 nodes = [a._n for a in found]
                 if results:
                     compare(call.what, results[0], result)

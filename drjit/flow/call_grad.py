@@ -1,6 +1,5 @@
-"""Derivatives of symbolic calls and branches: the functions are traced again, each on
-differentiable copies of the arguments, and its gradients are propagated within the block that it
-becomes.
+"""Derivatives of symbolic calls and branches: gradients are propagated through what each function
+has recorded, and become a block of their own.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,12 +11,14 @@ from ..ad.graph import Scope, Value, Var, visible
 from ..array import leaf, pytree
 from ..function.custom import CustomOp, custom
 from ..jit import access, node, op, record
+from ..jit import dtype as dt
 from ..jit.dtype import DType
-from ..jit.node import LITERAL, Node
+from ..jit.node import LITERAL, Node, literal
 from ..jit.scope import active, innermost
-from .loop_trace import Term, adds_to, below
+from .loop_trace import Term, adds_to
 from .masked import rehearsed
-from .state import Content
+from .recorded import Body
+from .state import Content, content
 from .targets import Targets, is_zero
 from .vectors import features, packed
 
@@ -27,9 +28,10 @@ class Recorded:
     what the arguments hold.
 
     `passed` numbers the arguments that the functions see as symbolic ones, `outside` those that
-    they see as they are, like captured arrays. `outputs` numbers the differentiable results,
-    `around` are variables that are no arguments but on which results depend, `targets` what the
-    functions write to. `trace(k, contents)` calls function `k` again and gives its results.
+    they see as they are, like captured arrays. `bodies` are the functions. `outputs` numbers the
+    differentiable results, `around` are variables that are no arguments but on which results
+    depend, `targets` what the functions write to. `trace(k, contents)` calls function `k` again
+    and gives its results, for second derivatives.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class Recorded:
         self.trace: Callable[[int, list[Content]], list[Content]] = lambda k, contents: contents
         self.outputs: set[int] = set()
         self.around: list[Var] = []
-        self.captured: list[list[Var]] = []  # the same for each function
+        self.bodies: list[Body] = []
         self.terms: dict[int, Term] = {}
         self.targets = Targets()
 
@@ -60,10 +62,11 @@ class Recorded:
         """What the functions see symbolic arguments for."""
         return [self.arguments[k].node for k in self.passed]
 
-    def inputs(self, names: list[Node]) -> list[Content]:
-        """The arguments on other nodes, with variables of their own where those of the call have
-        one."""
+    def begin(self, names: list[Node], inner: Scope) -> Body:
+        """A function that is about to be traced on other nodes for the arguments, with variables of
+        their own where those of the call have one."""
         found = [*self.arguments]
+        body = Body(names, found, inner)
         for k, n in zip(self.passed, names, strict=True):
             found[k] = Content(n, None)
         for k in self.inside:
@@ -71,39 +74,41 @@ class Recorded:
             if around is None:
                 continue
             found[k] = Content(n, own := graph.new_input(n))
-            if (slots := graph.slots()) is not None:
-                slots.alias(own, around)
-        return found
+            inner.slots.alias(own, around)
+        return body
 
-    def note(self, contents: list[Content], results: Sequence[Any], inner: Scope) -> None:
-        """Notes on what the results of a function, arrays or None, depend, while its scope is open.
-        `contents` is what it got."""
-        variables = [None if a is None else visible(a._a) for a in results]
+    def note(self, body: Body, results: Sequence[Any]) -> None:
+        """Notes on what the results of a function, arrays or None, depend, while its scope is
+        open."""
+        found = [
+            Content(literal(dt.mask, False), None) if a is None else content(a) for a in results
+        ]
+        body.close(found, self.targets.note())
+        self.bodies.append(body)
+        variables = [visible(v.var) for v in found]
         self.outputs |= {k for k, v in enumerate(variables) if v is not None}
-        if inner.slots.outer is not None:
-            self._note_terms(contents, variables, inner.isolate_from)
-        scatters = self.targets.note()
-        self.captured.append(self._depends(variables, scatters, inner))
+        if graph.slots().outer is not None:
+            self._note_terms(body, variables)
         arrays = [*[results[k] for k in self.outputs], *[t.array for t in self.targets.rows]]
         self.namespace = arrays[0].__meta__.namespace if arrays else self.namespace
-        self.around = list(dict.fromkeys([*self.around, *self.captured[-1]]))
+        self.around = list(dict.fromkeys([*self.around, *body.around]))
 
-    def _note_terms(self, contents: list[Content], results: list[Var | None], first: int) -> None:
+    def _note_terms(self, body: Body, results: list[Var | None]) -> None:
         """Notes which results are, in all functions, the same argument plus something: a loop
         around may sum up."""
         inputs = {
             own: outer
-            for (_, own), (_, outer) in zip(contents, self.arguments, strict=True)
-            if own is not None and outer is not None and own.serial >= first
+            for (_, own), (_, outer) in zip(body.contents, self.arguments, strict=True)
+            if own is not None and outer is not None and own.serial >= body.begin
         }
         for k, v in enumerate(results):
             before = self.terms.pop(k, None)
-            if v is None or (self.captured and before is None):
+            if v is None or (len(self.bodies) > 1 and before is None):
                 continue
             for own, outer in inputs.items():
-                if (before is None or before.start is outer) and adds_to(v, own, first):
-                    found = [inputs.get(d, d) for d in below(v, first) if d is not own]
-                    others = {d for d in found if d.serial < first}
+                if (before is None or before.start is outer) and adds_to(v, own, body):
+                    found = [inputs.get(d, d) for d in body.sources([v]) if d is not own]
+                    others = {d for d in found if d.serial < body.begin}
                     self.terms[k] = Term(outer, others | (before.others if before else set()))
                     break
 
@@ -112,11 +117,6 @@ class Recorded:
         """Whether a result or target depends on a differentiable variable."""
         return bool(self.outputs or self.targets.rows)
 
-    @staticmethod
-    def _depends(results: list[Var | None], scatters: list[Var], inner: Scope) -> list[Var]:
-        found = [v for v in results if v is not None]
-        return capture.captured(found + scatters, inner.isolate_from)
-
     def attached(self, results: Sequence[Node]) -> list[Content]:
         """The results, made to depend on what they were computed from; so is what the functions
         have written to."""
@@ -124,6 +124,8 @@ class Recorded:
         numbers, targets = sorted(self.outputs), self.targets
         if not self.differentiable:
             return found
+        for body in self.bodies:
+            body.share(results)
         values = [features(self.namespace, Value(results[k])) for k in numbers]
         wanted = [*self._wanted(), *targets.inputs()]
         inputs = [
@@ -148,20 +150,20 @@ class Recorded:
         held = self.targets.gradients(written)
         touched: set[int] = set()  # those with a gradient that is not all 0
 
-        def propagate(
-            number: int, contents: list[Content], results: list[Content], seeds: list[Node]
-        ) -> list[Node]:
+        def propagate(body: Body, seeds: list[Node]) -> list[Node]:
             pairs = [
-                (v, g) for (_, own), g in zip(results, seeds, strict=True)
-                if (v := visible(own)) is not None
-            ]  # fmt: skip
-            inputs = [v for k in self.inside if (v := contents[k].var) is not None]
-            written = self.targets.bind(number, held)
-            found = capture.pull(pairs, inputs, self.around, written)
+                (v, g)
+                for k, g in zip(sorted(self.outputs), seeds, strict=True)
+                if (v := visible(body.results[k].var)) is not None
+            ]
+            inputs = self._inputs(body)
+            pulled = body.pull(pairs, inputs, held)
+            at = dict(zip(body.around, pulled[len(inputs) :], strict=True))
+            found = [*pulled[: len(inputs)], *[at.get(v) for v in self.around]]
             touched.update([k for k, g in enumerate(found) if not is_zero(g)])
             return [_or_zero(g, v.dtype) for g, v in zip(found, wanted, strict=True)]
 
-        found = self._replay(given, slots, propagate)
+        found = self._derived(given, slots, propagate)
         for k, v in enumerate(wanted):
             n, added = found[k], slots.pop(v)
             if k not in touched:
@@ -179,42 +181,50 @@ class Recorded:
         given, before = gradients[:count], gradients[count + len(self.around) :]
         held = self.targets.tangents(before)
 
-        def propagate(
-            number: int, contents: list[Content], results: list[Content], seeds: list[Node]
-        ) -> list[Node]:
-            inputs = [v for k in self.inside if (v := contents[k].var) is not None]
-            variables = [visible(v.var) for v in results]
-            written = self.targets.bind(number, held)
-            pairs = zip(inputs, seeds, strict=True)
-            found = capture.push(pairs, self.around, variables, written)
-            return [_or_zero(g, v.node.dtype) for v, g in zip(results, found, strict=True)]
+        def propagate(body: Body, seeds: list[Node]) -> list[Node]:
+            results = [body.results[k] for k in sorted(self.outputs)]
+            pairs = zip(self._inputs(body), seeds, strict=True)
+            found = body.push(pairs, [visible(v.var) for v in results], held)
+            return [
+                _or_zero(g, self._type(k)) for k, g in zip(sorted(self.outputs), found, strict=True)
+            ]
 
-        found = self._replay(given, capture.Slots(), propagate)
+        found = self._derived(given, capture.Slots(), propagate)
         return found + self.targets.after(held)
 
-    def _replay(self, given: list[Node], slots: Any, propagate: Any) -> list[Node]:
-        """Records, for every function, its trace and what `propagate` computes from its number,
-        arguments and differentiable results, and from `given` values."""
-        passed = [n for n in given if n.op is not LITERAL]
+    def _type(self, k: int) -> DType:
+        """The type of a result."""
+        kinds = [b.results[k] for b in self.bodies if b.results[k].var is not None]
+        return kinds[0].node.dtype
 
-        def body(number: int) -> Callable[[list[Node]], list[Node]]:
+    def _inputs(self, body: Body) -> list[Var]:
+        """The variables that stand for arguments in a function."""
+        return [v for k in self.inside if (v := body.contents[k].var) is not None]
+
+    def _derived(
+        self,
+        given: list[Node],
+        slots: capture.Slots,
+        propagate: Callable[[Body, list[Node]], list[Node]],
+    ) -> list[Node]:
+        """Records, for every function, what `propagate` computes from it and `given` values."""
+        passed = [n for n in given if n.op is not LITERAL]
+        count = len(self.passed)
+
+        def block(body: Body) -> Callable[[list[Node]], list[Node]]:
             def trace(names: list[Node]) -> list[Node]:
-                rest = iter(names[len(self.passed) :])
+                rest = iter(names[count:])
                 seeds = [n if n.op is LITERAL else next(rest) for n in given]
-                with capture.body(slots) as inner:
-                    contents = self.inputs(names[: len(self.passed)])
-                    found = self.trace(number, contents)
-                    record.drop_effects()  # which the call itself has had
-                    self._check_captured(number, found, inner)
-                    results = [found[k] for k in sorted(self.outputs)]
-                    return propagate(number, contents, results, seeds)
+                with body.derived(slots, active()) as derived:
+                    found = propagate(body, seeds)
+                return derived.again(names[:count], ())(found)
 
             return trace
 
-        bodies = [body(k) for k in range(len(self.masks))]
         now, then = graph.scope(), self.scope
         graph.push(Scope(then.all, then.variables, slots=now.slots if now else None))
         try:
+            bodies = [block(b) for b in self.bodies]
             return record.branches(self.masks, bodies, self.nodes + passed, self.what)
         finally:
             graph.pop()
@@ -240,16 +250,6 @@ class Recorded:
         finally:
             graph.pop()
         return found
-
-    def _check_captured(self, number: int, results: list[Content], inner: Scope) -> None:
-        """Raises if a function depends on other arrays than when it was called."""
-        variables = [visible(v.var) for v in results]
-        scatters = [v for w in graph.slots().written.values() for v in w.scatters]
-        if self._depends(variables, scatters, inner) != self.captured[number]:
-            raise RuntimeError(
-                f"{self.what}: an array that function {number} uses from outside has changed since "
-                "the call. Differentiate before such arrays change, or pass them as arguments."
-            )
 
 
 def _or_zero(n: Node | None, dtype: DType) -> Node:

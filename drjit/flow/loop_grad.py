@@ -1,15 +1,12 @@
-"""Derivatives of symbolic loops, by recording them again.
+"""Derivatives of symbolic loops, made from the body that was recorded.
 
 Forward mode runs tangents along with the state. Reverse mode runs the loop backwards: it visits
-iterations from the last to the first, traces the body on what they began with (`loop_trajectory`),
+iterations from the last to the first, has the body on what they began with (`loop_trajectory`),
 and propagates gradients through it. A loop that only sums up terms needs no storage: the gradient
 of every term is that of the sum, so that one pass, in any order, does.
 """
 
-import weakref
 from collections.abc import Sequence
-from contextlib import suppress
-from types import CodeType
 from typing import Any
 
 from ..ad import capture
@@ -18,17 +15,17 @@ from ..function.custom import CustomOp, custom
 from ..jit import access, log, op, record
 from ..jit import node as jit
 from ..jit.node import Node
-from ..jit.scope import stack
+from ..jit.scope import active
+from ..jit.substitute import Substitution
 from .loop_replay import Replay, number, zero
 from .loop_trace import Trace
 from .loop_trajectory import trajectory
+from .recorded import Memories
 from .state import Content, State
 from .targets import Targets, is_zero
 from .vectors import features, packed
 
 SUM = -1
-Memories = list[list[Node]]
-"""The memory of the derivatives of targets; see `targets`."""
 
 
 class Tape(Replay):
@@ -40,13 +37,13 @@ class Tape(Replay):
     """
 
     def __init__(
-        self, what: str, state: State, before: list[Content], places: list[int], trace: Trace,
-        targets: Targets, changing: set[int], sums: set[int], limit: int | None,
+        self, what: str, state: State, before: list[Content], places: list[int], going: Node,
+        trace: Trace, targets: Targets, changing: set[int], sums: set[int], limit: int | None,
     ) -> None:  # fmt: skip
         given = {k for k in places if visible(before[k].var) is not None}
         tracked = trace.spread(given) & set(places)
-        super().__init__(what, state, before, places, changing, tracked)
-        self.limit, self.around, self.targets = limit or 0, trace.around, targets
+        super().__init__(what, state, before, places, changing, tracked, going, trace.body)
+        self.limit, self.around, self.targets = limit or 0, trace.body.around, targets
         self.sums = sums & tracked
         self.inputs = sorted(given)
         self.outputs = sorted(tracked & changing)
@@ -57,7 +54,6 @@ class Tape(Replay):
         kinds = {kind for t in targets.rows for kind in t.kinds}
         self.simple = self.simple and kinds <= {"add"} and not trace.written & set(self.outputs)
         self.namespace = ""
-        self.code: CodeType | None = None
 
     # ---- Joining the graph
 
@@ -87,26 +83,24 @@ class Tape(Replay):
         captured variables have theirs."""
         given = dict(zip(self.inputs, tangents, strict=False))
         held = self.targets.tangents(tangents[len(self.inputs) + len(self.around) :])
-        count = len(self.places)
-        moving = self.outputs
+        count, body, moving = len(self.places), self.recorded, self.outputs
+        with body.derived(capture.Slots()) as derived:
+            seeds = [(k, derived.stand_in(self.before[k].node.dtype)) for k in moving]
+            seeds += [(k, given[k]) for k in self.inputs if k not in moving]
+            found = body.push(
+                [(body.contents[k].var, n) for k, n in seeds],
+                [body.results[k].var for k in moving],
+                held,
+            )
+        out = [n or zero(body.results[k].node.dtype) for k, n in zip(moving, found, strict=True)]
         start = [given.get(k, zero(self.before[k].node.dtype)) for k in moving]
-
-        def body(nodes: list[Node]) -> list[Node]:
-            current = dict(zip(moving, nodes[count:], strict=True))
-            with capture.body(), self.iteration(nodes[:count]) as (contents, results):
-                seeds = [
-                    (contents[k].var, current[k] if k in current else given[k])
-                    for k in sorted(self.tracked)
-                    if k in current or k in given
-                ]
-                variables = [results[k].var for k in moving]
-                written = self.targets.bind(0, held)
-                found = capture.push(seeds, self.around, variables, written)
-            out = [n or zero(results[k].node.dtype) for k, n in zip(moving, found, strict=True)]
-            return [*[results[k].node for k in self.places], *out]
-
         finals = record.loop(
-            [*self.nodes(), *start], lambda nodes: self.run_test(nodes[:count]), body, self.what
+            [*self.nodes(), *start],
+            lambda nodes: self.run_test(nodes[:count]),
+            lambda nodes: derived.again(nodes[:count], nodes[count:], active())(
+                [*self.results, *out]
+            ),
+            self.what,
         )
         return finals[count:] + self.targets.after(held)
 
@@ -123,11 +117,7 @@ class Tape(Replay):
         if self.simple or self.limit == SUM:
             found = self._backward_sum(gradients[:count], held, slots)
         else:
-            try:
-                found = self._backward_general(gradients[:count], held, slots)
-            except _Missing:  # it has been noted what else is needed
-                slots = capture.Slots()
-                found = self._backward_general(gradients[:count], held, slots)
+            found = self._backward_general(gradients[:count], held, slots)
         for k, v in enumerate(self.wanted()):
             if v.size == 1 and found[k].size != 1 and not record.recording():
                 found[k] = access.reduce_all("add", found[k])
@@ -166,20 +156,19 @@ class Tape(Replay):
         return [k for k in self.inputs if k not in self.changing]
 
     def _pull(
-        self, contents: list[Content], results: list[Content], gradients: Sequence[Node],
-        held: Memories, moving: Sequence[int],
-    ) -> tuple[list[Node | None], list[Node | None]]:  # fmt: skip
+        self, gradients: Sequence[Node], held: Memories, moving: Sequence[int]
+    ) -> tuple[list[Node | None], list[Node | None]]:
         """The gradients of the variables `moving`, and of the fixed ones with captured variables,
         before an iteration, from those of the outputs after it and of what it writes to, which are
         `held` in memory."""
+        body = self.recorded
         seeds = [
             (v, g)
             for k, g in zip(self.outputs, gradients, strict=True)
-            if (v := results[k].var) is not None
+            if (v := body.results[k].var) is not None
         ]
         wanted = [*moving, *self._fixed()]
-        written = self.targets.bind(0, held)
-        found = capture.pull(seeds, [contents[k].var for k in wanted], self.around, written)
+        found = body.pull(seeds, [body.contents[k].var for k in wanted], held)
         return found[: len(moving)], found[len(moving) :]
 
     def _collected(self) -> list[Node]:
@@ -197,12 +186,12 @@ class Tape(Replay):
         self, gradients: list[Node], held: Memories, slots: capture.Slots
     ) -> list[Node]:
         count = len(self.places)
+        with self.recorded.derived(slots) as derived:
+            _, more = self._pull(gradients, held, ())
 
         def body(nodes: list[Node]) -> list[Node]:
-            with capture.body(slots), self.iteration(nodes[:count]) as (contents, results):
-                _, more = self._pull(contents, results, gradients, held, ())
-            sums = [_sum(n, g) for n, g in zip(nodes[count:], more, strict=True)]
-            return [*[results[k].node for k in self.places], *sums]
+            again = derived.again(nodes[:count], (), active())
+            return [*again(self.results), *_sums(again, nodes[count:], more)]
 
         finals = record.loop(
             [*self.nodes(), *self._collected()],
@@ -215,8 +204,13 @@ class Tape(Replay):
     def _backward_general(
         self, gradients: list[Node], held: Memories, slots: capture.Slots
     ) -> list[Node]:
-        moving = self.outputs
-        found = trajectory(self, self.limit, lambda: self._known_needs(gradients, held))
+        moving, recorded = self.outputs, self.recorded
+        with recorded.derived(slots) as derived:
+            pulled, more = self._pull([derived.stand_in(g.dtype) for g in gradients], held, moving)
+        out = [n or zero(g.dtype) for n, g in zip(pulled, gradients, strict=True)]
+        needs = recorded.needs([*out, *[n for n in more if n is not None]], derived)
+        places = {k for k, n in zip(self.places, recorded.nodes, strict=True) if n in needs}
+        found = trajectory(self, self.limit, places & self.changing)
         first, last = 1 + len(moving), 1 + len(moving) + len(self._collected())
 
         def test(nodes: list[Node]) -> Node:
@@ -224,16 +218,9 @@ class Tape(Replay):
 
         def body(nodes: list[Node]) -> list[Node]:
             iteration = jit.apply(op.sub, nodes[0], number(1))
-            adjoints, sums = nodes[1:first], nodes[first:last]
             begin, kept = found.at(iteration, nodes[last:])
-            with capture.body(slots), self.iteration(begin) as (contents, results):
-                pulled, more = self._pull(contents, results, adjoints, held, moving)
-            out = [n or zero(g.dtype) for n, g in zip(pulled, adjoints, strict=True)]
-            sums = [_sum(n, g) for n, g in zip(sums, more, strict=True)]
-            if found.absent and not _used([*out, *sums], nodes[0]).isdisjoint(found.absent):
-                _needs.pop(self.code, None)  # type: ignore[arg-type]
-                raise _Missing
-            return [iteration, *out, *sums, *kept]
+            again = derived.again(begin, nodes[1:first], active())
+            return [iteration, *again(out), *_sums(again, nodes[first:last], more), *kept]
 
         start = [found.count, *gradients, *self._collected(), *found.start]
         try:
@@ -244,66 +231,10 @@ class Tape(Replay):
         moved = dict(zip(moving, finals[1:first], strict=True))
         return self._in_order(moved, finals[first:last])
 
-    def _known_needs(self, gradients: list[Node], held: Memories) -> set[int]:
-        """What `_needed` gave for the last loop with this body, as a rule."""
-        layout = (tuple(self.places), tuple(self.outputs), frozenset(self.tracked))
-        known = _needs.get(self.code) if self.code is not None else None
-        if known is None or known[0] != layout:
-            known = layout, self._needed(gradients, held)
-            if self.code is not None:
-                _needs[self.code] = known
-        return known[1] & {k for k in self.places if k in self.changing}
 
-    def _needed(self, gradients: list[Node], held: Memories) -> set[int]:
-        """The places of the variables whose values the gradients of an iteration depend on."""
-        found: set[int] = set()
-        count = len(self.places)
-
-        def body(nodes: list[Node]) -> list[Node]:
-            with (
-                capture.body(capture.Slots()),
-                self.iteration(nodes[:count]) as (contents, results),
-            ):
-                moved, more = self._pull(contents, results, nodes[count:], held, self.outputs)
-            used = _used([n for n in (*moved, *more) if n is not None], nodes[0])
-            found.update(k for k, n in zip(self.places, nodes, strict=False) if n in used)
-            raise _Traced
-
-        with suppress(_Traced):
-            record.loop(
-                [*self.nodes(), *gradients], lambda nodes: self.run_test(nodes[:count]), body
-            )
-        return found
-
-
-class _Traced(Exception):
-    """A body has been traced for inspection only."""
-
-
-class _Missing(Exception):
-    """An iteration needs what has not been stored."""
-
-
-_needs: weakref.WeakKeyDictionary[CodeType, tuple[tuple, set[int]]] = weakref.WeakKeyDictionary()
-"""What the reverse pass of loops needed of the state, by their bodies: to find out takes as long as
-to record it."""
-
-
-def _used(results: list[Node], first: Node) -> set[Node]:
-    """The nodes from `first` on that results of a body depend on, and its side effects."""
-    effects = [d for e in stack()[-1].effects for d in e.deps]
-    return _above([*results, *effects], first)
-
-
-def _above(roots: list[Node], first: Node) -> set[Node]:
-    """The nodes from `first` on that others depend on."""
-    stack, seen = list(roots), set(roots)
-    for n in stack:  # which grows
-        for d in n.deps:
-            if d.serial >= first.serial and d not in seen:
-                seen.add(d)
-                stack.append(d)
-    return seen
+def _sums(again: Substitution, sums: list[Node], more: list[Node | None]) -> list[Node]:
+    """Sums after the addition of what a derivative has collected."""
+    return [n if g is None else _sum(n, again([g])[0]) for n, g in zip(sums, more, strict=True)]
 
 
 def _sum(a: Node, b: Node | None) -> Node:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from ..ad import capture, graph
 from ..ad.graph import Value
 from ..array import leaf
 from ..jit import dtype as dt
@@ -17,6 +16,7 @@ from ..jit.node import Node
 from ..jit.scope import ACTIVE, active, innermost
 from .copies import Copies
 from .masked import masked, merged, rehearsed
+from .recorded import Body
 from .state import Content, State
 
 
@@ -25,15 +25,17 @@ class Replay:
 
     `state` holds arrays of its own with what the variables were before, `places` are the positions
     that are symbolic, `changing` those of them that the loop changes, `tracked` those that depend
-    on differentiable values.
+    on differentiable values. `going` is the condition, and `recorded` the body as it was traced.
     """
 
     def __init__(
         self, what: str, state: State, before: list[Content], places: list[int],
-        changing: set[int], tracked: set[int],
+        changing: set[int], tracked: set[int], going: Node, recorded: Body,
     ) -> None:  # fmt: skip
         self.what, self.state, self.before = what, state, before
         self.places, self.changing, self.tracked = places, changing, tracked
+        self.going, self.recorded = going, recorded
+        self.results = [recorded.results[k].node for k in places]
         self.test: Callable[[State], Node] = lambda state: ACTIVE
         self.body: Callable[[State], list[Content]] = lambda state: []
         self.size = 1
@@ -56,31 +58,39 @@ class Replay:
 
     # ---- Parts of a kernel
 
-    def _contents(self, nodes: Sequence[Node], tracked: bool) -> list[Content]:
-        contents = [Content(v.node, v.var) for v in self.before]
-        for k, n in zip(self.places, nodes, strict=True):
-            contents[k] = Content(n, graph.new_input(n) if tracked and k in self.tracked else None)
-        return contents
-
     def run_test(self, nodes: Sequence[Node]) -> Node:
-        """The condition on given nodes."""
-        with self._restored(self._contents(nodes, False)):
-            return self.test(self.state)
+        """The condition on given nodes, as that of a loop."""
+        return self.recorded.again(nodes, active())([self.going])[0]
 
-    @contextmanager
-    def iteration(
-        self, nodes: Sequence[Node], tracked: bool = True
-    ) -> Iterator[tuple[list[Content], list[Content]]]:
-        """What variables hold before and after the body, from given nodes.
+    def run_body(self, nodes: Sequence[Node]) -> list[Node]:
+        """What the body makes of given nodes, as that of a loop."""
+        return self.recorded.again(nodes, active())(self.results)
 
-        Within, arrays are what the body has made of them. Its side effects, which the loop itself
-        has had, are dropped.
-        """
-        contents = self._contents(nodes, tracked)
-        with self._restored(contents), nullcontext() if tracked else capture.untracked():
-            results = self.body(self.state)
-            record.drop_effects()
-            yield contents, results
+    def count(self) -> Node:
+        """The number of iterations of each lane."""
+        return jit.resize(self.counting()[-1], self.size)
+
+    def counting(self, visit: Callable[[list[Node]], None] = lambda nodes: None) -> list[Node]:
+        """Runs the loop with a counter as the last variable, which `visit` sees in every iteration
+        along with the others."""
+
+        def body(nodes: list[Node]) -> list[Node]:
+            visit(nodes)
+            return [*self.run_body(nodes[:-1]), jit.apply(op.add, nodes[-1], number(1))]
+
+        start = [*self.nodes(), number(0)]
+        return record.loop(start, lambda nodes: self.run_test(nodes[:-1]), body, self.what)
+
+    def advanced(self, begin: list[Node], count: Node) -> list[Node]:
+        """What the variables are some iterations later."""
+
+        def body(nodes: list[Node]) -> list[Node]:
+            return [*self.run_body(nodes[:-1]), jit.apply(op.sub, nodes[-1], number(1))]
+
+        left = lambda nodes: jit.apply(op.ne, nodes[-1], number(0))  # noqa: E731
+        return record.loop([*begin, count], left, body, self.what)[:-1]
+
+    # ---- Step by step
 
     @contextmanager
     def _restored(self, contents: list[Content]) -> Iterator[None]:
@@ -91,40 +101,6 @@ class Replay:
         finally:
             self.state.restore(self.before)
             self.copies.restore()
-
-    def count(self) -> Node:
-        """The number of iterations of each lane."""
-        return jit.resize(self.counting(self.nodes(), self.run_test)[-1], self.size)
-
-    def counting(
-        self,
-        start: list[Node],
-        test: Callable[[Sequence[Node]], Node],
-        visit: Callable[[list[Node]], None] = lambda nodes: None,
-    ) -> list[Node]:
-        """Runs the loop with a counter as the last variable, which `visit` sees in every iteration
-        along with the others."""
-
-        def body(nodes: list[Node]) -> list[Node]:
-            with self.iteration(nodes[:-1], False) as (_, results):
-                visit(nodes)
-                after = jit.apply(op.add, nodes[-1], number(1))
-                return [*[results[k].node for k in self.places], after]
-
-        return record.loop([*start, number(0)], lambda nodes: test(nodes[:-1]), body, self.what)
-
-    def advanced(self, begin: list[Node], count: Node) -> list[Node]:
-        """What the variables are some iterations later."""
-
-        def body(nodes: list[Node]) -> list[Node]:
-            with self.iteration(nodes[:-1], False) as (_, results):
-                after = jit.apply(op.sub, nodes[-1], number(1))
-                return [*[results[k].node for k in self.places], after]
-
-        left = lambda nodes: jit.apply(op.ne, nodes[-1], number(0))  # noqa: E731
-        return record.loop([*begin, count], left, body, self.what)[:-1]
-
-    # ---- Step by step
 
     def unrolled(self) -> list[Content]:
         """The final contents of the variables, iteration by iteration with differentiable

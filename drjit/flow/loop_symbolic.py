@@ -5,16 +5,17 @@ from copy import copy
 from types import CodeType
 
 from ..ad import capture, graph
-from ..ad.graph import Scope, visible
+from ..ad.graph import visible
 from ..jit import flags, record
 from ..jit.flags import JitFlag
 from ..jit.node import AFTER, LITERAL, Node, SizeError
-from ..jit.scope import StateTarget
+from ..jit.scope import ACTIVE, StateTarget
 from .captured import Captured
 from .copies import Copies
 from .loop_body import Loop
 from .loop_grad import Tape
 from .loop_trace import Trace, adds_to
+from .recorded import Body
 from .shelter import Shelter
 from .state import Content, Held, State, content
 from .targets import Targets
@@ -54,6 +55,7 @@ class Symbolic:
         self.presumed = not self.tracking and self.code is not None and self.code in _tracked
         self.tracking = self.tracking or self.presumed
         self.trace: Trace | None = None
+        self.going = ACTIVE
         self.targets = Targets()
         self.lost: dict[int, Held] = {}  # what is in `before` no longer
         self.sums: set[int] = set()
@@ -158,6 +160,7 @@ class Symbolic:
             state,
             held,
             places,
+            self.going,
             trace,
             self.targets,
             changing,
@@ -168,7 +171,7 @@ class Symbolic:
             return {}
         tape.test = lambda state: loop.run_cond(state)._n
         tape.body = lambda state: [content(a) for a in loop.run_body(state)[1]]
-        tape.copies, tape.code = copies, self.code
+        tape.copies = copies
         return tape.attached(finals)
 
     def _put(self, places: list[int], nodes: list[Node]) -> list[Content | None]:
@@ -189,11 +192,14 @@ class Symbolic:
                 raise RuntimeError(
                     f"{self.loop.what}: the condition changes variable '{self.state.paths[k]}'"
                 )
+        self.going = test._n
         return test._n
 
     def _body(self, places: list[int], nodes: list[Node], slots: capture.Slots) -> list[Node]:
         with capture.body(slots) as inner:
             inputs = self._put(places, nodes)
+            held = [own or v for own, v in zip(inputs, self.state.contents(), strict=True)]
+            body = Body(nodes, held, inner)
             for v, before in zip(inputs, self.before, strict=True):
                 if v is not None and before is not None and v.var and visible(before.var):
                     slots.alias(v.var, before.var)  # type: ignore[arg-type]
@@ -209,7 +215,7 @@ class Symbolic:
                         f"'{self.state.paths[k]}', which it changes, so that they would have to go "
                         "back through the iterations before. Use mode='evaluated'."
                     )
-            self._note(places, inputs, inner)
+            self._note(places, inputs, body)
         self.state.put([None if k in self.outside else v for k, v in enumerate(self.before)])
         old = [Content(n, None) for n in nodes]
         paths = [self.state.paths[k] for k in places]
@@ -233,19 +239,20 @@ class Symbolic:
             return inside
         return after.node
 
-    def _note(self, places: list[int], inputs: list[Content | None], inner: Scope) -> None:
+    def _note(self, places: list[int], inputs: list[Content | None], body: Body) -> None:
         """Notes on which variables and captured arrays the results depend."""
-        variables = [
-            None if k in self.outside else visible(v.var) for k, v in enumerate(self.results)
+        results = [
+            Content(n, None if k in self.outside else v) for k, (n, v) in enumerate(self.results)
         ]
-        scatters = self.targets.note()
+        body.close(results, self.targets.note())
         # Lanes that never enter the loop keep what a variable was before.
         replaced = any(
             before and visible(before.var) and self.results[k].node is not now.node
             for k, before, now in zip(range(len(inputs)), self.before, inputs, strict=True)
             if now is not None
         )
-        if not any(variables) and not scatters and not replaced:
+        variables = [visible(v.var) for v in results]
+        if not any(variables) and not body.scatters and not replaced:
             return
         if not self.tracking:
             self.tracking = True
@@ -253,17 +260,17 @@ class Symbolic:
                 _tracked.add(self.code)
             raise _Again
         owners = {v.var: k for k, v in enumerate(inputs) if v is not None and v.var is not None}
-        self.trace = Trace(variables, scatters, owners, inner)
-        if self.presumed and not self.trace.around:
+        self.trace = trace = Trace(body, variables, owners)
+        if self.presumed and not body.around:
             self.trace, self.presumed = None, False
-            if scatters:  # would make their targets differentiable
+            if body.scatters:  # would make their targets differentiable
                 self.tracking = False
                 raise _Again
             return
         self.sums = {
             k
             for own, k in owners.items()
-            if k in self.trace.reach[k] and adds_to(variables[k], own, inner.isolate_from)
+            if k in trace.reach[k] and adds_to(variables[k], own, body)
         }
 
     def _check_outside(self, k: int, now: Node) -> None:

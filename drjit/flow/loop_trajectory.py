@@ -6,8 +6,6 @@ number of lanes is not known, `Checkpoints` keeps a few of them in each lane and
 between again.
 """
 
-from collections.abc import Callable
-
 from ..jit import access, freeze, freeze_size, op, record, schedule
 from ..jit import dtype as dt
 from ..jit import node as jit
@@ -30,12 +28,11 @@ class Stored:
     computed again.
 
     `count` is the number of iterations of each lane, which may be more. The iterations of a packet
-    of lanes lie side by side. `absent` are nodes that stand for variables that are not stored.
+    of lanes lie side by side.
     """
 
     def __init__(self, replay: Replay, iterations: int, needed: set[int]) -> None:
         self.replay, self.start = replay, []
-        self.absent: list[Node] = []
         lanes = freeze_size.parts(replay.size, PACKET) * PACKET
         kinds = replay.kinds()
         total = iterations * lanes * sum(t.itemsize for k, t in kinds.items() if k in needed)
@@ -63,7 +60,7 @@ class Stored:
                     if after is not None:
                         memory[k] = after
 
-        count = replay.counting(replay.nodes(), replay.run_test, store)[-1]
+        count = replay.counting(store)[-1]
         self.count = jit.resize(count, replay.size)
 
     def _rest(self, iteration: Node) -> Node:
@@ -74,21 +71,18 @@ class Stored:
         return jit.apply(op.add, self._first, jit.apply(op.mul, row, number(PACKET)))
 
     def at(self, iteration: Node, kept: list[Node]) -> tuple[list[Node], list[Node]]:
-        """What the variables were at the beginning of an iteration. `kept` is what a reverse pass
-        has to hand on from one iteration to the next, at first `start`; its new value comes second.
+        """What the variables were at the beginning of an iteration, as far as needed. `kept` is
+        what a reverse pass has to hand on from one iteration to the next, at first `start`; its new
+        value comes second.
         """
         index, yes = self._place(iteration), jit.literal(dt.mask, True)
         what = "gradient of dr.while_loop()"
-        begin = []
-        self.absent = []
-        for k in self.replay.places:
-            n = self.replay.before[k].node
-            if k in self._memory:
-                n = access.gather(self._memory[k], index, yes, what, inside=True)
-            elif k in self.replay.changing:
-                n = jit.make(op.copy, n.dtype, n.size, (n,))
-                self.absent.append(n)
-            begin.append(n)
+        begin = [
+            access.gather(self._memory[k], index, yes, what, inside=True)
+            if k in self._memory
+            else self.replay.before[k].node
+            for k in self.replay.places
+        ]
         if self._stride > 1:
             begin = self.replay.advanced(begin, self._rest(iteration))
         return begin, kept
@@ -107,7 +101,6 @@ class Checkpoints:
 
     def __init__(self, replay: Replay, limit: int) -> None:
         self.replay = replay
-        self.absent: list[Node] = []
         self.count = replay.count()
         self._depth = min(CHECKPOINTS, limit.bit_length()) if limit > 0 else CHECKPOINTS
         kinds = replay.kinds()
@@ -183,12 +176,11 @@ def _chosen(height: Node, bottom: Node, column: list[Node]) -> Node:
     return value
 
 
-def trajectory(replay: Replay, limit: int, needed: Callable[[], set[int]]) -> Stored | Checkpoints:
-    """What the variables at the places `needed` were, of a loop that takes at most `limit`
+def trajectory(replay: Replay, limit: int, places: set[int]) -> Stored | Checkpoints:
+    """What the variables at some places were, of a loop that takes at most `limit`
     iterations if that is positive."""
     if record.recording() or any(t.is_vector for t in replay.kinds().values()):
         return Checkpoints(replay, limit)
-    places = needed()
     if 0 < limit * replay.size * 8 * len(places) <= MEMORY:
         found = Stored(replay, limit, places)
         if _most(found) <= limit:

@@ -27,25 +27,22 @@ class Target:
 
 
 class Targets:
-    """The targets of one block. `orders` numbers, for every body, the targets as it comes to them:
-    when it is traced again, they may be other objects."""
+    """The targets of one block, in `rows`."""
 
     def __init__(self) -> None:
         self.rows: list[Target] = []
-        self.orders: list[list[int]] = []
 
-    def note(self) -> list[Var]:
-        """Adds the targets of the body that has been traced; gives the variables of its
-        scatters."""
-        found, order = take(), []
-        for w in found:
+    def note(self) -> list[tuple[int, Written]]:
+        """Adds the targets of the body that has been traced; gives its own, with their rows."""
+        found = []
+        for w in take():
             k = next((k for k, t in enumerate(self.rows) if t.array is w.array), len(self.rows))
             if k == len(self.rows):
                 self.rows.append(Target(w.array))
             self.rows[k].kinds |= w.memory.kinds
-            order.append(k)
-        self.orders.append(order)
-        return [v for w in found for v in w.scatters]
+            w.array = None  # which may refer to the results
+            found.append((k, w))
+        return found
 
     # ---- Joining the graph
 
@@ -132,23 +129,6 @@ class Targets:
     def _result(self, t: Target, held: list[Node]) -> Node:
         # Where a body around has the memory, what is there is passed on by that one.
         return held[0] if held and t.memory is None else jit.literal(t.dtype, 0, t.size)
-
-    def bind(self, body: int, held: list[list[Node]]) -> list[Written]:
-        """The targets of a body that has been traced again, with the given memory.
-
-        Raises:
-            RuntimeError: they are not those that it had.
-        """
-        found = take()
-        order = self.orders[body]
-        if len(found) != len(order):
-            raise RuntimeError(
-                "the body of a symbolic loop, branch or call writes differentiable values to other "
-                "arrays than when it was recorded. Differentiate before what it refers to changes."
-            )
-        for w, k in zip(found, order, strict=True):
-            w.memory.held = held[k]
-        return found
 
 
 def is_zero(n: Node | None) -> bool:

@@ -7,7 +7,8 @@ that does not depend on the state is done once, outside (`program.build`).
 """
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from . import dtype as dt
 from . import op, schedule, sharing
@@ -111,6 +112,14 @@ def branches(
     merged.afters = [a for s in scopes for a in s.afters]
     _close(node, merged)
     return [_result(node, n.dtype, k) for k, n in enumerate(outcomes[0])]
+
+
+@contextmanager
+def part(mask: Node, depth: int) -> Iterator[Scope]:
+    """Opens a recording within a body that has been recorded. Its side effects happen only if they
+    are handed on to another one (`substitute`)."""
+    with _Recording(mask, depth, []) as scope:
+        yield scope
 
 
 def drop_effects() -> None:

@@ -61,8 +61,8 @@ def _different(before: tuple, now: tuple) -> frozenset[int]:
     return frozenset([k for k, (a, b) in pairs if a != b])
 
 
-def _operands(n: Node) -> Sequence[Node]:
-    """What a node of a body is computed from; of a call, what it is called with."""
+def operands(n: Node) -> Sequence[Node]:
+    """What a node is computed from; of a call that shares its body, what it is called with."""
     shared = n.data.shared if n.op is op.branch else None
     if shared is None:
         return n.deps
@@ -117,7 +117,7 @@ class Look:
 
     def _row(self, n: Node) -> tuple | None:
         """What a node looks like whose operands are not all alike."""
-        place, memory, deps = self.place, _memory(n), _operands(n)
+        place, memory, deps = self.place, _memory(n), operands(n)
         if deps and not any(d in place for d in deps):
             return None
         data = n.data
@@ -153,7 +153,7 @@ def _recorded(results: list[Node], names: dict[Node, int], start: float) -> list
     seen = {*found, *names}
     add, mark = found.append, seen.add
     for n in found:  # which grows
-        for d in _operands(n) if n.op is op.branch else n.deps:
+        for d in operands(n) if n.op is op.branch else n.deps:
             if d.serial >= start and (d.deps or d.op is _STATE) and d not in seen:
                 mark(d)
                 add(d)

@@ -211,12 +211,15 @@ def _needed(roots: list[Node]) -> set[Node]:
 def _in_order(nodes: list[Node]) -> list[Node]:
     """The nodes with what stands for the arguments of a shared body after those of its first call
     among them, which may be younger."""
+    if not any(n.op is op.branch and n.data.shared is not None for n in nodes):
+        return nodes
     given: dict[Node, Node] = {}
     for n in nodes:
-        if n.op is op.branch and n.data.shared is not None:
+        if n.op in BLOCKS:
             parts = Parts(n)
-            for name, argument in zip(parts.inside[0], parts.inputs, strict=True):
-                given.setdefault(name, argument)
+            for inside in parts.inside:
+                for name, argument in zip(inside, parts.inputs, strict=True):
+                    given.setdefault(name, argument)
     if all(name.serial > argument.serial for name, argument in given.items()):
         return nodes
     ordered: dict[Node, None] = {}

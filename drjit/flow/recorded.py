@@ -1,0 +1,228 @@
+"""The body of a loop, branch or call as it was recorded, from which derivatives are made.
+
+Traversals visit the variables that its operations have. What they compute is then copied, together
+with the values of the body that it needs, to where it is wanted, with other nodes in place of those
+that stood for the state or the arguments. The body itself does not run again.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from operator import attrgetter
+
+from ..ad import capture, graph, traverse
+from ..ad.graph import Scope, Var, visible
+from ..ad.traverse import ADMode
+from ..ad.written import Written
+from ..jit import op, record
+from ..jit.dtype import DType
+from ..jit.node import Node, apply, literal, make
+from ..jit.scope import innermost
+from ..jit.substitute import Span, Substitution
+from .state import Content
+
+_serial = attrgetter("serial")
+
+Memories = list[list[Node]]
+"""The memory of the derivatives of targets; see `targets`."""
+
+
+class Body:
+    """What one tracing of a body has given.
+
+    `nodes` stood for the state or arguments, `mask` for the lanes. `contents` is what the body
+    got, `results` what came of it, `written` are the targets of its scatters with their numbers in
+    `targets.Targets`. `variables` are those of its operations, in order, as far as results depend
+    on them, `around` those from before on which they depend.
+    """
+
+    def __init__(self, nodes: Sequence[Node], contents: list[Content], inner: Scope) -> None:
+        """Begins within a recording and the scope `inner`."""
+        recording = innermost()
+        assert recording is not None
+        self.nodes, self.contents = nodes, contents
+        self.mask, self.depth = recording.mask, recording.depth
+        self._lanes = nodes[0].size if nodes else self.mask.size
+        self._span = Span(nodes[0].serial if nodes else None)
+        self.begin, self._tracing = inner.isolate_from, inner.slots.tracing
+        self.results: list[Content] = []
+        self.written: list[tuple[int, Written]] = []
+        self.variables: list[Var] = []
+        self.around: list[Var] = []
+        self._shared: dict[Node, Node] = {}
+        self._sources: list[Var] = []
+        self._reach: dict[Var, int] = {}
+
+    def close(self, results: list[Content], written: list[tuple[int, Written]]) -> None:
+        """Ends the tracing, with its results and the targets that it has written to."""
+        self._span.close()
+        self.results, self.written = results, written
+        self._follow([v for r in results if (v := visible(r.var)) is not None] + self.scatters)
+        # Traversals within the body have put gradients there.
+        for v in (*self.variables, *[v for _, v in self.contents]):
+            if v is not None and v.serial >= self.begin:
+                v.grad = v.grad_var = None
+
+    @property
+    def scatters(self) -> list[Var]:
+        """The variables of scatters, on which nothing depends."""
+        return [v for _, w in self.written for v in w.scatters]
+
+    def share(self, results: Sequence[Node]) -> None:
+        """Notes what the nodes stand for that the body depends on since other calls share it: its
+        call gave these results."""
+        for block in {n.deps[0] for n in results if n.op is op.result}:
+            shared, count = block.data.shared, len(self.nodes)
+            if shared is not None and shared.inside[:count] == self.nodes:
+                more = block.deps[count : block.data.counts[0]]
+                self._shared = dict(zip(shared.inside[count:], more, strict=True))
+
+    # ---- What depends on what
+
+    def _follow(self, results: list[Var]) -> None:
+        """Finds the variables below some results, and the sources that each one depends on: one bit
+        for each of these."""
+        begin = self.begin
+        seen = set(results)
+        for v in (pending := list(seen)):  # which grows
+            if v.serial >= begin:
+                for d in v.deps:
+                    if d is not None and d not in seen:
+                        seen.add(d)
+                        pending.append(d)
+        reach, sources = self._reach, self._sources
+        for v in sorted(seen, key=_serial):
+            bits = 0
+            if v.serial >= begin:
+                self.variables.append(v)
+                for d in v.deps:
+                    if d is not None:
+                        bits |= reach[d]
+            else:
+                self.around.append(v)
+            if bits == 0:
+                bits = 1 << len(sources)
+                sources.append(v)
+            reach[v] = bits
+        graph.forget(self.variables)
+
+    def sources(self, results: Iterable[Var | None]) -> list[Var]:
+        """The inputs of the body and variables from before on which some variables depend."""
+        bits = 0
+        for v in results:
+            if v is not None:
+                bits |= self._reach[v]
+        return [v for k, v in enumerate(self._sources) if bits >> k & 1]
+
+    def depends(self, v: Var, source: Var) -> bool:
+        """Whether a variable depends on one of the sources."""
+        return bool(self._reach.get(v, 0) & self._reach.get(source, 0))
+
+    # ---- Derivatives
+
+    @contextmanager
+    def derived(self, slots: capture.Slots, mask: Node | None = None) -> Iterator["Derived"]:
+        """Within, `pull` and `push` visit the variables of the body; those of gathered arrays from
+        around it have their gradients in `slots`."""
+        slots.first, slots.tracing = self.begin, self._tracing
+        inner = (graph.scope() or Scope()).isolated()
+        inner.isolate_from, inner.slots = self.begin, slots
+        graph.push(inner)
+        before, self._tracing.closed = self._tracing.closed, False
+        try:
+            with record.part(mask or self.mask, self.depth) as scope:
+                found = Derived(self, scope)
+                yield found
+                found.span.close()
+        finally:
+            self._tracing.closed = before
+            graph.pop()
+
+    def pull(
+        self, seeds: Iterable[tuple[Var, Node]], inputs: Sequence[Var | None], held: Memories
+    ) -> list[Node | None]:
+        """Propagates gradients of results, and of targets, which are `held` in memory, back to
+        inputs of the body; gives what has come there, and to the variables from around it, lane by
+        lane."""
+        self._bind(held)
+        before = [(v, v.grad, v.grad_var) for v in self.around]
+        for v in self.around:
+            v.grad = v.grad_var = None
+        try:
+            for v, g in seeds:
+                v.grad = g if v.grad is None else apply(op.add, v.grad, g)
+            for _, w in self.written:
+                if w.memory.held:
+                    for v in w.scatters:
+                        v.grad = literal(v.dtype, 0)  # makes those of inner bodies take part
+            traverse.visit(ADMode.Backward, self.variables)
+            return [None if v is None else v.grad for v in (*inputs, *self.around)]
+        finally:
+            self._clear(before)
+
+    def push(
+        self, seeds: Iterable[tuple[Var | None, Node]], results: Iterable[Var | None],
+        held: Memories,
+    ) -> list[Node | None]:  # fmt: skip
+        """Propagates tangents of inputs of the body, and those that variables from around it have,
+        forward to results, and to targets."""
+        self._bind(held)
+        before = [(v, v.grad, v.grad_var) for v in self.around]
+        try:
+            for _, w in self.written:
+                w.var.grad = literal(w.var.dtype, 0)  # so that scatters are visited
+            for v, g in seeds:
+                if v is not None:
+                    v.grad = g
+            sources = [v for v in self.around if v.grad is not None]
+            traverse.visit(ADMode.Forward, [*sources, *self.variables])
+            return [None if v is None else v.grad for v in results]
+        finally:
+            self._clear(before)
+
+    def _bind(self, held: Memories) -> None:
+        for k, w in self.written:
+            w.memory.held = held[k]
+
+    def _clear(self, around: list[tuple[Var, Node | None, Var | None]]) -> None:
+        for v in self.variables:
+            v.grad = v.grad_var = None
+        for v, g, own in around:
+            v.grad, v.grad_var = g, own
+
+    def needs(self, roots: Sequence[Node], derived: "Derived") -> set[Node]:
+        """Those of `nodes` on which values depend, and the side effects of a derivative."""
+        again = Substitution({}, self._span, self.depth, self._lanes)
+        again.extend(derived.span, {})
+        return set(again.inside([*roots, *derived.scope.effects])).intersection(self.nodes)
+
+    def again(self, nodes: Sequence[Node], mask: Node | None = None) -> Substitution:
+        """Copies of values of the body in the innermost recording, with other nodes for what stood
+        for the state, and for the lanes."""
+        made = self._shared | dict(zip(self.nodes, nodes, strict=True))
+        if mask is not None:
+            made[self.mask] = mask
+        return Substitution(made, self._span, self.depth, self._lanes)
+
+
+class Derived:
+    """What is computed from a body while this is open, as by a traversal, and its side effects.
+    `given` are nodes that stand for further values."""
+
+    def __init__(self, body: Body, scope: record.Scope) -> None:
+        self.body, self.scope, self.span = body, scope, Span()
+        self.given: list[Node] = []
+
+    def stand_in(self, dtype: DType) -> Node:
+        """A node for a value that is known when the result is used."""
+        body = self.body
+        self.given.append(make(op.state, dtype, body._lanes, (), body.depth))
+        return self.given[-1]
+
+    def again(
+        self, nodes: Sequence[Node], given: Sequence[Node], mask: Node | None = None
+    ) -> Substitution:
+        """See `Body.again`. The side effects are those of the innermost recording from now on."""
+        again = self.body.again(nodes, mask)
+        again.extend(self.span, dict(zip(self.given, given, strict=True)))
+        again.effects(self.scope)
+        return again
