@@ -87,7 +87,7 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
         n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, ...], data: Any = None
     ) -> Var | None:
         inner = scope() if scopes else None
-        if inner is not None:
+        if inner is not None and (inner.all or inner.variables):
             hides = inner.hides
             deps = tuple([None if d is None or hides(d) else d for d in deps])
             if not any(deps):

@@ -17,7 +17,7 @@ from ..ad.algebra import element_recorder
 from ..jit import flags, node
 from ..jit import op as ops
 from ..jit.dtype import DType
-from ..jit.node import LITERAL, Node, next_serial
+from ..jit.node import LITERAL, Node, combine, literal, next_serial
 from ..jit.op import Op
 from .leaf import new
 
@@ -90,6 +90,17 @@ def _binary(
     form = Struct({2: "e", 4: "f"}.get(dtype.itemsize, "d"))
     pack, unpack = form.pack, form.unpack  # rounds to the element type
 
+    def folded(a, b, u, v):
+        """The result where it may be a constant, or an operand."""
+        r = new(result)
+        r._n = n = combine(op_, (a, b))
+        if diff:
+            if record is None or (u is None and v is None):
+                r._a = None
+            else:
+                r._a = record(n, (a, b), (u, v))
+        return r
+
     def forward(self, other):
         kind = type(other)
         if kind is cls:
@@ -116,9 +127,14 @@ def _binary(
                     else:
                         r._a = record(n, n.deps, (u, v))
                 return r
-        elif (kind is number or kind is also) and low <= other <= high and other not in special:
+            if size == b.size or (size == 1 and b.size) or (b.size == 1 and size):
+                return folded(a, b, self._a if diff else None, other._a if diff else None)
+        elif (kind is number or kind is also) and low <= other <= high:
             a = self._n
-            if a.op is not LITERAL and not flags.current & 1:
+            if a.op is LITERAL or other in special:
+                if a.size:
+                    return folded(a, literal(dtype, other), self._a if diff else None, None)
+            elif not flags.current & 1:
                 r = new(result)
                 b = Node()
                 b.op = LITERAL
@@ -146,9 +162,12 @@ def _binary(
 
     def backward(self, other):
         kind = type(other)
-        if (kind is number or kind is also) and low <= other <= high and other not in special:
+        if (kind is number or kind is also) and low <= other <= high:
             a = self._n
-            if a.op is not LITERAL and not flags.current & 1:
+            if a.op is LITERAL or other in special:
+                if a.size:
+                    return folded(literal(dtype, other), a, None, self._a if diff else None)
+            elif not flags.current & 1:
                 r = new(result)
                 b = Node()
                 b.op = LITERAL

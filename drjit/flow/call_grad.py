@@ -216,8 +216,8 @@ class Recorded:
                 rest = iter(names[count:])
                 seeds = [n if n.op is LITERAL else next(rest) for n in given]
                 with body.derived(slots, active()) as derived:
-                    found = propagate(body, seeds)
-                return derived.again(names[:count], ())(found)
+                    derived.close(propagate(body, seeds))
+                return derived.again(names[:count])
 
             return trace
 

@@ -16,7 +16,6 @@ from ..jit import access, log, op, record
 from ..jit import node as jit
 from ..jit.node import Node
 from ..jit.scope import active
-from ..jit.substitute import Substitution
 from .loop_replay import Replay, number, zero
 from .loop_trace import Trace
 from .loop_trajectory import trajectory
@@ -92,14 +91,14 @@ class Tape(Replay):
                 [body.results[k].var for k in moving],
                 held,
             )
-        out = [n or zero(body.results[k].node.dtype) for k, n in zip(moving, found, strict=True)]
+            kinds = [body.results[k].node.dtype for k in moving]
+            out = [n or zero(t) for t, n in zip(kinds, found, strict=True)]
+            derived.close([*self.results, *out])
         start = [given.get(k, zero(self.before[k].node.dtype)) for k in moving]
         finals = record.loop(
             [*self.nodes(), *start],
             lambda nodes: self.run_test(nodes[:count]),
-            lambda nodes: derived.again(nodes[:count], nodes[count:], active())(
-                [*self.results, *out]
-            ),
+            lambda nodes: derived.again(nodes[:count], nodes[count:], active()),
             self.what,
         )
         return finals[count:] + self.targets.after(held)
@@ -157,7 +156,7 @@ class Tape(Replay):
 
     def _pull(
         self, gradients: Sequence[Node], held: Memories, moving: Sequence[int]
-    ) -> tuple[list[Node | None], list[Node | None]]:
+    ) -> tuple[list[Node], list[Node]]:
         """The gradients of the variables `moving`, and of the fixed ones with captured variables,
         before an iteration, from those of the outputs after it and of what it writes to, which are
         `held` in memory."""
@@ -168,7 +167,9 @@ class Tape(Replay):
             if (v := body.results[k].var) is not None
         ]
         wanted = [*moving, *self._fixed()]
-        found = body.pull(seeds, [body.contents[k].var for k in wanted], held)
+        pulled = body.pull(seeds, [body.contents[k].var for k in wanted], held)
+        kinds = [self.before[k].node.dtype for k in wanted] + [v.dtype for v in self.around]
+        found = [n or zero(t) for t, n in zip(kinds, pulled, strict=True)]
         return found[: len(moving)], found[len(moving) :]
 
     def _collected(self) -> list[Node]:
@@ -188,10 +189,11 @@ class Tape(Replay):
         count = len(self.places)
         with self.recorded.derived(slots) as derived:
             _, more = self._pull(gradients, held, ())
+            derived.close([*self.results, *more])
 
         def body(nodes: list[Node]) -> list[Node]:
-            again = derived.again(nodes[:count], (), active())
-            return [*again(self.results), *_sums(again, nodes[count:], more)]
+            found = derived.again(nodes[:count], (), active())
+            return [*found[:count], *map(_sum, nodes[count:], found[count:])]
 
         finals = record.loop(
             [*self.nodes(), *self._collected()],
@@ -206,9 +208,10 @@ class Tape(Replay):
     ) -> list[Node]:
         moving, recorded = self.outputs, self.recorded
         with recorded.derived(slots) as derived:
-            pulled, more = self._pull([derived.stand_in(g.dtype) for g in gradients], held, moving)
-        out = [n or zero(g.dtype) for n, g in zip(pulled, gradients, strict=True)]
-        needs = recorded.needs([*out, *[n for n in more if n is not None]], derived)
+            stand_ins = [derived.stand_in(g.dtype) for g in gradients]
+            pulled, more = self._pull(stand_ins, held, moving)
+            derived.close([*pulled, *more])
+        needs = derived.needs()
         places = {k for k, n in zip(self.places, recorded.nodes, strict=True) if n in needs}
         found = trajectory(self, self.limit, places & self.changing)
         first, last = 1 + len(moving), 1 + len(moving) + len(self._collected())
@@ -219,8 +222,9 @@ class Tape(Replay):
         def body(nodes: list[Node]) -> list[Node]:
             iteration = jit.apply(op.sub, nodes[0], number(1))
             begin, kept = found.at(iteration, nodes[last:])
-            again = derived.again(begin, nodes[1:first], active())
-            return [iteration, *again(out), *_sums(again, nodes[first:last], more), *kept]
+            out = derived.again(begin, nodes[1:first], active())
+            sums = map(_sum, nodes[first:last], out[len(moving) :])
+            return [iteration, *out[: len(moving)], *sums, *kept]
 
         start = [found.count, *gradients, *self._collected(), *found.start]
         try:
@@ -232,13 +236,8 @@ class Tape(Replay):
         return self._in_order(moved, finals[first:last])
 
 
-def _sums(again: Substitution, sums: list[Node], more: list[Node | None]) -> list[Node]:
-    """Sums after the addition of what a derivative has collected."""
-    return [n if g is None else _sum(n, again([g])[0]) for n, g in zip(sums, more, strict=True)]
-
-
-def _sum(a: Node, b: Node | None) -> Node:
-    return a if b is None or is_zero(b) else jit.apply(op.add, a, b)
+def _sum(a: Node, b: Node) -> Node:
+    return a if is_zero(b) else jit.apply(op.add, a, b)
 
 
 class _Loop(CustomOp):

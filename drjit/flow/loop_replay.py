@@ -60,11 +60,11 @@ class Replay:
 
     def run_test(self, nodes: Sequence[Node]) -> Node:
         """The condition on given nodes, as that of a loop."""
-        return self.recorded.again(nodes, active())([self.going])[0]
+        return self.recorded.again([self.going], nodes, active())[0]
 
     def run_body(self, nodes: Sequence[Node]) -> list[Node]:
         """What the body makes of given nodes, as that of a loop."""
-        return self.recorded.again(nodes, active())(self.results)
+        return self.recorded.again(self.results, nodes, active())
 
     def count(self) -> Node:
         """The number of iterations of each lane."""

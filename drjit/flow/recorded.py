@@ -130,9 +130,7 @@ class Body:
         before, self._tracing.closed = self._tracing.closed, False
         try:
             with record.part(mask or self.mask, self.depth) as scope:
-                found = Derived(self, scope)
-                yield found
-                found.span.close()
+                yield Derived(self, scope)
         finally:
             self._tracing.closed = before
             graph.pop()
@@ -189,28 +187,33 @@ class Body:
         for v, g, own in around:
             v.grad, v.grad_var = g, own
 
-    def needs(self, roots: Sequence[Node], derived: "Derived") -> set[Node]:
-        """Those of `nodes` on which values depend, and the side effects of a derivative."""
-        again = Substitution({}, self._span, self.depth, self._lanes)
-        again.extend(derived.span, {})
-        return set(again.inside([*roots, *derived.scope.effects])).intersection(self.nodes)
+    def again(
+        self, roots: Sequence[Node], nodes: Sequence[Node], mask: Node | None = None
+    ) -> list[Node]:
+        """Values of the body in the innermost recording, with other nodes for what stood for the
+        state, and for the lanes."""
+        return self.substitution(nodes, mask)(roots)
 
-    def again(self, nodes: Sequence[Node], mask: Node | None = None) -> Substitution:
-        """Copies of values of the body in the innermost recording, with other nodes for what stood
-        for the state, and for the lanes."""
-        made = self._shared | dict(zip(self.nodes, nodes, strict=True))
+    def substitution(
+        self, nodes: Sequence[Node], mask: Node | None, derived: "Derived | None" = None
+    ) -> Substitution:
+        """See `again`."""
+        made = self._shared | dict(zip(self.nodes, nodes, strict=False))
         if mask is not None:
             made[self.mask] = mask
-        return Substitution(made, self._span, self.depth, self._lanes)
+        span = None if derived is None else derived.span
+        return Substitution(made, self._span, self.depth, self._lanes, span)
 
 
 class Derived:
     """What is computed from a body while this is open, as by a traversal, and its side effects.
-    `given` are nodes that stand for further values."""
+    `given` are nodes that stand for further values, `results` what comes of it in the end."""
 
     def __init__(self, body: Body, scope: record.Scope) -> None:
         self.body, self.scope, self.span = body, scope, Span()
         self.given: list[Node] = []
+        self.results: list[Node] = []
+        self._inside: list[Node] = []
 
     def stand_in(self, dtype: DType) -> Node:
         """A node for a value that is known when the result is used."""
@@ -218,11 +221,27 @@ class Derived:
         self.given.append(make(op.state, dtype, body._lanes, (), body.depth))
         return self.given[-1]
 
+    def close(self, results: list[Node]) -> None:
+        """Ends the computation, which gave these results."""
+        self.span.close()
+        self.results = results
+        self._inside = self.body.substitution((), None, self).inside(
+            [*results, *self.scope.effects]
+        )
+
+    def needs(self) -> set[Node]:
+        """The nodes for the state of the body on which the results depend."""
+        return set(self._inside).intersection(self.body.nodes)
+
     def again(
-        self, nodes: Sequence[Node], given: Sequence[Node], mask: Node | None = None
-    ) -> Substitution:
-        """See `Body.again`. The side effects are those of the innermost recording from now on."""
-        again = self.body.again(nodes, mask)
-        again.extend(self.span, dict(zip(self.given, given, strict=True)))
-        again.effects(self.scope)
-        return again
+        self, nodes: Sequence[Node], given: Sequence[Node] = (), mask: Node | None = None
+    ) -> list[Node]:
+        """The results in the innermost recording, with other nodes for what stood for the state,
+        and for the lanes; its side effects are part of that from now on."""
+        again = self.body.substitution(nodes, mask, self)
+        again.extend(dict(zip(self.given, given, strict=True)))
+        found = again([*self.results, *self.scope.effects], self._inside)
+        if (around := innermost()) is not None:
+            around.effects += self.scope.effects
+            around.afters += self.scope.afters
+        return found[: len(self.results)]

@@ -1,9 +1,10 @@
 """Dot products and norms, made of element-wise products and sums."""
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
-from ..array.base import KernelValue
+from ..array.base import ArrayBase, KernelValue
 from ..array.elementwise import elementwise
 from ..array.promote import promote
 from ..jit import op as ops
@@ -25,6 +26,9 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.dot(Array3f(1, 2, 3), Array3f(4, 5, 6)), dr.dot(Float(1, 2), Float(3, 4))
     ([32], [11])
     """
+    cls = type(arg0)
+    if cls is type(arg1) and _is_vector(cls) and len(arg0._c) == len(arg1._c) > 0:
+        return _dot_terms(arg0._c, arg1._c)
     what = f"dr.dot(<{label(arg0)}>, <{label(arg1)}>)"
     if isinstance(arg0, KernelValue) or isinstance(arg1, KernelValue):
         if not _feature_by_feature(arg0, arg1):
@@ -57,6 +61,17 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
         return reduce_axes("add", a, 0, None, False, "dr.dot")
     found = _dot_terms(a._c, b._c)
     return normalize(a._dtype, found) if is_flat(type(a)) else found
+
+
+@cache
+def _is_vector(cls: type) -> bool:
+    """Whether a class is one of traced vectors of numbers, the most frequent operands."""
+    if not issubclass(cls, ArrayBase):
+        return False
+    meta = cls.__meta__
+    return (
+        cls._kind == "nested" and meta.is_jit and meta.kind == "vector" and not meta.dtype.is_mask
+    )
 
 
 def _feature_by_feature(arg0: Any, arg1: Any) -> bool:

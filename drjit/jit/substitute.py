@@ -7,14 +7,14 @@ nodes in place of those that stood for the state, which is much quicker than to 
 
 import weakref
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from . import flags, label, op
 from .effects import BLOCKS, EFFECTS, effects_inside
 from .node import Node, make, next_serial
-from .schedule import Effect
-from .scope import Block, Scope, innermost
+from .scope import Block, innermost
 from .sharing import operands
 
 OLD_VALUES = (
@@ -40,66 +40,78 @@ class Span:
 
 
 class Substitution:
-    """Copies of nodes that stand in the innermost recording, with the nodes `made` for others.
+    """The nodes of a body in the innermost recording, with other nodes in place of some of them.
 
-    `body` spans the recorded body, which lies at a `depth` of recordings, for `lanes` lanes; its
-    side effects are not repeated.
+    Those of the body, which `span` tells, are copied; it lies at a `depth` of recordings, for
+    `lanes` lanes, and its side effects are not repeated. Those that have been computed from it
+    later, in `derived`, are used once: they become what is wanted.
     """
 
-    def __init__(self, made: dict[Node, Node], body: Span, depth: int, lanes: int) -> None:
-        self._made, self._body = made, body
-        self._spans = [(body.first, body.last)]
+    def __init__(
+        self, made: dict[Node, Node], span: Span, depth: int, lanes: int, derived: Span | None
+    ) -> None:
+        self._made, self._span, self._derived = made, span, derived or Span(0)
         scope = innermost()
         self._shift = (0 if scope is None else scope.depth) - depth
         size = max([n.size for n in made.values()], default=1)
         self._size = size if lanes == 1 else 1
-        self._values: dict[Node, Block] = {}
+        self._shared: list[Span] = []  # of bodies that calls share
 
-    def __call__(self, roots: Sequence[Node]) -> list[Node]:
-        """The copies of some nodes.
+    def extend(self, made: dict[Node, Node]) -> None:
+        """Adds nodes in place of others."""
+        self._made.update(made)
+
+    @property
+    def fits(self) -> bool:
+        """Whether bodies that calls share can stay as they are."""
+        return self._shift == 0 and self._size == 1
+
+    def __call__(self, roots: Sequence[Node], inside: list[Node] | None = None) -> list[Node]:
+        """What stands for some nodes, of which `inside` are to be replaced.
 
         Raises:
             RuntimeError: the body uses the old values that atomic operations give.
         """
         made, size = self._made, self._size
-        get = made.get
-        plain = not (flags.current & 1 or label.labels or self._values)
-        for n in self.inside(roots):
-            o = n.op
-            deps = n.deps
-            new = tuple([get(d, d) for d in deps])
-            if o in _SPECIAL:
-                copy = self._special(n, new)
-            elif new == deps:
+        get, untouched = made.get, made.keys().isdisjoint
+        named = bool(flags.current & 1 or label.labels)
+        values: dict[Node, Block] = {}  # the results of blocks, and their copies
+        first, last = self._derived.first, self._derived.last
+        for n in inside if inside is not None and self.fits else self.inside(roots):
+            if n in made:
                 continue
-            else:
-                copy = make(o, n.dtype, size if n.size == 1 else n.size, new, n.data)
-            made[n] = copy
-            if not plain or self._values:
-                self._note(n, copy)
+            o, data = n.op, n.data
+            deps = n.deps
+            moves = first <= n.serial < last and not self._is_shared(n)
+            if o is op.state:
+                data += self._shift
+            elif untouched(deps) and not (moves and o in EFFECTS):
+                continue
+            new = tuple([get(d, d) for d in deps])
+            if o in BLOCKS:
+                if moves:
+                    data.depth += self._shift
+                    data.shared = data.shared if self.fits else None
+                else:
+                    data, new = self._block(n, new, values)
+            lanes = n.size
+            if size != 1 and lanes == 1:
+                lanes = size
+            if moves:
+                n.deps, n.data, n.size, n.serial = new, data, lanes, next_serial()
+                made[n] = n
+                continue
+            made[n] = copy = make(o, n.dtype, lanes, new, data)
+            if n in values:
+                values[n].values.append(weakref.ref(copy))
+            if named:
+                _name(n, copy)
         return [get(n, n) for n in roots]
 
-    def extend(self, derived: Span, made: dict[Node, Node]) -> None:
-        """Adds what has been computed from the body later, with further nodes for others."""
-        self._spans.append((derived.first, derived.last))
-        self._made.update(made)
-
-    def effects(self, scope: Scope) -> None:
-        """Makes the side effects of a recording those of the innermost one, as copies."""
-        around = innermost()
-        if not scope.effects or around is None:
-            return
-        around.effects += self(scope.effects)
-        for reference in scope.afters:
-            after = reference()
-            if after is not None and after.deps:
-                after.deps = (self._made.get(after.deps[0], after.deps[0]),)
-                after.serial = next_serial()
-        around.afters += scope.afters
-
     def inside(self, roots: Sequence[Node]) -> list[Node]:
-        """What is to be copied for some values, operands first."""
-        made, spans, body = self._made, self._spans, self._body
+        """What is to be replaced for some values, operands first."""
+        made, span, derived = self._made, self._span, self._derived
+        start, end, first, last = span.first, span.last, derived.first, derived.last
         found: list[Node] = []
         seen: set[Node] = set()
         pending = list(roots)
@@ -107,85 +119,57 @@ class Substitution:
             if n in seen or n in made:
                 continue
             serial = n.serial
-            for first, last in spans:
-                if first <= serial < last:
-                    break
-            else:
+            if start <= serial < end:
+                if n.op in EFFECTS:
+                    raise RuntimeError(OLD_VALUES)
+            elif not first <= serial < last and not (self._shared and self._is_shared(n)):
                 continue
             seen.add(n)
             found.append(n)
-            if n.op in BLOCKS:
-                pending += self._operands(n)
-            elif n.op in EFFECTS and serial < body.last and serial >= body.first:
-                raise RuntimeError(OLD_VALUES)
-            else:
-                pending += n.deps
+            pending += n.deps if n.op not in BLOCKS else self._operands(n)
         found.sort(key=_serial)
         return found
 
+    def _is_shared(self, n: Node) -> bool:
+        return any(span.first <= n.serial < span.last for span in self._shared)
+
     def _operands(self, block: Node) -> Sequence[Node]:
-        """What the copy of a loop or branch depends on. A body that calls share is not copied if
-        it fits."""
+        """What a loop or branch depends on when it stands elsewhere."""
         shared = block.data.shared
         if shared is None:
             dropped = effects_inside(block) if self._drops(block) else 0
             return block.deps[: len(block.deps) - dropped]
-        if self._fits:
+        if self.fits:
             return operands(block)
         inside = [n.serial for n in (*shared.inside, *shared.results.values())]
-        self._spans.append((min(inside), max(inside) + 1))
+        self._shared.append(Span(min(inside)))
+        self._shared[-1].last = max(inside) + 1
         return block.deps
-
-    @property
-    def _fits(self) -> bool:
-        return self._shift == 0 and self._size == 1
 
     def _drops(self, block: Node) -> bool:
         """Whether a block loses its side effects."""
-        return self._body.first <= block.serial < self._body.last
+        return self._span.first <= block.serial < self._span.last
 
-    def _special(self, n: Node, deps: tuple[Node, ...]) -> Node:
-        """The copy of a node that knows others, or that they know."""
-        data = n.data
-        if n.op is op.state:
-            data += self._shift
-        elif deps == n.deps and n.op not in EFFECTS:
-            return n
-        elif n.op in BLOCKS:
-            counts, shared = data.counts, data.shared if self._fits else None
-            data = Block(counts, data.depth + self._shift, shared)
-            if self._drops(n) and (count := effects_inside(n)):
-                deps = deps[: len(deps) - count]
-                first, second, *rest = counts
-                data.counts = (first, second, (0,) * len(rest[0])) if rest else (first, 0)
-            for reference in n.data.values:
-                if (value := reference()) is not None:
-                    self._values[value] = data
-        elif n.op in EFFECTS:
-            order: tuple[Node, ...] = data.order
-            effect = Effect(data.buffer, data.dtype, data.size, data.reduce, data.mode)
-            effect.order = tuple([self._made.get(e, e) for e in order])
-            effect.shape, effect.afters = data.shape, data.afters
-            data = effect
-        copy = make(n.op, n.dtype, self._size if n.size == 1 else n.size, deps, data)
-        if n.op is op.component and deps[0].op in EFFECTS:
-            deps[0].data.value = weakref.ref(copy)
-        return copy
-
-    def _note(self, n: Node, copy: Node) -> None:
-        """Lets a copy be known as what it is a copy of: the result of a block, under a name, from
-        a line of the program."""
-        block = self._values.pop(n, None)
-        if block is not None:
-            block.values.append(weakref.ref(copy))
-        notes: WeakKeyDictionary[Node, Any]
-        for notes in (label.labels, label.locations):
-            if n in notes:
-                notes[copy] = notes[n]
+    def _block(
+        self, n: Node, deps: tuple[Node, ...], values: dict[Node, Block]
+    ) -> tuple[Block, tuple[Node, ...]]:
+        """What the copy of a loop or branch knows, and its operands."""
+        block, counts = n.data, n.data.counts
+        if self._drops(n) and (count := effects_inside(n)):
+            deps = deps[: len(deps) - count]
+            first, second, *rest = counts
+            counts = (first, second, (0,) * len(rest[0])) if rest else (first, 0)
+        copy = Block(counts, block.depth + self._shift, block.shared if self.fits else None)
+        values.update({v: copy for reference in block.values if (v := reference()) is not None})
+        return copy, deps
 
 
-_SPECIAL = BLOCKS | EFFECTS | {op.state, op.component}
+def _name(n: Node, copy: Node) -> None:
+    """Gives a copy the name and the place in the program of what it is a copy of."""
+    notes: WeakKeyDictionary[Node, Any]
+    for notes in (label.labels, label.locations):
+        if n in notes:
+            notes[copy] = notes[n]
 
 
-def _serial(n: Node) -> int:
-    return n.serial
+_serial = attrgetter("serial")
