@@ -73,6 +73,7 @@ _tape_limit = 1 << 11
 _tape_lock = threading.Lock()
 _append = _tape.append
 _ref = weakref.ref
+get_ident = threading.get_ident
 
 
 def recorder(rule: Any) -> Callable[..., Var | None]:
@@ -86,12 +87,14 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
     def record(
         n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, ...], data: Any = None
     ) -> Var | None:
-        inner = scope() if scopes else None
-        if inner is not None and (inner.all or inner.variables):
-            hides = inner.hides
-            deps = tuple([None if d is None or hides(d) else d for d in deps])
-            if not any(deps):
-                return None
+        inner = None
+        if scopes and (stack := scopes.get(get_ident())):
+            inner = stack[-1]
+            if inner.all or inner.variables:
+                hides = inner.hides
+                deps = tuple([None if d is None or hides(d) else d for d in deps])
+                if not any(deps):
+                    return None
         v = Var()
         v.rule = rule
         v.deps = deps
@@ -103,7 +106,7 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
             v.data = data
         v.grad = None
         v.serial = serial = next_serial()
-        if inner is not None:
+        if inner is not None and inner.all:
             inner.shows(v)
         _append(_ref(v))
         if not serial & 1023 or flags.current & 1:
@@ -253,7 +256,7 @@ whether anybody is in a scope is quick."""
 
 def scope() -> Scope | None:
     """The innermost scope of this thread."""
-    found = scopes.get(threading.get_ident()) if scopes else None
+    found = scopes.get(get_ident()) if scopes else None
     return found[-1] if found else None
 
 
@@ -265,12 +268,12 @@ def slots() -> Any:
 
 def push(inner: Scope) -> None:
     """Enters a scope."""
-    scopes.setdefault(threading.get_ident(), []).append(inner)
+    scopes.setdefault(get_ident(), []).append(inner)
 
 
 def pop() -> Scope:
     """Leaves the innermost scope."""
-    ident = threading.get_ident()
+    ident = get_ident()
     stack = scopes[ident]
     left = stack.pop()
     if not stack:
