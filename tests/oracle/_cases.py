@@ -90,6 +90,11 @@ def cases(text, names):
             print(f"{line}  ->  {run_case(line, names)}", flush=True)
 
 
+def check(title, function):
+    """Prints what a function of no arguments gives, for cases of several lines."""
+    print(f"{title}  ->  {run_case('function()', {'function': function})}", flush=True)
+
+
 def guarded(line, names):
     """Runs one case in a forked process, so that it may crash or hang."""
     child = os.fork()
