@@ -143,9 +143,10 @@ def differentiated(enc, position, seeds, vector=ArrayXf):
     enc.params = params
     features = enc(x)
     dr.backward(dr.sum(dr.sum(features * type(features)(seeds))))
-    gradients = dr.grad(x), dr.grad(params)
+    results = dr.detach(features), dr.grad(x), dr.grad(params)
+    dr.eval(results)
     enc.params = dr.detach(params)
-    return [np.array(v, dtype=float) for v in (dr.detach(features), *gradients)]
+    return [np.array(v, dtype=float) for v in results]
 
 
 def check(enc, position, seeds, tolerance, vector=ArrayXf):
@@ -555,7 +556,9 @@ def test_a_network_gives_the_same_in_both_modes(tier, cls, lanes):
         out = evaluate(x)
         assert out.shape == (3, lanes)
         dr.backward(dr.sum(dr.square(out), axis=None))
-        found.append([np.array(v) for v in (dr.detach(out), copy.grad, dr.grad(x))])
+        results = dr.detach(out), copy.grad, dr.grad(x)
+        dr.eval(results)
+        found.append([np.array(v) for v in results])
         enc.params = dr.detach(enc.params)
     for tensor_mode, vector_mode in zip(*found, strict=True):
         assert np.abs(tensor_mode).max() > 0
