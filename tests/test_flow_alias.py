@@ -69,6 +69,145 @@ def test_branches_do_what_they_do_lane_by_lane(yes, no, mode):
         assert value(x) == [1, 2]
 
 
+def rebind(s, t):
+    return t, s
+
+
+def add_first(s, t):
+    s += t
+    return s, t
+
+
+def add_then_swap(s, t):
+    t += s
+    return t, s
+
+
+def replace(s, t):
+    s += 1
+    t = s
+    return s * 2, t
+
+
+def drop(s, t):
+    s += 1
+    return t, t * 2
+
+
+PARTING = [rebind, add_first, add_then_swap, replace, drop, stay]
+
+
+@both
+@pytest.mark.parametrize("no", PARTING)
+@pytest.mark.parametrize("yes", PARTING)
+def test_a_branch_that_parts_arrays_changes_them_in_its_lanes(yes, no, mode):
+    """Whoever holds an array sees what each lane has made of it, if its function returns it."""
+    expected = []
+    for k, function in enumerate((yes, no)):
+        x, y = Float([1, 2][k]), Float([3, 4][k])
+        before = value(x) + value(y)
+        s, t = function(x, y)
+        held = [
+            value(v)[0] if v is s or v is t else old for v, old in zip((x, y), before, strict=True)
+        ]
+        expected.append([value(s)[0], value(t)[0], *held])
+    x, y = Float(1, 2), Float(3, 4)
+    s, t = dr.if_stmt((x, y), Float(1, 1) > Float(0.5, 1), yes, no, mode=mode)
+    found = [dr.zeros(Float, 2) + v for v in (s, t, x, y)]
+    np.testing.assert_array_equal([value(v) for v in found], np.transpose(expected))
+
+
+@both
+def test_a_branch_that_parts_a_list(mode):
+    x = Float(1, 2)
+    one, other = [x], [Float(10, 20)]
+
+    def yes(a, b):
+        a[0] = a[0] + 1
+        return b, a
+
+    a, b = dr.if_stmt((one, other), x > 1.5, yes, lambda a, b: (a, b), mode=mode)
+    assert [value(v[0]) for v in (a, b, one, other)] == [[1, 20], [10, 3], [1, 3], [10, 20]]
+    assert value(x) == [1, 2]
+
+
+@both
+def test_a_parted_container_that_cannot_be_merged_is_as_before(mode):
+    state = {"a": Float(1, 2), "b": None}
+
+    def yes(s):
+        s["b"] = s["a"] + 1
+        return s
+
+    made = dr.if_stmt(
+        (state,), state["a"] > 1.5, yes, lambda s: {"a": s["a"], "b": s["a"] * 5}, mode=mode
+    )
+    assert value(made["b"]) == [5, 3] and state["b"] is None
+
+
+@both
+def test_a_parted_tensor_gets_all_lanes(mode):
+    t = dr.llvm.ad.TensorXf(Float(5), ())
+
+    def yes(t):
+        t += 1
+        return t
+
+    made = dr.if_stmt((t,), Float(1, 2) > 1.5, yes, lambda t: t * 10, mode=mode)
+    assert made.shape == t.shape == (2,)
+    assert value(made.array) == [50, 6] and value(t.array) == [5, 6]
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@both
+def test_derivatives_of_parted_arrays(mode, direction):
+    x = Float(1, 2, 3)
+    dr.enable_grad(x)
+    s = x * 1
+
+    def yes(s):
+        s *= x
+        return s * 2, s
+
+    made, other = dr.if_stmt((s,), x > 1.5, yes, lambda s: (s * s * s, s + 1), mode=mode)
+    result = made + 10 * other + 100 * s  # 112 x^2 in the upper lanes, else x^3 + 10 x + 100 x
+    want = [3 + 110, 224 * 2, 224 * 3]
+    if direction == "forward":
+        dr.forward(x)
+        assert value(dr.grad(result)) == want
+    else:
+        dr.backward(result)
+        assert value(x.grad) == want
+
+
+@both
+@pytest.mark.parametrize("parts", [False, True])
+def test_one_side_of_an_inner_branch_scatters(mode, parts):
+    """To a table that the branch around it has written to, and that is a result of both."""
+
+    @dr.syntax
+    def run(x, table):
+        b = x
+        a = b
+        if dr.hint(x > 1.5, mode=mode):
+            dr.scatter_add(table, x - 2.5, UInt(0, 2, 2))
+            if dr.hint(x == dr.select(x > 2.5, x, 0), mode=mode):
+                if parts:
+                    b -= x - 1
+                else:
+                    b = b + 1
+            else:
+                dr.scatter_add(table, x - 1, UInt(1, 2, 3))
+        return a, b, table
+
+    x, table = Float(1, 2, 3), Float(1, 2, 3, 4)
+    kept = Float(table)
+    a, b, t = run(x, table)
+    assert t is table and value(table) == [1, 2, 4, 4] and value(kept) == [1, 2, 3, 4]
+    assert value(b) == ([1, 2, 1] if parts else [1, 2, 4])
+    assert value(a) == value(x) == ([1, 2, 1] if parts else [1, 2, 3])
+
+
 # What two variables are after three iterations of [1, 2], and what becomes of the array.
 LOOPS = {
     stay: ([1, 2], [1, 2], [1, 2]),

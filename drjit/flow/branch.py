@@ -1,8 +1,10 @@
 """Branches whose lanes go different ways: `if_stmt`, in its three modes."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any
 
 from ..ad import capture
 from ..ad.graph import Scope
@@ -20,6 +22,7 @@ from .condition import check_mode, chosen_mode, mask_of
 from .copies import Copies
 from .failure import call
 from .masked import masked, merged
+from .outcome import Outcome, Version, parted
 from .state import Content, Held, State, content, names
 from .vectors import joined, spread, spreading
 
@@ -77,7 +80,10 @@ def if_stmt(
 
 
 class _Branch:
-    """The parts of a branch."""
+    """The parts of a branch.
+
+    What each lane has made of `parted` arguments, given by number, is a further result.
+    """
 
     def __init__(
         self, args: State, mask: Any, bodies: tuple, labels: Sequence[str], strict: bool
@@ -86,29 +92,53 @@ class _Branch:
         self.labels, self.strict, self.what = labels, strict, args.what
         self.before: list[Content | None] = [*args.contents()]
         self.first = 0  # the serial number from which on nodes belong to the functions
+        self.parted: list[int] = []
         if mask._n.size:
             args.check_initialized()
 
     def select(self) -> Any:
         """Runs both functions for all lanes and merges their results; derivatives follow."""
         args, before = self.args, self.before
-        outcomes: list[_Outcome] = []
+        outcomes: list[Outcome] = []
         try:
             with isolate_grad():  # what functions propagate goes on when both have run
                 for body, mask in zip(self.bodies, (self.mask, ~self.mask), strict=True):
                     with masked(mask._n) as written:
                         result = call(self.what, body, *args.values)
-                    outcomes.append(self.outcome(result, outcomes, written))
+                    outcomes.append(self.outcome(result, outcomes, before, written))
                     args.restore(before)
         except BaseException:
             args.restore(before)
             raise
+        for versions in self.parted_versions(outcomes).values():
+            for outcome, version in zip(outcomes, versions, strict=True):
+                outcome.versions.append(version)
         return self.place(outcomes, lambda k, cls, a, b: merged(self.mask, cls, a, b))
 
+    def parted_versions(self, outcomes: Sequence[Outcome]) -> dict[int, tuple[Version, Version]]:
+        """The versions of parted arguments by number. What cannot be merged is not among them: it
+        stays as it was."""
+        found: dict[int, tuple[Version, Version]] = {}
+        for k in parted(outcomes, self.args):
+            unchanged = self._version(k, lambda _: False)
+            first, second = (o.version(k, unchanged, self.args) for o in outcomes)
+            with suppress(RuntimeError):
+                found[k] = first, second.like(first, False)
+        return found
+
+    def _version(self, k: int, in_place: Callable[[Any], bool]) -> Version:
+        """An argument by number, as it is now."""
+        return Version.of(State((self.args.objects()[k],), ("argument",), self.what), in_place)
+
     def outcome(
-        self, result: Any, others: "list[_Outcome]", written: set[int] | None = None
-    ) -> "_Outcome":
-        """What the function that ran last has given; `others` are the outcomes before it.
+        self,
+        result: Any,
+        others: Sequence[Outcome],
+        given: Sequence[Content | None],
+        written: set[int] | None = None,
+    ) -> Outcome:
+        """What the function that ran last has given; `others` are the outcomes before it, `given`
+        is what its arguments held.
 
         Arrays that it wrote to by scatters, which have masks, keep what they hold, and nobody else
         may hold it, as it would have to be copied. They are those whose nodes have the serial
@@ -117,20 +147,38 @@ class _Branch:
         Raises:
             RuntimeError: the arrays do not match those of the first function.
         """
-        self.args.check_attributes(written or frozenset())
-        state = self._rows(result)
-        first = others[0].state if others else state
-        arrays = first.match(state.structure, self.strict)
+        args = self.args
+        args.check_attributes(written or frozenset())
+
+        # Nobody may hold what waits in tables, as the other function may write to them.
+        tables = {id(a) for a, v in zip(args.leaves, self.before, strict=True) if v is None}
 
         def in_place(array: Any) -> bool:
+            n = array._n
             if written is not None:
-                return array._n.serial in written
-            return array._n.op is AFTER and array._n.serial > self.first
+                return n.serial in written
+            return n.op is AFTER and (n.serial > self.first or id(array) in tables)
 
-        for k, array in enumerate(self.args.leaves):
+        found = Version.of(self._rows(result), in_place)
+        if others:
+            found = found.like(others[0].versions[0], self.strict)
+        for k, array in enumerate(args.leaves):
             if in_place(array):
                 self.before[k] = None
-        return _Outcome(state, arrays, [None if in_place(a) else content(a) for a in arrays])
+        outcome = Outcome(found)
+        changed = args.changed([v and g for v, g in zip(self.before, given, strict=True)])
+        places = outcome.places(args) if changed else {}
+        for k in changed:
+            if k not in places:  # nobody gets to see it
+                args.undo(k, given)
+        outcome.left = Version.of(args, in_place).contents
+        outcome.changed = {k: self._version(k, in_place) for k in changed if k in places}
+        for j, k in enumerate(self.parted, 1):
+            version = outcome.changed.get(k) or self._version(k, in_place)
+            if others:
+                version = version.like(others[0].versions[j], False)
+            outcome.versions.append(version)
+        return outcome
 
     def _rows(self, result: Any) -> State:
         """A result as a tuple with names."""
@@ -155,17 +203,18 @@ class _Branch:
             )
         return result
 
-    def check(self, outcomes: "list[_Outcome]") -> None:
+    def check(self, outcomes: Sequence[Outcome]) -> None:
         """Raises:
         RuntimeError: the sizes of results do not fit, or one is in one function an array that
             has been written to, and another array in the other one.
         """
         first, second = outcomes
-        size = self.mask._n.size
-        for k, (a, b) in enumerate(zip(first.contents, second.contents, strict=True)):
-            path = first.state.paths[k]
+        size, paths = self.mask._n.size, first.paths
+        arrays = zip(first.arrays, second.arrays, strict=True)
+        contents = zip(first.contents, second.contents, strict=True)
+        for path, (one, other), (a, b) in zip(paths, arrays, contents, strict=True):
             if a is None or b is None:
-                if first.arrays[k] is not second.arrays[k]:
+                if one is not other:
                     raise RuntimeError(
                         f"{self.what}: the result '{path}' is in one function an array that it has "
                         "written to by scatters, and another array in the other function. What "
@@ -181,27 +230,26 @@ class _Branch:
                     f"the size of state variable '{path}' must be 1 or {size}"
                 )
 
-    def place(self, outcomes: "list[_Outcome]", merge: Any) -> Any:
+    def place(self, outcomes: Sequence[Outcome], merge: Any) -> Any:
         """The result, of which array `k` of a class gets `merge(k, class, true, false)`."""
         self.check(outcomes)
         first, second = outcomes
         pairs = zip(first.contents, second.contents, strict=True)
-        contents = [
-            content(array) if a is None or b is None else merge(k, type(array), a, b)
-            for k, (array, (a, b)) in enumerate(zip(second.arrays, pairs, strict=True))
+        contents = iter(
+            [
+                content(array) if a is None or b is None else merge(k, type(array), a, b)
+                for k, (array, (a, b)) in enumerate(zip(second.arrays, pairs, strict=True))
+            ]
+        )
+        placed = [
+            one.state.place_version(other.state, [*islice(contents, len(one.arrays))])
+            for one, other in zip(first.versions, second.versions, strict=True)
         ]
-        placed = first.state.place_version(second.state, contents)
-        return placed if self.labels else placed[0]
+        return placed[0] if self.labels else placed[0][0]
 
 
-class _Outcome(NamedTuple):
-    """What a function of a branch has given: its results, the one-dimensional arrays in the order
-    of those of the first function, and what they hold, or None if the function has written to
-    them."""
-
-    state: State
-    arrays: list[Any]
-    contents: list[Content | None]
+class _Again(Exception):
+    """The branch has to be recorded again, with further results."""
 
 
 class _Symbolic:
@@ -221,7 +269,7 @@ class _Symbolic:
             if n not in (1, wide):
                 self._leave_outside(k)
         self.captured = Captured(branch.bodies, branch.args.leaves)
-        self.outcomes: list[_Outcome] = []
+        self.outcomes: list[Outcome] = []
         self.inside: list[list[Content]] = []
 
     def _leave_outside(self, k: int) -> None:
@@ -242,12 +290,25 @@ class _Symbolic:
                 if k is None:
                     raise
                 self._leave_outside(k)
+                self._begin_again()
+            except _Again:
+                branch.args.restore(branch.before)
+                self._begin_again()
             except BaseException:
                 branch.args.restore(branch.before)
                 for k, held in self.outside.items():
                     held.restore(branch.args.leaves[k])
                 self.captured.restore()
                 raise
+
+    def _begin_again(self) -> None:
+        """Takes note of what tables hold: scatters that are undone may have left other nodes."""
+        args = self.branch.args
+        for k, held in self.outside.items():
+            held.restore(args.leaves[k])
+            self.outside[k] = Held(content(args.leaves[k]))
+        self.captured.restore()
+        self.captured = Captured(self.branch.bodies, args.leaves)
 
     def _position(self, n: Node) -> int | None:
         for contents in self.inside:
@@ -308,12 +369,16 @@ class _Symbolic:
                     f"entries, which does not fit 'cond' with {branch.mask._n.size}; or it is the "
                     "target of a scatter, and changes in other ways as well"
                 )
-        outcome = branch.outcome(result, self.outcomes)
-        _, arrays, found = outcome
+        given = [None if k in self.outside else v for k, v in enumerate(values)]
+        outcome = branch.outcome(result, self.outcomes, given)
+        arrays, found = outcome.arrays, outcome.contents
         recorded.note(body, [a if v else None for a, v in zip(arrays, found, strict=True)])
         self.outcomes.append(outcome)
         args.restore(branch.before)
         if len(self.outcomes) == 2:
+            if more := branch.parted_versions(self.outcomes).keys() - branch.parted:
+                branch.parted += sorted(more)
+                raise _Again
             branch.check(self.outcomes)  # here, so that an error undoes what is recorded
         size = branch.mask._n.size
         return [
@@ -361,7 +426,7 @@ class _Functions:
         self.branch.args, self.branch.bodies = state, tuple(bodies)
         self.branch.before = list[Content | None](self.resting)
         self.in_place = [{k for k, v in enumerate(f) if v is None} for f in found]
-        self.outcomes: list[_Outcome] = []
+        self.outcomes: list[Outcome] = []
 
     def call(self, number: int, contents: list[Content]) -> list[Content]:
         """The results of a function."""
@@ -371,7 +436,7 @@ class _Functions:
         try:
             state.put(contents)
             result = branch.bodies[number](*state.values)
-            self.outcomes.append(branch.outcome(result, self.outcomes))
+            self.outcomes.append(branch.outcome(result, self.outcomes, contents))
             found = [content(a) for a in self.outcomes[-1].arrays]
         finally:
             state.restore(self.resting)

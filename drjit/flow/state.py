@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence, Set
 from copy import copy
 from math import prod
+from operator import is_not
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -169,6 +170,7 @@ class State:
     def _find(self) -> list[tuple[str, Any]]:
         """Collects arrays and containers. Gives what is neither."""
         others = []
+        self._undone = False  # whether containers have been put back since
         self.paths: list[str] = []
         self.leaves: list[Any] = []
         self._containers = []
@@ -208,11 +210,44 @@ class State:
         """Undoes what a body did to the arrays, and to the lists and structures around them."""
         self.put(contents)
         for container, snapshot in self._containers:
-            _put_back(container, snapshot)
+            if _differs(container, snapshot):
+                _put_back(container, snapshot)
+                self._undone = True
         for a in self._attributes:
             a.restore()
-        if self._containers:
+        if self._undone:
             self._find()  # as a structure may copy what its attributes are set to
+
+    def objects(self) -> list[Any]:
+        """What may change in place: the arrays of one dimension, then what consists of others."""
+        return [*self.leaves, *[c for c, _ in self._containers]]
+
+    def origins(self) -> list[Any]:
+        """The containers that the values consisted of when the state was made."""
+        return [*self._origins.values()]
+
+    def changed(self, contents: Sequence[Content | None]) -> list[int]:
+        """The positions in `objects` of those that have changed since they had these contents, the
+        last one of each."""
+        found: dict[int, int] = {}
+        for k, (a, v) in enumerate(zip(self.leaves, contents, strict=True)):
+            if v is not None and (a._n, a._a) != v:
+                found[id(a)] = k
+            elif found:
+                found.pop(id(a), None)
+        for k, (c, snapshot) in enumerate(self._containers, len(self.leaves)):
+            is_tensor = isinstance(snapshot, tuple)
+            if _differs(c, snapshot) or (is_tensor and id(snapshot[0]) in found):
+                found[id(c)] = k
+        return [*found.values()]
+
+    def undo(self, k: int, contents: Sequence[Content | None]) -> None:
+        """Undoes what a body did to one of the `objects`."""
+        if k >= len(self.leaves):
+            _put_back(*self._containers[k - len(self.leaves)])
+            self._undone = True
+        elif (value := contents[k]) is not None:
+            assign(self.leaves[k], value)
 
     def check_initialized(self) -> None:
         """Raises:
@@ -316,6 +351,22 @@ def _snapshot(container: Any) -> Any:
     if isinstance(container, (list, dict)):
         return container.copy()
     return [(n, getattr(container, n, None)) for n in pytree.field_names(type(container)) or ()]
+
+
+def _differs(container: Any, snapshot: Any) -> bool:
+    """Whether a container holds other objects than it did."""
+    if isinstance(container, ArrayBase):
+        array: Any = container
+        if array._kind == "tensor":
+            return array._array is not snapshot[0] or array._shape != snapshot[1]
+        return any(map(is_not, array._c, snapshot))
+    if isinstance(container, (list, dict)):
+        if len(container) != len(snapshot):
+            return True
+        if isinstance(container, list):
+            return any(map(is_not, container, snapshot))
+        return any(k not in snapshot or v is not snapshot[k] for k, v in container.items())
+    return any(getattr(container, name, None) is not value for name, value in snapshot)
 
 
 def _put_back(container: Any, snapshot: Any) -> None:

@@ -1,0 +1,84 @@
+"""What the functions of a branch leave behind: their results, and the arguments that they change in
+place. Two such outcomes are merged lane by lane.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from .state import Content, State, content
+
+
+class Version(NamedTuple):
+    """A tree as a function has left it: its one-dimensional arrays, in the order of those that the
+    first function has left, and what they hold, or None if the function has scattered to them."""
+
+    state: State
+    arrays: list[Any]
+    contents: list[Content | None]
+
+    @classmethod
+    def of(cls, state: State, in_place: Callable[[Any], bool]) -> "Version":
+        """The version that a state describes."""
+        held = [None if in_place(a) else content(a) for a in state.leaves]
+        return cls(state, state.leaves, held)
+
+    def like(self, first: "Version", strict: bool) -> "Version":
+        """The same with the arrays in the order of those of another version.
+
+        Raises:
+            RuntimeError: the versions differ in more than what arrays hold.
+        """
+        arrays = first.state.match(self.state.structure, strict)
+        held = {id(a): v for a, v in zip(self.arrays, self.contents, strict=True)}
+        return Version(self.state, arrays, [held[id(a)] for a in arrays])
+
+
+class Outcome:
+    """The versions that a function has left of the result and of parted arguments, and by number
+    (see `State.objects`) those of the arguments that it has changed in place and returned. `left`
+    is what the arrays of the arguments hold."""
+
+    def __init__(self, result: Version) -> None:
+        self.versions = [result]
+        self.left: list[Content | None] = []
+        self.changed: dict[int, Version] = {}
+
+    @property
+    def arrays(self) -> list[Any]:
+        return [a for v in self.versions for a in v.arrays]
+
+    @property
+    def contents(self) -> list[Content | None]:
+        return [c for v in self.versions for c in v.contents]
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for v in self.versions for path in v.state.paths]
+
+    def version(self, k: int, unchanged: Version, args: State) -> Version:
+        """What the function has left of an argument, when it is again what it was before."""
+        left = {id(a): v for a, v in zip(args.leaves, self.left, strict=True)}
+        contents = [left[id(a)] for a in unchanged.arrays]
+        return self.changed.get(k) or unchanged._replace(contents=contents)
+
+    def places(self, args: State) -> dict[int, list[int]]:
+        """Where in the result arguments are, by number."""
+        numbers = {id(v): k for k, v in enumerate(args.objects())}
+        result, found = self.versions[0], dict[int, list[int]]()
+        for objects in (result.arrays, result.state.origins()):
+            for place, v in enumerate(objects):
+                k = numbers.get(id(v))
+                if k is not None:
+                    found.setdefault(k, []).append(place)
+        return found
+
+
+def parted(outcomes: Sequence[Outcome], args: State) -> list[int]:
+    """The numbers of the arguments that one function changes in place and returns, and that are not
+    at the same places of what the other one returns."""
+    first, second = outcomes
+    changed = first.changed.keys() | second.changed.keys()
+    if not changed:
+        return []
+    a, b = (o.places(args) for o in outcomes)
+    return sorted([k for k in changed if a.get(k) != b.get(k)])
