@@ -436,3 +436,29 @@ def test_no_cycles():
         del y
         found = gc.collect()
     assert found == 0
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("fails", [True, False])
+def test_the_garbage_collector_is_as_before_when_a_traversal_ends(enabled, fails):
+    class Triple(dr.CustomOp):
+        def eval(self, x):
+            return x * 3
+
+        def backward(self):
+            if fails:
+                raise ValueError("no gradient")
+            self.set_grad_in("x", self.grad_out() * 3)
+
+    was = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        x = Float(1, 2)
+        dr.enable_grad(x)
+        y = dr.custom(Triple, x)
+        with pytest.raises(Exception, match="no gradient") if fails else contextlib.nullcontext():
+            dr.backward(y)
+        assert gc.isenabled() is enabled
+        assert fails or list(x.grad) == [3, 3]
+    finally:
+        (gc.enable if was else gc.disable)()

@@ -7,6 +7,7 @@ Visited edges are freed on the way unless the flags say otherwise.
 """
 
 import enum
+import gc
 import threading
 from collections.abc import Callable, Set
 from itertools import chain
@@ -129,7 +130,10 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
     if first:
         outside.update(dict.fromkeys([v for v in variables if v.serial < first]))
     before = set_keep_graph(keep)
+    # Whatever is made here is needed until the end, and the collector would look at it repeatedly.
+    collects = gc.isenabled()
     try:
+        gc.disable()
         if mode is ADMode.Backward:
             if first:
                 variables = [v for v in variables if v.serial >= first]
@@ -149,6 +153,8 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
                 v.grad = v.grad_var = None
         raise
     finally:
+        if collects:
+            gc.enable()
         set_keep_graph(before)
 
 

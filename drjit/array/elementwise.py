@@ -63,15 +63,22 @@ def _on_leaves(op_: Op, args: tuple) -> Any:
         return None
     elif op_.result == "mask":
         out = cls.Mask
-    nodes = []
+    nodes, variables, differentiable = [], [], False
     for a in args:
         kind = type(a)
-        if kind is cls or (second and a is args[0]):
+        v = None  # numbers and masks have no variable
+        if kind is cls:
+            nodes.append(a._n)
+            if out._diff:
+                v = a._a
+                differentiable = differentiable or v is not None
+        elif second and a is args[0]:
             nodes.append(a._n)
         elif (kind is float or kind is int) and dtype.is_float:
             nodes.append(node.literal(dtype, a))
         else:
             return None
+        variables.append(v)
     operands = tuple(nodes)
     try:
         n = node.combine(op_, operands)
@@ -82,9 +89,7 @@ def _on_leaves(op_: Op, args: tuple) -> Any:
     r = new(out)
     r._n = n
     if out._diff:
-        # Numbers have no variable.
-        variables = tuple([a._a if type(a) is cls else None for a in args])
-        r._a = record(op_, n, operands, variables) if any(variables) else None
+        r._a = record(op_, n, operands, tuple(variables)) if differentiable else None
     return r
 
 
