@@ -383,6 +383,18 @@ def test_a_value_that_leaves_a_function_is_an_error() -> None:
             (v + y).numpy()
 
 
+def test_the_backend_is_that_of_calls_before() -> None:
+    call = dr.func(long)
+    with pytest.raises(RuntimeError, match="could not detect the backend from the input arg"):
+        call(1.0)
+    assert len(call(Float(ramp()))) == 17
+    assert type(call(Plain(ramp()))) is Plain
+    three, added = Float(3), dr.func(lambda x: three + x)
+    assert list(added(Float(1))) == list(added(1)) == [4]
+    given = dr.func(backend=dr.JitBackend.LLVM)(lambda x: dr.arange(Float, 3) + x)
+    assert list(given(1)) == [1, 2, 3]
+
+
 def test_debug_mode_and_threads(tier: str) -> None:
     call = dr.func(long)
     with dr.scoped_set_flag(dr.JitFlag.Debug):

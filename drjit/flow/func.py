@@ -26,7 +26,8 @@ def func(f: Any = None, *, backend: JitBackend | None = None) -> Any:
     """Decorator of functions that are called as `dr.switch` calls one: the body is traced with
     symbolic arguments, and becomes a block of the kernel that is skipped where no lane is active.
 
-    `backend` is needed where no argument is a traced array.
+    Python runs at every call. Calls that trace the same share one body, which is compiled once.
+    `backend` is needed where no argument of the first call is a traced array.
 
     Raises:
         RuntimeError: there is neither, or the function fails; `__cause__` says why.
@@ -41,9 +42,20 @@ def func(f: Any = None, *, backend: JitBackend | None = None) -> Any:
         raise TypeError(f"dr.func(): expected a function, got {type_label(f)}")
 
     def decorator(f: Callable) -> Callable:
+        given = known = None
+        if backend is not None and backend is not JitBackend.Invalid:
+            given = backend.name.lower()
+
         @wraps(f)
         def call(*args: Any, **kwargs: Any) -> Any:
-            namespace = _namespace((args, kwargs), backend)
+            nonlocal known
+            namespace = known = given or _namespace((args, kwargs)) or known
+            if namespace is None:
+                raise RuntimeError(
+                    "dr.func(): could not detect the backend from the input arguments: no argument "
+                    "is a traced array, which would say where the function runs. Give the "
+                    "decorator the backend: @dr.func(backend=dr.JitBackend.LLVM)"
+                )
             number = leaf.literal(table.find(namespace, "leaf", dt.u32), 0)
             return switch(number, [f], *args, **kwargs)
 
@@ -52,14 +64,9 @@ def func(f: Any = None, *, backend: JitBackend | None = None) -> Any:
     return decorator if f is None else decorator(f)
 
 
-def _namespace(arguments: Any, backend: JitBackend | None) -> str:
-    """Where the number of the function comes from."""
-    if backend is not None and backend is not JitBackend.Invalid:
-        return backend.name.lower()
+def _namespace(arguments: Any) -> str | None:
+    """Where the number of the function comes from, by the arguments."""
     for a in leaf_arrays(arguments):
         if a.__meta__.is_jit:
             return a._namespace
-    raise RuntimeError(
-        "dr.func(): no argument is a traced array, which would say where the function runs. Give "
-        "the decorator the backend: @dr.func(backend=dr.JitBackend.LLVM)"
-    )
+    return None
