@@ -76,14 +76,13 @@ class Substitution:
         get, untouched = made.get, made.keys().isdisjoint
         named = bool(flags.current & 1 or label.labels)
         values: dict[Node, Block] = {}  # the results of blocks, and their copies
-        first, last = self._derived.first, self._derived.last
+        first, last, shared = self._derived.first, self._derived.last, self._shared
         for n in inside if inside is not None and self.fits else self.inside(roots):
             if n in made:
                 continue
-            o, data = n.op, n.data
-            deps = n.deps
-            moves = first <= n.serial < last and not self._is_shared(n)
-            if o is op.state:
+            o, deps, data = n.op, n.deps, n.data
+            moves = first <= n.serial < last and not (shared and self._is_shared(n))
+            if o is STATE:
                 data += self._shift
             elif untouched(deps) and not (moves and o in EFFECTS):
                 continue
@@ -102,7 +101,7 @@ class Substitution:
                 made[n] = n
                 continue
             made[n] = copy = make(o, n.dtype, lanes, new, data)
-            if n in values:
+            if values and n in values:
                 values[n].values.append(weakref.ref(copy))
             if named:
                 _name(n, copy)
@@ -110,22 +109,23 @@ class Substitution:
 
     def inside(self, roots: Sequence[Node]) -> list[Node]:
         """What is to be replaced for some values, operands first."""
-        made, span, derived = self._made, self._span, self._derived
+        span, derived, shared = self._span, self._derived, self._shared
         start, end, first, last = span.first, span.last, derived.first, derived.last
         found: list[Node] = []
-        seen: set[Node] = set()
+        seen = set(self._made)
+        see, add = seen.add, found.append
         pending = list(roots)
         for n in pending:  # which grows
-            if n in seen or n in made:
+            if n in seen:
                 continue
+            see(n)
             serial = n.serial
             if start <= serial < end:
                 if n.op in EFFECTS:
                     raise RuntimeError(OLD_VALUES)
-            elif not first <= serial < last and not (self._shared and self._is_shared(n)):
+            elif not first <= serial < last and not (shared and self._is_shared(n)):
                 continue
-            seen.add(n)
-            found.append(n)
+            add(n)
             pending += n.deps if n.op not in BLOCKS else self._operands(n)
         found.sort(key=_serial)
         return found
@@ -173,3 +173,4 @@ def _name(n: Node, copy: Node) -> None:
 
 
 _serial = attrgetter("serial")
+STATE = op.state
