@@ -2,6 +2,8 @@
 and mapped over components and tensors.
 """
 
+from functools import cache
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,8 @@ def elementwise(op_: Op, *args: Any, name: str = "") -> Any:
         RuntimeError: types, sizes or shapes are incompatible, or the element type is not supported.
     """
     result = _on_leaves(op_, args)
+    if result is None:
+        result = _on_components(op_, args)
     if result is not None:
         return result
     try:
@@ -91,6 +95,47 @@ def _on_leaves(op_: Op, args: tuple) -> Any:
     if out._diff:
         r._a = record(op_, n, operands, tuple(variables)) if differentiable else None
     return r
+
+
+def _on_components(op_: Op, args: tuple) -> Any:
+    """The same for vectors of such arrays: of one class and length, beside what goes with each of
+    their components."""
+    second = op_.result == "second"
+    cls = next((c for a in reversed(args[second:]) if _entries_of(c := type(a))), None)
+    entry = cls and _entries_of(cls)
+    if cls is None or entry is None:
+        return None
+    single = {entry, float, int}
+    columns: list[Any] = []
+    count = -1
+    for k, a in enumerate(args):
+        kind = type(a)
+        of_mask = second and k == 0
+        if kind is (cls.Mask if of_mask else cls):
+            if count not in (-1, len(a._c)):
+                return None
+            count = len(a._c)
+            columns.append(a._c)
+        elif kind is entry.Mask if of_mask else kind in single:
+            columns.append(repeat(a))
+        else:
+            return None
+    found = [_on_leaves(op_, row) for row in zip(*columns)]  # noqa: B905
+    if not found or any(a is None for a in found):
+        return None
+    r = new(cls.Mask if op_.result == "mask" else cls)
+    r._c = found
+    return r
+
+
+@cache
+def _entries_of(cls: Any) -> Any:
+    """The class of the components of a vector of traced one-dimensional arrays; None for others."""
+    if not issubclass(cls, ArrayBase) or cls._kind != "nested":
+        return None
+    meta = cls.__meta__
+    traced = meta.is_jit and meta.kind == "vector" and getattr(cls.Value, "_kind", "") == "leaf"
+    return cls.Value if traced else None
 
 
 def attempt(op_: Op, *args: Any, name: str = "") -> Any:
