@@ -104,7 +104,7 @@ def test_the_neural_field_learns_a_picture(encoding, precision, tmp_path):
     x, y = np.meshgrid(np.linspace(0, 1, 32), np.linspace(0, 1, 32))
     picture = np.stack([0.2 + 0.6 * x, 0.2 + 0.6 * y, 0.5 + 0 * x], axis=2)
     iio.imwrite(source, (picture * 255).astype(np.uint8))
-    steps = "40" if encoding in ("tri", "sin") else "120"  # features begin near zero
+    steps = "40" if encoding in ("tri", "sin") else "60"  # features begin near zero
     options = ["--iterations", steps, "--precision", precision, "--encoding", encoding]
     text = run("neural_field.py", str(source), *options, "--output", str(output))
     assert float(re.search(r"PSNR (\S+) dB", text)[1]) > 13
