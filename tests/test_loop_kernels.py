@@ -311,3 +311,69 @@ def test_derivatives_of_local_memory_in_a_loop(n: int) -> None:
         forward = dr.forward_to(run(x, steps, "evaluated"))
         np.testing.assert_allclose(forward.numpy(), want, rtol=1e-5, atol=1e-8)
     assert seen[0] == seen[1]
+
+
+# Targets of scatters
+
+
+@pytest.mark.parametrize("reads", [False, True])
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_a_target_of_another_size_than_the_lanes_is_not_copied(mode: str, reads: bool) -> None:
+    """Unless somebody else holds it."""
+
+    def body(i: UInt32, target: Float64, table: Float64) -> tuple:
+        value = dr.gather(Float64, table, i % 7) if reads else Float64(i)
+        dr.scatter_add(target, value, i % 5)
+        return i + 1, target, table
+
+    for shared in (False, True):
+        target, table = dr.arange(Float64, 100) + 1, dr.arange(Float64, 7) * 10
+        dr.eval(target, table)
+        owner = Float64(target) if shared else None
+
+        def run(target: Float64 = target, table: Float64 = table) -> Any:
+            state = dr.arange(UInt32, 8), target, table
+            found = dr.while_loop(state, lambda i, *_: i < 12, body, mode=mode)
+            assert found[1] is target and found[2] is table
+            return found
+
+        sizes = [k["size"] for k in kernels(run)]
+        assert sizes.count(100) == shared and 7 not in sizes
+        want = np.arange(100.0) + 1
+        for lane in range(8):
+            for k in range(lane, 12):
+                want[k % 5] += k % 7 * 10 if reads else k
+        np.testing.assert_array_equal(target.numpy(), want)
+        if owner is not None:
+            np.testing.assert_array_equal(owner.numpy(), np.arange(100.0) + 1)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("wrong", ["raises", "rebinds", "in place", "later"])
+def test_a_loop_that_fails_leaves_targets_alone(wrong: str, mode: str, shared: bool) -> None:
+    target = dr.arange(Float64, 100) + 1
+    dr.eval(target)
+    owner = Float64(target) if shared else None
+
+    def body(i: Any, target: Float64) -> tuple:
+        dr.scatter_add(target, Float64(10), i % 5)
+        dr.scatter_add(target, Float64(1), i % 5)
+        if wrong == "raises":
+            raise ValueError("no")
+        if wrong == "rebinds":
+            target = target * 2
+        elif wrong == "in place":
+            target *= 2
+        else:
+            i = Float64(i)
+        return i + 1, target
+
+    with pytest.raises((RuntimeError, ValueError)) as failed:
+        dr.while_loop((dr.arange(UInt32, 8), target), lambda i, _: i < 12, body, mode=mode)
+    assert failed.value.__traceback__ is not None  # whose frames hold what the body has made
+    for array in (target, owner):
+        if array is not None:
+            np.testing.assert_array_equal(array.numpy(), np.arange(100.0) + 1)
+    dr.scatter_add(target, Float64(1), UInt32(0))
+    assert target[0] == 2 and (owner is None or owner[0] == 1)

@@ -1,7 +1,7 @@
 """Loops that are carried out step by step: an iteration is evaluated before the next one is traced,
 for as long as some lane goes on."""
 
-from typing import Any
+from typing import Any, cast
 
 from ..ad.graph import Value
 from ..ad.steps import Steps
@@ -10,28 +10,33 @@ from ..function.evaluation import evaluate
 from ..function.parts import flat_class
 from ..function.scopes import isolate_grad
 from ..jit import dtype as dt
-from ..jit import op, scope
+from ..jit import op, record, scope
 from ..jit.node import LITERAL, Node
 from .loop_body import Loop
 from .masked import masked, merged
 from .shelter import Shelter
-from .state import Content, State, assign, content
+from .state import Content, Held, State, assign, content
 
 
-def run(loop: Loop, before: list[Content], compress: bool) -> tuple:
-    """The final values of the variables. Gradients that iterations propagate go on to what is
-    outside of the loop when it has ended."""
+def run(loop: Loop, before: list[Any], compress: bool) -> tuple:
+    """The final values of the variables, which hold `before` at first. Gradients that iterations
+    propagate go on to what is outside of the loop when it has ended."""
+    tables = _tables(before, loop.test._n.size)
+    for k in tables:
+        before[k] = None  # nobody may hold what the loop writes to
     with isolate_grad():
-        return _run(loop, before, compress)
+        return _run(loop, before, tables, compress)
 
 
-def _run(loop: Loop, before: list[Content], compress: bool) -> tuple:
-    shelter = Shelter(loop.start, _tables(before, loop.test._n.size))
+def _run(
+    loop: Loop, before: list[Content | None], tables: dict[int, Held], compress: bool
+) -> tuple:
+    shelter = Shelter(loop.start, tables.keys())
     state, active = shelter.state, loop.test
     # Masks around the loop are for all lanes, so that none can be dropped.
     compress = compress and scope.active() is scope.ACTIVE
     lanes = _Lanes(before, active._n.size) if compress else None
-    memory: dict[int, int] = {}
+    memory = {k: table.serial for k, table in tables.items()}
     steps = Steps()
     try:
         while True:
@@ -42,7 +47,7 @@ def _run(loop: Loop, before: list[Content], compress: bool) -> tuple:
             if lanes is not None:
                 active = lanes.compress(state, active, memory)
             dropped = lanes is not None and lanes.lane is not None
-            state = _iteration(loop, state, active, memory, dropped)
+            state = _iteration(loop, state, active, memory, tables, dropped)
             with masked(active._n):
                 test = loop.run_cond(state)
             active = leaf.apply(op.and_, active, leaf.wrap(type(active), test._n))
@@ -54,24 +59,31 @@ def _run(loop: Loop, before: list[Content], compress: bool) -> tuple:
                 f"{loop.what}: with compress=True, the body only sees the lanes that go on. All "
                 "arrays that it uses have to be variables of the loop, or have one entry."
             )
-        loop.start.restore(before)
+        record.discard_writes([t.memory for t in tables.values()])
+        old = {k: table.recovered() for k, table in tables.items()}
+        loop.start.restore([old.get(k, v) for k, v in enumerate(before)])
         raise
     return tuple([shelter.returned(v) for v in state.values])
 
 
-def _tables(before: list[Content], size: int) -> set[int]:
-    """The positions of the arrays that do not fit the lanes, so that a body can only gather from
-    them or scatter to them."""
-    return {k for k, v in enumerate(before) if size != 1 and v.node.size not in (1, size)}
+def _tables(before: list[Content], size: int) -> dict[int, Held]:
+    """The arrays that do not fit the lanes, so that a body can only gather from them or scatter to
+    them, by position."""
+    return {k: Held(v) for k, v in enumerate(before) if size != 1 and v.node.size not in (1, size)}
 
 
 def _iteration(
-    loop: Loop, state: State, active: Any, memory: dict[int, int], dropped: bool
+    loop: Loop,
+    state: State,
+    active: Any,
+    memory: dict[int, int],
+    tables: dict[int, Held],
+    dropped: bool,
 ) -> State:
     """The state after an iteration of the active lanes; `dropped` says that these are not all.
 
-    `memory` are the positions of arrays that the body writes to by scatters, which have masks of
-    their own, and the serial numbers of their nodes.
+    `memory` are the positions of `tables`, and of other arrays that the body writes to by scatters,
+    which have masks of their own, and the serial numbers of their nodes.
     """
     # Such an array alone may hold its node: else it would have to be copied.
     held = [None if k in memory else v for k, v in enumerate(state.contents())]
@@ -86,6 +98,9 @@ def _iteration(
         elif old is not None and not _has_put(array._n, old.node):
             values[k] = merged(active, type(array), values[k], old)
         elif old is None and memory[k] != serial:
+            if k in tables:
+                size = active._n.size
+                loop.check_sizes([state.paths[k]], [tables[k].stand_in()], [values[k]], size)
             raise RuntimeError(
                 f"{loop.what}: variable '{state.paths[k]}' is the target of a scatter, and changes "
                 "in other ways as well. Use two variables."
@@ -124,11 +139,11 @@ class _Lanes:
     `size` lanes by position, where they have changed, `known` the nodes whose values `full` holds.
     """
 
-    def __init__(self, before: list[Content], size: int) -> None:
+    def __init__(self, before: list[Content | None], size: int) -> None:
         self.before, self.size = before, size
         self.lane: Any = None
         self.full: dict[int, Any] = {}
-        self.known = [v.node for v in before]
+        self.known = [None if v is None else v.node for v in before]
 
     def compress(self, state: State, active: Any, memory: dict[int, int]) -> Any:
         """Drops the lanes that are not active, once these are half of the current ones."""
@@ -159,7 +174,8 @@ class _Lanes:
         self._store(state, self.lane._n.size, memory)
         for k, array in enumerate(state.leaves):
             if k not in memory:
-                assign(array, content(self.full[k]) if k in self.full else self.before[k])
+                before = cast(Content, self.before[k])
+                assign(array, content(self.full[k]) if k in self.full else before)
 
     def _store(self, state: State, size: int, memory: dict[int, int]) -> None:
         """Notes what has become of the variables in the current lanes."""
@@ -170,8 +186,9 @@ class _Lanes:
                 self.full[k] = leaf.resize(array, self.size)
                 continue
             if k not in self.full:
-                initial = leaf.wrap(type(array), self.before[k].node)
-                assign(initial, self.before[k])
+                before = cast(Content, self.before[k])
+                initial = leaf.wrap(type(array), before.node)
+                assign(initial, before)
                 self.full[k] = leaf.resize(initial, self.size)
             values, yes = [leaf.resize(array, size)], leaf.literal(array.Mask, True)
             leaf_access.scatter(self.full[k], values, self.lane, yes, "dr.while_loop")

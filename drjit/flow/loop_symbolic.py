@@ -8,7 +8,7 @@ from ..ad import capture, graph
 from ..ad.graph import visible
 from ..jit import flags, record
 from ..jit.flags import JitFlag
-from ..jit.node import AFTER, LITERAL, Node, SizeError
+from ..jit.node import AFTER, BUFFER, LITERAL, Node, SizeError
 from ..jit.scope import ACTIVE, StateTarget
 from .captured import Captured
 from .copies import Copies
@@ -58,9 +58,29 @@ class Symbolic:
         self.going = ACTIVE
         self.targets = Targets()
         self.lost: dict[int, Held] = {}  # what is in `before` no longer
+        if self.settled:
+            for k in self.outside:
+                self._lose(k)
         self.sums: set[int] = set()
         self.after: tuple = ()
         self.results: list[Content] = []
+
+    def _lose(self, k: int) -> None:
+        """Gives up what an array was before: nobody may hold what the loop writes to."""
+        before, self.before[k] = self.before[k], None
+        if before is not None:
+            self.lost[k] = Held(before)
+
+    def _restore(self) -> None:
+        """Undoes what the body did to the arrays. Its scatters are undone: what stood for their
+        targets is the memory of these again."""
+        before = list(self.before)
+        for k, held in self.lost.items():
+            now = self.state.leaves[k]._n
+            if now.op is AFTER or (now.op is BUFFER and now.data is held.memory):
+                continue
+            before[k] = held.recovered()
+        self.state.restore(before)
 
     def _misfits(self, width: int) -> set[int]:
         """The arrays that have another number of entries than 1 and `width`. If that is 1, any
@@ -101,18 +121,16 @@ class Symbolic:
                 self.loop.label,
             )
         except StateTarget as target:
-            state.restore(self.before)
+            self._restore()
             for k, n in zip(places, inside, strict=False):
                 if n is target.node:
                     self.outside.add(k)
-                    before = self.before[k]
-                    if target.written and before is not None:
-                        self.before[k] = None  # nobody may hold what the loop writes to
-                        self.lost[k] = Held(before)
+                    if target.written:
+                        self._lose(k)
                     raise _Again from None
             raise
         except BaseException as error:
-            state.restore(self.before)
+            self._restore()
             self.captured.restore()
             if isinstance(error, SizeError) and self.guessed:
                 # The arrays of another size may be tables, or targets of scatters.
@@ -198,8 +216,10 @@ class Symbolic:
     def _body(self, places: list[int], nodes: list[Node], slots: capture.Slots) -> list[Node]:
         with capture.body(slots) as inner:
             inputs = self._put(places, nodes)
-            held = [own or v for own, v in zip(inputs, self.state.contents(), strict=True)]
-            body = Body(nodes, held, inner)
+            given = [own or v for own, v in zip(inputs, self.state.contents(), strict=True)]
+            for k, held in self.lost.items():
+                given[k] = held.stand_in()
+            body = Body(nodes, given, inner)
             for v, before in zip(inputs, self.before, strict=True):
                 if v is not None and before is not None and v.var and visible(before.var):
                     slots.alias(v.var, before.var)  # type: ignore[arg-type]

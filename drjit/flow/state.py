@@ -18,7 +18,7 @@ from ..ad.graph import Value, Var
 from ..array import pytree
 from ..array.base import ArrayBase, KernelValue, type_label
 from ..array.leaf import new
-from ..jit.node import AFTER, BUFFER, Node, literal
+from ..jit.node import AFTER, BUFFER, Node, literal, make
 from .undefined import Undefined, UndefinedError
 
 _NUMBERS = (bool, int, float)
@@ -128,6 +128,7 @@ class Held:
         has_memory = n.op is AFTER or n.op is BUFFER
         self.node: Callable[[], Node | None] = weakref.ref(n) if has_memory else lambda: n
         self.dtype, self.size = n.dtype, n.size
+        self.memory = n.data if n.op is BUFFER else None
 
     def content(self) -> Content | None:
         n = self.node()
@@ -138,6 +139,13 @@ class Held:
         value = self.content()
         if value is not None and array._n is not value.node and array._n.op is not AFTER:
             assign(array, value)
+
+    def recovered(self) -> Content | None:
+        """The contents; where a scatter that has been undone took them over, from their memory."""
+        found = self.content()
+        if found is None and self.memory is not None:
+            found = Content(make(BUFFER, self.dtype, self.size, (), self.memory), self.var)
+        return found
 
     def stand_in(self) -> Content:
         """Contents of the same type and size."""

@@ -9,10 +9,11 @@ that does not depend on the state is done once, outside (`program.build`).
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from . import dtype as dt
 from . import op, schedule, sharing
-from .effects import effects_inside, old_values, undo
+from .effects import EFFECTS, afters, effects_inside, old_values, undo
 from .node import AFTER, LITERAL, Node, apply, broadcast_size, make, next_serial
 from .scope import WRITTEN, Block, Scope, active, stack
 from .scope import recording as recording
@@ -149,6 +150,14 @@ def discard(targets: Sequence[Node]) -> None:
         dropped = {t.deps[0] for t in waiting}
         schedule.pending[:] = [e for e in schedule.pending if e not in dropped]
         undo(dropped, waiting)
+
+
+def discard_writes(memory: Sequence[Any]) -> None:
+    """Undoes the side effects that write to some buffers, if they have not happened yet."""
+    with schedule.lock:
+        effects = [e for e in schedule.pending if e.op in EFFECTS]
+        written = [e for e in effects if any(e.data.buffer is m for m in memory)]
+        discard([a for e in written for a in afters(e)])
 
 
 def _depth() -> int:
