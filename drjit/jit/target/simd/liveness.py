@@ -34,11 +34,18 @@ def _is_vector(e: ast.expr, names: set[str]) -> bool:
     return any(name in names for name in _names(e))
 
 
-def _names(e: ast.expr) -> Iterator[str]:
-    """The names in an expression, those of functions and of `p` included."""
-    for node in ast.walk(e):
-        if type(node) is ast.Name:
-            yield node.id
+def _names(e: ast.AST) -> Iterator[str]:
+    """The names in an expression, but for those of functions, constants and `p`."""
+    waiting = [e]
+    while waiting:
+        e = waiting.pop()
+        kind = type(e)
+        if kind is ast.Name:
+            yield e.id  # type: ignore[attr-defined]
+        elif kind is ast.Call:
+            waiting += e.args  # type: ignore[attr-defined]
+        elif kind is not ast.Constant and kind is not ast.Subscript:
+            waiting += ast.iter_child_nodes(e)
 
 
 def targets(s: ast.Assign) -> list[str]:
