@@ -17,12 +17,14 @@ from .array.promote import number_type, promote
 from .array.table import find
 from .flow.loop import while_loop
 from .function.arithmetic import clip, floor, fma, maximum, minimum, select
+from .function.create import arange
 from .function.dot import norm
 from .function.reduce import all as all_
 from .function.reduce import any as any_
 from .function.reduce import max as max_
 from .function.reduce import min as min_
 from .jit import dtype as dt
+from .jit.node import LITERAL
 
 __all__ = ["dda", "integrate", "integrate_ref"]
 
@@ -95,6 +97,9 @@ def dda(
     active = all_(within & (res > 0)) & any_(moving) & (start < end) & active
     if not traced and not active:
         return state
+    if traced and active._n.op is LITERAL and not active._n.data:
+        # The state gets the lanes of the rays, as it does where the mask is no constant.
+        active = arange(find(vector._namespace, "leaf", dt.u32), len(start)) < 0
 
     point = select(active, fma(d, start, o), 0)
     cell = signed(clip(floor(point), 0, vector(res - 1)))

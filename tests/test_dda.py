@@ -189,6 +189,20 @@ def test_no_ray_is_active(tier):
     np.testing.assert_array_equal(got.numpy(), [5, 5])
 
 
+@pytest.mark.parametrize(("mode", "calls", "lanes"), [("symbolic", 1, 3), ("evaluated", 0, 1)])
+def test_a_mask_of_one_lane_is_that_of_all_rays(mode, calls, lanes, tier):
+    found = []
+
+    def visit(count, index, p_in, p_out, active):
+        found.append(dr.width(active))
+        return count + dr.select(active, 1, 0), Bool(True)
+
+    rays = Array2f([0.1, 0.2, 0.3], 0.1), Array2f(0, 1), Float(math.inf), Array2u(4), 0, 1
+    assert list(dda(*rays, visit, UInt(5), Bool(False), mode)) == [5] * lanes
+    assert found == [3] * calls
+    assert list(dda(*rays, visit, UInt(5), Bool(True), mode)) == [9] * 3
+
+
 def test_side_effects_with_the_mask(tier):
     hits = dr.zeros(UInt, 16)
 
