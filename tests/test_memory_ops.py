@@ -507,6 +507,15 @@ def test_structures_are_written_in_place(tier):
     assert list(target.x) == [3, 9, 3] and list(target.y) == [8, 8, 6]
 
 
+@pytest.mark.parametrize("value", ["a", {}, None, b"a"])
+def test_what_cannot_be_written_is_an_error_of_either_kind(value):
+    x, y = Float(1, 2), Float(3, 4)
+    for error in (TypeError, RuntimeError):
+        with pytest.raises(error, match=r"cannot go into a drjit\..*Float"):
+            dr.scatter((x, y), (5, value), UInt(0))
+    assert list(y) == [3, 4]
+
+
 def test_sequences_are_written_where_a_tree_has_arrays(tier):
     target = (Float(1, 2, 3), {"a": Int(4, 5, 6)})
     dr.scatter(target, (1, {"a": [2, 3]}), UInt(1, 2))

@@ -5,6 +5,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 
+class MissingPackage(ModuleNotFoundError, TypeError):
+    """A picture that needs a package which is not installed; an error of either kind, as programs
+    expect the one or the other.
+    """
+
+
 def escape(name: str) -> str:
     """A name as it may stand in a label."""
     return "".join("\\" + c if c in '\\"{}|<>' else c for c in name)
@@ -28,7 +34,7 @@ def legend(kinds: Iterable[str], colors: Mapping[str, tuple[str, str]]) -> list[
 def picture(lines: list[str], as_string: bool, name: str) -> Any:
     """The finished text in the DOT language, or an object that notebooks show.
 
-    `name` is what the user called. Raises ModuleNotFoundError if an object is wanted and the
+    `name` is what the user called. Raises MissingPackage if an object is wanted and the
     package is not installed.
     """
     text = "\n".join([*lines, "}"]) + "\n"
@@ -37,7 +43,7 @@ def picture(lines: list[str], as_string: bool, name: str) -> Any:
     try:
         package = importlib.import_module("graphviz")
     except ModuleNotFoundError:
-        raise ModuleNotFoundError(
+        raise MissingPackage(
             f"{name}() shows graphs by the package 'graphviz' (pip install graphviz); "
             f"{name}(as_string=True) gives the text without it."
         ) from None

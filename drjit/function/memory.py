@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from ..array import leaf, leaf_access
+from ..array.base import IncompatibleError
 from ..array.meta import DYNAMIC
 from ..array.pytree import is_container, map_tree, pairs
 from ..array.show import inner
@@ -288,7 +289,7 @@ def _scatter(
             f"{what}(): the target is of type {label(target)}; expected an array, or a tree of them"
         )
     if value is None or isinstance(value, (str, dict)):
-        raise TypeError(
+        raise IncompatibleError(
             f"{what}(): a value of type {label(value)} cannot go into a {label(target)}"
         )
     if target._kind == "tensor":
@@ -319,7 +320,8 @@ def _values(cls: type, value: Any, what: str) -> list[Any]:
     if is_array(value) and value._kind == "nested" and value.__meta__.is_jit:
         return [cls(v) for v in inner(value)]
     if isinstance(value, (str, bytes)):
-        raise TypeError(f"{what}(): a value of type {label(value)} cannot go into a {label(cls)}")
+        text = f"{what}(): a value of type {label(value)} cannot go into a {label(cls)}"
+        raise IncompatibleError(text)
     return [value if type(value) is cls else cls(value)]
 
 
