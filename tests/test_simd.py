@@ -4,6 +4,7 @@ memory and reductions.
 
 import ctypes
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -30,12 +31,18 @@ def padded(array):
     return room
 
 
+@cache
+def made(compile, text, lanes, contract):
+    """A kernel: many tests run one for several sizes."""
+    built = compile(text, "test", lanes, contract)
+    return simd.load(built.code, "test", built.has_finish)
+
+
 def call(text, words, n, lanes, *, block=None, threads=1, contract=False):
     """Runs a kernel block by block. Arrays become padded buffers that are copied back, anything
     else a word.
     """
-    built = simd.compile(text, "test", lanes, contract)
-    loaded = simd.load(built.code, "test", built.has_finish)
+    loaded = made(simd.compile, text, lanes, contract)
     buffers = [padded(w) if isinstance(w, np.ndarray) else None for w in words]
     block_of = np.zeros(len(words) or 1, np.uint64)
     for k, word in enumerate(words):

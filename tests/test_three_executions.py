@@ -27,7 +27,7 @@ LIBRARY = [name for name in CALLS if name in library.names]
 PLAIN = [name for name in CALLS if name not in library.names]
 NUMBERS = [t for t in dt.ALL if t.is_arithmetic]
 # Numba takes seconds for a type: it runs the others in the sweep.
-QUICK = [dt.i8, dt.u32, dt.f32]
+QUICK = [dt.i8, dt.f32]
 SLOW = [t for t in NUMBERS if t not in QUICK and t is not dt.f16]
 REDUCTIONS = ("add", "mul", "min", "max", "and", "or")
 
@@ -221,7 +221,7 @@ def test_library_functions(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_some_library_functions_by_numba(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_library(dt.f32, ["sin", "cos", "exp", "log", "atan2"], True, monkeypatch)
+    check_library(dt.f32, ["sin", "atan2"], True, monkeypatch)
 
 
 @pytest.mark.sweep
@@ -325,7 +325,7 @@ SIZES = st.sampled_from([1, 2, 7, 16, 37, 100])
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=8, phases=PHASES)
+@settings(max_examples=5, phases=PHASES)
 @given(instructions, SEEDS, SIZES)
 def test_random_programs(monkeypatch, program: list[tuple], seed: int, size: int) -> None:
     check_program(program, seed, size, ALL_BUT_HALF, monkeypatch)
