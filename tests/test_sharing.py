@@ -152,7 +152,7 @@ def test_what_functions_take_from_outside(tier: str) -> None:
 
 
 def test_gathers_share_what_reads_the_same_array(tier: str) -> None:
-    first, second = Plain(1, 2, 3, 4), Plain(10, 20, 30)
+    first, second = Plain(1, 2, 3, 4), Plain(10, 20, 30, 40)
 
     def calls(x, k, *tables):
         for table in tables:
@@ -229,6 +229,38 @@ def test_results_that_swap_the_state_of_a_loop(tier: str) -> None:
     dr.eval(a, b, s)
     np.testing.assert_array_equal(a.numpy(), want_a)
     np.testing.assert_array_equal(b.numpy(), want_b)
+
+
+def test_one_call_that_swaps_the_state_of_a_loop(tier: str) -> None:
+    for swap in (dr.func(lambda a, b: (b, a)), dr.func(lambda a, b: (b, a, long(a)))):
+        start = UInt32(0), Float(ramp()), Float(ramp() + 1)
+        _, a, b = dr.while_loop(
+            start, lambda i, *_: i < 3, lambda i, a, b, swap=swap: (i + 1, *swap(a, b)[:2])
+        )
+        dr.eval(a, b)
+        np.testing.assert_array_equal(a.numpy(), ramp() + 1)
+        np.testing.assert_array_equal(b.numpy(), ramp())
+
+
+def test_what_does_not_change_in_loops_of_two_branches(tier: str) -> None:
+    """It stays in the function, as no place outside of the loops is in both branches."""
+    x = Float(ramp())
+    y = x * 2
+    call = dr.func(lambda s: long(x) * 0.5 + dr.abs(y) + s * 0.125)
+
+    def loop(s, rounds):
+        return dr.while_loop(
+            (UInt32(0), s), lambda i, s: i < rounds, lambda i, s: (i + 1, call(s))
+        )[1]
+
+    first = dr.if_stmt((x,), x > 0, lambda s: loop(s, 2), lambda s: s)
+    second = dr.if_stmt((x,), x > 1, lambda s: loop(s, 3), lambda s: s)
+    dr.eval(first, second)
+    for found, limit, rounds in ((first, 0, 2), (second, 1, 3)):
+        want = ramp()
+        for _ in range(rounds):
+            want = reference(ramp()) * 0.5 + np.abs(ramp() * 2) + want * 0.125
+        np.testing.assert_allclose(found.numpy(), np.where(ramp() > limit, want, ramp()), rtol=1e-5)
 
 
 def test_a_call_without_those_before_it(tier: str) -> None:
