@@ -171,7 +171,8 @@ class _Branch:
         for k in changed:
             if k not in places:  # nobody gets to see it
                 args.undo(k, given)
-        outcome.left = Version.of(args, in_place).contents
+        if written is not None:
+            outcome.left = Version.of(args, in_place).contents
         outcome.changed = {k: self._version(k, in_place) for k in changed if k in places}
         for j, k in enumerate(self.parted, 1):
             version = outcome.changed.get(k) or self._version(k, in_place)

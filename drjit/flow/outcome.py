@@ -36,7 +36,7 @@ class Version(NamedTuple):
 class Outcome:
     """The versions that a function has left of the result and of parted arguments, and by number
     (see `State.objects`) those of the arguments that it has changed in place and returned. `left`
-    is what the arrays of the arguments hold."""
+    is what the arrays of the arguments hold, if functions run one after the other."""
 
     def __init__(self, result: Version) -> None:
         self.versions = [result]
@@ -45,10 +45,14 @@ class Outcome:
 
     @property
     def arrays(self) -> list[Any]:
+        if len(self.versions) == 1:
+            return self.versions[0].arrays
         return [a for v in self.versions for a in v.arrays]
 
     @property
     def contents(self) -> list[Content | None]:
+        if len(self.versions) == 1:
+            return self.versions[0].contents
         return [c for v in self.versions for c in v.contents]
 
     @property
@@ -57,9 +61,10 @@ class Outcome:
 
     def version(self, k: int, unchanged: Version, args: State) -> Version:
         """What the function has left of an argument, when it is again what it was before."""
+        if k in self.changed or not self.left:
+            return self.changed.get(k, unchanged)
         left = {id(a): v for a, v in zip(args.leaves, self.left, strict=True)}
-        contents = [left[id(a)] for a in unchanged.arrays]
-        return self.changed.get(k) or unchanged._replace(contents=contents)
+        return unchanged._replace(contents=[left[id(a)] for a in unchanged.arrays])
 
     def places(self, args: State) -> dict[int, list[int]]:
         """Where in the result arguments are, by number."""
