@@ -2,6 +2,7 @@
 values of its variables, or step by step.
 """
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -35,6 +36,7 @@ class Replay:
         self.what, self.state, self.before = what, state, before
         self.places, self.changing, self.tracked = places, changing, tracked
         self.going, self.recorded = going, recorded
+        self.loop: weakref.ref[Node] | None = None  # until it has run
         self.results = [recorded.results[k].node for k in places]
         self.test: Callable[[State], Node] = lambda state: ACTIVE
         self.body: Callable[[State], list[Content]] = lambda state: []
@@ -72,7 +74,17 @@ class Replay:
 
     def counting(self, visit: Callable[[list[Node]], None] = lambda nodes: None) -> list[Node]:
         """Runs the loop with a counter as the last variable, which `visit` sees in every iteration
-        along with the others."""
+        along with the others. If it has not run, it need not do so once more."""
+        loop = self.loop and self.loop()
+        if loop is not None:
+
+            def step(count: Node) -> Node:
+                visit([*self.recorded.nodes, count])
+                return jit.apply(op.add, count, number(1))
+
+            found = record.extend(loop, number(0), step)
+            if found is not None:
+                return [found]
 
         def body(nodes: list[Node]) -> list[Node]:
             visit(nodes)

@@ -6,7 +6,7 @@ from types import CodeType
 
 from ..ad import capture, graph
 from ..ad.graph import visible
-from ..jit import flags, record
+from ..jit import flags, op, record
 from ..jit.flags import JitFlag
 from ..jit.node import AFTER, BUFFER, LITERAL, Node, SizeError
 from ..jit.scope import ACTIVE, StateTarget
@@ -190,6 +190,8 @@ class Symbolic:
         tape.test = lambda state: loop.run_cond(state)._n
         tape.body = lambda state: [content(a) for a in loop.run_body(state)[1]]
         tape.copies = copies
+        found = [n.deps[0] for n in finals if n.op is op.result]
+        tape.loop = weakref.ref(found[0]) if found else None
         return tape.attached(finals)
 
     def _put(self, places: list[int], nodes: list[Node]) -> list[Content | None]:

@@ -9,16 +9,19 @@ that does not depend on the state is done once, outside (`program.build`).
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 
 from . import dtype as dt
 from . import op, schedule, sharing
 from .effects import EFFECTS, afters, effects_inside, old_values, undo
+from .nesting import Parts
 from .node import AFTER, LITERAL, Node, apply, broadcast_size, make, next_serial
 from .scope import WRITTEN, Block, Scope, active, stack
 from .scope import recording as recording
 
 Body = Callable[[list[Node]], list[Node]]
+_serial = attrgetter("serial")
 
 
 def loop(
@@ -59,6 +62,45 @@ def loop(
         before if kind is None else _result(node, kind, k)
         for k, (before, kind) in enumerate(zip(state, kinds, strict=True))
     ]
+
+
+def extend(node: Node, start: Node, step: Callable[[Node], Node]) -> Node | None:
+    """Gives a recorded loop that has not run one more variable, which `step` advances, where it can
+    also cause side effects; gives its final value. None if the loop has run, or belongs to
+    something that is being recorded.
+    """
+    pending = [v for reference in node.data.values if (v := reference()) and v.op is op.result]
+    if stack() or not pending:
+        return None
+    parts, block = Parts(node), node.data
+    count, effects = block.counts
+    with _Recording(parts.live, block.depth + 1, []) as scope:
+        scope.repeats = True
+        inside = make(op.state, start.dtype, node.size, (), block.depth + 1)
+        after = step(inside)
+    if broadcast_size((node, start, after, *scope.effects), "loop") != node.size:
+        _undo([scope])
+        return None
+    before = (*parts.inputs, start, *parts.inside[0], inside, parts.live, parts.outer, parts.test)
+    node.deps = (*before, *parts.results[0], after, *parts.effects[0], *scope.effects)
+    block.counts = (count + 1, effects + len(scope.effects))
+    _precede(node, [start, inside, after, *scope.effects])
+    _close(node, scope, effects > 0)
+    return _result(node, start.dtype, count)
+
+
+def _precede(node: Node, roots: list[Node]) -> None:
+    """Gives what has been made for a node later serial numbers before its own."""
+    since = node.serial
+    found = [n for n in dict.fromkeys(roots) if n.serial > since]
+    seen = set(found)
+    for n in found:  # which grows
+        for d in n.deps:
+            if d.serial > since and d not in seen:
+                seen.add(d)
+                found.append(d)
+    for k, n in enumerate(sorted(found, key=_serial), 1):
+        n.serial = node.serial - 1 + k / (len(found) + 1)  # type: ignore[assignment]
 
 
 def branches(
@@ -233,8 +275,9 @@ def _with_effects(size: int, effects: list[Node], what: str) -> int:
     return broadcast_size((make(LITERAL, dt.mask, size), *effects), what) if effects else size
 
 
-def _close(node: Node, scope: Scope) -> None:
-    """Hands the side effects of a recording on: they are now one side effect of what is around."""
+def _close(node: Node, scope: Scope, pending: bool = False) -> None:
+    """Hands the side effects of a recording on: they are now one side effect of what is around,
+    which it may know already as `pending`."""
     if not scope.effects:
         return
     with schedule.lock:
@@ -247,7 +290,7 @@ def _close(node: Node, scope: Scope) -> None:
         if around:
             around[-1].effects.append(node)
             around[-1].afters += scope.afters
-        else:
+        elif not pending:
             schedule.pending.append(node)
 
 
