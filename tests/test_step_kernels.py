@@ -194,7 +194,7 @@ def power(x: Float, a: Float, steps: list, square: bool = True) -> Float:
     return dr.while_loop(state, lambda i, y: i < 3, body, max_iterations=3)[1]
 
 
-def test_what_is_known_of_a_body_saves_tracing_it(launches: list) -> None:
+def test_derivatives_do_not_trace_a_body_again(launches: list) -> None:
     counts = []
     for _ in range(3):
         x, a, steps = dr.arange(Float, 5) / 4, Float(1.5), []
@@ -202,7 +202,7 @@ def test_what_is_known_of_a_body_saves_tracing_it(launches: list) -> None:
         dr.backward(power(x, a, steps))
         assert dr.allclose(a.grad, dr.sum(7 * 1.5**6 * x**8))
         counts.append(len(steps))
-    assert counts[1] == counts[2] == 3 < counts[0]  # the loop, its trajectory, and backwards
+    assert counts[1:] == [1, 1]  # at first, that derivatives are needed may turn out too late
     steps = []
     assert dr.allclose(power(x, dr.detach(a), steps), 1.5**7 * x**8)
     assert len(steps) == 1

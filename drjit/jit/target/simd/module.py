@@ -150,34 +150,53 @@ def declare(
 def _emit_call(module: Module, f: Function, name: str, values: list[Value], warm: bool) -> Any:
     """The call, and the definition if it is the first.
 
-    What is called in a cold branch is defined for few lanes and called for one part of the lanes
-    after the other: it is much the larger half of the code, which hardly ever runs.
+    What is called in a cold branch is defined for few lanes, and for all of them by what calls it
+    for one part after the other: it is much the larger half of the code, which hardly ever runs.
     """
-    lanes = f.lanes if warm else min(f.lanes, COLD_LANES)
-    symbol, _ = declare(module, name, tuple(code for code, _ in values), lanes)
+    codes = tuple([code for code, _ in values])
+    if warm or f.lanes <= COLD_LANES:
+        symbol, _ = declare(module, name, codes, f.lanes)
+    else:
+        symbol = _by_parts(module, name, codes, f.lanes)
+    module.calls[symbol] += 1
     if warm:
         module.warm.add(symbol)
     results, signature = module.functions[symbol]
+    operands = ", ".join([f"{f.vector[code]} {x}" for code, x in values])
+    result = f.op(f'call fastcc {signature} @"{symbol}"({operands})')
+    if len(results) == 1:
+        return results[0], result
+    return tuple(
+        (code, f.op(f"extractvalue {signature} {result}, {k}")) for k, code in enumerate(results)
+    )
+
+
+def _by_parts(module: Module, name: str, codes: tuple[str, ...], lanes: int) -> str:
+    """The symbol of a library function that computes `COLD_LANES` lanes at a time."""
+    part, results = declare(module, name, codes, COLD_LANES)
+    symbol, signature = f"{part}.{lanes}", module.functions[part][1]
+    if symbol in module.functions:
+        return symbol
+    f = Function(lanes, len(codes))
     found: list[list[str]] = [[] for _ in results]
-    for first in range(0, f.lanes, lanes):
-        module.calls[symbol] += 1
+    for first in range(0, lanes, COLD_LANES):
         operands = ", ".join(
-            f"<{lanes} x {SCALAR[code]}> {_part(f, code, x, first, lanes)}" for code, x in values
+            f"<{COLD_LANES} x {SCALAR[code]}> {_part(f, code, f'%{k}', first)}"
+            for k, code in enumerate(codes)
         )
-        result = f.op(f'call fastcc {signature} @"{symbol}"({operands})')
-        for k, part in enumerate(found):
+        result = f.op(f'call fastcc {signature} @"{part}"({operands})')
+        for k, row in enumerate(found):
             one = len(results) == 1
-            part.append(result if one else f.op(f"extractvalue {signature} {result}, {k}"))
-    joined = [(code, _joined(f, code, parts)) for code, parts in zip(results, found, strict=True)]
-    return joined[0] if len(joined) == 1 else tuple(joined)
+            row.append(result if one else f.op(f"extractvalue {signature} {result}, {k}"))
+    joined = [(code, _joined(f, code, row)) for code, row in zip(results, found, strict=True)]
+    _finish(module, symbol, f, codes, joined)
+    return symbol
 
 
-def _part(f: Function, code: str, x: str, first: int, lanes: int) -> str:
+def _part(f: Function, code: str, x: str, first: int) -> str:
     """Some of the lanes of a vector."""
-    if lanes == f.lanes:
-        return x
     of = f.vector[code]
-    return f.op(f"shufflevector {of} {x}, {of} poison, {_indices(first, lanes)}")
+    return f.op(f"shufflevector {of} {x}, {of} poison, {_indices(first, COLD_LANES)}")
 
 
 def _joined(f: Function, code: str, parts: list[str]) -> str:
@@ -236,15 +255,21 @@ def define(
         inner.body(definition.body)
     except KernelError as error:
         raise KernelError(f"in the library function {definition.name}, {error}") from None
-    results = tuple(code for code, _ in inner.result)
-    if not results:
+    if not inner.result:
         raise KernelError(f"{definition.name} returns nothing")
-    signature = f.vector[results[0]]
-    result = inner.result[0][1]
+    _finish(module, symbol, f, codes, inner.result)
+
+
+def _finish(
+    module: Module, symbol: str, f: Function, codes: tuple[str, ...], values: Sequence[Value]
+) -> None:
+    """Ends a library function with its results."""
+    results = tuple([code for code, _ in values])
+    signature, result = f.vector[results[0]], values[0][1]
     if len(results) > 1:
         signature = "{" + ", ".join(f.vector[code] for code in results) + "}"
         result = "poison"
-        for k, (code, x) in enumerate(inner.result):
+        for k, (code, x) in enumerate(values):
             result = f.op(f"insertvalue {signature} {result}, {f.vector[code]} {x}, {k}")
     f.do(f"ret {signature} {result}")
     parameters = ", ".join(f.vector[code] for code in codes)
