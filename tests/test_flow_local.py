@@ -346,3 +346,18 @@ def test_loops_in_evaluated_mode_keep_memory_of_any_type(kind: type, count: int)
                 value = want[(lane + k) % count, lane]
                 want[(lane + k * 3) % count, lane] = 1 - value if kind is Bool else value + 2
         np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize("size", [1, 2, 17])
+def test_what_is_the_same_in_all_entries_survives_an_evaluated_loop(tier, size):
+    """It is one number in the kernel, and memory for each lane between the iterations."""
+    lane = dr.arange(UInt, 15)
+
+    def body(i, memory, copy):
+        return i + 1, memory, dr.Local(memory)
+
+    state = UInt(0), dr.alloc_local(UInt, size, value=UInt(3)), dr.alloc_local(UInt, size)
+    found = dr.while_loop(state, lambda i, *_: i < lane % 3, body, mode="evaluated")
+    for k in range(size):
+        np.testing.assert_array_equal(found[1][k] + dr.zeros(UInt, 15), 3)
+        np.testing.assert_array_equal(found[2][k], np.where(lane.numpy() % 3 > 0, 3, 0))

@@ -412,7 +412,8 @@ def setattr_swizzle(self: Any, name: str, value: Any) -> None:
     that go to one component, the last one stays.
 
     Raises:
-        AttributeError: the array has no such components.
+        AttributeError: the array has no such components, or holds numbers, and there is another
+            number of values.
         IndexError: the value has another number of components.
     """
     positions = _letters(self, name)
@@ -422,8 +423,14 @@ def setattr_swizzle(self: Any, name: str, value: Any) -> None:
                 f"{type_label(self)}.{name}: Mismatched sizes in swizzle assignment, cannot assign "
                 f"{len(value._c)} components to {len(positions)}"
             )
-    elif isinstance(value, (list, tuple)) and self.__meta__.is_jit:
-        value = self._leaf(value)
+    elif isinstance(value, (list, tuple)):
+        if self.__meta__.is_jit:
+            value = self._leaf(value)
+        elif len(value) != len(positions):
+            raise ComponentError(
+                f"{type_label(self)}.{name}: {len(value)} values cannot go to {len(positions)} "
+                "components"
+            )
     _set_components(self, positions, value)
 
 

@@ -121,7 +121,7 @@ class Substitution:
             see(n)
             serial = n.serial
             if start <= serial < end:
-                if n.op in EFFECTS:
+                if n.op in EFFECTS or (n.op is STATE and n.data is None):
                     raise RuntimeError(OLD_VALUES)
             elif not first <= serial < last and not (shared and self._is_shared(n)):
                 continue

@@ -32,8 +32,10 @@ INTEGERS = SIGNED | UNSIGNED
 ARITHMETIC = INTEGERS | FLOATS
 ALL = frozenset(SCALAR)
 
-# What makes vectors in a kernel's text.
-VECTORS = ("= vector(", "= splat(", "= matvec(", "load_vector(", "broadcast_vector(")
+# What makes vectors in a kernel's text, or takes them.
+VECTORS = (
+    "= vector(", "= splat(", "= matvec(", "load_vector(", "broadcast_vector(", "store_vector(",
+)  # fmt: skip
 
 # An operand: the code of its element type and its spelling in IR. A number without a type has the
 # code NUMBER.

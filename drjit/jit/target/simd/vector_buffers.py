@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable
+from typing import Any
 
 from ...dtype import VECTOR_BLOCK
 from . import elementwise
@@ -11,7 +12,7 @@ from .ir import BYTES, MEMORY, Function, KernelError, Value
 from .loops import loop, splat
 from .translate import CALLS
 from .vector import VectorTranslator
-from .vector_memory import row_type
+from .vector_memory import Vector, row_type
 
 
 def load_vector(
@@ -67,18 +68,25 @@ def store_vector(
     i: ast.expr,
     e: ast.expr,
 ) -> None:
-    """`store_vector(T, n, p[k], i, v)`."""
+    """`store_vector(T, n, p[k], i, v)`, where a scalar is every feature."""
     t.lane_range(i)
-    f, code, n, v = t.f, t.type(kind), t.integer(count), t.vector(e)
-    if (v.code, v.count) != (code, n):
+    f, code, n = t.f, t.type(kind), t.integer(count)
+    value: Any = t.expr(e)
+    if type(value[1]) is not Vector:
+        value = t.typed(e, code)
+    elif (value[1].code, value[1].count) != (code, n):
         raise KernelError(f"{ast.unparse(e)} is a vector of another type")
-    place, start = t.place(v), _first_row(t, code, n, p)
+    v: Any = value[1]
+    start = _first_row(t, code, n, p)
+    place = t.place(v) if type(v) is Vector else ""
 
     def row(k: str, _: list[str]) -> tuple[()]:
-        x = load_row(
-            f, code, f.op(f"getelementptr {row_type(code, f.lanes)}, ptr {place}, i64 {k}")
-        )
-        x = to_memory(f, code, elementwise.narrow(f, x) if code == "f16" else x)
+        x: Any = v
+        if place:
+            at = f.op(f"getelementptr {row_type(code, f.lanes)}, ptr {place}, i64 {k}")
+            x = load_row(f, code, at)
+            x = elementwise.narrow(f, x) if code == "f16" else x
+        x = to_memory(f, code, x)
         target, alignment = _memory_row(f, code, start, k), min(64, f.lanes * BYTES[code])
         f.do(f"store {f.types.memory[code]} {x}, ptr {target}, align {alignment}")
         return ()
