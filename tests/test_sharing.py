@@ -451,3 +451,38 @@ def test_debug_mode_and_threads(tier: str) -> None:
         for _ in range(4):
             want = reference(want) * np.float32(0.5)
         np.testing.assert_allclose(found[k], want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("stored", [1 << 30, 64])
+def test_calls_in_loops_that_are_computed_again(stored, monkeypatch):
+    """Reverse passes compute iterations again within loops of their own, also those of inner
+    loops, where the calls of a function share its body as they did before."""
+    monkeypatch.setattr("drjit.flow.loop_trajectory.MEMORY", stored)
+    c = Float64(1.1)
+
+    def plain(x, k):
+        for _ in range(6):
+            x = dr.sin(x * k) * c + x * 0.3
+        return x
+
+    def derivatives(f):
+        def inner(j, x):
+            return j + 1, f(x, 0.3) + f(x, 0.7) * 0.1
+
+        def outer(i, x):
+            x = dr.while_loop((UInt32(0), x), lambda j, _: j < 2, inner)[1]
+            return i + 1, x + f(x, 0.2)
+
+        x = Float64(0.3, 0.4, 1.2)
+        dr.enable_grad(x, c)
+        dr.clear_grad(c)
+        y = dr.while_loop((UInt32(0), x), lambda i, _: i < UInt32(2), outer)[1]
+        dr.backward(y, flags=dr.ADFlag.ClearVertices)
+        found = [y.numpy(), x.grad.numpy(), c.grad.numpy()]
+        dr.clear_grad((x, y))
+        dr.set_grad((x, c), (1, 0.5))
+        dr.forward_to(y)
+        return [*found, y.grad.numpy()]
+
+    for a, b in zip(derivatives(plain), derivatives(dr.func(plain)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)

@@ -69,24 +69,33 @@ def extend(node: Node, start: Node, step: Callable[[Node], Node]) -> Node | None
     also cause side effects; gives its final value. None if the loop has run, or belongs to
     something that is being recorded.
     """
-    pending = [v for reference in node.data.values if (v := reference()) and v.op is op.result]
-    if stack() or not pending:
-        return None
-    parts, block = Parts(node), node.data
-    count, effects = block.counts
-    with _Recording(parts.live, block.depth + 1, []) as scope:
-        scope.repeats = True
-        inside = make(op.state, start.dtype, node.size, (), block.depth + 1)
-        after = step(inside)
-    if broadcast_size((node, start, after, *scope.effects), "loop") != node.size:
-        _undo([scope])
-        return None
-    before = (*parts.inputs, start, *parts.inside[0], inside, parts.live, parts.outer, parts.test)
-    node.deps = (*before, *parts.results[0], after, *parts.effects[0], *scope.effects)
-    block.counts = (count + 1, effects + len(scope.effects))
-    _precede(node, [start, inside, after, *scope.effects])
-    _close(node, scope, effects > 0)
-    return _result(node, start.dtype, count)
+    with schedule.lock:  # another thread may evaluate the loop
+        pending = [v for reference in node.data.values if (v := reference()) and v.op is op.result]
+        if stack() or not pending:
+            return None
+        parts, block = Parts(node), node.data
+        count, effects = block.counts
+        with _Recording(parts.live, block.depth + 1, []) as scope:
+            scope.repeats = True
+            inside = make(op.state, start.dtype, node.size, (), block.depth + 1)
+            after = step(inside)
+        if broadcast_size((node, start, after, *scope.effects), "loop") != node.size:
+            _undo([scope])
+            return None
+        before = (
+            *parts.inputs,
+            start,
+            *parts.inside[0],
+            inside,
+            parts.live,
+            parts.outer,
+            parts.test,
+        )
+        node.deps = (*before, *parts.results[0], after, *parts.effects[0], *scope.effects)
+        block.counts = (count + 1, effects + len(scope.effects))
+        _precede(node, [start, inside, after, *scope.effects])
+        _close(node, scope, effects > 0)
+        return _result(node, start.dtype, count)
 
 
 def _precede(node: Node, roots: list[Node]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from . import flags, label, op
-from .node import LITERAL, Node, make
+from .node import LITERAL, Node, make, next_serial
 
 # Nodes from which on a body is shared.
 SHORTEST = 16
@@ -31,9 +31,12 @@ _serial = attrgetter("serial")
 class Shared:
     """The body that calls share: `inside` stands for what it is called with, `results` are the
     nodes that it computes, by their positions. `values` are those of its constants, of which those
-    at the positions `varying` are arguments."""
+    at the positions `varying` are arguments. Its `nodes`, if these are not known one by one, have
+    serial numbers from `first` on and before `last`."""
 
-    __slots__ = ("__weakref__", "inside", "results", "values", "varying")
+    __slots__ = (
+        "__weakref__", "first", "inside", "last", "nodes", "results", "values", "varying",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -41,9 +44,26 @@ class Shared:
         results: dict[int, Node],
         values: tuple,
         varying: frozenset[int],
+        first: float,
     ) -> None:
         self.inside, self.results = inside, results
+        self.first, self.last = first, next_serial()
+        self.nodes: set[Node] | None = None
         self.values, self.varying = values, varying
+
+    def __contains__(self, n: Node) -> bool:
+        """Whether a node is one of the body, or stands for an argument."""
+        if n in self.inside:
+            return True
+        return self.first <= n.serial < self.last if self.nodes is None else n in self.nodes
+
+    def copied(self, made: dict[Node, Node]) -> "Shared":
+        """The same with other nodes."""
+        inside = [made.get(n, n) for n in self.inside]
+        results = {k: made.get(n, n) for k, n in self.results.items()}
+        copy = Shared(inside, results, self.values, self.varying, 0)
+        copy.nodes = {new for n, new in made.items() if n in self}
+        return copy
 
     def fits(self, values: tuple) -> bool:
         """Whether a call with other values of the constants can share the body."""
@@ -82,6 +102,7 @@ class Look:
     of constants."""
 
     def __init__(self, names: list[Node], results: list[Node], start: float) -> None:
+        self.start = start
         self.place: dict[Node, int] = {n: k for k, n in enumerate(names)}
         self.nodes: list[Node] = []  # those that depend on arguments
         self.constants: list[Node] = []
@@ -223,4 +244,4 @@ def _made(
                     [d if k in memory else arguments.get(d, d) for k, d in enumerate(n.deps)]
                 )
     own = {k: r for k, r in enumerate(results) if look.results[k] >= 0}
-    return Shared([*names, *arguments.values()], own, look.values, varying)
+    return Shared([*names, *arguments.values()], own, look.values, varying, look.start)

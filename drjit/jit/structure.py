@@ -214,12 +214,14 @@ def _in_order(nodes: list[Node]) -> list[Node]:
     if not any(n.op is op.branch and n.data.shared is not None for n in nodes):
         return nodes
     given: dict[Node, Node] = {}
+    present = set(nodes)  # of a block, what is needed
     for n in nodes:
         if n.op in BLOCKS:
             parts = Parts(n)
             for inside in parts.inside:
                 for name, argument in zip(inside, parts.inputs, strict=True):
-                    given.setdefault(name, argument)
+                    if name in present:
+                        given.setdefault(name, argument)
     if all(name.serial > argument.serial for name, argument in given.items()):
         return nodes
     ordered: dict[Node, None] = {}
@@ -228,7 +230,7 @@ def _in_order(nodes: list[Node]) -> list[Node]:
         while stack:
             n = stack[-1]
             deps = (given[n],) if n in given else n.deps
-            waiting = [d for d in deps if d not in ordered]
+            waiting = [d for d in deps if d not in ordered and d in present]
             if waiting and n not in ordered:
                 stack += waiting
             else:

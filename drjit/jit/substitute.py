@@ -15,7 +15,7 @@ from . import flags, label, op
 from .effects import BLOCKS, EFFECTS, effects_inside
 from .node import Node, make, next_serial
 from .scope import Block, innermost
-from .sharing import operands
+from .sharing import Shared, operands
 
 OLD_VALUES = (
     "the body of a symbolic loop or call that is differentiated uses the old values that an atomic "
@@ -55,7 +55,8 @@ class Substitution:
         self._shift = (0 if scope is None else scope.depth) - depth
         size = max([n.size for n in made.values()], default=1)
         self._size = size if lanes == 1 else 1
-        self._shared: list[Span] = []  # of bodies that calls share
+        # Bodies that calls share, and their copies.
+        self._shared: dict[Shared, Shared | None] = {}
 
     def extend(self, made: dict[Node, Node]) -> None:
         """Adds nodes in place of others."""
@@ -90,7 +91,7 @@ class Substitution:
             if o in BLOCKS:
                 if moves:
                     data.depth += self._shift
-                    data.shared = data.shared if self.fits else None
+                    data.shared = self._body_of(data)
                 else:
                     data, new = self._block(n, new, values)
             lanes = n.size
@@ -131,7 +132,17 @@ class Substitution:
         return found
 
     def _is_shared(self, n: Node) -> bool:
-        return any(span.first <= n.serial < span.last for span in self._shared)
+        return any(n in s for s in self._shared)
+
+    def _body_of(self, block: Block) -> Shared | None:
+        """The body that the copy of a call shares with the copies of others."""
+        shared = block.shared
+        if shared is None or self.fits:
+            return shared
+        found = self._shared.get(shared)
+        if found is None:
+            found = self._shared[shared] = shared.copied(self._made)
+        return found
 
     def _operands(self, block: Node) -> Sequence[Node]:
         """What a loop or branch depends on when it stands elsewhere."""
@@ -141,9 +152,7 @@ class Substitution:
             return block.deps[: len(block.deps) - dropped]
         if self.fits:
             return operands(block)
-        inside = [n.serial for n in (*shared.inside, *shared.results.values())]
-        self._shared.append(Span(min(inside)))
-        self._shared[-1].last = max(inside) + 1
+        self._shared.setdefault(shared)
         return block.deps
 
     def _drops(self, block: Node) -> bool:
@@ -159,7 +168,7 @@ class Substitution:
             deps = deps[: len(deps) - count]
             first, second, *rest = counts
             counts = (first, second, (0,) * len(rest[0])) if rest else (first, 0)
-        copy = Block(counts, block.depth + self._shift, block.shared if self.fits else None)
+        copy = Block(counts, block.depth + self._shift, self._body_of(block))
         values.update({v: copy for reference in block.values if (v := reference()) is not None})
         return copy, deps
 
