@@ -677,8 +677,11 @@ def expected(text: str, x: Any, y: Any, t: Any) -> list[Any]:
 
     def lanes(dtype: Any) -> Any:
         def made(*v: Any) -> Cell:
-            value = _entries(v[0]) if len(v) == 1 else v
-            return Cell(np.array(np.broadcast_to(value, max(LANES, len(v))), dtype))
+            value = np.asarray(_entries(v[0]) if len(v) == 1 else v)
+            kind = dtype
+            if value.dtype == complex:  # for derivatives
+                value, kind = (value, complex) if dtype is float else (value.real, dtype)
+            return Cell(np.array(np.broadcast_to(value, max(LANES, len(v))), kind))
 
         return made
 

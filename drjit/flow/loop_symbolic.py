@@ -190,7 +190,8 @@ class Symbolic:
         tape.test = lambda state: loop.run_cond(state)._n
         tape.body = lambda state: [content(a) for a in loop.run_body(state)[1]]
         tape.copies = copies
-        found = [n.deps[0] for n in finals if n.op is op.result]
+        own = [n for k, n in zip(places, finals, strict=True) if k in changing]
+        found = [n.deps[0] for n in own if n.op is op.result and n.deps[0].op is op.loop]
         tape.loop = weakref.ref(found[0]) if found else None
         return tape.attached(finals)
 
