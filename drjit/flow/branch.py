@@ -356,8 +356,7 @@ class _Symbolic:
         self, function: Any, recorded: Recorded, nodes: list[Node], inner: Scope
     ) -> list[Node]:
         branch, args = self.branch, self.branch.args
-        body = recorded.begin(nodes, inner)
-        values = body.contents
+        body, values = recorded.begin(nodes, inner)
         args.put([None if k in self.outside else v for k, v in enumerate(values)])
         self.inside.append(values)
         result = call(branch.what, function, *args.values)

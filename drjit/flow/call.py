@@ -242,8 +242,8 @@ def _symbolic(call: Call) -> Any:
     def body(function: Function) -> Callable[[list[Node]], list[Node]]:
         def trace(names: list[Node]) -> list[Node]:
             with capture.body(slots) as inner:
-                body = recorded.begin(names, inner)
-                result = _guarded(call.what, function, *given(body.contents))
+                body, contents = recorded.begin(names, inner)
+                result = _guarded(call.what, function, *given(contents))
                 found = traced(result)
                 for a in found:
                     if call.size != 1 and a._n.size not in (1, call.size):

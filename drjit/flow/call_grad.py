@@ -11,13 +11,12 @@ from ..ad.graph import Scope, Value, Var, visible
 from ..array import leaf, pytree
 from ..function.custom import CustomOp, custom
 from ..jit import access, node, op, record
-from ..jit import dtype as dt
 from ..jit.dtype import DType
-from ..jit.node import LITERAL, Node, literal
+from ..jit.node import LITERAL, Node
 from ..jit.scope import active, innermost
 from .loop_trace import Term, adds_to
 from .masked import rehearsed
-from .recorded import Body
+from .recorded import NOTHING, Body
 from .state import Content, content
 from .targets import Targets, is_zero
 from .vectors import features, packed
@@ -62,11 +61,11 @@ class Recorded:
         """What the functions see symbolic arguments for."""
         return [self.arguments[k].node for k in self.passed]
 
-    def begin(self, names: list[Node], inner: Scope) -> Body:
-        """A function that is about to be traced on other nodes for the arguments, with variables of
-        their own where those of the call have one."""
+    def begin(self, names: list[Node], inner: Scope) -> tuple[Body, list[Content]]:
+        """A function that is about to be traced, and the arguments on other nodes, with variables
+        of their own where those of the call have one."""
         found = [*self.arguments]
-        body = Body(names, found, inner)
+        body = Body(names, inner)
         for k, n in zip(self.passed, names, strict=True):
             found[k] = Content(n, None)
         for k in self.inside:
@@ -75,14 +74,13 @@ class Recorded:
                 continue
             found[k] = Content(n, own := graph.new_input(n))
             inner.slots.alias(own, around)
-        return body
+        body.inputs = [v.var for v in found]
+        return body, found
 
     def note(self, body: Body, results: Sequence[Any]) -> None:
         """Notes on what the results of a function, arrays or None, depend, while its scope is
         open."""
-        found = [
-            Content(literal(dt.mask, False), None) if a is None else content(a) for a in results
-        ]
+        found = [NOTHING if a is None else content(a) for a in results]
         body.close(found, self.targets.note())
         self.bodies.append(body)
         variables = [visible(v.var) for v in found]
@@ -98,7 +96,7 @@ class Recorded:
         around may sum up."""
         inputs = {
             own: outer
-            for (_, own), (_, outer) in zip(body.contents, self.arguments, strict=True)
+            for own, (_, outer) in zip(body.inputs, self.arguments, strict=True)
             if own is not None and outer is not None and own.serial >= body.begin
         }
         for k, v in enumerate(results):
@@ -199,7 +197,7 @@ class Recorded:
 
     def _inputs(self, body: Body) -> list[Var]:
         """The variables that stand for arguments in a function."""
-        return [v for k in self.inside if (v := body.contents[k].var) is not None]
+        return [v for k in self.inside if (v := body.inputs[k]) is not None]
 
     def _derived(
         self,

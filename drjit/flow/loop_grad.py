@@ -87,7 +87,7 @@ class Tape(Replay):
             seeds = [(k, derived.stand_in(self.before[k].node.dtype)) for k in moving]
             seeds += [(k, given[k]) for k in self.inputs if k not in moving]
             found = body.push(
-                [(body.contents[k].var, n) for k, n in seeds],
+                [(body.inputs[k], n) for k, n in seeds],
                 [body.results[k].var for k in moving],
                 held,
             )
@@ -167,7 +167,7 @@ class Tape(Replay):
             if (v := body.results[k].var) is not None
         ]
         wanted = [*moving, *self._fixed()]
-        pulled = body.pull(seeds, [body.contents[k].var for k in wanted], held)
+        pulled = body.pull(seeds, [body.inputs[k] for k in wanted], held)
         kinds = [self.before[k].node.dtype for k in wanted] + [v.dtype for v in self.around]
         found = [n or zero(t) for t, n in zip(kinds, pulled, strict=True)]
         return found[: len(moving)], found[len(moving) :]

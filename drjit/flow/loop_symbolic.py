@@ -15,7 +15,7 @@ from .copies import Copies
 from .loop_body import Loop
 from .loop_grad import Tape
 from .loop_trace import Trace, adds_to
-from .recorded import Body
+from .recorded import NOTHING, Body
 from .shelter import Shelter
 from .state import Content, Held, State, content
 from .targets import Targets
@@ -219,10 +219,11 @@ class Symbolic:
     def _body(self, places: list[int], nodes: list[Node], slots: capture.Slots) -> list[Node]:
         with capture.body(slots) as inner:
             inputs = self._put(places, nodes)
-            given = [own or v for own, v in zip(inputs, self.state.contents(), strict=True)]
-            for k, held in self.lost.items():
-                given[k] = held.stand_in()
-            body = Body(nodes, given, inner)
+            body = Body(nodes, inner)
+            # Nobody holds what the arrays do that the body writes to.
+            body.inputs = [
+                (own or v).var for own, v in zip(inputs, self.state.contents(), strict=True)
+            ]
             for v, before in zip(inputs, self.before, strict=True):
                 if v is not None and before is not None and v.var and visible(before.var):
                     slots.alias(v.var, before.var)  # type: ignore[arg-type]
@@ -264,9 +265,7 @@ class Symbolic:
 
     def _note(self, places: list[int], inputs: list[Content | None], body: Body) -> None:
         """Notes on which variables and captured arrays the results depend."""
-        results = [
-            Content(n, None if k in self.outside else v) for k, (n, v) in enumerate(self.results)
-        ]
+        results = [NOTHING if k in self.outside else v for k, v in enumerate(self.results)]
         body.close(results, self.targets.note())
         # Lanes that never enter the loop keep what a variable was before.
         replaced = any(

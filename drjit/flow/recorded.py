@@ -13,6 +13,7 @@ from ..ad import capture, graph, traverse
 from ..ad.graph import Scope, Var, visible
 from ..ad.traverse import ADMode
 from ..ad.written import Written
+from ..jit import dtype as dt
 from ..jit import op, record
 from ..jit.dtype import DType
 from ..jit.node import Node, apply, literal, make
@@ -22,6 +23,7 @@ from .state import Content
 
 _serial = attrgetter("serial")
 
+NOTHING = Content(literal(dt.mask, False), None)
 Memories = list[list[Node]]
 """The memory of the derivatives of targets; see `targets`."""
 
@@ -29,17 +31,19 @@ Memories = list[list[Node]]
 class Body:
     """What one tracing of a body has given.
 
-    `nodes` stood for the state or arguments, `mask` for the lanes. `contents` is what the body
-    got, `results` what came of it, `written` are the targets of its scatters with their numbers in
+    `nodes` stood for the state or arguments, `mask` for the lanes. `inputs` are the variables that
+    the body got, `results` what came of it, or `NOTHING` for arrays that it has written to, which
+    nobody may hold; `written` are the targets of its scatters with their numbers in
     `targets.Targets`. `variables` are those of its operations, in order, as far as results depend
     on them, `around` those from before on which they depend.
     """
 
-    def __init__(self, nodes: Sequence[Node], contents: list[Content], inner: Scope) -> None:
+    def __init__(self, nodes: Sequence[Node], inner: Scope) -> None:
         """Begins within a recording and the scope `inner`."""
         recording = innermost()
         assert recording is not None
-        self.nodes, self.contents = nodes, contents
+        self.nodes = nodes
+        self.inputs: list[Var | None] = []
         self.mask, self.depth = recording.mask, recording.depth
         self._lanes = nodes[0].size if nodes else self.mask.size
         self._span = Span(nodes[0].serial if nodes else None)
@@ -58,7 +62,7 @@ class Body:
         self.results, self.written = results, written
         self._follow([v for r in results if (v := visible(r.var)) is not None] + self.scatters)
         # Traversals within the body have put gradients there.
-        for v in (*self.variables, *[v for _, v in self.contents]):
+        for v in (*self.variables, *self.inputs):
             if v is not None and v.serial >= self.begin:
                 v.grad = v.grad_var = None
 
