@@ -146,6 +146,8 @@ class Nesting:
         inputs = [Parts(m).inputs for m in self.calls[n]]
         body.arguments = []
         for k, name in enumerate(self.parts[n].inside[0]):
+            if name not in self._present:  # what no call needs
+                continue
             self.home[name] = body
             given = inputs[0][k]
             if all(other[k].id == given.id for other in inputs):
