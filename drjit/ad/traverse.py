@@ -7,14 +7,13 @@ Visited edges are freed on the way unless the flags say otherwise.
 """
 
 import enum
-import gc
 import threading
 from collections.abc import Callable, Set
 from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from ..jit import access, node, op
+from ..jit import access, collector, node, op
 from ..jit import flags as jit_flags
 from ..jit.access import Target
 from ..jit.flags import JitFlag
@@ -130,22 +129,21 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
     if first:
         outside.update(dict.fromkeys([v for v in variables if v.serial < first]))
     before = set_keep_graph(keep)
-    # Whatever is made here is needed until the end, and the collector would look at it repeatedly.
-    collects = gc.isenabled()
     try:
-        gc.disable()
-        if mode is ADMode.Backward:
-            if first:
-                variables = [v for v in variables if v.serial >= first]
-                give.begin(variables)
-            clears = flags & ADFlag.ClearVertices
-            interior = _used() if clears not in (0, ADFlag.ClearVertices) else frozenset()
-            for part in steps.parts(variables, True, keep):
-                _backward(part, flags, interior, give)
-            if give.inner is not None:
-                _postpone(give.inner, outside, members)
-        else:
-            _forward([*outside, *[v for v in variables if v.serial >= first]], flags, give)
+        # Whatever is made here is needed until the end, and the collector would look at it again.
+        with collector.paused():
+            if mode is ADMode.Backward:
+                if first:
+                    variables = [v for v in variables if v.serial >= first]
+                    give.begin(variables)
+                clears = flags & ADFlag.ClearVertices
+                interior = _used() if clears not in (0, ADFlag.ClearVertices) else frozenset()
+                for part in steps.parts(variables, True, keep):
+                    _backward(part, flags, interior, give)
+                if give.inner is not None:
+                    _postpone(give.inner, outside, members)
+            else:
+                _forward([*outside, *[v for v in variables if v.serial >= first]], flags, give)
     except BaseException as error:
         _note(error, give)
         for v in variables:
@@ -153,8 +151,6 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
                 v.grad = v.grad_var = None
         raise
     finally:
-        if collects:
-            gc.enable()
         set_keep_graph(before)
 
 
