@@ -13,6 +13,12 @@ from .scope import stack
 
 EFFECTS = frozenset(o for o in op.TABLE.values() if o.text == "scatter")
 BLOCKS = frozenset((op.loop, op.branch))
+OLD_VALUES = (
+    "the body of a symbolic loop or call that is differentiated uses the old values that an atomic "
+    "operation such as dr.scatter_inc() gives. They are known only where it takes place, which it "
+    "does not when the body is computed again for derivatives. Use mode='evaluated', or "
+    "dr.suspend_grad()."
+)
 
 
 def effects_inside(block: Node) -> int:

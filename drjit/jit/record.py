@@ -14,7 +14,7 @@ from typing import Any
 
 from . import dtype as dt
 from . import op, schedule, sharing
-from .effects import EFFECTS, afters, effects_inside, old_values, undo
+from .effects import EFFECTS, OLD_VALUES, afters, effects_inside, old_values, undo
 from .nesting import Parts
 from .node import AFTER, LITERAL, Node, apply, broadcast_size, make, next_serial
 from .scope import WRITTEN, Block, Scope, active, stack
@@ -185,12 +185,7 @@ def drop_effects() -> None:
     values = old_values(scope.effects)
     _undo([scope])
     if any(value() is not None for value in values):
-        raise RuntimeError(
-            "the body of a symbolic loop or call that is differentiated uses the old values that "
-            "an atomic operation such as dr.scatter_inc() gives. They are known only where it "
-            "takes place, which it does not when the body is traced again for derivatives. Use "
-            "mode='evaluated', or dr.suspend_grad()."
-        )
+        raise RuntimeError(OLD_VALUES)
 
 
 def discard(targets: Sequence[Node]) -> None:

@@ -12,17 +12,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from . import flags, label, op
-from .effects import BLOCKS, EFFECTS, effects_inside
+from .effects import BLOCKS, EFFECTS, OLD_VALUES, effects_inside
 from .node import Node, make, next_serial
 from .scope import Block, innermost
 from .sharing import Shared, operands
-
-OLD_VALUES = (
-    "the body of a symbolic loop or call that is differentiated uses the old values that an atomic "
-    "operation such as dr.scatter_inc() gives. They are known only where it takes place, which it "
-    "does not when the body is computed again for derivatives. Use mode='evaluated', or "
-    "dr.suspend_grad()."
-)
 
 
 class Span:
