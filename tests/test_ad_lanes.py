@@ -294,6 +294,54 @@ def test_tangents_of_a_scatter_replace_those_that_were_set():
     assert list(changed.grad) == [1, 200, 300]
 
 
+@pytest.mark.parametrize("keep", [0, dr.ADFlag.KeepGraph])
+@pytest.mark.parametrize("op, expected", [(ReduceOp.Add, 3), (ReduceOp.Mul, 1.5 * 16)])
+def test_a_constant_tangent_counts_for_every_lane_that_writes(tier, op, expected, keep):
+    value, target = Float(2, 2, 3), Float(1, 1.5, 2)
+    dr.enable_grad(value)
+    dr.scatter_reduce(op, target, value, UInt(1))
+    dr.forward(value, flags=dr.ADFlag.Default | keep)
+    assert list(target.grad) == [0, expected, 0]
+
+
+@pytest.mark.parametrize("op, expected", [(ReduceOp.Add, 3), (ReduceOp.Mul, 1.5 * 3 * 4)])
+def test_one_value_counts_for_every_lane_of_an_evaluated_call(tier, op, expected):
+    def found(propagate):
+        value, target = Float(2), Float(1, 1.5, 2)
+        dr.enable_grad(value)
+        index = UInt(0, 0, 0, 1)
+
+        def write(_):
+            dr.scatter_reduce(op, target, value, UInt(1))
+
+        dr.switch(index, [write, lambda _: None], UInt(0, 1, 2, 3), mode="evaluated")
+        return propagate(value, target)
+
+    def forward(value, target):
+        dr.forward(value)
+        return list(target.grad)
+
+    def reverse(value, target):
+        dr.backward(target)
+        return list(value.grad)
+
+    assert found(forward) == [0, expected, 0]
+    assert found(reverse) == [expected]
+
+
+def test_results_of_nested_evaluated_calls_have_one_gradient_each(tier):
+    x = Float64(1, 2, 3)
+    dr.enable_grad(x)
+
+    def inner(x, index):
+        parts = [lambda x: x * x, lambda x: x * 3]
+        return dr.switch(index, parts, x, mode="evaluated")
+
+    y = dr.switch(UInt(0, 0, 0), [inner], x, UInt(0, 1, 1), mode="evaluated")
+    dr.backward(y)
+    assert list(x.grad) == [2, 3, 3]
+
+
 def test_scatter_into_a_tracked_array_overwrites_its_variable():
     target, value = Float(0, 0, 0), Float(1, 2)
     dr.enable_grad(target, value)

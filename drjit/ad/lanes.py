@@ -239,44 +239,49 @@ def copy(a: Value) -> Value:
 
 class _Scatter(LaneRule):
     """Operands: the target before, and the value. `data` is the reduction, or '' for a plain
-    scatter."""
+    scatter, and how many lanes write, which may be more than index and mask have entries."""
 
     name = "scatter"
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         index, mask = v.inputs[:2]
+        reduce, lanes = v.data
         target, value = tangents
         zero = Value(node.literal(v.dtype, 0))
         target = full(target or zero, v.size)
-        if v.data in ("", "min", "max"):
-            if v.data:  # one of the values that are as good as the result
+        if reduce in ("", "min", "max"):
+            if reduce:  # one of the values that are as good as the result
                 mask = node.apply(op.and_, mask, self._winners(v)[1])
             if value is not None and v.grad is not None:  # replaces former tangents as well
                 before = full(Value(v.grad, v.grad_var), v.size)
                 v.grad, v.grad_var = scatter("", before, zero, index, mask)
             return scatter("", target, value or zero, index, mask)
-        if v.data == "mul":
+        if reduce == "mul":
             target = RECORDED(op.mul, target, self._others(v, 0))
             value = value and RECORDED(op.mul, value, self._others(v, 1))
-        return target if value is None else scatter("add", target, value, index, mask)
+        if value is None:
+            return target
+        # One entry may stand for many lanes, of which each adds its own.
+        return scatter("add", target, _each(value, lanes, index, mask), index, mask)
 
     def backward(self, v: Var, g: Value, give: Any) -> None:
         index, mask = v.inputs[:2]
+        reduce, lanes = v.data
         zero = _lift(g, 0)
         if v.deps[1] is not None:
             value = gather(full(g, v.size), index, mask)
-            if v.data == "mul":
+            if reduce == "mul":
                 value = RECORDED(op.mul, value, self._others(v, 1))
-            elif v.data in ("min", "max"):
+            elif reduce in ("min", "max"):
                 value = _select(self._winners(v)[1], value, zero)
-            give.add(1, value)
+            give.add(1, value, lanes if reduce in ("add", "mul") else 1)
         if v.deps[0] is not None:
             target = g
-            if v.data == "":
+            if reduce == "":
                 target = scatter("", full(g, v.size), zero, index, mask)
-            elif v.data == "mul":
+            elif reduce == "mul":
                 target = RECORDED(op.mul, g, self._others(v, 0))
-            elif v.data in ("min", "max"):
+            elif reduce in ("min", "max"):
                 target = _select(self._winners(v)[0], g, zero)
             give.add(0, target)
 
@@ -293,7 +298,7 @@ class _Scatter(LaneRule):
         deps = v.deps if keep_graph() else (None, None)
         target, value = [Value(n, d) for n, d in zip(v.inputs[2:4], deps, strict=True)]
         own, own_zero = _split(target)
-        factors, zeros = _split(value)
+        factors, zeros = [_each(x, v.data[1], index, mask) for x in _split(value)]
         product = scatter("mul", own, factors, index, mask)
         count = scatter("add", own_zero, zeros, index, mask)
         if which == 1:
@@ -302,6 +307,11 @@ class _Scatter(LaneRule):
         others = RECORDED(op.div, product, own)
         only = RECORDED(op.eq, count, own_zero)
         return _select(only.node, others, _lift(own, 0))
+
+
+def _each(value: Value, lanes: int, index: Node, mask: Node) -> Value:
+    """What so many lanes write, if not even the index has an entry for each of them."""
+    return value if lanes in (index.size, mask.size) else full(value, lanes)
 
 
 def _split(x: Value) -> tuple[Value, Value]:
@@ -337,7 +347,8 @@ def record_scatter(
 ) -> Value:
     """The value `n` that a scatter has made of a target."""
     inputs = (index, mask) if reduce in ("", "add") else (index, mask, target.node, value.node, n)
-    return _value(SCATTER, n, inputs, (target.var, value.var), reduce)
+    lanes = access.writing((value.node, index, mask), "dr.scatter")
+    return _value(SCATTER, n, inputs, (target.var, value.var), (reduce, lanes))
 
 
 # Reductions of all lanes, and of runs

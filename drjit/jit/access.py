@@ -216,6 +216,12 @@ class Target:
         return copy
 
 
+def writing(operands: tuple[Node, ...], what: str) -> int:
+    """How many lanes write, for the values, the index and the mask of a scatter."""
+    lanes = broadcast_size(operands, what)
+    return group_lanes() if lanes == 1 else lanes
+
+
 def is_idle(
     values: list[Node], index: Node, active: Node, size: int, what: str, packet: int = 1
 ) -> bool:
@@ -242,9 +248,7 @@ def scatter(
     `values` are the operands before the index: the value, or the value to compare with and the new
     value, or the components of a packet. With `checked`, `bounds` has been called already.
     """
-    lanes = broadcast_size((*values, index, active), what)
-    if lanes == 1:
-        lanes = group_lanes()
+    lanes = writing((*values, index, active), what)
     mask = active
     if not checked:
         index, mask = bounds(index, active, target.size, what, packet)

@@ -132,11 +132,13 @@ def group(size: int) -> Iterator[None]:
 
 @contextmanager
 def unmasked() -> Iterator[None]:
-    """Lifts the masks around for work that is no part of the traced code."""
-    scopes = _stack.scopes
+    """Lifts the masks and the group around for work that is no part of the traced code."""
+    scopes, before = _stack.scopes, _stack.lanes
     masks = [] if recording() else scopes[:]
     del scopes[: len(masks)]
+    _stack.lanes = 1
     try:
         yield
     finally:
         scopes[:0] = masks
+        _stack.lanes = before
