@@ -682,6 +682,15 @@ def test_packing_of_the_wrong_things():
         TensorXf16(packed)
 
 
+def test_the_layout_may_follow_a_single_tree():
+    A, net = TensorXf16([[1, 2], [3, 4]]), nn.Sequential(nn.Linear(2, 3)).alloc(TensorXf16)
+    assert [v.layout for v in nn.pack([A], "training")] == ["training"]
+    assert isinstance(nn.pack(net, "training"), nn.Sequential)
+    with pytest.raises(RuntimeError, match="'layout' must be 'inference' or 'training', not 'x'"):
+        nn.pack(net, "x")
+    assert nn.pack(A, 3, "training")[1:] == (3, "training"), "data next to several trees"
+
+
 def test_views_are_trees():
     A = nn.pack(TensorXf16([[1, 2], [3, 4]]), layout="training")
     B = dr.copy(A)

@@ -12,7 +12,8 @@ def pack(*args: Any, layout: Literal["inference", "training"] = "inference") -> 
 
     Modules among the arguments have a buffer each, which is the one entry `weights` of the packed
     module's mapping. Reverse-mode derivatives with respect to matrices need the layout `training`.
-    Packing is differentiable: the gradient of the buffer goes on to what was packed.
+    Packing is differentiable: the gradient of the buffer goes on to what was packed. Next to a
+    single PyTree, the layout may also be the second argument.
 
     Raises:
         TypeError: arrays differ in their element type, or are no tensors or one-dimensional arrays.
@@ -27,6 +28,9 @@ def pack(*args: Any, layout: Literal["inference", "training"] = "inference") -> 
     >>> A.layout, b.offset, b.buffer
     ('training', 4, [1, 2, 3, 4, 5, 6])
     """
+    match args:
+        case [tree, str(layout)]:
+            args = (tree,)
     rest = [arg for arg in args if not isinstance(arg, Module)]
     packed = pack_arrays(*rest, layout=layout)
     others = iter(packed if len(rest) > 1 else (packed,))
