@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
+from drjit import scalar
 from drjit.jit import kernel, memory, product, runtime
 from drjit.jit.target.simd import llvm
 from drjit.llvm import (
@@ -160,7 +161,7 @@ def test_half_precision_accumulates_in_single(tier):
 def test_other_operands():
     t = TensorXf([[1, 2], [3, 4]])
     assert (t @ Float(1, 1)).numpy().tolist() == [3, 7]
-    assert (t @ np.float32([1, 1])).numpy().tolist() == [3, 7]
+    assert dr.matmul(t, np.float32([1, 1])).numpy().tolist() == [3, 7]
     assert (t @ [[1], [1]]).numpy().tolist() == [[3], [7]]
     assert dr.matmul(t, 2).numpy().tolist() == [[2, 4], [6, 8]]
     assert dr.matmul(Float(1, 2), Float(3, 4)).numpy().tolist() == [11]
@@ -169,6 +170,14 @@ def test_other_operands():
     assert dr.matmul(m, m, At=True).numpy().ravel().tolist() == [10, 14, 14, 20]
     t @= t
     assert t.numpy().tolist() == [[7, 10], [15, 22]]
+
+
+def test_the_operator_leaves_products_with_numpy_to_numpy():
+    ones = np.ones((2, 2), np.float32)
+    for found in (TensorXf([[1, 2], [3, 4]]) @ ones, scalar.Matrix2f(1, 2, 3, 4) @ ones):
+        assert isinstance(found, np.ndarray)
+        np.testing.assert_array_equal(found, [[3, 3], [7, 7]])
+    assert scalar.Array2f(1, 2) @ np.float32([3, 4]) == 11
 
 
 def test_operands_are_evaluated_in_time():

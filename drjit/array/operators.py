@@ -296,6 +296,13 @@ def _matmul(a: Any, b: Any) -> Any:
     )
 
 
+def _matmul_of_operator(a: Any, b: Any) -> Any:
+    """`a @ b`, where an array of another framework has its own product."""
+    if not isinstance(b, ArrayBase) and hasattr(b, "__rmatmul__"):
+        return NotImplemented
+    return _matmul(a, b)
+
+
 matmul: dict[str, Callable[[Any, Any], Any]] = {}
 """The matrix product of tensors, under the key `tensor`; set by the module that has it."""
 
@@ -313,7 +320,7 @@ def install() -> None:
     for name, op_ in UNARY:
         methods[f"__{name}__"] = _unary(name, op_)
     methods["__pos__"] = lambda self: self
-    methods["__matmul__"] = _matmul
+    methods["__matmul__"] = _matmul_of_operator
     methods["__rmatmul__"] = lambda self, other: _matmul(other, self)
     methods["__imatmul__"] = _in_place("matmul")
     for name, function in methods.items():

@@ -28,9 +28,8 @@ def pack(*args: Any, layout: Literal["inference", "training"] = "inference") -> 
     >>> A.layout, b.offset, b.buffer
     ('training', 4, [1, 2, 3, 4, 5, 6])
     """
-    match args:
-        case [tree, str(layout)]:
-            args = (tree,)
+    if len(args) == 2 and isinstance(args[1], str):
+        return pack(args[0], layout=args[1])  # pyright: ignore[reportArgumentType]
     rest = [arg for arg in args if not isinstance(arg, Module)]
     packed = pack_arrays(*rest, layout=layout)
     others = iter(packed if len(rest) > 1 else (packed,))
