@@ -420,6 +420,55 @@ def test_gathers_and_scatters_of_every_type(index, lanes):
         same(words[k], want, f"p[{k}]")
 
 
+def several_accesses(index, types):
+    """The text of a kernel that copies the elements at an index of one array per type to another
+    index, in the lanes of a mask."""
+    n = len(types)
+    lines = [
+        "def kernel(i, p):",
+        f"    x = load({index}, p[0], i)",
+        f"    y = load({index}, p[1], i)",
+    ]
+    lines += ["    m = load(mask, p[2], i)", "    m = m & active(i)"]
+    lines += [f"    g{k} = gather({t}, p[{k + 3}], x, m)" for k, t in enumerate(types)]
+    lines += [f"    scatter({t}, p[{k + n + 3}], g{k}, y, m)" for k, t in enumerate(types)]
+    lines += [f"    store({t}, p[{k + 2 * n + 3}], i, g{k})" for k, t in enumerate(types)]
+    return "\n".join(lines)
+
+
+@all_widths
+@pytest.mark.parametrize("index", [dtype.u32, dtype.u64], ids=str)
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("place", ["adjacent", "reversed", "some", "random"])
+def test_accesses_at_one_index(place, n, index, lanes):
+    """Whether or not the elements lie side by side, and whatever masked lanes have as an index."""
+    types = [dtype.f32, dtype.u64, dtype.i32, dtype.f64, dtype.u32]
+    rng, at = np.random.default_rng(n), np.arange(n)
+    mask = {"adjacent": rng.random(n) < 0.7, "some": at % 16 == 5}.get(place, np.ones(n, bool))
+    mask[: min(n, 4 * lanes)] &= n < 100  # packets without a lane
+    x = {"reversed": n + 2 - at, "random": rng.permutation(n)}.get(place, at + 3)
+    x = np.where(mask, x, rng.integers(0, 1 << 31, n)).astype(index.numpy)
+    y = np.where(mask, x + (place == "some"), x).astype(index.numpy)
+    sources = [rng.integers(0, 100, n + 4).astype(t.numpy) for t in types]
+    targets = [np.zeros(n + 4, t.numpy) for t in types]
+    found = [np.zeros(n, t.numpy) for t in types]
+    text = several_accesses(index.code, [t.code for t in types])
+    call(text, [x, y, mask, *sources, *targets, *found], n, lanes)
+    safe = np.where(mask, x, 0)
+    for source, target, got in zip(sources, targets, found, strict=True):
+        want = np.where(mask, source[safe], 0).astype(got.dtype)
+        same(got, want, "gathered")
+        scattered = np.zeros_like(target)
+        scattered[y[mask]] = want[mask]
+        same(target, scattered, "scattered")
+
+
+def test_accesses_at_one_index_are_one_to_memory_where_elements_lie_side_by_side():
+    ir = simd.compile(several_accesses("u32", ["f32"] * 3), "test", 8).ir
+    assert ir.count("call <8 x float> @llvm.masked.load") == 3
+    assert ir.count("call void @llvm.masked.store") == 3
+
+
 @all_widths
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 16])
 def test_packets(count, lanes):

@@ -7,6 +7,7 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from . import (
+    adjacent,
     atomic,
     indexed,
     matvec,
@@ -29,8 +30,8 @@ from .vector import VectorTranslator
 
 # Imported for the calls that they add to the translator.
 __all__ = [
-    "atomic", "indexed", "matvec", "module_text", "outer", "product", "radix", "rows", "runs",
-    "scan", "vector_buffers", "weighted",
+    "adjacent", "atomic", "indexed", "matvec", "module_text", "outer", "product", "radix", "rows",
+    "runs", "scan", "vector_buffers", "weighted",
 ]  # fmt: skip
 
 

@@ -398,12 +398,13 @@ def scatter(
     base = f.pointer(t.parameter(p))
     _, value = t.typed(v, code)
     (index_code, index), mask = t.index(x), t.mask(m)
-    _scatter(f, code, base, value, index_code, index, mask)
+    scatter_masked(f, code, base, value, index_code, index, mask)
 
 
-def _scatter(
+def scatter_masked(
     f: Function, code: str, base: str, value: str, index_code: str, index: str, mask: str
 ) -> None:
+    """Stores elements at an index where the mask is true."""
     if BITS[code] >= 32 and f.lanes >= 16:
         addresses = _addresses(f, code, base, index_code, index)
         suffix = f"{f.types.suffix[code]}.v{f.lanes}p0"

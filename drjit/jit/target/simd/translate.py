@@ -58,6 +58,10 @@ LITERALS_IN_REGISTERS = 24
 BLOCK_LINES = 1000
 
 
+# Accesses at one index in a row from which on it pays to find out whether elements are adjacent.
+FEWEST = 3
+
+
 class Carried:
     """A value that the packet loop carries: its name, its type, and what it is before and after a
     packet, and after a pause.
@@ -114,11 +118,14 @@ class Translator:
     def body(self, statements: list[ast.stmt]) -> None:
         """Translates a sequence of statements."""
         f = self.f
-        for statement in statements:
+        for statement, *more in grouped(statements):
             if len(f.lines) - f.begun > BLOCK_LINES and self.is_kernel:
                 self.part()
             try:
-                self.statement(statement)
+                if more:
+                    RUNS[statement.value.func.id](self, [statement, *more])
+                else:
+                    self.statement(statement)
             except KernelError as error:
                 if hasattr(error, "line"):
                     raise
@@ -564,6 +571,31 @@ def assigned(statements: list[ast.stmt]) -> list[str]:
     return list(names)
 
 
+def grouped(statements: Sequence[ast.stmt]) -> list[list[Any]]:
+    """The statements, those that `RUNS` has together."""
+    found: list[list[Any]] = [[]]
+    before = None
+    for s in statements:
+        where = _place(getattr(s, "value", None))
+        if where is None or where != before:
+            if len(found[-1]) < FEWEST:
+                found[-1:] = [[one] for one in found[-1]]
+            found.append([])
+        found[-1].append(s)
+        before = where
+    return found[:-1] + ([found[-1]] if len(found[-1]) >= FEWEST else [[s] for s in found[-1]])
+
+
+def _place(call: Any) -> tuple[str, ...] | None:
+    """What a statement of a run has in common with the others: the function, index and mask."""
+    if type(call) is not ast.Call or type(call.func) is not ast.Name or call.func.id not in RUNS:
+        return None
+    kind, x, m = call.args[0], *call.args[-2:]
+    if type(kind) is ast.Name and BITS.get(kind.id, 0) >= 32:
+        return call.func.id, ast.unparse(x), ast.unparse(m)
+    return None
+
+
 def refuse(self: Translator, s: ast.stmt) -> None:
     """A statement that the language lacks."""
     raise KernelError("not part of the language")
@@ -592,6 +624,9 @@ EXPRESSIONS: dict[type, Callable] = {
     ast.Call: Translator.call,
     ast.Tuple: Translator.several,
 }
+# What translates several statements in a row that access elements of 32 bits or more at one index,
+# by what they call; `adjacent` adds this.
+RUNS: dict[str, Callable] = {}
 # Calls whose arguments are not all plain operands; `memory` and `reduction` add theirs.
 CALLS: dict[str, Callable] = {
     "bitcast": Translator.bitcast,
