@@ -433,3 +433,68 @@ def test_angles():
 def test_errors_of_lerp_name_it():
     with pytest.raises(RuntimeError, match=r"^dr\.lerp\(\): "):
         dr.lerp(Float(1), "a", 2)
+
+
+# ---- Constants, and arrays beside them
+
+_NUMBERS = (
+    0.0, -0.0, 1.0, -3.0, 0.1, 1 / 3, 7e-46, 1.4e-45, 1.17549435e-38, 3.4e38, 5e-324, 1e-310,
+    6e-8, 65504.0, math.inf, -math.inf, math.nan,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("cls", [Float16, Float, Float64])
+def test_constants_are_folded_as_numpy_rounds(cls):
+    scalar = {Float16: np.float16, Float: np.float32, Float64: np.float64}[cls]
+    with np.errstate(all="ignore"):
+        values = [scalar(v) for v in _NUMBERS]
+        for a in values:
+            _same_bits(dr.sqrt(cls(float(a))), np.sqrt(a))
+            for b in values:
+                x, y = cls(float(a)), cls(float(b))
+                for found, expected in ((x / y, a / b), (x * y, a * b), (x + y, a + b)):
+                    _same_bits(found, expected)
+
+
+def _same_bits(found, expected):
+    assert found._n.is_literal
+    value = found.numpy()[0]
+    assert value.dtype == expected.dtype
+    assert value.tobytes() == expected.tobytes() or (np.isnan(value) and np.isnan(expected))
+
+
+@given(st.floats(width=32), st.floats(width=32))
+def test_constant_quotients_are_rounded_once(a, b):
+    with np.errstate(all="ignore"):
+        _same_bits(Float(a) / Float(b), np.float32(a) / np.float32(b))
+        _same_bits(dr.sqrt(Float(a)), np.sqrt(np.float32(a)))
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_constant_of_more_entries_gives_its_size(place):
+    for of_mask in (False, True):
+        values = [dr.opaque(Float, v) for v in (3, 4, 5)]
+        values[place] = dr.full(Float, 2, 4)
+        function = dr.fma
+        if of_mask:
+            function = dr.select
+            values[0] = dr.full(Bool, True, 4) if place == 0 else dr.opaque(Bool, True)
+        a, b, c = [v.numpy()[0] for v in values]
+        expected = (b if a else c) if of_mask else a * b + c
+        assert list(function(*values)) == [expected] * 4
+
+
+def test_operations_of_subclasses_and_mixtures_go_the_general_way():
+    class Mine(Float):
+        pass
+
+    x = Mine(1, 4)
+    assert list(dr.sqrt(x)) == [1, 2]
+    assert list(dr.fma(x, x, Float(1))) == [2, 17]
+    assert list(dr.select(x > 2, x, 0)) == [0, 4]
+    found = dr.fma(Array3f(1, 2, 3), Float(2, 3), 1)
+    assert [list(c) for c in found] == [[3, 4], [5, 7], [7, 10]]
+    with pytest.raises(RuntimeError, match=r"dr\.fma\(\): operands have incompatible sizes"):
+        dr.fma(Float(1, 2), Float(1, 2, 3), 1)
+    with pytest.raises(RuntimeError, match=r"dr\.select\(\): operands have incompatible sizes"):
+        dr.select(Bool(True, False), Float(1, 2, 3), 1)

@@ -2,19 +2,17 @@
 and mapped over components and tensors.
 """
 
-from functools import cache
-from itertools import repeat
 from typing import Any
 
 import numpy as np
 
-from ..ad.algebra import record
 from ..jit import dtype as dt
 from ..jit import node
 from ..jit.dtype import DType
 from ..jit.op import Op
 from . import leaf, table, tensor
 from .base import ArrayBase, IncompatibleError, KernelValue, type_label
+from .inline import accepts, recorded
 from .leaf import new
 from .nested import goes_into_each
 from .promote import Incompatible, check_range, convert, join, nesting, operand, resolve
@@ -24,7 +22,6 @@ class Unsupported(RuntimeError):
     """An operation that the element type does not have."""
 
 
-_KIND = {t: "b" if t.is_mask else "f" if t.is_float else "i" for t in dt.ALL}
 _PYTHON = {bool: dt.mask, int: dt.i64, float: dt.f64}
 
 
@@ -37,105 +34,13 @@ def elementwise(op_: Op, *args: Any, name: str = "") -> Any:
     Raises:
         RuntimeError: types, sizes or shapes are incompatible, or the element type is not supported.
     """
-    result = _on_leaves(op_, args)
-    if result is None:
-        result = _on_components(op_, args)
+    result = recorded(op_, *args)
     if result is not None:
         return result
     try:
         return attempt(op_, *args, name=name)
     except Unsupported as problem:
         raise RuntimeError(str(problem)) from None
-
-
-def _on_leaves(op_: Op, args: tuple) -> Any:
-    """The operation on one-dimensional arrays of one class, or on such and numbers: what programs
-    do most. None for anything else and where something is wrong, which the general case looks into.
-    """
-    second = op_.result == "second"
-    cls = type(args[-1])
-    if cls is float or cls is int:
-        cls = type(args[second])
-    if getattr(cls, "_kind", None) != "leaf":
-        return None
-    dtype = cls._dtype
-    out = cls
-    if second:
-        if type(args[0]) is not cls.Mask:
-            return None
-    elif _KIND[dtype] not in op_.domain:
-        return None
-    elif op_.result == "mask":
-        out = cls.Mask
-    nodes, variables, differentiable = [], [], False
-    for a in args:
-        kind = type(a)
-        v = None  # numbers and masks have no variable
-        if kind is cls:
-            nodes.append(a._n)
-            if out._diff:
-                v = a._a
-                differentiable = differentiable or v is not None
-        elif second and a is args[0]:
-            nodes.append(a._n)
-        elif (kind is float or kind is int) and dtype.is_float:
-            nodes.append(node.literal(dtype, a))
-        else:
-            return None
-        variables.append(v)
-    operands = tuple(nodes)
-    try:
-        n = node.combine(op_, operands)
-        if not n.size:
-            leaf.check_empty(op_, operands)
-    except RuntimeError:  # sizes; the general case says so in terms of the user
-        return None
-    r = new(out)
-    r._n = n
-    if out._diff:
-        r._a = record(op_, n, operands, tuple(variables)) if differentiable else None
-    return r
-
-
-def _on_components(op_: Op, args: tuple) -> Any:
-    """The same for vectors of such arrays: of one class and length, beside what goes with each of
-    their components."""
-    second = op_.result == "second"
-    cls = next((c for a in reversed(args[second:]) if _entries_of(c := type(a))), None)
-    entry = cls and _entries_of(cls)
-    if cls is None or entry is None:
-        return None
-    single = {entry, float, int}
-    columns: list[Any] = []
-    count = -1
-    for k, a in enumerate(args):
-        kind = type(a)
-        of_mask = second and k == 0
-        if kind is (cls.Mask if of_mask else cls):
-            if count not in (-1, len(a._c)):
-                return None
-            count = len(a._c)
-            columns.append(a._c)
-        elif kind is entry.Mask if of_mask else kind in single:
-            columns.append(repeat(a))
-        else:
-            return None
-    found = [_on_leaves(op_, row) for row in zip(*columns)]  # noqa: B905
-    if not found or any(a is None for a in found):
-        return None
-    r = new(cls.Mask if op_.result == "mask" else cls)
-    r._c = found
-    return r
-
-
-@cache
-def _entries_of(cls: Any) -> Any:
-    """The class of the components of a vector of traced one-dimensional arrays; None for others."""
-    if not issubclass(cls, ArrayBase) or cls._kind != "nested":
-        return None
-    meta = cls.__meta__
-    traced = meta.is_jit and meta.kind == "vector" and getattr(cls.Value, "_kind", "") == "leaf"
-    return cls.Value if traced else None
 
 
 def attempt(op_: Op, *args: Any, name: str = "") -> Any:
@@ -165,7 +70,7 @@ def attempt(op_: Op, *args: Any, name: str = "") -> Any:
     except Incompatible as problem:
         raise IncompatibleError(f"{name}(): {problem}") from None
     dtype = cls._dtype if issubclass(cls, ArrayBase) else _python_dtype(op_, cls)
-    if dtype is None or not _accepts(op_, dtype):
+    if dtype is None or not accepts(op_, dtype):
         element = "" if dtype is None else f" (element type {dtype.name})"
         raise Unsupported(f"{name}(): operation not supported for {type_label(cls)}{element}")
     try:
@@ -184,7 +89,7 @@ def _is_leaf_case(op_: Op, cls: Any, args: tuple) -> bool:
     """
     if op_.result == "second":
         return type(args[1]) is cls and type(args[0]) is cls.Mask
-    return all(type(a) is cls for a in args) and _KIND[cls._dtype] in op_.domain
+    return all(type(a) is cls for a in args) and accepts(op_, cls._dtype)
 
 
 def _renamed(problem: RuntimeError, op_: Op, name: str) -> RuntimeError:
@@ -247,18 +152,12 @@ def _as_array(value: Any, mask: Any) -> Any:
     return table.like(mask, join((mask, *types))._dtype)(value)
 
 
-def _accepts(op_: Op, dtype: DType) -> bool:
-    if op_.result == "second":
-        return True
-    return _KIND[dtype] in op_.domain
-
-
 def _python_dtype(op_: Op, cls: type) -> DType | None:
     """The element type that stands for a Python number; integers become floats where the operation
     needs it.
     """
     dtype = _PYTHON.get(cls)
-    if dtype is not None and not _accepts(op_, dtype) and op_.domain == "f":
+    if dtype is not None and not accepts(op_, dtype) and op_.domain == "f":
         return dt.f64
     return dtype
 

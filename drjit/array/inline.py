@@ -1,69 +1,62 @@
-"""Operators of traced one-dimensional arrays with the common cases inlined: both operands of one
-class and size, or a Python number on one side.
+"""Element-wise operations on traced one-dimensional arrays of one class, and on vectors of these,
+beside Python numbers: as functions that are made for each operation and class (`recorded`), and as
+operators.
 
-Tracing is what a program pays on every iteration, so these methods build the node themselves.
-Everything else (promotion, broadcasting, literals, debug mode) is left to the general operator of
-`ArrayBase`.
+Tracing is what a program pays on every iteration, so these functions build the node themselves
+where sizes agree. Everything else (promotion, other kinds of arrays, errors) is left to
+`elementwise`, and to the general operators of `ArrayBase`.
 """
 
 from collections.abc import Callable
-from struct import Struct
+from itertools import repeat
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from ..ad.algebra import element_recorder
+from ..jit import dtype as dt
 from ..jit import flags, node
 from ..jit import op as ops
 from ..jit.dtype import DType
-from ..jit.node import LITERAL, Node, combine, literal, next_serial
+from ..jit.node import LITERAL, Node, next_serial
 from ..jit.op import Op
-from .leaf import new
+from .leaf import combined, new
 
-# Divisors and counts are part of the code, which the general case sees to.
-_ANY = range(-(1 << 63), 1 << 64)
-# Python method name, op, and the numbers on the right that simplify, which is left to the general
-# case.
 ARITHMETIC = (
-    ("add", ops.add, (0,)),
-    ("sub", ops.sub, (0,)),
-    ("mul", ops.mul, (0, 1)),
-    ("truediv", ops.div, (1,)),
-    ("floordiv", ops.quotient, _ANY),
-    ("mod", ops.remainder, _ANY),
-    ("and", ops.and_, (0, -1)),
-    ("or", ops.or_, (0, -1)),
-    ("xor", ops.xor, (0,)),
-    ("lshift", ops.shl, _ANY),
-    ("rshift", ops.shr, _ANY),
-)
+    ("add", ops.add), ("sub", ops.sub), ("mul", ops.mul), ("truediv", ops.div),
+    ("floordiv", ops.quotient), ("mod", ops.remainder), ("and", ops.and_), ("or", ops.or_),
+    ("xor", ops.xor), ("lshift", ops.shl), ("rshift", ops.shr),
+)  # fmt: skip
 COMPARISONS = (
     ("lt", ops.lt), ("le", ops.le), ("gt", ops.gt), ("ge", ops.ge), ("eq", ops.eq), ("ne", ops.ne),
 )  # fmt: skip
 UNARY = (("neg", ops.neg), ("invert", ops.not_), ("abs", ops.abs))
 
 
+_KINDS = {t: "b" if t.is_mask else "f" if t.is_float else "i" for t in dt.ALL}
+
+
+def accepts(op_: Op, dtype: DType) -> bool:
+    """Whether an element type has the operation."""
+    return op_.result == "second" or _KINDS[dtype] in op_.domain
+
+
 def operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
     """Methods for a class whose comparisons give `mask`; `general` has the general methods."""
-    dtype = cls._dtype
-    kind = "b" if dtype.is_mask else "f" if dtype.is_float else "i"
     found: dict[str, Callable] = {}
-    for name, op_, special in ARITHMETIC:
-        if kind in op_.domain:
-            for method, reflected in ((f"__{name}__", False), (f"__r{name}__", True)):
-                fallback = getattr(general, method)
-                plain = _ANY if dtype.is_mask else special
-                found[method] = _binary(cls, cls, op_, plain, reflected, fallback)
-            found[f"__i{name}__"] = _in_place(cls, found[f"__{name}__"])
+    for name, op_ in ARITHMETIC:
+        if accepts(op_, cls._dtype):
+            forward, backward = f"__{name}__", f"__r{name}__"
+            found[forward] = _forward(op_, cls, cls, getattr(general, forward))
+            found[backward] = _backward(op_, cls, cls, getattr(general, backward))
+            found[f"__i{name}__"] = _in_place(cls, found[forward])
     for name, op_ in COMPARISONS:
-        if kind in op_.domain:
-            found[f"__{name}__"] = _binary(
-                cls, mask, op_, (), False, getattr(general, f"__{name}__")
-            )
+        if accepts(op_, cls._dtype):
+            found[f"__{name}__"] = _forward(op_, cls, mask, getattr(general, f"__{name}__"))
     for name, op_ in UNARY:
-        if kind in op_.domain:
-            found[f"__{name}__"] = _unary(cls, op_, getattr(general, f"__{name}__"))
+        if accepts(op_, cls._dtype):
+            found[f"__{name}__"] = _unary(op_, cls)
     return {name: _own_code(f, name, cls) for name, f in found.items()}
 
 
@@ -77,145 +70,56 @@ def _own_code(f: Any, name: str, cls: type) -> Callable:
     return method
 
 
-def _binary(
-    cls: type, result: type, op_: Op, special: Any, reflected: bool, general: Callable
-) -> Callable:
-    dtype, out = cls._dtype, result._dtype
-    diff = cls._diff
-    record = element_recorder(op_, out)
-    number = dtype.scalar(0).item().__class__  # bool, int or float
-    also = int if number is float else number
-    low, high = _range(dtype)
-    exact = number is not float
-    form = Struct({2: "e", 4: "f"}.get(dtype.itemsize, "d"))
-    pack, unpack = form.pack, form.unpack  # rounds to the element type
-
-    def folded(a, b, u, v):
-        """The result where it may be a constant, or an operand."""
-        r = new(result)
-        r._n = n = combine(op_, (a, b))
-        if diff:
-            if record is None or (u is None and v is None):
-                r._a = None
-            else:
-                r._a = record(n, (a, b), (u, v))
-        return r
-
-    def forward(self, other):
-        kind = type(other)
-        if kind is cls:
-            a, b = self._n, other._n
-            size = a.size
-            if (
-                size == b.size
-                and a.op is not LITERAL
-                and b.op is not LITERAL
-                and not flags.current & 1
-            ):
-                r = new(result)
-                r._n = n = Node()
-                n.op = op_
-                n.dtype = out
-                n.size = size
-                n.deps = (a, b)
-                n.data = n.mark = None
-                n.serial = next_serial()
-                if diff:
-                    u, v = self._a, other._a
-                    if record is None or (u is None and v is None):
-                        r._a = None
-                    else:
-                        r._a = record(n, n.deps, (u, v))
-                return r
-            if size == b.size or (size == 1 and b.size) or (b.size == 1 and size):
-                return folded(a, b, self._a if diff else None, other._a if diff else None)
-        elif (kind is number or kind is also) and low <= other <= high:
-            a = self._n
-            if a.op is LITERAL or other in special:
-                if a.size:
-                    return folded(a, literal(dtype, other), self._a if diff else None, None)
-            elif not flags.current & 1:
-                r = new(result)
-                b = Node()
-                b.op = LITERAL
-                b.dtype = dtype
-                b.size = 1
-                b.deps = ()
-                b.mark = None
-                b.data = other if exact else unpack(pack(other))[0]
-                b.serial = next_serial()
-                r._n = n = Node()
-                n.op = op_
-                n.dtype = out
-                n.size = a.size
-                n.deps = (a, b)
-                n.data = n.mark = None
-                n.serial = next_serial()
-                if diff:
-                    v = self._a
-                    if record is None or v is None:
-                        r._a = None
-                    else:
-                        r._a = record(n, n.deps, (v, None))
-                return r
-        return general(self, other)
-
-    def backward(self, other):
-        kind = type(other)
-        if (kind is number or kind is also) and low <= other <= high:
-            a = self._n
-            if a.op is LITERAL or other in special:
-                if a.size:
-                    return folded(literal(dtype, other), a, None, self._a if diff else None)
-            elif not flags.current & 1:
-                r = new(result)
-                b = Node()
-                b.op = LITERAL
-                b.dtype = dtype
-                b.size = 1
-                b.deps = ()
-                b.mark = None
-                b.data = other if exact else unpack(pack(other))[0]
-                b.serial = next_serial()
-                r._n = n = Node()
-                n.op = op_
-                n.dtype = out
-                n.size = a.size
-                n.deps = (b, a)
-                n.data = n.mark = None
-                n.serial = next_serial()
-                if diff:
-                    v = self._a
-                    if record is None or v is None:
-                        r._a = None
-                    else:
-                        r._a = record(n, n.deps, (None, v))
-                return r
-        return general(self, other)
-
-    return backward if reflected else forward
-
-
-def _range(dtype: DType) -> tuple[Any, Any]:
-    """The numbers that are taken as they are, or rounded; infinities and NaN are left to the
-    general case.
+def _number(dtype: DType) -> Callable[[Any], Node | None]:
+    """What makes a literal of a Python number, or gives None if the number is not one that arrays
+    of that type take as it is.
     """
-    if dtype.is_mask:
-        return False, True
-    info = np.finfo(dtype.numpy) if dtype.is_float else np.iinfo(dtype.numpy)
-    number = float if dtype.is_float else int
-    return number(info.min), number(info.max)
+    made = node.literals(dtype)
+    if dtype.is_float:
+
+        def number(value):
+            kind = type(value)
+            return made(value) if kind is float or kind is int else None
+
+    elif dtype.is_mask:
+
+        def number(value):
+            return made(value) if type(value) is bool else None
+
+    else:
+        info = np.iinfo(dtype.numpy)
+        low, high = int(info.min), int(info.max)
+
+        def number(value):
+            return made(value) if type(value) is int and low <= value <= high else None
+
+    return number
 
 
-def _unary(cls: type, op_: Op, general: Callable) -> Callable:
+# Numbers that simplify; divisors and counts are part of the code.
+_ANY = range(-(1 << 63), 1 << 64)
+_SIMPLE: dict[Op, Any] = {
+    ops.add: (0,), ops.sub: (0,), ops.mul: (0, 1), ops.div: (1,), ops.quotient: _ANY,
+    ops.remainder: _ANY, ops.and_: (0, -1), ops.or_: (0, -1), ops.xor: (0,), ops.shl: _ANY,
+    ops.shr: _ANY,
+}  # fmt: skip
+
+
+def _special(op_: Op, dtype: DType) -> Any:
+    """The numbers beside which an operation may simplify."""
+    return _ANY if dtype.is_mask else _SIMPLE.get(op_, ())
+
+
+def _unary(op_: Op, cls: Any) -> Callable:
     dtype, diff = cls._dtype, cls._diff
-    simplifies = op_ in node.SIMPLIFY
+    inverse = op_ if op_ in node.SIMPLIFY else None
     record = element_recorder(op_, dtype)
 
     def unary(self):
         a = self._n
-        if a.op is LITERAL or (simplifies and a.op is op_) or flags.current & 1:
-            return general(self)
+        made_by = a.op
+        if made_by is LITERAL or made_by is inverse or flags.current & 1:
+            return combined(cls, op_, (a,), (self._a,))
         r = new(cls)
         r._n = n = Node()
         n.op = op_
@@ -235,6 +139,140 @@ def _unary(cls: type, op_: Op, general: Callable) -> Callable:
     return unary
 
 
+def _forward(op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
+    """The operation with an array of the class on the left."""
+    dtype, out, diff = cls._dtype, result._dtype, cls._diff
+    record, number, special = element_recorder(op_, out), _number(dtype), _special(op_, dtype)
+
+    def forward(self, other):
+        a = self._n
+        if type(other) is cls:
+            b, v = other._n, other._a
+            plain = a.size == b.size and b.op is not LITERAL
+        else:
+            b, v = number(other), None
+            if b is None:
+                return general(self, other)
+            plain = other not in special
+        if plain and a.op is not LITERAL and not flags.current & 1:
+            r = new(result)
+            r._n = n = Node()
+            n.op = op_
+            n.dtype = out
+            n.size = a.size
+            n.deps = (a, b)
+            n.data = n.mark = None
+            n.serial = next_serial()
+            if diff:
+                u = self._a
+                if record is None or (u is None and v is None):
+                    r._a = None
+                else:
+                    r._a = record(n, n.deps, (u, v))
+            return r
+        try:
+            return combined(result, op_, (a, b), (self._a, v))
+        except RuntimeError:
+            return general(self, other)
+
+    return forward
+
+
+def _backward(op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
+    """The operation with an array of the class on the right, and a number on the left."""
+    dtype, out, diff = cls._dtype, result._dtype, cls._diff
+    record, number, special = element_recorder(op_, out), _number(dtype), _special(op_, dtype)
+
+    def backward(self, other):
+        a = number(other)
+        if a is None:
+            return general(self, other)
+        b = self._n
+        if b.op is LITERAL or other in special or flags.current & 1:
+            return combined(result, op_, (a, b), (None, self._a))
+        r = new(result)
+        r._n = n = Node()
+        n.op = op_
+        n.dtype = out
+        n.size = b.size
+        n.deps = (a, b)
+        n.data = n.mark = None
+        n.serial = next_serial()
+        if diff:
+            v = self._a
+            if record is None or v is None:
+                r._a = None
+            else:
+                r._a = record(n, n.deps, (None, v))
+        return r
+
+    return backward
+
+
+def _binary(op_: Op, cls: Any) -> Callable:
+    result = cls.Mask if op_.result == "mask" else cls
+    forward = _own_code(_forward(op_, cls, result, nothing), op_.name, cls)
+    backward = _own_code(_backward(op_, cls, result, nothing), op_.name, cls)
+
+    def binary(a, b):
+        return forward(a, b) if type(a) is cls else backward(b, a)
+
+    return binary
+
+
+def _ternary(op_: Op, cls: Any) -> Callable:
+    dtype, diff = cls._dtype, cls._diff
+    chooses = op_.result == "second"
+    first = cls.Mask if chooses else cls
+    record, number = element_recorder(op_, dtype), _number(dtype)
+
+    def ternary(a, b, c):
+        u = v = w = None
+        if type(a) is first:
+            x = a._n
+            if not chooses:
+                u = a._a
+        elif chooses or (x := number(a)) is None:
+            return None
+        if type(b) is cls:
+            y, v = b._n, b._a
+        elif (y := number(b)) is None:
+            return None
+        if type(c) is cls:
+            z, w = c._n, c._a
+        elif (z := number(c)) is None:
+            return None
+        nodes = (x, y, z)
+        size = x.size
+        if (
+            x.op is LITERAL
+            or (y.size != size and (y.size != 1 or y.op is not LITERAL))
+            or (z.size != size and (z.size != 1 or z.op is not LITERAL))
+            or y is z
+            or flags.current & 1
+        ):
+            try:
+                return combined(cls, op_, nodes, (u, v, w))
+            except RuntimeError:
+                return None
+        r = new(cls)
+        r._n = n = Node()
+        n.op = op_
+        n.dtype = dtype
+        n.size = size
+        n.deps = nodes
+        n.data = n.mark = None
+        n.serial = next_serial()
+        if diff:
+            if record is None or (u is None and v is None and w is None):
+                r._a = None
+            else:
+                r._a = record(n, nodes, (u, v, w))
+        return r
+
+    return ternary
+
+
 def _in_place(cls: type, operator: Callable) -> Callable:
     diff = cls._diff
 
@@ -248,3 +286,87 @@ def _in_place(cls: type, operator: Callable) -> Callable:
         return self
 
     return in_place
+
+
+def _on_components(op_: Op, cls: Any) -> Callable:
+    """The operation on vectors of one class and length, beside what goes with each component."""
+    entry = cls.Value
+    on_entries = _made(op_, entry)
+    if on_entries is nothing:
+        return nothing
+    result = cls.Mask if op_.result == "mask" else cls
+    single = frozenset((entry, float, int))
+    kinds = [(cls, single)] * op_.arity
+    if op_.result == "second":
+        kinds[0] = (cls.Mask, frozenset((entry.Mask,)))
+
+    def on_components(*args):
+        columns: list[Any] = []
+        count = 0
+        for (several, one), a in zip(kinds, args):  # noqa: B905
+            kind = type(a)
+            if kind is several:
+                if count not in (0, len(a._c)):
+                    return None
+                count = len(a._c)
+                columns.append(a._c)
+            elif kind in one:
+                columns.append(repeat(a))
+            else:
+                return None
+        if not count:
+            return None
+        r = new(result)
+        r._c = found = []
+        for row in zip(*columns):  # noqa: B905
+            c = on_entries(*row)
+            if c is None:
+                return None
+            found.append(c)
+        return r
+
+    return on_components
+
+
+def nothing(*_: Any) -> None:
+    """What records nothing: for classes that are left to the general case."""
+
+
+_RECORDERS: dict[Op, dict[type, Callable]] = {
+    o: {float: nothing, int: nothing} for o in ops.TABLE.values()
+}
+
+
+def recorded(op_: Op, *args: Any) -> Any:
+    """The operation on one-dimensional arrays of one class, or on vectors of them, and numbers that
+    go beside these: what programs do most. None for anything else, and where something is wrong.
+    """
+    known = _RECORDERS[op_]
+    for a in reversed(args):
+        cls = type(a)
+        record = known.get(cls)
+        if record is None:
+            record = _made(op_, cls)
+        result = record(*args)
+        if result is not None:
+            return result
+    return None
+
+
+def _made(op_: Op, cls: Any) -> Callable:
+    """The function for a class, which is remembered for the classes of the table."""
+    if "__meta__" not in cls.__dict__ or op_.arity > 3:
+        return nothing
+    known = _RECORDERS[op_]
+    if cls not in known:
+        known[cls] = _for_class(op_, cls)
+    return known[cls]
+
+
+def _for_class(op_: Op, cls: Any) -> Callable:
+    if cls._kind == "leaf" and accepts(op_, cls._dtype):
+        made = (_unary, _binary, _ternary)[op_.arity - 1](op_, cls)
+        return _own_code(made, op_.name, cls)
+    meta = cls.__meta__
+    of_leaves = meta.kind == "vector" and getattr(cls.Value, "_kind", "") == "leaf"
+    return _on_components(op_, cls) if of_leaves and meta.is_jit else nothing

@@ -39,24 +39,21 @@ def apply(op_: Op, *args: Any) -> Any:
         cls = cls.Mask
     elif op_.result == "second":
         cls = type(args[1])
-    result = new(cls)
-    if len(args) == 1:
-        a = args[0]._n
-        result._n = n = node.apply(op_, a)
-        if cls._diff:
-            v = args[0]._a
-            result._a = None if v is None else algebra.record(op_, n, (a,), (v,))
-        return result
     nodes = tuple([a._n for a in args])
-    result._n = n = node.apply(op_, *nodes)
+    node.check_types(op_, nodes)
+    return combined(cls, op_, nodes, tuple([a._a for a in args]))
+
+
+def combined(cls: Any, op_: Op, nodes: tuple[Node, ...], variables: tuple) -> Any:
+    """The same with an array of the class as the result, for nodes whose element types are known to
+    be right and their variables.
+    """
+    result = new(cls)
+    result._n = n = node.combine(op_, nodes)
     if not n.size:
         check_empty(op_, nodes)
     if cls._diff:
-        result._a = None
-        for a in args:
-            if a._a is not None:
-                result._a = algebra.record(op_, n, nodes, tuple([a._a for a in args]))
-                break
+        result._a = algebra.record(op_, n, nodes, variables) if any(variables) else None
     return result
 
 

@@ -4,18 +4,21 @@ components are combined one by one.
 
 from collections.abc import Callable
 from operator import (
+    abs,
     add,
     and_,
     eq,
     floordiv,
     ge,
     gt,
+    invert,
     le,
     lshift,
     lt,
     mod,
     mul,
     ne,
+    neg,
     or_,
     rshift,
     sub,
@@ -31,6 +34,7 @@ _VECTOR = {
     "add": add, "sub": sub, "mul": mul, "truediv": truediv, "floordiv": floordiv, "mod": mod,
     "and": and_, "or": or_, "xor": xor, "lshift": lshift, "rshift": rshift,
 }  # fmt: skip
+_UNARY = {"neg": neg, "invert": invert, "abs": abs}
 _ORDER = {"lt": lt, "le": le, "gt": gt, "ge": ge}
 _EQUALITY = {"eq": eq, "ne": ne}
 
@@ -78,7 +82,20 @@ def operators(cls: type, general: type) -> dict[str, Callable]:
         if left:
             reflected = f"__r{name}__"
             found[reflected] = _backward(result, combine, left, getattr(general, reflected))
+    for name, function in _UNARY.items() if cls.__meta__.kind == "vector" else ():
+        method = f"__{name}__"
+        if getattr(leaf, method) is not getattr(general, method):
+            found[method] = _unary(cls, function)
     return {name: _named(f, name, cls) for name, f in found.items()}
+
+
+def _unary(cls: type, function: Callable) -> Callable:
+    def unary(self):
+        r = new(cls)
+        r._c = [function(a) for a in self._c]
+        return r
+
+    return unary
 
 
 def _forward(

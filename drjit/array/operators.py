@@ -311,7 +311,7 @@ def install() -> None:
     """Gives the operators to `ArrayBase`."""
     methods: dict[str, Callable] = {"__pow__": _pow, "__rpow__": _rpow}
     methods["__ipow__"] = _in_place("pow")
-    for name, op_, _ in ARITHMETIC:
+    for name, op_ in ARITHMETIC:
         methods[f"__{name}__"] = _arithmetic(name, op_, False)
         methods[f"__r{name}__"] = _arithmetic(name, op_, True)
         methods[f"__i{name}__"] = _in_place(name)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ..array.elementwise import elementwise
+from ..array.inline import recorded
 from ..array.promote import promote
 from ..array.pytree import is_container, leaf_arrays, map_tree
 from ..array.table import like
@@ -80,6 +81,9 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     >>> dr.select(Float(1, 2) < 2, {"a": Float(3)}, {"a": Float(4)})
     {'a': [3, 4]}
     """
+    result = recorded(op.select, arg0, arg1, arg2)
+    if result is not None:
+        return result
     if isinstance(arg0, bool):
         chosen = arg1 if arg0 else arg2
         return (
@@ -255,6 +259,9 @@ def fma(arg0: Any, arg1: Any, arg2: Any) -> Any:
 
 
 def _fma(arg0: Any, arg1: Any, arg2: Any, name: str) -> Any:
+    result = recorded(op.fma, arg0, arg1, arg2)
+    if result is not None:
+        return result
     if not _is_array(arg0, arg1, arg2):
         if not _is_number(arg0, arg1, arg2):
             raise unsupported(name.removeprefix("dr."), arg0, arg1, arg2)
@@ -390,6 +397,9 @@ def abs(arg: Any, /) -> Any:
     >>> dr.abs(Float(-1, 2)), dr.abs(Complex2f(3, 4)), dr.abs(-3)
     ([1, 2], [5], 3)
     """
+    result = recorded(op.abs, arg)
+    if result is not None:
+        return result
     if _is_array(arg):
         kind = arg.__meta__.kind
         if kind == "complex":

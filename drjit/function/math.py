@@ -15,6 +15,7 @@ import numpy as np
 
 from ..array.base import ArrayBase, KernelValue, type_label
 from ..array.elementwise import elementwise
+from ..array.inline import recorded
 from ..jit import op
 from . import complex, quaternion
 
@@ -75,8 +76,11 @@ def _function(name: str, doc: str) -> Callable[[Any], Any]:
     title = f"dr.{name}"
 
     def function(arg: Any, /) -> Any:
+        result = recorded(o, arg)
+        if result is not None:
+            return result
         if isinstance(arg, ArrayBase):
-            result = None if arg._kind == "leaf" else special_form(name, arg)
+            result = special_form(name, arg)
             return elementwise(o, arg, name=title) if result is None else result
         if isinstance(arg, KernelValue):
             return elementwise(o, arg, name=title)

@@ -6,6 +6,7 @@ graph without cycles and are freed by reference counting. Operations on literals
 once, by the NumPy definition that kernels use as well.
 """
 
+import math
 import operator
 import struct
 from collections.abc import Callable
@@ -76,8 +77,6 @@ def make(op_: Op, dtype: DType, size: int, deps: tuple[Node, ...] = (), data: An
 on_trace: Callable[[Node], None] | None = None
 """Called with every new node in debug mode; set by `debug`."""
 
-_SMALL = {t: range(0, 256) if not t.is_signed else range(-128, 128) for t in dt.ALL}
-
 
 def literal(dtype: DType, value: Any, size: int = 1) -> Node:
     """A constant. Numbers are converted as a kernel converts them: integers wrap, floats round to
@@ -91,55 +90,72 @@ def literal(dtype: DType, value: Any, size: int = 1) -> Node:
     return make(LITERAL, dtype, size, (), normalize(dtype, value))
 
 
+def literals(dtype: DType) -> Callable[[Any], Node]:
+    """`literal` of one type and of size 1, of integers that it holds and of any other numbers:
+    programs pay for it with every number in them."""
+    normalized = None if dtype.is_int else _NORMALIZE[dtype]
+
+    def made(value: Any) -> Node:
+        n = Node()
+        n.op = LITERAL
+        n.dtype = dtype
+        n.size = 1
+        n.deps = ()
+        n.data = value if normalized is None else normalized(value)
+        n.mark = None
+        n.serial = next_serial()
+        if flags.current & 1 and on_trace is not None:
+            on_trace(n)
+        return n
+
+    return made
+
+
 def normalize(dtype: DType, value: Any) -> Any:
     """The Python number that a literal of that type holds for `value`."""
-    dtype = dtype.element
-    if dtype.is_float:
-        if type(value) is not float:
-            value = _to_float(value)
-        return value if dtype is dt.f64 else _ROUND[dtype](value)
-    if dtype.is_mask:
-        return bool(value)
-    if type(value) is not int:
-        value = _to_int(dtype, value)
-    if value in _SMALL[dtype]:
-        return value
-    value &= (1 << dtype.bits) - 1
-    if dtype.is_signed and value >> (dtype.bits - 1):
-        value -= 1 << dtype.bits
-    return value
+    return _NORMALIZE[dtype.element](value)
 
 
 def _to_float(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
+        return math.inf if value > 0 else -math.inf
 
 
-def _to_int(dtype: DType, value: Any) -> int:
-    if isinstance(value, (float, np.floating)):
-        if value != value:
-            return 0
-        low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
-        high = low + (1 << dtype.bits) - 1
-        return low if value <= low else high if value >= high else int(value)
-    return int(value)
-
-
-def _rounder(form: str) -> Callable[[float], float]:
+def _rounder(form: str) -> Callable[[Any], float]:
     pack, unpack = struct.Struct(form).pack, struct.Struct(form).unpack
 
-    def rounded(value: float) -> float:
+    def rounded(value: Any) -> float:
         try:
             return unpack(pack(value))[0]
         except OverflowError:
-            return float("inf") if value > 0 else float("-inf")
+            return math.inf if value > 0 else -math.inf
+        except struct.error:  # no number, but what becomes one
+            return rounded(_to_float(value))
 
     return rounded
 
 
-_ROUND = {dt.f16: _rounder("e"), dt.f32: _rounder("f")}
+def _wrapper(dtype: DType) -> Callable[[Any], int]:
+    bits = dtype.bits
+    low = -(1 << (bits - 1)) if dtype.is_signed else 0
+    high = low + (1 << bits) - 1
+
+    def wrapped(value: Any) -> int:
+        if type(value) is not int:
+            if isinstance(value, (float, np.floating)):
+                if value != value:
+                    return 0
+                return low if value <= low else high if value >= high else int(value)
+            value = int(value)
+        return value if low <= value <= high else ((value - low) & ((1 << bits) - 1)) + low
+
+    return wrapped
+
+
+_NORMALIZE: dict[DType, Callable[[Any], Any]] = {t: _wrapper(t) for t in dt.ALL if t.is_int}
+_NORMALIZE |= {dt.mask: bool, dt.f64: _to_float, dt.f16: _rounder("e"), dt.f32: _rounder("f")}
 
 
 def too_large(size: int) -> RuntimeError:
@@ -212,31 +228,35 @@ def apply(op_: Op, *deps: Node) -> Node:
         RuntimeError: operands have incompatible sizes.
         TypeError: the operation does not accept the element type, or operand types differ.
     """
-    _check_types(op_, deps)
+    check_types(op_, deps)
     return combine(op_, deps)
 
 
 def combine(op_: Op, deps: tuple[Node, ...]) -> Node:
     """`apply` for operands whose element types are known to be right."""
     a = deps[0]
-    size = a.size
+    size, dtype = a.size, a.dtype
+    literals = 0
     for d in deps:
+        if d.op is LITERAL:
+            literals += 1
         if d.size != size:
-            size = broadcast_size(deps, op_.name)
-            break
-    dtype = a.dtype
+            if size == 1:
+                size = d.size
+            elif d.size != 1:
+                size = broadcast_size(deps, op_.name)  # says what is wrong
     if op_.result == "mask":
         dtype = dtype.mask_type
     elif op_.result == "second":
         dtype = deps[1].dtype
-    for d in deps:
-        if d.op is not LITERAL:
-            break
+    if literals:
+        if literals == len(deps):
+            return make(LITERAL, dtype, size, (), evaluate_literal(op_, dtype, deps))
+        rule = WITH_LITERAL.get(op_)
     else:
-        return literal(dtype, evaluate_literal(op_, dtype, deps), size)
+        rule = SIMPLIFY.get(op_)
     if dtype.is_vector and all(d.op is SPLAT or d.op is LITERAL for d in deps):
         return splat(dtype.count, combine(op_, tuple([_feature(d) for d in deps])))
-    rule = SIMPLIFY.get(op_)
     if rule is not None:
         simpler = rule(size, *deps)
         if simpler is not None:
@@ -257,7 +277,10 @@ def _feature(a: Node) -> Node:
     return a.deps[0] if a.op is SPLAT else literal(a.dtype.element, a.data, a.size)
 
 
-def _check_types(op_: Op, deps: tuple[Node, ...]) -> None:
+def check_types(op_: Op, deps: tuple[Node, ...]) -> None:
+    """Raises:
+    TypeError: the operation does not accept the element type, or operand types differ.
+    """
     a = deps[0].dtype
     kind = "b" if a.is_mask else "f" if a.is_float else "i"
     if kind not in op_.domain:
@@ -313,12 +336,11 @@ def resize(a: Node, size: int) -> Node:
 
 def evaluate_literal(op_: Op, dtype: DType, deps: tuple[Node, ...]) -> Any:
     """The value of an operation on literals, by the NumPy definition of the operation."""
-    # Where double precision, rounded once more, or integers without end give the same, NumPy would
-    # take most of the time of tracing a program with many constants.
     plain = _PLAIN.get(op_)
     if plain is not None:
         value = plain(*[d.data for d in deps])
-        return value if op_.result == "mask" else normalize(dtype, value)
+        if value is not None:
+            return value if op_.result == "mask" else normalize(dtype, value)
     if op_ is op.fma and dtype is dt.f32:
         a, b, c = [d.data for d in deps]
         product = a * b
@@ -334,11 +356,17 @@ def evaluate_literal(op_: Op, dtype: DType, deps: tuple[Node, ...]) -> Any:
         return function(*values).item()
 
 
+# What double precision, rounded once more, or integers without end give just as well. (A quotient
+# or root of two numbers of 24 digits is never so close to the middle of two of them that rounding
+# it to 53 digits first changes anything.) NumPy would take most of the time of tracing a program
+# with many constants; it remains for what gives None here.
 _PLAIN: dict[Op, Callable[..., Any]] = {
     op.add: operator.add, op.sub: operator.sub, op.mul: operator.mul, op.neg: operator.neg,
     op.eq: operator.eq, op.ne: operator.ne, op.lt: operator.lt, op.le: operator.le,
     op.gt: operator.gt, op.ge: operator.ge, op.and_: operator.and_, op.or_: operator.or_,
     op.xor: operator.xor, op.select: lambda m, a, b: a if m else b,
+    op.div: lambda a, b: a / b if b else None,
+    op.sqrt: lambda a: math.sqrt(a) if a >= 0 else None,
 }  # fmt: skip
 _PREFIX = {"-": operator.neg, "~": operator.invert}
 _INFIX = {
@@ -357,68 +385,65 @@ def _same_size(size: int, a: Node) -> Node | None:
     return a if a.size == size else None
 
 
-def _is(n: Node, value: Any) -> bool:
-    return n.op is LITERAL and n.data == value
+def _parts(a: Node, b: Node) -> tuple[Any, Node]:
+    """The number that one of two operands is, and the other operand."""
+    return (b.data, a) if b.op is LITERAL else (a.data, b)
 
 
-def _negative_zero(n: Node) -> bool:
-    return n.op is LITERAL and n.data == 0 and np.copysign(1.0, n.data) < 0
+def _is_negative_zero(value: Any) -> bool:
+    return not value and math.copysign(1.0, value) < 0
 
 
 def _add(size: int, a: Node, b: Node) -> Node | None:
-    if a.dtype.is_float:
-        if _negative_zero(b):
-            return _same_size(size, a)
-        return _same_size(size, b) if _negative_zero(a) else None
-    if _is(b, 0):
-        return _same_size(size, a)
-    return _same_size(size, b) if _is(a, 0) else None
+    value, x = _parts(a, b)
+    if value or (x.dtype.is_float and not _is_negative_zero(value)):
+        return None
+    return _same_size(size, x)
 
 
 def _sub(size: int, a: Node, b: Node) -> Node | None:
-    if _is(b, 0) and not _negative_zero(b):
-        return _same_size(size, a)
-    return None
+    if b.op is not LITERAL or b.data or _is_negative_zero(b.data):
+        return None
+    return _same_size(size, a)
 
 
 def _mul(size: int, a: Node, b: Node) -> Node | None:
-    if _is(b, 1):
-        return _same_size(size, a)
-    if _is(a, 1):
-        return _same_size(size, b)
-    if a.dtype.is_int and (_is(a, 0) or _is(b, 0)):
-        return literal(a.dtype, 0, size)
+    value, x = _parts(a, b)
+    if value == 1:
+        return _same_size(size, x)
+    if not value and x.dtype.is_int:
+        return literal(x.dtype, 0, size)
     return None
 
 
 def _div(size: int, a: Node, b: Node) -> Node | None:
-    return _same_size(size, a) if _is(b, 1) else None
+    return _same_size(size, a) if b.op is LITERAL and b.data == 1 else None
+
+
+def _idempotent(size: int, a: Node, b: Node) -> Node | None:
+    return _same_size(size, a) if a is b else None
+
+
+_ONES = {t: normalize(t, -1) for t in dt.ALL if not t.is_float}  # all bits
 
 
 def _and(size: int, a: Node, b: Node) -> Node | None:
-    ones = True if a.dtype.is_mask else -1 if a.dtype.is_signed else (1 << a.dtype.bits) - 1
-    for x, y in ((a, b), (b, a)):
-        if _is(x, 0):
-            return literal(a.dtype, 0, size)
-        if _is(x, ones):
-            return _same_size(size, y)
-    return _same_size(size, a) if a is b else None
+    value, x = _parts(a, b)
+    if not value:
+        return literal(x.dtype, 0, size)
+    return _same_size(size, x) if value == _ONES[x.dtype.element] else None
 
 
 def _or(size: int, a: Node, b: Node) -> Node | None:
-    ones = True if a.dtype.is_mask else -1 if a.dtype.is_signed else (1 << a.dtype.bits) - 1
-    for x, y in ((a, b), (b, a)):
-        if _is(x, 0):
-            return _same_size(size, y)
-        if _is(x, ones):
-            return literal(a.dtype, ones, size)
-    return _same_size(size, a) if a is b else None
+    value, x = _parts(a, b)
+    if not value:
+        return _same_size(size, x)
+    return literal(x.dtype, value, size) if value == _ONES[x.dtype.element] else None
 
 
 def _xor(size: int, a: Node, b: Node) -> Node | None:
-    if _is(b, 0):
-        return _same_size(size, a)
-    return _same_size(size, b) if _is(a, 0) else None
+    value, x = _parts(a, b)
+    return None if value else _same_size(size, x)
 
 
 def _constant_operand(op_: Op, neutral: int) -> Callable[[int, Node, Node], Node | None]:
@@ -446,17 +471,25 @@ def _select(size: int, m: Node, a: Node, b: Node) -> Node | None:
     return _same_size(size, a) if a is b else None
 
 
-def _not(size: int, a: Node) -> Node | None:
-    deps = a.deps  # read before the op: another thread may be evaluating the node
-    return deps[0] if a.op is op.not_ else None
+def _twice(op_: Op) -> Callable[[int, Node], Node | None]:
+    """Of an operation that is its own inverse."""
 
+    def rule(size: int, a: Node) -> Node | None:
+        deps = a.deps  # read before the op: another thread may be evaluating the node
+        return deps[0] if a.op is op_ else None
 
-def _neg(size: int, a: Node) -> Node | None:
-    deps = a.deps
-    return deps[0] if a.op is op.neg else None
+    return rule
 
 
 SIMPLIFY: dict[Op, Callable[..., Node | None]] = {
+    op.and_: _idempotent,
+    op.or_: _idempotent,
+    op.select: _select,
+    op.not_: _twice(op.not_),
+    op.neg: _twice(op.neg),
+}
+"""What holds for any operands that are no literals."""
+WITH_LITERAL: dict[Op, Callable[..., Node | None]] = {
     op.add: _add,
     op.sub: _sub,
     op.mul: _mul,
@@ -469,6 +502,5 @@ SIMPLIFY: dict[Op, Callable[..., Node | None]] = {
     op.shl: _constant_operand(op.shl, 0),
     op.shr: _constant_operand(op.shr, 0),
     op.select: _select,
-    op.not_: _not,
-    op.neg: _neg,
 }
+"""What holds where one operand is a literal."""
