@@ -427,6 +427,10 @@ def test_stack_of_plain_and_mixed_arrays():
     assert type(mixed) is TensorXf
     same(mixed, [[1.5, 2], [3, 4]])
     same(dr.stack([TensorXf(np.zeros((0, 2)))] * 3), np.zeros((3, 0, 2)))
+    a, b = Array3f([1, 2], 3, 4), Array3f([5, 6], 7, 8)
+    for name in ("stack", "vstack", "hstack", "column_stack", "dstack"):
+        same(getattr(dr, name)([a, b]), getattr(np, name)([a.numpy(), b.numpy()]))
+    same(dr.vstack([a, TensorXf([[9, 9]])]), [[1, 2], [3, 3], [4, 4], [9, 9]])
 
 
 @pytest.mark.parametrize("axis", [0, 1])

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..array.promote import promote
 from . import parts
-from .parts import is_array, is_flat, label, normalized_axis
+from .parts import is_array, label, normalized_axis
 from .reorder import expand_dims, reshaped, tensor_argument
 from .shape import concat_tensors
 
@@ -21,11 +21,9 @@ def _tensors(arrays: Any, what: str) -> list[Any]:
         raise RuntimeError(f"{what}(): at least one tensor is needed")
     found = []
     for a in arrays:
-        if is_array(a) and is_flat(type(a)):
-            a = parts.tensor_class(type(a))(a)
-        if not is_array(a) or a._kind != "tensor":
-            raise TypeError(f"{what}(): expected tensors or one-dimensional arrays, not {label(a)}")
-        found.append(a)
+        if not is_array(a):
+            raise TypeError(f"{what}(): expected tensors or arrays, not {label(a)}")
+        found.append(a if a._kind == "tensor" else parts.tensor_class(type(a))(a))
     classes = [type(a) for a in found]
     if len(set(classes)) > 1:
         # Promotion broadcasts nothing: only the type is taken from empty tensors.
@@ -35,11 +33,11 @@ def _tensors(arrays: Any, what: str) -> list[Any]:
 
 
 def stack(arrays: Sequence[Any], /, axis: int = 0) -> Any:
-    """Tensors of the same shape, joined along a new axis. One-dimensional arrays count as tensors.
+    """Tensors of the same shape, joined along a new axis. Other arrays become tensors first.
 
     Raises:
         RuntimeError: there are none, or the axis is out of bounds.
-        TypeError: an argument is no tensor, or shapes differ.
+        TypeError: an argument is no array, or shapes differ.
 
     >>> from drjit.llvm import TensorXf
     >>> stack([TensorXf([1, 2]), TensorXf([3, 4])], axis=1)
@@ -72,7 +70,7 @@ def vstack(arrays: Sequence[Any], /) -> Any:
 
     Raises:
         RuntimeError: there are none.
-        TypeError: an argument is no tensor, or shapes do not go together.
+        TypeError: an argument is no array, or shapes do not go together.
 
     >>> from drjit.llvm import Float
     >>> vstack([Float(1, 2), Float(3, 4)])
@@ -91,7 +89,7 @@ def hstack(arrays: Sequence[Any], /) -> Any:
 
     Raises:
         RuntimeError: there are none.
-        TypeError: an argument is no tensor, or shapes do not go together.
+        TypeError: an argument is no array, or shapes do not go together.
     """
     what = "dr.hstack"
     found = [_at_least(1, a) for a in _tensors(arrays, what)]
@@ -103,7 +101,7 @@ def column_stack(arrays: Sequence[Any], /) -> Any:
 
     Raises:
         RuntimeError: there are none.
-        TypeError: an argument is no tensor, or shapes do not go together.
+        TypeError: an argument is no array, or shapes do not go together.
     """
     what = "dr.column_stack"
     found = []
@@ -118,7 +116,7 @@ def dstack(arrays: Sequence[Any], /) -> Any:
 
     Raises:
         RuntimeError: there are none.
-        TypeError: an argument is no tensor, or shapes do not go together.
+        TypeError: an argument is no array, or shapes do not go together.
     """
     what = "dr.dstack"
     return concat_tensors([_at_least(3, a) for a in _tensors(arrays, what)], 2, what)
