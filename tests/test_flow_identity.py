@@ -277,6 +277,15 @@ def bound_before(x, m):
 
 
 @dr.syntax
+def by_a_name_of_the_branch(x, m):
+    y = x
+    if m:
+        z, y = y, y * 7
+        z -= 1
+    return y
+
+
+@dr.syntax
 def counted(x, m):
     count = 0
     if m:
@@ -285,7 +294,7 @@ def counted(x, m):
         x -= 1
 
 
-IN_PLACE = [reduced, another_name, nested, looping, bound_later, counted]
+IN_PLACE = [reduced, another_name, nested, looping, bound_later, by_a_name_of_the_branch, counted]
 
 
 @pytest.mark.parametrize("f", [*IN_PLACE, either, bound_before], ids=lambda f: f.__name__)

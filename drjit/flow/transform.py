@@ -196,8 +196,9 @@ class Transformer:
         orelse, second = self.block(s.orelse, inner)
         number = self._number()
         # Somebody else may see that an array changes in place, also if the variable is not read
-        # later, or gets another array.
-        kept = sorted(augmented & frozenset(args) & (dead | rebound))
+        # later, or gets another array. A variable that gets one here may get that of any other.
+        changing = frozenset(args) if augmented & rebound else augmented & frozenset(args)
+        kept = sorted(changing & (dead | rebound))
         held = [f"_kept{number}_{n}" for n in kept]
         keep = [ast.Assign([_tuple(held, ast.Store())], _tuple(kept))] if kept else []
         true_name, false_name = f"_if_true{number}", f"_if_false{number}"
