@@ -113,7 +113,7 @@ class _Branch:
         for versions in self.parted_versions(outcomes).values():
             for outcome, version in zip(outcomes, versions, strict=True):
                 outcome.versions.append(version)
-        return self.place(outcomes, lambda k, cls, a, b: merged(self.mask, cls, a, b))
+        return self.place(outcomes, lambda _, a, b: merged(self.mask, a, b))
 
     def parted_versions(self, outcomes: Sequence[Outcome]) -> dict[int, tuple[Version, Version]]:
         """The versions of parted arguments by number. What cannot be merged is not among them: it
@@ -232,13 +232,13 @@ class _Branch:
                 )
 
     def place(self, outcomes: Sequence[Outcome], merge: Any) -> Any:
-        """The result, of which array `k` of a class gets `merge(k, class, true, false)`."""
+        """The result, of which array `k` gets `merge(k, true, false)`."""
         self.check(outcomes)
         first, second = outcomes
         pairs = zip(first.contents, second.contents, strict=True)
         contents = iter(
             [
-                content(array) if a is None or b is None else merge(k, type(array), a, b)
+                content(array) if a is None or b is None else merge(k, a, b)
                 for k, (array, (a, b)) in enumerate(zip(second.arrays, pairs, strict=True))
             ]
         )
@@ -350,7 +350,7 @@ class _Symbolic:
             targets = [t.array for t in recorded.targets.rows]
             recorded.trace = _Functions(branch, self.captured.contents(), targets, found).call
         contents = recorded.attached(finals)
-        return branch.place(self.outcomes, lambda k, cls, a, b: known[k] or contents[k])
+        return branch.place(self.outcomes, lambda k, a, b: known[k] or contents[k])
 
     def _body(
         self, function: Any, recorded: Recorded, nodes: list[Node], inner: Scope

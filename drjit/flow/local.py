@@ -24,6 +24,7 @@ from ..jit.kernel import OutOfBoundsError, out_of_bounds
 from ..jit.node import LITERAL, Node
 from ..jit.op import Op
 from ..jit.scope import ACTIVE
+from ..jit.scope import active as active_lanes
 from .result import compare, map_arrays, traced
 
 LARGEST = 65536
@@ -91,12 +92,14 @@ class Cells(KernelValue):
 
 
 class Layout:
-    """What the entries of local memory are made of: a tree of the structure of one of them."""
+    """What the entries of local memory are made of: a tree of the structure of one of them, and the
+    class of that if it is a single array."""
 
-    __slots__ = ("tree",)
+    __slots__ = ("leaf", "tree")
 
     def __init__(self, tree: Any) -> None:
         self.tree = tree
+        self.leaf: Any = type(tree) if getattr(type(tree), "_kind", None) == "leaf" else None
 
     def __eq__(self, other: object) -> bool:
         try:
@@ -155,9 +158,12 @@ class Local:
         place, mask = self._place(index, active, what)
         if active is True and place.op is LITERAL:
             mask = ACTIVE  # nothing can be wrong where no lane is active
-        found = iter([derivatives.take(leaf.value(c), place, mask, what) for c in self.cells])
-        tree = self.cells[0]._layout.tree
-        return map_arrays(lambda _, cls: leaf.from_value(cls, next(found)), tree)
+        found = [derivatives.take(leaf.value(c), place, mask, what) for c in self.cells]
+        layout = self.cells[0]._layout
+        if layout.leaf is not None:
+            return leaf.from_value(layout.leaf, found[0])
+        values = iter(found)
+        return map_arrays(lambda _, cls: leaf.from_value(cls, next(values)), layout.tree)
 
     def write(self, value: Any, index: Any, active: Any = True) -> None:
         """Sets the entry at `index`, an integer or an array of them, where `active` holds.
@@ -168,7 +174,9 @@ class Local:
         """
         what = "dr.Local.write"
         place, mask = self._place(index, active, what)
-        values = traced(_fitting(self.cells[0]._layout.tree, value, what))
+        layout = self.cells[0]._layout
+        fits = type(value) is layout.leaf
+        values = [value] if fits else traced(_fitting(layout.tree, value, what))
         self.cells = [
             c._with(derivatives.put(leaf.value(c), place, leaf.value(v), mask, what))
             for c, v in zip(self.cells, values, strict=True)
@@ -183,12 +191,14 @@ class Local:
             raise OutOfBoundsError(f"{what}(): the local memory has no entries")
         if isinstance(index, float) or getattr(index, "_dtype", dt.u32).is_float:
             raise TypeError(f"{what}(): the index is of type {type_label(index)}, not an integer")
-        cls = table.find(self.cells[0]._type._namespace, "leaf", dt.u32)
+        cls = self.cells[0]._type
         place = (
             node.literal(dt.u32, index) if type(index) is int else index_leaf(index, cls, what)._n
         )
-        mask = mask_leaf(active, cls, what)._n
         inside = _is_below(place, size)
+        if inside and active is True and place.op is LITERAL:
+            return node.cast(dt.u32, place), active_lanes()
+        mask = mask_leaf(active, cls, what)._n
         place, mask = access.bounds(place, mask, size, what, 1, inside)
         place = node.cast(dt.u32, place)
         if mask.op is not op.in_bounds and not inside:

@@ -47,8 +47,8 @@ def _run(
             if lanes is not None:
                 active = lanes.compress(state, active, memory)
             dropped = lanes is not None and lanes.lane is not None
-            state = _iteration(loop, state, active, memory, tables, dropped)
-            with masked(active._n):
+            with masked(active._n) as written:
+                state = _iteration(loop, state, active, memory, tables, dropped, written)
                 test = loop.run_cond(state)
             active = leaf.apply(op.and_, active, leaf.wrap(type(active), test._n))
         if lanes is not None:
@@ -79,16 +79,17 @@ def _iteration(
     memory: dict[int, int],
     tables: dict[int, Held],
     dropped: bool,
+    written: set[int],
 ) -> State:
     """The state after an iteration of the active lanes; `dropped` says that these are not all.
 
     `memory` are the positions of `tables`, and of other arrays that the body writes to by scatters,
-    which have masks of their own, and the serial numbers of their nodes.
+    which have masks of their own, and the serial numbers of their nodes; `written` will be those of
+    all nodes that it makes by scatters.
     """
     # Such an array alone may hold its node: else it would have to be copied.
     held = [None if k in memory else v for k, v in enumerate(state.contents())]
-    with masked(active._n) as written:
-        after, arrays = loop.run_body(state, written)
+    after, arrays = loop.run_body(state, written)
     values = [content(a) for a in arrays]
     loop.check_sizes(state.paths, held, values, active._n.size, written, not dropped)
     for k, (array, old) in enumerate(zip(arrays, held, strict=True)):
@@ -96,7 +97,7 @@ def _iteration(
         if serial in written:
             memory[k] = serial
         elif old is not None and not _has_put(array._n, old.node):
-            values[k] = merged(active, type(array), values[k], old)
+            values[k] = merged(active, values[k], old)
         elif old is None and memory[k] != serial:
             if k in tables:
                 size = active._n.size

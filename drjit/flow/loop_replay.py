@@ -146,7 +146,7 @@ class Replay:
                 for k in self.changing:
                     cls = type(self.state.leaves[k])
                     yes = leaf.from_value(cls.Mask, Value(mask))
-                    contents[k] = merged(yes, cls, results[k], contents[k])
+                    contents[k] = merged(yes, results[k], contents[k])
 
 
 def number(value: int) -> Node:

@@ -6,15 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..ad import graph
-from ..ad.algebra import RECORDED
-from ..ad.graph import Value
+from ..ad import algebra, graph
 from ..array import leaf
 from ..jit import node as jit
 from ..jit import op, record, schedule
 from ..jit.node import Node
 from ..jit.scope import Scope, active, stack
-from .state import Content, content
+from .state import Content
 
 
 class _Effects(list):
@@ -83,11 +81,14 @@ def rehearsed(mask: Node, what: str) -> Iterator[None]:
         del scopes[scopes.index(inner) :]
 
 
-def merged(mask: Any, cls: Any, first: Content, second: Content) -> Content:
-    """What an array of the class holds: the first in the lanes of the mask, else the second."""
+def merged(mask: Any, first: Content, second: Content) -> Content:
+    """What an array holds: the first in the lanes of the mask, else the second."""
     if first == second:
         return first
-    if first.node.dtype.is_vector:
-        return Content(*RECORDED.select(Value(mask._n), Value(*first), Value(*second)))
-    a, b = (leaf.from_value(cls, Value(*c)) for c in (first, second))
-    return content(leaf.apply(op.select, mask, a, b))
+    nodes = mask._n, first.node, second.node
+    n = jit.combine(op.select, nodes)
+    if not n.size:
+        leaf.check_empty(op.select, nodes)
+    if first.var is second.var is None:
+        return Content(n, None)
+    return Content(n, algebra.record(op.select, n, nodes, (None, first.var, second.var)))
