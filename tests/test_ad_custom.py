@@ -414,6 +414,38 @@ def test_several_uses_of_the_result():
     assert list(x.grad) == [2 * (2 * 2 + 1), 2 * (2 * 4 + 1)]
 
 
+class TwoMultiples(dr.CustomOp):
+    def eval(self, x):
+        return 2 * x, 3 * x
+
+    def forward(self):
+        self.set_grad_out((2 * self.grad_in("x"), 3 * self.grad_in("x")))
+
+    def backward(self):
+        a, b = self.grad_out()
+        self.set_grad_in("x", 2 * a + 3 * b)
+
+
+def test_a_traversal_may_come_after_one_that_has_freed_the_operation():
+    x = Float(1, 2)
+    dr.enable_grad(x)
+    a, b = dr.custom(TwoMultiples, x)
+    dr.backward(a)
+    dr.backward(b)
+    assert list(x.grad) == [2, 2]
+    dr.forward(x)
+    assert list(b.grad) == [0, 0]
+
+    y = Float(0.5, 2)
+    dr.enable_grad(y)
+    _, a, b = dr.while_loop(
+        (UInt(0), Float(1), Float(1)), lambda i, a, b: i < 3, lambda i, a, b: (i + 1, a * y, b + y)
+    )
+    dr.backward(a)
+    dr.backward(b)
+    assert list(y.grad) == [0.75, 12]
+
+
 def test_isolation():
     x = tracked(1)
     with dr.isolate_grad():

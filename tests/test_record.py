@@ -354,3 +354,20 @@ def test_nothing_keeps_a_loop_alive() -> None:
         assert loop() is None
     finally:
         gc.enable()
+
+
+def test_a_loop_with_side_effects_that_has_run_gets_no_more_variables(tier):
+    held = [schedule.materialize(node.literal(dt.u32, 0, 1))]
+
+    def body(nodes):
+        taken, one = Target(held.pop()), u32(1)
+        yes = node.literal(dt.mask, True)
+        after = access.scatter(op.scatter_reduce, taken, [one], u32(0), yes, "", "add", "direct")
+        held.append(after)
+        return [add(nodes[0], u32(1))]
+
+    (count,) = record.loop([array(np.zeros(3, np.uint32))], lambda n: less(n[0], u32(4)), body)
+    block = count.deps[0]
+    schedule.evaluate([count])  # as another thread may do at any time
+    assert record.extend(block, [u32(0)], lambda nodes: nodes) is None
+    assert list(host(held[0])) == [12] and list(host(count)) == [4, 4, 4]

@@ -257,21 +257,25 @@ class _Hub(LaneRule):
 
 
 class _Result(LaneRule):
-    """A result of the operation; `data` is its number."""
+    """A result of the operation; `data` is its number. The operation has no state any more when an
+    earlier traversal, that of another result, has freed its edges."""
 
     name = "result"
     always = True
     keeps_inputs = False
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        slot = v.deps[0].data.slots[v.data]
+        state = v.deps[0].data
+        if state is None:
+            return None
+        slot = state.slots[v.data]
         found = None if slot.grad is None else Value(slot.grad, slot.grad_var)
         slot.grad = slot.grad_var = None
         return found
 
     def backward(self, v: Var, g: Value | None, give: Any) -> None:
-        if g is not None:
-            state = v.deps[0].data
+        state = v.deps[0].data
+        if g is not None and state is not None:
             slot = state.slots[v.data]
             slot.grad, slot.grad_var = g
             state.active = True
@@ -288,12 +292,18 @@ class _SideResult(LaneRule):
         return None
 
     def backward(self, v: Var, g: Value, give: Any) -> None:
-        v.deps[0].data.active = True
+        state = v.deps[0].data
+        if state is not None:
+            state.active = True
 
     @staticmethod
     def clears(v: Var) -> None:
         """Defers the clearing of a gradient until the callback has read it."""
-        v.deps[0].data.kept.append(v)
+        state = v.deps[0].data
+        if state is not None:
+            state.kept.append(v)
+        else:
+            v.grad = v.grad_var = None
 
 
 _HUB, _RESULT, _SIDE_RESULT = _Hub(), _Result(), _SideResult()

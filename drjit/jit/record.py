@@ -70,8 +70,10 @@ def extend(node: Node, start: Node, step: Callable[[Node], Node]) -> Node | None
     something that is being recorded.
     """
     with schedule.lock:  # another thread may evaluate the loop
+        if stack() or node.op is not op.loop:
+            return None
         pending = [v for reference in node.data.values if (v := reference()) and v.op is op.result]
-        if stack() or not pending:
+        if not pending:
             return None
         parts, block = Parts(node), node.data
         count, effects = block.counts
