@@ -1,8 +1,10 @@
 """What all tests share: a cache folder of the session's own, and the `tier` fixture."""
 
+import gc
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,6 +27,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--sample", type=int, default=1, metavar="N", help="run every Nth of the selected tests"
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """The tests, half a million objects, stay to the end: the collector of cycles, which many tests
+    call, looks at none of them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
