@@ -17,13 +17,15 @@ import drjit as dr
 from drjit import nn
 
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+# Their classes have the docstrings of those in drjit.llvm.ad.
+ALIKE = ("drjit.llvm", "drjit.cuda", "drjit.cuda.ad", "drjit.auto", "drjit.auto.ad")
 
 
 def modules() -> Iterator[ModuleType]:
     yield dr
     for info in pkgutil.walk_packages(dr.__path__, "drjit."):
         # The CUDA target imports numba.cuda, which only exists where a GPU is meant to be used.
-        if not info.name.startswith("drjit.jit.target.cuda"):
+        if not info.name.startswith("drjit.jit.target.cuda") and info.name not in ALIKE:
             yield importlib.import_module(info.name)
 
 

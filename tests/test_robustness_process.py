@@ -326,6 +326,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
     assert x.numpy()[1] == 1 and list(tmp_path.iterdir()) == []
 
 
+CACHED = "kernel.tier = 'compiled'; print(right())"
 DAMAGES = {
     "emptied": lambda data: b"",
     "cut": lambda data: data[: len(data) // 2],
@@ -335,15 +336,23 @@ DAMAGES = {
 }
 
 
+@pytest.fixture(scope="module")
+def entries(tmp_path_factory):
+    """A cache with the kernels of a program that computes what it should."""
+    folder = tmp_path_factory.mktemp("cache")
+    assert run(CACHED, DRJIT_CACHE_DIR=str(folder)).stdout == "True\n"
+    return folder
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_cache_entries(tmp_path, damage):
-    text = "kernel.tier = 'compiled'; print(right())"
-    assert run(text, DRJIT_CACHE_DIR=str(tmp_path)).stdout == "True\n"
-    entries = [p for p in tmp_path.iterdir() if p.suffix == ".kernel"]
-    assert len(entries) >= 2
-    for path in entries:
-        path.write_bytes(DAMAGES[damage](path.read_bytes()))
-    assert run(text, DRJIT_CACHE_DIR=str(tmp_path)).stdout == "True\n"
+def test_damaged_cache_entries(tmp_path, entries, damage):
+    found = [p for p in entries.iterdir() if p.suffix == ".kernel"]
+    assert len(found) >= 2
+    for path in found:
+        (tmp_path / path.name).write_bytes(DAMAGES[damage](path.read_bytes()))
+    assert run(CACHED, DRJIT_CACHE_DIR=str(tmp_path)).stdout == "True\n"
+    for path in found:  # compiled anew
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes()
 
 
 @posix
