@@ -11,7 +11,6 @@ from typing import Any
 from . import op
 from .node import Node
 
-_ARITHMETIC = frozenset(op.TABLE[name] for name in op.ELEMENTWISE)
 ROUNDS = 16  # what a loop is taken to run, for estimates of cost
 
 
@@ -179,7 +178,7 @@ class Nesting:
         made: dict[tuple, Node] = {}
         moved: list[tuple[Body, Body | None, Node]] = []
         for n in nodes:
-            if n.op not in _ARITHMETIC or n.dtype.is_vector:
+            if not n.op.plain or n.dtype.is_vector:
                 continue
             deps = [self.origin(d) for d in n.deps]
             body = self.home.get(n)

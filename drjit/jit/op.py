@@ -40,14 +40,15 @@ class Op:
     operand) or `static` (stated where the node is made). `domain` lists the kinds that the first
     operand may have: `b`ool, `i`nteger, `f`loat. `text` is the infix symbol or function name.
     `cost` estimates the operation's price in elementary instructions, for the choice of the tier
-    and of the block size.
+    and of the block size. A `plain` one computes each lane from the same lane of its operands.
     """
 
-    __slots__ = ("arity", "cost", "domain", "kind", "name", "result", "text")
+    __slots__ = ("arity", "cost", "domain", "kind", "name", "plain", "result", "text")
 
     def __init__(self, name, arity, result, domain, text, cost, kind):
         self.name, self.arity, self.result, self.domain = name, arity, result, domain
         self.text, self.cost, self.kind = text, cost, kind
+        self.plain = kind in ("prefix", "infix", "call", "cast", "bitcast")
 
     def __repr__(self) -> str:
         return self.name
@@ -156,11 +157,7 @@ for _row in _ROWS.strip().splitlines():
     _name, _arity, _result, _domain, _text, _cost, _kind = _row.split()
     TABLE[_name] = Op(_name, int(_arity), _result, _domain, _text, int(_cost), _kind)
 
-ELEMENTWISE = tuple(
-    name
-    for name, row in TABLE.items()
-    if row.kind in ("prefix", "infix", "call", "cast", "bitcast")
-)
+ELEMENTWISE = tuple(name for name, row in TABLE.items() if row.plain)
 
 # What NumPy computes by emulating fused multiply-adds: these, and the functions of the library.
 FUSED = frozenset((

@@ -17,12 +17,20 @@ from .effects import BLOCKS, EFFECTS
 from .nesting import Parts
 from .node import BUFFER, LITERAL, Node
 
-_interned: dict[tuple, int] = {}
+
+class _Interned(dict[tuple, int]):
+    """Numbers things as they come."""
+
+    def __missing__(self, key: tuple) -> int:
+        number = self[key] = len(self)
+        return number
+
+
+_interned = _Interned()
 _INTERN_LIMIT = 1 << 20
 _equal: dict[tuple, tuple[int, ...]] = {}
 """Which literals of a structure share a parameter: the numbers of these by position."""
 _STATE, _IN_BOUNDS = op.state, op.in_bounds
-_NO_VALUE = EFFECTS | BLOCKS
 
 
 Numbered = tuple[list[Node], list[Node], list[Node], list[Any], bool]
@@ -72,57 +80,49 @@ def number(nodes: list[Node], shared: Sequence[int] | None = None) -> Numbered:
     effects = states = closed = 0
     bodies: set[Any] = set()  # that calls share
     interned = _interned
-    get = interned.get
     for n in nodes:
         o = n.op
-        deps = n.deps
-        k = len(deps)
-        if o in _NO_VALUE:
-            if o in BLOCKS:
-                key = (o, *[d.id for d in deps], n.data.static)
-                body = n.data.shared
-                if body is None or body not in bodies:
-                    closed += _own_states(n)
-                    bodies.add(body)
+        if o.plain:  # most are, and few operands are the rule
+            deps = n.deps
+            k = len(deps)
+            if k == 2:
+                a, b = deps
+                n.id = interned[o, a.id, b.id]
+            elif k == 3:
+                a, b, c = deps
+                n.id = interned[o, a.id, b.id, c.id]
             else:
-                key = _effect_key(n, places, effects)
-                effects += 1
-        elif k == 2:
-            a, b = deps
-            key = (o, a.id, b.id)
-            if o is _IN_BOUNDS:
-                key += (len(checks),)
-                checks.append(n)
-        elif k == 1:
-            key = (o, deps[0].id, n.dtype, n.data)
-        elif k == 0:
-            if o is LITERAL:
-                if shared is None:
-                    value = n.data
-                    # The two zeros differ.
-                    at = values.setdefault((n.dtype, value or repr(value)), len(literals))
-                else:
-                    at = next(numbers)
-                if at == len(literals):
-                    literals.append(n)
-                key = (o, n.dtype, at)
-            elif o is BUFFER:
-                key = (o, n.dtype, len(inputs), n.size == 1)
-                inputs.append(n)
-            elif o is _STATE:
-                key = (o, n.dtype, states, n.data)
-                states += 1
+                n.id = interned[o, deps[0].id, n.dtype, n.data]
+        elif o is LITERAL:
+            if shared is None:
+                value = n.data
+                value = (n.dtype, value or repr(value))  # the two zeros differ
+                at = values.setdefault(value, len(literals))
             else:
-                key = (o,)
-        elif k == 3:
-            a, b, c = deps
-            key = (o, a.id, b.id, c.id, n.data)
+                at = next(numbers)
+            if at == len(literals):
+                literals.append(n)
+            n.id = interned[o, n.dtype, at]
+        elif o is BUFFER:
+            n.id = interned[o, n.dtype, len(inputs), n.size == 1]
+            inputs.append(n)
+        elif o is _STATE:
+            n.id = interned[o, n.dtype, states, n.data]
+            states += 1
+        elif o is _IN_BOUNDS:
+            n.id = interned[o, *[d.id for d in n.deps], len(checks)]
+            checks.append(n)
+        elif o in BLOCKS:
+            n.id = interned[o, *[d.id for d in n.deps], n.data.static]
+            body = n.data.shared
+            if body is None or body not in bodies:
+                closed += _own_states(n)
+                bodies.add(body)
+        elif o in EFFECTS:
+            n.id = interned[_effect_key(n, places, effects)]
+            effects += 1
         else:
-            key = (o, *[d.id for d in deps], n.data)
-        i = get(key)
-        if i is None:
-            i = interned[key] = len(interned)
-        n.id = i
+            n.id = interned[o, *[d.id for d in n.deps], n.dtype, n.data]
     targets = [e for _, e in places.values()] if places else []
     return inputs, literals, checks, targets, states != closed
 
