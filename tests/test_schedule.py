@@ -661,6 +661,22 @@ def test_more_outputs_than_a_kernel_takes(
     assert all(values(roots[k]) == [k, k + 1, k + 2] for k in range(0, schedule.LONGEST, 97))
 
 
+def test_several_launches_of_which_one_is_cut(
+    tier: str, launches: list, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one launch finishes early, another one wants."""
+    monkeypatch.setattr(schedule, "LONGEST", 200)
+    shared = add(opaque([1]), opaque([2]))
+    roots = [add(ramp(3), mul(shared, opaque([k]))) for k in range(schedule.LONGEST)]
+    total = access.reduce_all("add", roots[0])
+    last = add(total, roots[1])
+    schedule.evaluate([*roots, shared, last])
+    assert len(launches) > 3
+    assert values(shared) == [3]
+    assert values(last) == [6, 7, 8]
+    assert all(values(n) == [3 * k + i for i in range(3)] for k, n in enumerate(roots))
+
+
 # Threads
 
 

@@ -10,17 +10,16 @@ that stands for its structure, so a program seen before is found by one dictiona
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any
 
-from . import collector, flags, interrupt, kernel, label, op, program, source, structure
+from . import collector, flags, interrupt, kernel, label, op, program, source, stages, structure
 from . import dtype as dt
-from .effects import BLOCKS, EFFECTS, afters, effects_inside, inside, old_values, without_escaped
+from .effects import BLOCKS, EFFECTS, afters, inside, old_values, without_escaped
 from .memory import Buffer, allocate_for
 from .node import AFTER, BUFFER, LITERAL, Node, make
 from .scope import ACTIVE, Block, innermost, stack
-from .sharing import SOURCES as _SOURCES
 
 lock = threading.RLock()
 pending: list[Node] = []
@@ -38,14 +37,10 @@ LARGE = 256  # nodes from which on the collector of cycles pauses while a progra
 LONGEST = 1 << 16  # nodes in a kernel: bounds the memory that compiling takes
 _preview: list[kernel.Kernel] | None = None  # where `preview` collects kernels
 
-_REDUCING = frozenset((op.scatter_reduce, op.scatter_reduce_packet, op.outer, op.accumulate))
-_LATE = EFFECTS | {op.reduce}  # their results are there when their kernel has finished
-_RESULT = op.result
-_STAGING = _LATE | _SOURCES.keys() | {AFTER, _RESULT}
-_NOTED = _STAGING | {op.loop}
+_REDUCE, _STATE, _LOOP = op.reduce, op.state, op.loop
+_NOTED = stages.NOTED
 # These have no single value to keep.
 _UNCUT = frozenset((op.packet, op.weighted, op.state, op.loop, op.branch))
-_REDUCE, _STATE, _LOOP = op.reduce, op.state, op.loop
 _NO_VALUE = EFFECTS | BLOCKS
 
 
@@ -155,7 +150,7 @@ def evaluate(roots: list[Node]) -> bool:
             _evaluate(todo)
         except BaseException:
             left = [e for e in effects if e.op in EFFECTS or e.op in BLOCKS]
-            pending[:0] = without_escaped(left, {e: _reachable([e])[0] for e in left})
+            pending[:0] = without_escaped(left, {e: _below([e]) for e in left})
             raise
     if observers:
         _observe()
@@ -187,9 +182,8 @@ def preview(roots: list[Node]) -> list[kernel.Kernel]:
         _drop_unseen()
         effects = pending[:]
         values = _old_values(effects)
-        nodes, _, loops = _reachable(roots + effects + values)
-        values += _companions(nodes, loops)
-        for n in _reachable(roots + effects + values)[0]:
+        every, leaves, nodes, _ = _collect(roots + effects + values)
+        for n in leaves + nodes:
             copy = copies[n] = make(
                 n.op, n.dtype, n.size, tuple([copies[d] for d in n.deps]), n.data
             )
@@ -208,10 +202,10 @@ def preview(roots: list[Node]) -> list[kernel.Kernel]:
             if n.op in EFFECTS:
                 targets = [copies[a] for a in afters(n) if a in copies]
                 copy.data.afters = [weakref.ref(a) for a in targets]
-        wanted = [n for n in roots if n.op is not BUFFER and n.op is not LITERAL]
+        wanted = [n for n in every if n.op is not BUFFER and n.op is not LITERAL]
         _preview = []
         try:
-            _evaluate([copies[n] for n in wanted + effects + values])
+            _evaluate([copies[n] for n in wanted])
             return _preview
         finally:
             _preview = None
@@ -244,58 +238,53 @@ def _old_values(roots: list[Node]) -> list[Node]:
     return [v for v in values if v is not None and v.op is not BUFFER]
 
 
-def _companions(nodes: list[Node], loops: list[Node]) -> list[Node]:
-    """What else somebody wants of the loops among `nodes`, lest each of their results should make
-    them run again: results that no other node of this evaluation is computed from, and sums of
-    them over all lanes."""
-    if not loops:
-        return []
-    mark = nodes[0].mark  # of all that is reachable
-    outermost = [n for n in loops if n.data.depth == 1]
-    alive = [v for n in outermost for value in n.data.values if (v := value()) is not None]
-    alive = [v for v in alive if v.mark is not mark and v.op is not BUFFER]
-    alive = [v for v in alive if not v.dtype.is_vector]  # which exist within a kernel only
-    summed = {v.deps[0] for v in alive if v.op is _REDUCE}
-    return [v for v in alive if v not in summed]
-
-
 def _evaluate(roots: list[Node]) -> None:
-    nodes, staged, loops = _reachable(roots)
-    if loops:
-        more = _companions(nodes, loops)
-        if more:
-            roots = roots + more
-            nodes, staged, _ = _reachable(roots)
-    if staged:
-        for stage in _stages(roots, nodes):
-            _run_groups([n for n in stage if n.op is not BUFFER and n.op is not AFTER], None)
+    roots, leaves, nodes, noted = _collect(roots)
+    launches: list[tuple[int, list[Node]]] = []
+    for stage in stages.find(roots, leaves, nodes, noted) if noted else (roots,):
+        launches += _by_lanes(stage)
+    if len(launches) == 1 and len(launches[0][1]) == len(roots):
+        _work(*launches[0], leaves + nodes)
+    elif len(nodes) > LONGEST:  # then kernels are cut, and finish what others compute as well
+        for size, group in launches:
+            _work(size, group)
     else:
-        _run_groups(roots, nodes)
+        below = stages.split([group for _, group in launches], leaves + nodes, noted)
+        for (size, group), needed in zip(launches, below, strict=True):
+            _work(size, group, needed)
 
 
-def _run_groups(roots: list[Node], nodes: list[Node] | None) -> None:
-    """Launches a kernel per number of lanes; `nodes` are those below the roots if known."""
+def _by_lanes(roots: list[Node]) -> Iterable[tuple[int, list[Node]]]:
+    """The roots by number of lanes, which a kernel has in common."""
     groups: dict[int, list[Node]] = {}
-    for n in dict.fromkeys(roots) if len(roots) > 1 else roots:
+    for n in roots:
         if n is ACTIVE:  # which all programs share
             raise RuntimeError("the lanes of a kernel were to be evaluated outside of one")
         lanes = n.deps[0].size if n.op is _REDUCE else n.size
         groups.setdefault(lanes, []).append(n)
-    for size, group in groups.items():
-        below = nodes if nodes is not None and len(groups) == 1 else _reachable(group)[0]
-        while len(below) > LONGEST:
-            first = _first_part(size, below, set(group))
-            if not first:
-                break
-            _run_groups(first, None)
-            group = [n for n in group if n.op is not BUFFER]
-            below = _reachable(group)[0]
-        if group:
-            if len(below) < LARGE:
-                _run(size, group, below)
-            else:
-                with collector.paused():
-                    _run(size, group, below)
+    return groups.items()
+
+
+def _work(size: int, roots: list[Node], nodes: list[Node] | None = None) -> None:
+    """Launches a kernel, or several where it would be very long, for roots of `size` lanes; `nodes`
+    are those below them, if known."""
+    if nodes is None:
+        roots = [n for n in roots if n.op is not BUFFER]
+        nodes = _below(roots)
+    while len(nodes) > LONGEST:
+        first = _first_part(size, sorted(nodes, key=_serial), set(roots))
+        if not first:
+            break
+        for lanes, group in _by_lanes(first):
+            _work(lanes, group)
+        roots = [n for n in roots if n.op is not BUFFER]
+        nodes = _below(roots)
+    if roots:
+        if len(nodes) < LARGE:
+            _run(size, roots, nodes)
+        else:
+            with collector.paused():
+                _run(size, roots, nodes)
 
 
 def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
@@ -328,118 +317,73 @@ def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
     return [n for k, n in enumerate(nodes[:cut]) if n in roots or (last[k] >= cut and n.deps)]
 
 
-def _reachable(roots: list[Node]) -> tuple[list[Node], bool, list[Node]]:
-    """All nodes below the roots in order of creation, whether one of them needs an earlier stage,
-    and the loops among them.
-    """
-    mark = object()
-    found = []
-    staged = False
-    loops: list[Node] = []
-    late = 0  # roots that others may wait for
-    for r in roots:
-        if r.mark is not mark:
-            r.mark = mark
-            found.append(r)
-            if r.op in _LATE:
-                late += 1
-    special = late > 0
-    add = found.append
-    for n in found:  # which grows
-        o = n.op
-        if o in _NOTED:
-            if o in _SOURCES:
-                staged = staged or any(d.op is not BUFFER for d in n.deps[_SOURCES[o]])
-            elif o is _RESULT:
-                staged = staged or n.size == 1
-            elif o is _LOOP:
-                loops.append(n)
-            else:
-                late -= 1
-                staged = staged or late < 0 or o is AFTER or (o in EFFECTS and bool(n.data.order))
-        for d in n.deps:
-            if d.mark is not mark:
-                d.mark = mark
-                add(d)
-            elif special and d.op in _LATE:
-                staged = True  # a root that another root waits for
+def _below(roots: list[Node]) -> list[Node]:
+    """All nodes below the roots, operands first: literals and buffers, and the others in order of
+    creation."""
+    leaves: list[Node] = []
+    found: list[Node] = []
+    _walk(roots, object(), leaves, found, [])
     found.sort(key=_serial)
-    return found, staged, loops
+    return leaves + found
 
 
-def _stages(roots: list[Node], nodes: list[Node]) -> list[list[Node]]:
-    """Roots, and the values on which later ones wait, by stage."""
-    stages: dict[int, list[Node]] = {}
-    once = _once(nodes)
-    waiting = False
-    for n in nodes:
-        o = n.op
-        if o in _STAGING:
-            waiting = True
-        elif not waiting:
-            n.id = 0  # nothing so far waits for anything
-            continue
-        own = 0
-        sources = n.deps[_SOURCES[o]] if o in _SOURCES else ()
-        for d in n.deps:
-            at = d.id  # its level
-            made_by = d.op
-            if made_by is _REDUCE or (d in sources and made_by is not BUFFER):
-                if made_by is not AFTER:
-                    stages.setdefault(at, []).append(d)
-                    at += 1
-            elif made_by is _RESULT and (
-                d in once or (d.size == 1 < n.size and d.deps[0].data.depth == 1)
-            ):
-                # A loop of one lane runs once, not in every packet of those who use its result.
-                if not d.dtype.is_vector:
-                    stages.setdefault(at, []).append(d)
-                    at += 1
-                elif d in once:  # local memory exists within a kernel only
-                    raise RuntimeError(
-                        "a loop or branch of one lane that writes to arrays has filled local "
-                        "memory, which more lanes read: give the condition as many entries"
-                    )
-            elif made_by is op.component and d.size == 1 and d.deps[0].op in EFFECTS:
-                at += 1  # the effect happens once, in a kernel of one lane
-            if at > own:
-                own = at
-        if o in EFFECTS:
-            for before in n.data.order:
-                if before.op is not BUFFER and not hasattr(before, "id"):
-                    raise _symbolic()  # it belongs to an open recording
-                if before.op in BLOCKS:
-                    own = max(own, before.id + 1)
-                elif before.op in EFFECTS:
-                    same = before.op in _REDUCING and o in _REDUCING
-                    commute = same and before.data.static == n.data.static
-                    # Without atomics, lanes of two updates on different threads would meet.
-                    commute = commute and n.data.mode != "no_conflicts"
-                    commute = commute or before.data.mode == n.data.mode == "disjoint"
-                    own = max(own, before.id + (not commute))
-        n.id = own + 1 if o is AFTER else own
-    for n in roots:
-        if n.op is not AFTER:
-            stages.setdefault(n.id, []).append(n)
-    return [stages[k] for k in sorted(stages)]
+def _collect(roots: list[Node]) -> tuple[list[Node], list[Node], list[Node], list[Node]]:
+    """The roots, each once, with what else somebody wants of the loops below them; the literals and
+    buffers below; the other nodes in order of creation; and those among them for which others may
+    have to wait, or which may."""
+    mark = object()
+    leaves: list[Node] = []
+    found: list[Node] = []
+    noted: list[Node] = []
+    if len(roots) > 1:
+        given = dict.fromkeys(roots)
+        # What stands for the target of an effect becomes a buffer with that.
+        roots = [n for n in given if n.op is not AFTER or n.deps[0] not in given]
+    _walk(roots, mark, leaves, found, noted)
+    loops = [n for n in noted if n.op is _LOOP] if noted else noted
+    if loops:
+        more = _companions(loops, mark)
+        if more:
+            roots = roots + more
+            _walk(more, mark, leaves, found, noted)
+    found.sort(key=_serial)
+    return roots, leaves, found, noted
 
 
-def _once(nodes: list[Node]) -> set[Node]:
-    """The results, used by more lanes, of loops and branches of one lane that have side effects."""
-    found = set()
-    for result in nodes:
-        if result.op is not _RESULT or result.size != 1:
-            continue
-        block = result.deps[0]
-        if block.data.depth == 1 and effects_inside(block):
-            users = {result}
-            for n in nodes:
-                if not users.isdisjoint(n.deps):
-                    users.add(n)
-                    if n.size > 1:
-                        found.add(result)
-                        break
-    return found
+def _walk(
+    roots: list[Node], mark: object, leaves: list[Node], found: list[Node], noted: list[Node]
+) -> None:
+    """Marks all nodes below the roots that have no such mark, and adds them to the lists: those
+    that are more than arithmetic to the scheduler also to `noted`."""
+    stack = roots[:]
+    pop, leaf, add = stack.pop, leaves.append, found.append
+    while stack:
+        n = pop()
+        if n.mark is not mark:
+            n.mark = mark
+            o = n.op
+            if o.plain:
+                add(n)
+                stack += n.deps
+            elif o is LITERAL or o is BUFFER:
+                leaf(n)
+            else:
+                add(n)
+                stack += n.deps
+                if o in _NOTED:
+                    noted.append(n)
+
+
+def _companions(loops: list[Node], mark: object) -> list[Node]:
+    """What else somebody wants of loops, lest each of their results should make them run again:
+    results that no other node of this evaluation, which all have the `mark`, is computed from, and
+    sums of them over all lanes."""
+    outermost = [n for n in loops if n.data.depth == 1]
+    alive = [v for n in outermost for value in n.data.values if (v := value()) is not None]
+    alive = [v for v in alive if v.mark is not mark and v.op is not BUFFER]
+    alive = [v for v in alive if not v.dtype.is_vector]  # which exist within a kernel only
+    summed = {v.deps[0] for v in alive if v.op is _REDUCE}
+    return [v for v in alive if v not in summed]
 
 
 def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
@@ -457,7 +401,7 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
     found = structure.number(nodes)
     inputs, literals, checks, targets, is_open = found
     if is_open:
-        raise _symbolic()
+        raise stages.symbolic()
     if targets:
         # The text, by which kernels are known, does not say where among the roots effects are.
         roots = sorted(roots, key=_has_value, reverse=True)
@@ -509,17 +453,6 @@ def _launch(
             _finish_effect(n)
         else:
             _finish(n, memory)
-
-
-def _symbolic() -> RuntimeError:
-    scope = innermost()
-    what = "is being recorded" if scope is not None else "has been recorded"
-    return RuntimeError(
-        f"a value of a symbolic loop, branch or call that {what} was to be evaluated. Inside of "
-        "such a body values are known only when the whole kernel runs: dr.eval, printing, and "
-        "conversion to Python or NumPy do not work there. Use mode='evaluated' (for dr.print, "
-        "mode='symbolic'), or return the value as part of the state."
-    )
 
 
 def _has_value(n: Node) -> bool:

@@ -1,0 +1,192 @@
+"""Stages of an evaluation: what has to be finished before other values can be computed, and which
+nodes the kernels of each stage are made of.
+
+A value waits for the result of a reduction, for what a gather reads from if that is no buffer yet,
+and for the side effects that have to take place before. Most programs have a single stage: what
+could wait, or be waited for, is noted when their nodes are collected, and looked at alone.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from operator import attrgetter
+
+from . import op
+from .effects import BLOCKS, EFFECTS, effects_inside
+from .node import AFTER, BUFFER, Node
+from .scope import innermost
+from .sharing import SOURCES as _SOURCES
+
+_serial = attrgetter("serial")
+_REDUCE, _RESULT = op.reduce, op.result
+_REDUCING = frozenset((op.scatter_reduce, op.scatter_reduce_packet, op.outer, op.accumulate))
+NOTED = EFFECTS | _SOURCES.keys() | {AFTER, _REDUCE, _RESULT, op.loop, op.component}
+"""Operations for which others may have to wait, or which may wait."""
+
+
+def find(
+    roots: list[Node], leaves: list[Node], nodes: list[Node], noted: list[Node]
+) -> Iterable[list[Node]]:
+    """Roots, and the values on which later ones wait, by stage."""
+    waits = [n for n in noted if _waits(n)]
+    if not waits:
+        return (roots,)
+    first = min(waits, key=_serial)
+    if first is nodes[-1] and (first.op is _REDUCE or first.op is AFTER):  # nobody waits for it
+        return ([n for n in roots if n.op is not AFTER],)
+    start = bisect_left(nodes, first.serial, key=_serial)
+    for n in leaves:
+        n.id = 0
+    for n in nodes[:start]:
+        n.id = 0
+    # The `id` of a node is the stage in which others can use it. These are there one stage after
+    # they have been computed.
+    late: set[Node] = set()
+    single = {n for n in waits if n.op is _RESULT}
+    once = _once(single, nodes)
+    stages: dict[int, list[Node]] = {}
+    for n in nodes[start:]:
+        o = n.op
+        own = 0
+        if o.plain and not single:
+            for d in n.deps:
+                at = d.id
+                if at:
+                    if d.op is _REDUCE:
+                        stages.setdefault(at - 1, []).append(d)
+                    if at > own:
+                        own = at
+            n.id = own
+            continue
+        sources = n.deps[_SOURCES[o]] if o in _SOURCES else ()
+        for d in n.deps:
+            at = d.id
+            made_by = d.op
+            if made_by is _REDUCE:
+                stages.setdefault(at - 1, []).append(d)
+            elif made_by is BUFFER or made_by is AFTER:
+                pass
+            elif d in sources:
+                at -= d in late
+                stages.setdefault(at, []).append(d)
+                at += 1
+            elif made_by is _RESULT and (d in once or (d.size < n.size and d in single)):
+                if not d.dtype.is_vector:
+                    stages.setdefault(at, []).append(d)
+                    at += 1
+                elif d in once:  # local memory exists within a kernel only
+                    raise RuntimeError(
+                        "a loop or branch of one lane that writes to arrays has filled local "
+                        "memory, which more lanes read: give the condition as many entries"
+                    )
+            if at > own:
+                own = at
+        if o in EFFECTS:
+            own = max(own, *[_stage_after(before, n) for before in n.data.order], 0)
+        elif o is AFTER:
+            own += 1
+        elif o is _REDUCE or _is_old_value(n):
+            late.add(n)
+            own += 1
+        n.id = own
+    for n in roots:
+        if n.op is not AFTER:
+            stages.setdefault(n.id - (n in late), []).append(n)
+    return [list(dict.fromkeys(stages[k])) for k in sorted(stages)]
+
+
+def _waits(n: Node) -> bool:
+    """Whether a node of those that are noted may have to wait for others, or others for it."""
+    o = n.op
+    if o is _RESULT:  # a loop or branch of one lane, which is no part of another one, runs once
+        return n.size == 1 and n.deps[0].data.depth == 1
+    if o is op.component:
+        return _is_old_value(n)
+    if o in _SOURCES:
+        return any(d.op is not BUFFER for d in n.deps[_SOURCES[o]])
+    if o in EFFECTS:
+        return any(before.op is not BUFFER for before in n.data.order)
+    return o is _REDUCE or o is AFTER
+
+
+def _is_old_value(n: Node) -> bool:
+    """Whether a node is the old value that an atomic operation of one lane gives."""
+    return n.op is op.component and n.size == 1 and n.deps[0].op in EFFECTS
+
+
+def _stage_after(before: Node, n: Node) -> int:
+    """The first stage in which an effect can take place that follows another one."""
+    if before.op is not BUFFER and not hasattr(before, "id"):
+        raise symbolic()  # it belongs to an open recording
+    if before.op in BLOCKS:
+        return before.id + 1
+    if before.op not in EFFECTS:
+        return 0
+    same = before.op in _REDUCING and n.op in _REDUCING
+    commute = same and before.data.static == n.data.static
+    # Without atomics, lanes of two updates on different threads would meet.
+    commute = commute and n.data.mode != "no_conflicts"
+    commute = commute or before.data.mode == n.data.mode == "disjoint"
+    return before.id + (not commute)
+
+
+def _once(results: set[Node], nodes: list[Node]) -> set[Node]:
+    """Those of some results of loops and branches of one lane that have side effects and are used
+    by more lanes."""
+    found = set()
+    for result in results:
+        if effects_inside(result.deps[0]):
+            users = {result}
+            for n in nodes:
+                if not users.isdisjoint(n.deps):
+                    users.add(n)
+                    if n.size > 1:
+                        found.add(result)
+                        break
+    return found
+
+
+def split(launches: list[list[Node]], nodes: list[Node], noted: list[Node]) -> list[list[Node]]:
+    """Which of the nodes each launch computes or reads, in order. Launches are given by their
+    roots: those that come after one find its roots as buffers.
+    """
+    finished: dict[Node, int] = {}
+    for k, roots in enumerate(launches):
+        finished.update(dict.fromkeys(roots, 1 << k))
+    for n in noted:
+        if n.op is AFTER and n.deps[0] in finished:
+            finished[n] = 0  # only to be read
+    for n in nodes:
+        n.id = 0  # the launches, as bits, that need it
+    for n in finished:
+        n.mark = None
+    found: list[list[Node]] = [[] for _ in launches]
+    add = {1 << k: nodes.append for k, nodes in enumerate(found)}
+    for n in reversed(nodes):
+        below = needed = n.id
+        if n.mark is None:
+            own = finished[n]
+            needed |= own
+            below = below & (own - 1) | own if own else 0
+        if needed in add:
+            add[needed](n)
+        else:
+            for k, below_k in enumerate(found):
+                if needed >> k & 1:
+                    below_k.append(n)
+        for d in n.deps:
+            d.id |= below
+    for nodes in found:
+        nodes.reverse()
+    return found
+
+
+def symbolic() -> RuntimeError:
+    """What to raise where a value of an open recording is to be evaluated."""
+    scope = innermost()
+    what = "is being recorded" if scope is not None else "has been recorded"
+    return RuntimeError(
+        f"a value of a symbolic loop, branch or call that {what} was to be evaluated. Inside of "
+        "such a body values are known only when the whole kernel runs: dr.eval, printing, and "
+        "conversion to Python or NumPy do not work there. Use mode='evaluated' (for dr.print, "
+        "mode='symbolic'), or return the value as part of the state."
+    )
