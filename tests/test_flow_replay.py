@@ -179,3 +179,92 @@ def test_a_failed_pass_within_another_loop():
     del y
     gc.collect()
     assert reference() is None
+
+
+def powers(x, w, limit=None):
+    """A loop with a variable that it changes, one that it leaves alone, and a captured one."""
+
+    def body(k, y, z):
+        return k + 1, y * z + w * dr.sin(y), z
+
+    start = UInt(0), F(x), F(x)
+    return dr.while_loop(start, lambda k, y, z: k < 3, body, max_iterations=limit)[1]
+
+
+def expected(x, w):
+    """The result of `powers`, and its derivatives with respect to both arguments."""
+    y, dx, dw = x, np.ones_like(x), np.zeros_like(x)
+    for _ in range(3):
+        slope = x + w * np.cos(y)
+        dx, dw, y = slope * dx + y, slope * dw + np.sin(y), y * x + w * np.sin(y)
+    return y, dx, dw
+
+
+W = np.linspace(0.2, 0.8, len(X))
+VALUE, DX, DW = expected(X, W)
+
+
+@pytest.mark.parametrize("limit", [None, 3])
+@pytest.mark.parametrize("evaluated", [False, True])
+@pytest.mark.parametrize("order", ["f", "b", "ff", "fb", "bf", "bb", "bfb", "fbf", "ffbb"])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_derivatives_can_be_taken_again(order, evaluated, limit, lazy):
+    x, w = F(X), F(W)
+    dr.enable_grad(x, w)
+    y = powers(x, w, limit)
+    if evaluated:
+        dr.eval(y)
+    found = []
+    for number, mode in enumerate(order):
+        last = number == len(order) - 1
+        flags = dr.ADFlag.Default if last else dr.ADFlag.ClearVertices
+        for variable in (x, w, y):
+            dr.clear_grad(variable)
+        if mode == "f":
+            dr.set_grad(x, number + 1)
+            dr.set_grad(w, 2)
+            dr.enqueue(dr.ADMode.Forward, x, w)
+            dr.traverse(dr.ADMode.Forward, flags)
+            found.append((dr.grad(y), (number + 1) * DX + 2 * DW))
+        else:
+            dr.backward(y, flags)
+            found += [(dr.grad(x), DX), (dr.grad(w), DW)]
+        if not lazy:
+            dr.eval(found[-1][0])
+    for value, wanted in [*reversed(found), (y, VALUE)]:
+        np.testing.assert_allclose(value, wanted, rtol=1e-12)
+
+
+def test_a_tangent_that_depends_on_the_result():
+    x, w = F(X), F(W)
+    dr.enable_grad(x, w)
+    y = powers(x, w)
+    dr.set_grad(x, dr.detach(y))
+    dr.enqueue(dr.ADMode.Forward, x)
+    dr.traverse(dr.ADMode.Forward)
+    np.testing.assert_allclose(dr.grad(y), DX * VALUE, rtol=1e-12)
+
+
+def test_a_tangent_that_waits_for_a_scatter():
+    x, w, tangent = F(X), F(W), dr.zeros(F, len(X))
+    dr.enable_grad(x, w)
+    y = powers(x, w)
+    dr.scatter(tangent, dr.detach(y), dr.arange(UInt, len(X)))
+    dr.set_grad(x, tangent)
+    dr.enqueue(dr.ADMode.Forward, x)
+    dr.traverse(dr.ADMode.Forward)
+    np.testing.assert_allclose(dr.grad(y), DX * VALUE, rtol=1e-12)
+
+
+def test_tangents_are_variables_of_the_loop_that_has_not_run():
+    x, w = F(X), F(W)
+    dr.enable_grad(x, w)
+    y = powers(x, w)
+    dr.forward(x)
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        dr.eval(y, dr.grad(y))
+        (kernel,) = dr.kernel_history((dr.KernelType.JIT,))
+    assert kernel["ir"].getvalue().count("while ") == 1
+    np.testing.assert_allclose(y, VALUE, rtol=1e-12)
+    np.testing.assert_allclose(dr.grad(y), DX, rtol=1e-12)

@@ -60,6 +60,8 @@ class _Queue(threading.local):
         self.modes: set[ADMode] = set()
         self.outside: dict[Var, None] = {}
 
+    frees = False  # whether the traversal under way does so with the edges that it visits
+
 
 _queue = _Queue()
 _serial = attrgetter("serial")
@@ -128,7 +130,8 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
         _check_outside(outside)
     if first:
         outside.update(dict.fromkeys([v for v in variables if v.serial < first]))
-    before = set_keep_graph(keep)
+    before = set_keep_graph(keep), _queue.frees
+    _queue.frees = bool(flags & ADFlag.ClearEdges) and members is None
     try:
         # Whatever is made here is needed until the end, and the collector would look at it again.
         with collector.paused():
@@ -151,7 +154,13 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
                 v.grad = v.grad_var = None
         raise
     finally:
-        set_keep_graph(before)
+        set_keep_graph(before[0])
+        _queue.frees = before[1]
+
+
+def frees() -> bool:
+    """Whether what the traversal under way visits is needed no more."""
+    return _queue.frees
 
 
 def visit(mode: ADMode, variables: list[Var]) -> None:

@@ -9,7 +9,7 @@ of every term is that of the sum, so that one pass, in any order, does.
 from collections.abc import Sequence
 from typing import Any
 
-from ..ad import capture
+from ..ad import capture, traverse
 from ..ad.graph import Value, Var, visible
 from ..function.custom import CustomOp, custom
 from ..jit import access, log, op, record
@@ -82,26 +82,22 @@ class Tape(Replay):
         captured variables have theirs."""
         given = dict(zip(self.inputs, tangents, strict=False))
         held = self.targets.tangents(tangents[len(self.inputs) + len(self.around) :])
-        count, body, moving = len(self.places), self.recorded, self.outputs
-        with body.derived(capture.Slots()) as derived:
-            seeds = [(k, derived.stand_in(self.before[k].node.dtype)) for k in moving]
-            seeds += [(k, given[k]) for k in self.inputs if k not in moving]
-            found = body.push(
-                [(body.inputs[k], n) for k, n in seeds],
-                [body.results[k].var for k in moving],
-                held,
-            )
-            kinds = [body.results[k].node.dtype for k in moving]
-            out = [n or zero(t) for t, n in zip(kinds, found, strict=True)]
-            derived.close([*self.results, *out])
+        body, moving, slots = self.recorded, self.outputs, capture.Slots()
+        kinds = [body.results[k].node.dtype for k in moving]
+        fixed = [(body.inputs[k], given[k]) for k in self.inputs if k not in moving]
+
+        def push(nodes: list[Node]) -> list[Node]:
+            """The tangents after an iteration, from those before."""
+            seeds = [(body.inputs[k], n) for k, n in zip(moving, nodes, strict=True)]
+            found = body.push(seeds + fixed, [body.results[k].var for k in moving], held)
+            return [n or zero(t) for t, n in zip(kinds, found, strict=True)]
+
         start = [given.get(k, zero(self.before[k].node.dtype)) for k in moving]
-        finals = record.loop(
-            [*self.nodes(), *start],
-            lambda nodes: self.run_test(nodes[:count]),
-            lambda nodes: derived.again(nodes[:count], nodes[count:], active()),
-            self.what,
-        )
-        return finals[count:] + self.targets.after(held)
+        with body.entered(slots):
+            found = self.extended(start, push)
+        if found is None:
+            found = self.repeated(start, push, slots)
+        return found + self.targets.after(held)
 
     # ---- Reverse mode
 
@@ -186,35 +182,33 @@ class Tape(Replay):
     def _backward_sum(
         self, gradients: list[Node], held: Memories, slots: capture.Slots
     ) -> list[Node]:
-        count = len(self.places)
-        with self.recorded.derived(slots) as derived:
-            _, more = self._pull(gradients, held, ())
-            derived.close([*self.results, *more])
+        def pull(sums: list[Node]) -> list[Node]:
+            return [*map(_sum, sums, self._pull(gradients, held, ())[1])]
 
-        def body(nodes: list[Node]) -> list[Node]:
-            found = derived.again(nodes[:count], (), active())
-            return [*found[:count], *map(_sum, nodes[count:], found[count:])]
-
-        finals = record.loop(
-            [*self.nodes(), *self._collected()],
-            lambda nodes: self.run_test(nodes[:count]),
-            body,
-            self.what,
-        )
-        return self._in_order(dict(zip(self.outputs, gradients, strict=True)), finals[count:])
+        found = self.repeated(self._collected(), pull, slots)
+        return self._in_order(dict(zip(self.outputs, gradients, strict=True)), found)
 
     def _backward_general(
         self, gradients: list[Node], held: Memories, slots: capture.Slots
     ) -> list[Node]:
         moving, recorded = self.outputs, self.recorded
         with recorded.derived(slots) as derived:
-            stand_ins = [derived.stand_in(g.dtype) for g in gradients]
-            pulled, more = self._pull(stand_ins, held, moving)
+            pulled, more = self._pull(derived.stand_ins(gradients), held, moving)
             derived.close([*pulled, *more])
         needs = derived.needs()
-        places = {k for k, n in zip(self.places, recorded.nodes, strict=True) if n in needs}
-        found = trajectory(self, self.limit, places & self.changing)
-        first, last = 1 + len(moving), 1 + len(moving) + len(self._collected())
+        own = {k: n for k, n in zip(self.places, recorded.nodes, strict=True) if n in needs}
+        stored = own.keys() & self.changing
+        found = trajectory(self, self.limit, stored)
+        collected = self._collected()
+        first, last = 1 + len(moving), 1 + len(moving) + len(collected)
+        start, names = [found.count, *gradients, *collected, *found.start], None
+        if traverse.frees() and not found.start and self.is_free([*self.nodes(), *start]):
+            # What the loop leaves alone is a variable that this one leaves alone.
+            fixed = own.keys() - stored
+            count, *sums = recorded.stand_ins([found.count, *collected])
+            names = [count, *derived.given, *sums, *[own[k] for k in fixed]], recorded.mask
+            start += [self.before[k].node for k in fixed]
+            self.loop = None  # the nodes of the body now belong to this one
 
         def test(nodes: list[Node]) -> Node:
             return jit.apply(op.ne, nodes[0], number(0))
@@ -222,13 +216,16 @@ class Tape(Replay):
         def body(nodes: list[Node]) -> list[Node]:
             iteration = jit.apply(op.sub, nodes[0], number(1))
             begin, kept = found.at(iteration, nodes[last:])
-            out = derived.again(begin, nodes[1:first], active())
+            at = dict(zip(self.places, begin, strict=True))
+            if names is None or not derived.moved({own[k]: at[k] for k in stored}):
+                out = derived.again(begin, nodes[1:first], active())
+            else:
+                out = derived.results
             sums = map(_sum, nodes[first:last], out[len(moving) :])
             return [iteration, *out[: len(moving)], *sums, *kept]
 
-        start = [found.count, *gradients, *self._collected(), *found.start]
         try:
-            finals = record.loop(start, test, body, self.what)
+            finals = record.loop(start, test, body, self.what, names)
         except BaseException:
             found.discard()
             raise

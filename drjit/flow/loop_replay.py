@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from ..ad import capture
 from ..ad.graph import Value
 from ..array import leaf
 from ..jit import dtype as dt
 from ..jit import node as jit
 from ..jit import op, record, schedule
 from ..jit.dtype import DType
-from ..jit.node import Node
+from ..jit.node import Node, broadcast_size
 from ..jit.scope import ACTIVE, active, innermost
 from .copies import Copies
 from .masked import masked, merged, rehearsed
@@ -36,7 +37,8 @@ class Replay:
         self.what, self.state, self.before = what, state, before
         self.places, self.changing, self.tracked = places, changing, tracked
         self.going, self.recorded = going, recorded
-        self.loop: weakref.ref[Node] | None = None  # until it has run
+        # The loop that the nodes of the body belong to, until it has run.
+        self.loop: weakref.ref[Node] | None = None
         self.results = [recorded.results[k].node for k in places]
         self.test: Callable[[State], Node] = lambda state: ACTIVE
         self.body: Callable[[State], list[Content]] = lambda state: []
@@ -75,16 +77,14 @@ class Replay:
     def counting(self, visit: Callable[[list[Node]], None] = lambda nodes: None) -> list[Node]:
         """Runs the loop with a counter as the last variable, which `visit` sees in every iteration
         along with the others. If it has not run, it need not do so once more."""
-        loop = self.loop and self.loop()
-        if loop is not None:
 
-            def step(count: Node) -> Node:
-                visit([*self.recorded.nodes, count])
-                return jit.apply(op.add, count, number(1))
+        def step(nodes: list[Node]) -> list[Node]:
+            visit([*self.recorded.nodes, *nodes])
+            return [jit.apply(op.add, nodes[0], number(1))]
 
-            found = record.extend(loop, number(0), step)
-            if found is not None:
-                return [found]
+        found = self.extended([number(0)], step)
+        if found is not None:
+            return found
 
         def body(nodes: list[Node]) -> list[Node]:
             visit(nodes)
@@ -92,6 +92,51 @@ class Replay:
 
         start = [*self.nodes(), number(0)]
         return record.loop(start, lambda nodes: self.run_test(nodes[:-1]), body, self.what)
+
+    def extended(self, start: list[Node], step: record.Body) -> list[Node] | None:
+        """The final values of more variables of the loop that has been recorded, which `step`
+        advances; None if it has run, or belongs to something that is being recorded."""
+        loop = self.loop and self.loop()
+        return None if loop is None else record.extend(loop, start, step)
+
+    def is_free(self, start: Sequence[Node]) -> bool:
+        """Whether the nodes of the body can be those of a loop that starts with given values."""
+        body = self.recorded
+        return (
+            body.moves
+            and body.depth == 1
+            and not record.recording()
+            and self.loop is not None
+            and self.loop() is None
+            and broadcast_size((*start, active()), self.what) == body.lanes
+        )
+
+    def repeated(self, start: list[Node], step: record.Body, slots: capture.Slots) -> list[Node]:
+        """Runs the loop once more, with more variables, which `step` advances as it propagates
+        derivatives; gives their final values."""
+        body, count = self.recorded, len(self.places)
+        before = [*self.nodes(), *start]
+        if self.is_free(before):
+            own = body.stand_ins(start)
+            with body.entered(slots):
+                finals = record.loop(
+                    before,
+                    lambda _: self.going,
+                    lambda nodes: [*self.results, *step(nodes[count:])],
+                    self.what,
+                    ([*body.nodes, *own], body.mask),
+                )
+            self.loop = loop_of([n for n, b in zip(finals, before, strict=True) if n is not b])
+            return finals[count:]
+        with body.derived(slots) as derived:
+            derived.close([*self.results, *step(derived.stand_ins(start))])
+        finals = record.loop(
+            before,
+            lambda nodes: self.run_test(nodes[:count]),
+            lambda nodes: derived.again(nodes[:count], nodes[count:], active()),
+            self.what,
+        )
+        return finals[count:]
 
     def advanced(self, begin: list[Node], count: Node) -> list[Node]:
         """What the variables are some iterations later."""
@@ -147,6 +192,12 @@ class Replay:
                     cls = type(self.state.leaves[k])
                     yes = leaf.from_value(cls.Mask, Value(mask))
                     contents[k] = merged(yes, results[k], contents[k])
+
+
+def loop_of(results: list[Node]) -> weakref.ref[Node] | None:
+    """The loop that gave some results."""
+    found = [n.deps[0] for n in results if n.op is op.result and n.deps[0].op is op.loop]
+    return weakref.ref(found[0]) if found else None
 
 
 def number(value: int) -> Node:

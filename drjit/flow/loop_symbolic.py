@@ -6,7 +6,7 @@ from types import CodeType
 
 from ..ad import capture, graph
 from ..ad.graph import visible
-from ..jit import flags, op, record
+from ..jit import flags, record
 from ..jit.flags import JitFlag
 from ..jit.node import AFTER, BUFFER, LITERAL, Node, SizeError
 from ..jit.scope import ACTIVE, StateTarget
@@ -14,6 +14,7 @@ from .captured import Captured
 from .copies import Copies
 from .loop_body import Loop
 from .loop_grad import Tape
+from .loop_replay import loop_of
 from .loop_trace import Trace, adds_to
 from .recorded import NOTHING, Body
 from .shelter import Shelter
@@ -191,8 +192,7 @@ class Symbolic:
         tape.body = lambda state: [content(a) for a in loop.run_body(state)[1]]
         tape.copies = copies
         own = [n for k, n in zip(places, finals, strict=True) if k in changing]
-        found = [n.deps[0] for n in own if n.op is op.result and n.deps[0].op is op.loop]
-        tape.loop = weakref.ref(found[0]) if found else None
+        tape.loop = loop_of(own)
         return tape.attached(finals)
 
     def _put(self, places: list[int], nodes: list[Node]) -> list[Content | None]:

@@ -15,7 +15,7 @@ from ..ad.traverse import ADMode
 from ..ad.written import Written
 from ..jit import dtype as dt
 from ..jit import op, record
-from ..jit.dtype import DType
+from ..jit.effects import BLOCKS
 from ..jit.node import Node, apply, literal, make
 from ..jit.scope import innermost
 from ..jit.substitute import Span, Substitution
@@ -35,7 +35,8 @@ class Body:
     the body got, `results` what came of it, or `NOTHING` for arrays that it has written to, which
     nobody may hold; `written` are the targets of its scatters with their numbers in
     `targets.Targets`. `variables` are those of its operations, in order, as far as results depend
-    on them, `around` those from before on which they depend.
+    on them, `around` those from before on which they depend. It `moves` if its nodes can serve
+    another block, having no side effects that must not be repeated.
     """
 
     def __init__(self, nodes: Sequence[Node], inner: Scope) -> None:
@@ -45,9 +46,10 @@ class Body:
         self.nodes = nodes
         self.inputs: list[Var | None] = []
         self.mask, self.depth = recording.mask, recording.depth
-        self._lanes = nodes[0].size if nodes else self.mask.size
+        self.lanes = nodes[0].size if nodes else self.mask.size
         self._span = Span(nodes[0].serial if nodes else None)
         self.begin, self._tracing = inner.isolate_from, inner.slots.tracing
+        self.moves = False
         self.results: list[Content] = []
         self.written: list[tuple[int, Written]] = []
         self.variables: list[Var] = []
@@ -59,6 +61,9 @@ class Body:
     def close(self, results: list[Content], written: list[tuple[int, Written]]) -> None:
         """Ends the tracing, with its results and the targets that it has written to."""
         self._span.close()
+        recording = innermost()
+        assert recording is not None
+        self.moves = not any(e.op in BLOCKS or e.data.value for e in recording.effects)
         self.results, self.written = results, written
         self._follow([v for r in results if (v := visible(r.var)) is not None] + self.scatters)
         # Traversals within the body have put gradients there.
@@ -124,7 +129,7 @@ class Body:
     # ---- Derivatives
 
     @contextmanager
-    def derived(self, slots: capture.Slots, mask: Node | None = None) -> Iterator["Derived"]:
+    def entered(self, slots: capture.Slots) -> Iterator[None]:
         """Within, `pull` and `push` visit the variables of the body; those of gathered arrays from
         around it have their gradients in `slots`."""
         slots.first, slots.tracing = self.begin, self._tracing
@@ -133,11 +138,16 @@ class Body:
         graph.push(inner)
         before, self._tracing.closed = self._tracing.closed, False
         try:
-            with record.part(mask or self.mask, self.depth) as scope:
-                yield Derived(self, scope)
+            yield
         finally:
             self._tracing.closed = before
             graph.pop()
+
+    @contextmanager
+    def derived(self, slots: capture.Slots, mask: Node | None = None) -> Iterator["Derived"]:
+        """The same in a recording of its own, of which parts can be had again."""
+        with self.entered(slots), record.part(mask or self.mask, self.depth) as scope:
+            yield Derived(self, scope)
 
     def pull(
         self, seeds: Iterable[tuple[Var, Node]], inputs: Sequence[Var | None], held: Memories
@@ -191,6 +201,10 @@ class Body:
         for v, g, own in around:
             v.grad, v.grad_var = g, own
 
+    def stand_ins(self, values: Iterable[Node]) -> list[Node]:
+        """Nodes for more variables of a loop."""
+        return [make(op.state, n.dtype, self.lanes, (), self.depth) for n in values]
+
     def again(
         self, roots: Sequence[Node], nodes: Sequence[Node], mask: Node | None = None
     ) -> list[Node]:
@@ -206,7 +220,7 @@ class Body:
         if mask is not None:
             made[self.mask] = mask
         span = None if derived is None else derived.span
-        return Substitution(made, self._span, self.depth, self._lanes, span)
+        return Substitution(made, self._span, self.depth, self.lanes, span)
 
 
 class Derived:
@@ -219,11 +233,10 @@ class Derived:
         self.results: list[Node] = []
         self._inside: list[Node] = []
 
-    def stand_in(self, dtype: DType) -> Node:
-        """A node for a value that is known when the result is used."""
-        body = self.body
-        self.given.append(make(op.state, dtype, body._lanes, (), body.depth))
-        return self.given[-1]
+    def stand_ins(self, values: Iterable[Node]) -> list[Node]:
+        """Nodes for values that are known when the results are used."""
+        self.given += self.body.stand_ins(values)
+        return [*self.given]
 
     def close(self, results: list[Node]) -> None:
         """Ends the computation, which gave these results."""
@@ -245,7 +258,24 @@ class Derived:
         again = self.body.substitution(nodes, mask, self)
         again.extend(dict(zip(self.given, given, strict=True)))
         found = again([*self.results, *self.scope.effects], self._inside)
+        self._hand_over()
+        return found[: len(self.results)]
+
+    def moved(self, begin: dict[Node, Node]) -> bool:
+        """Makes the results, and the body itself, part of the innermost recording, where nodes for
+        the state become the gathers that are given. Gives whether it could be done."""
+        gathers = [*begin.values()]
+        if any(n.op is not op.gather or n.size != self.body.lanes for n in gathers):
+            return False
+        if gathers and not record.precede(self.body.nodes[0], gathers):
+            return False
+        for n, given in begin.items():
+            n.op, n.deps, n.data = given.op, given.deps, given.data
+        self._hand_over()
+        return True
+
+    def _hand_over(self) -> None:
+        """Makes the side effects part of the innermost recording."""
         if (around := innermost()) is not None:
             around.effects += self.scope.effects
             around.afters += self.scope.afters
-        return found[: len(self.results)]

@@ -25,11 +25,14 @@ _serial = attrgetter("serial")
 
 
 def loop(
-    state: Sequence[Node], cond: Callable[[list[Node]], Node], body: Body, label: str = ""
-) -> list[Node]:
+    state: Sequence[Node], cond: Callable[[list[Node]], Node], body: Body, label: str = "",
+    names: tuple[list[Node], Node] | None = None,
+) -> list[Node]:  # fmt: skip
     """Records `while cond(*state): state = body(*state)` for every lane; gives the final state.
 
-    Lanes leave the loop one by one. What `cond` and `body` raise undoes the recording.
+    Lanes leave the loop one by one. What `cond` and `body` raise undoes the recording. `names` are
+    the nodes that stand for the state and the lanes inside, if these are to be those of a loop that
+    is no more.
 
     Raises:
         RuntimeError: sizes are incompatible, or `cond` has side effects.
@@ -39,8 +42,11 @@ def loop(
     outer = active()
     size = broadcast_size((*state, outer), what)
     depth = _depth() + 1
-    inside = [make(op.state, n.dtype, size, (), depth) for n in state]
-    live = make(op.state, dt.mask, size, (), depth)
+    if names is None:
+        inside = [make(op.state, n.dtype, size, (), depth) for n in state]
+        live = make(op.state, dt.mask, size, (), depth)
+    else:
+        inside, live = names
     with _Recording(live, depth, []) as scope:
         scope.repeats = True
         test = cond(list(inside))
@@ -64,54 +70,67 @@ def loop(
     ]
 
 
-def extend(node: Node, start: Node, step: Callable[[Node], Node]) -> Node | None:
-    """Gives a recorded loop that has not run one more variable, which `step` advances, where it can
-    also cause side effects; gives its final value. None if the loop has run, or belongs to
-    something that is being recorded.
+def extend(node: Node, start: list[Node], step: Body) -> list[Node] | None:
+    """Gives a recorded loop that has not run more variables, which `step` advances, where it can
+    also cause side effects; gives their final values. None if the loop has run, or belongs to
+    something that is being recorded, or if what is new depends on its results.
     """
     with schedule.lock:  # another thread may evaluate the loop
-        if stack() or node.op is not op.loop:
-            return None
-        pending = [v for reference in node.data.values if (v := reference()) and v.op is op.result]
-        if not pending:
+        if stack() or not _waits(node):
             return None
         parts, block = Parts(node), node.data
         count, effects = block.counts
         with _Recording(parts.live, block.depth + 1, []) as scope:
             scope.repeats = True
-            inside = make(op.state, start.dtype, node.size, (), block.depth + 1)
-            after = step(inside)
-        if broadcast_size((node, start, after, *scope.effects), "loop") != node.size:
+            inside = [make(op.state, n.dtype, node.size, (), block.depth + 1) for n in start]
+            after = step(list(inside))
+            new = [*start, *inside, *after, *scope.effects]
+            size = broadcast_size((node, *new), "loop")
+        # Side effects that happened meanwhile may have needed the loop.
+        if size != node.size or not _waits(node) or not precede(node, new):
             _undo([scope])
             return None
         before = (
             *parts.inputs,
-            start,
+            *start,
             *parts.inside[0],
-            inside,
+            *inside,
             parts.live,
             parts.outer,
             parts.test,
         )
-        node.deps = (*before, *parts.results[0], after, *parts.effects[0], *scope.effects)
-        block.counts = (count + 1, effects + len(scope.effects))
-        _precede(node, [start, inside, after, *scope.effects])
+        node.deps = (*before, *parts.results[0], *after, *parts.effects[0], *scope.effects)
+        block.counts = (count + len(start), effects + len(scope.effects))
         _close(node, scope, effects > 0)
-        return _result(node, start.dtype, count)
+        return [_result(node, n.dtype, k) for k, n in enumerate(start, count)]
 
 
-def _precede(node: Node, roots: list[Node]) -> None:
-    """Gives what has been made for a node later serial numbers before its own."""
+def _waits(node: Node) -> bool:
+    """Whether results of a loop are yet to be computed."""
+    if node.op is not op.loop:  # it has run, in another thread
+        return False
+    return any((v := reference()) and v.op is op.result for reference in node.data.values)
+
+
+def precede(node: Node, roots: list[Node]) -> bool:
+    """Gives what has been made for a node later serial numbers before its own; gives whether that
+    could be done: not if it depends on the node, or waits for side effects."""
     since = node.serial
     found = [n for n in dict.fromkeys(roots) if n.serial > since]
     seen = set(found)
     for n in found:  # which grows
+        if n.op is AFTER:
+            return False
         for d in n.deps:
-            if d.serial > since and d not in seen:
-                seen.add(d)
-                found.append(d)
+            if d.serial > since:
+                if d not in seen:
+                    seen.add(d)
+                    found.append(d)
+            elif d is node:
+                return False
     for k, n in enumerate(sorted(found, key=_serial), 1):
-        n.serial = node.serial - 1 + k / (len(found) + 1)  # type: ignore[assignment]
+        n.serial = since - 1 + k / (len(found) + 1)  # type: ignore[assignment]
+    return True
 
 
 def branches(
