@@ -8,8 +8,7 @@ from typing import Any
 from ..ad import capture, graph, vector
 from ..ad.algebra import RECORDED
 from ..ad.graph import Scope, Value, Var, visible
-from ..array import leaf, pytree
-from ..function.custom import CustomOp, custom
+from ..function.custom import ValueOp, attached
 from ..jit import access, node, op, record
 from ..jit.dtype import DType
 from ..jit.node import LITERAL, Node
@@ -19,7 +18,6 @@ from .masked import rehearsed
 from .recorded import NOTHING, Body
 from .state import Content, content
 from .targets import Targets, is_zero
-from .vectors import features, packed
 
 
 class Recorded:
@@ -41,7 +39,7 @@ class Recorded:
         masks: list[Node],
         outside: set[int] | frozenset[int] = frozenset(),
     ) -> None:
-        self.what, self.masks, self.namespace = what, masks, ""
+        self.what, self.masks = what, masks
         if innermost() is not None:
             self.masks = [node.apply(op.and_, m, active()) for m in masks]
         self.scope = graph.scope() or Scope()
@@ -87,8 +85,6 @@ class Recorded:
         self.outputs |= {k for k, v in enumerate(variables) if v is not None}
         if graph.slots().outer is not None:
             self._note_terms(body, variables)
-        arrays = [*[results[k] for k in self.outputs], *[t.array for t in self.targets.rows]]
-        self.namespace = arrays[0].__meta__.namespace if arrays else self.namespace
         self.around = list(dict.fromkeys([*self.around, *body.around]))
 
     def _note_terms(self, body: Body, results: list[Var | None]) -> None:
@@ -124,15 +120,11 @@ class Recorded:
             return found
         for body in self.bodies:
             body.share(results)
-        values = [features(self.namespace, Value(results[k])) for k in numbers]
-        wanted = [*self._wanted(), *targets.inputs()]
-        inputs = [
-            features(self.namespace, Value(node.literal(v.dtype, 0, v.size), v)) for v in wanted
-        ]
-        attached = custom(_Call, self, [*values, *targets.outputs()], inputs)
-        for k, a in zip(numbers, attached, strict=False):
-            found[k] = Content(results[k], packed(a).var)
-        targets.attach(attached[len(numbers) :])
+        outputs = [*[results[k] for k in numbers], *targets.outputs()]
+        variables = attached(_Call(self), outputs, [*self._wanted(), *targets.inputs()])
+        for k, v in zip(numbers, variables, strict=False):
+            found[k] = Content(results[k], v)
+        targets.attach(variables[len(numbers) :])
         return found
 
     def _wanted(self) -> list[Var]:
@@ -254,32 +246,23 @@ def _or_zero(n: Node | None, dtype: DType) -> Node:
     return node.literal(dtype, 0) if n is None else n
 
 
-class _Call(CustomOp):
+class _Call(ValueOp):
     """A symbolic call or branch in the graph of derivatives. `terms` are those of its results that
     are an argument plus something; see `loop_trace.adds_to`."""
 
-    def eval(self, recorded: Recorded, outputs: list[Any], inputs: list[Any]) -> list[Any]:
+    def __init__(self, recorded: Recorded) -> None:
         self.recorded = recorded
-        pairs = zip(sorted(recorded.outputs), outputs, strict=False)
-        numbers = [k for k, a in pairs for _ in pytree.leaf_arrays(a)]
-        terms = enumerate([recorded.terms.get(k) for k in numbers])
-        self.terms = {k: term for k, term in terms if term is not None}
-        return outputs
+        numbers = enumerate(sorted(recorded.outputs))
+        self.terms = {j: recorded.terms[k] for j, k in numbers if k in recorded.terms}
 
     def forward(self) -> None:
-        given = [packed(g).node for g in self.grad_in("inputs")]
-        found = self.recorded.forward(given)
-        self.set_grad_out([features(self.recorded.namespace, Value(n)) for n in found])
+        self.accumulate(self.results, self.recorded.forward(self.gradients(self.arguments)))
 
     def backward(self) -> None:
-        given = [packed(g).node for g in self.grad_out()]
-        found = self.recorded.backward(given)
-        self.set_grad_in("inputs", [features(self.recorded.namespace, Value(n)) for n in found])
+        self.accumulate(self.arguments, self.recorded.backward(self.gradients(self.results)))
 
     def recomputed(self) -> list[Value]:
-        found = self.recorded.recomputed()
-        arrays = [features(self.recorded.namespace, v) for v in found]
-        return [leaf.value(a) for a in pytree.leaf_arrays(arrays)]
+        return self.recorded.recomputed()
 
     def name(self) -> str:
         return self.recorded.what

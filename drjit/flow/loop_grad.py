@@ -7,11 +7,10 @@ of every term is that of the sum, so that one pass, in any order, does.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from ..ad import capture, traverse
 from ..ad.graph import Value, Var, visible
-from ..function.custom import CustomOp, custom
+from ..function.custom import ValueOp, attached
 from ..jit import access, log, op, record
 from ..jit import node as jit
 from ..jit.node import Node
@@ -22,7 +21,6 @@ from .loop_trajectory import trajectory
 from .recorded import Memories
 from .state import Content, State
 from .targets import Targets, is_zero
-from .vectors import features, packed
 
 SUM = -1
 
@@ -52,7 +50,6 @@ class Tape(Replay):
         # What replaces entries is undone in the opposite order.
         kinds = {kind for t in targets.rows for kind in t.kinds}
         self.simple = self.simple and kinds <= {"add"} and not trace.written & set(self.outputs)
-        self.namespace = ""
 
     # ---- Joining the graph
 
@@ -60,15 +57,12 @@ class Tape(Replay):
         """The final values of the variables, by position, as results of a differentiable
         operation."""
         self.size = max([n.size for n in finals], default=1)
-        targets = [t.array for t in self.targets.rows]
-        arrays = [*[self.state.leaves[k] for k in self.outputs], *targets]
-        self.namespace = namespace = arrays[0].__meta__.namespace
-        outputs = [features(namespace, Value(finals[self.places.index(k)])) for k in self.outputs]
-        wanted = [*self.wanted(), *self.targets.inputs()]
-        inputs = [features(namespace, Value(jit.literal(v.dtype, 0, v.size), v)) for v in wanted]
-        results = custom(_Loop, self, [*outputs, *self.targets.outputs()], inputs)
-        self.targets.attach(results[len(outputs) :])
-        return {k: Content(*packed(a)) for k, a in zip(self.outputs, results, strict=False)}
+        outputs = [finals[self.places.index(k)] for k in self.outputs]
+        inputs = [*self.wanted(), *self.targets.inputs()]
+        found = attached(_Loop(self), [*outputs, *self.targets.outputs()], inputs)
+        self.targets.attach(found[len(outputs) :])
+        pairs = zip(outputs, found, strict=False)
+        return {k: Content(*pair) for k, pair in zip(self.outputs, pairs, strict=True)}
 
     def wanted(self) -> list[Var]:
         """The variables that gradients go to: of inputs, and captured ones."""
@@ -237,26 +231,23 @@ def _sum(a: Node, b: Node) -> Node:
     return a if is_zero(b) else jit.apply(op.add, a, b)
 
 
-class _Loop(CustomOp):
+class _Loop(ValueOp):
     """A symbolic loop in the graph of derivatives."""
 
-    def eval(self, tape: Tape, outputs: list[Any], inputs: list[Any]) -> list[Any]:
+    def __init__(self, tape: Tape) -> None:
         self.tape = tape
-        return outputs
 
     def forward(self) -> None:
-        tape = self.tape
-        gradients = [packed(g).node for g in self.grad_in("inputs")]
-        with tape.lanes():
-            found = tape.forward(gradients)
-        self.set_grad_out([features(tape.namespace, Value(n)) for n in found])
+        gradients = self.gradients(self.arguments)
+        with self.tape.lanes():
+            found = self.tape.forward(gradients)
+        self.accumulate(self.results, found)
 
     def backward(self) -> None:
-        tape = self.tape
-        gradients = [packed(g).node for g in self.grad_out()]
-        with tape.lanes():
-            found = tape.backward(gradients)
-        self.set_grad_in("inputs", [features(tape.namespace, Value(n)) for n in found])
+        gradients = self.gradients(self.results)
+        with self.tape.lanes():
+            found = self.tape.backward(gradients)
+        self.accumulate(self.arguments, found)
 
     def recomputed(self) -> list[Value]:
         self.tape.targets.check_first_order(self.tape.what)

@@ -7,7 +7,6 @@ from typing import Any
 from ..ad import graph
 from ..ad.graph import Var, visible
 from ..ad.written import Memory, Written, owned, take, written
-from ..array import leaf
 from ..jit import node as jit
 from ..jit.node import LITERAL, Node
 
@@ -57,17 +56,17 @@ class Targets:
                 t.memory.kinds |= t.kinds
         return [t.before for t in self.rows if t.before is not None]
 
-    def outputs(self) -> list[Any]:
+    def outputs(self) -> list[Node]:
         """What the targets hold after the block."""
-        return [leaf.wrap(type(t.array), t.array._n) for t in self.rows]
+        return [t.array._n for t in self.rows]
 
-    def attach(self, results: list[Any]) -> None:
-        """Makes the targets depend on what was written; arrays with the new variables are given."""
-        for t, result in zip(self.rows, results, strict=True):
+    def attach(self, results: list[Var | None]) -> None:
+        """Makes the targets depend on what was written, by new variables."""
+        for t, v in zip(self.rows, results, strict=True):
             if t.memory is None:
-                t.array._a = result._a
-            elif result._a is not None:
-                written(t.array).scatters.append(result._a)
+                t.array._a = v
+            elif v is not None:
+                written(t.array).scatters.append(v)
             t.array = None  # which may refer to the results
 
     # ---- Derivatives

@@ -70,18 +70,3 @@ def reading(function: Callable[..., Any]) -> Callable[..., Any]:
 def spreading(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same, with such trees as results."""
     return lambda *args, **kwargs: spread(function(*joined(args), **joined(kwargs)))
-
-
-def features(namespace: str, value: Value) -> Any:
-    """An array of a namespace for a value; for a vector the list of its features."""
-    cls = table.find(namespace, "leaf", value.node.dtype.element)
-    if not value.node.dtype.is_vector:
-        return leaf.from_value(cls, value)
-    return [leaf.from_value(cls, feature) for feature in vector.unpack(value)]
-
-
-def packed(arrays: Any) -> Value:
-    """The value that `features` has made arrays of."""
-    if isinstance(arrays, list):
-        return vector.pack([leaf.value(a) for a in arrays])
-    return leaf.value(arrays)

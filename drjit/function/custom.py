@@ -15,7 +15,8 @@ from ..array import leaf, pytree
 from ..array.base import ArrayBase, IncompatibleError, type_label
 from ..jit import dtype as dt
 from ..jit import node as jit
-from .grad import accum_grad, converted, detach, grad, leaves, variables
+from ..jit.node import Node
+from .grad import accum_grad, accumulate, converted, detach, fitting, grad, leaves, variables
 from .protocols import CustomOpT
 
 P = ParamSpec("P")
@@ -152,6 +153,50 @@ class CustomOp(IntrusiveBase):
             RuntimeError: the array already is the result of a differentiable computation.
         """
         self._more_outputs = (*self._more_outputs, arg)
+
+
+class ValueOp(CustomOp):
+    """An operation of this package, whose arguments and results are variables instead of arrays:
+    it is made by `attached`, and has no `eval`."""
+
+    arguments: list[Var]
+    results: list[Var]
+
+    def gradients(self, variables: list[Var]) -> list[Node]:
+        """The gradients of its arguments or results."""
+        return [_gradient(v) for v in variables]
+
+    def accumulate(self, variables: list[Var], gradients: list[Node]) -> None:
+        """Adds to the gradients of its arguments or results."""
+        self._assigned = True
+        pairs = zip(variables, gradients, strict=True)
+        accumulate([(v, fitting(v, g, self.name())) for v, g in pairs if visible(v)])
+
+
+def _gradient(v: Var) -> Node:
+    """The gradient of a variable, zeros if it has none."""
+    if v.grad is None or not visible(v):
+        return jit.literal(v.dtype, 0, v.size)
+    return jit.resize(v.grad, v.size)
+
+
+def attached(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var | None]:
+    """The variables of results of an operation, which depend on those of its arguments."""
+    if not any(visible(v) for v in arguments):
+        return [None] * len(results)
+    state = _State(op)
+    hub: Any = _HUB.record(jit.literal(dt.f32, 0), (), tuple(arguments), state)
+    graph.labels[hub] = op.name()
+    op.arguments = arguments
+    op.results = state.slots = [graph.new_slot(n) for n in results]
+    _keep_scope(state)
+    return [_RESULT.record(n, (), (hub,), k) for k, n in enumerate(results)]
+
+
+def _keep_scope(state: "_State") -> None:
+    around = graph.scope()
+    if around is not None:
+        state.scope = Scope(around.all, around.variables)
 
 
 class _State:
@@ -383,7 +428,7 @@ def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) ->
             state.slots.append(graph.new_slot(a._n))
         return leaf.from_value(cls, Value(a._n, v))
 
-    attached = _map_arrays(attach, result)
+    joined = _map_arrays(attach, result)
     slots = iter(state.slots)
 
     def slot(a: Any, cls: Any) -> Any:
@@ -395,10 +440,8 @@ def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) ->
     op._output = _map_arrays(slot, result)
     for a in leaves(op._more_outputs):
         _change(op, a, hub)
-    around = graph.scope()
-    if around is not None:
-        state.scope = Scope(around.all, around.variables)
-    return attached
+    _keep_scope(state)
+    return joined
 
 
 def _change(op: CustomOp, a: Any, hub: Var) -> None:

@@ -229,7 +229,7 @@ def _assignments(target: Any, source: Any, what: str) -> list[tuple[Var, Value]]
         if isinstance(t, KernelValue):
             v = visible(t._a)
             if v is not None:
-                found.append((v, _fitting(v, t._like(s, what).node, what)))
+                found.append((v, fitting(v, t._like(s, what).node, what)))
             continue
         if not isinstance(t, ArrayBase) or not t._diff or not t._dtype.is_float:
             continue
@@ -250,11 +250,11 @@ def _assignments(target: Any, source: Any, what: str) -> list[tuple[Var, Value]]
         for a, b in zip(mine, theirs, strict=True):
             v = visible(a._a)
             if v is not None:
-                found.append((v, _fitting(v, b._n, what)))
+                found.append((v, fitting(v, b._n, what)))
     return found
 
 
-def _fitting(v: Var, gradient: Node, what: str) -> Value:
+def fitting(v: Var, gradient: Node, what: str) -> Value:
     """A gradient for a variable: one entry stands for all, those for a single entry are summed (in
     a body that is being recorded: when that is known)."""
     size = gradient.size
@@ -305,9 +305,14 @@ def accum_grad(target: Any, source: Any) -> None:
     >>> x.grad
     [6, 7]
     """
+    accumulate(_assignments(target, source, "dr.accum_grad"))
+
+
+def accumulate(gradients: list[tuple[Var, Value]]) -> None:
+    """Adds to the gradients of variables."""
     inner = graph.scope() if recording() else None
     slots = None if inner is None else inner.slots
-    for v, g in _assignments(target, source, "dr.accum_grad"):
+    for v, g in gradients:
         if slots is not None and slots.takes(v):
             slots.add(v, g.node)
             continue
