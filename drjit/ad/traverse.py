@@ -213,7 +213,7 @@ def _backward(variables: list[Var], flags: int, interior: Set[Var], give: "Give"
     Programs pay for this loop with every edge, so it treats the common case by itself: plain nodes,
     and operands of the size of the result.
     """
-    plain = not give.keep and give.first == 0 and give.members is None and not give.trap
+    plain = give.plain and give.members is None
     clears, edges = flags & ADFlag.ClearVertices, flags & ADFlag.ClearEdges
     selective = clears != ADFlag.ClearVertices or give.first > 0 or give.keep
     masked, accumulate = give.masked, give.accumulate
@@ -277,10 +277,10 @@ def _visit(v: Var, rule: Any, give: "Give") -> None:
 
 def _partials(v: Var, rule: Any, guard: bool, give: "Give") -> None:
     """Passes the gradient of the result of an element-wise operation on to its operands."""
+    g, y, inputs, o = give.operands(v, v.grad, v.grad_var)
     for d, partial in zip(v.deps, rule.partials, strict=True):
         if d is None or partial is None or not give.takes(d):
             continue
-        g, y, inputs, o = give.operands(v, v.grad, v.grad_var)
         c = partial(o, g, y, *inputs)
         if guard and partial is not same:
             c = guarded(o, g, c)
@@ -297,13 +297,17 @@ def _cut(v: Var, members: set[Var] | None) -> None:
 
 
 def _forward(variables: list[Var], flags: int, give: "Give") -> None:
-    members = set(variables)
-    for v in chain.from_iterable(steps.parts(variables, False, give.keep)):
+    """Visits variables, first ones first. Programs pay for this with every edge."""
+    members, first, keep = set(variables), give.first, give.keep
+    plain, recording, add = give.plain, give.recording, PLAIN.add
+    for v in chain.from_iterable(steps.parts(variables, False, keep)):
         rule = v.rule
-        if rule is None or v.serial < give.first or members.isdisjoint(v.deps):
+        if rule is None or v.serial < first:
             continue
-        give.var = v
         if not rule.elementwise:
+            if members.isdisjoint(v.deps):
+                continue
+            give.var = v
             tangents = [
                 None if d is None or d.grad is None or d not in members
                 else Value(d.grad, d.grad_var)
@@ -315,13 +319,19 @@ def _forward(variables: list[Var], flags: int, give: "Give") -> None:
                     give.accumulate(v, t if give.keep else t.node, 1)
             continue
         for d, partial in zip(v.deps, rule.partials, strict=True):
-            if d is None or d.grad is None or partial is None or d not in members:
+            if d is None or (g := d.grad) is None or partial is None or d not in members:
                 continue
-            t, y, inputs, o = give.operands(v, d.grad, d.grad_var)
+            give.var = v
+            t, y, inputs, o = g, v.result, v.inputs, PLAIN
+            if keep:
+                t, y, inputs, o = give.operands(v, g, d.grad_var)
             c = partial(o, t, y, *inputs)
-            if rule.guarded and (d.grad.op is not LITERAL or not d.grad.data):
+            if rule.guarded and (g.op is not LITERAL or not g.data):
                 c = guarded(o, t, c)
-            give.accumulate(v, c, 1)
+            if plain and (recording or v.size != 1):
+                v.grad = c if v.grad is None else add(v.grad, c)
+            else:
+                give.accumulate(v, c, 1)
     if flags & ADFlag.ClearVertices:
         sources = {d for v in variables for d in v.deps if d is not None and d in members}
     else:
@@ -344,7 +354,7 @@ class Give:
     """
 
     __slots__ = (
-        "first", "inner", "keep", "masked", "masking", "members", "recording", "trap",
+        "first", "inner", "keep", "masked", "masking", "members", "plain", "recording", "trap",
         "var",
     )  # fmt: skip
 
@@ -359,6 +369,9 @@ class Give:
         self.recording = recording()
         current = jit_flags.current
         self.trap = bool(current & JitFlag.Debug and current & (JitFlag.TrapNaN | JitFlag.TrapInf))
+        slots = self.inner.slots if self.inner is not None and self.recording else None
+        # Contributions are nodes, and only added up.
+        self.plain = not keep and not self.trap and (slots is None or not slots.atomic)
 
     def takes(self, v: Var) -> bool:
         """Whether the traversal visits a variable."""

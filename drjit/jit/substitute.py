@@ -71,7 +71,8 @@ class Substitution:
         named = bool(flags.current & 1 or label.labels)
         values: dict[Node, Block] = {}  # the results of blocks, and their copies
         first, last, shared = self._derived.first, self._derived.last, self._shared
-        for n in inside if inside is not None and self.fits else self.inside(roots):
+        found = inside if inside is not None and self.fits else self.inside(roots)
+        for n in sorted(found, key=_serial):
             if n in made:
                 continue
             o, deps, data = n.op, n.deps, n.data
@@ -102,7 +103,7 @@ class Substitution:
         return [get(n, n) for n in roots]
 
     def inside(self, roots: Sequence[Node]) -> list[Node]:
-        """What is to be replaced for some values, operands first."""
+        """What is to be replaced for some values."""
         span, derived, shared = self._span, self._derived, self._shared
         start, end, first, last = span.first, span.last, derived.first, derived.last
         found: list[Node] = []
@@ -113,15 +114,16 @@ class Substitution:
             if n in seen:
                 continue
             see(n)
-            serial = n.serial
-            if start <= serial < end:
-                if n.op in EFFECTS or (n.op is STATE and n.data is None):
+            serial, o = n.serial, n.op
+            own = start <= serial < end
+            if own or first <= serial < last or (shared and self._is_shared(n)):
+                add(n)
+                if o.plain:
+                    pending += n.deps
+                    continue
+                if own and (o in EFFECTS or (o is STATE and n.data is None)):
                     raise RuntimeError(OLD_VALUES)
-            elif not first <= serial < last and not (shared and self._is_shared(n)):
-                continue
-            add(n)
-            pending += n.deps if n.op not in BLOCKS else self._operands(n)
-        found.sort(key=_serial)
+                pending += n.deps if o not in BLOCKS else self._operands(n)
         return found
 
     def _is_shared(self, n: Node) -> bool:
