@@ -206,6 +206,30 @@ def test_fma_f32(x, y, z):
     check_fma(np.float32(x), np.float32(y), np.float32(z))
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(
+    ("x", "y", "z"),
+    [
+        # Nearly halfway between two numbers: what decides is beyond the digits of a float64.
+        (1 + 2**-12, 1 + 2**-12, 2.0**-80),
+        (1 + 2**-12, 1 + 2**-12, -(2.0**-80)),
+        (3 + 2**-12, 1 + 2**-12, -(2.0**-90)),
+        # The same between subnormal numbers, and where those begin.
+        (2.0**-75 * (1 + 2**-23), 2.0**-75 * (1 - 2**-23), 2.0**-130 + 2.0**-149),
+        (2.0**-75 * (1 + 2**-23), 2.0**-75 * (1 + 2**-22), 2.0**-127),
+        # The largest number, and nearly halfway to the next power of two, which is infinite.
+        (2.0**64 - 2.0**40, 2.0**64, 2.0**103),
+        (2.0**64 - 2.0**40, 2.0**64, 2.0**103 - 2.0**80),
+    ],
+)
+def test_fma_f32_of_sums_halfway_between_numbers(x, y, z, sign):
+    x, y, z = (np.float32(v) for v in (x, sign * y, sign * z))
+    check_fma(x, y, z)
+    ones = np.ones(2, np.float32)  # whose neighbours are plain
+    result = namespace["fma"](*(np.append(v, ones) for v in (x, y, z)))
+    assert result[0] == namespace["fma"](x, y, z) and result[1:].tolist() == [2, 2]
+
+
 @given(*[st.floats()] * 3)
 def test_fma_f64(x, y, z):
     check_fma(np.float64(x), np.float64(y), np.float64(z))

@@ -35,7 +35,7 @@ if tier not in TIERS:
 # long as NUMPY_FUSED other operations.
 NUMPY_STATEMENT = 1.5e-6
 NUMPY_LANE = 0.8e-9
-NUMPY_FUSED = 30
+NUMPY_FUSED = 20
 COMPILE_BASE = 12e-3
 COMPILE_STATEMENT = 80e-6
 LOAD = 0.7e-3  # a kernel from the disk cache

@@ -11,6 +11,10 @@ from typing import Any
 import numpy as np
 
 _SPLIT = float(2**27 + 1)
+# What a float64 has beyond the digits of a float32: all of it, and where it lies halfway between
+# two of them. The bits of the least normal float32, but for the sign's.
+_REST, _HALFWAY = (1 << 29) - 1, 1 << 28
+_LEAST = (1023 - 126) << 53
 
 
 def _two_sum(a: Any, b: Any) -> tuple[Any, Any]:
@@ -37,9 +41,19 @@ def _odd_sum(a: Any, b: Any) -> Any:
 
 
 def fma_f32(x: Any, y: Any, z: Any) -> Any:
-    """`x * y + z` for float32, rounded once: exact product and odd sum in float64."""
+    """`x * y + z` for float32, rounded once: exact product and sum in float64.
+
+    That the sum was rounded already only matters where it lies halfway between two results, or
+    these are subnormal: there it is rounded to odd instead.
+    """
     wide = np.float64
-    return _odd_sum(x.astype(wide) * y.astype(wide), z.astype(wide)).astype(np.float32)[()]
+    product, addend = x.astype(wide) * y.astype(wide), z.astype(wide)
+    total = product + addend
+    bits = total.view(np.uint64)
+    doubtful = ((bits & _REST) == _HALFWAY) | ((bits << 1) - 1 < _LEAST)  # 0 is none of these
+    if doubtful.any():
+        total = _odd_sum(product, addend)
+    return total.astype(np.float32)[()]
 
 
 def fma_f64(x: Any, y: Any, z: Any) -> Any:
