@@ -1,5 +1,7 @@
 """Events of the namespaces with traced arrays."""
 
+import time
+
 import pytest
 
 import drjit as dr
@@ -8,13 +10,18 @@ from drjit.llvm import Event, Float
 
 def test_an_event_is_over_when_the_work_before_it_is(tier: str):
     start, end = Event(), Event()
-    start.record()
-    x = dr.sin(dr.arange(Float, 100_000))
-    dr.eval(x)
-    end.record()
-    end.wait()
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        before = time.perf_counter()
+        start.record()
+        x = dr.sin(dr.arange(Float, 100_000))
+        dr.eval(x)
+        end.record()
+        end.wait()
+        after = time.perf_counter()
+        (entry,) = dr.kernel_history()
     assert start.query() and end.query()
-    assert start.elapsed_time(end) >= 0
+    assert 0 < entry["execution_time"] <= start.elapsed_time(end) <= 1000 * (after - before)
 
 
 def test_namespaces_share_the_class():

@@ -49,7 +49,7 @@ def test_an_operation_is_one_entry_with_the_size_of_its_input(name: str):
     assert (entry["type"], entry["size"]) == (kind, size)
     assert (entry["input_count"], entry["output_count"]) == (1, 1)
     assert entry["recording_mode"] is KernelRecordingMode.Inactive
-    assert entry["execution_time"] >= 0 and entry["source"] == entry["ir"].getvalue()
+    assert entry["execution_time"] > 0 and entry["source"] == entry["ir"].getvalue()
 
 
 def test_a_compression_is_one_entry_beside_that_of_its_mask():
@@ -101,4 +101,4 @@ def test_a_kernel_says_how_many_arrays_it_reads_and_writes():
     dr.eval(y)
     (entry,) = history(lambda: [x * y, x - y, dr.arange(UInt, N)])
     assert (entry["input_count"], entry["output_count"], entry["size"]) == (2, 3, N)
-    assert entry["operation_count"] > 0 and entry["codegen_time"] >= 0
+    assert entry["operation_count"] > 0
