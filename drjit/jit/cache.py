@@ -7,7 +7,6 @@ logged once. An entry is a file with a checksum, written under a temporary name 
 
 import contextlib
 import functools
-import hashlib
 import os
 import stat
 import struct
@@ -16,6 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from drjit.jit import log, processor
+
+try:
+    from _blake2 import blake2b
+except ImportError:  # another interpreter; it is the same function, but OpenSSL is loaded with it
+    from hashlib import blake2b
 
 FORMAT = 1
 _MAGIC = b"DRJITK01"
@@ -61,7 +65,7 @@ def _facts() -> tuple[str, ...]:
 
 def digest(text: str, *facts: object) -> str:
     """The key of a kernel: a hash of its text, the facts, the compiler, LLVM and the CPU."""
-    state = hashlib.blake2b(text.encode(), digest_size=20)
+    state = blake2b(text.encode(), digest_size=20)
     for fact in (*facts, *_facts()):
         state.update(b"\0" + str(fact).encode())
     return state.hexdigest()
@@ -243,7 +247,7 @@ def _entries(where: Path) -> list[tuple[float, int, str]]:
 
 
 def _checksum(key: str, has_finish: bool, text: bytes, code: bytes) -> bytes:
-    state = hashlib.blake2b(key.encode(), digest_size=32)
+    state = blake2b(key.encode(), digest_size=32)
     state.update(b"1" if has_finish else b"0")
     state.update(len(text).to_bytes(8, "little"))
     state.update(text)

@@ -6,7 +6,6 @@ on all threads from then on.
 """
 
 import ctypes
-import hashlib
 import os
 import struct
 import sys
@@ -165,7 +164,7 @@ class Kernel:
     def __init__(self, text: str, layout: str, cost: int, program: Program | None = None) -> None:
         self.text = text
         self.program: Any = program  # None for a text that is not made from one
-        self.name = "k" + hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        self.name = "k" + cache.blake2b(text.encode(), digest_size=8).hexdigest()
         self.cost = cost
         self.loops = program is not None and program.has_loops
         outputs = program.outputs if program is not None else ()
