@@ -95,6 +95,14 @@ def test_trees(mode):
 
 
 @both
+def test_order_of_keys(mode):
+    targets = [lambda x: {"a": x, "b": x * 10}, lambda x: {"b": x * 1000, "a": x * 100}]
+    found = dr.switch(UInt(0, 1, 0), targets, Float(1, 2, 3), mode=mode)
+    np.testing.assert_array_equal(found["a"].numpy(), [1, 200, 3])
+    np.testing.assert_array_equal(found["b"].numpy(), [10, 2000, 30])
+
+
+@both
 @pytest.mark.parametrize("keyword", [False, True])
 def test_mask(mode, keyword):
     seen = []

@@ -210,12 +210,13 @@ class _Branch:
             has been written to, and another array in the other one.
         """
         first, second = outcomes
-        size, paths = self.mask._n.size, first.paths
+        size = self.mask._n.size
         arrays = zip(first.arrays, second.arrays, strict=True)
         contents = zip(first.contents, second.contents, strict=True)
-        for path, (one, other), (a, b) in zip(paths, arrays, contents, strict=True):
+        for k, ((one, other), (a, b)) in enumerate(zip(arrays, contents, strict=True)):
             if a is None or b is None:
                 if one is not other:
+                    path = first.paths[k]
                     raise RuntimeError(
                         f"{self.what}: the result '{path}' is in one function an array that it has "
                         "written to by scatters, and another array in the other function. What "
@@ -225,6 +226,7 @@ class _Branch:
             if a.node is b.node or size == 1:
                 continue
             if a.node.size not in (1, size) or b.node.size not in (1, size):
+                path = first.paths[k]
                 raise RuntimeError(
                     f"{self.what}: the results '{path}' have {a.node.size} and {b.node.size} "
                     f"entries, which does not fit 'cond' with {size}: incompatible sizes; "
@@ -243,7 +245,7 @@ class _Branch:
             ]
         )
         placed = [
-            one.state.place_version(other.state, [*islice(contents, len(one.arrays))])
+            one.state.place(other.tree, [*islice(contents, len(one.arrays))])
             for one, other in zip(first.versions, second.versions, strict=True)
         ]
         return placed[0] if self.labels else placed[0][0]

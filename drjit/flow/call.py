@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ..ad import capture
-from ..ad.graph import Value
 from ..array import leaf, leaf_access
 from ..array.base import ArrayBase, type_label
 from ..array.leaf import wrap
+from ..array.tree import Tree
 from ..function.parts import mask_leaf
 from ..function.protocols import CallablePT
 from ..function.scopes import isolate_grad
@@ -27,9 +27,9 @@ from .captured import Captured
 from .condition import chosen_mode
 from .copies import Copies
 from .failure import failed
-from .result import compare, map_arrays, replaced, traced
-from .state import Content, content
-from .vectors import joined, spread, spreading
+from .result import matched
+from .state import Content, contents, copied
+from .vectors import has_vectors, joined, reading, spread
 
 T = TypeVar("T")
 
@@ -45,14 +45,13 @@ class Function(NamedTuple):
 
 class Call(NamedTuple):
     """A call that has been checked: the functions, the number that chooses one for each lane, the
-    lanes that take part, positional and named arguments, and the number of lanes."""
+    lanes that take part, the tree of positional and named arguments, and the number of lanes."""
 
     what: str
     functions: list[Function]
     chosen: Node
     active: Node
-    args: tuple
-    kwargs: dict[str, Any]
+    arguments: Tree
     size: int
 
     def mask(self, function: Function) -> Node:
@@ -203,9 +202,11 @@ def run(
     kwargs: dict[str, Any],
 ) -> Any:
     """Calls for every active lane the function whose number is `chosen` there."""
-    functions = [f._replace(run=spreading(f.run)) for f in functions]
-    args, kwargs = spread(args), spread(kwargs)
-    nodes = [chosen._n, active._n, *[a._n for a in traced((args, kwargs))]]
+    arguments = Tree((args, kwargs))
+    if has_vectors(arguments):
+        functions = [f._replace(run=reading(f.run)) for f in functions]
+        arguments = Tree((spread(args), spread(kwargs)))
+    nodes = [chosen._n, active._n, *[a._n for a in arguments.leaves]]
     sizes = dict.fromkeys(n.size for n in nodes)
     if len(sizes.keys() - {1}) > 1:
         raise RuntimeError(
@@ -213,48 +214,49 @@ def run(
             f"sizes {' and '.join(map(str, sizes))}"
         )
     size = node.broadcast_size(tuple(nodes), what)
-    call = Call(what, functions, chosen._n, active._n, args, kwargs, size)
+    call = Call(what, functions, chosen._n, active._n, arguments, size)
     if symbolic:
-        return joined(_symbolic(call))
+        return _symbolic(call)
     with isolate_grad():  # what functions propagate goes on when all of them have been called
-        return joined(_evaluated(call, type(chosen)))
+        return _evaluated(call, type(chosen))
+
+
+def _result(call: Call, function: Function, args: tuple, kwargs: dict, count: int | None) -> Tree:
+    """The result of a function, which is called for so many lanes, or any number."""
+    result = _guarded(call.what, function, args, kwargs)
+    tree = Tree((result,))
+    if has_vectors(tree):
+        tree = Tree((spread(result),))
+    for a in tree.leaves:
+        if a._n.size != 1 and a._n.size != count and count is not None:
+            raise _misfit(call, function, a._n.size, count)
+    return tree
 
 
 def _symbolic(call: Call) -> Any:
     """Records every function; see the module's beginning."""
     masks = [call.mask(f) for f in call.functions]
-    arrays = traced((call.args, call.kwargs))
-    # Arrays of its own: those of the program may change.
-    arguments = map_arrays(lambda a, cls: wrap(cls, a._n), (call.args, call.kwargs))
     # Constants stay what they are, so that functions are simplified for them.
-    passed = [k for k, a in enumerate(arrays) if a._n.op is not LITERAL]
-    held = [content(a) for a in arrays]
+    passed = [k for k, a in enumerate(call.arguments.leaves) if a._n.op is not LITERAL]
+    held = contents(call.arguments.leaves)
     recorded = Recorded(call.what, held, passed, masks)
-    results: list[Any] = []
-
-    def given(contents: list[Content]) -> Any:
-        """The positional and named arguments of functions."""
-        values = iter(contents)
-        return map_arrays(lambda _, cls: leaf.from_value(cls, Value(*next(values))), arguments)
-
+    given = call.arguments.emptied().filled  # positional and named arguments of functions
+    results: list[Tree] = []
     slots = capture.Slots(atomic=True)
+    size = None if call.size == 1 else call.size
 
     def body(function: Function) -> Callable[[list[Node]], list[Node]]:
         def trace(names: list[Node]) -> list[Node]:
             with capture.body(slots) as inner:
-                body, contents = recorded.begin(names, inner)
-                result = _guarded(call.what, function, *given(contents))
-                found = traced(result)
-                for a in found:
-                    if call.size != 1 and a._n.size not in (1, call.size):
-                        raise _misfit(call, function, a._n.size, call.size)
-                recorded.note(body, found)
-                nodes = [a._n for a in found]
+                body, arguments = recorded.begin(names, inner)
+                args, kwargs = given(arguments)
+                result = _result(call, function, args, kwargs, size)
                 if results:
-                    compare(call.what, results[0], result)
+                    result = matched(call.what, results[0], result)
                 else:
-                    results.append(replaced(result, nodes))
-                return nodes
+                    results.append(result.emptied())
+                recorded.note(body, result.leaves)
+                return [a._n for a in result.leaves]
 
         return trace
 
@@ -265,17 +267,16 @@ def _symbolic(call: Call) -> Any:
     if recorded.differentiable:
         copies = Copies(functions, captured.contents(), [t.array for t in recorded.targets.rows])
         recorded.trace = _again(copies, given)
-    found = iter(recorded.attached(nodes))
-    return map_arrays(lambda _, cls: leaf.from_value(cls, Value(*next(found))), results[0])
+    return joined(results[0].filled(recorded.attached(nodes))[0])
 
 
 def _again(copies: Copies, given: Callable[[list[Content]], Any]) -> Any:
     """Calls copies of the functions, for what `given` makes of the contents of arguments."""
 
-    def call(number: int, contents: list[Content]) -> list[Content]:
-        args, kwargs = given(contents)
+    def call(number: int, held: list[Content]) -> list[Content]:
+        args, kwargs = given(held)
         try:
-            return [content(a) for a in traced(copies.roots[number](*args, **kwargs))]
+            return contents(Tree((spread(copies.roots[number](*args, **kwargs)),)).leaves)
         finally:
             copies.restore()
 
@@ -285,8 +286,8 @@ def _again(copies: Copies, given: Callable[[list[Content]], Any]) -> Any:
 def _evaluated(call: Call, index_class: Any) -> Any:
     """Calls every function that some lane needs on the lanes that need it."""
     mask_class = index_class.Mask
-    results: list[Any] = []  # the first one; others are compared with it
-    merged: Any = None
+    first: Tree | None = None  # the first result, with which others are compared
+    merged: list[Any] = []
     waiting = len(call.functions)
     for function in call.functions:
         mask = call.mask(function)
@@ -297,42 +298,36 @@ def _evaluated(call: Call, index_class: Any) -> Any:
         lanes = leaf_access.compress(wrap(mask_class, mask), index_class)
         count = lanes._n.size
         waiting -= 1
-        if count == 0 and (waiting or results):
+        if count == 0 and (waiting or first):
             continue  # the last function is called for no lane, if none was called, for its types
         with scope.unmasked():
-            args, kwargs = _grouped((call.args, call.kwargs), lanes, call.size)
+            args, kwargs = call.arguments.put_together(_grouped(call, lanes))
         # What has one entry for all lanes stands for as many as a call around this one has.
         with scope.group(count * scope.lanes() if call.size == 1 else count):
-            result = _guarded(call.what, function, args, kwargs)
-        _check_sizes(call, function, result, count)
-        if results:
-            compare(call.what, results[0], result)
+            result = _result(call, function, args, kwargs, count)
+        if first:
+            result = matched(call.what, first, result)
         else:
-            results.append(result)
-            merged = map_arrays(lambda _, cls: leaf.literal(cls, 0, call.size), result)
+            first = result.emptied()
+            merged = [leaf.literal(type(a), 0, call.size) for a in result.leaves]
         with scope.unmasked():
-            _merge(merged, result, lanes, call.size)
-    return merged
+            _merge(merged, result.leaves, lanes, call.size)
+    assert first is not None
+    return joined(first.put_together(merged)[0])
 
 
-def _grouped(tree: Any, lanes: Any, size: int) -> Any:
-    """A tree with the entries of the given lanes; arrays of one entry go with all of them."""
-    if lanes._n.size == size or size == 1:
-        return map_arrays(lambda a, cls: leaf.from_value(cls, leaf.value(a)), tree)
+def _grouped(call: Call, lanes: Any) -> list[Any]:
+    """The arguments with the entries of the given lanes; arrays of one entry go with all."""
+    arrays = call.arguments.leaves
+    if lanes._n.size == call.size or call.size == 1:
+        return [copied(a) for a in arrays]
     everywhere = leaf.literal(lanes.Mask, True)
-
-    def entries(a: Any, cls: Any) -> Any:
-        if a._n.size == 1:
-            return leaf.from_value(cls, leaf.value(a))
-        return leaf_access.gather(a, lanes, everywhere, "dr.switch", inside=True)
-
-    return map_arrays(entries, tree)
-
-
-def _check_sizes(call: Call, function: Function, result: Any, count: int) -> None:
-    for a in traced(result):
-        if a._n.size not in (1, count):
-            raise _misfit(call, function, a._n.size, count)
+    return [
+        copied(a)
+        if a._n.size == 1
+        else leaf_access.gather(a, lanes, everywhere, "dr.switch", inside=True)
+        for a in arrays
+    ]
 
 
 def _misfit(call: Call, function: Function, size: int, count: int) -> RuntimeError:
@@ -348,11 +343,11 @@ def _misfit(call: Call, function: Function, size: int, count: int) -> RuntimeErr
     )
 
 
-def _merge(merged: Any, result: Any, lanes: Any, size: int) -> None:
+def _merge(merged: list[Any], result: list[Any], lanes: Any, size: int) -> None:
     """Puts the results of a group where they belong."""
     count = lanes._n.size
     everywhere = leaf.literal(lanes.Mask, True)
-    for target, value in zip(traced(merged), traced(result), strict=True):
+    for target, value in zip(merged, result, strict=True):
         if count == size:
             target._assign(leaf.resize(value, size))
         elif count:

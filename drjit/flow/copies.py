@@ -9,11 +9,11 @@ from functools import partial
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from ..array import pytree
 from ..array.base import ArrayBase
 from ..array.leaf import new
+from ..array.tree import inside, opened, rebuilt, role, set_contents
 from ..jit.node import literal
-from .state import Content, assign, copied, is_traced, parts, set_branches
+from .state import Content, assign, copied
 
 _DEEPEST = 3  # objects within objects whose attributes are looked at
 _SIMPLE = frozenset((bool, int, float, str, type(None)))
@@ -99,8 +99,7 @@ class _Copier:
             args, keywords = self._copy(value.args), self._copy(value.keywords)
             made = partial(self._copy(value.func), *args, **keywords)
         elif isinstance(value, tuple):
-            rebuild = pytree.children(value)[1]  # type: ignore[index]
-            made = rebuild([self._copy(v) for v in value])
+            made = rebuilt(kind, None, [self._copy(v) for v in value])
         else:
             return self._changeable(value)
         self._made[id(value)] = made
@@ -124,27 +123,22 @@ class _Copier:
 
     def _changeable(self, value: Any) -> Any:
         """An array, or an object whose contents may change, so that they may contain itself."""
-        if is_traced(value):
-            if value._kind in ("leaf", "vector"):
-                made = self._made[id(value)] = copied(value)
-                content = self._known[id(value)][1]
-                assign(made, content)
-                self._arrays.append((made, content))
-                return made
-            made = self._made[id(value)] = new(type(value))
-            if value._kind == "tensor":
-                made._array, made._shape = self._copy(value._array), value._shape
-            else:
-                made._c = [self._copy(c) for c in value._c]
-            return made
-        found = pytree.children(value)
-        if found is None:
+        kind = role(type(value))
+        if kind == "array":
+            made = self._made[id(value)] = copied(value)
+            content = self._known[id(value)][1]
+            assign(made, content)
+            self._arrays.append((made, content))
+        elif kind == "other":
             made = self._made[id(value)] = object.__new__(type(value))
             vars(made).update({name: self._copy(v) for name, v in vars(value).items()})
-            return made
-        made = self._made[id(value)] = copy(value)
-        values = [self._copy(v) for _, v in found[0]]
-        set_branches(made, [*value] if isinstance(value, dict) else None, values)
+        else:
+            keys, parts = opened(value, kind)
+            is_array = isinstance(value, ArrayBase)
+            made = self._made[id(value)] = new(type(value)) if is_array else copy(value)
+            if kind == "nested":
+                made._c = []
+            set_contents(made, keys, [self._copy(v) for v in parts])
         return made
 
 
@@ -169,9 +163,9 @@ def _inside(value: Any, depth: int, deepest: int) -> tuple[list[Any], int]:
         return [value.__func__, value.__self__], depth
     if kind is partial:
         return [value.func, value.args, value.keywords], depth
-    found = parts(value)
+    found = inside(value)
     if found is not None:
-        return [v for _, v in found], depth
+        return [*found], depth
     if depth < deepest and not isinstance(value, (ArrayBase, ModuleType)) and _is_plain(kind):
         return [*vars(value).values()], depth + 1
     return [], depth

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from ..array.base import type_label
+from ..array.tree import Tree
 from .condition import mask_of
 from .failure import call
 from .state import Content, State
@@ -39,19 +40,21 @@ class Loop:
     def run_cond(self, state: State) -> Any:
         return mask_of(call(self.what, self.cond, *state.values), self.what, "the loop condition")
 
-    def run_body(self, state: State, written: Set[int] = frozenset()) -> tuple[tuple, list[Any]]:
-        """The values that the body gives, and the arrays in them. `written` will be the serial
+    def run_body(self, state: State, written: Set[int] = frozenset()) -> tuple[Tree, list[Any]]:
+        """What the body gives, and the arrays in it. `written` will be the serial
         numbers of nodes that scatters have made."""
-        after = returned(call(self.what, self.body, *state.values), len(state.values), self.what)
+        values = returned(call(self.what, self.body, *state.values), len(state.values), self.what)
         state.check_attributes(written)
-        arrays = state.match(after, self.strict)
+        after = state.match(Tree(values), self.strict)
+        arrays = after.leaves
         first: dict[int, int] = {}
         for k, array in enumerate(state.leaves):
             other = first.setdefault(id(array), k)
             if arrays[k] is not arrays[other]:
+                paths = state.paths
                 raise RuntimeError(
-                    f"{self.what}: variables '{state.paths[other]}' and '{state.paths[k]}' are the "
-                    "same object before an iteration, but not after it"
+                    f"{self.what}: variables '{paths[other]}' and '{paths[k]}' are the same object "
+                    "before an iteration, but not after it"
                 )
         return after, arrays
 

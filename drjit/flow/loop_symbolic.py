@@ -1,11 +1,13 @@
 """Symbolic loops: the body is traced once, and becomes part of a kernel."""
 
 import weakref
+from collections.abc import Sequence
 from copy import copy
 from types import CodeType
 
 from ..ad import capture, graph
 from ..ad.graph import visible
+from ..array.tree import Tree
 from ..jit import flags, record
 from ..jit.flags import JitFlag
 from ..jit.node import AFTER, BUFFER, LITERAL, Node, SizeError
@@ -18,8 +20,13 @@ from .loop_replay import loop_of
 from .loop_trace import Trace, adds_to
 from .recorded import NOTHING, Body
 from .shelter import Shelter
-from .state import Content, Held, State, content
+from .state import Content, Held, State, content, contents
 from .targets import Targets
+
+
+def _differentiable(contents: Sequence[Content | None]) -> list[int]:
+    """The positions of the contents that derivatives are recorded for."""
+    return [k for k, v in enumerate(contents) if v and v.var is not None and visible(v.var)]
 
 
 class _Again(Exception):
@@ -52,7 +59,7 @@ class Symbolic:
         )
         # Whether derivatives are recorded: from the beginning, or once they turn out to be needed.
         self.code = getattr(loop.body, "__code__", None)
-        self.tracking = any(visible(v.var) for v in before)
+        self.tracking = bool(_differentiable(before))
         self.presumed = not self.tracking and self.code is not None and self.code in _tracked
         self.tracking = self.tracking or self.presumed
         self.trace: Trace | None = None
@@ -63,7 +70,7 @@ class Symbolic:
             for k in self.outside:
                 self._lose(k)
         self.sums: set[int] = set()
-        self.after: tuple = ()
+        self.after = Tree(())
         self.results: list[Content] = []
 
     def _lose(self, k: int) -> None:
@@ -102,7 +109,7 @@ class Symbolic:
                 continue
 
     def _record(self) -> tuple:
-        self.after, self.results = (), []  # nobody may hold what the loop writes to
+        self.after, self.results = Tree(()), []  # nobody may hold what the loop writes to
         shelter = Shelter(self.loop.start, self.outside)
         self.state = state = shelter.state
         inside: list[Node] = []
@@ -141,26 +148,26 @@ class Symbolic:
                 raise _Again from None
             raise
         slots.finish()
-        contents = list(self.results)
+        found = list(self.results)
         for k, n in zip(places, finals, strict=True):
-            contents[k] = self._final(k, n) or Content(n, None)
+            before = self.before[k]
+            found[k] = before if before is not None and n is before.node else Content(n, None)
         if self.trace is not None:
             for k, value in self._tape(self.trace, places, finals).items():
-                contents[k] = value
+                found[k] = value
             for k in self.outside:
                 now = content(state.leaves[k])  # depends on what was written to it
-                contents[k] = now if now.node is contents[k].node else contents[k]
-        return tuple([shelter.returned(v) for v in state.place(self.after, contents, True)])
-
-    def _final(self, k: int, n: Node) -> Content | None:
-        """What a variable was before, if the loop leaves it alone."""
-        before = self.before[k]
-        return before if before is not None and n is before.node else None
+                found[k] = now if now.node is found[k].node else found[k]
+        return tuple([shelter.returned(v) for v in state.place(self.after, found, True)])
 
     def _tape(self, trace: Trace, places: list[int], finals: list[Node]) -> dict[int, Content]:
         """The results that depend on differentiable variables."""
         loop, start = copy(self.loop), self.loop.start
-        changing = {k for k, n in zip(places, finals, strict=True) if self._final(k, n) is None}
+        changing = {
+            k
+            for k, n in zip(places, finals, strict=True)
+            if (v := self.before[k]) is None or n is not v.node
+        }
         state = Shelter(start, self.outside).state  # in which no body has changed anything
         held = state.contents()
         for k, v in enumerate(self.before):
@@ -229,7 +236,7 @@ class Symbolic:
                     slots.alias(v.var, before.var)  # type: ignore[arg-type]
             self.after, arrays = self.loop.run_body(self.state)
             self.captured.check(self.loop.what)
-            self.results = results = [content(a) for a in arrays]
+            self.results = results = contents(arrays)
             for k in self.outside:
                 self._check_outside(k, results[k].node)
             for k, v in enumerate(inputs):
@@ -241,41 +248,37 @@ class Symbolic:
                     )
             self._note(places, inputs, body)
         self.state.put([None if k in self.outside else v for k, v in enumerate(self.before)])
-        old = [Content(n, None) for n in nodes]
-        paths = [self.state.paths[k] for k in places]
-        size = self.loop.test._n.size
-        self.loop.check_sizes(paths, old, [results[k] for k in places], size)
+        self.loop.check_sizes(self.state.paths, inputs, results, self.loop.test._n.size)
+        found = [results[k].node for k in places]
         if flags.current & JitFlag.OptimizeLoops:
-            return [self._kept(k, n) for k, n in zip(places, nodes, strict=True)]
-        return [results[k].node for k in places]
+            for i, k in enumerate(places):
+                if found[i].op is LITERAL and self._stays(k):
+                    found[i] = nodes[i]
+        return found
 
-    def _kept(self, k: int, inside: Node) -> Node:
-        """What a variable becomes in an iteration: itself, if it is a constant, and stays so."""
+    def _stays(self, k: int) -> bool:
+        """Whether a variable that becomes a constant in an iteration has been the same one."""
         before, after = self.before[k], self.results[k]
-        if (
+        return (
             before is not None
             and before.node.op is LITERAL
-            and after.node.op is LITERAL
             and repr(after.node.data) == repr(before.node.data)
             and not visible(before.var)
             and not visible(after.var)
-        ):
-            return inside
-        return after.node
+        )
 
     def _note(self, places: list[int], inputs: list[Content | None], body: Body) -> None:
         """Notes on which variables and captured arrays the results depend."""
         results = [NOTHING if k in self.outside else v for k, v in enumerate(self.results)]
         body.close(results, self.targets.note())
         # Lanes that never enter the loop keep what a variable was before.
-        replaced = any(
-            before and visible(before.var) and self.results[k].node is not now.node
-            for k, before, now in zip(range(len(inputs)), self.before, inputs, strict=True)
-            if now is not None
-        )
-        variables = [visible(v.var) for v in results]
-        if not any(variables) and not body.scatters and not replaced:
+        tracked = _differentiable(self.before)
+        replaced = [
+            k for k in tracked if (now := inputs[k]) and self.results[k].node is not now.node
+        ]
+        if not _differentiable(results) and not body.scatters and not replaced:
             return
+        variables = [visible(v.var) for v in results]
         if not self.tracking:
             self.tracking = True
             if self.code is not None:

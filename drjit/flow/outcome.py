@@ -5,22 +5,27 @@ place. Two such outcomes are merged lane by lane.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ..array.tree import Tree
 from .state import Content, State, content
 
 
 class Version(NamedTuple):
-    """A tree as a function has left it: its one-dimensional arrays, in the order of those that the
-    first function has left, and what they hold, or None if the function has scattered to them."""
+    """A value as a function has left it, in the order of what the first function has left, and what
+    its one-dimensional arrays hold, or None if the function has scattered to them."""
 
     state: State
-    arrays: list[Any]
+    tree: Tree
     contents: list[Content | None]
+
+    @property
+    def arrays(self) -> list[Any]:
+        return self.tree.leaves
 
     @classmethod
     def of(cls, state: State, in_place: Callable[[Any], bool]) -> "Version":
         """The version that a state describes."""
         held = [None if in_place(a) else content(a) for a in state.leaves]
-        return cls(state, state.leaves, held)
+        return cls(state, state.tree, held)
 
     def like(self, first: "Version", strict: bool) -> "Version":
         """The same with the arrays in the order of those of another version.
@@ -28,9 +33,9 @@ class Version(NamedTuple):
         Raises:
             RuntimeError: the versions differ in more than what arrays hold.
         """
-        arrays = first.state.match(self.state.structure, strict)
+        tree = first.state.match(self.tree, strict)
         held = {id(a): v for a, v in zip(self.arrays, self.contents, strict=True)}
-        return Version(self.state, arrays, [held[id(a)] for a in arrays])
+        return Version(self.state, tree, [held[id(a)] for a in tree.leaves])
 
 
 class Outcome:

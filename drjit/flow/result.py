@@ -5,10 +5,8 @@ whether two of them go together.
 from collections.abc import Callable
 from typing import Any
 
-from ..array import leaf, pytree
 from ..array.base import ArrayBase, IncompatibleError, type_label
-from ..function.grad import converted
-from ..jit.node import Node
+from ..array.tree import OTHER, Tree
 
 
 def map_arrays(f: Callable[[Any, Any], Any], tree: Any) -> Any:
@@ -17,113 +15,77 @@ def map_arrays(f: Callable[[Any, Any], Any], tree: Any) -> Any:
 
     A tensor whose number of entries changes becomes one-dimensional.
     """
-
-    # Calls do this several times each: what most trees consist of goes first.
-    kind = type(tree)
-    if getattr(kind, "_kind", None) == "leaf":
-        return f(tree, kind)
-    if kind is tuple or kind is list:
-        return kind([map_arrays(f, v) for v in tree])
-    if kind is dict:
-        return {k: map_arrays(f, v) for k, v in tree.items()}
-    return pytree.map_tree(lambda v: _converted(v, f), tree)
-
-
-def _converted(value: Any, f: Callable[[Any, Any], Any]) -> Any:
-    if not isinstance(value, ArrayBase):
-        return value
-    if not value.__meta__.is_jit:
-        return type(value)(value)
-    made = converted(value, type(value), f)
-    if made._kind == "tensor" and made._array._n.size != value._array._n.size:
-        made._shape = (made._array._n.size,)
-    return made
+    apart = Tree((tree,))
+    made = [f(a, type(a)) if a._kind == "leaf" else a for a in apart.leaves]
+    return apart.put_together(made)[0]
 
 
 def traced(tree: Any) -> list[Any]:
     """The traced one-dimensional arrays that a tree consists of."""
-    found: list[Any] = []
-    try:
-        _collect(tree, found)
-    except RecursionError:
-        raise pytree.too_deep() from None
-    return found
+    return [a for a in Tree((tree,)).leaves if a._kind == "leaf"]
 
 
-def _collect(tree: Any, found: list[Any]) -> None:
-    kind = type(tree)
-    if getattr(kind, "_kind", None) == "leaf":
-        found.append(tree)
-    elif kind is tuple or kind is list:
-        for v in tree:
-            _collect(v, found)
-    elif kind is dict:
-        for v in tree.values():
-            _collect(v, found)
-    else:
-        found += [a for a in pytree.leaf_arrays(tree) if a._kind == "leaf"]
+def compare(what: str, first: Any, other: Any) -> None:
+    """Checks that two results can be merged lane by lane; see `matched`."""
+    matched(what, Tree((first,)), Tree((other,)))
 
 
-def replaced(tree: Any, nodes: list[Node]) -> Any:
-    """The tree with other nodes for its traced arrays, without derivatives."""
-    new = iter(nodes)
-    return map_arrays(lambda _, cls: leaf.wrap(cls, next(new)), tree)
-
-
-def compare(what: str, first: Any, other: Any, path: str = "result") -> None:
-    """Checks that two results can be merged lane by lane: they have the same structure, arrays of
-    the same types, and everything that is no array is equal.
+def matched(what: str, first: Tree, other: Tree) -> Tree:
+    """A result in the order of another one with which it can be merged lane by lane: they have the
+    same structure, arrays of the same types, and everything that is no array is equal.
 
     Raises:
         IncompatibleError: they do not go together.
     """
-    if type(first) is not type(other):
+    if not first.fits(other):
+        order = list[int]()
+        for i, j in first.paired(other):
+            _check_structure(what, first, i, other, j)
+            order.append(j)
+        other = other.ordered(order)
+    for k in first.others():
+        _check_constants(what, first, k, other.objects[k])
+    return other
+
+
+def _path(tree: Tree, k: int) -> str:
+    return tree.labels(["result"])[k]
+
+
+def _check_structure(what: str, first: Tree, i: int, other: Tree, j: int) -> None:
+    cls, mine, theirs = first.classes[i], first.counts[i], other.counts[j]
+    if cls is not other.classes[j]:
         raise IncompatibleError(
-            f"{what}: inconsistent types for field '{path}': {type_label(other)} and "
-            f"{type_label(first)}. All functions must return the same types; convert explicitly."
+            f"{what}: inconsistent types for field '{_path(first, i)}': "
+            f"{type_label(other.classes[j])} and {type_label(cls)}. All functions must return the "
+            "same types; convert explicitly."
         )
-    if isinstance(first, ArrayBase):
-        _compare_arrays(what, first, other, path)
-        return
-    if isinstance(first, dict) and first.keys() != other.keys():
+    if issubclass(cls, dict) and {*first.keys[i]} != {*other.keys[j]}:
         raise IncompatibleError(
-            f"{what}: inconsistent dictionary keys for field '{path}' ({list(other)} and "
-            f"{list(first)})"
+            f"{what}: inconsistent dictionary keys for field '{_path(first, i)}' "
+            f"({list(other.keys[j])} and {list(first.keys[i])})"
         )
-    found, theirs = pytree.children(first), pytree.children(other)
-    if found is None or theirs is None:
-        _compare_constants(what, first, other, path)
-        return
-    mine, more = found[0], dict(theirs[0])
-    if len(mine) != len(more):
+    if mine != theirs:
+        of = f", which is of type {type_label(cls)}" if issubclass(cls, ArrayBase) else ""
         raise IncompatibleError(
-            f"{what}: inconsistent sizes for field '{path}' ({len(more)} and {len(mine)})"
+            f"{what}: inconsistent sizes for field '{_path(first, i)}' ({theirs} and {mine}){of}"
         )
-    for name, value in mine:
-        compare(what, value, more[name], path + name)
+    if mine == OTHER:
+        _check_constants(what, first, i, other.objects[j])
 
 
-def _compare_arrays(what: str, first: Any, other: Any, path: str) -> None:
-    if not first.__meta__.is_jit:
-        _compare_constants(what, list(first), list(other), path)
-    elif first._kind == "nested":
-        if len(first._c) != len(other._c):
-            raise IncompatibleError(
-                f"{what}: inconsistent sizes for field '{path}' ({len(other._c)} and "
-                f"{len(first._c)}), which is of type {type_label(first)}"
-            )
-        for k, (a, b) in enumerate(zip(first._c, other._c, strict=True)):
-            _compare_arrays(what, a, b, f"{path}[{k}]")
-
-
-def _compare_constants(what: str, first: Any, other: Any, path: str) -> None:
+def _check_constants(what: str, first: Tree, k: int, other: Any) -> None:
+    mine = first.objects[k]
     try:
-        same = first is other or bool(first == other)
+        if isinstance(mine, ArrayBase):
+            same = list(mine) == list(other)
+        else:
+            same = mine is other or bool(mine == other)
     except (TypeError, ValueError, RuntimeError):
         same = False
     if not same:
         raise IncompatibleError(
-            f"{what}: inconsistent scalar Python object of type '{type_label(first)}' for field "
-            f"'{path}', which is {first!r} for one function and {other!r} for another. It must be "
-            "the same for all; return an array instead."
+            f"{what}: inconsistent scalar Python object of type '{type_label(mine)}' for field "
+            f"'{_path(first, k)}', which is {mine!r} for one function and {other!r} for another. "
+            "It must be the same for all; return an array instead."
         )

@@ -2,23 +2,25 @@
 not see them change while the loop runs, or is recorded.
 """
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
+from copy import copy
+from operator import is_not
 from typing import Any, NamedTuple
 
-from ..array import pytree
-from ..array.base import ArrayBase, KernelValue
-from ..array.leaf import new
-from .state import Content, State, assign, content, copied, frozen, is_traced, parts, set_branches
+from ..array.base import ArrayBase
+from ..array.tree import Tree, opened, rebuilt, role, set_contents
+from .state import Content, State, assign, content, contents, copied
 
 
 class _Copy(NamedTuple):
     """A copy, which is kept alive so that nothing else gets its number, its original, and what each
-    of them consisted of."""
+    of them consisted of; of arrays what the copy held."""
 
     copy: Any
     original: Any
-    inside: list[Any]
-    outside: list[Any]
+    inside: Sequence[Any]
+    outside: Sequence[Any]
+    start: list[Content]
 
 
 class Shelter:
@@ -30,44 +32,27 @@ class Shelter:
     """
 
     def __init__(self, state: State, kept: Set[int] = frozenset()) -> None:
-        self._kept, self._position = kept, -1
-        self._copies: dict[int, _Copy] = {}
-        self._starts: dict[int, Content] = {}
-        self._same: set[int] = set()  # the numbers of the arrays that are no copies
-        self.state = State(tuple([self._copy(v) for v in state.values]), state.titles, state.what)
+        tree = self._tree = state.tree
+        leaves = [a if k in kept else copied(a) for k, a in enumerate(tree.leaves)]
+        self._copies = {
+            id(made): _Copy(made, a, (), (), [content(a)])
+            for k, (made, a) in enumerate(zip(leaves, tree.leaves, strict=True))
+            if k not in kept
+        }
+        self._same = {id(tree.leaves[k]) for k in kept}
+        self.state = state.like(tuple(tree.put_together(leaves, self._copy)))
 
-    def _copy(self, value: Any) -> Any:
-        inside: list[Any] = []
-        outside: list[Any] = []
-        if is_traced(value):
-            made = self._array(value)
-        else:
-            found = None if isinstance(value, ArrayBase) else pytree.children(value)
-            if found is None:
-                return value
-            outside = [v for _, v in found[0]]
-            inside = [self._copy(v) for v in outside]
-            if all(v is old for v, old in zip(inside, outside, strict=True)):
-                return value
-            made = frozen(value, inside)
-        if made is not value:
-            self._copies[id(made)] = _Copy(made, value, inside, outside)
-        return made
-
-    def _array(self, value: Any) -> Any:
-        if value._kind in ("leaf", "vector"):
-            self._position += 1
-            if self._position in self._kept:
-                self._same.add(id(value))
-                return value
-            made = copied(value)
-            self._starts[id(made)] = content(made)
-            return made
-        made = new(type(value))
-        if value._kind == "tensor":
-            made._array, made._shape = self._copy(value._array), value._shape
-        else:
-            made._c = [self._copy(c) for c in value._c]
+    def _copy(self, k: int, values: list[Any]) -> Any:
+        """The copy of a container, which consists of copies."""
+        tree = self._tree
+        cls, original, outside = tree.classes[k], tree.objects[k], tree.inside[k]
+        start: list[Content] = []
+        if issubclass(cls, ArrayBase):
+            start = contents(Tree(values).leaves)
+        elif not any(map(is_not, values, outside)):
+            return original
+        made = _like(original, tree.keys.get(k), values)
+        self._copies[id(made)] = _Copy(made, original, values, outside, start)
         return made
 
     def returned(self, value: Any) -> Any:
@@ -81,54 +66,58 @@ class Shelter:
 
     def _returned(self, value: Any) -> tuple[Any, bool]:
         """The same, and whether it is something else than the loop began with."""
-        if is_traced(value):
-            return self._returned_array(value)
-        found = None if isinstance(value, ArrayBase) else pytree.children(value)
-        if found is None:
+        kind = role(type(value))
+        if kind == "other":
             return value, False
-        now = [v for _, v in found[0]]
+        known = self._copies.get(id(value))
+        if kind == "array":
+            return self._returned_array(value, known)
+        keys, now = opened(value, kind)
+        original = value if known is None else known.original
+        if isinstance(value, ArrayBase):
+            if known is not None and contents(Tree(now).leaves) == known.start:
+                same = contents(Tree((original,)).leaves) == known.start
+                return (original if same else value), False
+            set_contents(original, keys, [self.returned(v) for v in now])
+            return original, True
         rows = [self._returned(v) for v in now]
         values = [v for v, _ in rows]
-        known = self._copies.get(id(value))
         if known is None:
-            if any(v is not old for v, old in zip(values, now, strict=True)):
-                if isinstance(value, tuple):
-                    value = found[1](values)
-                else:
-                    set_branches(value, [*value] if isinstance(value, dict) else None, values)
+            if any(map(is_not, values, now)):
+                value = _with(value, keys, values)
             return value, True
         changed = any(c for _, c in rows) or not _equal(now, known.inside)
         if _equal(values, known.outside) and (not changed or isinstance(value, tuple)):
-            return known.original, changed
-        if isinstance(value, tuple):
-            return found[1](values), changed
+            return original, changed
         # What has not changed, but consisted of arrays that have in another place, is parted.
-        target = known.original if changed else value
-        set_branches(target, [*value] if isinstance(value, dict) else None, values)
-        return target, changed
+        return _with(original if changed else value, keys, values), changed
 
-    def _returned_array(self, value: Any) -> tuple[Any, bool]:
-        known = self._copies.get(id(value))
+    def _returned_array(self, value: Any, known: _Copy | None) -> tuple[Any, bool]:
         if known is None:
-            if value._kind in ("leaf", "vector"):
-                return value, id(value) not in self._same
-            original = value
-        else:
-            original = known.original
-            before = [self._starts.get(id(a)) for a in pytree.leaf_arrays(value)]
-            if before == [content(a) for a in pytree.leaf_arrays(value)]:
-                now = [content(a) for a in pytree.leaf_arrays(original)]
-                return (original if now == before else value), False
-        if value._kind == "leaf" or isinstance(value, KernelValue):
-            assign(original, content(value))
-        elif value._kind == "tensor":
-            original._array, original._shape = self.returned(value._array), value._shape
-        else:
-            original._c[:] = [self.returned(c) for _, c in parts(value) or ()]
-        return original, True
+            return value, id(value) not in self._same
+        now, start = content(value), known.start[0]
+        if now == start:
+            return (known.original if content(known.original) == start else value), False
+        assign(known.original, now)
+        return known.original, True
 
 
-def _equal(values: list[Any], others: list[Any]) -> bool:
-    return len(values) == len(others) and all(
-        v is other for v, other in zip(values, others, strict=True)
-    )
+def _with(container: Any, keys: Any, values: list[Any]) -> Any:
+    """A container with other contents: itself, if it can change."""
+    if isinstance(container, tuple):
+        return rebuilt(type(container), keys, values)
+    set_contents(container, keys, values)
+    return container
+
+
+def _like(container: Any, keys: Any, values: list[Any]) -> Any:
+    """A container of the same kind and keys or fields with other values."""
+    if role(type(container)) != "struct":
+        return rebuilt(type(container), keys, values)
+    made = copy(container)
+    set_contents(made, keys, values)
+    return made
+
+
+def _equal(values: Sequence[Any], others: Sequence[Any]) -> bool:
+    return len(values) == len(others) and not any(map(is_not, values, others))

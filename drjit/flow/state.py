@@ -7,10 +7,10 @@ in place, so that whoever holds it sees the result; everything else comes back a
 """
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence, Set
-from copy import copy
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from functools import partial
 from math import prod
-from operator import is_not
+from operator import attrgetter
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from ..ad.graph import Value, Var
 from ..array import pytree
 from ..array.base import ArrayBase, KernelValue, type_label
 from ..array.leaf import new
+from ..array.tree import ARRAY, OTHER, Tree, differs, opened, rebuilt, role, set_contents
 from ..jit.node import AFTER, BUFFER, Node, literal, make
 from .undefined import Undefined, UndefinedError
 
@@ -31,9 +32,19 @@ class Content(NamedTuple):
     var: Var | None
 
 
+# Without calls of Python functions, as there are many arrays.
+_held = attrgetter("_n", "_a")
+_content: Callable[[tuple], Content] = partial(tuple.__new__, Content)
+
+
 def content(array: Any) -> Content:
     """What an array holds."""
-    return Content(array._n, array._a)
+    return _content(_held(array))
+
+
+def contents(arrays: Iterable[Any]) -> list[Content]:
+    """What arrays hold."""
+    return [*map(_content, map(_held, arrays))]
 
 
 def assign(array: Any, value: Content) -> None:
@@ -49,26 +60,6 @@ def is_traced(value: Any) -> bool:
     if issubclass(kind, ArrayBase):
         return kind.__meta__.is_jit
     return issubclass(kind, KernelValue)
-
-
-def parts(value: Any) -> list[tuple[str, Any]] | None:
-    """The branches of a tree, and the components of nested arrays; None for leaves."""
-    if is_traced(value):
-        if value._kind == "nested":
-            return [(f"[{k}]", c) for k, c in enumerate(value._c)]
-        return [("", value._array)] if value._kind == "tensor" else None
-    found = pytree.children(value)
-    return None if found is None else found[0]
-
-
-def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """All objects of a tree, branches before what they hold."""
-    yield path, value
-    for name, part in parts(value) or ():
-        if is_traced(part) and part._kind == "leaf":
-            yield path + name, part
-        else:
-            yield from _walk(part, path + name)
 
 
 def names(count: int, labels: Sequence[str], noun: str, what: str) -> list[str]:
@@ -152,87 +143,94 @@ class Held:
         return Content(literal(self.dtype, 0, self.size), self.var)
 
 
+def _has_attributes(value: Any) -> bool:
+    plain = (ModuleType, FunctionType, type, ArrayBase)
+    return hasattr(value, "__dict__") and not isinstance(value, plain)
+
+
 def _attributes(value: Any, path: str) -> list[Attribute]:
     """The traced arrays among the attributes of an object that is no PyTree."""
-    if isinstance(value, (ModuleType, FunctionType)):
-        return []
-    found = getattr(value, "__dict__", {}).items()
+    found = vars(value).items()
     return [Attribute(path, value, name, array) for name, array in found if is_traced(array)]
 
 
 class State:
     """The values of named variables, and the arrays in them.
 
-    `leaves` are the arrays of one dimension that hold the contents, `paths` their names.
+    `leaves` are the arrays of one dimension that hold the contents. The `tree` is what the values
+    consist of now, also if a body changes them in place.
     """
 
     def __init__(self, values: tuple, titles: Sequence[str], what: str) -> None:
-        self.titles, self.what = list(titles), what
-        self.values = values
-        # The structure as it is now, also if a body changes it in place: its containers are copies.
-        self._origins: dict[int, Any] = {}
-        self.structure = tuple([_frozen(v, self._origins) for v in self.values])
-        self._containers: list[tuple[Any, Any]] = []
-        self._attributes = [a for path, part in self._find() for a in _attributes(part, path)]
-
-    def _find(self) -> list[tuple[str, Any]]:
-        """Collects arrays and containers. Gives what is neither."""
-        others = []
+        self.titles, self.what, self.values = titles, what, values
         self._undone = False  # whether containers have been put back since
-        self.paths: list[str] = []
-        self.leaves: list[Any] = []
-        self._containers = []
-        for title, value in zip(self.titles, self.values, strict=True):
-            for path, part in _walk(value, title):
-                if is_traced(part) and part._kind in ("leaf", "vector"):
-                    self.paths.append(path)
-                    self.leaves.append(part)
-                elif not isinstance(part, ArrayBase):
-                    if isinstance(part, (tuple, type)):
-                        continue
-                    if isinstance(part, (list, dict)) or pytree.is_struct(part):
-                        self._containers.append((part, _snapshot(part)))
-                    else:
-                        others.append((path, part))
-                elif part._kind == "nested":
-                    self._containers.append((part, list(part._c)))
-                elif part._kind == "tensor":
-                    self._containers.append((part, (part._array, part._shape)))
-        return others
+        self._take_apart(Tree(values))
+        self._attributes: list[Attribute] = []
+        if others := [k for k in self.tree.others() if _has_attributes(self.tree.objects[k])]:
+            paths = self.tree.labels(titles)
+            objects = self.tree.objects
+            self._attributes = [a for k in others for a in _attributes(objects[k], paths[k])]
+
+    def _take_apart(self, tree: Tree) -> None:
+        self.tree, self.leaves = tree, tree.leaves
+        # What changes in place, with what it consists of.
+        self._containers: list[tuple[Any, Any, Sequence[Any]]] = []
+        for k, n in enumerate(tree.counts):
+            if n >= 0:
+                v = tree.objects[k]
+                if not isinstance(v, tuple):
+                    self._containers.append((v, tree.keys.get(k), tree.inside[k]))
+            elif n == OTHER and isinstance(v := tree.objects[k], ArrayBase):
+                self._containers.append((v, *opened(v, v._kind)))
+
+    @property
+    def paths(self) -> "Paths":
+        """What messages call the arrays."""
+        return Paths(self.tree, self.titles)
 
     def ignore_attributes(self) -> None:
         """No longer checks attributes of objects, which may have changed for good reasons."""
         self._attributes = []
 
+    def like(self, values: tuple) -> "State":
+        """The same with other values of the same structure, but for arrays."""
+        made = object.__new__(State)
+        vars(made).update(vars(self))
+        made.values = values
+        made._take_apart(Tree(values))
+        return made
+
     def contents(self) -> list[Content]:
         """What the arrays hold now."""
-        return [content(a) for a in self.leaves]
+        return contents(self.leaves)
 
     def put(self, contents: Sequence[Content | None]) -> None:
         """Makes the arrays hold something else; None leaves one as it is."""
         for array, value in zip(self.leaves, contents, strict=True):
             if value is not None:
-                assign(array, value)
+                array._n, var = value
+                if array._diff:
+                    array._a = var
 
     def restore(self, contents: Sequence[Content | None]) -> None:
         """Undoes what a body did to the arrays, and to the lists and structures around them."""
         self.put(contents)
-        for container, snapshot in self._containers:
-            if _differs(container, snapshot):
-                _put_back(container, snapshot)
+        for row in self._containers:
+            if differs(*row):
+                set_contents(*row)
                 self._undone = True
         for a in self._attributes:
             a.restore()
-        if self._undone:
-            self._find()  # as a structure may copy what its attributes are set to
+        if self._undone:  # as a structure may copy what its attributes are set to
+            self._take_apart(Tree(self.values))
 
     def objects(self) -> list[Any]:
         """What may change in place: the arrays of one dimension, then what consists of others."""
-        return [*self.leaves, *[c for c, _ in self._containers]]
+        return [*self.leaves, *[row[0] for row in self._containers]]
 
     def origins(self) -> list[Any]:
         """The containers that the values consisted of when the state was made."""
-        return [*self._origins.values()]
+        return [self.tree.objects[k] for k in self.tree.inside]
 
     def changed(self, contents: Sequence[Content | None]) -> list[int]:
         """The positions in `objects` of those that have changed since they had these contents, the
@@ -243,16 +241,17 @@ class State:
                 found[id(a)] = k
             elif found:
                 found.pop(id(a), None)
-        for k, (c, snapshot) in enumerate(self._containers, len(self.leaves)):
-            is_tensor = isinstance(snapshot, tuple)
-            if _differs(c, snapshot) or (is_tensor and id(snapshot[0]) in found):
+        for k, row in enumerate(self._containers, len(self.leaves)):
+            c, _, inside = row
+            is_tensor = isinstance(c, ArrayBase) and c._kind == "tensor"
+            if differs(*row) or (is_tensor and id(inside[0]) in found):
                 found[id(c)] = k
         return [*found.values()]
 
     def undo(self, k: int, contents: Sequence[Content | None]) -> None:
         """Undoes what a body did to one of the `objects`."""
         if k >= len(self.leaves):
-            _put_back(*self._containers[k - len(self.leaves)])
+            set_contents(*self._containers[k - len(self.leaves)])
             self._undone = True
         elif (value := contents[k]) is not None:
             assign(self.leaves[k], value)
@@ -261,10 +260,10 @@ class State:
         """Raises:
         RuntimeError: an array is empty, or a variable not defined.
         """
-        for path, array in zip(self.paths, self.leaves, strict=True):
+        for k, array in enumerate(self.leaves):
             if array._n.size == 0:
                 raise RuntimeError(
-                    f"{self.what}: state variable '{path}' of type {type_label(array)} is "
+                    f"{self.what}: state variable '{self.paths[k]}' of type {type_label(array)} is "
                     "uninitialized (it has 0 entries). Give it a value first, for example with "
                     "dr.zeros()."
                 )
@@ -277,170 +276,155 @@ class State:
         for a in self._attributes:
             a.check(self.what, written)
 
-    def match(self, after: tuple, strict: bool) -> list[Any]:
-        """The arrays of one dimension of another version of the values, in the order of `leaves`.
+    def match(self, after: Tree, strict: bool) -> Tree:
+        """Another version of the values, in the order of this one.
 
         Raises:
             RuntimeError: the versions differ in more than the contents of arrays; the message names
                 the variable.
         """
-        found: list[Any] = []
-        for title, a, b in zip(self.titles, self.structure, after, strict=True):
-            _match(a, b, title, self.what, strict, found)
+        before = self.tree
+        if not before.fits(after):
+            after = after.ordered(self._order(after, strict))
+        elif strict:
+            for k in before.others():
+                _check_same(
+                    before.objects[k], after.objects[k], lambda k=k: self._path(k), self.what
+                )
+        return after
+
+    def _path(self, k: int) -> str:
+        return self.tree.labels(self.titles)[k]
+
+    def _order(self, after: Tree, strict: bool) -> list[int]:
+        """The positions of the objects of another version in the order of this one."""
+        before, paths, found = self.tree, self.tree.labels(self.titles), list[int]()
+        for i, j in before.paired(after):
+            _check_pair(before, i, after, j, paths[i], self.what)
+            if strict and before.counts[i] == OTHER:
+                _check_same(before.objects[i], after.objects[j], lambda i=i: paths[i], self.what)
+            found.append(j)
         return found
 
-    def place(self, after: tuple, contents: Sequence[Content], like: bool = False) -> tuple:
-        """The values of `after`, which `match` accepted, with the given contents.
+    def place(self, after: Tree, contents: Sequence[Content], like: bool = False) -> tuple:
+        """The values of `after`, a version that `match` has given, with the given contents: the
+        objects themselves where both versions have the same, new ones elsewhere.
 
         A tensor of one entry that gets more becomes one-dimensional, or, if it shall be `like` the
         others, has the shape of the first one with so many.
         """
-        shapes = [part._shape for part in self._tensors()] if like else []
-        placing = _Placing(self._origins, contents, shapes)
-        return tuple([placing.place(a, b) for a, b in zip(self.structure, after, strict=True)])
+        before = self.tree
+        leaves = []
+        for old, now, value in zip(before.leaves, after.leaves, contents, strict=True):
+            if now is not old:
+                if isinstance(now, KernelValue):
+                    leaves.append(now._with(Value(*value)))
+                    continue
+                now = new(type(now))
+            now._n, var = value
+            if now._diff:
+                now._a = var
+            leaves.append(now)
+        return tuple(after.put_together(leaves, lambda k, v: self._container(after, k, v, like)))
 
-    def place_version(self, after: "State", contents: Sequence[Content]) -> tuple:
-        """The same with another version of the state, as it was when that was made."""
-        placing = _Placing({**self._origins, **after._origins}, contents, [])
-        pairs = zip(self.structure, after.structure, strict=True)
-        return tuple([placing.place(a, b) for a, b in pairs])
+    def _container(self, after: Tree, k: int, values: list[Any], like: bool) -> Any:
+        """What takes the place of a container of another version."""
+        before = self.tree
+        own, other, keys = after.objects[k], before.objects[k], before.keys.get(k)
+        if isinstance(own, ArrayBase):
+            made: Any = own if own is other else new(type(own))
+            if own._kind == "tensor":
+                known = [after.keys[k], before.keys[k], own._shape]
+                made._shape = self._shape(values[0]._n.size, known, like)
+                made._array = values[0]
+            elif made is own:
+                made._c[:] = values
+            else:
+                made._c = values
+            return made
+        if isinstance(own, tuple):
+            if all(v is x for v, x in zip(values, after.inside[k], strict=True)):
+                return own
+        elif own is other:
+            set_contents(own, keys, values)
+            return own
+        return rebuilt(type(own), keys, values)
 
-    def _tensors(self) -> Iterator[Any]:
-        for value in self.structure:
-            for _, part in _walk(value, ""):
-                if isinstance(part, ArrayBase) and part._kind == "tensor":
-                    yield part
+    def _shape(self, size: int, known: list[tuple[int, ...]], like: bool) -> tuple[int, ...]:
+        if prod(known[0]) != 1 and not any(prod(shape) == size for shape in known):
+            return known[0]  # of a loop that drops lanes
+        if like:
+            tree = self.tree
+            known = known + [tree.keys[k] for k in tree.keys if role(tree.classes[k]) == "tensor"]
+        return next((s for s in known if prod(s) == size), (size,))
 
 
-def copied(value: Any) -> Any:
-    """An array of new objects with the same contents, derivatives included."""
-    if isinstance(value, KernelValue):
-        return value._with(Value(value._n, value._a))
-    made = new(type(value))
-    if value._kind == "leaf":
-        assign(made, content(value))
-    elif value._kind == "tensor":
-        made._array, made._shape = copied(value._array), value._shape
-    else:
-        made._c = [copied(c) for c in value._c]
+class Paths(Sequence[str]):
+    """What messages call the arrays of a tree, found out when it is asked for."""
+
+    def __init__(self, tree: Tree, titles: Sequence[str]) -> None:
+        self._tree, self._titles = tree, titles
+
+    def __len__(self) -> int:
+        return len(self._tree.leaves)
+
+    def __getitem__(self, k: Any) -> Any:
+        return [*self][k]
+
+    def __iter__(self) -> Iterator[str]:
+        found = zip(self._tree.labels(self._titles), self._tree.counts, strict=True)
+        return iter([path for path, n in found if n == ARRAY])
+
+
+def copied(array: Any) -> Any:
+    """An array of one dimension, or a vector, with the same contents, derivatives included."""
+    if isinstance(array, KernelValue):
+        return array._with(Value(array._n, array._a))
+    made = new(type(array))
+    made._n = array._n
+    if array._diff:
+        made._a = array._a
     return made
 
 
-def _frozen(value: Any, origins: dict[int, Any]) -> Any:
-    """A tree with containers of its own; `origins` gets the containers that they are copies of."""
-    if isinstance(value, ArrayBase):
-        if not is_traced(value) or value._kind == "leaf":
-            return value
-        made: Any = new(type(value))
-        if value._kind == "tensor":
-            made._array, made._shape = value._array, value._shape
-        else:
-            made._c = [_frozen(c, origins) for c in value._c]
-    else:
-        found = pytree.children(value)
-        if found is None:
-            return value
-        made = frozen(value, [_frozen(v, origins) for _, v in found[0]])
-    origins[id(made)] = value
-    return made
-
-
-def frozen(container: Any, values: list) -> Any:
-    """A container of the same kind and keys or fields with other values."""
-    if isinstance(container, (list, tuple, dict)):
-        found = pytree.children(container)
-        return container if found is None else found[1](values)
-    made = copy(container)
-    _put_back(made, list(zip(pytree.field_names(type(container)) or (), values, strict=True)))
-    return made
-
-
-def _snapshot(container: Any) -> Any:
-    if isinstance(container, (list, dict)):
-        return container.copy()
-    return [(n, getattr(container, n, None)) for n in pytree.field_names(type(container)) or ()]
-
-
-def _differs(container: Any, snapshot: Any) -> bool:
-    """Whether a container holds other objects than it did."""
-    if isinstance(container, ArrayBase):
-        array: Any = container
-        if array._kind == "tensor":
-            return array._array is not snapshot[0] or array._shape != snapshot[1]
-        return any(map(is_not, array._c, snapshot))
-    if isinstance(container, (list, dict)):
-        if len(container) != len(snapshot):
-            return True
-        if isinstance(container, list):
-            return any(map(is_not, container, snapshot))
-        return any(k not in snapshot or v is not snapshot[k] for k, v in container.items())
-    return any(getattr(container, name, None) is not value for name, value in snapshot)
-
-
-def _put_back(container: Any, snapshot: Any) -> None:
-    if isinstance(container, ArrayBase):
-        array: Any = container
-        if array._kind == "tensor":
-            array._array, array._shape = snapshot
-        else:
-            array._c[:] = snapshot
-    elif isinstance(container, list):
-        container[:] = snapshot
-    elif isinstance(container, dict):
-        container.clear()
-        container.update(snapshot)
-    else:
-        for name, value in snapshot:
-            if getattr(container, name, None) is not value:
-                object.__setattr__(container, name, value)
-
-
-def _branches(before: Any, after: Any) -> list[tuple[str, Any, Any]] | None:
-    """Corresponding branches of two trees of the same structure; None for leaves."""
-    a, b = parts(before), parts(after)
-    return None if a is None or b is None else _paired(before, after, a, b)
-
-
-def _paired(before: Any, after: Any, a: list, b: list) -> list[tuple[str, Any, Any]]:
-    if isinstance(before, dict):
-        return [(name, before[k], after[k]) for (name, _), k in zip(a, before, strict=True)]
-    return [(name, x, y) for (name, x), (_, y) in zip(a, b, strict=True)]
-
-
-def _match(before: Any, after: Any, path: str, what: str, strict: bool, found: list[Any]) -> None:
-    if type(before) is not type(after):
-        raise _changed_type(before, after, path, what)
-    if isinstance(before, dict) and before.keys() != after.keys():
+def _check_pair(before: Tree, i: int, after: Tree, j: int, path: str, what: str) -> None:
+    """Raises:
+    RuntimeError: two corresponding objects are of different types, or consist of other parts.
+    """
+    old, now = before.objects[i], after.objects[j]
+    if type(old) is not type(now):
+        raise _changed_type(old, now, path, what)
+    mine, theirs = before.keys.get(i), after.keys.get(j)
+    if isinstance(old, dict) and {*mine} != {*theirs}:  # type: ignore[misc]
         raise RuntimeError(
-            f"{what}: the keys of state variable '{path}' changed from {list(before)} to "
-            f"{list(after)}"
+            f"{what}: the keys of state variable '{path}' changed from {list(mine)} to "  # type: ignore[arg-type]
+            f"{list(theirs)}"  # type: ignore[arg-type]
         )
-    a, b = parts(before), parts(after)
-    if a is None or b is None:
-        if is_traced(after):
-            found.append(after)
-        elif strict and not _same(before, after):
-            raise RuntimeError(
-                f"{what}: the non-array state variable '{path}' of type {type_label(after)} "
-                f"changed from {before!r} to {after!r}. Its value would have to be the same for "
-                "all entries of the condition: make it an array, such as "
-                f"{_array_hint(after)}, or pass strict=False to ignore this."
-            )
-        return
-    if len(a) != len(b):
+    if before.counts[i] != after.counts[j]:
         raise RuntimeError(
-            f"{what}: the size of state variable '{path}' of type {type_label(after)} changed from "
-            f"{len(a)} to {len(b)}"
+            f"{what}: the size of state variable '{path}' of type {type_label(now)} changed from "
+            f"{before.counts[i]} to {after.counts[j]}"
         )
-    if isinstance(before, ArrayBase) and before._kind == "tensor":
-        sizes = {before._array._n.size, after._array._n.size}
-        if before._shape != after._shape and len(sizes - {1}) > 1:
+    if isinstance(old, ArrayBase) and mine != theirs:
+        sizes = {before.inside[i][0]._n.size, after.inside[j][0]._n.size}
+        if len(sizes - {1}) > 1:
             raise RuntimeError(
-                f"{what}: the size of state variable '{path}' of type {type_label(after)} changed: "
-                f"it has the shape {before._shape} before and {after._shape} afterwards"
+                f"{what}: the size of state variable '{path}' of type {type_label(now)} changed: "
+                f"it has the shape {mine} before and {theirs} afterwards"
             )
-    for name, x, y in _paired(before, after, a, b):
-        _match(x, y, path + name, what, strict, found)
+
+
+def _check_same(before: Any, after: Any, path: Callable[[], str], what: str) -> None:
+    """Raises:
+    RuntimeError: what is no array has changed.
+    """
+    if not _same(before, after):
+        raise RuntimeError(
+            f"{what}: the non-array state variable '{path()}' of type {type_label(after)} "
+            f"changed from {before!r} to {after!r}. Its value would have to be the same for "
+            "all entries of the condition: make it an array, such as "
+            f"{_array_hint(after)}, or pass strict=False to ignore this."
+        )
 
 
 def _array_hint(value: Any) -> str:
@@ -473,65 +457,3 @@ def _changed_type(before: Any, after: Any, path: str, what: str) -> RuntimeError
         f"{what}: the type of state variable '{path}' changed from {type_label(before)} to "
         f"{type_label(after)}.{hint}"
     )
-
-
-class _Placing:
-    """Puts contents into the arrays of two versions of a state, in their order."""
-
-    def __init__(
-        self, origins: dict[int, Any], contents: Sequence[Content], shapes: list[tuple[int, ...]]
-    ) -> None:
-        self._origins, self._shapes = origins, shapes
-        self._take = iter(contents).__next__
-
-    def place(self, before: Any, after: Any) -> Any:
-        """What takes the place of `after`: the object itself where both versions have the same, a
-        new one elsewhere."""
-        kind = getattr(after, "_kind", None) if is_traced(after) else None
-        if kind == "leaf" or kind == "vector":
-            value = self._take()
-            if kind == "vector" and after is not before:
-                return after._with(Value(*value))
-            made = after if after is before else new(type(after))
-            assign(made, value)
-            return made
-        own, other = (self._origins.get(id(v), v) for v in (after, before))
-        rows = _branches(before, after)
-        if rows is None:
-            return own
-        values = [self.place(x, y) for _, x, y in rows]
-        if kind is not None:
-            made = own if own is other else new(type(own))
-            if kind == "tensor":
-                made._array = values[0]
-                made._shape = self._shape(values[0]._n.size, (after, before, own))
-            elif made is own:
-                made._c[:] = values
-            else:
-                made._c = values
-            return made
-        if isinstance(after, tuple):
-            now = [v for _, v in pytree.children(own)[0]]  # type: ignore[index]
-            if all(v is x for v, x in zip(values, now, strict=True)):
-                return own
-        elif own is other:
-            set_branches(own, [*before] if isinstance(before, dict) else None, values)
-            return own
-        return pytree.children(before)[1](values)  # type: ignore[index]
-
-    def _shape(self, size: int, candidates: tuple) -> tuple[int, ...]:
-        known = [t._shape for t in candidates]
-        if prod(known[0]) != 1 and not any(prod(shape) == size for shape in known):
-            return known[0]  # of a loop that drops lanes
-        return next((s for s in (*known, *self._shapes) if prod(s) == size), (size,))
-
-
-def set_branches(container: Any, keys: list | None, values: list) -> None:
-    """Gives a container other values, in place."""
-    if isinstance(container, list):
-        container[:] = values
-    elif keys is not None:
-        container.update(zip(keys, values, strict=True))
-    else:
-        fields = pytree.field_names(type(container)) or ()
-        _put_back(container, list(zip(fields, values, strict=True)))

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..array import leaf, numbered
 from ..array.base import type_label
+from ..array.tree import Tree
 from ..function import grad, traits
 from ..jit.node import AFTER, literal
 from .result import map_arrays, traced
@@ -140,7 +141,7 @@ def check_compatibility(arg0: Any, arg1: Any, arg2: bool, arg3: str, /) -> None:
     """
     what = "drjit.detail.check_compatibility()"
     state = State((arg0,), (arg3,), what)
-    after = state.match((arg1,), True)
+    after = state.match(Tree((arg1,)), True).leaves
     if arg2:
         _check_sizes(state, after, what)
 
@@ -232,7 +233,7 @@ class VariableTracker:
         if self._state is None or self._state.titles != titles:
             self._state = State(values, titles, what)
             self._contents = self._state.contents()
-        after = self._state.match(values, self._strict)
+        after = self._state.match(Tree(values), self._strict).leaves
         if self._check_size:
             _check_sizes(self._state, after, what)
         self._latest = values

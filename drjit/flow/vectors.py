@@ -3,12 +3,14 @@ to functions.
 """
 
 from collections.abc import Callable
+from operator import is_not
 from typing import Any
 
 from ..ad import vector
 from ..ad.graph import Value
 from ..array import leaf, pytree, table
 from ..array.base import KernelValue
+from ..array.tree import Tree, rebuilt
 
 
 class _Features(list):
@@ -31,7 +33,12 @@ def _class(v: KernelValue) -> type[_Features]:
 
 def holds_vectors(tree: Any) -> bool:
     """Whether there are cooperative vectors in a tree."""
-    return any(isinstance(v, KernelValue) for v in pytree.leaves(tree))
+    return has_vectors(Tree((tree,)))
+
+
+def has_vectors(tree: Tree) -> bool:
+    """See `holds_vectors`."""
+    return bool([cls for cls in {*tree.classes} if issubclass(cls, KernelValue)])
 
 
 def spread(tree: Any) -> Any:
@@ -50,16 +57,19 @@ def _spread(value: Any) -> Any:
 
 def joined(tree: Any) -> Any:
     """The opposite of `spread`; a tree without such features is given back as it is."""
-    if isinstance(tree, _Features):
-        return tree.like._with(vector.pack([leaf.value(a) for a in tree]))
-    found = pytree.children(tree)
-    if found is None:
+    apart = Tree((tree,))
+    if not [cls for cls in {*apart.classes} if issubclass(cls, _Features)]:
         return tree
-    branches, rebuild = found
-    values = [joined(v) for _, v in branches]
-    if all(new is old for new, (_, old) in zip(values, branches, strict=True)):
-        return tree
-    return rebuild(values)
+
+    def made(k: int, values: list[Any]) -> Any:
+        cls, before = apart.classes[k], apart.inside[k]
+        if issubclass(cls, _Features):
+            return cls.like._with(vector.pack([leaf.value(a) for a in values]))
+        if any(map(is_not, values, before)):
+            return rebuilt(cls, apart.keys.get(k), values)
+        return apart.objects[k]
+
+    return apart.put_together(apart.leaves, made)[0]
 
 
 def reading(function: Callable[..., Any]) -> Callable[..., Any]:

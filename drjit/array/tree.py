@@ -1,0 +1,297 @@
+"""Values taken apart into everything that they consist of, down to one-dimensional arrays, and put
+together again around other arrays: how loops, branches and calls see their variables.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import prod
+from operator import is_not
+from typing import Any
+
+from ..jit.node import Node
+from .base import ArrayBase, KernelValue
+from .leaf import new
+from .pytree import field_names, make_struct, too_deep
+
+ARRAY = -1
+OTHER = -2
+_CONTAINERS = (list, tuple, dict)
+
+
+def role(cls: type) -> str:
+    """What the values of a class are in a tree: an `array` of one dimension or a vector of kernels,
+    a `nested` array or `tensor` of such, a `sequence`, `dict` or `struct`, or any `other` object.
+    """
+    found = _roles.get(cls)
+    if found is not None:
+        return found
+    if issubclass(cls, ArrayBase):
+        kind = cls._kind if cls.__meta__.is_jit else "other"
+        found = "array" if kind == "leaf" else kind
+        if cls.__module__.startswith("drjit."):
+            _roles[cls] = found  # no class of the program's, which nobody may keep
+        return found
+    if issubclass(cls, KernelValue):
+        return "array"
+    if issubclass(cls, (list, tuple)):
+        return "sequence"
+    if issubclass(cls, dict):
+        return "dict"
+    return "other" if field_names(cls) is None else "struct"
+
+
+_roles: dict[type, str] = {list: "sequence", tuple: "sequence", dict: "dict"}
+_roles |= dict.fromkeys((bool, int, float, complex, str, bytes, type(None), type), "other")
+
+
+def inside(value: Any) -> Sequence[Any] | None:
+    """What a value consists of; None for one-dimensional arrays and other leaves."""
+    kind = role(type(value))
+    return None if kind in ("array", "other") else opened(value, kind)[1]
+
+
+def opened(value: Any, kind: str) -> tuple[Any, Sequence[Any]]:
+    """The keys, names of fields or shape of a container, and what it consists of."""
+    if kind == "sequence":
+        return None, [*value]
+    if kind == "nested":
+        return None, value._c[:]
+    if kind == "tensor":
+        return value._shape, [value._array]
+    if kind == "dict":
+        return tuple(value), [*value.values()]
+    names = tuple(field_names(type(value)) or ())
+    return names, [getattr(value, name) for name in names]
+
+
+def rebuilt(cls: Any, keys: Any, values: list[Any]) -> Any:
+    """A new container of a class. A tensor whose entries do not fit its shape gets one dimension.
+
+    Raises:
+        IncompatibleError: the class is a structure that cannot be made without arguments.
+    """
+    if cls is list:
+        return values
+    if cls is tuple:
+        return tuple(values)
+    if issubclass(cls, ArrayBase):
+        made: Any = new(cls)
+        if cls._kind == "nested":
+            made._c = values
+        else:
+            made._array, size = values[0], values[0]._n.size
+            made._shape = keys if prod(keys) == size else (size,)
+        return made
+    if issubclass(cls, _CONTAINERS):
+        if issubclass(cls, dict):
+            return cls(zip(keys, values, strict=True))
+        return cls(*values) if hasattr(cls, "_fields") else cls(values)
+    return make_struct(cls, values)
+
+
+def differs(container: Any, keys: Any, values: Sequence[Any]) -> bool:
+    """Whether a container consists of other objects than these, or has another shape or keys."""
+    if isinstance(container, ArrayBase):
+        array: Any = container
+        if array._kind == "tensor":
+            return array._array is not values[0] or array._shape != keys
+        now = array._c
+    elif isinstance(container, dict):
+        if len(container) != len(values):
+            return True
+        now = [container.get(key, _MISSING) for key in keys]
+    elif isinstance(container, list):
+        now = container
+    else:
+        now = [getattr(container, name, None) for name in keys]
+    return len(now) != len(values) or any(map(is_not, now, values))
+
+
+_MISSING = object()
+
+
+def set_contents(container: Any, keys: Any, values: Sequence[Any]) -> None:
+    """Makes a container, which is no tuple, consist of other objects."""
+    if isinstance(container, ArrayBase):
+        array: Any = container
+        if array._kind == "tensor":
+            array._array, array._shape = values[0], keys
+        else:
+            array._c[:] = values
+    elif isinstance(container, list):
+        container[:] = values
+    elif isinstance(container, dict):
+        container.clear()
+        container.update(zip(keys, values, strict=True))
+    else:
+        for name, value in zip(keys, values, strict=True):
+            if getattr(container, name, None) is not value:
+                object.__setattr__(container, name, value)
+
+
+class Tree:
+    """Some values taken apart.
+
+    `objects` are all objects, each before what it consists of, `classes` their types. `counts` says
+    how many objects each consists of: ARRAY stands for one-dimensional arrays and vectors, which
+    are in `leaves` as well, OTHER for anything else that is not opened. By position, `inside` has
+    what containers consist of, and `keys` the keys of dictionaries, names of fields, and shapes.
+    """
+
+    __slots__ = ("classes", "counts", "inside", "keys", "leaves", "objects")
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        self.objects: list[Any] = []
+        self.classes: list[type] = []
+        self.counts: list[int] = []
+        self.leaves: list[Any] = []
+        self.keys: dict[int, Any] = {}
+        self.inside: dict[int, Sequence[Any]] = {}
+        try:
+            self._add(values)
+        except RecursionError:
+            raise too_deep() from None
+
+    def _add(self, values: Iterable[Any]) -> None:
+        objects, classes, counts = self.objects, self.classes, self.counts
+        for v in values:
+            cls = type(v)
+            kind = _roles.get(cls) or role(cls)
+            objects.append(v)
+            classes.append(cls)
+            if kind == "array":
+                counts.append(ARRAY)
+                self.leaves.append(v)
+            elif kind == "other":
+                counts.append(OTHER)
+            else:
+                k = len(counts)
+                keys, found = opened(v, kind)
+                if keys is not None:
+                    self.keys[k] = keys
+                self.inside[k] = found
+                counts.append(len(found))
+                self._add(found)
+
+    def fits(self, other: "Tree") -> bool:
+        """Whether another tree has the same structure, shapes of tensors and order of keys."""
+        return (
+            self.classes == other.classes
+            and self.counts == other.counts
+            and self.keys == other.keys
+        )
+
+    def others(self) -> list[int]:
+        """The positions of what is neither opened nor an array."""
+        return [k for k, n in enumerate(self.counts) if n == OTHER]
+
+    def labels(self, titles: Iterable[str]) -> list[str]:
+        """How one writes the way to each object, from names of the values."""
+        found: list[str] = []
+        pending = [*titles][::-1]
+        for k, n in enumerate(self.counts):
+            path = pending.pop()
+            found.append(path)
+            if n > 0:
+                pending += [path + name for name in reversed(self._names(k))]
+        return found
+
+    def _names(self, k: int) -> list[str]:
+        cls, keys = self.classes[k], self.keys.get(k)
+        if keys is None:
+            names = getattr(cls, "_fields", ()) if issubclass(cls, tuple) else ()
+            return [f".{n}" for n in names] or [f"[{i}]" for i in range(self.counts[k])]
+        if issubclass(cls, ArrayBase):
+            return [""]
+        return [f"[{key!r}]" if issubclass(cls, dict) else f".{key}" for key in keys]
+
+    def paired(self, other: "Tree") -> Iterator[tuple[int, int]]:
+        """Corresponding positions of two trees. Whoever asks goes on if what is at both consists of
+        as many objects, and dictionaries have the same keys."""
+        mine, theirs = self.rows(), other.rows()
+        pending = [*zip(mine[-1], theirs[-1], strict=True)][::-1]
+        while pending:
+            i, j = pending.pop()
+            yield i, j
+            parts = theirs[j]
+            if issubclass(self.classes[i], dict):
+                places = dict(zip(other.keys[j], parts, strict=True))
+                parts = [places[key] for key in self.keys[i]]
+            pending += [*zip(mine[i], parts, strict=True)][::-1]
+
+    def rows(self) -> list[list[int]]:
+        """The positions of what each object consists of, and at the end those of the values."""
+        found: list[list[int]] = []
+        stack: list[int] = []
+        for k in range(len(self.counts) - 1, -1, -1):
+            found.append(_popped(stack, max(self.counts[k], 0)))
+            stack.append(k)
+        return [*found[::-1], stack[::-1]]
+
+    def ordered(self, order: list[int]) -> "Tree":
+        """The tree with its objects at the given positions, in that order."""
+        made = Tree(())
+        for i, k in enumerate(order):
+            made.objects.append(self.objects[k])
+            made.classes.append(self.classes[k])
+            made.counts.append(self.counts[k])
+            if k in self.inside:
+                made.inside[i] = self.inside[k]
+            if k in self.keys:
+                made.keys[i] = self.keys[k]
+        made.leaves = [v for v, n in zip(made.objects, made.counts, strict=True) if n == ARRAY]
+        return made
+
+    def emptied(self) -> "Tree":
+        """The structure alone, which refers to no arrays."""
+        made = Tree(())
+        made.classes, made.counts, made.keys = self.classes, self.counts, self.keys
+        made.objects = [
+            v if n == OTHER else None for v, n in zip(self.objects, self.counts, strict=True)
+        ]
+        return made
+
+    def filled(self, contents: Iterable[tuple[Node, Any]]) -> list[Any]:
+        """The values with new arrays that hold nodes and variables of derivatives."""
+        kinds = [cls for cls, n in zip(self.classes, self.counts, strict=True) if n == ARRAY]
+        leaves = []
+        for cls, (n, var) in zip(kinds, contents, strict=True):
+            made: Any = new(cls)
+            made._n = n
+            if cls._diff:  # type: ignore[attr-defined]
+                made._a = var
+            leaves.append(made)
+        return self.put_together(leaves)
+
+    def put_together(
+        self, leaves: Sequence[Any], make: Callable[[int, list[Any]], Any] | None = None
+    ) -> list[Any]:
+        """The values with other arrays, or what `make(position, contents)` gives in place of each
+        container; by default that is a new one, and other arrays are copied."""
+        counts, stack, k = self.counts, [], len(self.counts)
+        take = reversed(leaves).__next__
+        for n in reversed(counts):
+            k -= 1
+            if n == ARRAY:
+                stack.append(take())
+            elif n == OTHER:
+                v = self.objects[k]
+                stack.append(type(v)(v) if make is None and isinstance(v, ArrayBase) else v)
+            else:
+                found = _popped(stack, n)
+                made = make(k, found) if make else rebuilt(self.classes[k], self.keys.get(k), found)
+                stack.append(made)
+        stack.reverse()
+        return stack
+
+
+def _empty() -> Tree:
+    return Tree(())
+
+
+def _popped(stack: list[Any], count: int) -> list[Any]:
+    """Takes that many objects away from the end of a stack."""
+    if not count:
+        return []
+    found = stack[: -count - 1 : -1]
+    del stack[-count:]
+    return found
