@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from drjit.array.tree import ARRAY, OTHER, Tree, differs, inside, opened, role, set_contents
+from drjit.array.pytree import role
+from drjit.array.tree import ARRAY, OTHER, Tree, differs, inside, opened, set_contents
 from drjit.llvm.ad import Array3f, Float, TensorXf
 from drjit.scalar import Array3f as ScalarArray3f
 

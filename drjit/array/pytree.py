@@ -8,9 +8,10 @@ is not one of these containers.
 import dataclasses
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, get_type_hints
 
-from .base import IncompatibleError, KernelValue
+from .base import ArrayBase, IncompatibleError, KernelValue
 from .show import is_array
 
 Rebuild = Callable[[list[Any]], Any]
@@ -48,7 +49,8 @@ def struct_fields(cls: type) -> dict[str, Any] | None:
 # What is known of data classes: to ask Python for it takes longer than all else that is done with
 # a structure.
 _annotated: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDictionary()
-_names: weakref.WeakKeyDictionary[type, tuple[str, ...] | None] = weakref.WeakKeyDictionary()
+_names: dict[weakref.ref[type], tuple[str, ...]] = {}
+_FIELDS = "__dataclass_fields__"
 
 
 def field_names(cls: type) -> Iterable[str] | None:
@@ -56,14 +58,11 @@ def field_names(cls: type) -> Iterable[str] | None:
     table = getattr(cls, "DRJIT_STRUCT", None)
     if isinstance(table, dict):
         return table
-    try:
-        return _names[cls]
-    except KeyError:
-        made = dataclasses.is_dataclass(cls)
-        found = tuple([f.name for f in dataclasses.fields(cls)]) if made else None
-        if made or cls.__module__ == "builtins" or getattr(cls, "__meta__", None) is not None:
-            _names[cls] = found  # another class may become a data class yet
-        return found
+    found = _names.get(weakref.ref(cls))
+    if found is None and hasattr(cls, _FIELDS):  # others may become one yet
+        found = tuple([f.name for f in dataclasses.fields(cls)])
+        _names[weakref.ref(cls, _names.pop)] = found
+    return found
 
 
 def is_struct(arg: Any) -> bool:
@@ -73,7 +72,7 @@ def is_struct(arg: Any) -> bool:
 
 def is_container(tree: Any) -> bool:
     """Whether a value is a tree with branches."""
-    return isinstance(tree, (list, tuple, dict)) or _is_structure_value(tree)
+    return role(type(tree)) in CONTAINERS
 
 
 def make_struct(cls: type, values: Sequence[Any]) -> Any:
@@ -85,9 +84,11 @@ def make_struct(cls: type, values: Sequence[Any]) -> Any:
     Raises:
         IncompatibleError: the class cannot be made without arguments.
     """
-    names = field_names(cls)
-    if dataclasses.is_dataclass(cls):
+    names = field_names(cls) or ()
+    if hasattr(cls, _FIELDS):
         made = object.__new__(cls)
+        for name, value in zip(names, values, strict=True):
+            object.__setattr__(made, name, value)  # frozen data classes included
     else:
         try:
             made = cls()
@@ -96,12 +97,72 @@ def make_struct(cls: type, values: Sequence[Any]) -> Any:
                 f"{cls.__qualname__}: a class with DRJIT_STRUCT must be constructible without "
                 f"arguments ({error})"
             ) from None
-    for name, value in zip(names or (), values, strict=True):
-        if dataclasses.is_dataclass(cls):
-            object.__setattr__(made, name, value)  # frozen data classes included
-        else:
+        for name, value in zip(names, values, strict=True):
             setattr(made, name, value)
     return made
+
+
+def role(cls: type) -> str:
+    """What the values of a class are in a tree: a `leaf`, namely a traced array of one dimension, a
+    `vector` of kernels, a `nested` array or `tensor` of leaves, a `sequence`, `dict` or `struct`,
+    or any `other` object.
+    """
+    found = ROLES.get(cls)
+    if found is not None:
+        return found
+    if issubclass(cls, ArrayBase):
+        found = cls._kind if cls.__meta__.is_jit else "other"
+        if cls.__module__.startswith("drjit."):
+            ROLES[cls] = found  # no class of the program's, which nobody may keep
+        return found
+    if issubclass(cls, KernelValue):
+        return "vector"
+    if issubclass(cls, (list, tuple)):
+        return "sequence"
+    if issubclass(cls, dict):
+        return "dict"
+    return "other" if field_names(cls) is None else "struct"
+
+
+ROLES: dict[type, str] = {list: "sequence", tuple: "sequence", dict: "dict"}
+ROLES |= dict.fromkeys((bool, int, float, complex, str, bytes, type(None), type), "other")
+CONTAINERS = frozenset(("sequence", "dict", "struct"))
+
+
+def opened(container: Any, kind: str) -> tuple[tuple | None, list[Any]]:
+    """The keys of a dictionary or names of the fields of a structure, and what it consists of."""
+    if kind == "sequence":
+        return None, [*container]
+    if kind == "dict":
+        return tuple(container), [*container.values()]
+    names = tuple(field_names(type(container)) or ())
+    return names, [getattr(container, name) for name in names]
+
+
+def rebuilt(cls: Any, keys: Any, values: list[Any]) -> Any:
+    """A new container of a class, from its keys or names and what it consists of.
+
+    Raises:
+        IncompatibleError: the class is a structure that cannot be made without arguments.
+    """
+    if cls is list:
+        return values
+    if cls is tuple:
+        return tuple(values)
+    if issubclass(cls, dict):
+        return cls(zip(keys, values, strict=True))
+    if issubclass(cls, (list, tuple)):
+        return cls(*values) if hasattr(cls, "_fields") else cls(values)
+    return make_struct(cls, values)
+
+
+def steps(cls: Any, keys: Any, count: int) -> list[str]:
+    """How one writes the way from a container to each part of it."""
+    if issubclass(cls, dict):
+        return [f"[{key!r}]" for key in keys]
+    if keys is None:
+        keys = getattr(cls, "_fields", ())
+    return [f".{name}" for name in keys] or [f"[{i}]" for i in range(count)]
 
 
 def children(tree: Any) -> tuple[list[tuple[str, Any]], Rebuild] | None:
@@ -111,24 +172,12 @@ def children(tree: Any) -> tuple[list[tuple[str, Any]], Rebuild] | None:
     same kind from new branches.
     """
     cls = type(tree)
-    if isinstance(tree, (list, tuple)):
-        branches = [(f"[{i}]", v) for i, v in enumerate(tree)]
-        if hasattr(cls, "_fields"):
-            return [(f".{n}", v) for n, v in zip(cls._fields, tree, strict=True)], lambda new: cls(
-                *new
-            )
-        return branches, cls
-    if isinstance(tree, dict):
-        keys = list(tree)
-        return [(f"[{k!r}]", tree[k]) for k in keys], lambda new: cls(zip(keys, new, strict=True))
-    names = None if isinstance(tree, type) else field_names(cls)
-    if names is not None:
-        return [(f".{n}", getattr(tree, n)) for n in names], lambda new: make_struct(cls, new)
-    return None
-
-
-def _is_structure_value(tree: Any) -> bool:
-    return not isinstance(tree, type) and field_names(type(tree)) is not None
+    kind = role(cls)
+    if kind not in CONTAINERS:
+        return None
+    keys, values = opened(tree, kind)
+    names = steps(cls, keys, len(values))
+    return [*zip(names, values, strict=True)], partial(rebuilt, cls, keys)
 
 
 def too_deep() -> RecursionError:
@@ -168,7 +217,22 @@ def leaves(tree: Any) -> list[Any]:
     >>> leaves([1, (2, {"a": 3})])
     [1, 2, 3]
     """
-    return [value for _, value in walk(tree)]
+    found: list[Any] = []
+    try:
+        _leaves((tree,), found)
+    except RecursionError:
+        raise too_deep() from None
+    return found
+
+
+def _leaves(values: Iterable[Any], found: list[Any]) -> None:
+    for v in values:
+        cls = type(v)
+        kind = ROLES.get(cls) or role(cls)
+        if kind in CONTAINERS:
+            _leaves(opened(v, kind)[1], found)
+        else:
+            found.append(v)
 
 
 def arrays(tree: Any) -> list[Any]:
@@ -182,27 +246,26 @@ def leaf_arrays(tree: Any) -> list[Any]:
     These are leaf arrays, innermost components of nested arrays, and flat arrays of tensors; and
     values of kernels, whose `_kind` is `vector`.
     """
-    kind = getattr(type(tree), "_kind", None)
-    if kind == "tensor":
-        tree = tree._array
-        kind = tree._kind
-    if kind == "leaf":
-        return [tree]  # what most programs evaluate and differentiate
     found: list[Any] = []
-    for value in leaves(tree):
-        _collect(value, found)
+    try:
+        _collect((tree,), found)
+    except RecursionError:
+        raise too_deep() from None
     return found
 
 
-def _collect(value: Any, found: list[Any]) -> None:
-    kind = value._kind if is_array(value) else None
-    if kind == "leaf" or isinstance(value, KernelValue):
-        found.append(value)
-    elif kind == "nested":
-        for c in value._c:
-            _collect(c, found)
-    elif kind == "tensor":
-        _collect(value._array, found)
+def _collect(values: Iterable[Any], found: list[Any]) -> None:
+    for v in values:
+        cls = type(v)
+        kind = ROLES.get(cls) or role(cls)
+        if kind == "leaf" or kind == "vector":
+            found.append(v)
+        elif kind == "nested":
+            _collect(v._c, found)
+        elif kind == "tensor":
+            found.append(v._array)
+        elif kind != "other":
+            _collect(opened(v, kind)[1], found)
 
 
 def map_tree(f: Callable[..., Any], *trees: Any, what: str = "map_tree") -> Any:
@@ -218,9 +281,22 @@ def map_tree(f: Callable[..., Any], *trees: Any, what: str = "map_tree") -> Any:
     [11, {'x': 22}]
     """
     try:
-        return _map(f, trees, what, "")
+        return _map(f, trees, what, "") if len(trees) > 1 else _mapped(f, trees)[0]
     except RecursionError:
         raise too_deep() from None
+
+
+def _mapped(f: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
+    made = []
+    for v in values:
+        cls = type(v)
+        kind = ROLES.get(cls) or role(cls)
+        if kind in CONTAINERS:
+            keys, found = opened(v, kind)
+            made.append(rebuilt(cls, keys, _mapped(f, found)))
+        else:
+            made.append(f(v))
+    return made
 
 
 def _map(f: Callable[..., Any], trees: tuple[Any, ...], what: str, path: str) -> Any:
@@ -232,8 +308,6 @@ def _map(f: Callable[..., Any], trees: tuple[Any, ...], what: str, path: str) ->
                 raise _mismatch(what, path, first, other)
         return f(*trees)
     branches, rebuild = found
-    if len(trees) == 1:
-        return rebuild([_map(f, (v,), what, path + name) for name, v in branches])
     rows = [_matching(first, branches, other, what, path) for other in trees[1:]]
     return rebuild(
         [

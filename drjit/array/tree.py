@@ -8,59 +8,30 @@ from operator import is_not
 from typing import Any
 
 from ..jit.node import Node
-from .base import ArrayBase, KernelValue
+from . import pytree
+from .base import ArrayBase
 from .leaf import new
-from .pytree import field_names, make_struct, too_deep
+from .pytree import ROLES, role, steps, too_deep
 
 ARRAY = -1
 OTHER = -2
-_CONTAINERS = (list, tuple, dict)
+_LEAVES = frozenset(("leaf", "vector", "other"))
 
 
-def role(cls: type) -> str:
-    """What the values of a class are in a tree: an `array` of one dimension or a vector of kernels,
-    a `nested` array or `tensor` of such, a `sequence`, `dict` or `struct`, or any `other` object.
-    """
-    found = _roles.get(cls)
-    if found is not None:
-        return found
-    if issubclass(cls, ArrayBase):
-        kind = cls._kind if cls.__meta__.is_jit else "other"
-        found = "array" if kind == "leaf" else kind
-        if cls.__module__.startswith("drjit."):
-            _roles[cls] = found  # no class of the program's, which nobody may keep
-        return found
-    if issubclass(cls, KernelValue):
-        return "array"
-    if issubclass(cls, (list, tuple)):
-        return "sequence"
-    if issubclass(cls, dict):
-        return "dict"
-    return "other" if field_names(cls) is None else "struct"
-
-
-_roles: dict[type, str] = {list: "sequence", tuple: "sequence", dict: "dict"}
-_roles |= dict.fromkeys((bool, int, float, complex, str, bytes, type(None), type), "other")
+def opened(value: Any, kind: str) -> tuple[Any, Sequence[Any]]:
+    """The keys, names of fields or shape of a container, which may be an array, and what it
+    consists of."""
+    if kind == "nested":
+        return None, value._c[:]
+    if kind == "tensor":
+        return value._shape, [value._array]
+    return pytree.opened(value, kind)
 
 
 def inside(value: Any) -> Sequence[Any] | None:
     """What a value consists of; None for one-dimensional arrays and other leaves."""
     kind = role(type(value))
-    return None if kind in ("array", "other") else opened(value, kind)[1]
-
-
-def opened(value: Any, kind: str) -> tuple[Any, Sequence[Any]]:
-    """The keys, names of fields or shape of a container, and what it consists of."""
-    if kind == "sequence":
-        return None, [*value]
-    if kind == "nested":
-        return None, value._c[:]
-    if kind == "tensor":
-        return value._shape, [value._array]
-    if kind == "dict":
-        return tuple(value), [*value.values()]
-    names = tuple(field_names(type(value)) or ())
-    return names, [getattr(value, name) for name in names]
+    return None if kind in _LEAVES else opened(value, kind)[1]
 
 
 def rebuilt(cls: Any, keys: Any, values: list[Any]) -> Any:
@@ -69,23 +40,15 @@ def rebuilt(cls: Any, keys: Any, values: list[Any]) -> Any:
     Raises:
         IncompatibleError: the class is a structure that cannot be made without arguments.
     """
-    if cls is list:
-        return values
-    if cls is tuple:
-        return tuple(values)
-    if issubclass(cls, ArrayBase):
-        made: Any = new(cls)
-        if cls._kind == "nested":
-            made._c = values
-        else:
-            made._array, size = values[0], values[0]._n.size
-            made._shape = keys if prod(keys) == size else (size,)
-        return made
-    if issubclass(cls, _CONTAINERS):
-        if issubclass(cls, dict):
-            return cls(zip(keys, values, strict=True))
-        return cls(*values) if hasattr(cls, "_fields") else cls(values)
-    return make_struct(cls, values)
+    if not issubclass(cls, ArrayBase):
+        return pytree.rebuilt(cls, keys, values)
+    made: Any = new(cls)
+    if cls._kind == "nested":
+        made._c = values
+    else:
+        made._array, size = values[0], values[0]._n.size
+        made._shape = keys if prod(keys) == size else (size,)
+    return made
 
 
 def differs(container: Any, keys: Any, values: Sequence[Any]) -> bool:
@@ -155,10 +118,10 @@ class Tree:
         objects, classes, counts = self.objects, self.classes, self.counts
         for v in values:
             cls = type(v)
-            kind = _roles.get(cls) or role(cls)
+            kind = ROLES.get(cls) or role(cls)
             objects.append(v)
             classes.append(cls)
-            if kind == "array":
+            if kind == "leaf" or kind == "vector":
                 counts.append(ARRAY)
                 self.leaves.append(v)
             elif kind == "other":
@@ -192,17 +155,11 @@ class Tree:
             path = pending.pop()
             found.append(path)
             if n > 0:
-                pending += [path + name for name in reversed(self._names(k))]
+                cls, keys = self.classes[k], self.keys.get(k)
+                is_tensor = keys is not None and issubclass(cls, ArrayBase)
+                names = [""] if is_tensor else steps(cls, keys, n)
+                pending += [path + name for name in reversed(names)]
         return found
-
-    def _names(self, k: int) -> list[str]:
-        cls, keys = self.classes[k], self.keys.get(k)
-        if keys is None:
-            names = getattr(cls, "_fields", ()) if issubclass(cls, tuple) else ()
-            return [f".{n}" for n in names] or [f"[{i}]" for i in range(self.counts[k])]
-        if issubclass(cls, ArrayBase):
-            return [""]
-        return [f"[{key!r}]" if issubclass(cls, dict) else f".{key}" for key in keys]
 
     def paired(self, other: "Tree") -> Iterator[tuple[int, int]]:
         """Corresponding positions of two trees. Whoever asks goes on if what is at both consists of

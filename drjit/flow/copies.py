@@ -11,7 +11,8 @@ from typing import Any
 
 from ..array.base import ArrayBase
 from ..array.leaf import new
-from ..array.tree import inside, opened, rebuilt, role, set_contents
+from ..array.pytree import rebuilt, role
+from ..array.tree import inside, opened, set_contents
 from ..jit.node import literal
 from .state import Content, assign, copied
 
@@ -124,7 +125,7 @@ class _Copier:
     def _changeable(self, value: Any) -> Any:
         """An array, or an object whose contents may change, so that they may contain itself."""
         kind = role(type(value))
-        if kind == "array":
+        if kind == "leaf" or kind == "vector":
             made = self._made[id(value)] = copied(value)
             content = self._known[id(value)][1]
             assign(made, content)

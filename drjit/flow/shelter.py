@@ -8,7 +8,8 @@ from operator import is_not
 from typing import Any, NamedTuple
 
 from ..array.base import ArrayBase
-from ..array.tree import Tree, opened, rebuilt, role, set_contents
+from ..array.pytree import role
+from ..array.tree import Tree, opened, rebuilt, set_contents
 from .state import Content, State, assign, content, contents, copied
 
 
@@ -70,7 +71,7 @@ class Shelter:
         if kind == "other":
             return value, False
         known = self._copies.get(id(value))
-        if kind == "array":
+        if kind == "leaf" or kind == "vector":
             return self._returned_array(value, known)
         keys, now = opened(value, kind)
         original = value if known is None else known.original

@@ -18,7 +18,8 @@ from ..ad.graph import Value, Var
 from ..array import pytree
 from ..array.base import ArrayBase, KernelValue, type_label
 from ..array.leaf import new
-from ..array.tree import ARRAY, OTHER, Tree, differs, opened, rebuilt, role, set_contents
+from ..array.pytree import role
+from ..array.tree import ARRAY, OTHER, Tree, differs, opened, rebuilt, set_contents
 from ..jit.node import AFTER, BUFFER, Node, literal, make
 from .undefined import Undefined, UndefinedError
 
