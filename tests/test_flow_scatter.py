@@ -445,6 +445,21 @@ def test_a_target_is_written_in_place():
     assert t._n.data is before
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_components_are_written_in_place(mode):
+    def body(k, t):
+        dr.scatter_add(t.x, F(1), k)
+        return k + 1, t
+
+    t = Array2f64(dr.arange(F, 5), dr.arange(F, 5))
+    dr.make_opaque(t)
+    before = [c._n.data for c in t]
+    dr.while_loop((UInt(0, 1, 2), t), lambda k, t: k < 4, body, mode=mode)
+    dr.eval(t)
+    assert all(c._n.data is b for c, b in zip(t, before, strict=True))
+    np.testing.assert_array_equal(t.x.numpy(), [1, 3, 5, 6, 4])
+
+
 class Film:
     """An object that is no PyTree, with a target as attribute of an object within it."""
 

@@ -8,7 +8,7 @@ from operator import is_not
 from typing import Any, NamedTuple
 
 from ..array.base import ArrayBase
-from ..array.pytree import role
+from ..array.pytree import ROLES, role
 from ..array.tree import Tree, opened, rebuilt, set_contents
 from .state import Content, State, assign, content, contents, copied
 
@@ -21,7 +21,7 @@ class _Copy(NamedTuple):
     original: Any
     inside: Sequence[Any]
     outside: Sequence[Any]
-    start: list[Content]
+    start: list[Content | None]
 
 
 class Shelter:
@@ -47,9 +47,10 @@ class Shelter:
         """The copy of a container, which consists of copies."""
         tree = self._tree
         cls, original, outside = tree.classes[k], tree.objects[k], tree.inside[k]
-        start: list[Content] = []
+        start: list[Content | None] = []
         if issubclass(cls, ArrayBase):
-            start = contents(Tree(values).leaves)
+            known = [self._copies.get(id(a)) for a in Tree(values).leaves]
+            start = [c and c.start[0] for c in known]  # nobody may hold what others do
         elif not any(map(is_not, values, outside)):
             return original
         made = _like(original, tree.keys.get(k), values)
@@ -67,12 +68,12 @@ class Shelter:
 
     def _returned(self, value: Any) -> tuple[Any, bool]:
         """The same, and whether it is something else than the loop began with."""
-        kind = role(type(value))
-        if kind == "other":
-            return value, False
+        kind = ROLES.get(type(value)) or role(type(value))
         known = self._copies.get(id(value))
         if kind == "leaf" or kind == "vector":
             return self._returned_array(value, known)
+        if kind == "other":
+            return value, False
         keys, now = opened(value, kind)
         original = value if known is None else known.original
         if isinstance(value, ArrayBase):
