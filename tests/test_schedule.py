@@ -677,6 +677,23 @@ def test_several_launches_of_which_one_is_cut(
     assert all(values(n) == [3 * k + i for i in range(3)] for k, n in enumerate(roots))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value"), [(dt.u64, 2**64 - 1), (dt.i8, -3), (dt.mask, True), (dt.f16, 0.5)]
+)
+def test_few_entries_of_a_literal_become_data_without_a_kernel(
+    tier: str, launches: list, dtype: DType, value: float
+) -> None:
+    literal = jit.literal(dtype, value, 3)
+    found = schedule.materialize(literal)
+    assert found is not literal
+    assert values(found) == [value] * 3
+    assert not launches
+    assert values(schedule.materialize(jit.literal(dtype, value, schedule.FEW + 1))) == (
+        [value] * (schedule.FEW + 1)
+    )
+    assert len(launches) == 1
+
+
 # Threads
 
 

@@ -18,8 +18,7 @@ from ..jit.backend import JitBackend
 from ..jit.flags import JitFlag
 from ..jit.freeze import Recorder, SizeChanged, active
 from ..jit.freeze_size import plain
-from ..jit.memory import allocate_for
-from ..jit.node import BUFFER, LITERAL, Node, buffer
+from ..jit.node import BUFFER, LITERAL, Node
 from ..jit.scope import innermost
 from .failure import call
 from .freeze_layout import Layout, Surroundings, by_identity
@@ -32,7 +31,6 @@ _IMPORTANT = ~int(
     JitFlag.KernelHistory | JitFlag.LaunchBlocking | JitFlag.PrintIR | JitFlag.FreezingScope
 )
 _FREEZING = int(JitFlag.KernelFreezing)
-_SMALL = 4096  # up to this size, to write values here is faster than a kernel
 
 
 class FrozenFunction:
@@ -266,11 +264,7 @@ def _all_nodes(*trees: Any) -> list[Node]:
 
 def _as_data(n: Node) -> Node:
     """A literal as a buffer."""
-    if n.size > _SMALL:
-        return schedule.materialize(n)
-    memory = allocate_for(n.dtype, n.size, host=True)
-    memory.array(n.dtype.numpy, n.size)[:] = n.data
-    return buffer(n.dtype, n.size, memory)
+    return schedule.materialize(n) if n.size > schedule.FEW else schedule.filled(n)
 
 
 def _replayed(ready: Ready, layout: Layout) -> Any:

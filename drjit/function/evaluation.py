@@ -8,9 +8,9 @@ from ..ad import lanes
 from ..array import leaf
 from ..array.base import ArrayBase
 from ..array.pytree import leaf_arrays, map_tree
-from ..jit import op, runtime
+from ..jit import runtime
 from ..jit import schedule as scheduler
-from ..jit.node import BUFFER, LITERAL, Node, make
+from ..jit.node import BUFFER, LITERAL, Node
 
 # Weak: what nobody holds any more need not be computed.
 _scheduled: deque[weakref.ref[Node]] = deque()
@@ -101,7 +101,7 @@ def make_opaque(*args: Any) -> None:
     arrays = _traced(args, opaque=True)
     for a in arrays:
         if a._n.is_literal:
-            a._n = make(op.copy, a._n.dtype, a._n.size, (a._n,))
+            a._n = scheduler.as_data(a._n)
     scheduler.evaluate([a._n for a in arrays])
 
 

@@ -17,8 +17,8 @@ from typing import Any
 from . import collector, flags, interrupt, kernel, label, op, program, source, stages, structure
 from . import dtype as dt
 from .effects import BLOCKS, EFFECTS, afters, inside, old_values, without_escaped
-from .memory import Buffer, allocate_for
-from .node import AFTER, BUFFER, LITERAL, Node, make
+from .memory import Buffer, allocate_for, elements
+from .node import AFTER, BUFFER, LITERAL, Node, buffer, make
 from .scope import ACTIVE, Block, innermost, stack
 
 lock = threading.RLock()
@@ -34,6 +34,7 @@ _settled: dict[tuple, kernel.Kernel] = {}
 STREAM_BYTES = 1 << 24  # results of a kernel from here on are written past the caches
 STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have so many
 LARGE = 256  # nodes from which on the collector of cycles pauses while a program is worked on
+FEW = 1 << 12  # entries that the host writes in less time than a kernel takes
 LONGEST = 1 << 16  # nodes in a kernel: bounds the memory that compiling takes
 _preview: list[kernel.Kernel] | None = None  # where `preview` collects kernels
 
@@ -42,6 +43,8 @@ _NOTED = stages.NOTED
 # These have no single value to keep.
 _UNCUT = frozenset((op.packet, op.weighted, op.state, op.loop, op.branch))
 _NO_VALUE = EFFECTS | BLOCKS
+# Somebody wants to know of every launch.
+_WATCHED = int(flags.JitFlag.Debug | flags.JitFlag.KernelHistory | flags.JitFlag.FreezingScope)
 
 
 class Effect:
@@ -218,9 +221,24 @@ def materialize(node: Node) -> Node:
         if node.op is not BUFFER or pending or observers:
             evaluate([node])
         return node
-    copy = make(op.copy, node.dtype, node.size, (node,))
-    evaluate_alone(copy)
-    return copy
+    found = as_data(node)
+    if found.op is not BUFFER:
+        evaluate_alone(found)
+    return found
+
+
+def as_data(literal: Node) -> Node:
+    """A literal as a buffer that the host has filled, or as a node to be evaluated."""
+    if literal.size > FEW or flags.current & _WATCHED:
+        return make(op.copy, literal.dtype, literal.size, (literal,))
+    return filled(literal)
+
+
+def filled(literal: Node) -> Node:
+    """A literal as a buffer that the host fills."""
+    memory = allocate_for(literal.dtype, literal.size, host=True)
+    memory.array(literal.dtype.numpy, elements(literal.dtype, literal.size)).fill(literal.data)
+    return buffer(literal.dtype, literal.size, memory)
 
 
 def evaluate_alone(node: Node) -> None:

@@ -47,7 +47,7 @@ def find(
     for n in nodes[start:]:
         o = n.op
         own = 0
-        if o.plain and not single:
+        if (o.plain or o not in NOTED) and not single:
             for d in n.deps:
                 at = d.id
                 if at:
@@ -84,7 +84,7 @@ def find(
             own = max(own, *[_stage_after(before, n) for before in n.data.order], 0)
         elif o is AFTER:
             own += 1
-        elif o is _REDUCE or _is_old_value(n):
+        elif o is _REDUCE or (o is op.component and _is_old_value(n)):
             late.add(n)
             own += 1
         n.id = own
@@ -109,8 +109,8 @@ def _waits(n: Node) -> bool:
 
 
 def _is_old_value(n: Node) -> bool:
-    """Whether a node is the old value that an atomic operation of one lane gives."""
-    return n.op is op.component and n.size == 1 and n.deps[0].op in EFFECTS
+    """Whether a component is the old value that an atomic operation of one lane gives."""
+    return n.size == 1 and n.deps[0].op in EFFECTS
 
 
 def _stage_after(before: Node, n: Node) -> int:

@@ -97,12 +97,16 @@ def number(nodes: list[Node], shared: Sequence[int] | None = None) -> Numbered:
             if shared is None:
                 value = n.data
                 value = (n.dtype, value or repr(value))  # the two zeros differ
-                at = values.setdefault(value, len(literals))
+                i = values.get(value)
+                if i is None:
+                    i = values[value] = interned[o, n.dtype, len(literals)]
+                    literals.append(n)
+                n.id = i
             else:
                 at = next(numbers)
-            if at == len(literals):
-                literals.append(n)
-            n.id = interned[o, n.dtype, at]
+                if at == len(literals):
+                    literals.append(n)
+                n.id = interned[o, n.dtype, at]
         elif o is BUFFER:
             n.id = interned[o, n.dtype, len(inputs), n.size == 1]
             inputs.append(n)
