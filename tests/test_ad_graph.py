@@ -707,6 +707,20 @@ def test_interruption_leaves_no_gradients_behind():
     assert list(x.grad) == [2]
 
 
+def test_the_operation_that_interrupts_has_no_gradient_afterwards(monkeypatch):
+    def fail(*_, **__):
+        raise ValueError("no")
+
+    x = Float(1, 2)
+    dr.enable_grad(x)
+    y = dr.gather(Float, x, UInt(1, 1))
+    with monkeypatch.context() as patch:
+        patch.setattr("drjit.jit.access.scatter", fail)
+        with pytest.raises(ValueError, match="no"):
+            dr.backward(y)
+    assert list(y.grad) == [0, 0]
+
+
 # ---- Scopes
 
 

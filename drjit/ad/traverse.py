@@ -149,8 +149,8 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
                 _forward([*outside, *[v for v in variables if v.serial >= first]], flags, give)
     except BaseException as error:
         _note(error, give)
-        for v in variables:
-            if v.rule is not None:
+        for v in (*variables, give.var):  # which is no longer among them
+            if v is not None and v.rule is not None:
                 v.grad = v.grad_var = None
         raise
     finally:
