@@ -105,6 +105,23 @@ def test_constants_that_differ_are_arguments(tier: str) -> None:
     assert text.count("sqrt") == 1 and "a1: f32" in text
 
 
+def test_constants_that_differed_once_stay_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "_varying", {})  # other tests have functions that look the same
+    call = dr.func(lambda x, a, b: dr.fma(x, a, dr.abs(x - b)) * 0.5 + dr.sqrt(dr.abs(x)))
+
+    def text(rows):
+        y = Plain(ramp())
+        for a, b in rows:
+            y = call(y, a, b)
+        return source_of(y)
+
+    # The first two have bodies of their own: constants differ, first one, then both.
+    first = text([(0.25, 0.5), (0.75, 0.5), (0.75, 0.125), (0.3, 0.2), (0.9, 0.7), (0.4, 0.7)])
+    assert first.count("sqrt") == 3 and first.count("def body") == 1
+    again = text([(0.1, 0.4), (0.8, 0.4), (0.8, 0.9)])
+    assert again.count("sqrt") == again.count("def body") == 1
+
+
 def test_constants_that_change_need_no_other_kernels(tier: str) -> None:
     """Whichever of them are equal by chance."""
 
@@ -207,6 +224,31 @@ def test_calls_within_loops_and_branches(tier: str) -> None:
             want = np.where(want > 1, yes, no)
             want = (plain(plain(want)) + plain(want)) * np.float32(0.25)
         np.testing.assert_allclose(y.numpy(), want, rtol=1e-4)
+
+
+def test_nothing_leaves_a_body_that_calls_in_several_places_share(tier: str) -> None:
+    """Though it depends neither on the loop around it nor on what one of the calls gets."""
+    same = Float(ramp() * 2)
+
+    @dr.func
+    def call(y, x):
+        def body(i, y):
+            yes, no = lambda y, x: y * 0.5 + long(x), lambda y, _: y * y
+            return i + 1, dr.if_stmt((y, x), y > 0, yes, no)
+
+        return dr.while_loop((UInt32(0), y), lambda i, _: i < 2, body)[1]
+
+    def rounds(count, y):
+        step = lambda i, y: (i + 1, call(y, same))  # noqa: E731
+        return dr.while_loop((UInt32(0), y), lambda i, _: i < count, step)[1]
+
+    x = Float(ramp())
+    y = dr.if_stmt((x,), x > 0.5, lambda y: rounds(3, y), lambda y: rounds(1, y))
+    once = want = ramp()
+    for k in range(6):
+        want = np.where(want > 0, want * 0.5 + reference(ramp() * 2), want * want)
+        once = want if k == 1 else once
+    np.testing.assert_allclose(y.numpy(), np.where(ramp() > 0.5, want, once), rtol=1e-4)
 
 
 def test_results_that_swap_the_state_of_a_loop(tier: str) -> None:

@@ -182,7 +182,7 @@ class Nesting:
                 continue
             deps = [self.origin(d) for d in n.deps]
             body = self.home.get(n)
-            if body is not None and body.arguments is None:
+            if body is not None:
                 outside = self._outside(body, {self.home.get(d) for d in deps})
                 if outside is not body:
                     moved.append((body, outside, n))
@@ -202,7 +202,7 @@ class Nesting:
 
     def _outside(self, body: Body, known: set[Body | None]) -> Body | None:
         """Where a node of a body can be computed whose operands the bodies `known` have: around the
-        outermost loop in which none of these is."""
+        outermost loop in which none of these is, and within what several calls share."""
         found = at = body
         while at is not None and at not in known and at.arguments is None:
             around = self.home.get(at.block)
