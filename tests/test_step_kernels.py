@@ -4,6 +4,7 @@ and one for what belongs together."""
 import contextlib
 import importlib.util
 import io
+import itertools
 from pathlib import Path
 
 import pytest
@@ -281,3 +282,25 @@ def test_epochs_of_a_path_tracer(launches: list) -> None:
     picture, *others = sorted(first.values())
     assert picture < 1604 and len(others) == 3
     assert others[-1] < 4024 and sum(others[:-1]) < 1604 + 3950
+
+
+# Numbers that change
+
+
+def test_numbers_that_are_0_now_and_then_make_few_kernels(launches: list) -> None:
+    x = dr.arange(Float, 4)
+    dr.make_opaque(x)
+    for a, b, c, d in itertools.product((0, 0.5), repeat=4):
+        dr.eval(dr.select(x > a, x * x + b, c) + dr.sqrt(x + d))
+    assert len({k.name for k in launches}) <= 5
+
+
+def test_where_a_gradient_is_0_is_asked_once() -> None:
+    x, y = dr.arange(Float, 4), dr.arange(Float, 4) + 1
+    dr.enable_grad(x, y)
+    z = x / y
+    dr.set_grad(z, Float(0, 1, 2, 3))
+    dr.enqueue(dr.ADMode.Backward, z)
+    dr.traverse(dr.ADMode.Backward)
+    of_x, of_y = x.grad._n.deps, y.grad._n.deps
+    assert of_x[:2] == of_y[:2] and of_x[1].is_literal

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..jit import flags, node, op
 from ..jit.dtype import DType
-from ..jit.node import LITERAL, Node, next_serial
+from ..jit.node import LITERAL, SIMPLIFY, Node, combine, next_serial
 from ..jit.op import Op
 from .graph import Value, Var, recorder, visible
 from .rules import RULES, Rule, same
@@ -58,7 +58,7 @@ def _fast(op_: Op) -> Any:
             or dtype.is_vector
             or flags.current & 1
         ):
-            return node.apply(op_, a, b)
+            return combine(op_, (a, b))
         n = Node()
         n.op = op_
         n.dtype = dtype
@@ -78,10 +78,8 @@ class Plain:
 
     @staticmethod
     def __call__(op_: Op, a: Node, *rest: Node) -> Node:
-        if rest or a.op is LITERAL or op_ in node.SIMPLIFY or a.dtype.is_vector:
-            return node.apply(op_, a, *rest)
-        if flags.current & 1:
-            return node.apply(op_, a)
+        if rest or a.op is LITERAL or op_ in SIMPLIFY or a.dtype.is_vector or flags.current & 1:
+            return combine(op_, (a, *rest))
         n = Node()
         n.op = op_
         n.dtype = a.dtype
@@ -93,16 +91,16 @@ class Plain:
 
     @staticmethod
     def neg(a: Node) -> Node:
-        return node.apply(op.neg, a)
+        return combine(op.neg, (a,))
 
     @staticmethod
     def select(m: Node, a: Node, b: Node) -> Node:
-        return node.apply(op.select, m, a, b)
+        return combine(op.select, (m, a, b))
 
     @staticmethod
     def number(like: Node, value: float) -> Node:
         """A constant of the element type of `like`."""
-        return node.literal(like.dtype, value)
+        return node.constant(like.dtype, value)
 
 
 class Recorded:
@@ -111,7 +109,7 @@ class Recorded:
     def __call__(self, op_: Op, *values: Value) -> Value:
         nodes = tuple([v.node for v in values])
         deps = tuple([v.var for v in values])
-        n = node.apply(op_, *nodes)
+        n = combine(op_, nodes)
         return Value(n, record(op_, n, nodes, deps) if any(deps) else None)
 
     def add(self, a: Value, b: Value) -> Value:
@@ -166,16 +164,16 @@ PLAIN = Plain()
 RECORDED = Recorded()
 
 
-def guarded(o: Any, g: Any, c: Any) -> Any:
-    """The product of a gradient with a derivative that may be infinite: 0 where the gradient is, as
-    in lanes that were masked out."""
+def guard(o: Any, g: Any) -> tuple[Any, Any]:
+    """Where a gradient is 0, as in lanes that were masked out, and the 0 that its product with a
+    derivative is there, which may be infinite: `o.select(*guard(o, g), product)`."""
     zero = o.number(g, 0)
-    return o.select(o(op.eq, g, zero), zero, c)
+    return o(op.eq, g, zero), zero
 
 
-def _product(g: Node, c: Node) -> Node:
-    """The same on nodes, for a gradient that may be a constant other than 0."""
-    return c if g.op is LITERAL and g.data else guarded(PLAIN, g, c)
+def _guard(g: Node) -> tuple:
+    """The same on nodes; nothing for a gradient that is a constant other than 0."""
+    return () if g.op is LITERAL and g.data else guard(PLAIN, g)
 
 
 def _direct(rule: Rule) -> Any:
@@ -184,6 +182,8 @@ def _direct(rule: Rule) -> Any:
     """
     count = range(len(rule.partials))
     lines = ["def direct(v, g, accumulate):", f"    {''.join(f'd{i}, ' for i in count)}= v.deps"]
+    if rule.guarded:
+        lines.append("    zeros = None")
     operands = "v.result"
     if rule.keeps_inputs:
         lines.append(f"    {''.join(f'x{i}, ' for i in count)}= v.inputs")
@@ -192,18 +192,22 @@ def _direct(rule: Rule) -> Any:
         if partial is None:
             continue
         c = "g" if partial is same else f"p{i}(o, g, {operands})"
+        lines += [f"    if d{i} is not None:", f"        c = {c}"]
         if rule.guarded:
-            c = f"product(g, {c})"
+            lines += [
+                "        if zeros is None:",
+                "            zeros = guard(g)",
+                "        if zeros:",
+                "            c = select(*zeros, c)",
+            ]
         lines += [
-            f"    if d{i} is not None:",
-            f"        c = {c}",
             f"        if d{i}.size == 1:",
             f"            accumulate(d{i}, c, v.size)",
             "        else:",
             f"            before = d{i}.grad",
             f"            d{i}.grad = c if before is None else add(before, c)",
         ]
-    names: dict[str, Any] = {"o": PLAIN, "add": PLAIN.add, "product": _product}
+    names: dict[str, Any] = {"o": PLAIN, "add": PLAIN.add, "guard": _guard, "select": PLAIN.select}
     names |= {f"p{i}": partial for i, partial in enumerate(rule.partials)}
     exec("\n".join(lines), names)
     return names["direct"]

@@ -21,7 +21,7 @@ from ..jit.named import Named
 from ..jit.node import LITERAL, Node
 from ..jit.scope import ACTIVE, active, recording
 from . import lanes, steps, trap, vector
-from .algebra import PLAIN, RECORDED, guarded, set_keep_graph
+from .algebra import PLAIN, RECORDED, guard, set_keep_graph
 from .graph import Scope, Value, Var, living, scope, title, where
 from .rules import same
 
@@ -275,15 +275,17 @@ def _visit(v: Var, rule: Any, give: "Give") -> None:
     give.masking = False
 
 
-def _partials(v: Var, rule: Any, guard: bool, give: "Give") -> None:
+def _partials(v: Var, rule: Any, guarded: bool, give: "Give") -> None:
     """Passes the gradient of the result of an element-wise operation on to its operands."""
     g, y, inputs, o = give.operands(v, v.grad, v.grad_var)
+    zeros = None
     for d, partial in zip(v.deps, rule.partials, strict=True):
         if d is None or partial is None or not give.takes(d):
             continue
         c = partial(o, g, y, *inputs)
-        if guard and partial is not same:
-            c = guarded(o, g, c)
+        if guarded and partial is not same:
+            zeros = zeros or guard(o, g)
+            c = o.select(*zeros, c)
         give.accumulate(d, c, v.size)
 
 
@@ -327,7 +329,7 @@ def _forward(variables: list[Var], flags: int, give: "Give") -> None:
                 t, y, inputs, o = give.operands(v, g, d.grad_var)
             c = partial(o, t, y, *inputs)
             if rule.guarded and (g.op is not LITERAL or not g.data):
-                c = guarded(o, t, c)
+                c = o.select(*guard(o, t), c)
             if plain and (recording or v.size != 1):
                 v.grad = c if v.grad is None else add(v.grad, c)
             else:

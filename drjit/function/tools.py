@@ -11,7 +11,7 @@ from ..array.base import type_label
 from ..array.meta import JitBackend
 from ..jit import access, kernel, label, log, memory, runtime
 from ..jit.log import LogLevel
-from ..jit.node import Node
+from ..jit.node import Node, shared
 from ..jit.runtime import Event
 from . import drawing
 
@@ -72,6 +72,8 @@ def _label(value: Any, name: str) -> None:
 def live_nodes() -> list[Node]:
     """All traced values that something refers to, in order of creation."""
     nodes = [n for n in gc.get_objects() if type(n) is Node and n is not access.ACTIVE]
+    used = {d for n in nodes for d in n.deps}
+    nodes = [n for n in nodes if n in used or n not in shared]
     return sorted(nodes, key=lambda n: n.serial)
 
 

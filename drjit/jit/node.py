@@ -158,6 +158,20 @@ _NORMALIZE: dict[DType, Callable[[Any], Any]] = {t: _wrapper(t) for t in dt.ALL 
 _NORMALIZE |= {dt.mask: bool, dt.f64: _to_float, dt.f16: _rounder("e"), dt.f32: _rounder("f")}
 
 
+_SHARED: dict[tuple[DType, float], Node] = {
+    (t, v): make(LITERAL, t, 1, (), normal(v)) for t, normal in _NORMALIZE.items() for v in (0, 1)
+}
+"""The constants of which derivatives are full."""
+shared = frozenset(_SHARED.values())
+
+
+def constant(dtype: DType, value: float) -> Node:
+    """A literal of size 1 that the package states, and which is always the same: several may be one
+    node. Numbers of programs may not, as kernels would depend on which of them happen to be equal.
+    """
+    return _SHARED.get((dtype, value)) or literal(dtype, value)
+
+
 def too_large(size: int) -> RuntimeError:
     """What to raise for an array of more than `LARGEST` entries."""
     return RuntimeError(f"an array cannot have {size:,} entries: the limit is {LARGEST:,}")
