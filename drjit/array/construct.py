@@ -18,6 +18,7 @@ from ..jit import node
 from ..jit.dtype import DType
 from . import interop, leaf, leaf_access, nested, pytree, table, tensor
 from .base import ArrayBase, type_label
+from .leaf import new
 from .promote import number_type
 from .show import component_shape, inner
 from .unavailable import refuse
@@ -32,6 +33,9 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
     cls = type(self)
     if not cls._usable:
         refuse(cls)
+    if cls._kind == "leaf" and not kwargs:
+        _init_leaf(self, cls, args)
+        return
     if cls._kind == "tensor":
         try:
             _init_tensor(self, *args, **kwargs)
@@ -53,7 +57,7 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
     if kwargs:
         raise TypeError(f"{type_label(cls)}(): Unknown keyword argument '{next(iter(kwargs))}'")
     if cls._kind == "leaf":
-        _init_leaf(self, args)
+        _init_leaf(self, cls, args)
     elif cls.__meta__.kind == "matrix":
         self._c = _matrix(cls, args)
     else:
@@ -143,17 +147,19 @@ def is_sequence(value: Any) -> bool:
 # One-dimensional
 
 
-def _init_leaf(self: Any, args: tuple) -> None:
-    cls = type(self)
+def _init_leaf(self: Any, cls: Any, args: tuple) -> None:
     if len(args) == 1:
         arg = args[0]
-        if type(arg) is cls:
+        kind = type(arg)
+        if kind is cls:
             self._n = arg._n
             if cls._diff:
                 self._a = visible(arg._a)
             return
-        if type(arg) in (float, int, bool):
-            self._n = node.literal(cls._dtype, number(cls, cls._dtype, arg))
+        if kind is float or kind is int or kind is bool:
+            dtype = cls._dtype
+            fits = kind is float and dtype.is_float
+            self._n = node.literal(dtype, arg if fits else number(cls, dtype, arg))
             if cls._diff:
                 self._a = None
             return
@@ -239,6 +245,9 @@ def _leaf_of_numbers(cls: Any, values: list) -> Any:
 def component(cls: Any, value: Any, strict: bool = True) -> Any:
     """A value as a component of an array of the class: a new object."""
     kind = cls.Value
+    if type(value) is kind and kind is cls._leaf and cls._namespace != "scalar":
+        _init_leaf(made := new(kind), kind, (value,))
+        return made
     if value is None:
         raise TypeError(f"{type_label(cls)}(): Item assignment failed. A component cannot be None.")
     if not issubclass(kind, ArrayBase):
