@@ -1,7 +1,7 @@
 """Trees of values: their leaves, functions mapped over them, and errors about their structure."""
 
 import dataclasses
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, defaultdict, namedtuple
 from typing import Any, ClassVar, get_type_hints
 
 import pytest
@@ -63,6 +63,43 @@ def test_mapping_keeps_every_kind_of_container() -> None:
     ordered = OrderedDict(b=1, a=2)
     assert pytree.map_tree(lambda v: -v, ordered) == OrderedDict(b=-1, a=-2)
     assert type(pytree.map_tree(lambda v: -v, ordered)) is OrderedDict
+
+
+class Both(Pair):
+    def __new__(cls, both: Any) -> Any:
+        return super().__new__(cls, both, both)
+
+
+class Named(dict):
+    def __init__(self, name: str) -> None:
+        super().__init__(value=Float(1))
+        self.name = name
+
+
+class Stack(list):
+    def __init__(self, size: int) -> None:
+        super().__init__([Float(0)] * size)
+
+
+class Twice(tuple):
+    def __new__(cls, value: Any) -> Any:
+        return super().__new__(cls, (value, value))
+
+
+@pytest.mark.parametrize(
+    "made", [defaultdict(list, value=Float(1)), Named("x"), Stack(2), Twice(Float(1))], ids=repr
+)
+def test_containers_with_a_constructor_of_their_own_are_objects(made: Any) -> None:
+    assert pytree.leaves([made]) == [made]
+    assert dr.detach([made])[0] is made
+    assert dr.copy({"k": made})["k"] is made
+    assert dr.while_loop((made, Int(0)), lambda _, i: i < 3, lambda t, i: (t, i + 1))[0] is made
+    assert dr.freeze(lambda t, x: (t, x + 1))(made, Float(1, 2))[1].numpy().tolist() == [2, 3]
+
+
+def test_named_tuples_with_a_constructor_of_their_own() -> None:
+    assert pytree.map_tree(lambda v: v + 1, Both(2)) == (3, 3)
+    assert type(pytree.map_tree(lambda v: v, Both(2))) is Both
 
 
 def test_mapping_over_several_trees() -> None:

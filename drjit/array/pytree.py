@@ -7,6 +7,7 @@ is not one of these containers.
 
 import dataclasses
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, get_type_hints
@@ -117,11 +118,19 @@ def role(cls: type) -> str:
         return found
     if issubclass(cls, KernelValue):
         return "vector"
-    if issubclass(cls, (list, tuple)):
-        return "sequence"
-    if issubclass(cls, dict):
-        return "dict"
+    if issubclass(cls, (list, tuple, dict)) and _is_plain(cls):
+        return "dict" if issubclass(cls, dict) else "sequence"
     return "other" if field_names(cls) is None else "struct"
+
+
+def _is_plain(cls: Any) -> bool:
+    """Whether a list, tuple or dictionary of a class can be made from what it consists of: one with
+    a constructor of its own, such as a `defaultdict`, is an object as any other.
+    """
+    if issubclass(cls, tuple):
+        return cls.__new__ is tuple.__new__ or hasattr(cls, "_make")
+    base = list if issubclass(cls, list) else dict
+    return cls.__init__ in (base.__init__, OrderedDict.__init__) and cls.__new__ is base.__new__
 
 
 ROLES: dict[type, str] = {list: "sequence", tuple: "sequence", dict: "dict"}
@@ -152,7 +161,7 @@ def rebuilt(cls: Any, keys: Any, values: list[Any]) -> Any:
     if issubclass(cls, dict):
         return cls(zip(keys, values, strict=True))
     if issubclass(cls, (list, tuple)):
-        return cls(*values) if hasattr(cls, "_fields") else cls(values)
+        return getattr(cls, "_make", cls)(values)
     return make_struct(cls, values)
 
 
