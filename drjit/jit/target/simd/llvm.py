@@ -12,6 +12,9 @@ from llvmlite import binding
 from ... import processor
 from .ir import KernelError
 
+# Lines of a module from which on compile time counts more than speed.
+LONG = 10_000
+
 # LLVM's objects here are shared by all threads of the process.
 lock = threading.Lock()
 _serial = itertools.count()
@@ -29,18 +32,24 @@ def register_bytes() -> int:
     return 64 if "+avx512f" in processor.target()[1].split(",") else 32
 
 
-def _new_machine(*, jit: bool) -> Any:
+def _new_machine(*, jit: bool, level: int = 2) -> Any:
     name, features = processor.target()
     # Position-independent code with a small code model: valid at whatever address a later process
     # loads it.
     return _target().create_target_machine(
-        cpu=name, features=features, opt=2, reloc="pic", codemodel="small", jit=jit
+        cpu=name, features=features, opt=level, reloc="pic", codemodel="small", jit=jit
     )
 
 
 @cache
-def _machine() -> Any:
-    return _new_machine(jit=False)
+def _machine(level: int) -> Any:
+    return _new_machine(jit=False, level=level)
+
+
+def _machine_for(ir: str) -> Any:
+    """What makes the machine code of a module. The second level takes a tenth longer than the
+    first, and makes long kernels hardly any faster."""
+    return _machine(1 if ir.count("\n") > LONG else 2)
 
 
 @cache
@@ -51,7 +60,7 @@ def _passes(parted: bool) -> tuple[Any, Any]:
     of their use, away from what they load.
     """
     options = binding.create_pipeline_tuning_options(speed_level=2)
-    builder = binding.create_pass_builder(_machine(), options)
+    builder = binding.create_pass_builder(_machine(2), options)
     manager = binding.create_new_module_pass_manager()
     manager.add_always_inliner_pass()
     manager.add_global_dead_code_eliminate_pass()
@@ -77,13 +86,13 @@ def object_code(ir: str, parted: bool) -> bytes:
     were parted.
     """
     with lock:
-        return _machine().emit_object(_optimized(ir, parted))
+        return _machine_for(ir).emit_object(_optimized(ir, parted))
 
 
 def assembly(ir: str, parted: bool) -> str:
     """The machine code of a module, as assembler text."""
     with lock:
-        return _machine().emit_assembly(_optimized(ir, parted))
+        return _machine_for(ir).emit_assembly(_optimized(ir, parted))
 
 
 @cache
