@@ -91,3 +91,36 @@ def test_packets_of_long_loops_are_single_vectors() -> None:
     one = simd.default_lanes()
     widths = [simd.packet_lanes(looping(length)) // one for length in (10, 500, 1_500)]
     assert widths == [4 if one == 16 else 2, 2, 1]
+
+
+@pytest.mark.parametrize("code", ["f32", "u64", "f16", "mask"])
+def test_many_parameters(code):
+    """Addresses, sizes and broadcast values that registers have no room for are read where they
+    are used."""
+    count, n = 150, 37
+    t = {"mask": np.bool_, "f32": np.float32, "u64": np.uint64, "f16": np.float16}[code]
+    rng = np.random.default_rng(1)
+    numbers = [rng.integers(0, 2, 1).astype(t) for _ in range(count)]
+    arrays = [rng.integers(0, 2, n).astype(t) for _ in range(count)]
+    sizes = [np.uint64(rng.integers(1, n + 1)) for _ in range(count)]
+    lines = ["def kernel(i, p):", "    a = active(i)", "    x = lane(i)", f"    s = {code}(0)"]
+    plus, times = "^&" if code == "mask" else "+*"
+    for k in range(count):
+        lines += [
+            f"    b{k} = broadcast({code}, p[{1 + k}])",
+            f"    m{k} = in_bounds(p[0], {k}, x, p[{1 + 2 * count + k}], a)",
+            f"    g{k} = gather({code}, p[{1 + count + k}], x, m{k})",
+            f"    s = s {plus} (g{k} {times} b{k})",
+        ]
+    last = 1 + 3 * count
+    text = "\n".join([*lines, f"    store({code}, p[{last}], i, s)"])
+    got = np.zeros(n, t)
+    call(text, [np.zeros(6, np.int64), *numbers, *arrays, *sizes, got], n, simd.default_lanes())
+    want = np.zeros(n, t)
+    for b, array, size in zip(numbers, arrays, sizes, strict=True):
+        part = np.where(np.arange(n) < size, array, t(0))
+        want = want ^ (part & b) if code == "mask" else (want + part * b).astype(t)
+    np.testing.assert_array_equal(got, want)
+    ir = module_text(text, "k", 8, False, library).ir
+    entry = ir.partition("packet:")[0]
+    assert entry.count("load") < 10

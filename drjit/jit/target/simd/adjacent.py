@@ -35,7 +35,7 @@ def gathers(t: Translator, statements: Sequence[ast.Assign]) -> None:
     f = t.f
     calls = [s.value.args for s in statements]  # type: ignore[attr-defined]
     (index_code, index), mask = t.index(calls[0][2]), t.mask(calls[0][3])
-    sources = [(t.type(kind), f.pointer(t.parameter(p))) for kind, p, _, _ in calls]
+    sources = [(t.type(kind), t.pointer(p)) for kind, p, _, _ in calls]
     adjacent, first = _first_element(f, index_code, index, mask)
 
     def together() -> list[str]:
@@ -62,7 +62,7 @@ def scatters(t: Translator, statements: Sequence[ast.Expr]) -> None:
     targets = []
     for kind, p, v, _, _ in calls:
         code = t.type(kind)
-        targets.append((code, f.pointer(t.parameter(p)), t.typed(v, code)[1]))
+        targets.append((code, t.pointer(p), t.typed(v, code)[1]))
     adjacent, first = _first_element(f, index_code, index, mask)
 
     def together() -> None:

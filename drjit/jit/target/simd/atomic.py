@@ -60,7 +60,7 @@ def scatter_reduce(
     """`scatter_reduce(T, 'add', 'direct', p[k], v, x, m)`."""
     f, code, op, how = t.f, t.type(kind), t.text(op_name), t.text(mode)
     check_reduction(op, code)
-    base = f.pointer(t.parameter(p))
+    base = t.pointer(p)
     value = t.typed(v, code)
     index, mask = t.index(x), t.mask(m)
     if how not in ("direct", "no_conflicts"):
@@ -113,7 +113,7 @@ def scatter_inc(t: Translator, kind: ast.expr, p: ast.expr, x: ast.expr, m: ast.
     f, code = t.f, t.type(kind)
     if code not in INTEGERS:
         raise KernelError("scatter_inc counts in integers")
-    base = f.pointer(t.parameter(p))
+    base = t.pointer(p)
     index, mask = t.index(x), t.mask(m)
     element = SCALAR[code]
 
@@ -129,7 +129,7 @@ def scatter_exch(
 ) -> Value:
     """`scatter_exch(T, p[k], v, x, m)`."""
     f, code = t.f, t.type(kind)
-    base = f.pointer(t.parameter(p))
+    base = t.pointer(p)
     word, value = _as_word(f, t.typed(v, code))
     index, mask = t.index(x), t.mask(m)
 
@@ -156,7 +156,7 @@ def scatter_cas(
 ) -> Value:
     """`scatter_cas(T, p[k], cmp, v, x, m)`."""
     f, code = t.f, t.type(kind)
-    base = f.pointer(t.parameter(p))
+    base = t.pointer(p)
     word, expected = _as_word(f, t.typed(cmp, code))
     _, value = _as_word(f, t.typed(v, code))
     index, mask = t.index(x), t.mask(m)

@@ -195,7 +195,12 @@ class Function:
     def word_here(self, index: int) -> str:
         """A word of the parameter block, loaded where it is used. Large programs have hundreds of
         these; in registers from the entry block on, they would make compiling quadratic."""
-        return self.op(f"load i64, ptr {self.word_address(index)}, !invariant.load !0")
+        address = self.word_address_here(index)
+        return self.op(f"load i64, ptr {address}, !invariant.load !0")
+
+    def word_address_here(self, index: int) -> str:
+        """The address of a word of the parameter block, computed where it is used."""
+        return self.op(f"getelementptr i64, ptr %p, i64 {index}")
 
     def pointer(self, index: int) -> str:
         """The address that a word of the parameter block holds."""

@@ -105,7 +105,8 @@ def _body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[s
     """Translates a function of the text, and gives the types of its parameters and results."""
     f = Function(t.f.lanes)
     inner = Translator(t.module, f, "", is_kernel=True)
-    inner.crowded, inner.depth = t.crowded, 1
+    inner.crowded, inner.has_many_words = t.crowded, t.has_many_words
+    inner.has_runs, inner.depth = t.has_runs, 1
     inner.expansions, inner.finishers = t.expansions, t.finishers
     parameters = definition.args.args[2:]
     codes = [ast.unparse(a.annotation) for a in parameters]  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ def load(t: Translator, kind: ast.expr, p: ast.expr, i: ast.expr) -> Value:
     """`load(T, p[k], i)`."""
     t.lane_range(i)
     f, code = t.f, t.type(kind)
-    address = f.op(f"getelementptr {MEMORY[code]}, ptr {f.pointer(t.parameter(p))}, i64 %i")
+    address = f.op(f"getelementptr {MEMORY[code]}, ptr {t.pointer(p)}, i64 %i")
     x = f.op(f"load {f.types.memory[code]}, ptr {address}, align {BYTES[code]}")
     return code, from_memory(f, code, x)
 
@@ -36,7 +36,7 @@ def store(t: Translator, kind: ast.expr, p: ast.expr, i: ast.expr, x: ast.expr) 
     t.lane_range(i)
     f, code = t.f, t.type(kind)
     value = to_memory(f, code, t.typed(x, code)[1])
-    address = f.op(f"getelementptr {MEMORY[code]}, ptr {f.pointer(t.parameter(p))}, i64 %i")
+    address = f.op(f"getelementptr {MEMORY[code]}, ptr {t.pointer(p)}, i64 %i")
     f.do(f"store {f.types.memory[code]} {value}, ptr {address}, align {BYTES[code]}")
 
 
@@ -45,15 +45,18 @@ def stream(t: Translator, kind: ast.expr, p: ast.expr, i: ast.expr, x: ast.expr)
     t.lane_range(i)
     f, code = t.f, t.type(kind)
     value = to_memory(f, code, t.typed(x, code)[1])
-    address = f.op(f"getelementptr {MEMORY[code]}, ptr {f.pointer(t.parameter(p))}, i64 %i")
+    address = f.op(f"getelementptr {MEMORY[code]}, ptr {t.pointer(p)}, i64 %i")
     align = min(64, f.lanes * BYTES[code])
     f.do(f"store {f.types.memory[code]} {value}, ptr {address}, align {align}, !nontemporal !2")
 
 
 def broadcast(t: Translator, kind: ast.expr, p: ast.expr) -> Value:
-    """`broadcast(T, p[k])`, read once a block."""
+    """`broadcast(T, p[k])`, read once a block if there is room for it."""
     f, code, k = t.f, t.type(kind), t.parameter(p)
     element = MEMORY[code]
+    if t.has_many_words:
+        x = f.op(f"load {element}, ptr {t.pointer(p)}, align {BYTES[code]}")
+        return code, f.splat(code, f.op(f"icmp ne i8 {x}, 0") if code == "mask" else x)
     name = f"%b{k}.{code}"
     x = f.once(f"{name}.m", f"load {element}, ptr {f.pointer(k)}, align {BYTES[code]}")
     if code == "mask":
@@ -91,7 +94,7 @@ def in_bounds(
     report, claimed, done = f.new_block(), f.new_block(), f.new_block()
     f.branch(some, report, done, weights=", !prof !1")
     f.start(report)
-    record = f.pointer(t.parameter(p))
+    record = t.pointer(p)
     claim = f.op(f"cmpxchg ptr {record}, i64 0, i64 1 monotonic monotonic")
     f.branch(f.op(f"extractvalue {{i64, i1}} {claim}, 1"), claimed, done)
     f.start(claimed)
@@ -117,9 +120,13 @@ def _size(t: Translator, n: ast.expr, code: str) -> tuple[str, str]:
     """
     f = t.f
     limit, to = "call i64 @llvm.umin.i64(i64 {}, i64 4294967295)", "trunc i64 {} to i32"
-    if type(n) is ast.Subscript and type(n.slice) is ast.BinOp:  # in a function of the text
-        address = f.op(f"getelementptr i64, ptr %p, i64 {t.whole(n.slice)}")
-        word = f.op(f"load i64, ptr {address}, !invariant.load !0")
+    in_function = type(n) is ast.Subscript and type(n.slice) is ast.BinOp
+    if in_function or t.has_many_words:
+        if in_function:
+            address = f.op(f"getelementptr i64, ptr %p, i64 {t.whole(n.slice)}")
+            word = f.op(f"load i64, ptr {address}, !invariant.load !0")
+        else:
+            word = t.word(n)
         one = f.op(to.format(f.op(limit.format(word)))) if code == "u32" else word
         return word, f.splat(code, one)
     k = t.parameter(n)
@@ -133,7 +140,7 @@ def _size(t: Translator, n: ast.expr, code: str) -> tuple[str, str]:
 def going(t: Translator, p: ast.expr, m: ast.expr) -> Value:
     """`going(p[0], m)`: the mask, or no lane once the launch was told to stop."""
     f, mask = t.f, t.mask(m)
-    word = f.op(f"getelementptr i64, ptr {f.pointer(t.parameter(p))}, i64 5")
+    word = f.op(f"getelementptr i64, ptr {t.pointer(p)}, i64 5")
     stop = f.op(f"load volatile i64, ptr {word}")
     kind = f.vector["mask"]
     none = f"{kind} zeroinitializer"
@@ -147,7 +154,7 @@ def going(t: Translator, p: ast.expr, m: ast.expr) -> Value:
 def gather(t: Translator, kind: ast.expr, p: ast.expr, x: ast.expr, m: ast.expr) -> Value:
     """`gather(T, p[k], x, m)`."""
     f, code = t.f, t.type(kind)
-    base = f.pointer(t.parameter(p))
+    base = t.pointer(p)
     (index_code, index), mask = t.index(x), t.mask(m)
     return code, gather_masked(f, code, base, index_code, index, mask)
 
@@ -213,7 +220,7 @@ def gather_packet(
 ) -> tuple[Value, ...]:
     """`gather_packet(T, p[k], x, m, c)`."""
     f, code, count = t.f, t.type(kind), t.integer(c)
-    base = f.pointer(t.parameter(p))
+    base = t.pointer(p)
     index, mask = t.index(x), t.mask(m)
     if not 2 <= count <= 16:
         raise KernelError("a packet has 2 to 16 components")
@@ -395,7 +402,7 @@ def scatter(
 ) -> None:
     """`scatter(T, p[k], v, x, m)`."""
     f, code = t.f, t.type(kind)
-    base = f.pointer(t.parameter(p))
+    base = t.pointer(p)
     _, value = t.typed(v, code)
     (index_code, index), mask = t.index(x), t.mask(m)
     scatter_masked(f, code, base, value, index_code, index, mask)
@@ -424,7 +431,7 @@ def scatter_packet(
 ) -> None:
     """`scatter_packet(T, p[k], x, m, v0, v1, ...)`, one lane's row at a time."""
     f, code = t.f, t.type(kind)
-    base = f.pointer(t.parameter(p))
+    base = t.pointer(p)
     (index_code, index), mask = t.index(x), t.mask(m)
     vectors = [t.typed(v, code) for v in values]
     row = f"[{len(vectors)} x {MEMORY[code]}]"

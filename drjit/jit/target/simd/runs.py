@@ -27,7 +27,7 @@ def block_reduce(
     """
     f, code, op = t.f, t.type(kind), t.text(op_name)
     check_reduction(op, code)
-    base = f.pointer(t.parameter(p))
+    base = t.pointer(p)
     index, mask = t.index(x), t.mask(m)
     length_code, length = t.index(n)
     count = f.op(f"extractelement {f.vector[length_code]} {length}, i32 0")

@@ -53,6 +53,11 @@ CALLABLE = frozenset(elementwise.TABLE) - frozenset(OPERATORS.values())
 # A kernel with more literals than this leaves them in memory.
 LITERALS_IN_REGISTERS = 24
 
+# A kernel whose text refers to more words of the parameter block than this reads the others where
+# they are used, too: held in registers from the entry block on, they would be spilled, and make
+# compiling quadratic.
+WORDS_IN_REGISTERS = 256
+
 # Lines of a block beyond which another one begins: the selection of instructions takes time that
 # grows with the square of a block's length.
 BLOCK_LINES = 1000
@@ -86,6 +91,8 @@ class Translator:
         self.is_kernel = is_kernel
         self.contract = module.contract and is_kernel
         self.crowded = source.count("literal(") > LITERALS_IN_REGISTERS
+        self.has_many_words = source.count("p[") > WORDS_IN_REGISTERS
+        self.has_runs = any(source.count(f"{name}(") >= FEWEST for name in RUNS)
         self.rows: dict[tuple[Any, str], elementwise.Row] = {}
         self.depth = 0
         self.result: tuple[Value, ...] = ()
@@ -118,7 +125,7 @@ class Translator:
     def body(self, statements: list[ast.stmt]) -> None:
         """Translates a sequence of statements."""
         f = self.f
-        for statement, *more in grouped(statements):
+        for statement, *more in grouped(statements) if self.has_runs else zip(statements):
             if len(f.lines) - f.begun > BLOCK_LINES and self.is_kernel:
                 self.part()
             try:
@@ -293,7 +300,7 @@ class Translator:
             if type(x) is not Deferred:
                 return value
             return code, f.splat(
-                code, f.op(f"load {SCALAR[code]}, ptr {f.word_address(int(x))}, align 8")
+                code, f.op(f"load {SCALAR[code]}, ptr {f.word_address_here(int(x))}, align 8")
             )
         if not self.is_kernel:
             try:
@@ -486,6 +493,18 @@ class Translator:
         ):
             return e.slice.value
         raise KernelError(f"{ast.unparse(e)} is not a word of the parameter block")
+
+    def word(self, e: ast.expr) -> str:
+        """The word that is an argument `p[k]`."""
+        f, k = self.f, self.parameter(e)
+        return f.word_here(k) if self.has_many_words else f.word(k)
+
+    def pointer(self, e: ast.expr) -> str:
+        """The address that an argument `p[k]` holds."""
+        f, k = self.f, self.parameter(e)
+        if self.has_many_words:
+            return f.op(f"inttoptr i64 {f.word_here(k)} to ptr")
+        return f.pointer(k)
 
     def index(self, e: ast.expr) -> Value:
         """An argument that is an unsigned index."""

@@ -38,7 +38,7 @@ def broadcast_vector(t: VectorTranslator, kind: ast.expr, count: ast.expr, p: as
         x = f.op(f"load {MEMORY[code]}, ptr {place}, align {BYTES[code]}")
         return splat(f, MEMORY[code], f.lanes, x)
 
-    return _read(t, code, n, f.pointer(t.parameter(p)), read)
+    return _read(t, code, n, t.pointer(p), read)
 
 
 def _read(
@@ -99,7 +99,7 @@ def _first_row(t: VectorTranslator, code: str, count: int, p: ast.expr) -> str:
     f = t.f
     block, inside = f.op(f"and i64 %i, {-VECTOR_BLOCK}"), f.op(f"and i64 %i, {VECTOR_BLOCK - 1}")
     at = f.op(f"add i64 {f.op(f'mul i64 {block}, {count}')}, {inside}")
-    return f.op(f"getelementptr {MEMORY[code]}, ptr {f.pointer(t.parameter(p))}, i64 {at}")
+    return f.op(f"getelementptr {MEMORY[code]}, ptr {t.pointer(p)}, i64 {at}")
 
 
 def _memory_row(f: Function, code: str, start: str, k: str) -> str:

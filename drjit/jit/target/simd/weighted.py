@@ -28,7 +28,7 @@ def gather_weighted(
     memory: only the sums are transposed.
     """
     f, code, count = t.f, t.type(kind), t.integer(c)
-    base = f.pointer(t.parameter(p))
+    base = t.pointer(p)
     mask = t.mask(m)
     if not 2 <= count <= 16 or len(taps) % 2 or not taps:
         raise KernelError("gather_weighted() takes 2 to 16 components and pairs of operands")
