@@ -96,8 +96,10 @@ def matrix(buffer, offset, rows, columns):
     return v
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (3, 1), (1, 3), (5, 17)])
-@pytest.mark.parametrize("size", [1, 17])
+@pytest.mark.parametrize(
+    ("rows", "columns", "size"),
+    [*((*shape, n) for shape in [(1, 1), (3, 1), (1, 3)] for n in (1, 17)), (5, 17, 17)],
+)
 @pytest.mark.parametrize("transpose", [False, True])
 def test_products(rows, columns, size, transpose, tier):
     inner, count = (rows, columns) if transpose else (columns, rows)

@@ -325,7 +325,7 @@ SIZES = st.sampled_from([1, 2, 7, 16, 37, 100])
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=5, phases=PHASES)
+@settings(max_examples=3, phases=PHASES)
 @given(instructions, SEEDS, SIZES)
 def test_random_programs(monkeypatch, program: list[tuple], seed: int, size: int) -> None:
     check_program(program, seed, size, ALL_BUT_HALF, monkeypatch)
