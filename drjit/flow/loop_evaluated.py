@@ -63,7 +63,7 @@ def _run(
         old = {k: table.recovered() for k, table in tables.items()}
         loop.start.restore([old.get(k, v) for k, v in enumerate(before)])
         raise
-    return tuple([shelter.returned(v) for v in state.values])
+    return shelter.returned(state.values)
 
 
 def _tables(before: list[Content], size: int) -> dict[int, Held]:

@@ -54,9 +54,8 @@ class Symbolic:
         self.serials = [v.node.serial for v in before]
         self.outside = self._misfits(loop.test._n.size)
         self.settled = loop.test._n.size != 1
-        self.guessed = (
-            not self.settled and not self.outside and any(v.node.size != 1 for v in before)
-        )
+        sizes = {v.node.size for v in before}
+        self.guessed = not self.settled and not self.outside and not sizes <= {1}
         # Whether derivatives are recorded: from the beginning, or once they turn out to be needed.
         self.code = getattr(loop.body, "__code__", None)
         self.tracking = bool(_differentiable(before))
@@ -158,7 +157,7 @@ class Symbolic:
             for k in self.outside:
                 now = content(state.leaves[k])  # depends on what was written to it
                 found[k] = now if now.node is found[k].node else found[k]
-        return tuple([shelter.returned(v) for v in state.place(self.after, found, True)])
+        return shelter.returned(state.place(self.after, found, True))
 
     def _tape(self, trace: Trace, places: list[int], finals: list[Node]) -> dict[int, Content]:
         """The results that depend on differentiable variables."""

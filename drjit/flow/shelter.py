@@ -57,44 +57,33 @@ class Shelter:
         self._copies[id(made)] = _Copy(made, original, values, outside, start)
         return made
 
-    def returned(self, value: Any) -> Any:
-        """A result of the loop: an original object, with its new contents, for each copy.
+    def returned(self, values: tuple) -> tuple:
+        """The results of the loop: original objects, with new contents, for copies.
 
         Of several copies of one object, those that change give it their contents in order. Those
         that do not are that object as well, unless it has changed by then: they become objects of
         their own.
         """
-        return self._returned(value)[0]
+        return tuple(self._returned(values)[0])
 
-    def _returned(self, value: Any) -> tuple[Any, bool]:
-        """The same, and whether it is something else than the loop began with."""
-        kind = ROLES.get(type(value)) or role(type(value))
-        known = self._copies.get(id(value))
-        if kind == "leaf" or kind == "vector":
-            return self._returned_array(value, known)
-        if kind == "other":
-            return value, False
-        keys, now = opened(value, kind)
-        original = value if known is None else known.original
-        if isinstance(value, ArrayBase):
-            if known is not None and contents(Tree(now).leaves) == known.start:
-                same = contents(Tree((original,)).leaves) == known.start
-                return (original if same else value), False
-            set_contents(original, keys, [self.returned(v) for v in now])
-            return original, True
-        rows = [self._returned(v) for v in now]
-        values = [v for v, _ in rows]
-        if known is None:
-            if any(map(is_not, values, now)):
-                value = _with(value, keys, values)
-            return value, True
-        changed = any(c for _, c in rows) or not _equal(now, known.inside)
-        if _equal(values, known.outside) and (not changed or isinstance(value, tuple)):
-            return original, changed
-        # What has not changed, but consisted of arrays that have in another place, is parted.
-        return _with(original if changed else value, keys, values), changed
+    def _returned(self, values: Sequence[Any]) -> tuple[list[Any], bool]:
+        """What is returned for some objects, and whether any of them is something else than the
+        loop began with."""
+        found: list[Any] = []
+        changed = False
+        for v in values:
+            kind = ROLES.get(type(v)) or role(type(v))
+            if kind == "other":
+                found.append(v)
+                continue
+            known = self._copies.get(id(v))
+            is_array = kind == "leaf" or kind == "vector"
+            made, other = self._array(v, known) if is_array else self._container(v, known, kind)
+            found.append(made)
+            changed = changed or other
+        return found, changed
 
-    def _returned_array(self, value: Any, known: _Copy | None) -> tuple[Any, bool]:
+    def _array(self, value: Any, known: _Copy | None) -> tuple[Any, bool]:
         if known is None:
             return value, id(value) not in self._same
         now, start = content(value), known.start[0]
@@ -102,6 +91,26 @@ class Shelter:
             return (known.original if content(known.original) == start else value), False
         assign(known.original, now)
         return known.original, True
+
+    def _container(self, value: Any, known: _Copy | None, kind: str) -> tuple[Any, bool]:
+        keys, now = opened(value, kind)
+        original = value if known is None else known.original
+        if isinstance(value, ArrayBase):
+            if known is not None and contents(Tree(now).leaves) == known.start:
+                same = contents(Tree((original,)).leaves) == known.start
+                return (original if same else value), False
+            set_contents(original, keys, self._returned(now)[0])
+            return original, True
+        values, changed = self._returned(now)
+        if known is None:
+            if any(map(is_not, values, now)):
+                value = _with(value, keys, values)
+            return value, True
+        changed = changed or not _equal(now, known.inside)
+        if _equal(values, known.outside) and (not changed or isinstance(value, tuple)):
+            return original, changed
+        # What has not changed, but consisted of arrays that have in another place, is parted.
+        return _with(original if changed else value, keys, values), changed
 
 
 def _with(container: Any, keys: Any, values: list[Any]) -> Any:

@@ -58,7 +58,7 @@ def loop(
         _check(what, "state", [n.dtype for n in state], results)
         _check_written(what, scope, (test, *results, *scope.effects), live)
         size = broadcast_size((*inside, outer, test, *results), what)
-        size = _with_effects(size, scope.effects, what)
+        size = _extended(size, scope.effects, what)
     counts = (len(state), len(scope.effects))
     deps = (*state, *inside, live, outer, test, *results, *scope.effects)
     node = make(op.loop, dt.mask, size, deps, Block(counts, depth))
@@ -162,8 +162,8 @@ def branches(
                 _check_written(what, scope, (*results, *scope.effects), first)
                 if outcomes:
                     _check(what, "result", [n.dtype for n in outcomes[0]], results)
-                size = broadcast_size((make(LITERAL, dt.mask, size), *results), what)
-                size = _with_effects(size, scope.effects, what)
+                size = _extended(size, results, what)
+                size = _extended(size, scope.effects, what)
             inside += names
             outcomes.append(results)
     except BaseException:
@@ -295,9 +295,12 @@ def _check_written(what: str, scope: Scope, roots: Sequence[Node], first: Node |
                 pending.append(d)
 
 
-def _with_effects(size: int, effects: list[Node], what: str) -> int:
-    """The lanes of a block whose side effects may have more than its state."""
-    return broadcast_size((make(LITERAL, dt.mask, size), *effects), what) if effects else size
+def _extended(size: int, nodes: Sequence[Node], what: str) -> int:
+    """The lanes of a block whose results or side effects may have more than its state."""
+    for n in nodes:
+        if n.size != size and (n.size != 1 or not size):
+            return broadcast_size((make(LITERAL, dt.mask, size), *nodes), what)
+    return size
 
 
 def _close(node: Node, scope: Scope, pending: bool = False) -> None:
