@@ -81,7 +81,7 @@ class Substitution:
                 data += self._shift
             elif untouched(deps) and not (moves and o in EFFECTS):
                 continue
-            new = tuple([get(d, d) for d in deps])
+            new = tuple(map(get, deps, deps))
             if o in BLOCKS:
                 if moves:
                     data.depth += self._shift
