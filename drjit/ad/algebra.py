@@ -176,14 +176,17 @@ def _guard(g: Node) -> tuple:
     return () if g.op is LITERAL and g.data else guard(PLAIN, g)
 
 
-def _direct(rule: Rule) -> Any:
+def _direct(rule: Rule, masked: bool) -> Any:
     """The function that passes gradients on, for the operands that the rule has: programs pay for
-    it with every edge.
+    it with every edge. Those that are `masked` are 0 in some lanes, as they are further below.
     """
     count = range(len(rule.partials))
-    lines = ["def direct(v, g, accumulate):", f"    {''.join(f'd{i}, ' for i in count)}= v.deps"]
-    if rule.guarded:
-        lines.append("    zeros = None")
+    guarded = rule.guarded or (masked and rule.product)
+    lines = [
+        "def direct(v, g, accumulate, mark):",
+        f"    {''.join(f'd{i}, ' for i in count)}= v.deps",
+        "    zeros = None",
+    ]
     operands = "v.result"
     if rule.keeps_inputs:
         lines.append(f"    {''.join(f'x{i}, ' for i in count)}= v.inputs")
@@ -193,7 +196,9 @@ def _direct(rule: Rule) -> Any:
             continue
         c = "g" if partial is same else f"p{i}(o, g, {operands})"
         lines += [f"    if d{i} is not None:", f"        c = {c}"]
-        if rule.guarded:
+        if masked:
+            lines.append(f"        mark(d{i})")
+        if guarded and partial is not same:
             lines += [
                 "        if zeros is None:",
                 "            zeros = guard(g)",
@@ -213,14 +218,17 @@ def _direct(rule: Rule) -> Any:
     return names["direct"]
 
 
-def _first_use(rule: Rule) -> Any:
-    def direct(v: Var, g: Node, accumulate: Any) -> None:
-        rule.direct = made = _direct(rule)
-        made(v, g, accumulate)
+def _direct_first(*args: Any) -> None:
+    rule = args[0].rule
+    rule.direct = made = _direct(rule, rule.masks)
+    made(*args)
 
-    return direct
+
+def _masked_first(*args: Any) -> None:
+    rule = args[0].rule
+    rule.masked = made = _direct(rule, True)
+    made(*args)
 
 
 for _rule in RULES.values():
-    if not _rule.masks:
-        _rule.direct = _first_use(_rule)
+    _rule.direct, _rule.masked = _direct_first, _masked_first

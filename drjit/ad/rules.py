@@ -26,12 +26,14 @@ class Rule:
     no gradient on in some lanes; what is below it may hold anything there, so that a `product` of
     the gradient with it has to be guarded as well.
 
-    `direct(v, g, accumulate)` passes the gradient of a variable on where nodes are all that is
-    computed (see `algebra`); None for ops that mask.
+    `direct(v, g, accumulate, mark)` passes the gradient of a variable on where nodes are all that
+    is computed (see `algebra`); `masked` does so with one that may be 0 in some lanes, and marks
+    the operands.
     """
 
     __slots__ = (
-        "direct", "guarded", "keeps_inputs", "keeps_result", "masks", "name", "partials", "product",
+        "direct", "guarded", "keeps_inputs", "keeps_result", "masked", "masks", "name", "partials",
+        "product",
     )  # fmt: skip
 
     elementwise = True
@@ -46,6 +48,7 @@ class Rule:
         self.masks = name in _MASKS
         self.product = name not in _LINEAR and not self.masks
         self.direct: Callable | None = None
+        self.masked: Callable | None = None
 
 
 _UNBOUNDED = frozenset((

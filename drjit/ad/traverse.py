@@ -216,7 +216,7 @@ def _backward(variables: list[Var], flags: int, interior: Set[Var], give: "Give"
     plain = give.plain and give.members is None
     clears, edges = flags & ADFlag.ClearVertices, flags & ADFlag.ClearEdges
     selective = clears != ADFlag.ClearVertices or give.first > 0 or give.keep
-    masked, accumulate = give.masked, give.accumulate
+    masked, accumulate, mark = give.masked, give.accumulate, give.masked.add
     frees = edges and not selective and give.members is None
     while variables:
         v = variables.pop()
@@ -227,17 +227,18 @@ def _backward(variables: list[Var], flags: int, interior: Set[Var], give: "Give"
         if g is None:
             if rule.always:
                 _visit(v, rule, give)
-        elif not plain or masked or rule.direct is None:
+        elif not plain or rule.direct is None:
             _visit(v, rule, give)
         else:
             give.var = v
-            rule.direct(v, g, accumulate)
+            (rule.masked if v in masked else rule.direct)(v, g, accumulate, mark)
             if frees:
                 v.grad = v.grad_var = v.result = v.rule = None
                 v.deps = v.inputs = ()
                 continue
         if selective:
-            _clear(v, rule, v in interior, flags, give)
+            if clears:
+                _clear(v, rule, v in interior, flags, give)
         elif rule.keeps_gradient:
             rule.clears(v)
         else:
