@@ -97,7 +97,7 @@ def test_packets_of_long_loops_are_single_vectors() -> None:
 def test_many_parameters(code):
     """Addresses, sizes and broadcast values that registers have no room for are read where they
     are used."""
-    count, n = 150, 37
+    count, n = 70, 37
     t = {"mask": np.bool_, "f32": np.float32, "u64": np.uint64, "f16": np.float16}[code]
     rng = np.random.default_rng(1)
     numbers = [rng.integers(0, 2, 1).astype(t) for _ in range(count)]
