@@ -137,7 +137,7 @@ def test_pcg_mask(tier):
     assert entries(rng.state) == before
 
 
-@pytest.mark.parametrize("steps", [0, 1, 5, 1000, 2**40 + 3, -7])
+@pytest.mark.parametrize("steps", [0, 1, 5, 200, 2**40 + 3, -7])
 def test_pcg_jumps(tier, steps):
     rng = PCG32(2)
     moved = rng + steps
@@ -148,7 +148,7 @@ def test_pcg_jumps(tier, steps):
         entries(moved.state)[0],
         entries(rng.state)[1],
     ]
-    if 0 <= steps <= 1000:
+    if 0 <= steps <= 200:
         plain = PCG32(2)
         for _ in range(steps):
             plain.next_uint32()
