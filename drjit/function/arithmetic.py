@@ -337,6 +337,9 @@ def rsqrt(arg: Any, /) -> Any:
     >>> dr.rsqrt(Float(4, 0)), dr.rsqrt(4)
     ([0.5, inf], 0.5)
     """
+    root = recorded(op.sqrt, arg)
+    if root is not None:
+        return 1 / root
     if _is_array(arg):
         result = special_form("rsqrt", arg)
         if result is not None:

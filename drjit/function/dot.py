@@ -6,6 +6,7 @@ from typing import Any
 
 from ..array.base import ArrayBase, KernelValue
 from ..array.elementwise import elementwise
+from ..array.inline import recorded
 from ..array.promote import promote
 from ..jit import op as ops
 from ..jit.node import normalize
@@ -103,7 +104,8 @@ def _dot_terms(a: Sequence[Any], b: Sequence[Any]) -> Any:
     total = a[0] * b[0]
     for x, y in zip(a[1:], b[1:], strict=True):
         fused = is_array(total) and total._dtype.is_float
-        total = elementwise(ops.fma, x, y, total, name="dr.dot") if fused else total + x * y
+        found = recorded(ops.fma, x, y, total) if fused else total + x * y
+        total = elementwise(ops.fma, x, y, total, name="dr.dot") if found is None else found
     return total
 
 
