@@ -378,6 +378,8 @@ def _give_up(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
 def _prune() -> None:
     """Drops the entries of complete jobs and calls their checks."""
     global submitted, _ahead
+    if not _inflight:  # an interrupted launch has an entry
+        return
     done = []
     with _lock:
         limit = submitted

@@ -30,10 +30,9 @@ def find(
     waits = [n for n in noted if _waits(n)]
     if not waits:
         return (roots,)
-    first = min(waits, key=_serial)
-    if first is nodes[-1] and (first.op is _REDUCE or first.op is AFTER):  # nobody waits for it
-        return ([n for n in roots if n.op is not AFTER],)
-    start = bisect_left(nodes, first.serial, key=_serial)
+    if waits == nodes[-1:] and waits[0].op is _REDUCE:  # nobody waits for it
+        return (roots,)
+    start = bisect_left(nodes, min(map(_serial, waits)), key=_serial)
     for n in leaves:
         n.id = 0
     for n in nodes[:start]:
@@ -97,15 +96,15 @@ def find(
 def _waits(n: Node) -> bool:
     """Whether a node of those that are noted may have to wait for others, or others for it."""
     o = n.op
+    if o is _REDUCE or o is AFTER:
+        return True
     if o is _RESULT:  # a loop or branch of one lane, which is no part of another one, runs once
         return n.size == 1 and n.deps[0].data.depth == 1
     if o is op.component:
         return _is_old_value(n)
     if o in _SOURCES:
         return any(d.op is not BUFFER for d in n.deps[_SOURCES[o]])
-    if o in EFFECTS:
-        return any(before.op is not BUFFER for before in n.data.order)
-    return o is _REDUCE or o is AFTER
+    return o in EFFECTS and any(before.op is not BUFFER for before in n.data.order)
 
 
 def _is_old_value(n: Node) -> bool:
