@@ -268,3 +268,28 @@ def test_tangents_are_variables_of_the_loop_that_has_not_run():
     assert kernel["ir"].getvalue().count("while ") == 1
     np.testing.assert_allclose(y, VALUE, rtol=1e-12)
     np.testing.assert_allclose(dr.grad(y), DX, rtol=1e-12)
+
+
+def test_a_tangent_that_a_loop_takes_in_twice():
+    x, w = F(X), F(W)
+    dr.enable_grad(x, w)
+    y = powers(x, w)
+    tangent = F(X)
+    for _ in range(60):
+        tangent = dr.sin(tangent)
+    found = []
+    for _ in range(3):
+        dr.clear_grad(y)
+        dr.set_grad(w, tangent)
+        dr.enqueue(dr.ADMode.Forward, w)
+        dr.traverse(dr.ADMode.Forward, dr.ADFlag.ClearNone)
+        found.append(dr.grad(y))
+    below = [value._n for value in found]
+    seen = set(below)
+    for n in below:  # which grows
+        assert all(d.serial < n.serial for d in n.deps), "operands come first"
+        below += [d for d in n.deps if d not in seen]
+        seen.update(n.deps)
+    del below, seen, n
+    for value in found:
+        np.testing.assert_allclose(value, DW * np.array(tangent), rtol=1e-12)

@@ -6,6 +6,7 @@ what its bodies compute; which nodes belong to a body follows from what they dep
 that does not depend on the state is done once, outside (`program.build`).
 """
 
+import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -118,6 +119,7 @@ def precede(node: Node, roots: list[Node]) -> bool:
     since = node.serial
     found = [n for n in dict.fromkeys(roots) if n.serial > since]
     seen = set(found)
+    last = since - 1  # of what comes before, which may have been made for the node as well
     for n in found:  # which grows
         if n.op is AFTER:
             return False
@@ -128,8 +130,13 @@ def precede(node: Node, roots: list[Node]) -> bool:
                     found.append(d)
             elif d is node:
                 return False
+            elif d.serial > last:
+                last = d.serial
+    step = (since - last) / (len(found) + 1)
+    if step < 4 * math.ulp(since):
+        return False
     for k, n in enumerate(sorted(found, key=_serial), 1):
-        n.serial = since - 1 + k / (len(found) + 1)  # type: ignore[assignment]
+        n.serial = last + k * step  # type: ignore[assignment]
     return True
 
 
