@@ -344,7 +344,9 @@ class _Symbolic:
         finals = record.branches(masks, bodies, recorded.nodes, self.label)
         slots.finish()
         found = [o.contents for o in self.outcomes]
-        known = [self._known(a, b) for a, b in zip(*found, strict=True)]
+        # Arguments by what the functions have for them.
+        left = {(self.inside[0][k], self.inside[1][k]): k for k in reversed(places)}
+        known = [self._known(a, b, left) for a, b in zip(*found, strict=True)]
         recorded.outputs -= {k for k, v in enumerate(known) if v is not None}
         if recorded.differentiable:
             for k, held in self.outside.items():
@@ -390,16 +392,16 @@ class _Symbolic:
             for a, v in zip(arrays, found, strict=True)
         ]
 
-    def _known(self, a: Content | None, b: Content | None) -> Content | None:
+    def _known(
+        self, a: Content | None, b: Content | None, left: dict[tuple[Content, Content], int]
+    ) -> Content | None:
         """A result that both functions leave alone: it stays what it was."""
         if a is None or b is None or a == b:
             return a or b
         if flags.current & JitFlag.OptimizeCalls and _same_constant(a, b):
             return a
-        for k in self._places():
-            if a == self.inside[0][k] and b == self.inside[1][k]:
-                return self.branch.before[k]
-        return None
+        k = left.get((a, b))
+        return None if k is None else self.branch.before[k]
 
 
 def _same_constant(a: Content, b: Content) -> bool:

@@ -13,7 +13,7 @@ from ..jit import access, node, op, record
 from ..jit.dtype import DType
 from ..jit.node import LITERAL, Node
 from ..jit.scope import active, innermost
-from .loop_trace import Term, adds_to
+from .loop_trace import Term, adds_to, may_add
 from .masked import rehearsed
 from .recorded import NOTHING, Body
 from .state import Content, content
@@ -99,8 +99,11 @@ class Recorded:
             before = self.terms.pop(k, None)
             if v is None or (len(self.bodies) > 1 and before is None):
                 continue
-            for own, outer in inputs.items():
-                if (before is None or before.start is outer) and adds_to(v, own, body):
+            for own in (v,) if v in inputs else body.sources([v]) if may_add(v) else ():
+                outer = inputs.get(own)
+                if outer is None or (before is not None and before.start is not outer):
+                    continue
+                if adds_to(v, own, body):
                     found = [inputs.get(d, d) for d in body.sources([v]) if d is not own]
                     others = {d for d in found if d.serial < body.begin}
                     self.terms[k] = Term(outer, others | (before.others if before else set()))

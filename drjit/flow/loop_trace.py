@@ -45,6 +45,11 @@ SUMS = {"add": ([0], [1]), "sub": ([0],), "fma": ([2],), "select": ([1], [2], [1
 """The operands to which operations add something."""
 
 
+def may_add(v: Var) -> bool:
+    """Whether the operation that a variable comes from may add something to one of its operands."""
+    return v.rule is not None and (v.rule.name in SUMS or v.rule.name == "result")
+
+
 def adds_to(result: Var | None, own: Var, body: Body) -> bool:
     """Whether a result is `own` plus something that does not depend on it."""
     if result is own:
