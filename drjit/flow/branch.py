@@ -167,7 +167,7 @@ class _Branch:
                 self.before[k] = None
         outcome = Outcome(found)
         changed = args.changed([v and g for v, g in zip(self.before, given, strict=True)])
-        places = outcome.places(args) if changed else {}
+        places = outcome.places(args, changed)
         for k in changed:
             if k not in places:  # nobody gets to see it
                 args.undo(k, given)
@@ -420,7 +420,8 @@ class _Functions:
         found: list[list[Content | None]],
     ) -> None:
         args = branch.args
-        self.resting = [Content(jit.literal(a._n.dtype, 0), None) for a in args.leaves]
+        zeros = {t: Content(jit.literal(t, 0), None) for t in {a._n.dtype for a in args.leaves}}
+        self.resting = [zeros[a._n.dtype] for a in args.leaves]
         known = [*zip(args.leaves, self.resting, strict=True), *captured]
         self.copies = Copies((args.values, *branch.bodies), known, targets)
         values, *bodies = self.copies.roots

@@ -2,7 +2,7 @@
 place. Two such outcomes are merged lane by lane.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from ..array.tree import Tree
@@ -71,13 +71,16 @@ class Outcome:
         left = {id(a): v for a, v in zip(args.leaves, self.left, strict=True)}
         return unchanged._replace(contents=[left[id(a)] for a in unchanged.arrays])
 
-    def places(self, args: State) -> dict[int, list[int]]:
-        """Where in the result arguments are, by number."""
-        numbers = {id(v): k for k, v in enumerate(args.objects())}
+    def places(self, args: State, numbers: Collection[int]) -> dict[int, list[int]]:
+        """Where in the result arguments of these numbers are, by number."""
+        if not numbers:
+            return {}
+        given = args.objects()
+        wanted = {id(given[k]): k for k in numbers}
         result, found = self.versions[0], dict[int, list[int]]()
         for objects in (result.arrays, result.state.origins()):
             for place, v in enumerate(objects):
-                k = numbers.get(id(v))
+                k = wanted.get(id(v))
                 if k is not None:
                     found.setdefault(k, []).append(place)
         return found
@@ -88,7 +91,5 @@ def parted(outcomes: Sequence[Outcome], args: State) -> list[int]:
     at the same places of what the other one returns."""
     first, second = outcomes
     changed = first.changed.keys() | second.changed.keys()
-    if not changed:
-        return []
-    a, b = (o.places(args) for o in outcomes)
+    a, b = (o.places(args, changed) for o in outcomes)
     return sorted([k for k in changed if a.get(k) != b.get(k)])

@@ -91,28 +91,33 @@ class Body:
         """Finds the variables below some results, and the sources that each one depends on: one bit
         for each of these."""
         begin = self.begin
-        seen = set(results)
-        for v in (pending := list(seen)):  # which grows
+        seen = {None, *results}
+        own, around = self.variables, self.around
+        for v in (pending := list(dict.fromkeys(results))):  # which grows
             if v.serial >= begin:
+                own.append(v)
                 for d in v.deps:
-                    if d is not None and d not in seen:
+                    if d not in seen:
                         seen.add(d)
-                        pending.append(d)
-        reach, sources = self._reach, self._sources
-        for v in sorted(seen, key=_serial):
-            bits = 0
-            if v.serial >= begin:
-                self.variables.append(v)
-                for d in v.deps:
-                    if d is not None:
-                        bits |= reach[d]
+                        pending.append(d)  # type: ignore[arg-type]
             else:
-                self.around.append(v)
+                around.append(v)
+        own.sort(key=_serial)
+        around.sort(key=_serial)
+        reach, sources = self._reach, self._sources
+        for v in around:
+            reach[v] = 1 << len(sources)
+            sources.append(v)
+        for v in own:
+            bits = 0
+            for d in v.deps:
+                if d is not None:
+                    bits |= reach[d]
             if bits == 0:
                 bits = 1 << len(sources)
                 sources.append(v)
             reach[v] = bits
-        graph.forget(self.variables)
+        graph.forget(own)
 
     def sources(self, results: Iterable[Var | None]) -> list[Var]:
         """The inputs of the body and variables from before on which some variables depend."""
@@ -120,7 +125,12 @@ class Body:
         for v in results:
             if v is not None:
                 bits |= self._reach[v]
-        return [v for k, v in enumerate(self._sources) if bits >> k & 1]
+        found = []
+        while bits:
+            lowest = bits & -bits
+            found.append(self._sources[lowest.bit_length() - 1])
+            bits ^= lowest
+        return found
 
     def depends(self, v: Var, source: Var) -> bool:
         """Whether a variable depends on one of the sources."""

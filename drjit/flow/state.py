@@ -24,6 +24,7 @@ from ..jit.node import AFTER, BUFFER, Node, literal, make
 from .undefined import Undefined, UndefinedError
 
 _NUMBERS = (bool, int, float)
+_PLAIN = (ModuleType, FunctionType, type, ArrayBase)
 
 
 class Content(NamedTuple):
@@ -144,9 +145,10 @@ class Held:
         return Content(literal(self.dtype, 0, self.size), self.var)
 
 
-def _has_attributes(value: Any) -> bool:
-    plain = (ModuleType, FunctionType, type, ArrayBase)
-    return hasattr(value, "__dict__") and not isinstance(value, plain)
+def _has_traced_attributes(value: Any) -> bool:
+    if not hasattr(value, "__dict__") or isinstance(value, _PLAIN):
+        return False
+    return any(map(is_traced, vars(value).values()))
 
 
 def _attributes(value: Any, path: str) -> list[Attribute]:
@@ -164,12 +166,12 @@ class State:
 
     def __init__(self, values: tuple, titles: Sequence[str], what: str) -> None:
         self.titles, self.what, self.values = titles, what, values
-        self._undone = False  # whether containers have been put back since
+        self._undone = False  # whether containers, put back since, have become others
         self._take_apart(Tree(values))
         self._attributes: list[Attribute] = []
-        if others := [k for k in self.tree.others() if _has_attributes(self.tree.objects[k])]:
+        objects = self.tree.objects
+        if others := [k for k in self.tree.others() if _has_traced_attributes(objects[k])]:
             paths = self.tree.labels(titles)
-            objects = self.tree.objects
             self._attributes = [a for k in others for a in _attributes(objects[k], paths[k])]
 
     def _take_apart(self, tree: Tree) -> None:
@@ -218,12 +220,18 @@ class State:
         self.put(contents)
         for row in self._containers:
             if differs(*row):
-                set_contents(*row)
-                self._undone = True
+                self._put_back(row)
         for a in self._attributes:
             a.restore()
-        if self._undone:  # as a structure may copy what its attributes are set to
+        if self._undone:
+            self._undone = False
             self._take_apart(Tree(self.values))
+
+    def _put_back(self, row: tuple[Any, Any, Sequence[Any]]) -> None:
+        """Makes a container consist of what it did."""
+        set_contents(*row)
+        if differs(*row):  # as a structure may copy what its attributes are set to
+            self._undone = True
 
     def objects(self) -> list[Any]:
         """What may change in place: the arrays of one dimension, then what consists of others."""
@@ -252,8 +260,7 @@ class State:
     def undo(self, k: int, contents: Sequence[Content | None]) -> None:
         """Undoes what a body did to one of the `objects`."""
         if k >= len(self.leaves):
-            set_contents(*self._containers[k - len(self.leaves)])
-            self._undone = True
+            self._put_back(self._containers[k - len(self.leaves)])
         elif (value := contents[k]) is not None:
             assign(self.leaves[k], value)
 

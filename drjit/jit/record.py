@@ -290,7 +290,9 @@ def _check_written(what: str, scope: Scope, roots: Sequence[Node], first: Node |
     own = {after for reference in scope.afters if (after := reference()) is not None}
     if not own:
         return
-    start = 0 if first is None else first.serial
+    # What depends on such a node comes after it, or has been checked in a recording within this
+    # one, at whose end the node got a later place.
+    start = max(min([n.serial for n in own]), 0 if first is None else first.serial)
     pending = [n for n in roots if n.serial >= start]
     seen = set(pending)
     for n in pending:  # which grows
