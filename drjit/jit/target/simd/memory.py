@@ -120,10 +120,11 @@ def _size(t: Translator, n: ast.expr, code: str) -> tuple[str, str]:
     """
     f = t.f
     limit, to = "call i64 @llvm.umin.i64(i64 {}, i64 4294967295)", "trunc i64 {} to i32"
-    in_function = type(n) is ast.Subscript and type(n.slice) is ast.BinOp
-    if in_function or t.has_many_words:
-        if in_function:
-            address = f.op(f"getelementptr i64, ptr %p, i64 {t.whole(n.slice)}")
+    # In a function, whose words begin at an offset.
+    place = n.slice if type(n) is ast.Subscript and type(n.slice) is ast.BinOp else None
+    if place is not None or t.has_many_words:
+        if place is not None:
+            address = f.op(f"getelementptr i64, ptr %p, i64 {t.whole(place)}")
             word = f.op(f"load i64, ptr {address}, !invariant.load !0")
         else:
             word = t.word(n)

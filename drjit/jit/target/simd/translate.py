@@ -130,7 +130,8 @@ class Translator:
                 self.part()
             try:
                 if more:
-                    RUNS[statement.value.func.id](self, [statement, *more])
+                    name = statement.value.func.id  # type: ignore[attr-defined]
+                    RUNS[name](self, [statement, *more])
                 else:
                     self.statement(statement)
             except KernelError as error:
