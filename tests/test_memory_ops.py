@@ -442,6 +442,24 @@ def test_scatter_reduce_matches_numpy(op, cls, tier):
 
 
 @pytest.mark.parametrize("mode", ["Auto", "Direct", "Local", "Expand"])
+@pytest.mark.parametrize("op", [dr.ReduceOp.Min, dr.ReduceOp.Max])
+@pytest.mark.parametrize("cls", [Float16, Float, Float64])
+def test_nan_in_memory_gives_way_to_numbers(cls, op, mode, tier):
+    nan, function = np.nan, np.fmin if op is dr.ReduceOp.Min else np.fmax
+    before = np.array([nan, 1, nan, 1, nan, nan], cls(0).numpy().dtype)
+    target = cls(before)
+    index = np.tile([0, 1, 2, 3, 5], 60)
+    values = np.tile(np.array([2, nan, nan, 2, 3], before.dtype), 60)
+    active = np.ones(300, bool)
+    active[4::5] = False
+    values[150:155] = -np.inf, nan, nan, np.inf, 1
+    dr.scatter_reduce(op, target, cls(values), UInt(index), Bool(active), mode=dr.ReduceMode[mode])
+    expected = before.copy()
+    function.at(expected, index[active], values[active])
+    np.testing.assert_array_equal(target.numpy(), expected)
+
+
+@pytest.mark.parametrize("mode", ["Auto", "Direct", "Local", "Expand"])
 def test_modes_agree(mode, tier):
     target = dr.zeros(Float, 3)
     index = dr.arange(UInt, 1000) % 3

@@ -551,14 +551,15 @@ def run_text(
 
 
 def _accumulators(effect: Any, threads: int) -> Buffer:
-    """Private copies of a scatter target, one per thread, set to the identity of the reduction; the
-    first thread needs none if the target has the type of the accumulator.
+    """Private copies of a scatter target, one per thread, set to what the reduction passes over;
+    the first thread needs none if the target has the type of the accumulator.
     """
     dtype = dt.f32 if effect.dtype is dt.f16 else effect.dtype
     size = (threads - (dtype is effect.dtype)) * effect.size
     copies = memory.allocate_for(dtype, size, host=True)
-    # Where nothing is added to a copy, a target of -0.0 stays as it is.
-    neutral = -0.0 if effect.reduce == "add" and dtype.is_float else identity(dtype, effect.reduce)
+    # Where nothing is added to a copy, a target of -0.0 stays as it is, and so does one of NaN.
+    passed = {"add": -0.0, "min": np.nan, "max": np.nan} if dtype.is_float else {}
+    neutral = passed.get(effect.reduce, identity(dtype, effect.reduce))
     copies.array(dtype.numpy, size)[:] = neutral
     return copies
 

@@ -132,12 +132,7 @@ def scatter_packet(t: Type, buffer: Any, x: Value, m: Value, *values: Value) -> 
 def scatter_reduce(t: Type, op: str, mode: str, buffer: Any, v: Value, x: Value, m: Value) -> None:
     """Combines `v` into element `x`, lane by lane."""
     index, v = _lanes(buffer, x, m, v)
-    # An undefined value in memory stays, one among the values is passed over: `minimum(v, old)`.
-    stays = np.flatnonzero(buffer != buffer) if op in ("min", "max") and t.kind == "f" else ()
-    undefined = buffer[stays] if len(stays) else ()
     OPERATIONS[op].at(buffer, index, v)
-    if len(stays):
-        buffer[stays] = undefined
 
 
 def scatter_reduce_expand(
@@ -149,11 +144,10 @@ def scatter_reduce_expand(
         return
     function = OPERATIONS[op]
     index, v = _lanes(buffer, x, m, v)
-    total = np.full(buffer.size, identity(op, np.dtype(np.float32)), np.float32)
+    start = np.nan if op in ("min", "max") else identity(op, np.dtype(np.float32))
+    total = np.full(buffer.size, start, np.float32)
     function.at(total, index, v.astype(np.float32))
-    combined = function(buffer.astype(np.float32), total).astype(np.float16)
-    stays = buffer != buffer if op in ("min", "max") else False
-    buffer[:] = np.where(stays, buffer, combined)
+    buffer[:] = function(buffer.astype(np.float32), total).astype(np.float16)
 
 
 def scatter_reduce_packet(

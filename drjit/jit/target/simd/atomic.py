@@ -33,6 +33,17 @@ def combine(f: Function, op: str, code: str, x: str, y: str, *, vector: bool) ->
     return f.op(f"{letter}{op} {kind} {x}, {y}")
 
 
+def updated(f: Function, op: str, code: str, x: str, old: str, *, vector: bool = False) -> str:
+    """What memory that holds `old` becomes. Other than an accumulator, it may hold a NaN, which
+    `min` and `max` replace."""
+    result = combine(f, op, code, x, old, vector=vector)
+    if op not in ("min", "max") or code not in FLOATS:
+        return result
+    kind, test = (f.vector[code], f.vector["mask"]) if vector else (MEMORY[code], "i1")
+    undefined = f.op(f"fcmp uno {kind} {old}, {old}")
+    return f.op(f"select {test} {undefined}, {kind} {x}, {kind} {result}")
+
+
 def check_reduction(op: str, code: str) -> None:
     """Raises KernelError for an operation that an element type lacks."""
     fits = {
@@ -73,7 +84,7 @@ def scatter_reduce(
             atomic_update(f, op, code, address, elements[0])
             return
         old = f.op(f"load {element}, ptr {address}, align {BYTES[code]}")
-        new = combine(f, op, code, elements[0], old, vector=False)
+        new = updated(f, op, code, elements[0], old)
         f.do(f"store {element} {new}, ptr {address}, align {BYTES[code]}")
 
     if how == "direct":
@@ -98,7 +109,7 @@ def atomic_update(f: Function, op: str, code: str, address: str, value: str) -> 
     f.start(again)
     line, seen = len(f.lines), f.op("")
     old = f.op(f"bitcast {word} {seen} to {element}")
-    new = combine(f, op, code, value, old, vector=False)
+    new = updated(f, op, code, value, old)
     new = f.op(f"bitcast {element} {new} to {word}")
     swap = f"cmpxchg weak ptr {address}, {word} {seen}, {word} {new} monotonic monotonic"
     pair = f.op(f"{swap}, align {size}")

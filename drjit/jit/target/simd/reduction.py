@@ -5,7 +5,7 @@ their partial results.
 import ast
 from collections.abc import Callable
 
-from .atomic import check_reduction, combine
+from .atomic import check_reduction, combine, updated
 from .conversion import convert, from_memory, to_memory
 from .ir import BITS, BYTES, FLOATS, MEMORY, SCALAR, SIGNED, Function, constant
 from .long_sum import LongSum, is_long, settled
@@ -139,7 +139,7 @@ def expand(
     m: ast.expr,
 ) -> None:
     """`scatter_reduce_expand(...)`: unrolled over the lanes without a branch; lanes that are masked
-    out add the identity to element 0.
+    out combine what changes nothing into element 0.
     """
     f, code, op = t.f, t.type(kind), t.text(op_name)
     check_reduction(op, code)
@@ -148,7 +148,8 @@ def expand(
     value = convert(f, acc, code, t.typed(v, code)[1])
     (index_code, index), mask = t.index(x), t.mask(m)
     mask_type, vector, indices = f.vector["mask"], f.vector[acc], f.vector[index_code]
-    neutral = f.constant(acc, identity(op, acc))
+    skipped = op in ("min", "max") and acc in FLOATS  # NaN is, also where the element is one
+    neutral = f.constant(acc, float("nan") if skipped else identity(op, acc))
     value = f.op(f"select {mask_type} {mask}, {vector} {value}, {vector} {neutral}")
     index = f.op(f"select {mask_type} {mask}, {indices} {index}, {indices} zeroinitializer")
     value = to_memory(f, acc, value)
@@ -158,7 +159,7 @@ def expand(
         address = element_address(f, element, copy, index_code, place)
         one = f.op(f"extractelement {memory} {value}, i32 {lane}")
         old = f.op(f"load {element}, ptr {address}, align {BYTES[acc]}")
-        new = combine(f, op, acc, one, old, vector=False)
+        new = updated(f, op, acc, one, old)
         f.do(f"store {element} {new}, ptr {address}, align {BYTES[acc]}")
     note_expansion(t, op, code, p, a, n)
 
@@ -357,7 +358,7 @@ def _finish_expansion(f: Function, op: str, code: str, k: int, a: int, n: int) -
             place = f.op(f"add i64 {offset}, {j}")
             source = f.op(f"getelementptr {MEMORY[acc]}, ptr {copies}, i64 {place}")
             x = from_memory(f, acc, f.op(f"load {memory}, ptr {source}, align {BYTES[acc]}"))
-            return combine(f, op, acc, x, total, vector=True)
+            return updated(f, op, acc, x, total, vector=True)
 
         total = _counted(f, threads, start, f.vector[acc], one_thread)
         total = to_memory(f, code, convert(f, code, acc, total))
