@@ -30,7 +30,7 @@ def opened(value: Any, kind: str) -> tuple[Any, Sequence[Any]]:
 
 def inside(value: Any) -> Sequence[Any] | None:
     """What a value consists of; None for one-dimensional arrays and other leaves."""
-    kind = role(type(value))
+    kind = ROLES.get(type(value)) or role(type(value))
     return None if kind in _LEAVES else opened(value, kind)[1]
 
 

@@ -173,9 +173,14 @@ class _Branch:
                 args.undo(k, given)
         if written is not None:
             outcome.left = Version.of(args, in_place).contents
-        outcome.changed = {k: self._version(k, in_place) for k in changed if k in places}
+        for k in places:
+            if k < len(args.leaves):
+                array = args.leaves[k]
+                outcome.changed[k] = [None if in_place(array) else content(array)]
+            else:
+                outcome.changed[k] = self._version(k, in_place)
         for j, k in enumerate(self.parted, 1):
-            version = outcome.changed.get(k) or self._version(k, in_place)
+            version = self._version(k, in_place)
             if others:
                 version = version.like(others[0].versions[j], False)
             outcome.versions.append(version)

@@ -13,7 +13,7 @@ from ..jit import access, node, op, record
 from ..jit.dtype import DType
 from ..jit.node import LITERAL, Node
 from ..jit.scope import active, innermost
-from .loop_trace import Term, adds_to, may_add
+from .loop_trace import Term, starts
 from .masked import rehearsed
 from .recorded import NOTHING, Body
 from .state import Content, content
@@ -95,15 +95,14 @@ class Recorded:
             for own, (_, outer) in zip(body.inputs, self.arguments, strict=True)
             if own is not None and outer is not None and own.serial >= body.begin
         }
+        bits = body.reach(inputs)
         for k, v in enumerate(results):
             before = self.terms.pop(k, None)
             if v is None or (len(self.bodies) > 1 and before is None):
                 continue
-            for own in (v,) if v in inputs else body.sources([v]) if may_add(v) else ():
-                outer = inputs.get(own)
-                if outer is None or (before is not None and before.start is not outer):
-                    continue
-                if adds_to(v, own, body):
+            for own in body.of_bits(starts(v, bits, body)):
+                outer = inputs[own]
+                if before is None or before.start is outer:
                     found = [inputs.get(d, d) for d in body.sources([v]) if d is not own]
                     others = {d for d in found if d.serial < body.begin}
                     self.terms[k] = Term(outer, others | (before.others if before else set()))

@@ -11,10 +11,10 @@ from typing import Any
 
 from ..array.base import ArrayBase
 from ..array.leaf import new
-from ..array.pytree import rebuilt, role
+from ..array.pytree import ROLES, rebuilt, role
 from ..array.tree import inside, opened, set_contents
 from ..jit.node import literal
-from .state import Content, assign, copied
+from .state import Content, assign, holding
 
 _DEEPEST = 3  # objects within objects whose attributes are looked at
 _SIMPLE = frozenset((bool, int, float, str, type(None)))
@@ -124,11 +124,10 @@ class _Copier:
 
     def _changeable(self, value: Any) -> Any:
         """An array, or an object whose contents may change, so that they may contain itself."""
-        kind = role(type(value))
+        kind = ROLES.get(type(value)) or role(type(value))
         if kind == "leaf" or kind == "vector":
-            made = self._made[id(value)] = copied(value)
             content = self._known[id(value)][1]
-            assign(made, content)
+            made = self._made[id(value)] = holding(value, content)
             self._arrays.append((made, content))
         elif kind == "other":
             made = self._made[id(value)] = object.__new__(type(value))

@@ -41,29 +41,33 @@ class Trace:
             active |= more
 
 
-SUMS = {"add": ([0], [1]), "sub": ([0],), "fma": ([2],), "select": ([1], [2], [1, 2])}
-"""The operands to which operations add something."""
-
-
-def may_add(v: Var) -> bool:
-    """Whether the operation that a variable comes from may add something to one of its operands."""
-    return v.rule is not None and (v.rule.name in SUMS or v.rule.name == "result")
-
-
 def adds_to(result: Var | None, own: Var, body: Body) -> bool:
-    """Whether a result is `own` plus something that does not depend on it."""
-    if result is own:
-        return True
-    if result is None or result.rule is None or not body.depends(result, own):
-        return False
-    if result.rule.name == "result":  # of a branch, call or other custom operation
-        term = getattr(result.deps[0].data.op, "terms", {}).get(result.data)
-        if term is None or any(body.depends(v, own) for v in term.others):
-            return False
-        return adds_to(term.start, own, body)
-    operands = [k for k, d in enumerate(result.deps) if d is not None and body.depends(d, own)]
-    if operands not in SUMS.get(result.rule.name, ()):
-        return False
-    if result.rule.name == "select" and len(operands) == 1:
-        return False  # elsewhere the sum would start again
-    return all(adds_to(result.deps[k], own, body) for k in operands)
+    """Whether a result is `own`, an input, plus something that does not depend on it."""
+    return result is own or bool(starts(result, body.reach([own]), body))
+
+
+def starts(v: Var | None, inputs: int, body: Body) -> int:
+    """Those of some inputs to each of which a value adds something that does not depend on it; one
+    bit stands for each."""
+    inputs &= body.reach([v])
+    if v is None or not inputs:
+        return 0
+    if v.rule is None:
+        return inputs
+    match v.rule.name:
+        case "add":
+            a, b = v.deps
+            rest = inputs & ~body.reach([b])
+            return starts(a, rest, body) | starts(b, inputs & ~body.reach([a]), body)
+        case "sub":
+            return starts(v.deps[0], inputs & ~body.reach(v.deps[1:]), body)
+        case "fma":
+            return starts(v.deps[2], inputs & ~body.reach(v.deps[:2]), body)
+        case "select":  # of which both add to it: elsewhere the sum would start again
+            rest = starts(v.deps[1], inputs & ~body.reach(v.deps[:1]), body)
+            return starts(v.deps[2], rest, body)
+        case "result":  # of a branch, call or other custom operation
+            term = getattr(v.deps[0].data.op, "terms", {}).get(v.data)  # type: ignore[union-attr]
+            if term is not None:
+                return starts(term.start, inputs & ~body.reach(term.others), body)
+    return 0

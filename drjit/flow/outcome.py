@@ -40,13 +40,14 @@ class Version(NamedTuple):
 
 class Outcome:
     """The versions that a function has left of the result and of parted arguments, and by number
-    (see `State.objects`) those of the arguments that it has changed in place and returned. `left`
-    is what the arrays of the arguments hold, if functions run one after the other."""
+    (see `State.objects`) those of the arguments that it has changed in place and returned, or what
+    they hold if they are arrays of one dimension. `left` is what the arrays of the arguments hold,
+    if functions run one after the other."""
 
     def __init__(self, result: Version) -> None:
         self.versions = [result]
         self.left: list[Content | None] = []
-        self.changed: dict[int, Version] = {}
+        self.changed: dict[int, Version | list[Content | None]] = {}
 
     @property
     def arrays(self) -> list[Any]:
@@ -66,10 +67,13 @@ class Outcome:
 
     def version(self, k: int, unchanged: Version, args: State) -> Version:
         """What the function has left of an argument, when it is again what it was before."""
-        if k in self.changed or not self.left:
-            return self.changed.get(k, unchanged)
-        left = {id(a): v for a, v in zip(args.leaves, self.left, strict=True)}
-        return unchanged._replace(contents=[left[id(a)] for a in unchanged.arrays])
+        found = self.changed.get(k)
+        if isinstance(found, Version):
+            return found
+        if found is None and self.left:
+            left = {id(a): v for a, v in zip(args.leaves, self.left, strict=True)}
+            found = [left[id(a)] for a in unchanged.arrays]
+        return unchanged if found is None else unchanged._replace(contents=found)
 
     def places(self, args: State, numbers: Collection[int]) -> dict[int, list[int]]:
         """Where in the result arguments of these numbers are, by number."""

@@ -121,20 +121,23 @@ class Body:
 
     def sources(self, results: Iterable[Var | None]) -> list[Var]:
         """The inputs of the body and variables from before on which some variables depend."""
+        return self.of_bits(self.reach(results))
+
+    def reach(self, variables: Iterable[Var | None]) -> int:
+        """The sources on which some variables depend, if on any: one bit for each."""
         bits = 0
-        for v in results:
-            if v is not None:
-                bits |= self._reach[v]
+        for v in variables:
+            bits |= self._reach.get(v, 0)  # type: ignore[arg-type]
+        return bits
+
+    def of_bits(self, bits: int) -> list[Var]:
+        """The sources that bits stand for."""
         found = []
         while bits:
             lowest = bits & -bits
             found.append(self._sources[lowest.bit_length() - 1])
             bits ^= lowest
         return found
-
-    def depends(self, v: Var, source: Var) -> bool:
-        """Whether a variable depends on one of the sources."""
-        return bool(self._reach.get(v, 0) & self._reach.get(source, 0))
 
     # ---- Derivatives
 

@@ -386,12 +386,15 @@ class Paths(Sequence[str]):
 
 def copied(array: Any) -> Any:
     """An array of one dimension, or a vector, with the same contents, derivatives included."""
+    return holding(array, content(array))
+
+
+def holding(array: Any, value: Content) -> Any:
+    """A new array, or vector, of the same type that holds something."""
     if isinstance(array, KernelValue):
-        return array._with(Value(array._n, array._a))
+        return array._with(Value(*value))
     made = new(type(array))
-    made._n = array._n
-    if array._diff:
-        made._a = array._a
+    assign(made, value)
     return made
 
 
