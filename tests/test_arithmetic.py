@@ -456,6 +456,21 @@ def test_constants_are_folded_as_numpy_rounds(cls):
                     _same_bits(found, expected)
 
 
+@given(
+    st.floats(width=32, allow_nan=False, allow_infinity=False),
+    st.floats(width=32, allow_nan=False, allow_infinity=False),
+    st.integers(-70, 30),
+)
+def test_folded_fused_multiply_adds_are_rounded_once(a, b, exponent):
+    for c in (math.ldexp(1, exponent), math.ldexp(-1.5, exponent), -a):
+        c = float(np.float32(c))
+        x, y, z = Float(a), Float(b), Float(c)
+        folded = dr.fma(x, y, z)
+        assert folded.state == dr.VarState.Literal
+        dr.make_opaque(x, y, z)
+        np.testing.assert_array_equal(folded.numpy(), dr.fma(x, y, z).numpy())
+
+
 def _same_bits(found, expected):
     assert found._n.is_literal
     value = found.numpy()[0]

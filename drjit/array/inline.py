@@ -143,32 +143,45 @@ def _forward(op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
     """The operation with an array of the class on the left."""
     dtype, out, diff = cls._dtype, result._dtype, cls._diff
     record, number, special = element_recorder(op_, out), _number(dtype), _special(op_, dtype)
+    fold = node.folder(op_, out)
 
     def forward(self, other):
         a = self._n
         if type(other) is cls:
             b, v = other._n, other._a
-            plain = a.size == b.size and b.op is not LITERAL
         else:
             b, v = number(other), None
             if b is None:
                 return general(self, other)
-            plain = other not in special
-        if plain and a.op is not LITERAL and not flags.current & 1:
+        size, data, o = a.size, None, op_
+        if b.op is LITERAL:
+            if a.op is LITERAL:
+                if fold is not None and b.size == size:
+                    data, o = fold(a.data, b.data), LITERAL
+                plain = data is not None
+            else:
+                plain = b.size == 1 and b.data not in special
+        elif a.op is LITERAL:
+            plain, size = size == 1 and a.data not in special, b.size
+        else:
+            plain = size == b.size
+        if plain and not flags.current & 1:
+            nodes = (a, b)
             r = new(result)
             r._n = n = Node()
-            n.op = op_
+            n.op = o
             n.dtype = out
-            n.size = a.size
-            n.deps = (a, b)
-            n.data = n.mark = None
+            n.size = size
+            n.deps = nodes if data is None else ()
+            n.data = data
+            n.mark = None
             n.serial = next_serial()
             if diff:
                 u = self._a
                 if record is None or (u is None and v is None):
                     r._a = None
                 else:
-                    r._a = record(n, n.deps, (u, v))
+                    r._a = record(n, nodes, (u, v))
             return r
         try:
             return combined(result, op_, (a, b), (self._a, v))
@@ -182,28 +195,34 @@ def _backward(op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
     """The operation with an array of the class on the right, and a number on the left."""
     dtype, out, diff = cls._dtype, result._dtype, cls._diff
     record, number, special = element_recorder(op_, out), _number(dtype), _special(op_, dtype)
+    fold = node.folder(op_, out)
 
     def backward(self, other):
         a = number(other)
         if a is None:
             return general(self, other)
-        b = self._n
-        if b.op is LITERAL or other in special or flags.current & 1:
-            return combined(result, op_, (a, b), (None, self._a))
+        b, o, data = self._n, op_, None
+        nodes = (a, b)
+        if b.op is LITERAL and fold is not None:
+            data, o = fold(a.data, b.data), LITERAL
+        plain = data is not None or (b.op is not LITERAL and a.data not in special)
+        if not plain or flags.current & 1:
+            return combined(result, op_, nodes, (None, self._a))
         r = new(result)
         r._n = n = Node()
-        n.op = op_
+        n.op = o
         n.dtype = out
         n.size = b.size
-        n.deps = (a, b)
-        n.data = n.mark = None
+        n.deps = nodes if data is None else ()
+        n.data = data
+        n.mark = None
         n.serial = next_serial()
         if diff:
             v = self._a
             if record is None or v is None:
                 r._a = None
             else:
-                r._a = record(n, n.deps, (None, v))
+                r._a = record(n, nodes, (None, v))
         return r
 
     return backward

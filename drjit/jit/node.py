@@ -356,11 +356,9 @@ def evaluate_literal(op_: Op, dtype: DType, deps: tuple[Node, ...]) -> Any:
         if value is not None:
             return value if op_.result == "mask" else normalize(dtype, value)
     if op_ is op.fma and dtype is dt.f32:
-        a, b, c = [d.data for d in deps]
-        product = a * b
-        total = product + c
-        if total - product == c and total - c == product:  # not rounded
-            return normalize(dtype, total)
+        value = _fma_f32(*[d.data for d in deps])
+        if value is not None:
+            return value
     values = [d.dtype.scalar(d.data) for d in deps]
     if op_.kind in ("prefix", "infix"):
         function = (_PREFIX if op_.kind == "prefix" else _INFIX)[op_.text]
@@ -368,6 +366,38 @@ def evaluate_literal(op_: Op, dtype: DType, deps: tuple[Node, ...]) -> Any:
         function = numpy_target.namespace[op_.text]
     with np.errstate(all="ignore"):
         return function(*values).item()
+
+
+def folder(op_: Op, dtype: DType) -> Callable[[Any, Any], Any] | None:
+    """What the data of a literal is that an operation of the given type makes of those of two
+    others; None where it takes NumPy to say so."""
+    plain, normalized = _PLAIN.get(op_), _NORMALIZE[dtype]
+    if plain is None or op_.result == "mask":
+        return plain
+
+    def folded(a: Any, b: Any) -> Any:
+        value = plain(a, b)
+        return None if value is None else normalized(value)
+
+    return folded
+
+
+def _fma_f32(a: float, b: float, c: float) -> float | None:
+    """`a * b + c`, rounded once; None where it is not finite."""
+    rounded = _NORMALIZE[dt.f32]
+    product = a * b
+    total = product + c
+    back = total - product
+    error = (product - (total - back)) + (c - back)  # of the sum (Knuth, TAOCP 2, 4.2.2)
+    value = rounded(total)
+    if error == 0:
+        return value
+    if error != error or math.isinf(value):
+        return None
+    # The exact sum lies between `total` and the next number of double precision on that side, and
+    # rounds as both do, or, if they differ, as the one that is not in the middle of two values.
+    other = rounded(math.nextafter(total, math.copysign(math.inf, error)))
+    return other if abs(total - value) == abs(other - total) and other != value else value
 
 
 # What double precision, rounded once more, or integers without end give just as well. (A quotient
