@@ -234,8 +234,6 @@ def test_arrays_that_were_never_initialized(cls):
         repr, len, dr.sin, dr.sum, dr.eval, dr.width, cls, lambda a: a + 1, lambda a: a[0],
         lambda a: a.shape, lambda a: a.numpy(), lambda a: store(a, 0, 1),
     ):  # fmt: skip
-        if use is dr.eval and cls is dr.scalar.Array3f:
-            continue  # which has nothing to evaluate
         with pytest.raises(RuntimeError, match=r"never initialized.*super\(\).__init__\(\)"):
             use(Derived())
 

@@ -275,6 +275,8 @@ def _collect(values: Iterable[Any], found: list[Any]) -> None:
             found.append(v._array)
         elif kind != "other":
             _collect(opened(v, kind)[1], found)
+        elif isinstance(v, ArrayBase):  # of numbers, or never initialized: this says so
+            getattr(v, "_array" if v._kind == "tensor" else "_c")
 
 
 def map_tree(f: Callable[..., Any], *trees: Any, what: str = "map_tree") -> Any:

@@ -241,10 +241,6 @@ class Tree:
         return stack
 
 
-def _empty() -> Tree:
-    return Tree(())
-
-
 def _popped(stack: list[Any], count: int) -> list[Any]:
     """Takes that many objects away from the end of a stack."""
     if not count:

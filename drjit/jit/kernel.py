@@ -24,6 +24,7 @@ from .memory import Buffer
 from .native import Times
 from .program import Output, Program, effect_words
 from .target import numpy as numpy_target
+from .target.numpy.reduction import passed_over
 
 TIERS = ("auto", "numpy", "compiled")
 tier: str = os.environ.get("DRJIT_TIER", "auto")
@@ -557,10 +558,8 @@ def _accumulators(effect: Any, threads: int) -> Buffer:
     dtype = dt.f32 if effect.dtype is dt.f16 else effect.dtype
     size = (threads - (dtype is effect.dtype)) * effect.size
     copies = memory.allocate_for(dtype, size, host=True)
-    # Where nothing is added to a copy, a target of -0.0 stays as it is, and so does one of NaN.
-    passed = {"add": -0.0, "min": np.nan, "max": np.nan} if dtype.is_float else {}
-    neutral = passed.get(effect.reduce, identity(dtype, effect.reduce))
-    copies.array(dtype.numpy, size)[:] = neutral
+    kind = np.dtype(dtype.numpy)
+    copies.array(kind, size)[:] = passed_over(effect.reduce, kind)
     return copies
 
 

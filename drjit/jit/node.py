@@ -10,6 +10,7 @@ import math
 import operator
 import struct
 from collections.abc import Callable
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -350,13 +351,9 @@ def resize(a: Node, size: int) -> Node:
 
 def evaluate_literal(op_: Op, dtype: DType, deps: tuple[Node, ...]) -> Any:
     """The value of an operation on literals, by the NumPy definition of the operation."""
-    plain = _PLAIN.get(op_)
-    if plain is not None:
-        value = plain(*[d.data for d in deps])
-        if value is not None:
-            return value if op_.result == "mask" else normalize(dtype, value)
-    if op_ is op.fma and dtype is dt.f32:
-        value = _fma_f32(*[d.data for d in deps])
+    fold = folder(op_, dtype.element)
+    if fold is not None:
+        value = fold(*[d.data for d in deps])
         if value is not None:
             return value
     values = [d.dtype.scalar(d.data) for d in deps]
@@ -368,15 +365,18 @@ def evaluate_literal(op_: Op, dtype: DType, deps: tuple[Node, ...]) -> Any:
         return function(*values).item()
 
 
-def folder(op_: Op, dtype: DType) -> Callable[[Any, Any], Any] | None:
-    """What the data of a literal is that an operation of the given type makes of those of two
-    others; None where it takes NumPy to say so."""
+@cache
+def folder(op_: Op, dtype: DType) -> Callable[..., Any] | None:
+    """What the data of a literal is that an operation of the given type makes of those of others;
+    it gives None where it takes NumPy to say so, and there is none for most operations."""
+    if op_ is op.fma and dtype is dt.f32:
+        return _fma_f32
     plain, normalized = _PLAIN.get(op_), _NORMALIZE[dtype]
     if plain is None or op_.result == "mask":
         return plain
 
-    def folded(a: Any, b: Any) -> Any:
-        value = plain(a, b)
+    def folded(*values: Any) -> Any:
+        value = plain(*values)
         return None if value is None else normalized(value)
 
     return folded

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .elementwise import Type, Value, fma
-from .reduction import OPERATIONS, identity
+from .reduction import OPERATIONS, passed_over
 
 
 class Lanes:
@@ -144,8 +144,7 @@ def scatter_reduce_expand(
         return
     function = OPERATIONS[op]
     index, v = _lanes(buffer, x, m, v)
-    start = np.nan if op in ("min", "max") else identity(op, np.dtype(np.float32))
-    total = np.full(buffer.size, start, np.float32)
+    total = np.full(buffer.size, passed_over(op, np.dtype(np.float32)), np.float32)
     function.at(total, index, v.astype(np.float32))
     buffer[:] = function(buffer.astype(np.float32), total).astype(np.float16)
 

@@ -35,3 +35,10 @@ def identity(op: str, dtype: np.dtype) -> Any:
         return dtype.type(np.inf if op == "min" else -np.inf)
     info = np.iinfo(dtype)
     return dtype.type(info.max if op == "min" else info.min)
+
+
+def passed_over(op: str, dtype: np.dtype) -> Any:
+    """What leaves an element as it is when it is combined into memory, which may hold a NaN."""
+    if op in ("min", "max") and dtype.kind == "f":
+        return dtype.type(np.nan)
+    return identity(op, dtype)

@@ -148,8 +148,9 @@ def expand(
     value = convert(f, acc, code, t.typed(v, code)[1])
     (index_code, index), mask = t.index(x), t.mask(m)
     mask_type, vector, indices = f.vector["mask"], f.vector[acc], f.vector[index_code]
-    skipped = op in ("min", "max") and acc in FLOATS  # NaN is, also where the element is one
-    neutral = f.constant(acc, float("nan") if skipped else identity(op, acc))
+    # NaN where memory may hold one, which the identity would replace.
+    undefined = op in ("min", "max") and acc in FLOATS
+    neutral = f.constant(acc, float("nan") if undefined else identity(op, acc))
     value = f.op(f"select {mask_type} {mask}, {vector} {value}, {vector} {neutral}")
     index = f.op(f"select {mask_type} {mask}, {indices} {index}, {indices} zeroinitializer")
     value = to_memory(f, acc, value)
