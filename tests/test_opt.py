@@ -568,7 +568,7 @@ def some_steps(opt: Optimizer) -> None:
 
 
 @BY_NAME
-def test_training_goes_on_bit_for_bit_from_a_saved_state(name: str):
+def test_training_goes_on_bit_for_bit_from_a_saved_state(name: str, tier: str):
     cls, options = ALL[name]
     opt = of_many_kinds(cls, options)
     some_steps(opt)
