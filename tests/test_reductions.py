@@ -156,22 +156,58 @@ def exact_sum(name, size, dtype):
     return math.fsum(values.tolist()), float(np.sum(np.abs(values), dtype=np.longdouble))
 
 
+def sums(kind, values):
+    """A sum over all lanes, of evaluated ones and of others, over a run, and over two columns of
+    which the second is the negative of the first."""
+    columns = dr.tensor_t(kind)(np.stack([values, -values], axis=1))
+    return [
+        dr.sum(kind(values))[0],
+        dr.sum(kind(values) * 1)[0],
+        dr.block_sum(kind(values), len(values))[0],
+        dr.sum(columns, axis=0).array[0],
+    ]
+
+
+def rounds_like_pairwise(kind, name, size):
+    dtype = np.float32 if kind is Float else np.float64
+    values, (total, magnitude) = summands(name, size, dtype), exact_sum(name, size, dtype)
+    bound = 3 * np.finfo(dtype).eps * magnitude
+    return [abs(found - total) <= bound for found in sums(kind, values)] == [True] * 4
+
+
 @pytest.mark.parametrize("kind", [Float, Float64])
 @pytest.mark.parametrize("size", [17, 1000, 1024, 99_000, 3_000_000])
 @pytest.mark.parametrize("name", ["same", "squares", "uniform", "normal"])
 def test_sums_round_no_more_than_pairwise_ones(name, size, kind, tier):
     """Whatever their length and the lanes of a packet: over all lanes, runs and columns."""
-    dtype = np.float32 if kind is Float else np.float64
-    values, (total, magnitude) = summands(name, size, dtype), exact_sum(name, size, dtype)
-    bound = 3 * np.finfo(dtype).eps * magnitude
-    column = np.stack([values, -values], axis=1)
-    for found in (
-        dr.sum(kind(values))[0],
-        dr.sum(kind(values) * 1)[0],
-        dr.block_sum(kind(values), size)[0],
-        dr.sum(dr.tensor_t(kind)(column), axis=0).array[0],
-    ):
-        assert abs(found - total) <= bound
+    assert rounds_like_pairwise(kind, name, size)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_sums_round_no_more_with_few_threads(threads, tier):
+    """Each of which adds more terms."""
+    before = dr.thread_count()
+    dr.set_thread_count(threads)
+    try:
+        assert rounds_like_pairwise(Float, "same", 3_000_000)
+    finally:
+        dr.set_thread_count(before)
+
+
+@pytest.mark.parametrize("kind", [Float, Float64])
+@pytest.mark.parametrize("size", [20, 1000, 400_000])
+def test_sums_of_infinities_and_negative_zeros(size, kind, tier):
+    values, inf = np.ones(size), np.inf
+    values[size // 3] = inf
+    assert sums(kind, values) == [inf] * 4
+    values[-1] = inf
+    assert sums(kind, -values) == [-inf] * 4
+    values[-2] = -inf
+    assert np.isnan(sums(kind, values)).all()
+    big = np.finfo(np.float32 if kind is Float else np.float64).max
+    assert sums(kind, np.full(size, big)) == [inf] * 4
+    assert np.signbit(sums(kind, np.full(size, -0.0))).all()
+    assert sums(kind, np.resize([1.0, -1.0], size)) == [0] * 4
 
 
 def test_the_mean_is_the_sum_times_a_rounded_reciprocal():

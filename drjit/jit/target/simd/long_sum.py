@@ -1,9 +1,8 @@
 """Sums of many floats: short ones of a few terms, which are added to a long one together with what
-rounding has taken from it, so that the error of a sum does not grow with the number of its terms.
-
-The error of an addition is Knuth's (The Art of Computer Programming, volume 2, section 4.2.2,
-theorem B); sums with their errors are from Ogita, Rump and Oishi, "Accurate sum and dot product"
-(2005), algorithm 4.4.
+rounding has taken from it before, so that the error of a sum does not grow with the number of its
+terms: Kahan, "Further remarks on reducing truncation errors" (1965). The error bound, and why it
+also holds for terms that are larger than the sum, is in Higham, "Accuracy and Stability of
+Numerical Algorithms" (2002), section 4.3.
 """
 
 from collections.abc import Sequence
@@ -20,25 +19,18 @@ def is_long(op: str, code: str) -> bool:
 
 
 def add(f: Function, kind: str, before: Sequence[str], x: str) -> tuple[str, str]:
-    """A sum and its error after one more term; scalars or vectors of an IR type."""
-    total, error = before
-    after = f.op(f"fadd {kind} {total}, {x}")
+    """A sum, and what rounding has taken from it, after one more term; scalars or vectors of an IR
+    type. Starts from -0.0 for both, so that -0.0 is a sum of its like."""
+    total, lost = before
+    full = f.op(f"fadd {kind} {x}, {lost}")
+    after = f.op(f"fadd {kind} {total}, {full}")
     added = f.op(f"fsub {kind} {after}, {total}")
-    kept = f.op(f"fsub {kind} {after}, {added}")
-    lost = f.op(f"fsub {kind} {total}, {kept}")
-    missed = f.op(f"fsub {kind} {x}, {added}")
-    return after, f.op(f"fadd {kind} {error}, {f.op(f'fadd {kind} {lost}, {missed}')}")
-
-
-def settled(f: Function, kind: str, found: Sequence[str]) -> str:
-    """A sum with its error. Where that is zero, or no number because the sum is infinite, the sum
-    stays as it is: -0.0 is a sum of its like."""
-    total, error = found
+    lost = f.op(f"fsub {kind} {full}, {added}")
+    # No number where the sum is infinite: nothing is lost then.
     count, _, _ = kind.rpartition("x")
     mask, zero = (f"{count}x i1>", "zeroinitializer") if count else ("i1", "0.0")
-    some = f.op(f"fcmp one {kind} {error}, {zero}")
-    full = f.op(f"fadd {kind} {total}, {error}")
-    return f.op(f"select {mask} {some}, {kind} {full}, {kind} {total}")
+    known = f.op(f"fcmp ord {kind} {lost}, {zero}")
+    return after, f.op(f"select {mask} {known}, {kind} {lost}, {kind} {zero}")
 
 
 class LongSum:
@@ -48,7 +40,7 @@ class LongSum:
     def __init__(self, f: Function, code: str, number: int):
         self.kind, self.align = f.vector[code], BYTES[code]
         self.places = []
-        for part in ("sum", "error"):
+        for part in ("sum", "lost"):
             place = f.once(f"%long{number}.{part}", f"alloca {self.kind}, align 64")
             f.prologue.append(f"store {self.kind} {f.constant(code, -0.0)}, ptr {place}")
             self.places.append(place)
@@ -63,4 +55,4 @@ class LongSum:
 
     def value(self, f: Function) -> str:
         """The packet of the sums of each lane."""
-        return settled(f, self.kind, self._load(f))
+        return self._load(f)[0]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from .atomic import check_reduction, combine, updated
 from .conversion import convert, from_memory, to_memory
 from .ir import BITS, BYTES, FLOATS, MEMORY, SCALAR, SIGNED, Function, constant
-from .long_sum import LongSum, is_long, settled
+from .long_sum import LongSum, is_long
 from .long_sum import add as add_long
 from .loops import loop
 from .memory import element_address, in_rows, row_addresses, safe_index, transpose
@@ -301,7 +301,7 @@ def _combine_partials(f: Function, op: str, acc: str, a: int, *, is_scan: bool) 
         def term(block: str, total: list[str]) -> tuple[str, str]:
             return add_long(f, element, total, place(block)[1])
 
-        return settled(f, element, loop(f, "0", "%n_blocks", "1", none, term))
+        return loop(f, "0", "%n_blocks", "1", none, term)[0]
 
     def partial(block: str, total: str) -> str:
         address, one = place(block)

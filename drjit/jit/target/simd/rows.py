@@ -8,7 +8,7 @@ from .atomic import check_reduction
 from .ir import FLOATS, SCALAR, SIGNED, Function, constant
 from .llvm import register_bytes
 from .long_sum import add as add_long
-from .long_sum import is_long, settled
+from .long_sum import is_long
 from .loops import address, below, cast, choose, load, loop, numbers, store, vector, width
 from .reduction import accumulator, identity
 from .translate import CALLS, Translator
@@ -51,7 +51,7 @@ def reduce_rows(
     row_of_all = f.op(f"mul i64 {matrix}, {size['rows']}")
     start = f.op(f"mul i64 {row_of_all}, {size['columns']}")
     source = address(f, code, f.pointer(t.parameter(p)), start, first_column)
-    # Accumulators, and behind them the errors of sums that round.
+    # Accumulators, and behind them what rounding has taken from sums.
     own = f.op(f"mul i64 %thread, {size['strip']}")
     own = f.op(f"mul i64 {own}, 2")
     target = address(f, acc, f.pointer(t.parameter(scratch)), own)
@@ -126,8 +126,6 @@ def reduce_rows(
 
         def some(j: str, _: list[str]) -> tuple[()]:
             x = load(f, acc, lanes, address(f, acc, target, j))
-            if is_sum:
-                x = settled(f, of, [x, load(f, acc, lanes, address(f, acc, errors, j))])
             x = cast(f, lanes, x, acc, kept)
             inside = below(f, f.op(f"sub i64 {columns}, {j}"), lanes)
             store(f, kept, lanes, x, address(f, kept, result, j), inside)
@@ -176,9 +174,8 @@ def _join(f: Function, op: str, code: str, k: int, sizes: int, partial: int) -> 
             start = [(kind, first), (kind, f"splat ({SCALAR[acc]} {constant(acc, -0.0)})")]
             start = start if is_long(op, acc) else start[:1]
             found = loop(f, "1", size["chunks"], "1", start, chunk)
-            x = settled(f, kind, found) if is_long(op, acc) else found[0]
             inside = below(f, f.op(f"sub i64 {size['columns']}, {j}"), lanes)
-            x = cast(f, lanes, x, acc, code)
+            x = cast(f, lanes, found[0], acc, code)
             store(f, code, lanes, x, address(f, code, line, j), inside)
             return ()
 

@@ -5,7 +5,7 @@ import ast
 from .atomic import check_reduction, combine
 from .conversion import convert
 from .ir import BYTES, MEMORY, Function, Value
-from .long_sum import SHORT, is_long, settled
+from .long_sum import SHORT, is_long
 from .long_sum import add as add_long
 from .loops import choose, loop
 from .memory import each_lane, element_address, safe_index
@@ -161,7 +161,7 @@ def _long_sums(f: Function, code: str, base: str, index: Value, count: str, mask
 
         long = loop(f, "0", whole, str(SHORT * lanes), [(vector, neutral)] * 2, short)
         x = _part(f, "add", code, place(whole), inside)
-        total = settled(f, vector, add_long(f, vector, long, x))
+        total, _ = add_long(f, vector, long, x)
         return horizontal(f, "add", acc, total)
 
     return each_lane(f, mask, [index], body, acc)
