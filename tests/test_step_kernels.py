@@ -30,13 +30,9 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[kernel.Kernel]:
     return seen
 
 
-def operations(found: kernel.Kernel) -> int:
-    return len(found.program.instrs)
-
-
 def loops(launches: list[kernel.Kernel]) -> list[int]:
     """The numbers of operations of the kernels with loops."""
-    return [operations(k) for k in launches if k.program.has_loops]
+    return [k.operations for k in launches if k.loops]
 
 
 # Results of a loop
@@ -70,7 +66,7 @@ def test_results_of_a_loop_that_are_evaluated_one_by_one(launches: list) -> None
     assert list(y) == [k + 3 for k in range(20)]
     assert list(z) == [k * k * (k + 1) * (k + 2) + k + 3 for k in range(20)]
     assert len(loops(launches)) == 2  # the product was not held, but its sum
-    assert [o.kind for k in launches if k.program.has_loops for o in k.program.outputs] == [
+    assert [o.kind for k in launches if k.loops for o in k.program.outputs] == [
         "reduce",
         "store",
         "store",
@@ -255,7 +251,7 @@ def test_all_steps_of_an_optimizer_are_one_kernel(launches: list, make: type) ->
         dr.backward(loss)
         optimizer.step()
         dr.eval(optimizer["a"], optimizer["b"], loss)
-        steps.append({k.text for k in launches if operations(k) > 3})
+        steps.append({k.text for k in launches if k.operations > 3})
     assert steps[1:] == [steps[0]] * 3
 
 
@@ -272,11 +268,11 @@ def test_epochs_of_a_path_tracer(launches: list) -> None:
     spec.loader.exec_module(program)
     with contextlib.redirect_stdout(io.StringIO()):
         program.main(resolution=2, samples=1, epochs=1)
-        first = {k.text: operations(k) for k in launches if k.program.has_loops}
+        first = {k.text: k.operations for k in launches if k.loops}
         texts = {k.text for k in launches}
         launches.clear()
         program.main(resolution=2, samples=1, epochs=3)
-    assert {k.text for k in launches if k.program.has_loops} == {*first}
+    assert {k.text for k in launches if k.loops} == {*first}
     assert len({k.text for k in launches} - texts) <= 3  # what is printed
     assert len(loops(launches)) == 1 + 3 * 3
     picture, *others = sorted(first.values())

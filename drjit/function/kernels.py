@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..array.meta import JitBackend
 from ..array.pytree import leaf_arrays
-from ..jit import history, kernel, op, runtime, schedule
+from ..jit import history, kernel, runtime, schedule
 from ..jit.named import Named
 
 
@@ -48,22 +48,17 @@ def _seconds(launch: history.Launch) -> float:
     return clock.last * 1e-9
 
 
-def _kind(program: Any) -> KernelType:
-    """What a kernel made from a program is: memory filled with a constant, or anything else."""
-    fills = program and all(i.op in (op.literal, op.copy) for i in program.instrs)
-    return KernelType.Memset if fills and not program.inputs else KernelType.JIT
-
-
 def _entry(launches: list[history.Launch]) -> dict[str, Any]:
     """The entry of a kernel made from a program, or of an operation that may be several kernels."""
     launch, whole = launches[0], launches[0].whole
     kernels = [v.kernel for v in launches]
     program = kernels[0].program
     made = [v for v in launches if v.first and v.tier == "compiled"]
+    filled = KernelType.Memset if kernels[0].fills else KernelType.JIT
     disk = all(v.state == "disk" for v in launches)
     entry = {
         "backend": JitBackend.LLVM,
-        "type": KernelType[whole.kind] if whole else _kind(program),
+        "type": KernelType[whole.kind] if whole else filled,
         "hash": kernels[-1].name[1:],
         "ir": io.StringIO(text := "\n".join(dict.fromkeys(k.text for k in kernels))),
         "source": text,
@@ -77,7 +72,7 @@ def _entry(launches: list[history.Launch]) -> dict[str, Any]:
         "output_count": sum(o.kind != "effect" for o in program.outputs) if program else 1,
     }
     if program is not None:
-        entry["operation_count"] = len(program.instrs)
+        entry["operation_count"] = kernels[0].operations
         entry["codegen_time"] = kernels[0].rendering * 1e3 if launch.first else 0.0
     entry["backend_time"] = sum(v.kernel.seconds for v in made) * 1e3
     entry["execution_time"] = sum(map(_seconds, launches)) * 1e3

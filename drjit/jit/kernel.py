@@ -156,15 +156,18 @@ class Kernel:
     """A kernel text with its parameter block, and its compiled form once there is one."""
 
     __slots__ = (
-        "address", "clock", "clock_address", "cost", "finish", "function", "launches", "loaded",
-        "loops", "made_at", "measured", "name", "narrow", "numpy_calls", "numpy_cost", "outputs",
-        "pack", "program", "rendering", "seconds", "spent", "state", "stored", "text", "time",
-        "wider",
+        "address", "clock", "clock_address", "cost", "fills", "finish", "function", "launches",
+        "loaded", "loops", "made_at", "measured", "name", "narrow", "numpy_calls", "numpy_cost",
+        "operations", "outputs", "pack", "program", "rendering", "seconds", "spent",
+        "state", "stored", "text", "time", "wider",
     )  # fmt: skip
 
     def __init__(self, text: str, layout: str, cost: int, program: Program | None = None) -> None:
         self.text = text
-        self.program: Any = program  # None for a text that is not made from one
+        # None for a text that is not made from one. Its instructions are in the text.
+        self.program: Any = program and program._replace(instrs=(), body=())
+        self.operations = len(program.instrs) if program is not None else 0
+        self.fills = program is not None and program.fills
         self.name = "k" + cache.blake2b(text.encode(), digest_size=8).hexdigest()
         self.cost = cost
         self.loops = program is not None and program.has_loops

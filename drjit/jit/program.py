@@ -115,6 +115,11 @@ class Program(NamedTuple):
         return sum(costs) + len(self.outputs)
 
     @property
+    def fills(self) -> bool:
+        """Whether it fills memory with constants."""
+        return not self.inputs and all(i.op in (op.literal, op.copy) for i in self.instrs)
+
+    @property
     def has_loops(self) -> bool:
         """Whether it may run for ever."""
         return any(type(i.data) is Loop for i in self.instrs)
