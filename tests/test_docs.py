@@ -59,3 +59,13 @@ def test_program_of_the_readme(program: str, tmp_path: Path, capsys: pytest.Capt
     expected = re.findall(r"^print\(.*\)  # (\[.*\])$", program, re.M)
     assert expected
     assert capsys.readouterr().out.splitlines()[-len(expected) :] == expected
+
+
+def test_files_that_pages_name_exist():
+    """Paths such as `drjit/jit/node.py`; a line of a name may be wrapped, a path may not."""
+    for page in [README, *sorted(DOCS.glob("*.md"))]:
+        named = re.findall(
+            r"`((?:drjit|tests|examples|benchmarks)/[\w/]+(?:\.py)?)`", page.read_text()
+        )
+        missing = [name for name in named if not (DOCS.parent / name).exists()]
+        assert not missing, f"{page.name} names files that are not there: {missing}"
