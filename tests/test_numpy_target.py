@@ -191,6 +191,10 @@ def rounded(value, to):
 
 def check_fma(x, y, z):
     result = namespace["fma"](x, y, z)
+    with np.errstate(all="ignore"):  # as kernels do
+        (of_arrays,) = namespace["fma"](*[np.array([v]) for v in (x, y, z)])
+    assert type(of_arrays) is type(result)
+    assert of_arrays.tobytes() == result.tobytes() or (np.isnan(of_arrays) and np.isnan(result))
     if not np.isfinite([x, y, z]).all():
         finite = np.isfinite([x, y]).all()
         assert np.array_equal(result, z if finite else x * y + z, equal_nan=True)

@@ -6,6 +6,7 @@ proved algorithms using rounding to odd", IEEE Transactions on Computers 57(4), 
 are those of T. J. Dekker (TwoProduct) and D. E. Knuth (TwoSum).
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,10 @@ def fma_f32(x: Any, y: Any, z: Any) -> Any:
 
 
 def fma_f64(x: Any, y: Any, z: Any) -> Any:
-    """`x * y + z` for float64, rounded once: the paper's Fma, extreme exponents apart."""
+    """`x * y + z` for float64, rounded once: the paper's Fma, extreme exponents apart. Numbers take
+    a fraction of the time as Python's."""
+    if type(x) is type(y) is type(z) is np.float64:
+        return np.float64(_single(float(x), float(y), float(z)))
     uh, ul = _two_product(x, y)
     th, tl = _two_sum(z, ul)
     vh, vl = _two_sum(uh, th)
@@ -90,6 +94,13 @@ def _extremes(x: Any, y: Any, z: Any, result: Any, safe: Any) -> Any:
     for k in np.flatnonzero(hard):
         result[k] = _exact(*(float(np.ravel(v)[k]) for v in (x, y, z)))
     return result.reshape(np.shape(x))[()]
+
+
+def _single(x: float, y: float, z: float) -> float:
+    if not (math.isfinite(x) and math.isfinite(y)) or x == 0 or y == 0:
+        return x * y + z
+    # An infinite or undefined addend wins over a finite product, even one that overflows.
+    return _exact(x, y, z) if math.isfinite(z) else z
 
 
 def _exact(x: float, y: float, z: float) -> float:
