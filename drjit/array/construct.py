@@ -7,7 +7,7 @@ and a sequence for an integer type may not contain a `float`.
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,9 +33,13 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
     cls = type(self)
     if not cls._usable:
         refuse(cls)
-    if cls._kind == "leaf" and not kwargs:
-        _init_leaf(self, cls, args)
-        return
+    if not kwargs:
+        if cls._kind == "leaf":
+            _init_leaf(self, cls, args)
+            return
+        if cls._kind == "nested" and cls.__meta__.kind != "matrix":
+            self._c = _nested(cls, args)
+            return
     if cls._kind == "tensor":
         try:
             _init_tensor(self, *args, **kwargs)
@@ -159,7 +163,7 @@ def _init_leaf(self: Any, cls: Any, args: tuple) -> None:
         if kind is float or kind is int or kind is bool:
             dtype = cls._dtype
             fits = kind is float and dtype.is_float
-            self._n = node.literal(dtype, arg if fits else number(cls, dtype, arg))
+            self._n = node.literals(dtype)(arg if fits else number(cls, dtype, arg))
             if cls._diff:
                 self._a = None
             return
@@ -244,9 +248,12 @@ def _leaf_of_numbers(cls: Any, values: list) -> Any:
 
 def component(cls: Any, value: Any, strict: bool = True) -> Any:
     """A value as a component of an array of the class: a new object."""
-    kind = cls.Value
-    if type(value) is kind and kind is cls._leaf and cls._namespace != "scalar":
-        _init_leaf(made := new(kind), kind, (value,))
+    kind, given = cls.Value, type(value)
+    if given is kind and kind is cls._leaf and cls._namespace != "scalar":
+        made = new(kind)
+        made._n = value._n
+        if kind._diff:
+            made._a = visible(value._a)
         return made
     if value is None:
         raise TypeError(f"{type_label(cls)}(): Item assignment failed. A component cannot be None.")
@@ -257,7 +264,7 @@ def component(cls: Any, value: Any, strict: bool = True) -> Any:
             value = interop.host_array(value)
             value = value.item() if value.ndim == 0 else value
         return number(cls, cls._dtype, value, strict)
-    if type(value) is float and strict and kind._dtype.is_int:
+    if given is float and strict and kind._dtype.is_int:
         return number(cls, cls._dtype, value, strict)
     return kind(value)
 
@@ -268,7 +275,7 @@ def _wrong_size(cls: Any, expected: Any, got: int) -> TypeError:
     )
 
 
-def _components(cls: Any, values: list) -> list:
+def _components(cls: Any, values: Sequence[Any]) -> list:
     size = cls._size
     if size is not None and len(values) != size:
         raise _wrong_size(cls, size, len(values))
@@ -278,10 +285,8 @@ def _components(cls: Any, values: list) -> list:
 def _nested(cls: Any, args: tuple[Any, ...]) -> list:
     size = cls._size
     if len(args) != 1:
-        return _components(cls, list(args)) if args else [cls.Value() for _ in range(size or 0)]
+        return _components(cls, args) if args else [cls.Value() for _ in range(size or 0)]
     arg = args[0]
-    if size == 0 and _is_number(arg):
-        raise _wrong_size(cls, 0, 1)
     kind = cls.__meta__.kind
     if isinstance(arg, ArrayBase):
         if arg._kind == "tensor":
@@ -292,17 +297,19 @@ def _nested(cls: Any, args: tuple[Any, ...]) -> list:
             return _components(cls, leaf.host(arg).tolist())
         if arg._kind == "nested" and not nested.goes_into_each(cls, arg):
             return _components(cls, list(arg._c))
+    elif _is_number(arg):
+        if size == 0:
+            raise _wrong_size(cls, 0, 1)
     elif isinstance(arg, complex) and kind == "complex":
         return [component(cls, arg.real), component(cls, arg.imag)]
-    elif interop.is_foreign_array(arg) and not _is_number(arg):
+    elif interop.is_foreign_array(arg):
         return interop.from_object(cls, arg)._c
-    elif not _is_number(arg):
-        if is_sequence(arg):
-            return _components(cls, _sequence(cls, arg))
-        if arg is None and cls._dtype.is_mask:
-            arg = False
-        elif not cls._dtype.is_mask:
-            arg = number(cls, cls._dtype, arg)
+    elif is_sequence(arg):
+        return _components(cls, _sequence(cls, arg))
+    elif arg is None and cls._dtype.is_mask:
+        arg = False
+    elif not cls._dtype.is_mask:
+        arg = number(cls, cls._dtype, arg)
     if kind in ("complex", "quaternion"):
         parts = [component(cls, 0) for _ in range(size)]
         parts[0 if kind == "complex" else -1] = component(cls, arg, strict=False)

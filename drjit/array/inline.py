@@ -12,8 +12,6 @@ from itertools import repeat
 from types import FunctionType
 from typing import Any
 
-import numpy as np
-
 from ..ad.algebra import element_recorder
 from ..jit import dtype as dt
 from ..jit import flags, node
@@ -70,70 +68,46 @@ def _own_code(f: Any, name: str, cls: type) -> Callable:
     return method
 
 
-def _number(dtype: DType) -> Callable[[Any], Node | None]:
-    """What makes a literal of a Python number, or gives None if the number is not one that arrays
-    of that type take as it is.
-    """
-    made = node.literals(dtype)
-    if dtype.is_float:
-
-        def number(value):
-            kind = type(value)
-            return made(value) if kind is float or kind is int else None
-
-    elif dtype.is_mask:
-
-        def number(value):
-            return made(value) if type(value) is bool else None
-
-    else:
-        info = np.iinfo(dtype.numpy)
-        low, high = int(info.min), int(info.max)
-
-        def number(value):
-            return made(value) if type(value) is int and low <= value <= high else None
-
-    return number
-
-
-# Numbers that simplify; divisors and counts are part of the code.
-_ANY = range(-(1 << 63), 1 << 64)
-_SIMPLE: dict[Op, Any] = {
-    ops.add: (0,), ops.sub: (0,), ops.mul: (0, 1), ops.div: (1,), ops.quotient: _ANY,
-    ops.remainder: _ANY, ops.and_: (0, -1), ops.or_: (0, -1), ops.xor: (0,), ops.shl: _ANY,
-    ops.shr: _ANY,
+# Numbers that simplify. Divisors and counts, where they do not, are part of the code.
+_SIMPLE: dict[Op, tuple] = {
+    ops.add: (0,), ops.sub: (0,), ops.mul: (0, 1), ops.div: (1,), ops.quotient: (1,),
+    ops.and_: (0, -1), ops.or_: (0, -1), ops.xor: (0,), ops.shl: (0,), ops.shr: (0,),
 }  # fmt: skip
 
 
-def _special(op_: Op, dtype: DType) -> Any:
+def _special(op_: Op, dtype: DType) -> tuple:
     """The numbers beside which an operation may simplify."""
-    return _ANY if dtype.is_mask else _SIMPLE.get(op_, ())
+    return (False, True) if dtype.is_mask else _SIMPLE.get(op_, ())
 
 
 def _unary(op_: Op, cls: Any) -> Callable:
     dtype, diff = cls._dtype, cls._diff
     inverse = op_ if op_ in node.SIMPLIFY else None
-    record = element_recorder(op_, dtype)
+    record, fold = element_recorder(op_, dtype), node.folder(op_, dtype)
 
     def unary(self):
-        a = self._n
+        a, o, data = self._n, op_, None
+        deps = nodes = (a,)
         made_by = a.op
-        if made_by is LITERAL or made_by is inverse or flags.current & 1:
-            return combined(cls, op_, (a,), (self._a,))
+        if made_by is LITERAL and fold is not None:
+            deps, o, data = (), LITERAL, fold(a.data)
+        if made_by is inverse or (made_by is LITERAL and data is None) or flags.current & 1:
+            return combined(cls, op_, nodes, (self._a,))
         r = new(cls)
         r._n = n = Node()
-        n.op = op_
+        n.op = o
         n.dtype = dtype
         n.size = a.size
-        n.deps = (a,)
-        n.data = n.mark = None
+        n.deps = deps
+        n.data = data
+        n.mark = None
         n.serial = next_serial()
         if diff:
             v = self._a
             if record is None or v is None:
                 r._a = None
             else:
-                r._a = record(n, n.deps, (v,))
+                r._a = record(n, nodes, (v,))
         return r
 
     return unary
@@ -142,37 +116,37 @@ def _unary(op_: Op, cls: Any) -> Callable:
 def _forward(op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
     """The operation with an array of the class on the left."""
     dtype, out, diff = cls._dtype, result._dtype, cls._diff
-    record, number, special = element_recorder(op_, out), _number(dtype), _special(op_, dtype)
-    fold = node.folder(op_, out)
+    record, number, special = element_recorder(op_, out), node.literals(dtype), _special(op_, dtype)
+    fold, in_code = node.folder(op_, out), op_ in node.IN_CODE
 
     def forward(self, other):
-        a = self._n
+        a, o, v, data = self._n, op_, None, None
         if type(other) is cls:
             b, v = other._n, other._a
-        else:
-            b, v = number(other), None
-            if b is None:
-                return general(self, other)
-        size, data, o = a.size, None, op_
+        elif (b := number(other)) is None:
+            return general(self, other)
+        deps = nodes = (a, b)
+        size = a.size
         if b.op is LITERAL:
-            if a.op is LITERAL:
-                if fold is not None and b.size == size:
-                    data, o = fold(a.data, b.data), LITERAL
-                plain = data is not None
-            else:
+            if a.op is not LITERAL:
                 plain = b.size == 1 and b.data not in special
+                if in_code and plain:
+                    deps, data = (a,), b.data
+            else:
+                if fold is not None and b.size == size:
+                    deps, o, data = (), LITERAL, fold(a.data, b.data)
+                plain = data is not None
         elif a.op is LITERAL:
             plain, size = size == 1 and a.data not in special, b.size
         else:
             plain = size == b.size
         if plain and not flags.current & 1:
-            nodes = (a, b)
             r = new(result)
             r._n = n = Node()
             n.op = o
             n.dtype = out
             n.size = size
-            n.deps = nodes if data is None else ()
+            n.deps = deps
             n.data = data
             n.mark = None
             n.serial = next_serial()
@@ -184,7 +158,7 @@ def _forward(op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
                     r._a = record(n, nodes, (u, v))
             return r
         try:
-            return combined(result, op_, (a, b), (self._a, v))
+            return combined(result, op_, nodes, (self._a, v))
         except RuntimeError:
             return general(self, other)
 
@@ -194,7 +168,7 @@ def _forward(op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
 def _backward(op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
     """The operation with an array of the class on the right, and a number on the left."""
     dtype, out, diff = cls._dtype, result._dtype, cls._diff
-    record, number, special = element_recorder(op_, out), _number(dtype), _special(op_, dtype)
+    record, number, special = element_recorder(op_, out), node.literals(dtype), _special(op_, dtype)
     fold = node.folder(op_, out)
 
     def backward(self, other):
@@ -243,10 +217,12 @@ def _ternary(op_: Op, cls: Any) -> Callable:
     dtype, diff = cls._dtype, cls._diff
     chooses = op_.result == "second"
     first = cls.Mask if chooses else cls
-    record, number = element_recorder(op_, dtype), _number(dtype)
+    record, number = element_recorder(op_, dtype), node.literals(dtype)
+    fold = node.folder(op_, dtype)
 
     def ternary(a, b, c):
-        u = v = w = None
+        u = v = w = data = None
+        o = op_
         if type(a) is first:
             x = a._n
             if not chooses:
@@ -261,26 +237,30 @@ def _ternary(op_: Op, cls: Any) -> Callable:
             z, w = c._n, c._a
         elif (z := number(c)) is None:
             return None
-        nodes = (x, y, z)
+        deps = nodes = (x, y, z)
         size = x.size
-        if (
-            x.op is LITERAL
-            or (y.size != size and (y.size != 1 or y.op is not LITERAL))
-            or (z.size != size and (z.size != 1 or z.op is not LITERAL))
-            or y is z
-            or flags.current & 1
-        ):
+        plain = (
+            (y.size == size or (y.size == 1 and y.op is LITERAL))
+            and (z.size == size or (z.size == 1 and z.op is LITERAL))
+            and y is not z
+        )
+        if plain and x.op is LITERAL:
+            if fold is not None and y.op is LITERAL and z.op is LITERAL:
+                deps, o, data = (), LITERAL, fold(x.data, y.data, z.data)
+            plain = data is not None
+        if not plain or flags.current & 1:
             try:
                 return combined(cls, op_, nodes, (u, v, w))
             except RuntimeError:
                 return None
         r = new(cls)
         r._n = n = Node()
-        n.op = op_
+        n.op = o
         n.dtype = dtype
         n.size = size
-        n.deps = nodes
-        n.data = n.mark = None
+        n.deps = deps
+        n.data = data
+        n.mark = None
         n.serial = next_serial()
         if diff:
             if record is None or (u is None and v is None and w is None):
@@ -310,7 +290,7 @@ def _in_place(cls: type, operator: Callable) -> Callable:
 def _on_components(op_: Op, cls: Any) -> Callable:
     """The operation on vectors of one class and length, beside what goes with each component."""
     entry = cls.Value
-    on_entries = _made(op_, entry)
+    on_entries = RECORDERS[op_][entry]
     if on_entries is nothing:
         return nothing
     result = cls.Mask if op_.result == "mask" else cls
@@ -351,35 +331,35 @@ def nothing(*_: Any) -> None:
     """What records nothing: for classes that are left to the general case."""
 
 
-_RECORDERS: dict[Op, dict[type, Callable]] = {
-    o: {float: nothing, int: nothing} for o in ops.TABLE.values()
-}
+class _Recorders(dict[type, Callable]):
+    """The functions of an operation by the class of an operand; made for the classes of the table
+    when they are first asked for.
+    """
+
+    def __init__(self, op_: Op) -> None:
+        super().__init__({float: nothing, int: nothing})
+        self.op = op_
+
+    def __missing__(self, cls: Any) -> Callable:
+        if "__meta__" not in cls.__dict__ or self.op.arity > 3:
+            return nothing
+        self[cls] = made = _for_class(self.op, cls)
+        return made
+
+
+RECORDERS = {o: _Recorders(o) for o in ops.TABLE.values()}
 
 
 def recorded(op_: Op, *args: Any) -> Any:
     """The operation on one-dimensional arrays of one class, or on vectors of them, and numbers that
     go beside these: what programs do most. None for anything else, and where something is wrong.
     """
-    known = _RECORDERS[op_]
+    known = RECORDERS[op_]
     for a in reversed(args):
-        cls = type(a)
-        record = known.get(cls)
-        if record is None:
-            record = _made(op_, cls)
-        result = record(*args)
+        result = known[type(a)](*args)
         if result is not None:
             return result
     return None
-
-
-def _made(op_: Op, cls: Any) -> Callable:
-    """The function for a class, which is remembered for the classes of the table."""
-    if "__meta__" not in cls.__dict__ or op_.arity > 3:
-        return nothing
-    known = _RECORDERS[op_]
-    if cls not in known:
-        known[cls] = _for_class(op_, cls)
-    return known[cls]
 
 
 def _for_class(op_: Op, cls: Any) -> Callable:

@@ -93,6 +93,8 @@ def literal(cls: type, value: Any, size: int = 1) -> Any:
 
 def cast(cls: type, a: Any) -> Any:
     """Conversion to the element type of another class."""
+    if a._a is None:
+        return wrap(cls, node.cast(cls._dtype, a._n))
     return from_value(cls, lanes.cast(cls._dtype, value(a)))
 
 

@@ -3,40 +3,29 @@ components are combined one by one.
 """
 
 from collections.abc import Callable
-from operator import (
-    abs,
-    add,
-    and_,
-    eq,
-    floordiv,
-    ge,
-    gt,
-    invert,
-    le,
-    lshift,
-    lt,
-    mod,
-    mul,
-    ne,
-    neg,
-    or_,
-    rshift,
-    sub,
-    truediv,
-    xor,
-)
+from itertools import repeat
 from types import FunctionType
 from typing import Any
 
-from .leaf import new
+from ..jit.node import literals
+from .leaf import new, wrap
 
-_VECTOR = {
-    "add": add, "sub": sub, "mul": mul, "truediv": truediv, "floordiv": floordiv, "mod": mod,
-    "and": and_, "or": or_, "xor": xor, "lshift": lshift, "rshift": rshift,
-}  # fmt: skip
-_UNARY = {"neg": neg, "invert": invert, "abs": abs}
-_ORDER = {"lt": lt, "le": le, "gt": gt, "ge": ge}
-_EQUALITY = {"eq": eq, "ne": ne}
+_ARITHMETIC = (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+)
+_UNARY = ("neg", "invert", "abs")
+_ORDER = ("lt", "le", "gt", "ge")
+_EQUALITY = ("eq", "ne")
 
 
 def goes_into_each(cls: Any, arg: Any) -> bool:
@@ -64,67 +53,84 @@ def operators(cls: type, general: type) -> dict[str, Callable]:
     numbers = (float, int) if leaf._dtype.is_float else (int,) if leaf._dtype.is_int else ()
     scalars = frozenset((leaf, *numbers))
     none: frozenset = frozenset()
-    rows: list[tuple[str, Callable, Any, bool, frozenset, frozenset]] = []
+    rows: list[tuple[str, Any, bool, frozenset, frozenset]] = []
     if cls.__meta__.kind == "vector":
-        rows += [(n, f, cls, True, scalars, scalars) for n, f in _VECTOR.items()]
-        rows += [(n, f, cls.Mask, True, scalars, none) for n, f in (_EQUALITY | _ORDER).items()]
+        rows += [(name, cls, True, scalars, scalars) for name in _ARITHMETIC]
+        rows += [(name, cls.Mask, True, scalars, none) for name in (*_EQUALITY, *_ORDER)]
     else:
-        rows += [(n, _VECTOR[n], cls, True, none, none) for n in ("add", "sub")]
-        rows += [("mul", mul, cls, False, scalars, scalars)]
-        rows += [("truediv", truediv, cls, False, scalars, none)]
-        rows += [(n, f, cls.Mask, True, none, none) for n, f in _EQUALITY.items()]
+        rows += [(name, cls, True, none, none) for name in ("add", "sub")]
+        rows += [("mul", cls, False, scalars, scalars), ("truediv", cls, False, scalars, none)]
+        rows += [(name, cls.Mask, True, none, none) for name in _EQUALITY]
     found: dict[str, Callable] = {}
-    for name, combine, result, pairs, right, left in rows:
-        method = f"__{name}__"
+    for name, result, pairs, right, left in rows:
+        method, reflected = f"__{name}__", f"__r{name}__"
         if getattr(leaf, method) is getattr(general, method):
             continue  # the element type does not have it
-        found[method] = _forward(cls, result, combine, pairs, right, getattr(general, method))
+        found[method] = _forward(cls, result, method, pairs, right, general)
         if left:
-            reflected = f"__r{name}__"
-            found[reflected] = _backward(result, combine, left, getattr(general, reflected))
-    for name, function in _UNARY.items() if cls.__meta__.kind == "vector" else ():
+            found[reflected] = _backward(cls, result, reflected, left, general)
+    for name in _UNARY if cls.__meta__.kind == "vector" else ():
         method = f"__{name}__"
         if getattr(leaf, method) is not getattr(general, method):
-            found[method] = _unary(cls, function)
+            found[method] = _unary(cls, getattr(cls.Value, method))
     return {name: _named(f, name, cls) for name, f in found.items()}
 
 
 def _unary(cls: type, function: Callable) -> Callable:
     def unary(self):
         r = new(cls)
-        r._c = [function(a) for a in self._c]
+        r._c = list(map(function, self._c))
         return r
 
     return unary
 
 
 def _forward(
-    cls: type, result: Any, combine: Callable, pairs: bool, scalars: frozenset, general: Callable
+    cls: Any, result: Any, method: str, pairs: bool, scalars: frozenset, general: type
 ) -> Callable:
+    combine, otherwise = getattr(cls.Value, method), getattr(general, method)
+    shared = beside(cls.Value)
+
     def binary(self, other):
         kind = type(other)
         if kind is cls and pairs:
             r = new(result)
-            r._c = [combine(a, b) for a, b in zip(self._c, other._c)]  # noqa: B905
+            r._c = list(map(combine, self._c, other._c))
             return r
         if kind in scalars:
             r = new(result)
-            r._c = [combine(a, other) for a in self._c]
+            r._c = list(map(combine, self._c, repeat(shared(other))))
             return r
-        return general(self, other)
+        return otherwise(self, other)
 
     return binary
 
 
-def _backward(result: Any, combine: Callable, scalars: frozenset, general: Callable) -> Callable:
+def _backward(cls: Any, result: Any, method: str, scalars: frozenset, general: type) -> Callable:
+    combine, otherwise = getattr(cls.Value, method), getattr(general, method)
+
     def binary(self, other):
         if type(other) in scalars:
             r = new(result)
-            r._c = [combine(other, a) for a in self._c]
+            r._c = list(map(combine, self._c, repeat(other)))
             return r
-        return general(self, other)
+        return otherwise(self, other)
 
     return binary
+
+
+def beside(entry: Any) -> Callable[[Any], Any]:
+    """What makes an array of a Python number that goes beside several arrays of a class, so that
+    these share one literal; anything else, and what the class does not take, stays as it is."""
+    if entry._kind != "leaf":
+        return lambda value: value
+    literal = literals(entry._dtype)
+
+    def array(value: Any) -> Any:
+        n = literal(value)
+        return value if n is None else wrap(entry, n)
+
+    return array
 
 
 def _named(f: Any, name: str, cls: type) -> Callable:

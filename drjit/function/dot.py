@@ -6,12 +6,14 @@ from typing import Any
 
 from ..array.base import ArrayBase, KernelValue
 from ..array.elementwise import elementwise
-from ..array.inline import recorded
+from ..array.inline import RECORDERS
 from ..array.promote import promote
 from ..jit import op as ops
 from ..jit.node import normalize
 from .parts import is_array, is_flat, label, nested
 from .reduce import reduce_axes, sum
+
+_FMA = RECORDERS[ops.fma]
 
 
 def dot(arg0: Any, arg1: Any, /) -> Any:
@@ -101,11 +103,15 @@ def _dot_terms(a: Sequence[Any], b: Sequence[Any]) -> Any:
     """The sum of products of components."""
     if not a:
         return 0
-    total = a[0] * b[0]
-    for x, y in zip(a[1:], b[1:], strict=True):
-        fused = is_array(total) and total._dtype.is_float
-        found = recorded(ops.fma, x, y, total) if fused else total + x * y
-        total = elementwise(ops.fma, x, y, total, name="dr.dot") if found is None else found
+    pairs = zip(a, b, strict=True)
+    x, y = next(pairs)
+    total = x * y
+    for x, y in pairs:
+        found = _FMA[type(total)](x, y, total)
+        if found is None:
+            fused = is_array(total) and total._dtype.is_float
+            found = elementwise(ops.fma, x, y, total, name="dr.dot") if fused else total + x * y
+        total = found
     return total
 
 

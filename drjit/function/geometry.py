@@ -5,6 +5,7 @@ from typing import Any
 
 from ..array.base import ArrayBase, type_label
 from ..array.promote import promote
+from ..array.special import of_components
 from ..array.table import find
 from .arithmetic import mulsign, rsqrt, safe_asin, select
 from .dot import dot, norm, squared_norm
@@ -38,7 +39,7 @@ def cross(arg0: Any, arg1: Any, /) -> Any:
             )
     u, v = promote(arg0, arg1, name="dr.cross")
     (a, b, c), (d, e, f) = u._c, v._c
-    return type(u)(b * f - c * e, c * d - a * f, a * e - b * d)
+    return of_components(type(u), (b * f - c * e, c * d - a * f, a * e - b * d))
 
 
 def sphdir(theta: Any, phi: Any) -> Any:

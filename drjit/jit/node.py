@@ -91,18 +91,28 @@ def literal(dtype: DType, value: Any, size: int = 1) -> Node:
     return make(LITERAL, dtype, size, (), normalize(dtype, value))
 
 
-def literals(dtype: DType) -> Callable[[Any], Node]:
-    """`literal` of one type and of size 1, of integers that it holds and of any other numbers:
-    programs pay for it with every number in them."""
+@cache
+def literals(dtype: DType) -> Callable[[Any], Node | None]:
+    """What makes a literal of size 1 of a Python number, or gives None if the number is not one
+    that arrays of the type take as it is: programs pay for it with every number in them."""
+    kinds = (int,) if dtype.is_int else (bool,) if dtype.is_mask else (float, int)
     normalized = None if dtype.is_int else _NORMALIZE[dtype]
+    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+    high = low + (1 << dtype.bits) - 1
 
-    def made(value: Any) -> Node:
+    def made(value: Any) -> Node | None:
+        if type(value) not in kinds:
+            return None
+        if normalized is not None:
+            value = normalized(value)
+        elif not low <= value <= high:
+            return None
         n = Node()
         n.op = LITERAL
         n.dtype = dtype
         n.size = 1
         n.deps = ()
-        n.data = value if normalized is None else normalized(value)
+        n.data = value
         n.mark = None
         n.serial = next_serial()
         if flags.current & 1 and on_trace is not None:
@@ -375,6 +385,14 @@ def folder(op_: Op, dtype: DType) -> Callable[..., Any] | None:
     if plain is None or op_.result == "mask":
         return plain
 
+    if op_.arity == 2:  # most of them
+
+        def folded_pair(a: Any, b: Any) -> Any:
+            value = plain(a, b)
+            return None if value is None else normalized(value)
+
+        return folded_pair
+
     def folded(*values: Any) -> Any:
         value = plain(*values)
         return None if value is None else normalized(value)
@@ -490,8 +508,12 @@ def _xor(size: int, a: Node, b: Node) -> Node | None:
     return None if value else _same_size(size, x)
 
 
+IN_CODE = frozenset((op.quotient, op.remainder, op.shl, op.shr))
+"""Operations of which a constant count or divisor becomes part of the code, which is far shorter
+for it: such a node has one operand, and the number as its data."""
+
+
 def _constant_operand(op_: Op, neutral: int) -> Callable[[int, Node, Node], Node | None]:
-    """A constant count or divisor becomes part of the code, which is far shorter for it."""
 
     def rule(size: int, a: Node, b: Node) -> Node | None:
         if b.op is not LITERAL or a.size != size:
