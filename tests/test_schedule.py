@@ -9,7 +9,18 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from drjit.jit import access, flags, kernel, memory, op, program, record, runtime, schedule
+from drjit.jit import (
+    access,
+    flags,
+    kernel,
+    memory,
+    op,
+    program,
+    record,
+    runtime,
+    schedule,
+    structure,
+)
 from drjit.jit import dtype as dt
 from drjit.jit import node as jit
 from drjit.jit.dtype import DType
@@ -492,6 +503,48 @@ def test_the_age_of_inputs_makes_no_new_kernel(tier: str, launches: list) -> Non
         expected = (expected + 2) * 3 - np.arange(4)
         assert values(state) == list(expected)
     assert len({text for text, _ in launches}) == 1
+
+
+def test_a_program_that_is_known_is_not_numbered_again(
+    tier: str, launches: list, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In whatever order it is traced: the key of a program follows from how its nodes depend on
+    each other."""
+    x = ramp(4)
+
+    def traced(first: bool) -> Node:
+        y = mul(x, x) if first else None
+        z = add(mul(x, number(2)), number(3))
+        return jit.apply(op.sub, y or mul(x, x), z)
+
+    n = traced(True)
+    assert values(n) == [k * k - 2 * k - 3 for k in range(4)]
+    monkeypatch.setattr(structure, "settle", None)
+    n = traced(False)
+    assert values(n) == [k * k - 2 * k - 3 for k in range(4)]
+    assert launches[0][0] == launches[1][0]
+
+
+def test_known_programs_may_be_forgotten(
+    tier: str, launches: list, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "MOST_KEYS", 0)
+    x = ramp(4)
+    for _ in range(3):
+        for k in range(1, 4):
+            n = x
+            for _ in range(k):
+                n = add(n, number(k))
+            assert values(n) == [i + k * k for i in range(4)]
+        assert len(schedule._kernels) == 1
+    assert len({text for text, _ in launches}) == 3
+
+
+def test_programs_that_differ_in_static_data_alone(tier: str) -> None:
+    x = ramp(8, dt.u32)
+    for k in (5, 7, 5):
+        n = jit.apply(op.remainder, x, number(k, dt.u32))
+        assert values(n) == [i % k for i in range(8)]
 
 
 def test_a_literal_of_a_branch_that_others_use_too(tier: str) -> None:

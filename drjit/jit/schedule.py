@@ -29,17 +29,17 @@ observers: list[tuple[Any, Callable[[], None]]] = []
 _serial, _id = attrgetter("serial"), attrgetter("id")
 # Kernels by the structure of programs, with what they take of these, and by that of programs in
 # which inputs come in the order of their use.
-_kernels: dict[tuple, tuple[kernel.Kernel, structure.Passed]] = {}
+_kernels: dict[tuple[bool, tuple], tuple[kernel.Kernel, structure.Passed]] = {}
 _settled: dict[tuple, kernel.Kernel] = {}
 STREAM_BYTES = 1 << 24  # results of a kernel from here on are written past the caches
 STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have so many
 LARGE = 256  # nodes from which on the collector of cycles pauses while a program is worked on
 FEW = 1 << 12  # entries that the host writes in less time than a kernel takes
+MOST_KEYS = 1 << 22  # entries of the keys of known programs, from which on they are forgotten
 LONGEST = 1 << 16  # nodes in a kernel: bounds the memory that compiling takes
 _preview: list[kernel.Kernel] | None = None  # where `preview` collects kernels
 
 _REDUCE, _STATE, _LOOP = op.reduce, op.state, op.loop
-_NOTED = stages.NOTED
 # These have no single value to keep.
 _UNCUT = frozenset((op.packet, op.weighted, op.state, op.loop, op.branch))
 _NO_VALUE = EFFECTS | BLOCKS
@@ -153,7 +153,7 @@ def evaluate(roots: list[Node]) -> bool:
             _evaluate(todo)
         except BaseException:
             left = [e for e in effects if e.op in EFFECTS or e.op in BLOCKS]
-            pending[:0] = without_escaped(left, {e: _below([e]) for e in left})
+            pending[:0] = without_escaped(left, {e: structure.Met([e]).ordered() for e in left})
             raise
     if observers:
         _observe()
@@ -185,8 +185,8 @@ def preview(roots: list[Node]) -> list[kernel.Kernel]:
         _drop_unseen()
         effects = pending[:]
         values = _old_values(effects)
-        every, leaves, nodes, _ = _collect(roots + effects + values)
-        for n in leaves + nodes:
+        every, met = _collect(roots + effects + values)
+        for n in met.ordered():
             copy = copies[n] = make(
                 n.op, n.dtype, n.size, tuple([copies[d] for d in n.deps]), n.data
             )
@@ -257,19 +257,16 @@ def _old_values(roots: list[Node]) -> list[Node]:
 
 
 def _evaluate(roots: list[Node]) -> None:
-    roots, leaves, nodes, noted = _collect(roots)
+    roots, met = _collect(roots)
+    found = stages.find(roots, met.leaves, met.nodes, met.noted) if met.noted else None
     launches: list[tuple[int, list[Node]]] = []
-    for stage in stages.find(roots, leaves, nodes, noted) if noted else (roots,):
+    for stage in (roots,) if found is None else found:
         launches += _by_lanes(stage)
-    if len(launches) == 1 and len(launches[0][1]) == len(roots):
-        _work(*launches[0], leaves + nodes)
-    elif len(nodes) > LONGEST:  # then kernels are cut, and finish what others compute as well
-        for size, group in launches:
-            _work(size, group)
+    if found is None and len(launches) == 1:
+        _work(*launches[0], met)
     else:
-        below = stages.split([group for _, group in launches], leaves + nodes, noted)
-        for (size, group), needed in zip(launches, below, strict=True):
-            _work(size, group, needed)
+        for size, group in launches:
+            _work(size, [n for n in group if n.op is not BUFFER])
 
 
 def _by_lanes(roots: list[Node]) -> Iterable[tuple[int, list[Node]]]:
@@ -283,26 +280,24 @@ def _by_lanes(roots: list[Node]) -> Iterable[tuple[int, list[Node]]]:
     return groups.items()
 
 
-def _work(size: int, roots: list[Node], nodes: list[Node] | None = None) -> None:
-    """Launches a kernel, or several where it would be very long, for roots of `size` lanes; `nodes`
-    are those below them, if known."""
-    if nodes is None:
-        roots = [n for n in roots if n.op is not BUFFER]
-        nodes = _below(roots)
-    while len(nodes) > LONGEST:
-        first = _first_part(size, sorted(nodes, key=_serial), set(roots))
+def _work(size: int, roots: list[Node], met: structure.Met | None = None) -> None:
+    """Launches a kernel, or several where it would be very long, for roots of `size` lanes; `met`
+    is what is below them, if known."""
+    met = met or structure.Met(roots)
+    while met.count > LONGEST:
+        first = _first_part(size, sorted(met.ordered(), key=_serial), set(roots))
         if not first:
             break
         for lanes, group in _by_lanes(first):
             _work(lanes, group)
         roots = [n for n in roots if n.op is not BUFFER]
-        nodes = _below(roots)
+        met = structure.Met(roots)
     if roots:
-        if len(nodes) < LARGE:
-            _run(size, roots, nodes)
+        if met.count < LARGE:
+            _run(size, roots, met)
         else:
             with collector.paused():
-                _run(size, roots, nodes)
+                _run(size, roots, met)
 
 
 def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
@@ -335,61 +330,21 @@ def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
     return [n for k, n in enumerate(nodes[:cut]) if n in roots or (last[k] >= cut and n.deps)]
 
 
-def _below(roots: list[Node]) -> list[Node]:
-    """All nodes below the roots, operands first: literals and buffers, and the others in order of
-    creation."""
-    leaves: list[Node] = []
-    found: list[Node] = []
-    _walk(roots, object(), leaves, found, [])
-    found.sort(key=_serial)
-    return leaves + found
-
-
-def _collect(roots: list[Node]) -> tuple[list[Node], list[Node], list[Node], list[Node]]:
-    """The roots, each once, with what else somebody wants of the loops below them; the literals and
-    buffers below; the other nodes in order of creation; and those among them for which others may
-    have to wait, or which may."""
-    mark = object()
-    leaves: list[Node] = []
-    found: list[Node] = []
-    noted: list[Node] = []
+def _collect(roots: list[Node]) -> tuple[list[Node], structure.Met]:
+    """The roots, each once, with what else somebody wants of the loops below them; and all that is
+    below."""
     if len(roots) > 1:
         given = dict.fromkeys(roots)
         # What stands for the target of an effect becomes a buffer with that.
         roots = [n for n in given if n.op is not AFTER or n.deps[0] not in given]
-    _walk(roots, mark, leaves, found, noted)
-    loops = [n for n in noted if n.op is _LOOP] if noted else noted
+    met = structure.Met(roots)
+    loops = [n for n in met.noted if n.op is _LOOP] if met.noted else None
     if loops:
-        more = _companions(loops, mark)
+        more = _companions(loops, met.mark)
         if more:
+            met.add(more)
             roots = roots + more
-            _walk(more, mark, leaves, found, noted)
-    found.sort(key=_serial)
-    return roots, leaves, found, noted
-
-
-def _walk(
-    roots: list[Node], mark: object, leaves: list[Node], found: list[Node], noted: list[Node]
-) -> None:
-    """Marks all nodes below the roots that have no such mark, and adds them to the lists: those
-    that are more than arithmetic to the scheduler also to `noted`."""
-    stack = roots[:]
-    pop, leaf, add = stack.pop, leaves.append, found.append
-    while stack:
-        n = pop()
-        if n.mark is not mark:
-            n.mark = mark
-            o = n.op
-            if o.plain:
-                add(n)
-                stack += n.deps
-            elif o is LITERAL or o is BUFFER:
-                leaf(n)
-            else:
-                add(n)
-                stack += n.deps
-                if o in _NOTED:
-                    noted.append(n)
+    return roots, met
 
 
 def _companions(loops: list[Node], mark: object) -> list[Node]:
@@ -404,7 +359,7 @@ def _companions(loops: list[Node], mark: object) -> list[Node]:
     return [v for v in alive if v not in summed]
 
 
-def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
+def _run(size: int, roots: list[Node], met: structure.Met) -> None:
     """Launches one kernel for roots that all have `size` lanes."""
     if size == 0:
         for n in roots:
@@ -413,43 +368,50 @@ def _run(size: int, roots: list[Node], nodes: list[Node]) -> None:
             else:
                 _finish(n, allocate_for(n.dtype, 0))
         return
-    if structure.is_full():
-        structure.forget()
-        forget_kernels()
-    found = structure.number(nodes)
-    inputs, literals, checks, targets, is_open = found
-    if is_open:
+    if met.is_open:
         raise stages.symbolic()
+    structural, targets = met.close()
     if targets:
         # The text, by which kernels are known, does not say where among the roots effects are.
         roots = sorted(roots, key=_has_value, reverse=True)
     streams = size >= STREAM_LANES and _result_bytes(size, roots) >= STREAM_BYTES
+    key = (streams, structural)
     labels = label.labels
-    if flags.current & 1 or (labels and any(n in labels for n in nodes)):
+    if flags.current & 1 or (labels and any(n in labels for n in met.nodes + met.leaves)):
         # Its comments are about these nodes: others of this structure get a text of their own.
-        ordered, passed = structure.settle(nodes, roots, found)
-        made = _kernel_for(ordered, roots, label.comments(nodes), streams)
+        found = _settle(met, roots, streams, label.comments(met.ordered()))
     else:
-        key = (streams, *map(_id, roots))
-        known = _kernels.get(key)
-        if known is None:
-            ordered, passed = structure.settle(nodes, roots, found)
-            settled = (streams, *map(_id, roots))
-            made = _settled.get(settled)
-            if made is None:
-                made = _settled[settled] = _kernel_for(ordered, roots, None, streams)
-            known = _kernels[key] = made, passed
-        made, passed = known
-    inputs = [inputs[k] for k in passed.inputs]
-    literals = [literals[k] for k in passed.literals]
-    if checks:
-        checks = [checks[k] for k in passed.checks]
+        found = _kernels.get(key)
+        if found is None:
+            found = _kernels[key] = _settle(met, roots, streams)
+    made, passed = found
+    inputs = [met.inputs[k] for k in passed.inputs]
+    literals = [met.literals[k] for k in passed.literals]
+    checks = [met.checks[k] for k in passed.checks]
     if targets and (not made.address or kernel.tier == "numpy"):
         # On NumPy, updates take effect one by one, and those made must count as made.
         with interrupt.postponed():
             _launch(made, size, roots, inputs, literals, checks, targets)
     else:
         _launch(made, size, roots, inputs, literals, checks, targets)
+
+
+def _settle(
+    met: structure.Met, roots: list[Node], streams: bool, comments: dict[Node, str] | None = None
+) -> tuple[kernel.Kernel, structure.Passed]:
+    """The kernel of a program that is new, but without `comments` may have the structure of another
+    one, and what it takes."""
+    if structure.is_full() or sum([len(key) for _, key in _kernels]) > MOST_KEYS:
+        structure.forget()
+        forget_kernels()
+    ordered, passed = structure.settle(met, roots)
+    settled = (streams, *map(_id, roots))
+    made = _settled.get(settled) if comments is None else None
+    if made is None:
+        made = _kernel_for(ordered, roots, comments, streams)
+        if comments is None:
+            _settled[settled] = made
+    return made, passed
 
 
 def _launch(

@@ -1,13 +1,10 @@
-"""Stages of an evaluation: what has to be finished before other values can be computed, and which
-nodes the kernels of each stage are made of.
+"""Stages of an evaluation: what has to be finished before other values can be computed.
 
 A value waits for the result of a reduction, for what a gather reads from if that is no buffer yet,
 and for the side effects that have to take place before. Most programs have a single stage: what
 could wait, or be waited for, is noted when their nodes are collected, and looked at alone.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterable
 from operator import attrgetter
 
 from . import op
@@ -25,25 +22,26 @@ NOTED = EFFECTS | _SOURCES.keys() | {AFTER, _REDUCE, _RESULT, op.loop, op.compon
 
 def find(
     roots: list[Node], leaves: list[Node], nodes: list[Node], noted: list[Node]
-) -> Iterable[list[Node]]:
-    """Roots, and the values on which later ones wait, by stage."""
+) -> list[list[Node]] | None:
+    """Roots, and the values on which later ones wait, by stage. None if nothing has to wait."""
     waits = [n for n in noted if _waits(n)]
     if not waits:
-        return (roots,)
-    if waits == nodes[-1:] and waits[0].op is _REDUCE:  # nobody waits for it
-        return (roots,)
-    start = bisect_left(nodes, min(map(_serial, waits)), key=_serial)
+        return None
+    start = min(map(_serial, waits))
+    later = sorted([n for n in nodes if n.serial >= start], key=_serial)
+    if len(later) == 1 and waits[0].op is _REDUCE:  # nobody waits for it
+        return None
     for n in leaves:
         n.id = 0
-    for n in nodes[:start]:
+    for n in nodes:
         n.id = 0
     # The `id` of a node is the stage in which others can use it. These are there one stage after
     # they have been computed.
     late: set[Node] = set()
     single = {n for n in waits if n.op is _RESULT}
-    once = _once(single, nodes)
+    once = _once(single, later)
     stages: dict[int, list[Node]] = {}
-    for n in nodes[start:]:
+    for n in later:
         o = n.op
         own = 0
         if (o.plain or o not in NOTED) and not single:
@@ -141,41 +139,6 @@ def _once(results: set[Node], nodes: list[Node]) -> set[Node]:
                     if n.size > 1:
                         found.add(result)
                         break
-    return found
-
-
-def split(launches: list[list[Node]], nodes: list[Node], noted: list[Node]) -> list[list[Node]]:
-    """Which of the nodes each launch computes or reads, in order. Launches are given by their
-    roots: those that come after one find its roots as buffers.
-    """
-    finished: dict[Node, int] = {}
-    for k, roots in enumerate(launches):
-        finished.update(dict.fromkeys(roots, 1 << k))
-    for n in noted:
-        if n.op is AFTER and n.deps[0] in finished:
-            finished[n] = 0  # only to be read
-    for n in nodes:
-        n.id = 0  # the launches, as bits, that need it
-    for n in finished:
-        n.mark = None
-    found: list[list[Node]] = [[] for _ in launches]
-    add = {1 << k: nodes.append for k, nodes in enumerate(found)}
-    for n in reversed(nodes):
-        below = needed = n.id
-        if n.mark is None:
-            own = finished[n]
-            needed |= own
-            below = below & (own - 1) | own if own else 0
-        if needed in add:
-            add[needed](n)
-        else:
-            for k, below_k in enumerate(found):
-                if needed >> k & 1:
-                    below_k.append(n)
-        for d in n.deps:
-            d.id |= below
-    for nodes in found:
-        nodes.reverse()
     return found
 
 

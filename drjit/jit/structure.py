@@ -1,6 +1,6 @@
-"""The structure of a program: every node gets an integer (`Node.id`) that stands for what it
-computes from inputs and literals, so that a program seen before is found by one dictionary look-up,
-and common subexpressions are one.
+"""The structure of a program: a key, by which one seen before is found by one dictionary look-up;
+and in one that is new an integer for every node (`Node.id`) that stands for what it computes from
+inputs and literals, so that common subexpressions are one.
 
 Literals are parameters of kernels, not part of them. Those that are equal share one, though: else
 neither a constant that a program names a hundred times nor what is computed from it would be
@@ -10,12 +10,14 @@ costs one more kernel, and not one for each value.
 """
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from . import op, program
 from .effects import BLOCKS, EFFECTS
 from .nesting import Parts
 from .node import BUFFER, LITERAL, Node
+from .stages import NOTED
 
 
 class _Interned(dict[tuple, int]):
@@ -31,12 +33,7 @@ _INTERN_LIMIT = 1 << 20
 _equal: dict[tuple, tuple[int, ...]] = {}
 """Which literals of a structure share a parameter: the numbers of these by position."""
 _STATE, _IN_BOUNDS = op.state, op.in_bounds
-
-
-Numbered = tuple[list[Node], list[Node], list[Node], list[Any], bool]
-"""What a program refers to, in order: its inputs, a literal for each parameter, its bounds checks,
-and the effects by which buffers are written to; and whether it has values that are known in the
-body of a loop or branch only."""
+_serial = attrgetter("serial")
 
 
 def is_full() -> bool:
@@ -48,6 +45,112 @@ def forget() -> None:
     """Forgets all structures."""
     _interned.clear()
     _equal.clear()
+
+
+class Met:
+    """The nodes below some roots, as they are met from there: literals and buffers (`leaves`), and
+    the others (`nodes`), of which those that are more than arithmetic to the scheduler are `noted`.
+    A program takes `inputs`, a literal for each parameter (`literals`), and bounds `checks`.
+
+    Those that have been met have the `mark`, and the same `id` if they are equal literals.
+    """
+
+    __slots__ = (
+        "_bodies", "_key", "_open", "_values", "checks", "count", "inputs", "leaves", "literals",
+        "mark", "nodes", "noted",
+    )  # fmt: skip
+
+    def __init__(self, roots: list[Node]) -> None:
+        self.mark = object()
+        self.count = 0
+        self.leaves: list[Node] = []
+        self.nodes: list[Node] = []
+        self.noted: list[Node] = []
+        self.inputs: list[Node] = []
+        self.literals: list[Node] = []
+        self.checks: list[Node] = []
+        # What is met first is a row: its operation, and what that does not say of it. What is met
+        # again is a number. As the number of operands is known, no two programs have the same key.
+        self._key: list[Any] = []
+        self._values: dict[Any, int] = {}
+        self._open = 0  # nodes that are known in a body only, less those of the bodies met
+        self._bodies: set[Any] = set()  # that calls share
+        self.add(roots)
+
+    def add(self, roots: list[Node]) -> None:
+        """Adds what is below more roots."""
+        mark, count, key, nodes, values = self.mark, self.count, self._key, self.nodes, self._values
+        todo = roots[:]
+        for n in todo:  # which grows
+            if n.mark is mark:
+                key.append(n.id)
+                continue
+            n.mark = mark
+            n.id = count
+            count += 1
+            o = n.op
+            if o.plain:
+                nodes.append(n)
+                key.append(o)
+                deps = n.deps
+                todo += deps
+                if len(deps) == 1:  # it may convert types, or have a constant as its other operand
+                    key += (n.dtype, n.data)
+            elif o is LITERAL:
+                self.leaves.append(n)
+                value = n.data
+                value = (n.dtype, value or repr(value))  # the two zeros differ
+                first = values.get(value)
+                if first is None:
+                    values[value] = n.id
+                    self.literals.append(n)
+                    key += (o, n.dtype)
+                else:
+                    n.id = first
+                    key.append(first)
+            elif o is BUFFER:
+                self.leaves.append(n)
+                self.inputs.append(n)
+                key += (o, n.dtype, n.size == 1)
+            else:
+                nodes.append(n)
+                todo += n.deps
+                self._special(n)
+        self.count = count
+
+    def _special(self, n: Node) -> None:
+        """Adds the row of a node that is more than arithmetic."""
+        o, key = n.op, self._key
+        key += (o, len(n.deps))
+        if o in NOTED:
+            self.noted.append(n)
+        if o in BLOCKS:
+            key.append(n.data.static)
+            body = n.data.shared
+            if body is None or body not in self._bodies:
+                self._open -= _own_states(n)
+                self._bodies.add(body)
+        elif o is _IN_BOUNDS:
+            self.checks.append(n)
+        elif o not in EFFECTS:  # of which `close` says the rest
+            self._open += o is _STATE
+            key += (n.dtype, n.data)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there are values that are known in the body of a loop or branch only."""
+        return self._open != 0
+
+    def ordered(self) -> list[Node]:
+        """All nodes, operands first: literals and buffers, and the others in order of creation."""
+        return self.leaves + sorted(self.nodes, key=_serial)
+
+    def close(self) -> tuple[tuple, list[Any]]:
+        """The key of the program, and the effects by which buffers are written to, in order."""
+        places: dict[Any, tuple[int, Any]] = {}
+        for n in sorted([n for n in self.noted if n.op in EFFECTS], key=_serial):
+            self._key += (n.id, n.data.static, n.data.shape, _place(n, places))
+        return tuple(self._key), [e for _, e in places.values()]
 
 
 def is_open(n: Node) -> bool:
@@ -68,67 +171,36 @@ def is_open(n: Node) -> bool:
     return states != 0
 
 
-def number(nodes: list[Node], shared: Sequence[int] | None = None) -> Numbered:
-    """Numbers the nodes of a program, which come in order. Literals share parameters where their
-    values are equal, or as `shared` says."""
-    inputs: list[Node] = []
-    literals: list[Node] = []
-    values: dict[Any, int] = {}
-    numbers = iter(shared or ())
-    checks: list[Node] = []
+def number(nodes: list[Node], parameters: Sequence[int]) -> None:
+    """Numbers the nodes of a program, which come in order, by the `parameters` of its literals."""
+    literals = iter(parameters)
     places: dict[Any, tuple[int, Any]] = {}
-    effects = states = closed = 0
-    bodies: set[Any] = set()  # that calls share
+    inputs = checks = effects = states = 0
     interned = _interned
     for n in nodes:
         o = n.op
-        if o.plain:  # most are, and few operands are the rule
-            deps = n.deps
-            k = len(deps)
-            if k == 2:
-                a, b = deps
-                n.id = interned[o, a.id, b.id]
-            elif k == 3:
-                a, b, c = deps
-                n.id = interned[o, a.id, b.id, c.id]
-            else:
-                n.id = interned[o, deps[0].id, n.dtype, n.data]
+        deps = [d.id for d in n.deps]
+        if o.plain:
+            n.id = interned[o, n.dtype, n.data, *deps]
         elif o is LITERAL:
-            if shared is None:
-                value = n.data
-                value = (n.dtype, value or repr(value))  # the two zeros differ
-                i = values.get(value)
-                if i is None:
-                    i = values[value] = interned[o, n.dtype, len(literals)]
-                    literals.append(n)
-                n.id = i
-            else:
-                at = next(numbers)
-                if at == len(literals):
-                    literals.append(n)
-                n.id = interned[o, n.dtype, at]
+            n.id = interned[o, n.dtype, next(literals)]
         elif o is BUFFER:
-            n.id = interned[o, n.dtype, len(inputs), n.size == 1]
-            inputs.append(n)
+            n.id = interned[o, n.dtype, inputs, n.size == 1]
+            inputs += 1
         elif o is _STATE:
             n.id = interned[o, n.dtype, states, n.data]
             states += 1
         elif o is _IN_BOUNDS:
-            n.id = interned[o, *[d.id for d in n.deps], len(checks)]
-            checks.append(n)
+            n.id = interned[o, *deps, checks]
+            checks += 1
         elif o in BLOCKS:
-            n.id = interned[o, *[d.id for d in n.deps], n.data.static]
-            body = n.data.shared
-            if body is None or body not in bodies:
-                closed += _own_states(n)
-                bodies.add(body)
-        elif o in EFFECTS:
-            n.id = interned[_effect_key(n, places, effects)]
+            n.id = interned[o, *deps, n.data.static]
+        elif o in EFFECTS:  # no two are the same
+            e = n.data
+            n.id = interned[o, *deps, e.static, e.shape, _place(n, places), effects]
             effects += 1
         else:
-            n.id = interned[o, *[d.id for d in n.deps], n.dtype, n.data]
-    targets = [e for _, e in places.values()] if places else []
-    return inputs, literals, checks, targets, states != closed
+            n.id = interned[o, *deps, n.dtype, n.data]
 
 
 class Passed(NamedTuple):
@@ -140,31 +212,31 @@ class Passed(NamedTuple):
     checks: tuple[int, ...]
 
 
-def settle(nodes: list[Node], roots: list[Node], found: Numbered) -> tuple[list[Node], Passed]:
+def settle(met: Met, roots: list[Node]) -> tuple[list[Node], Passed]:
     """Numbers the nodes of a program that is new so that its literals share parameters where they
     did in all programs of its structure, and inputs and literals come in the order of their first
     use: which of them is older often changes from one step of a program to the next. Gives the
     nodes of which its kernel is made, in order, and what that takes."""
+    nodes = met.ordered()
     if any(n.op in BLOCKS for n in nodes):
         needed = _needed(roots)
         nodes = [n for n in nodes if n in needed]
     nodes = _by_first_use(_in_order(nodes))
-    all_inputs, all_literals, all_checks, _, _ = found
-    place = {n.id: k for k, n in enumerate(all_literals)}
+    place = {n.id: k for k, n in enumerate(met.literals)}
     now = [place[n.id] for n in nodes if n.op is LITERAL]
     number(nodes, range(len(now)))
     structure = tuple([n.id for n in roots])
     joint: dict[tuple[int, int], int] = {}
     pairs = zip(_equal.get(structure, now), now, strict=True)
     shared = _equal[structure] = tuple([joint.setdefault(pair, len(joint)) for pair in pairs])
-    inputs, _, checks, _, _ = number(nodes, shared)
+    number(nodes, shared)
     literals = dict(zip(reversed(shared), reversed(now), strict=True))
-    first = {n: k for k, n in enumerate(all_inputs)}
-    second = {n: k for k, n in enumerate(all_checks)}
+    inputs = {n: k for k, n in enumerate(met.inputs)}
+    checks = {n: k for k, n in enumerate(met.checks)}
     return nodes, Passed(
-        tuple([first[n] for n in inputs]),
+        tuple([inputs[n] for n in nodes if n.op is BUFFER]),
         tuple([literals[at] for at in range(len(literals))]),
-        tuple([second[n] for n in checks]),
+        tuple([checks[n] for n in nodes if n.op is _IN_BOUNDS]),
     )
 
 
@@ -271,9 +343,8 @@ def _own_states(block: Node) -> int:
     return counts[0] + 1 if block.op is op.loop else counts[0] * len(counts[2])
 
 
-def _effect_key(n: Node, places: dict[Any, tuple[int, Any]], number: int) -> tuple:
-    """The structure of an effect; no two are the same. `places` gets its target, which expanded
-    reductions into one buffer share, and with it the private copies."""
-    e = n.data
-    place, _ = places.setdefault(program.shared_target(e) or n, (len(places), e))
-    return (n.op, *[d.id for d in n.deps], e.static, e.shape, place, number)
+def _place(effect: Node, places: dict[Any, tuple[int, Any]]) -> int:
+    """The number of the target of an effect, which expanded reductions into one buffer share, and
+    with it the private copies; `places` gets what is new."""
+    e = effect.data
+    return places.setdefault(program.shared_target(e) or effect, (len(places), e))[0]
