@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit import ADFlag, ADMode, JitFlag
-from drjit.ad import graph
+from drjit import ADFlag, ADMode, JitFlag, nn
+from drjit.ad import graph, lanes, vector
 from drjit.jit import memory
 from drjit.llvm.ad import (
     Array2f,
@@ -705,6 +705,91 @@ def test_interruption_leaves_no_gradients_behind():
     z = x * 2
     dr.backward(z)
     assert list(x.grad) == [2]
+
+
+@pytest.mark.parametrize("mode", [ADMode.Forward, ADMode.Backward])
+@pytest.mark.parametrize("flags", [ADFlag.Default, ADFlag.ClearVertices])
+def test_a_traversal_that_fails_can_be_repeated(mode, flags):
+    fails = True
+
+    class Double(dr.CustomOp):
+        def eval(self, x):
+            return x * 2
+
+        def forward(self):
+            if fails:
+                raise KeyboardInterrupt
+            self.set_grad_out(2 * self.grad_in("x"))
+
+        def backward(self):
+            if fails:
+                raise KeyboardInterrupt
+            self.set_grad_in("x", 2 * self.grad_out())
+
+    x = tracked(3, 4)
+    y = dr.custom(Double, x * x)
+    z = y * y + y
+    traverse, source, result = (dr.forward, x, z) if mode is ADMode.Forward else (dr.backward, z, x)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            traverse(source, flags)
+        assert list(result.grad) == [0, 0]
+    fails = False
+    traverse(source, flags)
+    assert list(result.grad) == [16 * 27 + 12, 16 * 64 + 16]
+    if flags & ADFlag.ClearEdges:
+        traverse(source)
+        assert list(result.grad) == [16 * 27 + 12, 16 * 64 + 16]
+
+
+@pytest.mark.parametrize("rule", [lanes.PACKET, vector.UNPACK])
+def test_operations_that_collect_gradients_forget_them_if_a_traversal_fails(rule, monkeypatch):
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    x = tracked(1, 2, 3, 4)
+    if rule is lanes.PACKET:
+        a, b = dr.gather(Array2f, x, UInt(0, 1))
+    else:
+        a, b = nn.CoopVec(x, 2 * x)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(rule), "backward", fail)
+        with pytest.raises(KeyboardInterrupt):
+            dr.backward(a + b)
+    dr.backward(b)
+    assert list(x.grad) == ([0, 1, 0, 1] if rule is lanes.PACKET else [2] * 4)
+
+
+@pytest.mark.parametrize("mode", [ADMode.Forward, ADMode.Backward])
+def test_results_of_operations_forget_gradients_if_a_traversal_fails(mode, monkeypatch):
+    class Both(dr.CustomOp):
+        def eval(self, x):
+            return Array2f(x * 2, x * 3)
+
+        def forward(self):
+            t = self.grad_in("x")
+            self.set_grad_out(Array2f(t * 2, t * 3))
+
+        def backward(self):
+            g = self.grad_out()
+            self.set_grad_in("x", g.x * 2 + g.y * 3)
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    x = tracked(1)
+    y = dr.custom(Both, x)
+    rule = y.x._a.rule if mode is ADMode.Forward else y.x._a.deps[0].rule
+    with monkeypatch.context() as patch:
+        patch.setattr(type(rule), mode.name.lower(), fail)
+        with pytest.raises(KeyboardInterrupt):
+            dr.forward(x) if mode is ADMode.Forward else dr.backward(y)
+    if mode is ADMode.Forward:
+        dr.forward(x)
+        assert list(y.x.grad) == [2] and list(y.y.grad) == [3]
+    else:
+        dr.backward(y.y)
+        assert list(x.grad) == [3]
 
 
 def test_the_operation_that_interrupts_has_no_gradient_afterwards(monkeypatch):

@@ -181,6 +181,36 @@ def test_a_failed_pass_within_another_loop():
     assert reference() is None
 
 
+@pytest.mark.parametrize("limit", [None, 80])
+@pytest.mark.parametrize("function", [repeated, in_loop, in_branch, in_call, twice])
+def test_a_pass_that_fails_can_be_repeated(function, limit):
+    class Fragile(dr.CustomOp):
+        def eval(self, x):
+            return x * x
+
+        def backward(self):
+            if fails:
+                raise KeyboardInterrupt
+            self.set_grad_in("x", 3 * self.grad_out())
+
+    found = []
+    for failures in (0, 2):
+        x = F(X)
+        dr.enable_grad(x)
+        # The failure comes when the loop has been differentiated, as it was computed first.
+        y = function(dr.custom(Fragile, x), limit=limit)
+        for _ in range(failures):
+            fails = True
+            with pytest.raises(KeyboardInterrupt):
+                dr.backward(y)
+            assert not x.grad.numpy().any()
+        fails = False
+        dr.backward(y)
+        found.append(x.grad.numpy())
+        assert found[-1].any()
+    np.testing.assert_array_equal(*found)
+
+
 def powers(x, w, limit=None):
     """A loop with a variable that it changes, one that it leaves alone, and a captured one."""
 

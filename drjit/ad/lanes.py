@@ -44,6 +44,9 @@ class LaneRule:
     def backward(self, v: Var, g: Value, give: Any) -> None:
         raise NotImplementedError
 
+    def reset(self, v: Var) -> None:
+        """Forgets what a traversal that failed has left with the operation."""
+
 
 def _value(rule: LaneRule, n: Node, inputs: tuple, deps: tuple, data: Any = None) -> Value:
     if not any(deps) or not n.dtype.is_float:
@@ -154,6 +157,9 @@ class _Packet(LaneRule):
             zero = Value(node.literal(v.dtype, 0))
             values = [found.get(j, zero) for j in range(records.count)]
             give.scatter_add(0, values, index, mask, records.mode)
+
+    def reset(self, v: Var) -> None:
+        v.data.gradients.clear()
 
 
 class _Component(LaneRule):

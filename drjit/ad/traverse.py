@@ -3,7 +3,7 @@ to inputs.
 
 `enqueue` collects the variables that a traversal will visit, `traverse` visits them in the order of
 creation, or the opposite one, so that the order in which gradients are added up never changes.
-Visited edges are freed on the way unless the flags say otherwise.
+Unless the flags say otherwise, edges are freed at the end: a traversal that fails can be repeated.
 """
 
 import enum
@@ -145,12 +145,18 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
                     _backward(part, flags, interior, give)
                 if give.inner is not None:
                     _postpone(give.inner, outside, members)
+                if flags & ADFlag.ClearEdges:
+                    for v in variables:
+                        if v.rule is not None:
+                            _cut(v, members)
             else:
                 _forward([*outside, *[v for v in variables if v.serial >= first]], flags, give)
     except BaseException as error:
-        _note(error, give)
-        for v in (*variables, give.var):  # which is no longer among them
-            if v is not None and v.rule is not None:
+        _fail(error, variables, give)
+        last = give.var if mode is ADMode.Backward else None
+        for v in variables:
+            # What a reverse traversal has visited keeps what the flags leave.
+            if v.rule is not None and (last is None or v.serial <= last.serial):
                 v.grad = v.grad_var = None
         raise
     finally:
@@ -169,21 +175,25 @@ def visit(mode: ADMode, variables: list[Var]) -> None:
     before = set_keep_graph(False)
     try:
         if mode is ADMode.Backward:
-            _backward([*variables], 0, frozenset(), give)
+            _backward(variables, 0, frozenset(), give)
         else:
             _forward(variables, 0, give)
     except BaseException as error:
-        _note(error, give)
+        _fail(error, variables, give)
         raise
     finally:
         set_keep_graph(before)
 
 
-def _note(error: BaseException, give: "Give") -> None:
-    """Says in an error which operation was differentiated."""
+def _fail(error: BaseException, variables: list[Var], give: "Give") -> None:
+    """Says in an error which operation was differentiated, and forgets what operations that were
+    to come had been handed by others."""
     v = give.var
     if v is not None and v.rule is not None:
         error.add_note(f"This was the derivative of '{title(v)}'{where(v)}.")
+    for v in variables:
+        if v.rule is not None and v.rule.always:
+            v.rule.reset(v)
 
 
 def _check_outside(outside: dict[Var, None]) -> None:
@@ -214,12 +224,10 @@ def _backward(variables: list[Var], flags: int, interior: Set[Var], give: "Give"
     and operands of the size of the result.
     """
     plain = give.plain and give.members is None
-    clears, edges = flags & ADFlag.ClearVertices, flags & ADFlag.ClearEdges
+    clears = flags & ADFlag.ClearVertices
     selective = clears != ADFlag.ClearVertices or give.first > 0 or give.keep
     masked, accumulate, mark = give.masked, give.accumulate, give.masked.add
-    frees = edges and not selective and give.members is None
-    while variables:
-        v = variables.pop()
+    for v in reversed(variables):
         rule = v.rule
         if rule is None:
             continue
@@ -232,10 +240,6 @@ def _backward(variables: list[Var], flags: int, interior: Set[Var], give: "Give"
         else:
             give.var = v
             (rule.masked if v in masked else rule.direct)(v, g, accumulate, mark)
-            if frees:
-                v.grad = v.grad_var = v.result = v.rule = None
-                v.deps = v.inputs = ()
-                continue
         if selective:
             if clears:
                 _clear(v, rule, v in interior, flags, give)
@@ -243,12 +247,6 @@ def _backward(variables: list[Var], flags: int, interior: Set[Var], give: "Give"
             rule.clears(v)
         else:
             v.grad = v.grad_var = None
-        if edges:
-            if give.members is not None:
-                _cut(v, give.members)
-            else:
-                v.deps = v.inputs = ()
-                v.result = v.rule = v.data = None
 
 
 def _used() -> set[Var]:
@@ -295,8 +293,8 @@ def _cut(v: Var, members: set[Var] | None) -> None:
     if members is not None and any(d is not None and d not in members for d in v.deps):
         v.deps = tuple([None if d in members else d for d in v.deps])
         return
-    v.deps, v.inputs, v.result, v.rule = (), (), None, None
-    v.data = None
+    v.deps = v.inputs = ()
+    v.result = v.rule = v.data = None
 
 
 def _forward(variables: list[Var], flags: int, give: "Give") -> None:

@@ -97,6 +97,9 @@ class _Unpack(LaneRule):
             give.masking = give.masking or len(found) < t.count
             give.add(0, pack([found.get(k, zero) for k in range(t.count)]), v.size)
 
+    def reset(self, v: Var) -> None:
+        v.data.clear()
+
 
 class _Feature(LaneRule):
     """A feature of a vector that is unpacked; `data` is its number."""

@@ -296,9 +296,14 @@ class _Hub(LaneRule):
                 if d.grad is not None:
                     give.mark(d)
         finally:
-            for d in (*state.slots, *state.kept):
-                d.grad = d.grad_var = None
-            state.kept = []
+            self.reset(v)
+
+    def reset(self, v: Var) -> None:
+        state = v.data
+        state.active = False
+        for d in (*state.slots, *state.kept):
+            d.grad = d.grad_var = None
+        state.kept = []
 
 
 class _Result(LaneRule):
