@@ -71,6 +71,9 @@ def _fast(op_: Op) -> Any:
     return staticmethod(compute)
 
 
+_SELECT, _EQ = op.select, op.eq
+
+
 class Plain:
     """Arithmetic on nodes: `o(op.sin, x)`, and names for what rules use most."""
 
@@ -95,7 +98,24 @@ class Plain:
 
     @staticmethod
     def select(m: Node, a: Node, b: Node) -> Node:
-        return combine(op.select, (m, a, b))
+        size = m.size
+        if (
+            m.op is LITERAL
+            or a is b
+            or flags.current & 1
+            or (a.size != size and a.size != 1)
+            or (b.size != size and b.size != 1)
+            or m.dtype.is_vector
+        ):
+            return combine(_SELECT, (m, a, b))
+        n = Node()
+        n.op = _SELECT
+        n.dtype = a.dtype
+        n.size = size
+        n.deps = (m, a, b)
+        n.data = n.mark = None
+        n.serial = next_serial()
+        return n
 
     @staticmethod
     def number(like: Node, value: float) -> Node:
@@ -171,9 +191,21 @@ def guard(o: Any, g: Any) -> tuple[Any, Any]:
     return o(op.eq, g, zero), zero
 
 
-def _guard(g: Node) -> tuple:
-    """The same on nodes; nothing for a gradient that is a constant other than 0."""
-    return () if g.op is LITERAL and g.data else guard(PLAIN, g)
+class Guards:
+    """The same on nodes, once for several operations in turn that pass on the same gradient; nothing
+    for one that is a constant other than 0."""
+
+    __slots__ = ("_gradient", "_found")
+
+    def __init__(self) -> None:
+        self._gradient: Node | None = None
+        self._found: tuple = ()
+
+    def __call__(self, g: Node) -> tuple:
+        if g is not self._gradient:
+            self._gradient = g
+            self._found = () if g.op is LITERAL and g.data else guard(PLAIN, g)
+        return self._found
 
 
 def _direct(rule: Rule, masked: bool) -> Any:
@@ -183,9 +215,8 @@ def _direct(rule: Rule, masked: bool) -> Any:
     count = range(len(rule.partials))
     guarded = rule.guarded or (masked and rule.product)
     lines = [
-        "def direct(v, g, accumulate, mark):",
+        "def direct(v, g, accumulate, mark, guard):",
         f"    {''.join(f'd{i}, ' for i in count)}= v.deps",
-        "    zeros = None",
     ]
     operands = "v.result"
     if rule.keeps_inputs:
@@ -195,16 +226,20 @@ def _direct(rule: Rule, masked: bool) -> Any:
         if partial is None:
             continue
         c = "g" if partial is same else f"p{i}(o, g, {operands})"
-        lines += [f"    if d{i} is not None:", f"        c = {c}"]
-        if masked:
-            lines.append(f"        mark(d{i})")
+        lines += [f"    if d{i} is not None:"]
+        computed = [f"        c = {c}"]
         if guarded and partial is not same:
-            lines += [
-                "        if zeros is None:",
-                "            zeros = guard(g)",
+            computed += [
+                "        zeros = guard(g)",
                 "        if zeros:",
                 "            c = select(*zeros, c)",
             ]
+        if i == 1 and rule.symmetric:  # the product is made already
+            lines.append("        if d0 is None or x0 is not x1:")
+            computed = ["    " + line for line in computed]
+        lines += computed
+        if masked:
+            lines.append(f"        mark(d{i})")
         lines += [
             f"        if d{i}.size == 1:",
             f"            accumulate(d{i}, c, v.size)",
@@ -212,7 +247,7 @@ def _direct(rule: Rule, masked: bool) -> Any:
             f"            before = d{i}.grad",
             f"            d{i}.grad = c if before is None else add(before, c)",
         ]
-    names: dict[str, Any] = {"o": PLAIN, "add": PLAIN.add, "guard": _guard, "select": PLAIN.select}
+    names: dict[str, Any] = {"o": PLAIN, "add": PLAIN.add, "select": PLAIN.select}
     names |= {f"p{i}": partial for i, partial in enumerate(rule.partials)}
     exec("\n".join(lines), names)
     return names["direct"]

@@ -26,14 +26,16 @@ class Rule:
     no gradient on in some lanes; what is below it may hold anything there, so that a `product` of
     the gradient with it has to be guarded as well.
 
-    `direct(v, g, accumulate, mark)` passes the gradient of a variable on where nodes are all that
+    The two partial derivatives of a `symmetric` op are the same if its operands are.
+
+    `direct(v, g, accumulate, mark, guard)` passes the gradient of a variable on where nodes are all that
     is computed (see `algebra`); `masked` does so with one that may be 0 in some lanes, and marks
     the operands.
     """
 
     __slots__ = (
         "direct", "guarded", "keeps_inputs", "keeps_result", "masked", "masks", "name", "partials",
-        "product",
+        "product", "symmetric",
     )  # fmt: skip
 
     elementwise = True
@@ -47,6 +49,7 @@ class Rule:
         self.guarded = name in _UNBOUNDED
         self.masks = name in _MASKS
         self.product = name not in _LINEAR and not self.masks
+        self.symmetric = name in ("mul", "fma")
         self.direct: Callable | None = None
         self.masked: Callable | None = None
 

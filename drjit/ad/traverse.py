@@ -21,7 +21,7 @@ from ..jit.named import Named
 from ..jit.node import LITERAL, Node
 from ..jit.scope import ACTIVE, active, recording
 from . import lanes, steps, trap, vector
-from .algebra import PLAIN, RECORDED, guard, set_keep_graph
+from .algebra import PLAIN, RECORDED, Guards, guard, set_keep_graph
 from .graph import Scope, Value, Var, living, scope, title, where
 from .rules import same
 
@@ -227,6 +227,7 @@ def _backward(variables: list[Var], flags: int, interior: Set[Var], give: "Give"
     clears = flags & ADFlag.ClearVertices
     selective = clears != ADFlag.ClearVertices or give.first > 0 or give.keep
     masked, accumulate, mark = give.masked, give.accumulate, give.masked.add
+    guards = Guards()
     for v in reversed(variables):
         rule = v.rule
         if rule is None:
@@ -239,7 +240,7 @@ def _backward(variables: list[Var], flags: int, interior: Set[Var], give: "Give"
             _visit(v, rule, give)
         else:
             give.var = v
-            (rule.masked if v in masked else rule.direct)(v, g, accumulate, mark)
+            (rule.masked if v in masked else rule.direct)(v, g, accumulate, mark, guards)
         if selective:
             if clears:
                 _clear(v, rule, v in interior, flags, give)

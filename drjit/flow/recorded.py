@@ -244,7 +244,7 @@ class Derived:
         self.body, self.scope, self.span = body, scope, Span()
         self.given: list[Node] = []
         self.results: list[Node] = []
-        self._inside: list[Node] = []
+        self._inside: list[Node] | None = None
 
     def stand_ins(self, values: Iterable[Node]) -> list[Node]:
         """Nodes for values that are known when the results are used."""
@@ -255,13 +255,12 @@ class Derived:
         """Ends the computation, which gave these results."""
         self.span.close()
         self.results = results
-        self._inside = self.body.substitution((), None, self).inside(
-            [*results, *self.scope.effects]
-        )
 
     def needs(self) -> set[Node]:
         """The nodes for the state of the body on which the results depend."""
-        return set(self._inside).intersection(self.body.nodes)
+        roots = [*self.results, *self.scope.effects]
+        self._inside = self.body.substitution((), None, self).inside(roots)
+        return {*self.body.nodes}.intersection(self._inside)
 
     def again(
         self, nodes: Sequence[Node], given: Sequence[Node] = (), mask: Node | None = None
