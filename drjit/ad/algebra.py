@@ -192,10 +192,10 @@ def guard(o: Any, g: Any) -> tuple[Any, Any]:
 
 
 class Guards:
-    """The same on nodes, once for several operations in turn that pass on the same gradient; nothing
-    for one that is a constant other than 0."""
+    """The same on nodes, made once where operations in a row pass on the same gradient; nothing for
+    one that is a constant other than 0."""
 
-    __slots__ = ("_gradient", "_found")
+    __slots__ = ("_found", "_gradient")
 
     def __init__(self) -> None:
         self._gradient: Node | None = None
@@ -212,30 +212,21 @@ def _direct(rule: Rule, masked: bool) -> Any:
     """The function that passes gradients on, for the operands that the rule has: programs pay for
     it with every edge. Those that are `masked` are 0 in some lanes, as they are further below.
     """
-    count = range(len(rule.partials))
     guarded = rule.guarded or (masked and rule.product)
-    lines = [
-        "def direct(v, g, accumulate, mark, guard):",
-        f"    {''.join(f'd{i}, ' for i in count)}= v.deps",
-    ]
-    operands = "v.result"
-    if rule.keeps_inputs:
-        lines.append(f"    {''.join(f'x{i}, ' for i in count)}= v.inputs")
-        operands = ", ".join([operands, *[f"x{i}" for i in count]])
+    lines = []
     for i, partial in enumerate(rule.partials):
         if partial is None:
             continue
-        c = "g" if partial is same else f"p{i}(o, g, {operands})"
         lines += [f"    if d{i} is not None:"]
-        computed = [f"        c = {c}"]
+        computed = [f"        c = {_product(rule, i, 'g')}"]
         if guarded and partial is not same:
             computed += [
                 "        zeros = guard(g)",
                 "        if zeros:",
                 "            c = select(*zeros, c)",
             ]
-        if i == 1 and rule.symmetric:  # the product is made already
-            lines.append("        if d0 is None or x0 is not x1:")
+        if i == 1 and rule.symmetric:
+            lines.append("        if d0 is None or x0 is not x1:  # the product is made already")
             computed = ["    " + line for line in computed]
         lines += computed
         if masked:
@@ -247,10 +238,49 @@ def _direct(rule: Rule, masked: bool) -> Any:
             f"            before = d{i}.grad",
             f"            d{i}.grad = c if before is None else add(before, c)",
         ]
+    return _compiled(rule, "v, g, accumulate, mark, guard", lines)
+
+
+def _tangent(rule: Rule) -> Any:
+    """The function that adds up the tangents of a variable, from those that operands among the
+    `members` of a traversal have."""
+    lines = []
+    for i, partial in enumerate(rule.partials):
+        if partial is None:
+            continue
+        lines += [
+            f"    if d{i} is not None and (t := d{i}.grad) is not None and d{i} in members:",
+            f"        c = {_product(rule, i, 't')}",
+        ]
+        if rule.guarded:
+            lines.append("        if t.op is not literal or not t.data:")
+            lines.append("            c = select(*guard(o, t), c)")
+        lines += [
+            "        before = v.grad",
+            "        v.grad = c if before is None else add(before, c)",
+        ]
+    return _compiled(rule, "v, members", lines)
+
+
+def _product(rule: Rule, i: int, gradient: str) -> str:
+    """The code for the product of a gradient with a partial derivative."""
+    if rule.partials[i] is same:
+        return gradient
+    inputs = [f"x{k}" for k in range(len(rule.partials))] if rule.keeps_inputs else []
+    return f"p{i}({', '.join(['o', gradient, 'v.result', *inputs])})"
+
+
+def _compiled(rule: Rule, parameters: str, body: list[str]) -> Any:
+    """A function on a variable `v`, with the operands `d0`, ... and inputs `x0`, ..."""
+    count = range(len(rule.partials))
+    lines = [f"def run({parameters}):", f"    {''.join(f'd{i}, ' for i in count)}= v.deps"]
+    if rule.keeps_inputs:
+        lines.append(f"    {''.join(f'x{i}, ' for i in count)}= v.inputs")
     names: dict[str, Any] = {"o": PLAIN, "add": PLAIN.add, "select": PLAIN.select}
+    names |= {"guard": guard, "literal": LITERAL}
     names |= {f"p{i}": partial for i, partial in enumerate(rule.partials)}
-    exec("\n".join(lines), names)
-    return names["direct"]
+    exec("\n".join(lines + body), names)
+    return names["run"]
 
 
 def _direct_first(*args: Any) -> None:
@@ -265,5 +295,11 @@ def _masked_first(*args: Any) -> None:
     made(*args)
 
 
+def _tangent_first(*args: Any) -> None:
+    rule = args[0].rule
+    rule.tangent = made = _tangent(rule)
+    made(*args)
+
+
 for _rule in RULES.values():
-    _rule.direct, _rule.masked = _direct_first, _masked_first
+    _rule.direct, _rule.masked, _rule.tangent = _direct_first, _masked_first, _tangent_first

@@ -28,14 +28,14 @@ class Rule:
 
     The two partial derivatives of a `symmetric` op are the same if its operands are.
 
-    `direct(v, g, accumulate, mark, guard)` passes the gradient of a variable on where nodes are all that
-    is computed (see `algebra`); `masked` does so with one that may be 0 in some lanes, and marks
-    the operands.
+    Where nodes are all that is computed (see `algebra`), `direct(v, g, accumulate, mark, guard)`
+    passes the gradient of a variable on, and `masked` does so with one that may be 0 in some lanes,
+    and marks the operands; `tangent(v, members)` does what a forward traversal does.
     """
 
     __slots__ = (
         "direct", "guarded", "keeps_inputs", "keeps_result", "masked", "masks", "name", "partials",
-        "product", "symmetric",
+        "product", "symmetric", "tangent",
     )  # fmt: skip
 
     elementwise = True
@@ -52,6 +52,7 @@ class Rule:
         self.symmetric = name in ("mul", "fma")
         self.direct: Callable | None = None
         self.masked: Callable | None = None
+        self.tangent: Callable | None = None
 
 
 _UNBOUNDED = frozenset((

@@ -45,8 +45,9 @@ def parts(variables: list[Var], backward: bool, keep: bool) -> Iterator[list[Var
     order, of which the last comes first. There is a part for each iteration; when one is done, its
     gradients are evaluated, and end an iteration themselves if the graph is to `keep` them.
     """
-    cuts = {serial for v in variables if v.rule is STEP for serial in v.data}
-    if not cuts or recording():
+    steps = [] if recording() else [v for v in variables if v.rule is STEP]
+    cuts = {serial for v in steps for serial in v.data}
+    if not cuts:
         yield variables
         return
     recorded = Steps() if keep else None

@@ -301,7 +301,7 @@ def _cut(v: Var, members: set[Var] | None) -> None:
 def _forward(variables: list[Var], flags: int, give: "Give") -> None:
     """Visits variables, first ones first. Programs pay for this with every edge."""
     members, first, keep = set(variables), give.first, give.keep
-    plain, recording, add = give.plain, give.recording, PLAIN.add
+    plain, recording = give.plain, give.recording
     for v in chain.from_iterable(steps.parts(variables, False, keep)):
         rule = v.rule
         if rule is None or v.serial < first:
@@ -320,6 +320,10 @@ def _forward(variables: list[Var], flags: int, give: "Give") -> None:
                 if t is not None:
                     give.accumulate(v, t if give.keep else t.node, 1)
             continue
+        if plain and rule.tangent is not None and (recording or v.size != 1):
+            give.var = v
+            rule.tangent(v, members)
+            continue
         for d, partial in zip(v.deps, rule.partials, strict=True):
             if d is None or (g := d.grad) is None or partial is None or d not in members:
                 continue
@@ -330,10 +334,7 @@ def _forward(variables: list[Var], flags: int, give: "Give") -> None:
             c = partial(o, t, y, *inputs)
             if rule.guarded and (g.op is not LITERAL or not g.data):
                 c = o.select(*guard(o, t), c)
-            if plain and (recording or v.size != 1):
-                v.grad = c if v.grad is None else add(v.grad, c)
-            else:
-                give.accumulate(v, c, 1)
+            give.accumulate(v, c, 1)
     if flags & ADFlag.ClearVertices:
         sources = {d for v in variables for d in v.deps if d is not None and d in members}
     else:
