@@ -158,6 +158,31 @@ def test_awkward_points(tier, name, f, values, expected):
     np.testing.assert_array_equal(slope(f, *values), np.array(expected, float))
 
 
+@pytest.mark.parametrize("cls", [Float16, Float, Float64])
+def test_hypot_at_subnormal_numbers(tier, cls):
+    """Where the reciprocal of an argument overflows."""
+    info = np.finfo(cls().numpy().dtype)
+    some = [float(info.smallest_subnormal) * k for k in (0, 1, 2, 100, -700)]
+    some += [float(info.smallest_normal) * k for k in (0.25, 1, -3)]
+    a, b = np.array([(a, b) for a in some for b in some if a or b]).T
+    x, y = cls(a), cls(b)
+    dr.enable_grad(x, y)
+    z = dr.hypot(x, y)
+    unit = float(info.smallest_subnormal)
+    a, b = a / unit, b / unit
+    length = np.hypot(a, b)
+    np.testing.assert_allclose(z.numpy() / unit, length, 2 * info.eps, 1)
+    near = {"rtol": 4 * info.eps, "atol": 2 * info.eps}
+    for way, partial in ((x, a / length), (y, b / length)):
+        way.grad = 1
+        dr.forward_from(way, dr.ADFlag.ClearInterior)
+        np.testing.assert_allclose(z.grad.numpy(), partial, **near)
+        dr.clear_grad((way, z))
+    dr.backward(z)
+    np.testing.assert_allclose(x.grad.numpy(), a / length, **near)
+    np.testing.assert_allclose(y.grad.numpy(), b / length, **near)
+
+
 def test_masked_lanes_have_no_tangent(tier):
     x = tracked(0, 4)
     y = dr.select(x > 0, dr.sqrt(x), 0)

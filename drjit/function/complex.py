@@ -7,6 +7,7 @@ overflows or cancels where the result does not. Branch cuts are those of C99 and
 """
 
 import math
+import sys
 from collections.abc import Callable
 from functools import partial
 from numbers import Complex
@@ -17,6 +18,7 @@ from ..array.base import ArrayBase
 from ..array.elementwise import elementwise
 from ..array.table import find
 from ..jit import op
+from .constants import smallest
 
 Pair = tuple[Any, Any]
 
@@ -56,15 +58,19 @@ def _ordered(x: Any, y: Any) -> Pair:
 
 def modulus(x: Any, y: Any) -> Any:
     """The length of (x, y), `a sqrt(1 + (b/a)²)` with the larger part `a`: the squares of large
-    parts would overflow.
+    parts would overflow. Subnormal parts are divided by a normal number instead of `a`, since the
+    tangent of `b/a` would overflow.
     """
     x, y = _abs(x), _abs(y)
     a, b = _ordered(x, y)
-    r = _div(b, a)
+    least = smallest(a) if isinstance(a, ArrayBase) else sys.float_info.min
+    subnormal, scale = _lt(a, least), 4.0 * least
+    c, d = _select(subnormal, a * (1.0 / scale), 1.0), _select(subnormal, scale, a)
+    r = _div(b, d)
     inside = _select(_gt(a, 0.0), _lt(a, math.inf), False)
     # An infinite part wins over NaN, as in C99 (Annex F.10.4.3).
     infinite = _select(_eq(x, math.inf), True, _eq(y, math.inf))
-    return _select(inside, a * _sqrt(r * r + 1.0), _select(infinite, math.inf, x + y))
+    return _select(inside, d * _sqrt(r * r + c * c), _select(infinite, math.inf, x + y))
 
 
 def multiply(a: Any, b: Any, c: Any, d: Any) -> Pair:
