@@ -327,7 +327,7 @@ class Cell:
     """An array: an object whose values, one for each lane, may change."""
 
     def __init__(self, value: Any) -> None:
-        self.value = np.array(value)
+        self.value = np.asarray(value)
 
     @property
     def array(self) -> "Cell":
@@ -342,6 +342,12 @@ def _entries(value: Any) -> Any:
     return value.value if isinstance(value, Cell) else value
 
 
+def _all_lanes(value: Any) -> Any:
+    """The entries of all lanes: the very array that a cell has, if it has all."""
+    entries = np.asarray(_entries(value))
+    return entries if entries.size == LANES else np.array(np.broadcast_to(entries, LANES))
+
+
 class Tensor:
     """A tensor: an object that holds an array."""
 
@@ -354,13 +360,13 @@ class Vector:
 
     def __init__(self, *values: Any) -> None:
         parts = values if len(values) == 2 else _two(values[0])
-        self.c = [Cell(np.broadcast_to(_entries(v), LANES)) for v in parts]
+        self.c = [Cell(_all_lanes(v)) for v in parts]
 
     def _get(self, k: int) -> Cell:
         return self.c[k]
 
     def _set(self, k: int, value: Any) -> None:
-        self.c[k].value = np.array(np.broadcast_to(_entries(value), LANES))
+        self.c[k].value = _all_lanes(value)
 
     x = property(lambda self: self._get(0), lambda self, v: self._set(0, v))
     y = property(lambda self: self._get(1), lambda self, v: self._set(1, v))
@@ -525,9 +531,12 @@ def _merged(first: Frozen, second: Frozen, mask: Any) -> Any:
 
 
 class Copies:
-    """A copy of the state of a loop, in which every place has an object of its own."""
+    """A copy of the state of a loop, in which every place has an object of its own; `apart` says
+    whether it also has an array of its own, so that to give a place the array of another one is a
+    change, even if both had the same one before the loop."""
 
-    def __init__(self, state: tuple) -> None:
+    def __init__(self, state: tuple, apart: bool) -> None:
+        self.apart = apart
         self.originals: dict[int, Any] = {}
         self.start: dict[Any, Any] = {}
         self.given: dict[int, Any] = {}
@@ -536,12 +545,12 @@ class Copies:
 
     def _copy(self, value: Any) -> Any:
         if isinstance(value, Cell):
-            made = Cell(0)
-            made.value = self.start[id(made)] = value.value
+            made = Cell(np.array(value.value) if self.apart else value.value)
+            self.start[id(made)], self.given[id(made)] = made.value, value.value
         else:
             made = _made(value, [self._copy(v) for v in _children(value) or ()])
+            self.given[id(made)], self.before[id(made)] = _children(made), _children(value)
         self.originals[id(made)] = value
-        self.given[id(made)], self.before[id(made)] = _children(made), _children(value)
         self.start[id(made), 1] = made  # alive
         return made
 
@@ -562,7 +571,8 @@ class Copies:
             if self._unchanged(value):
                 cells = [c for c in _objects(original) if isinstance(c, Cell)]
                 others = [c for c in _objects(value) if isinstance(c, Cell)]
-                same = all(a.value is b.value for a, b in zip(cells, others, strict=True))
+                pairs = zip(cells, others, strict=True)
+                same = all(a.value is self.given[id(b)] for a, b in pairs)
                 return original if same else value
             if isinstance(value, Cell):
                 original.value = value.value
@@ -579,9 +589,10 @@ class Copies:
 
 class Model:
     """The functions of the library that programs use, by the rules about the identity of
-    objects."""
+    objects. Symbolic loops compute with variables of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, symbolic: bool) -> None:
+        self.symbolic = symbolic
         self.masks = [np.ones(LANES, bool)]
 
     sin = staticmethod(lambda a: Cell(np.sin(a.value)))
@@ -603,7 +614,7 @@ class Model:
     def while_loop(self, state: tuple, test: Any, body: Any, mode: Any = None) -> tuple:
         """Every place of the state has an object of its own. The original of one gets the final
         value if the body gives that object at its place."""
-        copies = Copies(state)
+        copies = Copies(state, self.symbolic)
         now = copies.state
         active = self.masks[-1] & test(*now).value
         if not active.any():
@@ -667,13 +678,13 @@ def flat(value: Any) -> list[Any]:
     return [c.value for c in _objects(value) if isinstance(c, Cell)]
 
 
-def expected(text: str, x: Any, y: Any, t: Any) -> list[Any]:
+def expected(text: str, x: Any, y: Any, t: Any, symbolic: bool) -> list[Any]:
     """What the arrays are that a program returns.
 
     Raises:
         Unspecified: the rules do not say.
     """
-    model = Model()
+    model = Model(symbolic)
 
     def lanes(dtype: Any) -> Any:
         def made(*v: Any) -> Cell:

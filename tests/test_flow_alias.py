@@ -423,3 +423,20 @@ def test_functions_that_refer_to_themselves(flow):
     n, value = COUNTS.numpy(), np.arange(1.0, 6)
     want = n * 4.0**n * value ** np.maximum(n - 1, 0) if flow is by_loop else 4.0 * (n >= 2)
     np.testing.assert_array_equal(x.grad.numpy(), want)
+
+
+@both
+def test_an_array_is_put_where_it_is(mode):
+    """Which changes nothing in an evaluated loop, while places have variables of their own in a
+    symbolic one."""
+    y = dr.opaque(Float, 4)
+    p = [Float(y), Array2f(y, y)]
+    q = [p[0], p[1]]
+
+    def body(i, p, q):
+        p[1].y = q[0]
+        return i + 1, p, q
+
+    _, p, q = dr.while_loop((UInt(0), p, q), lambda i, p, q: i < 2, body, mode=mode)
+    assert p[0] is q[0] and (p[1] is q[1]) == (mode == "evaluated")
+    assert p[1].numpy().tolist() == q[1].numpy().tolist() == [[4], [4]]

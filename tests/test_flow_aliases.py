@@ -65,13 +65,13 @@ def run(text, mode, x, y, table):
             dr.set_flag(flag, value)
 
 
-def program(seed, style, kinds, smooth=False):
+def program(seed, style, kinds, mode, smooth=False):
     """The source of a program, that for the model, and what the model gives, if that is finite."""
     make = alias_programs.source
     text = make(seed, style, KINDS[kinds], smooth)
     model = make(seed, "model", KINDS[kinds], smooth) if style == "syntax" else text
     try:
-        want = alias_programs.expected(model, X, Y, TABLE)
+        want = alias_programs.expected(model, X, Y, TABLE, mode == "symbolic")
     except alias_programs.Unspecified:
         return None
     if any(not np.all(np.abs(v.astype(float)) < 1e8) for v in want):
@@ -80,7 +80,7 @@ def program(seed, style, kinds, smooth=False):
 
 
 def check(seed, style, kinds, mode):
-    found = program(seed, style, kinds)
+    found = program(seed, style, kinds, mode)
     if found is None:
         return
     text, _, want = found
@@ -95,7 +95,7 @@ def check(seed, style, kinds, mode):
 
 def check_gradients(seed, style, kinds, mode):
     """Of a weighted sum of all results, by complex steps of the model."""
-    found = program(seed, style, kinds, smooth=True)
+    found = program(seed, style, kinds, mode, smooth=True)
     if found is None:
         return
     text, model, want = found
@@ -105,7 +105,7 @@ def check_gradients(seed, style, kinds, mode):
     for lane in range(6):
         inputs = np.array([X, Y], complex)
         inputs.flat[lane] += 1j * step
-        moved = alias_programs.expected(model, *inputs, TABLE)
+        moved = alias_programs.expected(model, *inputs, TABLE, mode == "symbolic")
         rows = zip(weights, [moved[k] for k in parts], strict=True)
         expected.append(sum(np.sum(w * np.imag(v)) / step for w, v in rows))
 
