@@ -478,6 +478,26 @@ def _same_bits(found, expected):
     assert value.tobytes() == expected.tobytes() or (np.isnan(value) and np.isnan(expected))
 
 
+_CLASSES = [Bool, Int8, Int, UInt, Int64, UInt64, Float16, Float, Float64]
+_INTEGERS = (
+    0, 1, -1, 127, 300, 2049, 65519, 65520, 70000, 1 << 24, (1 << 24) + 1, (1 << 53) + 1,
+    (1 << 31) - 1, -(1 << 31), (1 << 32) - 1, (1 << 60) + (1 << 36) + 1, (1 << 63) - 1, -(1 << 63),
+    (1 << 64) - 1,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("source", _CLASSES)
+def test_constants_are_converted_as_data(source):
+    values = [True, False] if source is Bool else _NUMBERS
+    if source._dtype.is_int:
+        info = np.iinfo(source._dtype.numpy)
+        values = [v for v in _INTEGERS if info.min <= v <= info.max]
+    for value in values:
+        constant, data = source(value), dr.opaque(source, value)
+        for target in _CLASSES:
+            _same_bits(target(constant), target(data).numpy()[0])
+
+
 @given(st.floats(width=32), st.floats(width=32))
 def test_constant_quotients_are_rounded_once(a, b):
     with np.errstate(all="ignore"):

@@ -322,9 +322,16 @@ def cast(dtype: DType, a: Node) -> Node:
     if a.dtype is dtype:
         return a
     if a.op is LITERAL:
-        # By NumPy's rules: a Python float in between would round large integers twice.
-        with np.errstate(all="ignore"):
-            value = numpy_target.namespace[dtype.element.code](a.dtype.scalar(a.data)).item()
+        value, to = a.data, dtype.element
+        # A literal is made by the same rules where integers wrap, or numbers are rounded once at
+        # most; the rest, such as large integers that become floats, is left to NumPy.
+        if type(value) is float:
+            same = to.is_float
+        else:
+            same = to.is_int or abs(value) <= 1 << 24
+        if not same:
+            with np.errstate(all="ignore"):
+                value = numpy_target.namespace[to.code](a.dtype.scalar(value)).item()
         return literal(dtype, value, a.size)
     if a.op is SPLAT:
         return splat(dtype.count, cast(dtype.element, a.deps[0]))
