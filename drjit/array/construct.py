@@ -151,6 +151,9 @@ def is_sequence(value: Any) -> bool:
 # One-dimensional
 
 
+_NUMBERS = (float, int, bool)
+
+
 def _init_leaf(self: Any, cls: Any, args: tuple) -> None:
     if len(args) == 1:
         arg = args[0]
@@ -160,7 +163,7 @@ def _init_leaf(self: Any, cls: Any, args: tuple) -> None:
             if cls._diff:
                 self._a = visible(arg._a)
             return
-        if kind is float or kind is int or kind is bool:
+        if kind in _NUMBERS:
             dtype = cls._dtype
             fits = kind is float and dtype.is_float
             self._n = node.literals(dtype)(arg if fits else number(cls, dtype, arg))
@@ -249,11 +252,10 @@ def _leaf_of_numbers(cls: Any, values: list) -> Any:
 def component(cls: Any, value: Any, strict: bool = True) -> Any:
     """A value as a component of an array of the class: a new object."""
     kind, given = cls.Value, type(value)
-    if given is kind and kind is cls._leaf and cls._namespace != "scalar":
-        made = new(kind)
-        made._n = value._n
-        if kind._diff:
-            made._a = visible(value._a)
+    if given is float and strict and cls._dtype.is_int:
+        return number(cls, cls._dtype, value, strict)
+    if kind is cls._leaf and cls._namespace != "scalar" and (given is kind or given in _NUMBERS):
+        _init_leaf(made := new(kind), kind, (value,))
         return made
     if value is None:
         raise TypeError(f"{type_label(cls)}(): Item assignment failed. A component cannot be None.")
@@ -263,8 +265,6 @@ def component(cls: Any, value: Any, strict: bool = True) -> Any:
         if strict and interop.is_foreign_array(value) and not _is_number(value):
             value = interop.host_array(value)
             value = value.item() if value.ndim == 0 else value
-        return number(cls, cls._dtype, value, strict)
-    if given is float and strict and kind._dtype.is_int:
         return number(cls, cls._dtype, value, strict)
     return kind(value)
 

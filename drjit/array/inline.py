@@ -19,7 +19,7 @@ from ..jit import op as ops
 from ..jit.dtype import DType
 from ..jit.node import LITERAL, Node, next_serial
 from ..jit.op import Op
-from .leaf import combined, new
+from .leaf import beside, combined, new
 
 ARITHMETIC = (
     ("add", ops.add), ("sub", ops.sub), ("mul", ops.mul), ("truediv", ops.div),
@@ -294,7 +294,7 @@ def _on_components(op_: Op, cls: Any) -> Callable:
     if on_entries is nothing:
         return nothing
     result = cls.Mask if op_.result == "mask" else cls
-    single = frozenset((entry, float, int))
+    single, shared = frozenset((entry, float, int)), beside(entry)
     kinds = [(cls, single)] * op_.arity
     if op_.result == "second":
         kinds[0] = (cls.Mask, frozenset((entry.Mask,)))
@@ -310,7 +310,7 @@ def _on_components(op_: Op, cls: Any) -> Callable:
                 count = len(a._c)
                 columns.append(a._c)
             elif kind in one:
-                columns.append(repeat(a))
+                columns.append(repeat(shared(a)))
             else:
                 return None
         if not count:

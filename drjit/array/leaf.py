@@ -3,6 +3,7 @@ here (or through the generated operators), so that this is the place where deriv
 as well.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,18 @@ def from_value(cls: type, v: Value) -> Any:
 def literal(cls: type, value: Any, size: int = 1) -> Any:
     """A constant array; the value is converted as a kernel converts it."""
     return wrap(cls, node.literal(cls._dtype, value, size))
+
+
+def beside(cls: Any) -> Callable[[Any], Any]:
+    """What makes an array of the class of a Python number that goes beside several arrays, so that
+    these share one literal; anything else, and what the class does not take, stays as it is."""
+    made = node.literals(cls._dtype)
+
+    def array(value: Any) -> Any:
+        n = made(value)
+        return value if n is None else wrap(cls, n)
+
+    return array
 
 
 def cast(cls: type, a: Any) -> Any:

@@ -7,8 +7,7 @@ from itertools import repeat
 from types import FunctionType
 from typing import Any
 
-from ..jit.node import literals
-from .leaf import new, wrap
+from .leaf import beside, new
 
 _ARITHMETIC = (
     "add",
@@ -89,7 +88,7 @@ def _forward(
     cls: Any, result: Any, method: str, pairs: bool, scalars: frozenset, general: type
 ) -> Callable:
     combine, otherwise = getattr(cls.Value, method), getattr(general, method)
-    shared = beside(cls.Value)
+    shared = beside(cls.Value) if cls.Value is cls._leaf else _as_it_is
 
     def binary(self, other):
         kind = type(other)
@@ -119,18 +118,8 @@ def _backward(cls: Any, result: Any, method: str, scalars: frozenset, general: t
     return binary
 
 
-def beside(entry: Any) -> Callable[[Any], Any]:
-    """What makes an array of a Python number that goes beside several arrays of a class, so that
-    these share one literal; anything else, and what the class does not take, stays as it is."""
-    if entry._kind != "leaf":
-        return lambda value: value
-    literal = literals(entry._dtype)
-
-    def array(value: Any) -> Any:
-        n = literal(value)
-        return value if n is None else wrap(entry, n)
-
-    return array
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _named(f: Any, name: str, cls: type) -> Callable:
