@@ -7,7 +7,7 @@ from typing import Any
 
 from ..jit import flags, node, op
 from ..jit.dtype import DType
-from ..jit.node import LITERAL, SIMPLIFY, Node, combine, next_serial
+from ..jit.node import LITERAL, SIMPLIFY, Node, combine, make, next_serial
 from ..jit.op import Op
 from .graph import Value, Var, recorder, visible
 from .rules import RULES, Rule, same
@@ -71,7 +71,7 @@ def _fast(op_: Op) -> Any:
     return staticmethod(compute)
 
 
-_SELECT, _EQ = op.select, op.eq
+_SELECT, _NEG, _EQ = op.select, op.neg, op.eq
 
 
 class Plain:
@@ -94,7 +94,9 @@ class Plain:
 
     @staticmethod
     def neg(a: Node) -> Node:
-        return combine(op.neg, (a,))
+        if a.op is LITERAL or a.op is _NEG or a.dtype.is_vector:
+            return combine(_NEG, (a,))
+        return make(_NEG, a.dtype, a.size, (a,))
 
     @staticmethod
     def select(m: Node, a: Node, b: Node) -> Node:
@@ -204,7 +206,11 @@ class Guards:
     def __call__(self, g: Node) -> tuple:
         if g is not self._gradient:
             self._gradient = g
-            self._found = () if g.op is LITERAL and g.data else guard(PLAIN, g)
+            if g.op is LITERAL or g.dtype.is_vector:
+                self._found = () if g.op is LITERAL and g.data else guard(PLAIN, g)
+            else:
+                zero = node.constant(g.dtype, 0)
+                self._found = make(_EQ, g.dtype.mask_type, g.size, (g, zero)), zero
         return self._found
 
 

@@ -8,8 +8,7 @@ that does not depend on the state is done once, outside (`program.build`).
 
 import math
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -194,12 +193,10 @@ def branches(
     return [_result(node, n.dtype, k) for k, n in enumerate(outcomes[0])]
 
 
-@contextmanager
-def part(mask: Node, depth: int) -> Iterator[Scope]:
+def part(mask: Node, depth: int) -> "_Recording":
     """Opens a recording within a body that has been recorded. Its side effects happen only if they
     are handed on to another one (`substitute`)."""
-    with _Recording(mask, depth, []) as scope:
-        yield scope
+    return _Recording(mask, depth, [])
 
 
 def drop_effects() -> None:

@@ -79,10 +79,10 @@ class Substitution:
             moves = first <= n.serial < last and not (shared and self._is_shared(n))
             if o is STATE:
                 data += self._shift
-            elif untouched(deps) and not (moves and o in EFFECTS):
+            elif untouched(deps) and (o.plain or not (moves and o in EFFECTS)):
                 continue
             new = tuple(map(get, deps, deps))
-            if o in BLOCKS:
+            if not o.plain and o in BLOCKS:
                 if moves:
                     data.depth += self._shift
                     data.shared = self._body_of(data)
