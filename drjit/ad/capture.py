@@ -5,9 +5,6 @@ The body is traced on inputs of its own, and traversals stay within it. What it 
 from it or propagates gradients itself.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from ..jit import access, node, op, schedule
 from ..jit import dtype as dt
 from ..jit.access import Target
@@ -123,16 +120,26 @@ class Slots:
 _ALWAYS = node.literal(dt.mask, True)
 
 
-@contextmanager
-def body(slots: Slots) -> Iterator[Scope]:
+class body:
     """A scope for a body that is traced, which traversals do not leave: they put the gradients of
     variables from outside into `slots`."""
-    inner = (graph.scope() or Scope()).isolated()
-    inner.slots = slots
-    slots.first, slots.tracing = inner.isolate_from, Tracing()
-    graph.push(inner)
-    try:
-        yield inner
-    finally:
+
+    __slots__ = ("slots",)
+
+    def __init__(self, slots: Slots) -> None:
+        self.slots = slots
+
+    def __enter__(self) -> Scope:
+        slots = self.slots
+        inner = (graph.scope() or _OUTSIDE).isolated()
+        inner.slots = slots
+        slots.first, slots.tracing = inner.isolate_from, Tracing()
+        graph.push(inner)
+        return inner
+
+    def __exit__(self, *_: object) -> None:
         graph.pop()
-        slots.tracing.closed = True
+        self.slots.tracing.closed = True
+
+
+_OUTSIDE = Scope()

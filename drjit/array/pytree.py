@@ -76,8 +76,8 @@ def is_container(tree: Any) -> bool:
     return role(type(tree)) in CONTAINERS
 
 
-def make_struct(cls: type, values: Sequence[Any]) -> Any:
-    """A structure with the given values of its fields, in their order.
+def make_struct(cls: type, names: Iterable[str], values: Sequence[Any]) -> Any:
+    """A structure with the given values of its fields, which have these names.
 
     A data class is made without calling its `__init__`, any other class by calling it without
     arguments.
@@ -85,7 +85,6 @@ def make_struct(cls: type, values: Sequence[Any]) -> Any:
     Raises:
         IncompatibleError: the class cannot be made without arguments.
     """
-    names = field_names(cls) or ()
     if hasattr(cls, _FIELDS):
         made = object.__new__(cls)
         for name, value in zip(names, values, strict=True):
@@ -162,7 +161,7 @@ def rebuilt(cls: Any, keys: Any, values: list[Any]) -> Any:
         return cls(zip(keys, values, strict=True))
     if issubclass(cls, (list, tuple)):
         return getattr(cls, "_make", cls)(values)
-    return make_struct(cls, values)
+    return make_struct(cls, keys, values)
 
 
 def steps(cls: Any, keys: Any, count: int) -> list[str]:

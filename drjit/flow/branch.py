@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import copy
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -23,7 +24,7 @@ from .copies import Copies
 from .failure import call
 from .masked import masked, merged
 from .outcome import Outcome, Version, parted
-from .state import Content, Held, State, content, names
+from .state import Content, Held, State, content, contents, names
 from .vectors import joined, spread, spreading
 
 
@@ -113,6 +114,7 @@ class _Branch:
         for versions in self.parted_versions(outcomes).values():
             for outcome, version in zip(outcomes, versions, strict=True):
                 outcome.versions.append(version)
+        self.check(outcomes)
         return self.place(outcomes, lambda _, a, b: merged(self.mask, a, b))
 
     def parted_versions(self, outcomes: Sequence[Outcome]) -> dict[int, tuple[Version, Version]]:
@@ -120,15 +122,16 @@ class _Branch:
         stays as it was."""
         found: dict[int, tuple[Version, Version]] = {}
         for k in parted(outcomes, self.args):
-            unchanged = self._version(k, lambda _: False)
+            unchanged = self._version(k, contents)
             first, second = (o.version(k, unchanged, self.args) for o in outcomes)
             with suppress(RuntimeError):
                 found[k] = first, second.like(first, False)
         return found
 
-    def _version(self, k: int, in_place: Callable[[Any], bool]) -> Version:
+    def _version(self, k: int, held: Callable[[list[Any]], Sequence[Content | None]]) -> Version:
         """An argument by number, as it is now."""
-        return Version.of(State((self.args.objects()[k],), ("argument",), self.what), in_place)
+        state = State((self.args.objects()[k],), ("argument",), self.what)
+        return Version(state, state.tree, [*held(state.leaves)])
 
     def outcome(
         self,
@@ -152,18 +155,23 @@ class _Branch:
 
         # Nobody may hold what waits in tables, as the other function may write to them.
         tables = {id(a) for a, v in zip(args.leaves, self.before, strict=True) if v is None}
+        first = self.first
 
-        def in_place(array: Any) -> bool:
-            n = array._n
+        def held(arrays: list[Any]) -> list[Content | None]:
+            found = zip(arrays, contents(arrays), strict=True)
             if written is not None:
-                return n.serial in written
-            return n.op is AFTER and (n.serial > self.first or id(array) in tables)
+                return [None if v.node.serial in written else v for _, v in found]
+            return [
+                None if v.node.op is AFTER and (v.node.serial > first or id(a) in tables) else v
+                for a, v in found
+            ]
 
-        found = Version.of(self._rows(result), in_place)
+        rows = self._rows(result)
+        found = Version(rows, rows.tree, held(rows.leaves))
         if others:
             found = found.like(others[0].versions[0], self.strict)
-        for k, array in enumerate(args.leaves):
-            if in_place(array):
+        for k, v in enumerate(held(args.leaves)):
+            if v is None:
                 self.before[k] = None
         outcome = Outcome(found)
         changed = args.changed([v and g for v, g in zip(self.before, given, strict=True)])
@@ -172,15 +180,14 @@ class _Branch:
             if k not in places:  # nobody gets to see it
                 args.undo(k, given)
         if written is not None:
-            outcome.left = Version.of(args, in_place).contents
+            outcome.left = held(args.leaves)
         for k in places:
             if k < len(args.leaves):
-                array = args.leaves[k]
-                outcome.changed[k] = [None if in_place(array) else content(array)]
+                outcome.changed[k] = held([args.leaves[k]])
             else:
-                outcome.changed[k] = self._version(k, in_place)
+                outcome.changed[k] = self._version(k, held)
         for j, k in enumerate(self.parted, 1):
-            version = self._version(k, in_place)
+            version = self._version(k, held)
             if others:
                 version = version.like(others[0].versions[j], False)
             outcome.versions.append(version)
@@ -216,9 +223,8 @@ class _Branch:
         """
         first, second = outcomes
         size = self.mask._n.size
-        arrays = zip(first.arrays, second.arrays, strict=True)
-        contents = zip(first.contents, second.contents, strict=True)
-        for k, ((one, other), (a, b)) in enumerate(zip(arrays, contents, strict=True)):
+        rows = zip(first.contents, second.contents, first.arrays, second.arrays, strict=True)
+        for k, (a, b, one, other) in enumerate(rows):
             if a is None or b is None:
                 if one is not other:
                     path = first.paths[k]
@@ -228,19 +234,19 @@ class _Branch:
                         "such an array holds is known only afterwards; choose between them then."
                     )
                 continue
-            if a.node is b.node or size == 1:
+            one, other = a.node, b.node
+            if one is other or size == 1:
                 continue
-            if a.node.size not in (1, size) or b.node.size not in (1, size):
+            if one.size not in (1, size) or other.size not in (1, size):
                 path = first.paths[k]
                 raise RuntimeError(
-                    f"{self.what}: the results '{path}' have {a.node.size} and {b.node.size} "
+                    f"{self.what}: the results '{path}' have {one.size} and {other.size} "
                     f"entries, which does not fit 'cond' with {size}: incompatible sizes; "
                     f"the size of state variable '{path}' must be 1 or {size}"
                 )
 
     def place(self, outcomes: Sequence[Outcome], merge: Any) -> Any:
         """The result, of which array `k` gets `merge(k, true, false)`."""
-        self.check(outcomes)
         first, second = outcomes
         pairs = zip(first.contents, second.contents, strict=True)
         contents = iter(
@@ -319,9 +325,9 @@ class _Symbolic:
         self.captured = Captured(self.branch.bodies, args.leaves)
 
     def _position(self, n: Node) -> int | None:
-        for contents in self.inside:
+        for held in self.inside:
             for k in self._places():
-                if contents[k].node is n:
+                if held[k].node is n:
                     return k
         return None
 
@@ -338,14 +344,11 @@ class _Symbolic:
         recorded = Recorded(branch.what, arguments, places, masks, set(self.outside))
         del arguments
 
-        def traced(function: Any) -> Any:
-            def body(nodes: list[Node]) -> list[Node]:
-                with capture.body(slots) as inner:
-                    return self._body(function, recorded, nodes, inner)
+        def traced(function: Any, nodes: list[Node]) -> list[Node]:
+            with capture.body(slots) as inner:
+                return self._body(function, recorded, nodes, inner)
 
-            return body
-
-        bodies = [traced(f) for f in branch.bodies]
+        bodies = [partial(traced, f) for f in branch.bodies]
         finals = record.branches(masks, bodies, recorded.nodes, self.label)
         slots.finish()
         found = [o.contents for o in self.outcomes]
@@ -430,19 +433,22 @@ class _Functions:
         known = [*zip(args.leaves, self.resting, strict=True), *captured]
         self.copies = Copies((args.values, *branch.bodies), known, targets)
         values, *bodies = self.copies.roots
-        state = State(values, args.titles, args.what)
-        state.ignore_attributes()
+        self.values, self.titles = values, args.titles
         self.branch = copy(branch)
-        self.branch.args, self.branch.bodies = state, tuple(bodies)
+        del self.branch.args  # the program's; there will be one of the copies
+        self.branch.bodies = tuple(bodies)
         self.branch.before = list[Content | None](self.resting)
         self.in_place = [{k for k, v in enumerate(f) if v is None} for f in found]
         self.outcomes: list[Outcome] = []
 
     def call(self, number: int, contents: list[Content]) -> list[Content]:
         """The results of a function."""
-        state, branch = self.branch.args, self.branch
+        branch = self.branch
         if number == 0:
             self.outcomes = []
+            branch.args = State(self.values, self.titles, branch.what)
+            branch.args.ignore_attributes()
+        state = branch.args
         try:
             state.put(contents)
             result = branch.bodies[number](*state.values)

@@ -6,6 +6,7 @@ for its group. Derivatives of symbolic calls are in `call_grad`.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from ..ad import capture
@@ -57,7 +58,8 @@ class Call(NamedTuple):
     def mask(self, function: Function) -> Node:
         """The lanes that call a function."""
         number = node.literal(self.chosen.dtype, function.number)
-        return node.apply(op.and_, node.apply(op.eq, self.chosen, number), self.active)
+        chosen = node.combine(op.eq, (self.chosen, number))
+        return node.combine(op.and_, (chosen, self.active))
 
 
 def switch(
@@ -245,29 +247,27 @@ def _symbolic(call: Call) -> Any:
     slots = capture.Slots(atomic=True)
     size = None if call.size == 1 else call.size
 
-    def body(function: Function) -> Callable[[list[Node]], list[Node]]:
-        def trace(names: list[Node]) -> list[Node]:
-            with capture.body(slots) as inner:
-                body, arguments = recorded.begin(names, inner)
-                args, kwargs = given(arguments)
-                result = _result(call, function, args, kwargs, size)
-                if results:
-                    result = matched(call.what, results[0], result)
-                else:
-                    results.append(result.emptied())
-                recorded.note(body, result.leaves)
-                return [a._n for a in result.leaves]
-
-        return trace
+    def trace(function: Function, names: list[Node]) -> list[Node]:
+        with capture.body(slots) as inner:
+            body, arguments = recorded.begin(names, inner)
+            args, kwargs = given(arguments)
+            result = _result(call, function, args, kwargs, size)
+            if results:
+                result = matched(call.what, results[0], result)
+            else:
+                results.append(result.emptied())
+            recorded.note(body, result.leaves)
+            return [a._n for a in result.leaves]
 
     functions = tuple([f.run for f in call.functions])
     captured = Captured(functions)
-    nodes = record.branches(masks, [body(f) for f in call.functions], recorded.nodes, call.what)
+    bodies = [partial(trace, f) for f in call.functions]
+    nodes = record.branches(masks, bodies, recorded.nodes, call.what)
     slots.finish()
     if recorded.differentiable:
         copies = Copies(functions, captured.contents(), [t.array for t in recorded.targets.rows])
         recorded.trace = _again(copies, given)
-    return joined(results[0].filled(recorded.attached(nodes))[0])
+    return joined(results[0].filled(recorded.attached(nodes))[0], results[0])
 
 
 def _again(copies: Copies, given: Callable[[list[Content]], Any]) -> Any:
@@ -313,7 +313,7 @@ def _evaluated(call: Call, index_class: Any) -> Any:
         with scope.unmasked():
             _merge(merged, result.leaves, lanes, call.size)
     assert first is not None
-    return joined(first.put_together(merged)[0])
+    return joined(first.put_together(merged)[0], first)
 
 
 def _grouped(call: Call, lanes: Any) -> list[Any]:

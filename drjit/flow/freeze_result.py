@@ -18,7 +18,7 @@ import numpy as np
 from ..ad import graph
 from ..array import leaf
 from ..array.base import ArrayBase, IncompatibleError, type_label
-from ..array.pytree import make_struct
+from ..array.pytree import field_names, make_struct
 from ..array.tensor import wrap as wrap_tensor
 from ..jit.dtype import DType
 from ..jit.freeze import Recorder, Slot
@@ -334,7 +334,8 @@ class Maker:
         return self._keep(d[1](zip(d[2], items, strict=True)))
 
     def _structure(self, d: Any) -> Any:
-        return self._keep(make_struct(d[1], [self.make(c) for c in d[2]]))
+        names = field_names(d[1]) or ()
+        return self._keep(make_struct(d[1], names, [self.make(c) for c in d[2]]))
 
 
 _MAKERS: dict[str, Callable[[Maker, Any], Any]] = {

@@ -71,21 +71,22 @@ class Loop:
         RuntimeError: a variable that changes does not fit the size of the condition, or
             another one. A condition of size 1 fits all, if it may be `broadcast`.
         """
-        name = "the condition"
+        fits: int | None = None  # the variable that has the size, if it is not the condition
         for k, (a, b) in enumerate(zip(before, after, strict=True)):
             if a is None or b.node is a.node or b.node.serial in written:
                 continue
             for n in (a.node, b.node):
-                if n.size not in (1, size):
+                if n.size != 1 and n.size != size:
                     if size != 1 or not broadcast:
                         wrong = "it has an incompatible size"
                         if b.node.size == 0:
                             wrong = f"state variable '{paths[k]}' is uninitialized"
                         elif 1 not in (a.node.size, b.node.size) and a.node.size != b.node.size:
                             wrong = f"the size of state variable '{paths[k]}' changed"
+                        name = "the condition" if fits is None else f"'{paths[fits]}'"
                         raise RuntimeError(
                             f"{self.what}: variable '{paths[k]}' has {a.node.size} entries before "
                             f"and {b.node.size} after an iteration, which does not fit {name} "
                             f"with {size}: {wrong}"
                         )
-                    size, name = n.size, f"'{paths[k]}'"
+                    size, fits = n.size, k

@@ -2,11 +2,11 @@
 place. Two such outcomes are merged lane by lane.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from ..array.tree import Tree
-from .state import Content, State, content
+from .state import Content, State
 
 
 class Version(NamedTuple):
@@ -21,12 +21,6 @@ class Version(NamedTuple):
     def arrays(self) -> list[Any]:
         return self.tree.leaves
 
-    @classmethod
-    def of(cls, state: State, in_place: Callable[[Any], bool]) -> "Version":
-        """The version that a state describes."""
-        held = [None if in_place(a) else content(a) for a in state.leaves]
-        return cls(state, state.tree, held)
-
     def like(self, first: "Version", strict: bool) -> "Version":
         """The same with the arrays in the order of those of another version.
 
@@ -34,6 +28,8 @@ class Version(NamedTuple):
             RuntimeError: the versions differ in more than what arrays hold.
         """
         tree = first.state.match(self.tree, strict)
+        if tree is self.tree:
+            return self
         held = {id(a): v for a, v in zip(self.arrays, self.contents, strict=True)}
         return Version(self.state, tree, [held[id(a)] for a in tree.leaves])
 
@@ -83,8 +79,7 @@ class Outcome:
         wanted = {id(given[k]): k for k in numbers}
         result, found = self.versions[0], dict[int, list[int]]()
         for objects in (result.arrays, result.state.origins()):
-            for place, v in enumerate(objects):
-                k = wanted.get(id(v))
+            for place, k in enumerate(map(wanted.get, map(id, objects))):
                 if k is not None:
                     found.setdefault(k, []).append(place)
         return found

@@ -246,7 +246,7 @@ class State:
         last one of each."""
         found: dict[int, int] = {}
         for k, (a, v) in enumerate(zip(self.leaves, contents, strict=True)):
-            if v is not None and (a._n, a._a) != v:
+            if v is not None and (a._n is not v.node or a._a is not v.var):
                 found[id(a)] = k
             elif found:
                 found.pop(id(a), None)

@@ -55,11 +55,13 @@ def _spread(value: Any) -> Any:
     return _class(value)([leaf.from_value(cls, part) for part in parts])
 
 
-def joined(tree: Any) -> Any:
-    """The opposite of `spread`; a tree without such features is given back as it is."""
-    apart = Tree((tree,))
-    if not [cls for cls in {*apart.classes} if issubclass(cls, _Features)]:
+def joined(tree: Any, like: Tree | None = None) -> Any:
+    """The opposite of `spread`; a tree without such features is given back as it is. `like` has
+    its structure, if that is known."""
+    known = like or Tree((tree,))
+    if not [cls for cls in {*known.classes} if issubclass(cls, _Features)]:
         return tree
+    apart = Tree((tree,))
 
     def made(k: int, values: list[Any]) -> Any:
         cls, before = apart.classes[k], apart.inside[k]

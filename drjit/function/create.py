@@ -35,7 +35,7 @@ def _build(dtype: Any, shape: Any, fill: Fill, value: Any, what: str) -> Any:
         for name, kind in fields.items():
             entry = getattr(value, name) if type(value) is dtype else value
             values.append(_build(kind, shape, fill, entry, what))
-        return make_struct(dtype, values)
+        return make_struct(dtype, fields, values)
     if dtype in (bool, int, float):
         return fill(dtype, value, 1)
     if value in (None, 0):

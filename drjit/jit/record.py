@@ -16,7 +16,7 @@ from . import dtype as dt
 from . import op, schedule, sharing
 from .effects import EFFECTS, OLD_VALUES, afters, effects_inside, old_values, undo
 from .nesting import Parts
-from .node import AFTER, LITERAL, Node, apply, broadcast_size, make, next_serial
+from .node import AFTER, LITERAL, Node, broadcast_size, combine, make, next_serial
 from .scope import WRITTEN, Block, Scope, active, stack
 from .scope import recording as recording
 
@@ -153,7 +153,7 @@ def branches(
     outer = active()
     size = broadcast_size((*masks, *args, outer), what)
     depth = _depth() + 1
-    masks = [apply(op.and_, m, outer) for m in masks]  # also: not beyond the end of the arrays
+    masks = [combine(op.and_, (m, outer)) for m in masks]  # also: not beyond the end of the arrays
     inside: list[Node] = []
     outcomes: list[list[Node]] = []
     scopes: list[Scope] = []
