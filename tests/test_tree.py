@@ -71,7 +71,7 @@ def test_parts(name):
     assert [tree.objects[k] for k in tree.inside] == [
         v for v in tree.objects if inside(v) is not None
     ]
-    assert tree.others() == [k for k, n in enumerate(tree.counts) if n == OTHER]
+    assert tree.others == [k for k, n in enumerate(tree.counts) if n == OTHER]
 
 
 @pytest.mark.parametrize("name", VALUES)

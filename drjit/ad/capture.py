@@ -103,6 +103,8 @@ class Slots:
 
     def finish(self) -> None:
         """Continues the traversals of recorded bodies outside of them."""
+        if not self._found:
+            return
         waiting = []
         for v in list(self._found):
             g = self.pop(v)

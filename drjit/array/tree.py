@@ -96,17 +96,19 @@ class Tree:
 
     `objects` are all objects, each before what it consists of, `classes` their types. `counts` says
     how many objects each consists of: ARRAY stands for one-dimensional arrays and vectors, which
-    are in `leaves` as well, OTHER for anything else that is not opened. By position, `inside` has
-    what containers consist of, and `keys` the keys of dictionaries, names of fields, and shapes.
+    are in `leaves` as well, OTHER for anything else that is not opened, at the positions `others`.
+    By position, `inside` has what containers consist of, and `keys` the keys of dictionaries, names
+    of fields, and shapes.
     """
 
-    __slots__ = ("classes", "counts", "inside", "keys", "leaves", "objects")
+    __slots__ = ("classes", "counts", "inside", "keys", "leaves", "objects", "others")
 
     def __init__(self, values: Iterable[Any]) -> None:
         self.objects: list[Any] = []
         self.classes: list[type] = []
         self.counts: list[int] = []
         self.leaves: list[Any] = []
+        self.others: list[int] = []
         self.keys: dict[int, Any] = {}
         self.inside: dict[int, Sequence[Any]] = {}
         try:
@@ -125,6 +127,7 @@ class Tree:
                 counts.append(ARRAY)
                 self.leaves.append(v)
             elif kind == "other":
+                self.others.append(len(counts))
                 counts.append(OTHER)
             else:
                 k = len(counts)
@@ -142,10 +145,6 @@ class Tree:
             and self.counts == other.counts
             and self.keys == other.keys
         )
-
-    def others(self) -> list[int]:
-        """The positions of what is neither opened nor an array."""
-        return [k for k, n in enumerate(self.counts) if n == OTHER]
 
     def labels(self, titles: Iterable[str]) -> list[str]:
         """How one writes the way to each object, from names of the values."""
@@ -196,15 +195,16 @@ class Tree:
             if k in self.keys:
                 made.keys[i] = self.keys[k]
         made.leaves = [v for v, n in zip(made.objects, made.counts, strict=True) if n == ARRAY]
+        made.others = [k for k, n in enumerate(made.counts) if n == OTHER]
         return made
 
     def emptied(self) -> "Tree":
         """The structure alone, which refers to no arrays."""
         made = Tree(())
         made.classes, made.counts, made.keys = self.classes, self.counts, self.keys
-        made.objects = [
-            v if n == OTHER else None for v, n in zip(self.objects, self.counts, strict=True)
-        ]
+        made.objects, made.others = [None] * len(self.objects), self.others
+        for k in self.others:
+            made.objects[k] = self.objects[k]
         return made
 
     def filled(self, contents: Iterable[tuple[Node, Any]]) -> list[Any]:

@@ -113,9 +113,10 @@ class _Branch:
             raise
         for versions in self.parted_versions(outcomes).values():
             for outcome, version in zip(outcomes, versions, strict=True):
-                outcome.versions.append(version)
+                outcome.add(version)
         self.check(outcomes)
-        return self.place(outcomes, lambda _, a, b: merged(self.mask, a, b))
+        pairs = zip(outcomes[0].contents, outcomes[1].contents, strict=True)
+        return self.place(outcomes, [a and b and merged(self.mask, a, b) for a, b in pairs])
 
     def parted_versions(self, outcomes: Sequence[Outcome]) -> dict[int, tuple[Version, Version]]:
         """The versions of parted arguments by number. What cannot be merged is not among them: it
@@ -190,21 +191,21 @@ class _Branch:
             version = self._version(k, held)
             if others:
                 version = version.like(others[0].versions[j], False)
-            outcome.versions.append(version)
+            outcome.add(version)
         return outcome
 
     def _rows(self, result: Any) -> State:
         """A result as a tuple with names."""
-        values = self._tuple(result)
-        titles = names(len(values), self.labels, "rv", self.what) if self.labels else ["rv"]
+        if not self.labels:
+            values, titles = (result,), ["rv"]
+        else:
+            values, titles = self._checked(result), list(self.labels)
         state = State(values, titles, self.what)
         if self.mask._n.size:
             state.check_initialized()
         return state
 
-    def _tuple(self, result: Any) -> tuple:
-        if not self.labels:
-            return (result,)
+    def _checked(self, result: Any) -> tuple:
         if not isinstance(result, tuple):
             raise RuntimeError(
                 f"{self.what}: there are names for the results, so that functions must return a "
@@ -245,18 +246,14 @@ class _Branch:
                     f"the size of state variable '{path}' must be 1 or {size}"
                 )
 
-    def place(self, outcomes: Sequence[Outcome], merge: Any) -> Any:
-        """The result, of which array `k` gets `merge(k, true, false)`."""
+    def place(self, outcomes: Sequence[Outcome], contents: Sequence[Content | None]) -> Any:
+        """The result, of which arrays get these contents; None leaves one that functions have
+        written to as it is."""
         first, second = outcomes
-        pairs = zip(first.contents, second.contents, strict=True)
-        contents = iter(
-            [
-                content(array) if a is None or b is None else merge(k, a, b)
-                for k, (array, (a, b)) in enumerate(zip(second.arrays, pairs, strict=True))
-            ]
-        )
+        pairs = zip(contents, second.arrays, strict=True)
+        rest = iter([v or content(array) for v, array in pairs])
         placed = [
-            one.state.place(other.tree, [*islice(contents, len(one.arrays))])
+            one.state.place(other.tree, [*islice(rest, len(one.arrays))])
             for one, other in zip(first.versions, second.versions, strict=True)
         ]
         return placed[0] if self.labels else placed[0][0]
@@ -352,24 +349,23 @@ class _Symbolic:
         finals = record.branches(masks, bodies, recorded.nodes, self.label)
         slots.finish()
         found = [o.contents for o in self.outcomes]
-        # Arguments by what the functions have for them.
-        left = {(self.inside[0][k], self.inside[1][k]): k for k in reversed(places)}
-        known = [self._known(a, b, left) for a, b in zip(*found, strict=True)]
-        recorded.outputs -= {k for k, v in enumerate(known) if v is not None}
+        known = self._known(found[0], found[1], places)
+        recorded.outputs.difference_update(known)
         if recorded.differentiable:
             for k, held in self.outside.items():
                 recorded.arguments[k] = held.content() or held.stand_in()
             targets = [t.array for t in recorded.targets.rows]
             recorded.trace = _Functions(branch, self.captured.contents(), targets, found).call
-        contents = recorded.attached(finals)
-        return branch.place(self.outcomes, lambda k, a, b: known[k] or contents[k])
+        made = recorded.attached(finals)
+        return branch.place(self.outcomes, [known.get(k, v) for k, v in enumerate(made)])
 
     def _body(
         self, function: Any, recorded: Recorded, nodes: list[Node], inner: Scope
     ) -> list[Node]:
         branch, args = self.branch, self.branch.args
         body, values = recorded.begin(nodes, inner)
-        args.put([None if k in self.outside else v for k, v in enumerate(values)])
+        given = [None if k in self.outside else v for k, v in enumerate(values)]
+        args.put(given)
         self.inside.append(values)
         result = call(branch.what, function, *args.values)
         self.captured.check(branch.what)
@@ -381,10 +377,9 @@ class _Symbolic:
                     f"entries, which does not fit 'cond' with {branch.mask._n.size}; or it is the "
                     "target of a scatter, and changes in other ways as well"
                 )
-        given = [None if k in self.outside else v for k, v in enumerate(values)]
         outcome = branch.outcome(result, self.outcomes, given)
         arrays, found = outcome.arrays, outcome.contents
-        recorded.note(body, [a if v else None for a, v in zip(arrays, found, strict=True)])
+        recorded.note(body, found)
         self.outcomes.append(outcome)
         args.restore(branch.before)
         if len(self.outcomes) == 2:
@@ -401,15 +396,22 @@ class _Symbolic:
         ]
 
     def _known(
-        self, a: Content | None, b: Content | None, left: dict[tuple[Content, Content], int]
-    ) -> Content | None:
-        """A result that both functions leave alone: it stays what it was."""
-        if a is None or b is None or a == b:
-            return a or b
-        if flags.current & JitFlag.OptimizeCalls and _same_constant(a, b):
-            return a
-        k = left.get((a, b))
-        return None if k is None else self.branch.before[k]
+        self, first: list[Content | None], second: list[Content | None], places: list[int]
+    ) -> dict[int, Content | None]:
+        """The results, by number, that both functions leave alone: they stay what they were. None
+        stands for those that are written to."""
+        # Arguments by what the functions have for them.
+        left = {(self.inside[0][k], self.inside[1][k]): k for k in reversed(places)}
+        folds = flags.current & JitFlag.OptimizeCalls
+        known: dict[int, Content | None] = {}
+        for j, (a, b) in enumerate(zip(first, second, strict=True)):
+            if a is None or b is None:
+                known[j] = None
+            elif a == b or (folds and a.node.op is LITERAL and _same_constant(a, b)):
+                known[j] = a
+            elif (k := left.get((a, b))) is not None and self.branch.before[k] is not None:
+                known[j] = self.branch.before[k]
+        return known
 
 
 def _same_constant(a: Content, b: Content) -> bool:

@@ -209,7 +209,7 @@ def run(
         functions = [f._replace(run=reading(f.run)) for f in functions]
         arguments = Tree((spread(args), spread(kwargs)))
     nodes = [chosen._n, active._n, *[a._n for a in arguments.leaves]]
-    sizes = dict.fromkeys(n.size for n in nodes)
+    sizes = dict.fromkeys([n.size for n in nodes])
     if len(sizes.keys() - {1}) > 1:
         raise RuntimeError(
             f"{what}: some of the call arguments have incompatible sizes: there are arrays of the "
@@ -256,8 +256,9 @@ def _symbolic(call: Call) -> Any:
                 result = matched(call.what, results[0], result)
             else:
                 results.append(result.emptied())
-            recorded.note(body, result.leaves)
-            return [a._n for a in result.leaves]
+            found = contents(result.leaves)
+            recorded.note(body, found)
+            return [v.node for v in found]
 
     functions = tuple([f.run for f in call.functions])
     captured = Captured(functions)

@@ -3,7 +3,6 @@ has recorded, and become a block of their own.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ..ad import capture, graph, vector
 from ..ad.algebra import RECORDED
@@ -16,7 +15,7 @@ from ..jit.scope import active, innermost
 from .loop_trace import Term, starts
 from .masked import rehearsed
 from .recorded import NOTHING, Body
-from .state import Content, content
+from .state import Content
 from .targets import Targets, is_zero
 
 
@@ -75,10 +74,10 @@ class Recorded:
         body.inputs = [v.var for v in found]
         return body, found
 
-    def note(self, body: Body, results: Sequence[Any]) -> None:
-        """Notes on what the results of a function, arrays or None, depend, while its scope is
-        open."""
-        found = [NOTHING if a is None else content(a) for a in results]
+    def note(self, body: Body, results: Sequence[Content | None]) -> None:
+        """Notes on what the results of a function depend, while its scope is open. None stands for
+        arrays that it has written to."""
+        found = [v or NOTHING for v in results]
         body.close(found, self.targets.note())
         self.bodies.append(body)
         variables = [visible(v.var) for v in found]

@@ -51,10 +51,10 @@ class Captured:
     """What captured arrays hold before functions run, except for `state`."""
 
     def __init__(self, functions: Sequence[Callable[..., Any]], state: Iterable[Any] = ()) -> None:
-        own = {id(a) for a in state}
-        self._arrays = [
-            (name, a, Held(content(a))) for name, a in closure_arrays(functions) if id(a) not in own
-        ]
+        self._arrays: list[tuple[str, Any, Held]] = []
+        if found := closure_arrays(functions):
+            own = {id(a) for a in state}
+            self._arrays = [(name, a, Held(content(a))) for name, a in found if id(a) not in own]
 
     def check(self, what: str) -> None:
         """Raises:

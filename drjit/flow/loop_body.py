@@ -48,7 +48,8 @@ class Loop:
         after = state.match(Tree(values), self.strict)
         arrays = after.leaves
         first: dict[int, int] = {}
-        for k, array in enumerate(state.leaves):
+        leaves = state.leaves
+        for k, array in enumerate(leaves if len({*map(id, leaves)}) < len(leaves) else ()):
             other = first.setdefault(id(array), k)
             if arrays[k] is not arrays[other]:
                 paths = state.paths

@@ -20,7 +20,7 @@ from .loop_replay import loop_of
 from .loop_trace import Trace, adds_to
 from .recorded import NOTHING, Body
 from .shelter import Shelter
-from .state import Content, Held, State, content, contents
+from .state import Content, Held, State, as_content, content, contents
 from .targets import Targets
 
 
@@ -54,8 +54,8 @@ class Symbolic:
         self.serials = [v.node.serial for v in before]
         self.outside = self._misfits(loop.test._n.size)
         self.settled = loop.test._n.size != 1
-        sizes = {v.node.size for v in before}
-        self.guessed = not self.settled and not self.outside and not sizes <= {1}
+        # Whether arrays of several entries are taken for variables of lanes.
+        self.guessed = not (self.settled or self.outside or {v.node.size for v in before} <= {1})
         # Whether derivatives are recorded: from the beginning, or once they turn out to be needed.
         self.code = getattr(loop.body, "__code__", None)
         self.tracking = bool(_differentiable(before))
@@ -63,14 +63,14 @@ class Symbolic:
         self.tracking = self.tracking or self.presumed
         self.trace: Trace | None = None
         self.going = ACTIVE
-        self.targets = Targets()
+        self.targets: Targets
         self.lost: dict[int, Held] = {}  # what is in `before` no longer
         if self.settled:
             for k in self.outside:
                 self._lose(k)
         self.sums: set[int] = set()
-        self.after = Tree(())
-        self.results: list[Content] = []
+        self.after: Tree
+        self.results: list[Content]
 
     def _lose(self, k: int) -> None:
         """Gives up what an array was before: nobody may hold what the loop writes to."""
@@ -108,7 +108,8 @@ class Symbolic:
                 continue
 
     def _record(self) -> tuple:
-        self.after, self.results = Tree(()), []  # nobody may hold what the loop writes to
+        # Nobody may hold what the loop writes to.
+        self.after, self.results = self.loop.start.tree, []
         shelter = Shelter(self.loop.start, self.outside)
         self.state = state = shelter.state
         inside: list[Node] = []
@@ -150,7 +151,7 @@ class Symbolic:
         found = list(self.results)
         for k, n in zip(places, finals, strict=True):
             before = self.before[k]
-            found[k] = before if before is not None and n is before.node else Content(n, None)
+            found[k] = before if before is not None and n is before.node else as_content((n, None))
         if self.trace is not None:
             for k, value in self._tape(self.trace, places, finals).items():
                 found[k] = value
@@ -203,19 +204,18 @@ class Symbolic:
 
     def _put(self, places: list[int], nodes: list[Node]) -> list[Content | None]:
         values: list[Content | None] = [None] * len(self.before)
+        tracking, leaves = self.tracking, self.state.leaves
         for k, n in zip(places, nodes, strict=True):
-            leaf_ = self.state.leaves[k]
-            tracked = self.tracking and leaf_._diff and leaf_._dtype.is_float
-            values[k] = Content(n, graph.new_input(n) if tracked else None)
+            tracked = tracking and leaves[k]._diff and leaves[k]._dtype.is_float
+            values[k] = as_content((n, graph.new_input(n) if tracked else None))
         self.state.put(values)
         return values
 
     def _cond(self, places: list[int], nodes: list[Node]) -> Node:
         self._put(places, nodes)
-        before = self.state.contents()
         test = self.loop.run_cond(self.state)
-        for k in places:
-            if self.state.leaves[k]._n is not before[k].node:
+        for k, n in zip(places, nodes, strict=True):
+            if self.state.leaves[k]._n is not n:
                 raise RuntimeError(
                     f"{self.loop.what}: the condition changes variable '{self.state.paths[k]}'"
                 )
@@ -226,19 +226,17 @@ class Symbolic:
         with capture.body(slots) as inner:
             inputs = self._put(places, nodes)
             body = Body(nodes, inner)
-            # Nobody holds what the arrays do that the body writes to.
-            body.inputs = [
-                (own or v).var for own, v in zip(inputs, self.state.contents(), strict=True)
-            ]
-            for v, before in zip(inputs, self.before, strict=True):
-                if v is not None and before is not None and v.var and visible(before.var):
-                    slots.alias(v.var, before.var)  # type: ignore[arg-type]
+            body.inputs = [a._a for a in self.state.leaves]
+            if self.tracking:
+                for v, before in zip(inputs, self.before, strict=True):
+                    if v is not None and before is not None and v.var and visible(before.var):
+                        slots.alias(v.var, before.var)  # type: ignore[arg-type]
             self.after, arrays = self.loop.run_body(self.state)
             self.captured.check(self.loop.what)
             self.results = results = contents(arrays)
             for k in self.outside:
                 self._check_outside(k, results[k].node)
-            for k, v in enumerate(inputs):
+            for k, v in enumerate(inputs if slots.reached else ()):
                 if v is not None and v.var in slots.reached and results[k].node is not v.node:
                     raise RuntimeError(
                         f"{self.loop.what}: the body propagates gradients to variable "

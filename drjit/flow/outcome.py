@@ -38,24 +38,20 @@ class Outcome:
     """The versions that a function has left of the result and of parted arguments, and by number
     (see `State.objects`) those of the arguments that it has changed in place and returned, or what
     they hold if they are arrays of one dimension. `left` is what the arrays of the arguments hold,
-    if functions run one after the other."""
+    if functions run one after the other. `arrays` are those of all versions, `contents` what they
+    hold."""
 
     def __init__(self, result: Version) -> None:
         self.versions = [result]
+        self.arrays, self.contents = result.arrays, result.contents
         self.left: list[Content | None] = []
         self.changed: dict[int, Version | list[Content | None]] = {}
 
-    @property
-    def arrays(self) -> list[Any]:
-        if len(self.versions) == 1:
-            return self.versions[0].arrays
-        return [a for v in self.versions for a in v.arrays]
-
-    @property
-    def contents(self) -> list[Content | None]:
-        if len(self.versions) == 1:
-            return self.versions[0].contents
-        return [c for v in self.versions for c in v.contents]
+    def add(self, version: Version) -> None:
+        """Adds the version of a parted argument."""
+        self.versions.append(version)
+        self.arrays = self.arrays + version.arrays
+        self.contents = self.contents + version.contents
 
     @property
     def paths(self) -> list[str]:

@@ -43,7 +43,7 @@ def matched(what: str, first: Tree, other: Tree) -> Tree:
             _check_structure(what, first, i, other, j)
             order.append(j)
         other = other.ordered(order)
-    for k in first.others():
+    for k in first.others:
         _check_constants(what, first, k, other.objects[k])
     return other
 

@@ -8,14 +8,14 @@ from operator import is_not
 from typing import Any, NamedTuple
 
 from ..array.base import ArrayBase
-from ..array.pytree import ROLES, role
-from ..array.tree import Tree, opened, rebuilt, set_contents
-from .state import Content, State, assign, content, contents, copied
+from ..array.pytree import ROLES, leaf_arrays, role
+from ..array.tree import opened, rebuilt, set_contents
+from .state import Content, State, assign, content, contents, holding
 
 
 class _Copy(NamedTuple):
-    """A copy, which is kept alive so that nothing else gets its number, its original, and what each
-    of them consisted of; of arrays what the copy held."""
+    """A copy of a container, which is kept alive so that nothing else gets its number, its
+    original, and what each of them consisted of; of arrays what those of one dimension held."""
 
     copy: Any
     original: Any
@@ -34,12 +34,15 @@ class Shelter:
 
     def __init__(self, state: State, kept: Set[int] = frozenset()) -> None:
         tree = self._tree = state.tree
-        leaves = [a if k in kept else copied(a) for k, a in enumerate(tree.leaves)]
-        self._copies = {
-            id(made): _Copy(made, a, (), (), [content(a)])
-            for k, (made, a) in enumerate(zip(leaves, tree.leaves, strict=True))
-            if k not in kept
-        }
+        # Copies of one-dimensional arrays, their originals, and what they held, by number.
+        self._arrays: dict[int, tuple[Any, Any, Content]] = {}
+        self._copies: dict[int, _Copy] = {}
+        leaves = [*tree.leaves]
+        for k, original in enumerate(tree.leaves):
+            if k not in kept:
+                held = content(original)
+                made = leaves[k] = holding(original, held)
+                self._arrays[id(made)] = made, original, held
         self._same = {id(tree.leaves[k]) for k in kept}
         self.state = state.like(tuple(tree.put_together(leaves, self._copy)))
 
@@ -49,8 +52,12 @@ class Shelter:
         cls, original, outside = tree.classes[k], tree.objects[k], tree.inside[k]
         start: list[Content | None] = []
         if issubclass(cls, ArrayBase):
-            known = [self._copies.get(id(a)) for a in Tree(values).leaves]
-            start = [c and c.start[0] for c in known]  # nobody may hold what others do
+            for v in values:
+                if inner := self._copies.get(id(v)):
+                    start += inner.start
+                else:
+                    known = self._arrays.get(id(v))
+                    start.append(known and known[2])  # nobody may hold what others do
         elif not any(map(is_not, values, outside)):
             return original
         made = _like(original, tree.keys.get(k), values)
@@ -76,28 +83,30 @@ class Shelter:
             if kind == "other":
                 found.append(v)
                 continue
-            known = self._copies.get(id(v))
             is_array = kind == "leaf" or kind == "vector"
-            made, other = self._array(v, known) if is_array else self._container(v, known, kind)
+            made, other = self._array(v) if is_array else self._container(v, kind)
             found.append(made)
             changed = changed or other
         return found, changed
 
-    def _array(self, value: Any, known: _Copy | None) -> tuple[Any, bool]:
+    def _array(self, value: Any) -> tuple[Any, bool]:
+        known = self._arrays.get(id(value))
         if known is None:
             return value, id(value) not in self._same
-        now, start = content(value), known.start[0]
+        _, original, start = known
+        now = content(value)
         if now == start:
-            return (known.original if content(known.original) == start else value), False
-        assign(known.original, now)
-        return known.original, True
+            return (original if content(original) == start else value), False
+        assign(original, now)
+        return original, True
 
-    def _container(self, value: Any, known: _Copy | None, kind: str) -> tuple[Any, bool]:
+    def _container(self, value: Any, kind: str) -> tuple[Any, bool]:
+        known = self._copies.get(id(value))
         keys, now = opened(value, kind)
         original = value if known is None else known.original
         if isinstance(value, ArrayBase):
-            if known is not None and contents(Tree(now).leaves) == known.start:
-                same = contents(Tree((original,)).leaves) == known.start
+            if known is not None and contents(leaf_arrays(value)) == known.start:
+                same = contents(leaf_arrays(original)) == known.start
                 return (original if same else value), False
             set_contents(original, keys, self._returned(now)[0])
             return original, True

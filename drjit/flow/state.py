@@ -36,17 +36,17 @@ class Content(NamedTuple):
 
 # Without calls of Python functions, as there are many arrays.
 _held = attrgetter("_n", "_a")
-_content: Callable[[tuple], Content] = partial(tuple.__new__, Content)
+as_content: Callable[[tuple[Node, Var | None]], Content] = partial(tuple.__new__, Content)
 
 
 def content(array: Any) -> Content:
     """What an array holds."""
-    return _content(_held(array))
+    return as_content(_held(array))
 
 
 def contents(arrays: Iterable[Any]) -> list[Content]:
     """What arrays hold."""
-    return [*map(_content, map(_held, arrays))]
+    return [*map(as_content, map(_held, arrays))]
 
 
 def assign(array: Any, value: Content) -> None:
@@ -170,7 +170,7 @@ class State:
         self._take_apart(Tree(values))
         self._attributes: list[Attribute] = []
         objects = self.tree.objects
-        if others := [k for k in self.tree.others() if _has_traced_attributes(objects[k])]:
+        if others := [k for k in self.tree.others if _has_traced_attributes(objects[k])]:
             paths = self.tree.labels(titles)
             self._attributes = [a for k in others for a in _attributes(objects[k], paths[k])]
 
@@ -178,12 +178,13 @@ class State:
         self.tree, self.leaves = tree, tree.leaves
         # What changes in place, with what it consists of.
         self._containers: list[tuple[Any, Any, Sequence[Any]]] = []
-        for k, n in enumerate(tree.counts):
-            if n >= 0:
-                v = tree.objects[k]
-                if not isinstance(v, tuple):
-                    self._containers.append((v, tree.keys.get(k), tree.inside[k]))
-            elif n == OTHER and isinstance(v := tree.objects[k], ArrayBase):
+        for k, found in tree.inside.items():
+            v = tree.objects[k]
+            if not isinstance(v, tuple):
+                self._containers.append((v, tree.keys.get(k), found))
+        for k in tree.others:
+            v = tree.objects[k]
+            if isinstance(v, ArrayBase):
                 self._containers.append((v, *opened(v, v._kind)))
 
     @property
@@ -295,7 +296,7 @@ class State:
         if not before.fits(after):
             after = after.ordered(self._order(after, strict))
         elif strict:
-            for k in before.others():
+            for k in before.others:
                 _check_same(
                     before.objects[k], after.objects[k], lambda k=k: self._path(k), self.what
                 )
@@ -394,7 +395,9 @@ def holding(array: Any, value: Content) -> Any:
     if isinstance(array, KernelValue):
         return array._with(Value(*value))
     made = new(type(array))
-    assign(made, value)
+    made._n, var = value
+    if made._diff:
+        made._a = var
     return made
 
 

@@ -55,7 +55,7 @@ def loop(
         if scope.effects:
             raise RuntimeError(f"{what}: the condition has a side effect")
         results = body(list(inside))
-        _check(what, "state", [n.dtype for n in state], results)
+        _check(what, "state", state, results)
         _check_written(what, scope, (test, *results, *scope.effects), live)
         size = broadcast_size((*inside, outer, test, *results), what)
         size = _extended(size, scope.effects, what)
@@ -63,10 +63,9 @@ def loop(
     deps = (*state, *inside, live, outer, test, *results, *scope.effects)
     node = make(op.loop, dt.mask, size, deps, Block(counts, depth))
     _close(node, scope)
-    kinds = [None if r is n else n.dtype for r, n in zip(results, inside, strict=True)]
     return [
-        before if kind is None else _result(node, kind, k)
-        for k, (before, kind) in enumerate(zip(state, kinds, strict=True))
+        before if r is n else _result(node, n.dtype, k)
+        for k, (before, n, r) in enumerate(zip(state, inside, results, strict=True))
     ]
 
 
@@ -167,7 +166,7 @@ def branches(
                 first = names[0] if names else None
                 _check_written(what, scope, (*results, *scope.effects), first)
                 if outcomes:
-                    _check(what, "result", [n.dtype for n in outcomes[0]], results)
+                    _check(what, "result", outcomes[0], results)
                 size = _extended(size, results, what)
                 size = _extended(size, scope.effects, what)
             inside += names
@@ -269,13 +268,13 @@ def _result(node: Node, dtype: dt.DType, number: int) -> Node:
     return result
 
 
-def _check(what: str, noun: str, types: list[dt.DType], results: list[Node]) -> None:
-    if len(results) != len(types):
-        raise TypeError(f"{what}: {len(types)} {noun} variables became {len(results)}")
-    for k, (t, r) in enumerate(zip(types, results, strict=True)):
-        if r.dtype is not t:
+def _check(what: str, noun: str, before: Sequence[Node], results: list[Node]) -> None:
+    if len(results) != len(before):
+        raise TypeError(f"{what}: {len(before)} {noun} variables became {len(results)}")
+    for k, (n, r) in enumerate(zip(before, results, strict=True)):
+        if r.dtype is not n.dtype:
             raise TypeError(
-                f"{what}: {noun} variable {k} is {t.name} first and {r.dtype.name} then"
+                f"{what}: {noun} variable {k} is {n.dtype.name} first and {r.dtype.name} then"
             )
 
 
@@ -284,6 +283,8 @@ def _check_written(what: str, scope: Scope, roots: Sequence[Node], first: Node |
     RuntimeError: a value depends on what an array holds after a scatter of the same recording,
         whose nodes come after `first`.
     """
+    if not scope.afters:
+        return
     own = {after for reference in scope.afters if (after := reference()) is not None}
     if not own:
         return
