@@ -23,6 +23,7 @@ from drjit.llvm.ad import (
     TensorXf64,
     TensorXi,
     UInt,
+    UInt64,
 )
 
 MODES = ("tensor", "vector")
@@ -354,6 +355,29 @@ def test_initial_weights(which: str, dtype: Any, tier: str):
     np.testing.assert_array_equal(net["layers.0.bias"].numpy(), np.zeros(5))
     # The next layer's come from the same stream, and are larger.
     assert 0.5 < np.abs(net["layers.1.weights"].numpy()).max() <= 2**-0.5
+
+
+def test_layers_share_the_kernels_that_initialize_them(tier):
+    def kernels(layers):
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+            dr.kernel_history_clear()
+            net = nn.Sequential(*layers).alloc(TensorXf16, 2)
+            dr.eval(dict(net))
+            return {entry["hash"] for entry in dr.kernel_history()}
+
+    assert kernels([nn.Linear(-1, 2)]) == kernels([nn.Linear(-1, 2)] * 5 + [nn.Linear(-1, 400)])
+
+
+def test_layers_are_initialized_in_a_symbolic_loop():
+    def body(i, x, rng):
+        weights = nn.Linear(1, 1, False).alloc(TensorXf, rng=rng).weights
+        return i + 1, x + weights.array, rng
+
+    def run(mode):
+        state = UInt(0), Float(0), dr.rng(seed=UInt64(7))
+        return dr.while_loop(state, lambda i, *_: i < 3, body, mode=mode)[1][0]
+
+    assert run("symbolic") == run("evaluated") != 0
 
 
 def test_allocation_makes_a_copy():

@@ -13,6 +13,7 @@ from ..function.create import zeros
 from ..function.evaluation import make_opaque
 from ..function.math import exp, exp2, log2, tanh
 from ..function.traits import float32_array_t, is_tensor_v, shape, tensor_t
+from ..jit.flags import JitFlag, flag
 from ..random import Generator
 from .coopvec import CoopVec, cast
 from .matrix import MatrixView, matvec
@@ -121,6 +122,8 @@ class Linear(Module):
         # Drawn in single precision: one stream of numbers for all precisions.
         drawn = rng.random(float32_array_t(dtype), (rows, columns))
         made.weights = dtype(fma(drawn, 2 * bound, -bound))
+        if not flag(JitFlag.SymbolicScope):
+            make_opaque(made.weights)  # one short kernel serves all layers
         if has_bias:
             made.bias = zeros(dtype, rows)
             make_opaque(made.bias)  # a literal would become another kernel's once it is trained
