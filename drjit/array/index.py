@@ -18,7 +18,7 @@ from ..jit.node import normalize
 from . import elementwise, leaf, leaf_access, table, tensor, tensor_index
 from .base import ArrayBase, BoundsError, ComponentError, type_label
 from .meta import DYNAMIC
-from .show import evaluated, is_array, reader
+from .show import is_array
 
 LETTERS = "xyzw"
 
@@ -38,8 +38,10 @@ def getitem(self: Any, key: Any) -> Any:
                 return c[key]
             return c[_position(self, key, len(c), "__getitem__")]
         if kind == "leaf":
-            i = _position(self, key, self._n.size, "__getitem__")
-            return reader(evaluated([self])[0])(i)
+            n = self._n
+            i = _position(self, key, n.size, "__getitem__")
+            schedule.evaluate([n])
+            return n.data if n.is_literal else kernel.to_numpy(n.dtype, n.size, n.data).item(i)
     if isinstance(key, slice) and key.start is key.stop is None and key.step in (None, 1):
         return self
     if kind == "tensor":
