@@ -120,7 +120,8 @@ def _forward(op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
     fold, in_code = node.folder(op_, out), op_ in node.IN_CODE
 
     def forward(self, other):
-        a, o, v, data = self._n, op_, None, None
+        a, o = self._n, op_
+        v = data = None
         if type(other) is cls:
             b, v = other._n, other._a
         elif (b := number(other)) is None:
@@ -310,7 +311,7 @@ def _on_components(op_: Op, cls: Any) -> Callable:
                 count = len(a._c)
                 columns.append(a._c)
             elif kind in one:
-                columns.append(repeat(shared(a)))
+                columns.append(repeat(shared(a) if kind is float or kind is int else a))
             else:
                 return None
         if not count:

@@ -94,7 +94,7 @@ def literal(cls: type, value: Any, size: int = 1) -> Any:
 
 def beside(cls: Any) -> Callable[[Any], Any]:
     """What makes an array of the class of a Python number that goes beside several arrays, so that
-    these share one literal; anything else, and what the class does not take, stays as it is."""
+    these share one literal; what the class does not take stays as it is."""
     made = node.literals(cls._dtype)
 
     def array(value: Any) -> Any:

@@ -88,7 +88,8 @@ def _forward(
     cls: Any, result: Any, method: str, pairs: bool, scalars: frozenset, general: type
 ) -> Callable:
     combine, otherwise = getattr(cls.Value, method), getattr(general, method)
-    shared = beside(cls.Value) if cls.Value is cls._leaf else _as_it_is
+    leaf = cls._leaf
+    shared = beside(leaf) if cls.Value is leaf else _as_it_is
 
     def binary(self, other):
         kind = type(other)
@@ -97,8 +98,10 @@ def _forward(
             r._c = list(map(combine, self._c, other._c))
             return r
         if kind in scalars:
+            if kind is not leaf:
+                other = shared(other)
             r = new(result)
-            r._c = list(map(combine, self._c, repeat(shared(other))))
+            r._c = list(map(combine, self._c, repeat(other)))
             return r
         return otherwise(self, other)
 
