@@ -105,7 +105,6 @@ class Tree:
 
     def __init__(self, values: Iterable[Any]) -> None:
         self.objects: list[Any] = []
-        self.classes: list[type] = []
         self.counts: list[int] = []
         self.leaves: list[Any] = []
         self.others: list[int] = []
@@ -115,14 +114,14 @@ class Tree:
             self._add(values)
         except RecursionError:
             raise too_deep() from None
+        self.classes: list[type] = [*map(type, self.objects)]
 
     def _add(self, values: Iterable[Any]) -> None:
-        objects, classes, counts = self.objects, self.classes, self.counts
+        objects, counts = self.objects, self.counts
         for v in values:
             cls = type(v)
             kind = ROLES.get(cls) or role(cls)
             objects.append(v)
-            classes.append(cls)
             if kind == "leaf" or kind == "vector":
                 counts.append(ARRAY)
                 self.leaves.append(v)
@@ -136,7 +135,13 @@ class Tree:
                     self.keys[k] = keys
                 self.inside[k] = found
                 counts.append(len(found))
-                self._add(found)
+                if kind == "nested" and found and ROLES.get(type(found[0])) == "leaf":
+                    # As of most arrays, all of the same class.
+                    objects += found
+                    counts += [ARRAY] * len(found)
+                    self.leaves += found
+                else:
+                    self._add(found)
 
     def fits(self, other: "Tree") -> bool:
         """Whether another tree has the same structure, shapes of tensors and order of keys."""
