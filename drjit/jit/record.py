@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 from . import dtype as dt
-from . import op, schedule, sharing
+from . import collector, op, schedule, sharing
 from .effects import EFFECTS, OLD_VALUES, afters, effects_inside, old_values, undo
 from .nesting import Parts
 from .node import AFTER, LITERAL, Node, broadcast_size, combine, make, next_serial
@@ -47,7 +47,8 @@ def loop(
         live = make(op.state, dt.mask, size, (), depth)
     else:
         inside, live = names
-    with _Recording(live, depth, []) as scope:
+    # Whatever bodies make is needed until the end, and the collector would look at it again.
+    with collector.paused(), _Recording(live, depth, []) as scope:
         scope.repeats = True
         test = cond(list(inside))
         if not test.dtype.is_mask:
@@ -161,7 +162,7 @@ def branches(
         for mask, body in zip(masks, bodies, strict=True):
             names = [make(op.state, n.dtype, size, (), depth) for n in args]
             live = mask if mask.op is not LITERAL or not mask.data else outer
-            with _Recording(live, depth, scopes) as scope:
+            with collector.paused(), _Recording(live, depth, scopes) as scope:
                 results = body(list(names))
                 first = names[0] if names else None
                 _check_written(what, scope, (*results, *scope.effects), first)
