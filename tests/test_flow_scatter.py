@@ -795,3 +795,19 @@ def test_one_lane_scatters_once_however_many_use_what_it_computes(kind):
     dr.eval(many)
     np.testing.assert_array_equal(many, 8 * np.arange(6))
     assert target == (4 if kind == "loop" else 1)
+
+
+@pytest.mark.parametrize("flow", ["loop", "branch", "call"])
+def test_what_a_body_computes_for_nothing_holds_no_target(flow):
+    """It would have to be copied."""
+    x, one = F(X), dr.opaque(F, 2)
+    dr.enable_grad(x)
+    memory = one._n.data
+
+    def body(k, x, t):
+        dr.sin(x * one)  # of which the graph of derivatives remembers the operands
+        dr.scatter_add(one, x, UInt(0))
+
+    FLOWS[flow]("symbolic", body, x, F(T))
+    dr.eval(one)
+    assert one._n.data is memory

@@ -15,17 +15,6 @@ from .traverse import ADFlag, ADMode
 from .written import Written
 
 
-class Tracing:
-    """One tracing of a body. Once it is `closed`, nothing outside depends on the variables that it
-    has made; those that are alive still, as parts of reference cycles, take no part in
-    traversals."""
-
-    __slots__ = ("closed",)
-
-    def __init__(self) -> None:
-        self.closed = False
-
-
 class Slots:
     """Gradients of variables from around bodies that are being recorded, each as a variable whose
     gradient has memory of its own, to which the bodies add atomically: what they gather from, and
@@ -40,7 +29,6 @@ class Slots:
         self.outer: Slots | None = graph.slots()
         self.atomic = atomic
         self.first = 0
-        self.tracing = Tracing()
         self.written: dict[int, Written] = {}
         self.aliases: dict[Var, Var] = {}
         self.reached: set[Var] = set()  # those of the inputs that traversals have come to
@@ -126,22 +114,22 @@ class body:
     """A scope for a body that is traced, which traversals do not leave: they put the gradients of
     variables from outside into `slots`."""
 
-    __slots__ = ("slots",)
+    __slots__ = ("slots", "tape")
 
     def __init__(self, slots: Slots) -> None:
         self.slots = slots
+        self.tape: list[Var] = []
 
     def __enter__(self) -> Scope:
-        slots = self.slots
         inner = (graph.scope() or _OUTSIDE).isolated()
-        inner.slots = slots
-        slots.first, slots.tracing = inner.isolate_from, Tracing()
+        inner.slots, inner.tape = self.slots, self.tape
+        self.slots.first = inner.isolate_from
         graph.push(inner)
         return inner
 
     def __exit__(self, *_: object) -> None:
         graph.pop()
-        self.slots.tracing.closed = True
+        self.tape.clear()  # as there may be references to the scope
 
 
 _OUTSIDE = Scope()

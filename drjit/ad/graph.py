@@ -3,16 +3,16 @@ input and remembers how it was made.
 
 Variables refer to those that they were computed from, so the graph is freed by reference counting
 from the results; forward traversals find dependents through a list of weak references in the order
-of creation.
+of creation. Variables of a body that is being recorded are in a list of its own (`Scope.tape`).
 """
 
 import threading
 import weakref
 from collections.abc import Callable, Iterable
-from itertools import count
+from itertools import chain, count
 from typing import Any, NamedTuple
 
-from ..jit import flags
+from ..jit import access, flags
 from ..jit.dtype import DType
 from ..jit.location import Location, describe, user_location
 from ..jit.node import Node
@@ -87,9 +87,10 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
     def record(
         n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, ...], data: Any = None
     ) -> Var | None:
-        inner = None
+        inner = tape = None
         if scopes and (stack := scopes.get(get_ident())):
             inner = stack[-1]
+            tape = inner.tape
             if inner.all or inner.variables:
                 hides = inner.hides
                 deps = tuple([None if d is None or hides(d) else d for d in deps])
@@ -108,7 +109,10 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
         v.serial = serial = next_serial()
         if inner is not None and inner.all:
             inner.shows(v)
-        _append(_ref(v))
+        if tape is None:
+            _append(_ref(v))
+        else:
+            tape.append(v)
         if not serial & 1023 or flags.current & 1:
             _attend(v)
         return v
@@ -140,9 +144,22 @@ def new_slot(n: Node) -> Var:
 def new_input(n: Node) -> Var:
     """A variable for a differentiable input."""
     v = new_slot(n)
-    _append(_ref(v))
+    inner = scope()
+    if inner is None or inner.tape is None:
+        _append(_ref(v))
+    else:
+        inner.tape.append(v)
     _attend(v)
     return v
+
+
+def renew(v: Var) -> None:
+    """Makes a variable the newest one."""
+    v.serial = next_serial()
+    for tape in tapes()[-1:]:
+        if v in tape:
+            tape.remove(v)
+        tape.append(v)
 
 
 def compact() -> None:
@@ -155,25 +172,33 @@ def compact() -> None:
         _tape_limit = max(1 << 11, 2 * len(_tape))
 
 
-def forget(variables: list[Var]) -> None:
-    """Leaves the newest variables, in order, out of forward traversals: those of a recorded body,
-    which its derivatives visit by themselves."""
-    if not variables:
-        return
-    gone, first = set(variables), variables[0].serial
-    with _tape_lock:
-        start = n = len(_tape)
-        while start and ((v := _tape[start - 1]()) is None or v.serial >= first):
-            start -= 1
-        kept = [r for r in _tape[start:n] if (v := r()) is not None and v not in gone]
-        _tape[start:n] = kept
+def tapes() -> list[list[Var]]:
+    """The variables of the bodies that this thread is recording, those of the outermost first."""
+    found = {id(s.tape): s.tape for s in scopes.get(get_ident(), ()) if s.tape is not None}
+    return [*found.values()]
+
+
+def release() -> None:
+    """Gives up variables of bodies to which nothing else refers, and the nodes that they hold."""
+    for tape in reversed(tapes()):
+        kept = []
+        while tape:
+            witness = weakref.ref(tape.pop())
+            if (v := witness()) is not None:
+                kept.append(v)
+        tape += reversed(kept)
+
+
+access.releases.append(release)
 
 
 def living() -> list[Var]:
-    """All variables that exist, in order of creation."""
+    """All variables that exist, in order of creation; of those in bodies the ones that this thread
+    is recording."""
     compact()
-    found = [r() for r in _tape]
-    return sorted([v for v in found if v is not None], key=lambda v: v.serial)
+    release()
+    found = [v for r in _tape if (v := r()) is not None]
+    return sorted(chain(found, *tapes()), key=lambda v: v.serial)
 
 
 def title(v: Var) -> str:
@@ -198,10 +223,11 @@ class Scope:
     it is empty; otherwise they are on but for `variables`. Traversals stop at variables from before
     `isolate_from`; those that they gave gradients to wait in `postponed`, with the set of variables
     that these go on to, or None for all. In the body of a loop, branch or call, `slots` says where
-    gradients of arrays from around it go that the body gathers from (`capture.Slots`).
+    gradients of arrays from around it go that the body gathers from (`capture.Slots`), and `tape`
+    has the variables recorded so far.
     """
 
-    __slots__ = ("all", "isolate_from", "postponed", "slots", "variables")
+    __slots__ = ("all", "isolate_from", "postponed", "slots", "tape", "variables")
 
     def __init__(
         self,
@@ -215,6 +241,7 @@ class Scope:
         self.isolate_from = isolate_from
         self.postponed: dict[Var, Any] = {} if postponed is None else postponed
         self.slots = slots
+        self.tape: list[Var] | None = None
 
     def hides(self, v: Var) -> bool:
         """Whether the variable takes no part in the recording."""
@@ -267,8 +294,11 @@ def slots() -> Any:
 
 
 def push(inner: Scope) -> None:
-    """Enters a scope."""
-    scopes.setdefault(get_ident(), []).append(inner)
+    """Enters a scope. Unless it is that of a body, its variables are those of the one around."""
+    stack = scopes.setdefault(get_ident(), [])
+    if stack and inner.tape is None:
+        inner.tape = stack[-1].tape
+    stack.append(inner)
 
 
 def pop() -> Scope:

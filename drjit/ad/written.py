@@ -23,13 +23,11 @@ LINEAR = {"", "add"}
 
 class Memory:
     """Where the gradient, or the tangents, of a target lie: `held` has the node, and is empty if
-    there is none. `kinds` are the reductions by which bodies write to the target, `tracing` that of
-    the body."""
+    there is none. `kinds` are the reductions by which bodies write to the target."""
 
-    __slots__ = ("held", "kinds", "tracing")
+    __slots__ = ("held", "kinds")
 
     def __init__(self) -> None:
-        self.tracing = graph.slots().tracing
         self.held: list[Node] = []
         self.kinds: set[str] = set()
 
@@ -93,8 +91,6 @@ class _Scatter(LaneRule):
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         kind, memory = v.data
-        if memory.tracing.closed:
-            return None
         _check(kind)
         if not memory.held:
             raise RuntimeError(

@@ -48,7 +48,7 @@ class Body:
         self.mask, self.depth = recording.mask, recording.depth
         self.lanes = nodes[0].size if nodes else self.mask.size
         self._span = Span(nodes[0].serial if nodes else None)
-        self.begin, self._tracing = inner.isolate_from, inner.slots.tracing
+        self.begin, self._tape = inner.isolate_from, inner.tape
         self.moves = False
         self.results: list[Content] = []
         self.written: list[tuple[int, Written]] = []
@@ -66,10 +66,6 @@ class Body:
         self.moves = not any(e.op in BLOCKS or e.data.value for e in recording.effects)
         self.results, self.written = results, written
         self._follow([v for r in results if (v := visible(r.var)) is not None] + self.scatters)
-        # Traversals within the body have put gradients there.
-        for v in (*self.variables, *self.inputs):
-            if v is not None and v.serial >= self.begin:
-                v.grad = v.grad_var = None
 
     @property
     def scatters(self) -> list[Var]:
@@ -88,36 +84,39 @@ class Body:
     # ---- What depends on what
 
     def _follow(self, results: list[Var]) -> None:
-        """Finds the variables below some results, and the sources that each one depends on: one bit
-        for each of these."""
-        begin = self.begin
-        seen = {None, *results}
-        own, around = self.variables, self.around
-        for v in (pending := list(dict.fromkeys(results))):  # which grows
-            if v.serial >= begin:
+        """Finds the variables below some results."""
+        needed: set[Var | None] = {*results}
+        own, needs, begin = [], needed.update, self.begin
+        for v in reversed(self._tape):
+            # Traversals within the body have put gradients there.
+            v.grad = v.grad_var = None
+            if v in needed:
                 own.append(v)
-                for d in v.deps:
-                    if d not in seen:
-                        seen.add(d)
-                        pending.append(d)  # type: ignore[arg-type]
-            else:
-                around.append(v)
-        own.sort(key=_serial)
-        around.sort(key=_serial)
+                needs(v.deps)
+        rest = needed.difference(own)
+        rest.discard(None)
+        for v in sorted(rest, key=_serial):  # type: ignore[arg-type]
+            (self.around if v.serial < begin else self.variables).append(v)  # without dependencies
+        self.variables += reversed(own)
+        self._tape = []
+
+    def _bits(self) -> dict[Var, int]:
+        """The sources that each variable depends on: one bit for each."""
         reach, sources = self._reach, self._sources
-        for v in around:
-            reach[v] = 1 << len(sources)
-            sources.append(v)
-        for v in own:
-            bits = 0
-            for d in v.deps:
-                if d is not None:
-                    bits |= reach[d]
-            if bits == 0:
-                bits = 1 << len(sources)
+        if not reach:
+            for v in self.around:
+                reach[v] = 1 << len(sources)
                 sources.append(v)
-            reach[v] = bits
-        graph.forget(own)
+            for v in self.variables:
+                bits = 0
+                for d in v.deps:
+                    if d is not None:
+                        bits |= reach[d]
+                if bits == 0:
+                    bits = 1 << len(sources)
+                    sources.append(v)
+                reach[v] = bits
+        return reach
 
     def sources(self, results: Iterable[Var | None]) -> list[Var]:
         """The inputs of the body and variables from before on which some variables depend."""
@@ -125,9 +124,9 @@ class Body:
 
     def reach(self, variables: Iterable[Var | None]) -> int:
         """The sources on which some variables depend, if on any: one bit for each."""
-        bits = 0
+        bits, known = 0, self._bits()
         for v in variables:
-            bits |= self._reach.get(v, 0)  # type: ignore[arg-type]
+            bits |= known.get(v, 0)  # type: ignore[arg-type]
         return bits
 
     def of_bits(self, bits: int) -> list[Var]:
@@ -145,16 +144,15 @@ class Body:
     def entered(self, slots: capture.Slots) -> Iterator[None]:
         """Within, `pull` and `push` visit the variables of the body; those of gathered arrays from
         around it have their gradients in `slots`."""
-        slots.first, slots.tracing = self.begin, self._tracing
+        slots.first = self.begin
         inner = (graph.scope() or Scope()).isolated()
-        inner.isolate_from, inner.slots = self.begin, slots
+        inner.isolate_from, inner.slots, inner.tape = self.begin, slots, []
         graph.push(inner)
-        before, self._tracing.closed = self._tracing.closed, False
         try:
             yield
         finally:
-            self._tracing.closed = before
             graph.pop()
+            inner.tape.clear()
 
     @contextmanager
     def derived(self, slots: capture.Slots, mask: Node | None = None) -> Iterator["Derived"]:

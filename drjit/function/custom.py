@@ -206,8 +206,7 @@ class _State:
     callbacks."""
 
     def __init__(self, op: CustomOp) -> None:
-        slots = graph.slots()
-        self.op, self.tracing = op, None if slots is None else slots.tracing
+        self.op = op
         self.scope = Scope()
         self.slots: list[Var] = []
         self.active = False
@@ -266,8 +265,7 @@ class _Hub(LaneRule):
     keeps_inputs = False
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        tracing = v.data.tracing
-        if not any(t is not None for t in tangents) or (tracing is not None and tracing.closed):
+        if not any(t is not None for t in tangents):
             return None
         # What has a gradient without taking part, such as that of an earlier traversal.
         idle = [d for d, t in zip(v.deps, tangents, strict=True) if d is not None and t is None]
@@ -457,7 +455,8 @@ def _change(op: CustomOp, a: Any, hub: Var) -> None:
             f"drjit.CustomOp.add_output(): {op.name()} names an array that was computed from "
             "others; only arrays with dr.enable_grad() can be outputs"
         )
-    v.rule, v.deps, v.serial = _SIDE_RESULT, (hub,), graph.next_serial()
+    v.rule, v.deps = _SIDE_RESULT, (hub,)
+    graph.renew(v)
 
 
 __all__ = ["CustomOp", "custom"]

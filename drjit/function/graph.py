@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from ..ad.graph import Var, labels, living, where
+from ..ad.graph import Var, labels, living, tapes, where
 from . import drawing
 
 
@@ -25,9 +25,10 @@ def whos_ad(as_string: bool = False) -> str | None:
     """
     rule = "  " + "=" * 57
     lines = ["", "  ID        Type        Size     Refs    Label", rule]
+    taped = {id(v) for tape in tapes() for v in tape}
     for v in living():
-        # Not counted: the list, the loop variable and the argument of the call.
-        refs = sys.getrefcount(v) - 3
+        # Not counted: the lists, the loop variable and the argument of the call.
+        refs = sys.getrefcount(v) - 3 - (id(v) in taped)
         label = labels.get(v) or (v.rule.name if v.rule is not None else "")
         lines.append(
             f"  {v.serial:<9} {v.dtype.code:<8}{v.size:8}{refs:9}    {label}{where(v)}".rstrip()

@@ -5,6 +5,7 @@ writes in place if nobody else holds the target, else into a copy.
 """
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from . import dtype as dt
@@ -32,6 +33,9 @@ from .scope import lanes as group_lanes
 # Above this many entries a scatter-reduction with `ReduceMode.Auto` uses atomics instead of private
 # copies.
 expand_threshold = 1 << 20
+
+releases: list[Callable[[], None]] = []
+"""What gives up nodes that are of no use any more, before a target is copied since it is held."""
 
 
 def _unsigned(index: Node) -> Node:
@@ -204,6 +208,9 @@ class Target:
             op_, deps, dtype, size = node.op, node.deps, node.dtype, node.size
             witness = weakref.ref(node)
             del node
+            if witness() is not None:
+                for release in releases:
+                    release()
             held = witness()
             if held is None:
                 own = make(op_, dtype, size, deps, buffer)
