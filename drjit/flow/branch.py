@@ -354,8 +354,8 @@ class _Symbolic:
         if recorded.differentiable:
             for k, held in self.outside.items():
                 recorded.arguments[k] = held.content() or held.stand_in()
-            targets = [t.array for t in recorded.targets.rows]
-            recorded.trace = _Functions(branch, self.captured.contents(), targets, found).call
+        if recorded.repeatable:
+            recorded.trace = _Functions(branch, self.captured.contents(), found).call
         made = recorded.attached(finals)
         return branch.place(self.outcomes, [known.get(k, v) for k, v in enumerate(made)])
 
@@ -426,14 +426,13 @@ class _Functions:
         self,
         branch: _Branch,
         captured: list[tuple[Any, Content]],
-        targets: list[Any],
         found: list[list[Content | None]],
     ) -> None:
         args = branch.args
         zeros = {t: Content(jit.literal(t, 0), None) for t in {a._n.dtype for a in args.leaves}}
         self.resting = [zeros[a._n.dtype] for a in args.leaves]
         known = [*zip(args.leaves, self.resting, strict=True), *captured]
-        self.copies = Copies((args.values, *branch.bodies), known, targets)
+        self.copies = Copies((args.values, *branch.bodies), known)
         values, *bodies = self.copies.roots
         self.values, self.titles = values, args.titles
         self.branch = copy(branch)

@@ -265,9 +265,8 @@ def _symbolic(call: Call) -> Any:
     bodies = [partial(trace, f) for f in call.functions]
     nodes = record.branches(masks, bodies, recorded.nodes, call.what)
     slots.finish()
-    if recorded.differentiable:
-        copies = Copies(functions, captured.contents(), [t.array for t in recorded.targets.rows])
-        recorded.trace = _again(copies, given)
+    if recorded.repeatable:
+        recorded.trace = _again(Copies(functions, captured.contents()), given)
     return joined(results[0].filled(recorded.attached(nodes))[0], results[0])
 
 

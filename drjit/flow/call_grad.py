@@ -112,6 +112,12 @@ class Recorded:
         """Whether a result or target depends on a differentiable variable."""
         return bool(self.outputs or self.targets.rows)
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether functions may be called again, for second derivatives: what writes to targets has
+        none."""
+        return bool(self.outputs) and not self.targets.rows
+
     def attached(self, results: Sequence[Node]) -> list[Content]:
         """The results, made to depend on what they were computed from; so is what the functions
         have written to."""

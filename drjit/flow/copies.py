@@ -3,40 +3,33 @@ again for derivatives: what the program does afterwards to its variables and arr
 difference, and the graph of derivatives does not refer to the program's arrays, which refer to it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from copy import copy
 from functools import partial
-from types import CellType, FunctionType, MethodType, ModuleType
+from types import CellType, FunctionType, MethodType
 from typing import Any
 
 from ..array.base import ArrayBase
 from ..array.leaf import new
 from ..array.pytree import ROLES, rebuilt, role
 from ..array.tree import inside, opened, set_contents
-from ..jit.node import literal
 from .state import Content, assign, holding
 
-_DEEPEST = 3  # objects within objects whose attributes are looked at
 _SIMPLE = frozenset((bool, int, float, str, type(None)))
 
 
 class Copies:
     """A copy of `roots`, functions and trees, in which each array of `known` holds what is given
-    with it, and each of `targets`, to which the functions write, zeros if it is not among these.
+    with it.
 
     Copied are the functions with the variables that they have captured, these arrays, and all that
-    leads to them: lists, tuples, dictionaries, structures, and, if there are targets, objects with
-    attributes. What is the same object stays one. The rest, such as what functions refer to by
-    global names, is shared with the program.
+    leads to them: lists, tuples, dictionaries and structures. What is the same object stays one.
+    The rest, such as what functions refer to by global names, is shared with the program.
     """
 
-    def __init__(
-        self, roots: tuple, known: Iterable[tuple[Any, Content]], targets: Sequence[Any] = ()
-    ) -> None:
+    def __init__(self, roots: tuple, known: Iterable[tuple[Any, Content]]) -> None:
         self._arrays: list[tuple[Any, Content]] = []
-        zeros = [(a, Content(literal(a._n.dtype, 0, a._n.size), a._a)) for a in targets]
-        copier = _Copier([*known, *zeros], self._arrays, _DEEPEST if targets else 0)
-        self.roots = copier.run(roots)
+        self.roots = _Copier(known, self._arrays).run(roots)
 
     def restore(self) -> None:
         """Undoes what the functions did to the arrays."""
@@ -49,31 +42,29 @@ class _Copier:
     originals."""
 
     def __init__(
-        self, known: list[tuple[Any, Content]], arrays: list[tuple[Any, Content]], deepest: int
+        self, known: Iterable[tuple[Any, Content]], arrays: list[tuple[Any, Content]]
     ) -> None:
         self._known: dict[int, tuple[Any, Content]] = {}
         for a, value in known:
             self._known.setdefault(id(a), (a, value))
-        self._arrays, self._deepest = arrays, deepest
+        self._arrays = arrays
         self._made: dict[int, Any] = {}
         self._changing: set[int] = set()
 
     def run(self, roots: tuple) -> tuple:
         """The copies of some objects."""
-        self._changing = self._leading_to_known(roots)
+        self._changing = self._leading_to_known(roots) if self._known else set()
         return tuple([self._copy(v) for v in roots])
 
     def _leading_to_known(self, roots: tuple) -> set[int]:
         """The numbers (`id`) of the objects below the roots that contain an array of `known`."""
         above: dict[int, list[int]] = {}
         seen: set[int] = set()
-        pending = [(v, 0) for v in roots]
-        for value, depth in pending:  # which grows
-            inside, depth = _inside(value, depth, self._deepest)
-            for part in inside:
+        for value in (pending := [*roots]):  # which grows
+            for part in _inside(value):
                 if id(part) not in seen:
                     seen.add(id(part))
-                    pending.append((part, depth))
+                    pending.append(part)
                 above.setdefault(id(part), []).append(id(value))
         found = dict.fromkeys(self._known)
         for number in (order := list(found)):  # which grows
@@ -129,9 +120,6 @@ class _Copier:
             content = self._known[id(value)][1]
             made = self._made[id(value)] = holding(value, content)
             self._arrays.append((made, content))
-        elif kind == "other":
-            made = self._made[id(value)] = object.__new__(type(value))
-            vars(made).update({name: self._copy(v) for name, v in vars(value).items()})
         else:
             keys, parts = opened(value, kind)
             is_array = isinstance(value, ArrayBase)
@@ -149,33 +137,18 @@ def _contents(cell: CellType) -> list[Any]:
         return []
 
 
-def _inside(value: Any, depth: int, deepest: int) -> tuple[list[Any], int]:
-    """What an object consists of, and in how many objects with attributes that is."""
+def _inside(value: Any) -> Iterable[Any]:
+    """What an object consists of."""
     kind = type(value)
     if kind in _SIMPLE:
-        return [], depth
+        return ()
     if kind is FunctionType:
         more = (value.__defaults__, value.__kwdefaults__, vars(value))
-        return [*(value.__closure__ or ()), *[v for v in more if v]], depth
+        return [*(value.__closure__ or ()), *[v for v in more if v]]
     if kind is CellType:
-        return _contents(value), depth
+        return _contents(value)
     if kind is MethodType:
-        return [value.__func__, value.__self__], depth
+        return value.__func__, value.__self__
     if kind is partial:
-        return [value.func, value.args, value.keywords], depth
-    found = inside(value)
-    if found is not None:
-        return [*found], depth
-    if depth < deepest and not isinstance(value, (ArrayBase, ModuleType)) and _is_plain(kind):
-        return [*vars(value).values()], depth + 1
-    return [], depth
-
-
-def _is_plain(kind: type) -> bool:
-    """Whether objects of a class consist of their attributes, which are in a dictionary."""
-    bases = kind.__mro__
-    return (
-        kind.__new__ is object.__new__
-        and kind.__dictoffset__ != 0
-        and not any(vars(c).get("__slots__") for c in bases)
-    )
+        return value.func, value.args, value.keywords
+    return inside(value) or ()

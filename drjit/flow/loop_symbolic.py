@@ -20,7 +20,7 @@ from .loop_replay import loop_of
 from .loop_trace import Trace, adds_to
 from .recorded import NOTHING, Body
 from .shelter import Shelter
-from .state import Content, Held, State, as_content, content, contents
+from .state import Content, Held, as_content, content, contents
 from .targets import Targets
 
 
@@ -168,19 +168,14 @@ class Symbolic:
             for k, n in zip(places, finals, strict=True)
             if (v := self.before[k]) is None or n is not v.node
         }
-        state = Shelter(start, self.outside).state  # in which no body has changed anything
-        held = state.contents()
-        for k, v in enumerate(self.before):
-            held[k] = v or self.lost[k].content() or self.lost[k].stand_in()
-        known = [*zip(state.leaves, held, strict=True), *zip(start.leaves, held, strict=True)]
-        copies = Copies(
-            (state.values, loop.cond, loop.body),
-            known + self.captured.contents(),
-            [t.array for t in self.targets.rows],
-        )
-        values, loop.cond, loop.body = copies.roots
-        state = loop.start = State(values, start.titles, start.what)
+        state = Shelter(start).state  # in which no body has changed anything
+        held = [
+            v or self.lost[k].content() or self.lost[k].stand_in()
+            for k, v in enumerate(self.before)
+        ]
+        state.put(held)
         state.ignore_attributes()
+        loop.start = state
         tape = Tape(
             self.loop.what,
             state,
@@ -195,9 +190,14 @@ class Symbolic:
         )
         if not tape.outputs and not self.targets.rows:
             return {}
-        tape.test = lambda state: loop.run_cond(state)._n
-        tape.body = lambda state: [content(a) for a in loop.run_body(state)[1]]
-        tape.copies = copies
+        if self.targets.rows:  # which have no second derivatives
+            state.forget()
+        else:
+            known = [*zip(start.leaves, held, strict=True), *self.captured.contents()]
+            tape.copies = copies = Copies((loop.cond, loop.body), known)
+            loop.cond, loop.body = copies.roots
+            tape.test = lambda state: loop.run_cond(state)._n
+            tape.body = lambda state: [content(a) for a in loop.run_body(state)[1]]
         own = [n for k, n in zip(places, finals, strict=True) if k in changing]
         tape.loop = loop_of(own)
         return tape.attached(finals)

@@ -8,6 +8,7 @@ that stood for the state or the arguments. The body itself does not run again.
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
+from typing import Any
 
 from ..ad import capture, graph, traverse
 from ..ad.graph import Scope, Var, visible
@@ -48,7 +49,7 @@ class Body:
         self.mask, self.depth = recording.mask, recording.depth
         self.lanes = nodes[0].size if nodes else self.mask.size
         self._span = Span(nodes[0].serial if nodes else None)
-        self.begin, self._tape = inner.isolate_from, inner.tape
+        self.begin = inner.isolate_from
         self.moves = False
         self.results: list[Content] = []
         self.written: list[tuple[int, Written]] = []
@@ -65,7 +66,8 @@ class Body:
         assert recording is not None
         self.moves = not any(e.op in BLOCKS or e.data.value for e in recording.effects)
         self.results, self.written = results, written
-        self._follow([v for r in results if (v := visible(r.var)) is not None] + self.scatters)
+        found = [v for r in results if (v := visible(r.var)) is not None] + self.scatters
+        self._follow(found, graph.tapes()[-1])
 
     @property
     def scatters(self) -> list[Var]:
@@ -83,11 +85,11 @@ class Body:
 
     # ---- What depends on what
 
-    def _follow(self, results: list[Var]) -> None:
-        """Finds the variables below some results."""
-        needed: set[Var | None] = {*results}
-        own, needs, begin = [], needed.update, self.begin
-        for v in reversed(self._tape):
+    def _follow(self, results: list[Var], tape: list[Var]) -> None:
+        """Finds the variables of the body below some results."""
+        needed: set[Any] = {*results}  # and then what these were computed from
+        own, needs, begin = list[Var](), needed.update, self.begin
+        for v in reversed(tape):
             # Traversals within the body have put gradients there.
             v.grad = v.grad_var = None
             if v in needed:
@@ -95,10 +97,9 @@ class Body:
                 needs(v.deps)
         rest = needed.difference(own)
         rest.discard(None)
-        for v in sorted(rest, key=_serial):  # type: ignore[arg-type]
+        for v in sorted(rest, key=_serial):
             (self.around if v.serial < begin else self.variables).append(v)  # without dependencies
         self.variables += reversed(own)
-        self._tape = []
 
     def _bits(self) -> dict[Var, int]:
         """The sources that each variable depends on: one bit for each."""

@@ -165,7 +165,8 @@ class State:
     """
 
     def __init__(self, values: tuple, titles: Sequence[str], what: str) -> None:
-        self.titles, self.what, self.values = titles, what, values
+        self.titles, self.what = titles, what
+        self.values: tuple[Any, ...] = values
         self._undone = False  # whether containers, put back since, have become others
         self._take_apart(Tree(values))
         self._attributes: list[Attribute] = []
@@ -191,6 +192,12 @@ class State:
     def paths(self) -> "Paths":
         """What messages call the arrays."""
         return Paths(self.tree, self.titles)
+
+    def forget(self) -> None:
+        """No longer refers to values; messages still have names for the arrays."""
+        self.tree = self.tree.emptied()
+        self.tree.objects, self.leaves = [], []
+        self.values, self._containers, self._attributes = (), [], []
 
     def ignore_attributes(self) -> None:
         """No longer checks attributes of objects, which may have changed for good reasons."""
@@ -375,7 +382,7 @@ class Paths(Sequence[str]):
         self._tree, self._titles = tree, titles
 
     def __len__(self) -> int:
-        return len(self._tree.leaves)
+        return self._tree.counts.count(ARRAY)
 
     def __getitem__(self, k: Any) -> Any:
         return [*self][k]

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from . import dtype as dt
 from . import collector, op, schedule, sharing
+from . import dtype as dt
 from .effects import EFFECTS, OLD_VALUES, afters, effects_inside, old_values, undo
 from .nesting import Parts
 from .node import AFTER, LITERAL, Node, broadcast_size, combine, make, next_serial
