@@ -588,6 +588,30 @@ def test_derivatives_that_were_suspended(mode):
     np.testing.assert_array_equal(c.grad.numpy(), [1])
 
 
+@pytest.mark.parametrize("kind", ["switch", "if", "loop"])
+def test_derivatives_that_were_resumed(kind):
+    x, c = Float(1, 2), Float(3)
+    dr.enable_grad(x, c)
+    with dr.suspend_grad(), dr.resume_grad(x):
+        match kind:
+            case "switch":
+                y = dr.switch(UInt(0, 1), [lambda x: x * c, lambda x: x * x], x)
+            case "if":
+                y = dr.if_stmt((x,), x < 1.5, lambda x: x * c, lambda x: x * x)
+            case _:
+                y = dr.while_loop(
+                    (UInt(0), x),
+                    lambda k, x: k < 1,
+                    lambda k, x: (k + 1, dr.select(x < 2, x * c, x * x)),
+                )[1]
+    dr.backward(y, dr.ADFlag.ClearNone)
+    np.testing.assert_array_equal(x.grad.numpy(), [3, 4])
+    np.testing.assert_array_equal(c.grad.numpy(), [0])
+    dr.clear_grad((x, y))
+    dr.forward(x)
+    np.testing.assert_array_equal(y.grad.numpy(), [3, 4])
+
+
 @both
 def test_lanes_that_do_not_take_part(mode):
     count = dr.zeros(UInt)

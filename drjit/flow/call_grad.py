@@ -80,7 +80,7 @@ class Recorded:
         found = [v or NOTHING for v in results]
         body.close(found, self.targets.note())
         self.bodies.append(body)
-        variables = [visible(v.var) for v in found]
+        variables = [v.var for v in body.results]
         self.outputs |= {k for k, v in enumerate(variables) if v is not None}
         if graph.slots().outer is not None:
             self._note_terms(body, variables)
@@ -151,7 +151,7 @@ class Recorded:
             pairs = [
                 (v, g)
                 for k, g in zip(sorted(self.outputs), seeds, strict=True)
-                if (v := visible(body.results[k].var)) is not None
+                if (v := body.results[k].var) is not None
             ]
             inputs = self._inputs(body)
             pulled = body.pull(pairs, inputs, held)
@@ -181,7 +181,7 @@ class Recorded:
         def propagate(body: Body, seeds: list[Node]) -> list[Node]:
             results = [body.results[k] for k in sorted(self.outputs)]
             pairs = zip(self._inputs(body), seeds, strict=True)
-            found = body.push(pairs, [visible(v.var) for v in results], held)
+            found = body.push(pairs, [v.var for v in results], held)
             return [
                 _or_zero(g, self._type(k)) for k, g in zip(sorted(self.outputs), found, strict=True)
             ]

@@ -273,9 +273,9 @@ class Symbolic:
         replaced = [
             k for k in tracked if (now := inputs[k]) and self.results[k].node is not now.node
         ]
-        if not _differentiable(results) and not body.scatters and not replaced:
+        variables = [v.var for v in body.results]
+        if not any(variables) and not body.scatters and not replaced:
             return
-        variables = [visible(v.var) for v in results]
         if not self.tracking:
             self.tracking = True
             if self.code is not None:

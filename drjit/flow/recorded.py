@@ -65,9 +65,11 @@ class Body:
         recording = innermost()
         assert recording is not None
         self.moves = not any(e.op in BLOCKS or e.data.value for e in recording.effects)
-        self.results, self.written = results, written
-        found = [v for r in results if (v := visible(r.var)) is not None] + self.scatters
-        self._follow(found, graph.tapes()[-1])
+        # In this scope; derivatives are made in others.
+        self.results = [r if r.var is None else Content(r.node, visible(r.var)) for r in results]
+        self.written = written
+        found = [r.var for r in self.results if r.var is not None]
+        self._follow(found + self.scatters, graph.tapes()[-1])
 
     @property
     def scatters(self) -> list[Var]:
