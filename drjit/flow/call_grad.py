@@ -15,7 +15,7 @@ from ..jit.scope import active, innermost
 from .loop_trace import Term, starts
 from .masked import rehearsed
 from .recorded import NOTHING, Body
-from .state import Content
+from .state import Content, as_content
 from .targets import Targets, is_zero
 
 
@@ -43,8 +43,10 @@ class Recorded:
             self.masks = [node.apply(op.and_, m, active()) for m in masks]
         self.scope = graph.scope() or Scope()
         self.arguments = [Content(n, visible(v)) for n, v in arguments]
-        self.inside = [k for k in range(len(arguments)) if k not in outside]
-        self.variables = [self.arguments[k].var for k in self.inside]
+        self.tracked = [
+            k for k, v in enumerate(self.arguments) if v.var is not None and k not in outside
+        ]
+        self.variables = [self.arguments[k].var for k in self.tracked]
         self.passed = passed
         self.trace: Callable[[int, list[Content]], list[Content]] = lambda k, contents: contents
         self.outputs: set[int] = set()
@@ -64,12 +66,10 @@ class Recorded:
         found = [*self.arguments]
         body = Body(names, inner)
         for k, n in zip(self.passed, names, strict=True):
-            found[k] = Content(n, None)
-        for k in self.inside:
-            n, around = found[k].node, self.arguments[k].var
-            if around is None:
-                continue
-            found[k] = Content(n, own := graph.new_input(n))
+            found[k] = as_content((n, None))
+        for k, around in zip(self.tracked, self.variables, strict=True):
+            n = found[k].node
+            found[k] = as_content((n, own := graph.new_input(n)))
             inner.slots.alias(own, around)
         body.inputs = [v.var for v in found]
         return body, found
@@ -174,7 +174,7 @@ class Recorded:
     def forward(self, gradients: list[Node]) -> list[Node]:
         """The gradients of results and targets from those of the arguments and of targets before;
         captured variables have theirs."""
-        count = len([v for v in self.variables if v is not None])
+        count = len(self.variables)
         given, before = gradients[:count], gradients[count + len(self.around) :]
         held = self.targets.tangents(before)
 
@@ -196,7 +196,7 @@ class Recorded:
 
     def _inputs(self, body: Body) -> list[Var]:
         """The variables that stand for arguments in a function."""
-        return [v for k in self.inside if (v := body.inputs[k]) is not None]
+        return [body.inputs[k] for k in self.tracked]  # type: ignore[misc]
 
     def _derived(
         self,
