@@ -10,9 +10,9 @@ that stands for its structure, so a program seen before is found by one dictiona
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import collector, flags, interrupt, kernel, label, op, program, source, stages, structure
 from . import dtype as dt
@@ -31,6 +31,8 @@ _serial, _id = attrgetter("serial"), attrgetter("id")
 # which inputs come in the order of their use.
 _kernels: dict[tuple[bool, tuple], tuple[kernel.Kernel, structure.Passed]] = {}
 _settled: dict[tuple, kernel.Kernel] = {}
+# What evaluations launch in which something waits for something else, by all that is met.
+_plans: dict[tuple, "Plan"] = {}
 STREAM_BYTES = 1 << 24  # results of a kernel from here on are written past the caches
 STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have so many
 LARGE = 256  # nodes from which on the collector of cycles pauses while a program is worked on
@@ -173,6 +175,7 @@ def forget_kernels() -> None:
     """Forgets which kernel a structure has."""
     _kernels.clear()
     _settled.clear()
+    _plans.clear()
 
 
 def preview(roots: list[Node]) -> list[kernel.Kernel]:
@@ -256,20 +259,89 @@ def _old_values(roots: list[Node]) -> list[Node]:
     return [v for v in values if v is not None and v.op is not BUFFER]
 
 
+class Launch(NamedTuple):
+    """A kernel to launch for `size` lanes: the nodes that it computes, and those that it takes.
+    `targets` are effects, one for each buffer that it writes to."""
+
+    kernel: kernel.Kernel
+    size: int
+    roots: list[Node]
+    inputs: list[Node]
+    literals: list[Node]
+    checks: list[Node]
+    targets: list[Node]
+
+
+class Plan(NamedTuple):
+    """The launches of an evaluation, with the places of nodes among those that are met; and the
+    sizes of nodes on which depends what is launched."""
+
+    launches: list[tuple]
+    sizes: list[tuple[int, int]]
+
+
 def _evaluate(roots: list[Node]) -> None:
     roots, met = _collect(roots)
-    found = stages.find(roots, met.leaves, met.nodes, met.noted) if met.noted else None
-    launches: list[tuple[int, list[Node]]] = []
-    for stage in (roots,) if found is None else found:
-        launches += _by_lanes(stage)
-    if found is None and len(launches) == 1:
-        _work(*launches[0], met)
-    else:
-        for size, group in launches:
-            _work(size, [n for n in group if n.op is not BUFFER])
+    waits = [n for n in met.noted if stages.waits(n)] if met.noted else met.noted
+    if not waits:
+        launches = _by_lanes(roots)
+        if len(launches) == 1:
+            _work(*launches[0], met)
+            return
+    key = _plan_key(met)
+    plan = _plans.get(key) if key is not None else None
+    order = met.order
+    if plan is not None and all(order[k].size == size for k, size in plan.sizes):
+        for made, size, *parts in plan.launches:
+            _launch(Launch(made, size, *[[order[k] for k in part] for part in parts]))
+        return
+    reduced = [n.deps[0] for n in met.noted if n.op is _REDUCE]
+    watched = [(n, n.size) for n in (*met.noted, *reduced)]
+    if waits:
+        found = stages.find(roots, met.leaves, met.nodes, waits)
+        launches = [group for stage in found for group in _by_lanes(stage)]
+    done: list[Launch | None] = []
+    for size, group in launches:
+        done += _work(size, [n for n in group if n.op is not BUFFER])
+    if key is not None and None not in done:
+        _make_room()
+        _plans[key] = _plan([v for v in done if v], watched, order)
 
 
-def _by_lanes(roots: list[Node]) -> Iterable[tuple[int, list[Node]]]:
+def _plan(launches: list[Launch], watched: list[tuple[Node, int]], order: list[Node]) -> Plan:
+    """What has been launched as a plan for other nodes that are met in the same order."""
+    place = {n: k for k, n in enumerate(order)}
+    sizes = watched + [(n, n.size) for v in launches for n in v.roots]
+    return Plan(
+        [(v.kernel, v.size, *[[place[n] for n in part] for part in v[2:]]) for v in launches],
+        [(place[n], size) for n, size in sizes],
+    )
+
+
+def _plan_key(met: structure.Met) -> tuple | None:
+    """What the launches of an evaluation follow from, but for sizes; None where they are not to be
+    known again, as the text of kernels is about these nodes."""
+    if met.is_open or met.count > LONGEST or _is_named(met):
+        return None
+    orders = []
+    for n in met.effects():
+        for before in n.data.order:
+            if before.op is not BUFFER:
+                if before.mark is not met.mark:
+                    return None
+                orders.append((n.id, before.id))
+    return (met.key()[0], *orders)
+
+
+def _is_named(met: structure.Met) -> bool:
+    """Whether the texts of kernels have comments on the nodes."""
+    labels = label.labels
+    return flags.current & 1 != 0 or (
+        len(labels) > 0 and any(n in labels for n in met.nodes + met.leaves)
+    )
+
+
+def _by_lanes(roots: list[Node]) -> list[tuple[int, list[Node]]]:
     """The roots by number of lanes, which a kernel has in common."""
     groups: dict[int, list[Node]] = {}
     for n in roots:
@@ -277,27 +349,29 @@ def _by_lanes(roots: list[Node]) -> Iterable[tuple[int, list[Node]]]:
             raise RuntimeError("the lanes of a kernel were to be evaluated outside of one")
         lanes = n.deps[0].size if n.op is _REDUCE else n.size
         groups.setdefault(lanes, []).append(n)
-    return groups.items()
+    return [*groups.items()]
 
 
-def _work(size: int, roots: list[Node], met: structure.Met | None = None) -> None:
+def _work(size: int, roots: list[Node], met: structure.Met | None = None) -> list[Launch | None]:
     """Launches a kernel, or several where it would be very long, for roots of `size` lanes; `met`
-    is what is below them, if known."""
+    is what is below them, if known. Gives what it has launched."""
     met = met or structure.Met(roots)
+    done: list[Launch | None] = []
     while met.count > LONGEST:
         first = _first_part(size, sorted(met.ordered(), key=_serial), set(roots))
         if not first:
             break
         for lanes, group in _by_lanes(first):
-            _work(lanes, group)
+            done += _work(lanes, group)
         roots = [n for n in roots if n.op is not BUFFER]
         met = structure.Met(roots)
     if roots:
         if met.count < LARGE:
-            _run(size, roots, met)
+            done.append(_run(size, roots, met))
         else:
             with collector.paused():
-                _run(size, roots, met)
+                done.append(_run(size, roots, met))
+    return done
 
 
 def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
@@ -359,41 +433,36 @@ def _companions(loops: list[Node], mark: object) -> list[Node]:
     return [v for v in alive if v not in summed]
 
 
-def _run(size: int, roots: list[Node], met: structure.Met) -> None:
-    """Launches one kernel for roots that all have `size` lanes."""
+def _run(size: int, roots: list[Node], met: structure.Met) -> Launch | None:
+    """Launches one kernel for roots that all have `size` lanes, if there are any."""
     if size == 0:
         for n in roots:
             if n.op in _NO_VALUE:
                 _finish_effect(n)
             else:
                 _finish(n, allocate_for(n.dtype, 0))
-        return
+        return None
     if met.is_open:
         raise stages.symbolic()
-    structural, targets = met.close()
+    structural, targets = met.key()
     if targets:
         # The text, by which kernels are known, does not say where among the roots effects are.
         roots = sorted(roots, key=_has_value, reverse=True)
     streams = size >= STREAM_LANES and _result_bytes(size, roots) >= STREAM_BYTES
-    key = (streams, structural)
-    labels = label.labels
-    if flags.current & 1 or (labels and any(n in labels for n in met.nodes + met.leaves)):
-        # Its comments are about these nodes: others of this structure get a text of their own.
-        found = _settle(met, roots, streams, label.comments(met.ordered()))
+    if _is_named(met):  # other programs of this structure get a text of their own
+        made, passed = _settle(met, roots, streams, label.comments(met.ordered()))
     else:
-        found = _kernels.get(key)
-        if found is None:
-            found = _kernels[key] = _settle(met, roots, streams)
-    made, passed = found
+        key = (streams, structural)
+        known = _kernels.get(key)
+        if known is None:
+            known = _kernels[key] = _settle(met, roots, streams)
+        made, passed = known
     inputs = [met.inputs[k] for k in passed.inputs]
     literals = [met.literals[k] for k in passed.literals]
     checks = [met.checks[k] for k in passed.checks]
-    if targets and (not made.address or kernel.tier == "numpy"):
-        # On NumPy, updates take effect one by one, and those made must count as made.
-        with interrupt.postponed():
-            _launch(made, size, roots, inputs, literals, checks, targets)
-    else:
-        _launch(made, size, roots, inputs, literals, checks, targets)
+    launch = Launch(made, size, roots, inputs, literals, checks, targets)
+    _launch(launch)
+    return launch
 
 
 def _settle(
@@ -401,9 +470,7 @@ def _settle(
 ) -> tuple[kernel.Kernel, structure.Passed]:
     """The kernel of a program that is new, but without `comments` may have the structure of another
     one, and what it takes."""
-    if structure.is_full() or sum([len(key) for _, key in _kernels]) > MOST_KEYS:
-        structure.forget()
-        forget_kernels()
+    _make_room()
     ordered, passed = structure.settle(met, roots)
     settled = (streams, *map(_id, roots))
     made = _settled.get(settled) if comments is None else None
@@ -414,20 +481,30 @@ def _settle(
     return made, passed
 
 
-def _launch(
-    made: kernel.Kernel,
-    size: int,
-    roots: list[Node],
-    inputs: list[Node],
-    literals: list[Node],
-    checks: list[Node],
-    targets: list[Any],
-) -> None:
+def _make_room() -> None:
+    """Forgets what is known if it is very much."""
+    known = sum([len(key) for _, key in _kernels]) + sum([len(key[0]) for key in _plans])
+    if known > MOST_KEYS or structure.is_full():
+        structure.forget()
+        forget_kernels()
+
+
+def _launch(launch: Launch) -> None:
+    if launch.targets and (not launch.kernel.address or kernel.tier == "numpy"):
+        # On NumPy, updates take effect one by one, and those made must count as made.
+        with interrupt.postponed():
+            _launch_now(launch)
+    else:
+        _launch_now(launch)
+
+
+def _launch_now(launch: Launch) -> None:
+    made, size, roots, inputs, literals, checks, targets = launch
     if _preview is not None:
         _preview.append(made)
         outputs: list = [None] * len(roots)
     else:
-        outputs = kernel.run(made, size, inputs, literals, checks, targets)
+        outputs = kernel.run(made, size, inputs, literals, checks, [e.data for e in targets])
     for n, memory in zip(roots, outputs, strict=True):
         if n.op in _NO_VALUE:
             _finish_effect(n)

@@ -21,16 +21,14 @@ NOTED = EFFECTS | _SOURCES.keys() | {AFTER, _REDUCE, _RESULT, op.loop, op.compon
 
 
 def find(
-    roots: list[Node], leaves: list[Node], nodes: list[Node], noted: list[Node]
-) -> list[list[Node]] | None:
-    """Roots, and the values on which later ones wait, by stage. None if nothing has to wait."""
-    waits = [n for n in noted if _waits(n)]
-    if not waits:
-        return None
+    roots: list[Node], leaves: list[Node], nodes: list[Node], waits: list[Node]
+) -> list[list[Node]]:
+    """Roots, and the values on which later ones wait, by stage: of nodes among which some wait for
+    others, or others for them."""
     start = min(map(_serial, waits))
     later = sorted([n for n in nodes if n.serial >= start], key=_serial)
     if len(later) == 1 and waits[0].op is _REDUCE:  # nobody waits for it
-        return None
+        return [roots]
     for n in leaves:
         n.id = 0
     for n in nodes:
@@ -91,7 +89,7 @@ def find(
     return [list(dict.fromkeys(stages[k])) for k in sorted(stages)]
 
 
-def _waits(n: Node) -> bool:
+def waits(n: Node) -> bool:
     """Whether a node of those that are noted may have to wait for others, or others for it."""
     o = n.op
     if o is _REDUCE or o is AFTER:

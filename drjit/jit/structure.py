@@ -10,13 +10,14 @@ costs one more kernel, and not one for each value.
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from . import op, program
 from .effects import BLOCKS, EFFECTS
 from .nesting import Parts
-from .node import BUFFER, LITERAL, Node
+from .node import AFTER, BUFFER, LITERAL, Node
 from .stages import NOTED
 
 
@@ -48,21 +49,23 @@ def forget() -> None:
 
 
 class Met:
-    """The nodes below some roots, as they are met from there: literals and buffers (`leaves`), and
-    the others (`nodes`), of which those that are more than arithmetic to the scheduler are `noted`.
-    A program takes `inputs`, a literal for each parameter (`literals`), and bounds `checks`.
+    """The nodes below some roots, in the `order` in which they are met from there, and again:
+    literals and buffers (`leaves`), and the others (`nodes`), of which those that are more than
+    arithmetic to the scheduler are `noted`. A program takes `inputs`, a literal for each parameter
+    (`literals`), and bounds `checks`.
 
-    Those that have been met have the `mark`, and the same `id` if they are equal literals.
+    Those that have been met have the `mark`, and as `id` the place where this was first, of them or
+    of an equal literal.
     """
 
     __slots__ = (
-        "_bodies", "_key", "_open", "_values", "checks", "count", "inputs", "leaves", "literals",
-        "mark", "nodes", "noted",
+        "_bodies", "_key", "_open", "_values", "checks", "inputs", "leaves", "literals", "mark",
+        "nodes", "noted", "order",
     )  # fmt: skip
 
     def __init__(self, roots: list[Node]) -> None:
         self.mark = object()
-        self.count = 0
+        self.order: list[Node] = []
         self.leaves: list[Node] = []
         self.nodes: list[Node] = []
         self.noted: list[Node] = []
@@ -79,21 +82,22 @@ class Met:
 
     def add(self, roots: list[Node]) -> None:
         """Adds what is below more roots."""
-        mark, count, key, nodes, values = self.mark, self.count, self._key, self.nodes, self._values
-        todo = roots[:]
-        for n in todo:  # which grows
+        mark, order, key, nodes, values = self.mark, self.order, self._key, self.nodes, self._values
+        start = len(order)
+        key.append(len(roots))
+        order += roots
+        for k, n in enumerate(islice(order, start, None), start):  # which grows
             if n.mark is mark:
                 key.append(n.id)
                 continue
             n.mark = mark
-            n.id = count
-            count += 1
+            n.id = k
             o = n.op
             if o.plain:
                 nodes.append(n)
                 key.append(o)
                 deps = n.deps
-                todo += deps
+                order += deps
                 if len(deps) == 1:  # it may convert types, or have a constant as its other operand
                     key += (n.dtype, n.data)
             elif o is LITERAL:
@@ -114,9 +118,8 @@ class Met:
                 key += (o, n.dtype, n.size == 1)
             else:
                 nodes.append(n)
-                todo += n.deps
+                order += n.deps
                 self._special(n)
-        self.count = count
 
     def _special(self, n: Node) -> None:
         """Adds the row of a node that is more than arithmetic."""
@@ -132,9 +135,16 @@ class Met:
                 self._bodies.add(body)
         elif o is _IN_BOUNDS:
             self.checks.append(n)
-        elif o not in EFFECTS:  # of which `close` says the rest
+        elif o is AFTER:  # its data is memory
+            key.append(n.dtype)
+        elif o not in EFFECTS:  # of which `key` says the rest
             self._open += o is _STATE
             key += (n.dtype, n.data)
+
+    @property
+    def count(self) -> int:
+        """The number of nodes."""
+        return len(self.leaves) + len(self.nodes)
 
     @property
     def is_open(self) -> bool:
@@ -145,12 +155,17 @@ class Met:
         """All nodes, operands first: literals and buffers, and the others in order of creation."""
         return self.leaves + sorted(self.nodes, key=_serial)
 
-    def close(self) -> tuple[tuple, list[Any]]:
+    def effects(self) -> list[Node]:
+        """The side effects, in order."""
+        return sorted([n for n in self.noted if n.op in EFFECTS], key=_serial)
+
+    def key(self) -> tuple[tuple, list[Node]]:
         """The key of the program, and the effects by which buffers are written to, in order."""
-        places: dict[Any, tuple[int, Any]] = {}
-        for n in sorted([n for n in self.noted if n.op in EFFECTS], key=_serial):
-            self._key += (n.id, n.data.static, n.data.shape, _place(n, places))
-        return tuple(self._key), [e for _, e in places.values()]
+        places: dict[Any, tuple[int, Node]] = {}
+        rows: list[Any] = []
+        for n in self.effects():
+            rows += (n.id, n.data.static, n.data.shape, _place(n, places))
+        return (*self._key, *rows), [n for _, n in places.values()]
 
 
 def is_open(n: Node) -> bool:
@@ -174,7 +189,7 @@ def is_open(n: Node) -> bool:
 def number(nodes: list[Node], parameters: Sequence[int]) -> None:
     """Numbers the nodes of a program, which come in order, by the `parameters` of its literals."""
     literals = iter(parameters)
-    places: dict[Any, tuple[int, Any]] = {}
+    places: dict[Any, tuple[int, Node]] = {}
     inputs = checks = effects = states = 0
     interned = _interned
     for n in nodes:
@@ -343,8 +358,8 @@ def _own_states(block: Node) -> int:
     return counts[0] + 1 if block.op is op.loop else counts[0] * len(counts[2])
 
 
-def _place(effect: Node, places: dict[Any, tuple[int, Any]]) -> int:
+def _place(effect: Node, places: dict[Any, tuple[int, Node]]) -> int:
     """The number of the target of an effect, which expanded reductions into one buffer share, and
     with it the private copies; `places` gets what is new."""
-    e = effect.data
-    return places.setdefault(program.shared_target(e) or effect, (len(places), e))[0]
+    target = program.shared_target(effect.data) or effect
+    return places.setdefault(target, (len(places), effect))[0]
