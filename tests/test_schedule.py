@@ -19,6 +19,7 @@ from drjit.jit import (
     record,
     runtime,
     schedule,
+    stages,
     structure,
 )
 from drjit.jit import dtype as dt
@@ -538,6 +539,55 @@ def test_known_programs_may_be_forgotten(
             assert values(n) == [i + k * k for i in range(4)]
         assert len(schedule._kernels) == 1
     assert len({text for text, _ in launches}) == 3
+
+
+def test_launches_that_wait_for_each_other_are_planned_once(
+    tier: str, launches: list, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For each pattern of sizes: those that are equal by chance are launched together."""
+
+    def check(n: int, m: int) -> int:
+        launches.clear()
+        x = ramp(n)
+        total = access.reduce_all("add", mul(x, x))
+        y, z = add(mul(ramp(m), total), number(1)), mul(x, total)
+        schedule.evaluate([y, z])
+        squares = sum(k * k for k in range(n))
+        assert values(y) == [k * squares + 1 for k in range(m)]
+        assert values(z) == [k * squares for k in range(n)]
+        return len(launches)
+
+    sizes = {(4, 6): 3, (4, 4): 2, (6, 4): 3, (4, 1): 3, (0, 4): 1}
+    for (n, m), count in (*sizes.items(), *sizes.items()):
+        assert check(n, m) == count
+    assert check(4, 6) == 3
+    monkeypatch.setattr(stages, "find", None)
+    assert check(4, 6) == 3
+
+
+def test_a_plan_keeps_the_order_of_side_effects(tier: str) -> None:
+    """Of two scatters into one array the second one has the last word; those into two arrays are
+    one kernel, which is no plan for the others."""
+    for same in (False, True, False, True):
+        first = Array(jit.literal(dt.f32, 0, 64))
+        second = first if same else Array(jit.literal(dt.f32, 0, 64))
+        lane = jit.lane(64)
+        first.scatter(op.scatter, [number(1)], mul(lane, number(0, dt.u32)))
+        second.scatter(op.scatter, [number(2)], lane)
+        both = [first.node] if same else [first.node, second.node]
+        total = access.reduce_all("add", second.node)  # which waits
+        schedule.evaluate([*both, total])
+        assert values(second.node) == [2] * 64 and values(total) == [128]
+        assert same or values(first.node) == [1] + [0] * 63
+
+
+def test_known_programs_keep_no_memory(tier: str) -> None:
+    target = Array(ramp(4))
+    target.scatter(op.scatter_reduce, [number(1)], jit.lane(4), reduce="add")
+    assert values(access.reduce_all("add", mul(target.node, target.node))) == [30]
+    memory_of = weakref.ref(target.node.data)
+    del target
+    assert memory_of() is None
 
 
 def test_programs_that_differ_in_static_data_alone(tier: str) -> None:
