@@ -12,7 +12,7 @@ from ..jit import access, node, op, record
 from ..jit.dtype import DType
 from ..jit.node import LITERAL, Node
 from ..jit.scope import active, innermost
-from .loop_trace import Term, starts
+from .loop_trace import Term, is_sum, starts
 from .masked import rehearsed
 from .recorded import NOTHING, Body
 from .state import Content, as_content
@@ -94,12 +94,11 @@ class Recorded:
             for own, (_, outer) in zip(body.inputs, self.arguments, strict=True)
             if own is not None and outer is not None and own.serial >= body.begin
         }
-        bits = body.reach(inputs)
         for k, v in enumerate(results):
             before = self.terms.pop(k, None)
-            if v is None or (len(self.bodies) > 1 and before is None):
+            if not is_sum(v) or (len(self.bodies) > 1 and before is None):
                 continue
-            for own in body.of_bits(starts(v, bits, body)):
+            for own in body.of_bits(starts(v, body.reach(inputs), body)):
                 outer = inputs[own]
                 if before is None or before.start is outer:
                     found = [inputs.get(d, d) for d in body.sources([v]) if d is not own]

@@ -46,11 +46,18 @@ def adds_to(result: Var | None, own: Var, body: Body) -> bool:
     return result is own or bool(starts(result, body.reach([own]), body))
 
 
+_SUMS = frozenset(("add", "sub", "fma", "select", "result"))
+
+
+def is_sum(v: Var | None) -> bool:
+    """Whether `starts` may find something: if not, nobody has to know what a value depends on."""
+    return v is not None and (v.rule is None or v.rule.name in _SUMS)
+
+
 def starts(v: Var | None, inputs: int, body: Body) -> int:
     """Those of some inputs to each of which a value adds something that does not depend on it; one
     bit stands for each."""
-    inputs &= body.reach([v])
-    if v is None or not inputs:
+    if v is None or not is_sum(v) or not (inputs := inputs & body.reach([v])):
         return 0
     if v.rule is None:
         return inputs
