@@ -529,6 +529,7 @@ def test_a_program_that_is_known_is_not_numbered_again(
 def test_known_programs_may_be_forgotten(
     tier: str, launches: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    schedule.forget_kernels()
     monkeypatch.setattr(schedule, "MOST_KEYS", 0)
     x = ramp(4)
     for _ in range(3):
