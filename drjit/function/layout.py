@@ -3,6 +3,7 @@ reinterpretation of bits; and binary search."""
 
 import builtins
 from collections.abc import Callable, Sequence
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -70,9 +71,10 @@ def _check_order(order: str, what: str) -> None:
         raise RuntimeError(f"{what}(): order parameter must equal 'A', 'C' or 'F', not {order!r}")
 
 
-def _column_major(dims: Sequence[int]) -> list[int]:
+@cache
+def _column_major(dims: tuple[int, ...]) -> tuple[int, ...]:
     """Row-major positions of components in column-major order."""
-    return np.arange(prod(dims)).reshape(dims).ravel(order="F").tolist()
+    return tuple(np.arange(prod(dims)).reshape(dims).ravel(order="F").tolist())
 
 
 def ravel(array: Any, order: str = "A") -> Any:
@@ -121,7 +123,7 @@ def ravel(array: Any, order: str = "A") -> Any:
         for k, v in enumerate(leaves):
             leaf_access.scatter(result, [v], lane + k * width, yes, what, "disjoint")
     else:
-        ordered = [leaves[k] for k in _column_major(dims)]
+        ordered = [leaves[k] for k in _column_major(tuple(dims))]
         leaf_access.scatter(result, ordered, lane, yes, what)
     return result
 
@@ -176,7 +178,7 @@ def unravel_dims(dtype: type, array: Any, dims: tuple[int, ...], order: str, wha
         raise RuntimeError(
             f"{what}(<{label(dtype)}>): {size} entries are not divisible among {count} components"
         )
-    positions = _column_major(dims)
+    positions = _column_major(tuple(dims))
     if scalar:
         values = list(array._c)
         if order != "C":
