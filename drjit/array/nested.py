@@ -7,23 +7,9 @@ from itertools import repeat
 from types import FunctionType
 from typing import Any
 
+from .inline import ARITHMETIC, COMPARISONS, UNARY
 from .leaf import beside, new
 
-_ARITHMETIC = (
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "and",
-    "or",
-    "xor",
-    "lshift",
-    "rshift",
-)
-_UNARY = ("neg", "invert", "abs")
-_ORDER = ("lt", "le", "gt", "ge")
 _EQUALITY = ("eq", "ne")
 
 
@@ -54,8 +40,8 @@ def operators(cls: type, general: type) -> dict[str, Callable]:
     none: frozenset = frozenset()
     rows: list[tuple[str, Any, bool, frozenset, frozenset]] = []
     if cls.__meta__.kind == "vector":
-        rows += [(name, cls, True, scalars, scalars) for name in _ARITHMETIC]
-        rows += [(name, cls.Mask, True, scalars, none) for name in (*_EQUALITY, *_ORDER)]
+        rows += [(name, cls, True, scalars, scalars) for name, _ in ARITHMETIC]
+        rows += [(name, cls.Mask, True, scalars, none) for name, _ in COMPARISONS]
     else:
         rows += [(name, cls, True, none, none) for name in ("add", "sub")]
         rows += [("mul", cls, False, scalars, scalars), ("truediv", cls, False, scalars, none)]
@@ -68,7 +54,7 @@ def operators(cls: type, general: type) -> dict[str, Callable]:
         found[method] = _forward(cls, result, method, pairs, right, general)
         if left:
             found[reflected] = _backward(cls, result, reflected, left, general)
-    for name in _UNARY if cls.__meta__.kind == "vector" else ():
+    for name, _ in UNARY if cls.__meta__.kind == "vector" else ():
         method = f"__{name}__"
         if getattr(leaf, method) is not getattr(general, method):
             found[method] = _unary(cls, getattr(cls.Value, method))

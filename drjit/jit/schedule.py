@@ -3,8 +3,8 @@ the structural key of a program.
 
 Evaluation collects the graph below the requested values and the pending side effects, splits it
 into stages (a value that needs a finished buffer, such as the result of a reduction or a scatter's
-target, waits for the stage before), and runs each stage size by size. Every node gets an integer
-that stands for its structure, so a program seen before is found by one dictionary look-up.
+target, waits for the stage before), and runs each stage size by size. The walk over the graph makes
+a key of it, so a program seen before, or a whole evaluation, is found by one dictionary look-up.
 """
 
 import threading
@@ -33,6 +33,7 @@ _kernels: dict[tuple[bool, tuple], tuple[kernel.Kernel, structure.Passed]] = {}
 _settled: dict[tuple, kernel.Kernel] = {}
 # What evaluations launch in which something waits for something else, by all that is met.
 _plans: dict[tuple, "Plan"] = {}
+_entries = 0  # of the keys of both
 STREAM_BYTES = 1 << 24  # results of a kernel from here on are written past the caches
 STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have so many
 LARGE = 256  # nodes from which on the collector of cycles pauses while a program is worked on
@@ -173,6 +174,8 @@ def _observe() -> None:
 
 def forget_kernels() -> None:
     """Forgets which kernel a structure has."""
+    global _entries
+    _entries = 0
     _kernels.clear()
     _settled.clear()
     _plans.clear()
@@ -304,7 +307,7 @@ def _evaluate(roots: list[Node]) -> None:
     for size, group in launches:
         done += _work(size, [n for n in group if n.op is not BUFFER])
     if key is not None and None not in done:
-        _make_room()
+        _make_room(0 if key in _plans else len(key[0]))
         _plans[key] = _plan([v for v in done if v], watched, order)
 
 
@@ -450,11 +453,13 @@ def _run(size: int, roots: list[Node], met: structure.Met) -> Launch | None:
         roots = sorted(roots, key=_has_value, reverse=True)
     streams = size >= STREAM_LANES and _result_bytes(size, roots) >= STREAM_BYTES
     if _is_named(met):  # other programs of this structure get a text of their own
+        _make_room()
         made, passed = _settle(met, roots, streams, label.comments(met.ordered()))
     else:
         key = (streams, structural)
         known = _kernels.get(key)
         if known is None:
+            _make_room(len(structural))
             known = _kernels[key] = _settle(met, roots, streams)
         made, passed = known
     inputs = [met.inputs[k] for k in passed.inputs]
@@ -470,7 +475,6 @@ def _settle(
 ) -> tuple[kernel.Kernel, structure.Passed]:
     """The kernel of a program that is new, but without `comments` may have the structure of another
     one, and what it takes."""
-    _make_room()
     ordered, passed = structure.settle(met, roots)
     settled = (streams, *map(_id, roots))
     made = _settled.get(settled) if comments is None else None
@@ -481,12 +485,13 @@ def _settle(
     return made, passed
 
 
-def _make_room() -> None:
-    """Forgets what is known if it is very much."""
-    known = sum([len(key) for _, key in _kernels]) + sum([len(key[0]) for key in _plans])
-    if known > MOST_KEYS or structure.is_full():
+def _make_room(more: int = 0) -> None:
+    """Forgets what is known if that, with so many more entries of keys, is very much."""
+    global _entries
+    if _entries + more > MOST_KEYS or structure.is_full():
         structure.forget()
         forget_kernels()
+    _entries += more
 
 
 def _launch(launch: Launch) -> None:
