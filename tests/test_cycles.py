@@ -267,3 +267,67 @@ def test_nothing_waits_for_the_collector(program):
         gc.enable()
     assert not found
     assert not functions
+
+
+@pytest.fixture
+def threshold():
+    before = gc.get_threshold()
+    gc.set_threshold(200, 5, 7)
+    yield
+    gc.set_threshold(*before)
+
+
+def recorded_loop():
+    """A value of a loop with two hundred operations, which waits for its evaluation."""
+
+    def body(i, x):
+        for k in range(200):
+            x = x * 0.5 + i * k
+        return i + 1, x
+
+    return dr.while_loop((UInt(0), variable(1, 2)), lambda i, x: i < 3, body)[1]
+
+
+def test_the_collector_leaves_a_program_alone_until_it_is_evaluated(threshold):
+    collections = []
+    note = lambda phase, info: collections.append(info)  # noqa: E731
+    dr.eval(recorded_loop())  # compiles
+    gc.collect()
+    gc.callbacks.append(note)
+    try:
+        x = recorded_loop()
+    finally:
+        gc.callbacks.remove(note)
+    assert not collections
+    assert gc.get_threshold()[0] > 200
+    dr.flush_malloc_cache()
+    dr.eval(x)  # takes memory from the system
+    assert gc.get_threshold() == (200, 5, 7)
+
+
+def test_arrays_in_cycles_are_freed_before_memory_grows():
+    class Scene:
+        def __init__(self):
+            self.owner = self
+            self.values = dr.zeros(Float, 1 << 20)
+            dr.eval(self.values, recorded_loop())
+
+    Scene()
+    dr.flush_malloc_cache()
+    dr.detail.malloc_clear_statistics()
+    for _ in range(40):
+        Scene()
+    assert dr.detail.malloc_watermark() < 30 << 22
+
+
+@pytest.mark.parametrize("number", [0, 300, 20_000])
+def test_a_threshold_that_a_program_sets_stays(threshold, number):
+    x = recorded_loop()
+    gc.set_threshold(number, 5, 7)
+    dr.flush_malloc_cache()
+    dr.eval(x)
+    assert gc.get_threshold() == (number, 5, 7)
+    dr.eval(recorded_loop())
+    dr.flush_malloc_cache()
+    dr.eval(Float(1) + 1)
+    assert gc.get_threshold() == (number, 5, 7)

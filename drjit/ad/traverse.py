@@ -132,25 +132,24 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
         outside.update(dict.fromkeys([v for v in variables if v.serial < first]))
     before = set_keep_graph(keep), _queue.frees
     _queue.frees = bool(flags & ADFlag.ClearEdges) and members is None
+    collector.defer()
     try:
-        # Whatever is made here is needed until the end, and the collector would look at it again.
-        with collector.paused():
-            if mode is ADMode.Backward:
-                if first:
-                    variables = [v for v in variables if v.serial >= first]
-                    give.begin(variables)
-                clears = flags & ADFlag.ClearVertices
-                interior = _used() if clears not in (0, ADFlag.ClearVertices) else frozenset()
-                for part in steps.parts(variables, True, keep):
-                    _backward(part, flags, interior, give)
-                if give.inner is not None:
-                    _postpone(give.inner, outside, members)
-                if flags & ADFlag.ClearEdges:
-                    for v in variables:
-                        if v.rule is not None:
-                            _cut(v, members)
-            else:
-                _forward([*outside, *[v for v in variables if v.serial >= first]], flags, give)
+        if mode is ADMode.Backward:
+            if first:
+                variables = [v for v in variables if v.serial >= first]
+                give.begin(variables)
+            clears = flags & ADFlag.ClearVertices
+            interior = _used() if clears not in (0, ADFlag.ClearVertices) else frozenset()
+            for part in steps.parts(variables, True, keep):
+                _backward(part, flags, interior, give)
+            if give.inner is not None:
+                _postpone(give.inner, outside, members)
+            if flags & ADFlag.ClearEdges:
+                for v in variables:
+                    if v.rule is not None:
+                        _cut(v, members)
+        else:
+            _forward([*outside, *[v for v in variables if v.serial >= first]], flags, give)
     except BaseException as error:
         _fail(error, variables, give)
         last = give.var if mode is ADMode.Backward else None

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from drjit.jit import runtime
+from drjit.jit import collector, runtime
 from drjit.jit.dtype import VECTOR_BLOCK, DType
 
 ALIGNMENT = 64
@@ -251,7 +251,8 @@ def _pop_complete(
 
 
 def _fresh(capacity: int) -> tuple[int, int, np.ndarray]:
-    """New memory from the system."""
+    """New memory from the system, of which cycles may hold some that the pool could give."""
+    collector.resume()
     alignment = ALIGNMENT if capacity < LARGE_PAGE else LARGE_PAGE
     size = capacity + alignment + PADDING
     try:

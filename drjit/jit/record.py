@@ -47,8 +47,8 @@ def loop(
         live = make(op.state, dt.mask, size, (), depth)
     else:
         inside, live = names
-    # Whatever bodies make is needed until the end, and the collector would look at it again.
-    with collector.paused(), _Recording(live, depth, []) as scope:
+    collector.defer()
+    with _Recording(live, depth, []) as scope:
         scope.repeats = True
         test = cond(list(inside))
         if not test.dtype.is_mask:
@@ -158,11 +158,12 @@ def branches(
     outcomes: list[list[Node]] = []
     scopes: list[Scope] = []
     start = next_serial()
+    collector.defer()
     try:
         for mask, body in zip(masks, bodies, strict=True):
             names = [make(op.state, n.dtype, size, (), depth) for n in args]
             live = mask if mask.op is not LITERAL or not mask.data else outer
-            with collector.paused(), _Recording(live, depth, scopes) as scope:
+            with _Recording(live, depth, scopes) as scope:
                 results = body(list(names))
                 first = names[0] if names else None
                 _check_written(what, scope, (*results, *scope.effects), first)

@@ -36,7 +36,7 @@ _plans: dict[tuple, "Plan"] = {}
 _entries = 0  # of the keys of both
 STREAM_BYTES = 1 << 24  # results of a kernel from here on are written past the caches
 STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have so many
-LARGE = 256  # nodes from which on the collector of cycles pauses while a program is worked on
+LARGE = 256  # nodes of a program from which on the collector of cycles waits
 FEW = 1 << 12  # entries that the host writes in less time than a kernel takes
 MOST_KEYS = 1 << 22  # entries of the keys of known programs, from which on they are forgotten
 LONGEST = 1 << 16  # nodes in a kernel: bounds the memory that compiling takes
@@ -369,11 +369,9 @@ def _work(size: int, roots: list[Node], met: structure.Met | None = None) -> lis
         roots = [n for n in roots if n.op is not BUFFER]
         met = structure.Met(roots)
     if roots:
-        if met.count < LARGE:
-            done.append(_run(size, roots, met))
-        else:
-            with collector.paused():
-                done.append(_run(size, roots, met))
+        if met.count >= LARGE:
+            collector.defer()
+        done.append(_run(size, roots, met))
     return done
 
 

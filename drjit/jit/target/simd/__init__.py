@@ -139,8 +139,8 @@ def compile(
     `contract` allows fused multiply-adds in place of products and sums. Raises KernelError where
     the text breaks a rule of the language.
     """
-    with collector.paused():
-        module = _module_text(text, name, lanes or packet_lanes(text), contract, library)
+    collector.defer()
+    module = _module_text(text, name, lanes or packet_lanes(text), contract, library)
     return Object(llvm.object_code(module.ir, module.parted), module.has_finish, module.ir)
 
 
