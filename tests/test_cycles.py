@@ -305,17 +305,19 @@ def test_the_collector_leaves_a_program_alone_until_it_is_evaluated(threshold):
     assert gc.get_threshold() == (200, 5, 7)
 
 
-def test_arrays_in_cycles_are_freed_before_memory_grows():
+def test_arrays_in_cycles_are_freed_before_memory_grows(threshold):
     class Scene:
         def __init__(self):
             self.owner = self
-            self.values = dr.zeros(Float, 1 << 20)
-            dr.eval(self.values, recorded_loop())
+            self.parts = [[] for _ in range(50)]
+            start = UInt(0), dr.zeros(Float, 1 << 20)
+            self.values = dr.while_loop(start, lambda i, x: i < 3, lambda i, x: (i + 1, x + 1))[1]
+            dr.eval(self.values)
 
     Scene()
     dr.flush_malloc_cache()
     dr.detail.malloc_clear_statistics()
-    for _ in range(40):
+    for _ in range(60):
         Scene()
     assert dr.detail.malloc_watermark() < 30 << 22
 
