@@ -235,6 +235,104 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
     assert not own().narrow and own().state == "disk"
 
 
+def test_a_kernel_that_comes_again_is_compiled_in_the_background(where, monkeypatch):
+    """While the program goes on with NumPy, of which the results are the same."""
+    monkeypatch.setattr(kernel, "tier", "auto")
+    monkeypatch.setattr(kernel, "COMPILE_BASE", 1.0)
+    monkeypatch.setattr(kernel, "BACKGROUND", 0.0)
+    x = dr.linspace(Float, 0, 1, 100)
+    dr.eval(x)
+    kernel.forget()
+    schedule.forget_kernels()
+    ready, threads = threading.Event(), []
+    compile_ = simd.compile
+
+    def compiled(*arguments):
+        ready.wait(10)
+        threads.append(threading.current_thread())
+        return compile_(*arguments)
+
+    monkeypatch.setattr(simd, "compile", compiled)
+    background.finish()
+    f = lambda: ((x + 2.5) * x).numpy()  # noqa: E731
+    want = f()
+    (own,) = kernel.kernels()
+    assert own.coming is None  # it may never come again
+    for _ in range(3):
+        assert (f() == want).all()
+        assert own.state == "numpy" and own.coming is not None
+    ready.set()
+    background.finish()
+    assert (f() == want).all()
+    assert own.state == "memory" and own.address and own.made_at == 5 and own.measured == 4
+    assert len(threads) == 1 and threads[0] is not threading.current_thread()
+    assert own.seconds > 0 and cache.info()["entries"] == 1
+
+
+def test_work_that_would_take_long_on_numpy_waits_for_the_background(monkeypatch):
+    monkeypatch.setattr(kernel, "tier", "auto")
+    monkeypatch.setattr(kernel, "COMPILE_BASE", 0.1)
+    monkeypatch.setattr(kernel, "BACKGROUND", 0.0)
+    kernel.forget()
+    schedule.forget_kernels()
+    x = dr.opaque(Float, 2, 1000)
+    f = lambda x: dr.sin(x) * 7.125  # noqa: E731
+    background.finish()
+    dr.eval(f(x), f(x) + 1)
+    for _ in range(2):
+        dr.eval(f(x))
+    (own,) = (k for k in kernel.kernels() if k.coming is not None)
+    dr.eval(f(dr.opaque(Float, 2, 1 << 20)))
+    assert own.address and own.coming is None
+
+
+NOT_IN_THE_WAY = """
+import atexit, os, threading
+import drjit as dr, llvmlite
+from drjit.jit import background, kernel
+from drjit.llvm import Float
+
+kernel.tier, kernel.BACKGROUND, kernel.COMPILE_BASE = "auto", 0.0, 1.0
+x = dr.opaque(Float, 1, 50)
+
+def f(k):
+    for _ in range(3):
+        dr.eval((x + 1) * (x - 2.5) ** k)
+
+@atexit.register
+def last():
+    background.finish()
+    f(7)
+    print(dr.sum(x * 3), flush=True)
+
+def refused(self):
+    raise RuntimeError("can't start new thread")
+
+start, threading.Thread.start = threading.Thread.start, refused
+f(2)
+assert all(k.coming is None for k in kernel.kernels())
+threading.Thread.start = start
+f(3)
+assert any(k.coming for k in kernel.kernels())
+if hasattr(os, "fork"):
+    child = os.fork()
+    if not child:
+        f(3), f(4), background.finish(), f(4)
+        os._exit(0 if all(k.address for k in kernel.kernels()[-2:]) else 3)
+    assert os.waitpid(child, 0)[1] == 0
+f(5)
+"""
+
+
+def test_what_is_compiled_in_the_background_is_not_in_the_way():
+    """Of the end of a process, of a fork, of launches after its thread was stopped, or where there
+    can be no thread."""
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+    command = [sys.executable, "-c", NOT_IN_THE_WAY]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr, done.returncode) == ("[150]\n", "", 0)
+
+
 def test_a_kernel_of_the_disk_cache_runs_on_numpy_for_less_than_loading_it_takes(monkeypatch):
     x = dr.linspace(Float, 0, 1, 2000)
     dr.eval(x)

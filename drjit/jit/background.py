@@ -1,4 +1,4 @@
-"""Work that a program does not wait for, one piece after the other in a thread of its own."""
+"""Work that a program does not wait for, one piece at a time in a thread of its own."""
 
 import os
 from collections.abc import Callable
@@ -11,14 +11,21 @@ _executor: "Executor | None" = None
 _last: "Future | None" = None
 
 
-def submit(work: Callable[[], Any]) -> "Future":
-    """Hands work over; the result says when it is done."""
+def submit(work: Callable[[], Any]) -> "Future | None":
+    """Hands work over; the result says when it is done. Gives None, and does nothing, while there
+    is other work, for which the end of the process waits, and where there can be no thread."""
     global _executor, _last
-    if _executor is None:
-        from concurrent.futures import ThreadPoolExecutor  # slow to import
+    if _last is not None and not _last.done():
+        return None
+    try:
+        if _executor is None:
+            from concurrent.futures import ThreadPoolExecutor  # slow to import
 
-        _executor = ThreadPoolExecutor(1, "drjit")
-    _last = _executor.submit(work)
+            _executor = ThreadPoolExecutor(1, "drjit")
+        _last = _executor.submit(work)
+    except RuntimeError:  # the process ends, or has as many threads as it may have
+        _executor = None
+        return None
     return _last
 
 

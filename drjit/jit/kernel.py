@@ -2,7 +2,7 @@
 
 A kernel that is new and small runs on NumPy at once. Once the time spent there would have paid for
 compiling, or when the work is large, the text is compiled (or loaded from the disk cache) and runs
-on all threads from then on.
+on all threads from then on. One that comes again is compiled earlier, while the program goes on.
 """
 
 import ctypes
@@ -40,6 +40,8 @@ COMPILE_BASE = 12e-3
 COMPILE_STATEMENT = 80e-6
 LOAD = 0.7e-3  # a kernel from the disk cache
 FIRST_USE = 60e-3
+# Compiling while the program goes on holds it up for this part of the time.
+BACKGROUND = 1 / 16
 
 # A kernel with a loop is compiled with narrow packets first, which takes half the time. Once its
 # launches have taken so many seconds, it is compiled with as wide ones as it gains from, while the
@@ -156,14 +158,15 @@ class Kernel:
     """A kernel text with its parameter block, and its compiled form once there is one."""
 
     __slots__ = (
-        "address", "clock", "clock_address", "cost", "fills", "finish", "function", "launches",
-        "loaded", "loops", "made_at", "measured", "name", "narrow", "numpy_calls", "numpy_cost",
-        "operations", "outputs", "pack", "program", "rendering", "seconds", "spent",
-        "state", "stored", "text", "time", "wider",
+        "address", "clock", "clock_address", "coming", "cost", "fills", "finish", "function",
+        "launches", "loaded", "loops", "made_at", "measured", "name", "narrow", "numpy_calls",
+        "numpy_cost", "operations", "outputs", "pack", "program", "rendering", "seconds", "spent",
+        "state", "statements", "stored", "text", "time",
     )  # fmt: skip
 
     def __init__(self, text: str, layout: str, cost: int, program: Program | None = None) -> None:
         self.text = text
+        self.statements = text.count("\n") - 1
         # None for a text that is not made from one. Its instructions are in the text.
         self.program: Any = program and program._replace(instrs=(), body=())
         self.operations = len(program.instrs) if program is not None else 0
@@ -181,7 +184,7 @@ class Kernel:
         self.loaded: Any = None
         self.address = self.finish = 0
         self.narrow = False  # whether wider packets than those of the compiled form may pay
-        self.wider: Any = None  # the form with wider packets, on its way
+        self.coming: Any = None  # a compiled form that is being made in the background
         self.state = "new"  # new, numpy, memory (compiled in this process), disk (from the cache)
         self.launches = 0
         self.stored: bool | None = None  # see is_stored
@@ -193,10 +196,6 @@ class Kernel:
         self.clock_address = ctypes.addressof(self.clock)
         self.time = 0.0  # seconds of launches on NumPy, and their number
         self.measured = 0
-
-    @property
-    def statements(self) -> int:
-        return self.text.count("\n") - 1
 
     @property
     def mean_time(self) -> float:
@@ -214,13 +213,20 @@ class Kernel:
             return False
         once = self.numpy_calls * NUMPY_STATEMENT + self.numpy_cost * size * NUMPY_LANE
         buy = COMPILE_BASE + COMPILE_STATEMENT * self.statements
+        early = buy * BACKGROUND
         if "llvmlite" not in sys.modules:
-            buy += FIRST_USE
+            buy = early = buy + FIRST_USE
         elif self.is_stored():
-            buy = LOAD
+            buy = early = LOAD
         # The estimate, or what launches really took.
         self.spent = max(self.spent + once, self.time)
-        return self.spent < buy
+        if self.spent >= buy:
+            return False
+        if self.coming is not None:
+            return not self.coming.done()
+        if self.spent >= early and self.launches > 1:
+            self.coming = self._in_background(bool(flags.current & JitFlag.FastMath))
+        return True
 
     def is_stored(self) -> bool:
         """Whether the disk cache had the compiled form when this was asked first."""
@@ -239,25 +245,25 @@ class Kernel:
         from .target import simd
 
         contract = bool(flags.current & JitFlag.FastMath)
+        coming = self.coming
         if not self.address:
-            start = time.perf_counter()
             best = simd.packet_lanes(self.text)
             first = min(best, simd.default_lanes()) if self.loops else best
-            self._use(*self._made(sorted({best, first}, reverse=True), contract))
-            self.seconds = time.perf_counter() - start
+            widths = sorted({best, first}, reverse=True)
+            made = self._made(widths, contract) if coming is None else coming.result()
             self.made_at = self.launches
-        elif self.wider is None:
-            if self.clock.total * 1e-9 <= HOT:
-                return
-            lanes = [simd.packet_lanes(self.text)]
-            self.wider = background.submit(lambda: self._made(lanes, contract))
+        elif coming is None:
+            if self.clock.total * 1e-9 > HOT:
+                self.coming = self._in_background(contract)
             return
-        elif self.wider.done():
+        elif coming.done():
             runtime.retain(self.loaded)  # which queued launches may still run
-            self._use(*self.wider.result())
-            self.narrow, self.wider = False, None
+            made = coming.result()
         else:
             return
+        self.coming = None
+        self.loaded, self.state, self.narrow, self.seconds = made
+        self.address, self.finish = self.loaded.kernel, self.loaded.finish
         log.log(
             log.LogLevel.Info,
             "kernel %s: %s in %.1f ms, %d statements",
@@ -268,17 +274,20 @@ class Kernel:
         )
         log.log(log.LogLevel.Trace, "kernel %s:\n%s", self.name, self.text)
 
-    def _use(self, loaded: Any, state: str, narrow: bool) -> None:
-        """Launches run a compiled form from now on."""
-        self.loaded, self.state, self.narrow = loaded, state, narrow
-        self.address, self.finish = loaded.kernel, loaded.finish
+    def _in_background(self, contract: bool) -> Any:
+        """The best compiled form, which is made while the program goes on."""
+        from .target import simd
 
-    def _made(self, widths: list[int], contract: bool) -> tuple[Any, str, bool]:
+        lanes = [simd.packet_lanes(self.text)]
+        return background.submit(lambda: self._made(lanes, contract))
+
+    def _made(self, widths: list[int], contract: bool) -> tuple[Any, str, bool, float]:
         """The first of some widths of packets that the disk cache has, else the last one compiled;
-        where it is from, and whether it is not the first.
+        where it is from, whether it is not the first, and the seconds that it took.
         """
         from .target import simd
 
+        start = time.perf_counter()
         key = ""
         for lanes in widths:
             key = cache.digest(self.text, contract, lanes)
@@ -290,11 +299,11 @@ class Kernel:
             except Exception as error:  # a damaged entry is compiled anew
                 log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", key, error)
                 continue
-            return loaded, "disk", lanes < widths[0]
+            return loaded, "disk", lanes < widths[0], time.perf_counter() - start
         code = simd.compile(self.text, self.name, widths[-1], contract)
         loaded = simd.load(code.code, self.name, code.has_finish)
         cache.put(key, self.text, code.code, code.has_finish)
-        return loaded, "memory", widths[-1] < widths[0]
+        return loaded, "memory", widths[-1] < widths[0], time.perf_counter() - start
 
 
 def for_program(text: str, program: Program) -> Kernel:
