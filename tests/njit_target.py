@@ -355,11 +355,22 @@ def table(values, x):
     return values[min(np.int64(x), values.size - 1)]
 
 
+@jit
+def polynomial(x, values):
+    total = names_fma(x, values[0], values[1])
+    for k in range(2, len(values)):
+        total = names_fma(total, x, values[k])
+    return total
+
+
+names_fma = names["fma"]
+
+
 names.update(
     bitcast=bitcast, select=select, load=load, broadcast=broadcast, literal=literal,
     store=store, stream=store,
     lane=lane, active=active, any_lane=any_lane, in_bounds=in_bounds, gather=gather,
-    scatter=scatter, reduce=reduce, table=table, **CASTS,
+    scatter=scatter, reduce=reduce, table=table, polynomial=polynomial, **CASTS,
 )  # fmt: skip
 
 
@@ -400,11 +411,11 @@ def _library():
     """The functions of the library; their names and those of its constants are unique."""
     scope = dict(names)
     body = []
-    for module in sorted(set(library.MODULES.values())):
+    for module in ("common", *sorted(set(library.MODULES.values()))):
         with open(f"{library._FOLDER}/{module}.py", encoding="utf-8") as file:
             tree = ast.parse(file.read())
         for statement in tree.body:
-            if isinstance(statement, ast.FunctionDef):
+            if isinstance(statement, ast.FunctionDef) and statement.name not in names:
                 statement.body = statement.body[1:]  # without the docstring
                 body.append(Calls().visit(statement))
             elif isinstance(statement, ast.Assign):

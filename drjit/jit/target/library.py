@@ -31,7 +31,7 @@ _FOLDER = os.path.join(os.path.dirname(__file__), "mathlib")
 @cache
 def _definitions() -> tuple[dict[str, ast.FunctionDef], dict[str, ast.expr]]:
     functions, constants = {}, {}
-    for module in dict.fromkeys(MODULES.values()):
+    for module in ("common", *dict.fromkeys(MODULES.values())):
         with open(os.path.join(_FOLDER, f"{module}.py"), encoding="utf-8") as file:
             tree = ast.parse(file.read())
         for statement in tree.body:

@@ -24,31 +24,34 @@ from ..numpy.elementwise import (
     u32,
     u64,
 )
+from .common import _with_sign_f32, _with_sign_f64, polynomial
+
+
+def _exponential_f32(x, bias):
+    """`bias + n` for the whole number n next to `x / ln 2`, and `e^(x - n ln 2)`."""
+    t = fma(x, 1.4426950408889634, bias)
+    n = t - bias
+    r = fma(n, 1.90465421e-9, fma(n, -0.693147182, x))
+    return t, polynomial(r, EXP_f32)
+
+
+def _scaled_f32(p, t):
+    """`p 2^n` for the n in the low bits of t: by two factors, so that it may be subnormal."""
+    k = bitcast(i32, t) - 0x4B400000
+    h = shr(k, 1)
+    return p * bitcast(f32, shl(h + 127, 23)) * bitcast(f32, shl(k - h + 127, 23))
 
 
 def exp_f32(x):
     """`e^x`."""
-    t = fma(x, 1.4426950408889634, 12582912.0)
-    n = t - 12582912.0
-    r = fma(n, 1.90465421e-9, fma(n, -0.693147182, x))
-    p = fma(r, 0.0013846973, 0.008369989)
-    p = fma(fma(fma(p, r, 0.04166801), r, 0.16666509), r, 0.49999994)
-    p = fma(fma(p, r, 1.0), r, 1.0)
+    t, p = _exponential_f32(x, 12582912.0)
     y = bitcast(f32, bitcast(i32, p) + shl(bitcast(i32, t), 23))
     extreme = ~(abs(x) < 87.0)
     if any_lane(extreme):
-        # Two factors, so that the result may be subnormal; the bounds pass NaN on.
+        # The bounds pass NaN on.
         x = minimum(89.0, maximum(-104.0, x))
-        t = fma(x, 1.4426950408889634, 12582912.0)
-        n = t - 12582912.0
-        r = fma(n, 1.90465421e-9, fma(n, -0.693147182, x))
-        p = fma(r, 0.0013846973, 0.008369989)
-        p = fma(fma(fma(p, r, 0.04166801), r, 0.16666509), r, 0.49999994)
-        p = fma(fma(p, r, 1.0), r, 1.0)
-        k = bitcast(i32, t) - 0x4B400000
-        h = shr(k, 1)
-        p = p * bitcast(f32, shl(h + 127, 23)) * bitcast(f32, shl(k - h + 127, 23))
-        y = select(extreme, p, y)
+        t, p = _exponential_f32(x, 12582912.0)
+        y = select(extreme, _scaled_f32(p, t), y)
     return y
 
 
@@ -56,62 +59,58 @@ def exp2_f32(x):
     """`2^x`."""
     t = x + 12582912.0
     r = x - (t - 12582912.0)
-    p = fma(r, 0.0001580945, 0.0013417908)
-    p = fma(fma(fma(p, r, 0.009617064), r, 0.05550273), r, 0.24022655)
-    p = fma(fma(p, r, 0.69314724), r, 1.0)
+    p = polynomial(r, EXP2_f32)
     y = bitcast(f32, bitcast(i32, p) + shl(bitcast(i32, t), 23))
     extreme = ~(abs(x) < 126.0)
     if any_lane(extreme):
         x = minimum(129.0, maximum(-151.0, x))
         t = x + 12582912.0
         r = x - (t - 12582912.0)
-        p = fma(r, 0.0001580945, 0.0013417908)
-        p = fma(fma(fma(p, r, 0.009617064), r, 0.05550273), r, 0.24022655)
-        p = fma(fma(p, r, 0.69314724), r, 1.0)
-        k = bitcast(i32, t) - 0x4B400000
-        h = shr(k, 1)
-        p = p * bitcast(f32, shl(h + 127, 23)) * bitcast(f32, shl(k - h + 127, 23))
-        y = select(extreme, p, y)
+        p = polynomial(r, EXP2_f32)
+        y = select(extreme, _scaled_f32(p, t), y)
     return y
+
+
+def _fraction_f32(x):
+    """f and e with `x = (1 + f) 2^e`; an infinite or undefined e makes special results."""
+    bits = bitcast(i32, x)
+    offset = f32(0.0)
+    special = bitcast(u32, bits) - 0x00800000 >= 0x7F000000
+    if any_lane(special):
+        # Scale subnormals.
+        tiny = abs(x) < 1.1754943508222875e-38
+        bits = select(tiny, bitcast(i32, x * 8388608.0), bits)
+        offset = select(tiny, -23.0, select(special, x, offset))
+        offset = select(x < 0.0, NAN, select(x == 0.0, -INF, offset))
+    e = shr(bits - 0x3F3504F3, 23)
+    f = bitcast(f32, bits - shl(e, 23)) - 1.0
+    return f, f32(e) + offset
 
 
 def log_f32(x):
     """The natural logarithm."""
-    bits = bitcast(i32, x)
-    offset = f32(0.0)
-    special = bitcast(u32, bits) - 0x00800000 >= 0x7F000000
-    if any_lane(special):
-        # Scale subnormals; an infinite or undefined offset makes the other results.
-        tiny = abs(x) < 1.1754943508222875e-38
-        bits = select(tiny, bitcast(i32, x * 8388608.0), bits)
-        offset = select(tiny, -23.0, select(special, x, offset))
-        offset = select(x < 0.0, NAN, select(x == 0.0, -INF, offset))
-    e = shr(bits - 0x3F3504F3, 23)
-    f = bitcast(f32, bits - shl(e, 23)) - 1.0
-    q = fma(f, -0.07642945, 0.12766959)
-    q = fma(fma(fma(q, f, -0.13159485), f, 0.14200923), f, -0.16623336)
-    q = fma(fma(fma(q, f, 0.20001262), f, -0.25000823), f, 0.3333333)
+    f, e = _fraction_f32(x)
+    q = polynomial(f, LOG_f32)
     q = fma(f * f, fma(q, f, -0.5), f)
-    return fma(f32(e) + offset, 0.6931471805599453, q)
+    return fma(e, 0.6931471805599453, q)
 
 
 def log2_f32(x):
     """The logarithm to base 2."""
-    bits = bitcast(i32, x)
-    offset = f32(0.0)
-    special = bitcast(u32, bits) - 0x00800000 >= 0x7F000000
-    if any_lane(special):
-        tiny = abs(x) < 1.1754943508222875e-38
-        bits = select(tiny, bitcast(i32, x * 8388608.0), bits)
-        offset = select(tiny, -23.0, select(special, x, offset))
-        offset = select(x < 0.0, NAN, select(x == 0.0, -INF, offset))
-    e = shr(bits - 0x3F3504F3, 23)
-    f = bitcast(f32, bits - shl(e, 23)) - 1.0
-    q = fma(f, -0.14631553, 0.20953698)
-    q = fma(fma(fma(q, f, -0.18761685), f, 0.20056379), f, -0.23954704)
-    q = fma(fma(fma(q, f, 0.28878704), f, -0.36070716), f, 0.4808944)
+    f, e = _fraction_f32(x)
+    q = polynomial(f, LOG2_f32)
     # f + 0.4427 f: the rounding of the large part is that of the result
-    return fma(f, fma(fma(q, f, -0.7213472), f, 0.44269505), f) + (f32(e) + offset)
+    return fma(f, fma(fma(q, f, -0.7213472), f, 0.44269505), f) + e
+
+
+def _special_powers(x, y, p, negative):
+    """`x^y`, which is p but for its sign and special values; `negative`: the sign of x is."""
+    p = select((abs(x) == 1.0) & (abs(y) == INF), 1.0, p)
+    whole = floor(y) == y
+    odd = whole & (floor(0.5 * y) != 0.5 * y)
+    p = select(negative & odd, -p, p)
+    p = select((x < 0.0) & (x > -INF) & ~whole, NAN, p)
+    return select((x == 1.0) | (y == 0.0), 1.0, p)
 
 
 def pow_f32(x, y):
@@ -146,9 +145,7 @@ def pow_f32(x, y):
     rest = fma(y, low, fma(y, high, -v))
     t = v + 12582912.0
     r = (v - (t - 12582912.0)) + rest
-    p = fma(r, 0.0001580945, 0.0013417908)
-    p = fma(fma(fma(p, r, 0.009617064), r, 0.05550273), r, 0.24022655)
-    p = fma(fma(p, r, 0.69314724), r, 1.0)
+    p = polynomial(r, EXP2_f32)
     power = bitcast(f32, bitcast(i32, p) + shl(bitcast(i32, t), 23))
     special = special | ~(abs(v) < 64.0)
     if any_lane(special):
@@ -160,18 +157,8 @@ def pow_f32(x, y):
         v = minimum(129.0, maximum(-151.0, v))
         t = v + 12582912.0
         r = (v - (t - 12582912.0)) + rest
-        p = fma(r, 0.0001580945, 0.0013417908)
-        p = fma(fma(fma(p, r, 0.009617064), r, 0.05550273), r, 0.24022655)
-        p = fma(fma(p, r, 0.69314724), r, 1.0)
-        k = bitcast(i32, t) - 0x4B400000
-        half = shr(k, 1)
-        p = p * bitcast(f32, shl(half + 127, 23)) * bitcast(f32, shl(k - half + 127, 23))
-        p = select((abs(x) == 1.0) & (abs(y) == INF), 1.0, p)
-        whole = floor(y) == y
-        odd = whole & (floor(0.5 * y) != 0.5 * y)
-        p = select((bitcast(i32, x) < 0) & odd, -p, p)
-        p = select((x < 0.0) & (x > -INF) & ~whole, NAN, p)
-        p = select((x == 1.0) | (y == 0.0), 1.0, p)
+        p = polynomial(r, EXP2_f32)
+        p = _special_powers(x, y, _scaled_f32(p, t), bitcast(i32, x) < 0)
         power = select(special, p, power)
     return power
 
@@ -193,29 +180,40 @@ def cbrt_f32(x):
     d = fma(-z, y, b) - fma(y, y, -z) * y
     y = fma(d * r * r, 0.3333333333333333, y)
     y = select((b == 0.0) | ~(a < INF), b, select(tiny, y * 0.00390625, y))
-    return bitcast(f32, bitcast(u32, y) | (bitcast(u32, x) & 0x80000000))
+    return _with_sign_f32(y, x)
+
+
+def _exponential_f64(x, bias):
+    """`bias + n` for the whole number n next to `x / ln 2`, and `e^(x - n ln 2)`."""
+    t = fma(x, 1.4426950408889634, bias)
+    n = t - bias
+    r = fma(n, -2.3190468138462996e-17, fma(n, -0.6931471805599453, x))
+    return t, fma(polynomial(r, EXP_f64), r, 1.0)
+
+
+def _exponential_sum_f64(x, low):
+    """The same for `x + low`, with the bias of `_scaled_f64`."""
+    t = fma(x, 1.4426950408889634, 6755399441055744.0)
+    n = t - 6755399441055744.0
+    r = fma(n, -2.3190468138462996e-17, fma(n, -0.6931471805599453, x)) + low
+    return t, fma(polynomial(r, EXP_f64), r, 1.0)
+
+
+def _scaled_f64(p, t):
+    """`p 2^n` for the n in the low bits of t: by two factors, so that it may be subnormal."""
+    k = bitcast(i64, t) - 0x4338000000000000
+    h = shr(k, 1)
+    return p * bitcast(f64, shl(h + 1023, 52)) * bitcast(f64, shl(k - h + 1023, 52))
 
 
 def exp_f64(x):
     """`e^x`."""
     y = minimum(710.0, maximum(-746.0, x))
-    t = fma(y, 1.4426950408889634, 6755399441055744.0)
-    n = t - 6755399441055744.0
-    r = fma(n, -2.3190468138462996e-17, fma(n, -0.6931471805599453, y))
-    p = fma(fma(r, 2.499867194743873e-08, 2.7630364713823853e-07), r, 2.7557591778244955e-06)
-    p = fma(fma(p, r, 2.4801492815838754e-05), r, 0.00019841269499374753)
-    p = fma(fma(p, r, 0.0013888888943852816), r, 0.008333333333498307)
-    p = fma(fma(p, r, 0.04166666666652955), r, 0.16666666666666405)
-    p = fma(fma(p, r, 0.5000000000000011), r, 1.0)
-    p = fma(p, r, 1.0)
+    t, p = _exponential_f64(y, 6755399441055744.0)
     z = bitcast(f64, bitcast(i64, p) + shl(bitcast(i64, t), 52))
     extreme = ~(abs(x) < 708.0)
     if any_lane(extreme):
-        # Two factors, so that the result may be subnormal; the bounds pass NaN on.
-        k = bitcast(i64, t) - 0x4338000000000000
-        h = shr(k, 1)
-        p = p * bitcast(f64, shl(h + 1023, 52)) * bitcast(f64, shl(k - h + 1023, 52))
-        z = select(extreme, p, z)
+        z = select(extreme, _scaled_f64(p, t), z)
     return z
 
 
@@ -227,20 +225,36 @@ def exp2_f64(x):
     d = y - (t - 6755399441055744.0)
     r = d * 0.6931471805599453
     low = fma(d, 2.3190468138462996e-17, fma(d, 0.6931471805599453, -r))
-    p = fma(fma(r, 2.499867194743873e-08, 2.7630364713823853e-07), r, 2.7557591778244955e-06)
-    p = fma(fma(p, r, 2.4801492815838754e-05), r, 0.00019841269499374753)
-    p = fma(fma(p, r, 0.0013888888943852816), r, 0.008333333333498307)
-    p = fma(fma(p, r, 0.04166666666652955), r, 0.16666666666666405)
-    p = fma(fma(p, r, 0.5000000000000011), r, 1.0)
+    p = polynomial(r, EXP_f64)
     p = fma(p, r, 1.0) + low
     z = bitcast(f64, bitcast(i64, p) + shl(bitcast(i64, t), 52))
     extreme = ~(abs(x) < 1022.0)
     if any_lane(extreme):
-        k = bitcast(i64, t) - 0x4338000000000000
-        h = shr(k, 1)
-        p = p * bitcast(f64, shl(h + 1023, 52)) * bitcast(f64, shl(k - h + 1023, 52))
-        z = select(extreme, p, z)
+        z = select(extreme, _scaled_f64(p, t), z)
     return z
+
+
+def _logarithm_f64(x):
+    """f and e with `x = (1 + f) 2^e`, an infinite or undefined e for special results; and the terms
+    of `log(1 + f) = f - (h - s (h + z q))`: s, z, h and q."""
+    bits = bitcast(i64, x)
+    offset = f64(0.0)
+    special = bitcast(u64, bits) - 0x0010000000000000 >= 0x7FE0000000000000
+    if any_lane(special):
+        # Scale subnormals.
+        tiny = abs(x) < 2.2250738585072014e-308
+        bits = select(tiny, bitcast(i64, x * 18014398509481984.0), bits)
+        offset = select(tiny, -54.0, select(special, x, offset))
+        offset = select(x < 0.0, NAN, select(x == 0.0, -INF, offset))
+    k = shr(bits - 0x3FE6A09E667F3BCD, 52)
+    f = bitcast(f64, bits - shl(k, 52)) - 1.0
+    e = f64(k) + offset
+    # log(1 + f) = 2 s + s z R(z) = f - s (f - z R(z)), s = f / (2 + f), z = s^2
+    s = f / (2.0 + f)
+    z = s * s
+    q = polynomial(z, LOG_f64)
+    h = 0.5 * f * f
+    return f, e, s, z, h, q
 
 
 def log_f64(x):
@@ -250,25 +264,7 @@ def log_f64(x):
 
 def log_sum_f64(x, low):
     """`log(x) + low` for a low that is small beside x."""
-    bits = bitcast(i64, x)
-    offset = f64(0.0)
-    special = bitcast(u64, bits) - 0x0010000000000000 >= 0x7FE0000000000000
-    if any_lane(special):
-        # Scale subnormals; an infinite or undefined offset makes the other results.
-        tiny = abs(x) < 2.2250738585072014e-308
-        bits = select(tiny, bitcast(i64, x * 18014398509481984.0), bits)
-        offset = select(tiny, -54.0, select(special, x, offset))
-        offset = select(x < 0.0, NAN, select(x == 0.0, -INF, offset))
-    k = shr(bits - 0x3FE6A09E667F3BCD, 52)
-    f = bitcast(f64, bits - shl(k, 52)) - 1.0
-    e = f64(k) + offset
-    # log(1 + f) = 2 s + s z R(z) = f - s (f - z R(z)), s = f / (2 + f), z = s^2
-    s = f / (2.0 + f)
-    z = s * s
-    q = fma(fma(z, 0.14810675163071446, 0.15313147276972683), z, 0.18183572289670857)
-    q = fma(fma(q, z, 0.22222199075776933), z, 0.2857142872939428)
-    q = fma(fma(q, z, 0.3999999999952014), z, 0.666666666666671)
-    h = 0.5 * f * f
+    f, e, s, z, h, q = _logarithm_f64(x)
     # f - s (f - z R) = f - (h - s (h + z R))
     q = h - (fma(s, fma(q, z, h), e * 2.3190468138462996e-17) + low)
     return fma(e, 0.6931471805599453, f - q)
@@ -276,25 +272,7 @@ def log_sum_f64(x, low):
 
 def log2_f64(x):
     """The logarithm to base 2."""
-    bits = bitcast(i64, x)
-    offset = f64(0.0)
-    special = bitcast(u64, bits) - 0x0010000000000000 >= 0x7FE0000000000000
-    if any_lane(special):
-        # Scale subnormals; an infinite or undefined offset makes the other results.
-        tiny = abs(x) < 2.2250738585072014e-308
-        bits = select(tiny, bitcast(i64, x * 18014398509481984.0), bits)
-        offset = select(tiny, -54.0, select(special, x, offset))
-        offset = select(x < 0.0, NAN, select(x == 0.0, -INF, offset))
-    k = shr(bits - 0x3FE6A09E667F3BCD, 52)
-    f = bitcast(f64, bits - shl(k, 52)) - 1.0
-    e = f64(k) + offset
-    # log(1 + f) = 2 s + s z R(z) = f - s (f - z R(z)), s = f / (2 + f), z = s^2
-    s = f / (2.0 + f)
-    z = s * s
-    q = fma(fma(z, 0.14810675163071446, 0.15313147276972683), z, 0.18183572289670857)
-    q = fma(fma(q, z, 0.22222199075776933), z, 0.2857142872939428)
-    q = fma(fma(q, z, 0.3999999999952014), z, 0.666666666666671)
-    h = 0.5 * f * f
+    f, e, s, z, h, q = _logarithm_f64(x)
     # log(1 + f) = high + low with an error far below the last bit of high
     high = f - h
     low = ((f - high) - h) - fma(0.5 * f, f, -h) + s * fma(q, z, h)
@@ -326,10 +304,7 @@ def pow_f64(x, y):
     s_low = (fma(-s, d, f) - s * ((2.0 - d) + f)) * r
     z = s * s
     z_low = fma(s, s, -z) + 2.0 * s * s_low
-    q = fma(fma(z, 0.11883896095642522, 0.11688493330307348), z, 0.13335588158587441)
-    q = fma(fma(q, z, 0.1538457734809287), z, 0.1818181854737974)
-    q = fma(fma(q, z, 0.22222222220347676), z, 0.28571428571432916)
-    q = fma(q, z, 0.39999999999999997)
+    q = polynomial(z, POW_LOG_f64)
     w = z * q
     c = w + 0.6666666666666666
     c_low = ((0.6666666666666666 - c) + w) + 3.700743415417188e-17
@@ -345,38 +320,14 @@ def pow_f64(x, y):
     low = ((w - high) + ln) + fma(e, 2.8235290563031577e-13, low)
     v = y * high
     rest = fma(y, high, -v) + y * low
-    t = fma(v, 1.4426950408889634, 6755399441055744.0)
-    n = t - 6755399441055744.0
-    r = fma(n, -2.3190468138462996e-17, fma(n, -0.6931471805599453, v)) + rest
-    p = fma(fma(r, 2.499867194743873e-08, 2.7630364713823853e-07), r, 2.7557591778244955e-06)
-    p = fma(fma(p, r, 2.4801492815838754e-05), r, 0.00019841269499374753)
-    p = fma(fma(p, r, 0.0013888888943852816), r, 0.008333333333498307)
-    p = fma(fma(p, r, 0.04166666666652955), r, 0.16666666666666405)
-    p = fma(fma(p, r, 0.5000000000000011), r, 1.0)
-    p = fma(p, r, 1.0)
+    t, p = _exponential_sum_f64(v, rest)
     power = bitcast(f64, bitcast(i64, p) + shl(bitcast(i64, t), 52))
     special = special | ~(abs(v) < 708.0)
     if any_lane(special):
         rest = select(abs(v) < 746.0, rest, 0.0)
         v = minimum(710.0, maximum(-746.0, v))
-        t = fma(v, 1.4426950408889634, 6755399441055744.0)
-        n = t - 6755399441055744.0
-        r = fma(n, -2.3190468138462996e-17, fma(n, -0.6931471805599453, v)) + rest
-        p = fma(fma(r, 2.499867194743873e-08, 2.7630364713823853e-07), r, 2.7557591778244955e-06)
-        p = fma(fma(p, r, 2.4801492815838754e-05), r, 0.00019841269499374753)
-        p = fma(fma(p, r, 0.0013888888943852816), r, 0.008333333333498307)
-        p = fma(fma(p, r, 0.04166666666652955), r, 0.16666666666666405)
-        p = fma(fma(p, r, 0.5000000000000011), r, 1.0)
-        p = fma(p, r, 1.0)
-        k = bitcast(i64, t) - 0x4338000000000000
-        h = shr(k, 1)
-        p = p * bitcast(f64, shl(h + 1023, 52)) * bitcast(f64, shl(k - h + 1023, 52))
-        p = select((abs(x) == 1.0) & (abs(y) == INF), 1.0, p)
-        whole = floor(y) == y
-        odd = whole & (floor(0.5 * y) != 0.5 * y)
-        p = select((bitcast(i64, x) < 0) & odd, -p, p)
-        p = select((x < 0.0) & (x > -INF) & ~whole, NAN, p)
-        p = select((x == 1.0) | (y == 0.0), 1.0, p)
+        t, p = _exponential_sum_f64(v, rest)
+        p = _special_powers(x, y, _scaled_f64(p, t), bitcast(i64, x) < 0)
         power = select(special, p, power)
     return power
 
@@ -398,8 +349,34 @@ def cbrt_f64(x):
     d = fma(-z, y, b) - fma(y, y, -z) * y
     y = fma(d * r * r, 0.3333333333333333, y)
     y = select((b == 0.0) | ~(a < INF), b, select(tiny, y * 3.814697265625e-06, y))
-    return bitcast(f64, bitcast(u64, y) | (bitcast(u64, x) & 0x8000000000000000))
+    return _with_sign_f64(y, x)
 
 
 INF = float("inf")
 NAN = float("nan")
+# fmt: off
+# Coefficients of polynomials, that of the highest power first
+EXP_f32 = (0.0013846973, 0.008369989, 0.04166801, 0.16666509, 0.49999994, 1.0, 1.0)
+EXP2_f32 = (0.0001580945, 0.0013417908, 0.009617064, 0.05550273, 0.24022655, 0.69314724, 1.0)
+LOG_f32 = (
+    -0.07642945, 0.12766959, -0.13159485, 0.14200923, -0.16623336, 0.20001262, -0.25000823,
+    0.3333333,
+)
+LOG2_f32 = (
+    -0.14631553, 0.20953698, -0.18761685, 0.20056379, -0.23954704, 0.28878704, -0.36070716,
+    0.4808944,
+)
+EXP_f64 = (
+    2.499867194743873e-08, 2.7630364713823853e-07, 2.7557591778244955e-06, 2.4801492815838754e-05,
+    0.00019841269499374753, 0.0013888888943852816, 0.008333333333498307, 0.04166666666652955,
+    0.16666666666666405, 0.5000000000000011, 1.0,
+)
+LOG_f64 = (
+    0.14810675163071446, 0.15313147276972683, 0.18183572289670857, 0.22222199075776933,
+    0.2857142872939428, 0.3999999999952014, 0.666666666666671,
+)
+POW_LOG_f64 = (
+    0.11883896095642522, 0.11688493330307348, 0.13335588158587441, 0.1538457734809287,
+    0.1818181854737974, 0.22222222220347676, 0.28571428571432916, 0.39999999999999997,
+)
+# fmt: on

@@ -12,40 +12,32 @@ from ..numpy.elementwise import (
     select,
     shl,
     sqrt,
-    u32,
-    u64,
 )
-from .exponential import exp_f64, log_f64, log_sum_f64
+from .common import _with_sign_f32, _with_sign_f64, polynomial
+from .exponential import _exponential_f32, _exponential_f64, exp_f64, log_f64, log_sum_f64
+
+
+def _half_exponential_f32(x):
+    """`e^x / 2` for `x >= 0`. The bias of exponents stands in the rounding constant."""
+    t, p = _exponential_f32(x, 12583037.0)
+    return (p + p) * bitcast(f32, shl(bitcast(i32, t), 23))
 
 
 def sinh_f32(x):
     """The hyperbolic sine."""
     a = minimum(90.0, abs(x))
-    # e^a / 2
-    t = fma(a, 1.4426950408889634, 12583037.0)
-    n = t - 12583037.0
-    r = fma(n, 1.90465421e-9, fma(n, -0.693147182, a))
-    p = fma(r, 0.0013846973, 0.008369989)
-    p = fma(fma(fma(p, r, 0.04166801), r, 0.16666509), r, 0.49999994)
-    p = fma(fma(p, r, 1.0), r, 1.0)
-    e = (p + p) * bitcast(f32, shl(bitcast(i32, t), 23))
+    e = _half_exponential_f32(a)
     y = e - 0.25 / e
     z = a * a
     q = fma(fma(z, 0.00020373381, 0.008330271), z, 0.16666716)
     y = select(a < 1.0, fma(a * z, q, a), select(a > 89.415985, INF, y))
-    return bitcast(f32, bitcast(u32, y) | (bitcast(u32, x) & 0x80000000))
+    return _with_sign_f32(y, x)
 
 
 def cosh_f32(x):
     """The hyperbolic cosine."""
     a = minimum(90.0, abs(x))
-    t = fma(a, 1.4426950408889634, 12583037.0)
-    n = t - 12583037.0
-    r = fma(n, 1.90465421e-9, fma(n, -0.693147182, a))
-    p = fma(r, 0.0013846973, 0.008369989)
-    p = fma(fma(fma(p, r, 0.04166801), r, 0.16666509), r, 0.49999994)
-    p = fma(fma(p, r, 1.0), r, 1.0)
-    e = (p + p) * bitcast(f32, shl(bitcast(i32, t), 23))
+    e = _half_exponential_f32(a)
     return select(a > 89.415985, INF, e + 0.25 / e)
 
 
@@ -58,11 +50,10 @@ def tanh_f32(x):
     # 1 - 2 e / (1 + e) with e = exp(-2 a). The bias of exponents stands in the rounding constant.
     t = fma(a, -2.8853900817779268, 12583039.0)
     y = fma(t - 12583039.0, 0.346573591, a)
-    p = fma(fma(fma(y, 0.0887268, -0.26787558), y, 0.6666862), y, -1.33332)
-    p = fma(fma(fma(p, y, 1.9999998), y, -2.0), y, 1.0)
+    p = polynomial(y, TANH_f32)
     e = p * bitcast(f32, shl(bitcast(i32, t), 23))
     r = select(a < 0.55, small, fma(e / (1.0 + e), -2.0, 1.0))
-    return bitcast(f32, bitcast(u32, r) | (bitcast(u32, x) & 0x80000000))
+    return _with_sign_f32(r, x)
 
 
 def asinh_f32(x):
@@ -70,7 +61,7 @@ def asinh_f32(x):
     a = f64(abs(x))
     y = log_f64(a + sqrt(fma(a, a, 1.0)))
     y = f32(select(a < 1e-3, fma(a * a * a, -0.16666666666666666, a), y))
-    return bitcast(f32, bitcast(u32, y) | (bitcast(u32, x) & 0x80000000))
+    return _with_sign_f32(y, x)
 
 
 def acosh_f32(x):
@@ -84,45 +75,30 @@ def atanh_f32(x):
     a = f64(abs(x))
     y = 0.5 * log_f64((1.0 + a) / (1.0 - a))
     y = f32(select(a < 1e-3, fma(a * a * a, 0.3333333333333333, a), y))
-    return bitcast(f32, bitcast(u32, y) | (bitcast(u32, x) & 0x80000000))
+    return _with_sign_f32(y, x)
+
+
+def _half_exponential_f64(x):
+    """`e^x / 2` for `x >= 0`. The bias of exponents stands in the rounding constant."""
+    t, p = _exponential_f64(x, 6755399441056765.0)
+    return (p + p) * bitcast(f64, shl(bitcast(i64, t), 52))
 
 
 def sinh_f64(x):
     """The hyperbolic sine."""
     a = minimum(711.0, abs(x))
-    # e^a / 2. The bias of exponents stands in the rounding constant.
-    t = fma(a, 1.4426950408889634, 6755399441056765.0)
-    n = t - 6755399441056765.0
-    r = fma(n, -2.3190468138462996e-17, fma(n, -0.6931471805599453, a))
-    p = fma(fma(r, 2.499867194743873e-08, 2.7630364713823853e-07), r, 2.7557591778244955e-06)
-    p = fma(fma(p, r, 2.4801492815838754e-05), r, 0.00019841269499374753)
-    p = fma(fma(p, r, 0.0013888888943852816), r, 0.008333333333498307)
-    p = fma(fma(p, r, 0.04166666666652955), r, 0.16666666666666405)
-    p = fma(fma(p, r, 0.5000000000000011), r, 1.0)
-    p = fma(p, r, 1.0)
-    e = (p + p) * bitcast(f64, shl(bitcast(i64, t), 52))
+    e = _half_exponential_f64(a)
     y = e - 0.25 / e
     z = a * a
-    q = fma(fma(z, 7.758747739782063e-13, 1.6057259832474184e-10), z, 2.5052123135453414e-08)
-    q = fma(fma(q, z, 2.755731915708329e-06), z, 0.00019841269841431824)
-    q = fma(fma(q, z, 0.008333333333333148), z, 0.16666666666666669)
+    q = polynomial(z, SINH_f64)
     y = select(a < 1.0, fma(a * z, q, a), select(a > 710.4758600739439, INF, y))
-    return bitcast(f64, bitcast(u64, y) | (bitcast(u64, x) & 0x8000000000000000))
+    return _with_sign_f64(y, x)
 
 
 def cosh_f64(x):
     """The hyperbolic cosine."""
     a = minimum(711.0, abs(x))
-    t = fma(a, 1.4426950408889634, 6755399441056765.0)
-    n = t - 6755399441056765.0
-    r = fma(n, -2.3190468138462996e-17, fma(n, -0.6931471805599453, a))
-    p = fma(fma(r, 2.499867194743873e-08, 2.7630364713823853e-07), r, 2.7557591778244955e-06)
-    p = fma(fma(p, r, 2.4801492815838754e-05), r, 0.00019841269499374753)
-    p = fma(fma(p, r, 0.0013888888943852816), r, 0.008333333333498307)
-    p = fma(fma(p, r, 0.04166666666652955), r, 0.16666666666666405)
-    p = fma(fma(p, r, 0.5000000000000011), r, 1.0)
-    p = fma(p, r, 1.0)
-    e = (p + p) * bitcast(f64, shl(bitcast(i64, t), 52))
+    e = _half_exponential_f64(a)
     return select(a > 710.4758600739439, INF, e + 0.25 / e)
 
 
@@ -130,16 +106,12 @@ def tanh_f64(x):
     """The hyperbolic tangent."""
     a = minimum(20.0, abs(x))
     z = a * a
-    q = fma(fma(z, -1.9493460121264428e-05, 8.331450698549617e-05), z, -0.00023338026268524527)
-    q = fma(fma(q, z, 0.0005884440042414119), z, -0.0014555427392617187)
-    q = fma(fma(q, z, 0.003592092016289005), z, -0.008863232600379686)
-    q = fma(fma(q, z, 0.021869488385820323), z, -0.053968253963760794)
-    q = fma(fma(q, z, 0.13333333333326625), z, -0.333333333333333)
+    q = polynomial(z, TANH_f64)
     small = fma(a * z, q, a)
     # 1 - 2 e / (1 + e) with e = exp(-2 a)
     e = exp_f64(-2.0 * a)
     r = select(a < 0.55, small, fma(e / (1.0 + e), -2.0, 1.0))
-    return bitcast(f64, bitcast(u64, r) | (bitcast(u64, x) & 0x8000000000000000))
+    return _with_sign_f64(r, x)
 
 
 def log1p_f64(x, low):
@@ -160,7 +132,7 @@ def asinh_f64(x):
     u = select(large, a - 1.0, a + w)
     y = log1p_f64(u, select(large, 0.0, select(a > w, (a - u) + w, (w - u) + a)))
     y = select(large, y + 0.6931471805599453, y)
-    return bitcast(f64, bitcast(u64, y) | (bitcast(u64, x) & 0x8000000000000000))
+    return _with_sign_f64(y, x)
 
 
 def acosh_f64(x):
@@ -189,8 +161,21 @@ def atanh_f64(x):
     low = (fma(-q, d, a + a) - q * ((1.0 - d) - a)) / d
     y = 0.5 * log1p_f64(q, select(q < 1e16, low, 0.0))
     y = select(a > 1.0, NAN, y)
-    return bitcast(f64, bitcast(u64, y) | (bitcast(u64, x) & 0x8000000000000000))
+    return _with_sign_f64(y, x)
 
 
 INF = float("inf")
 NAN = float("nan")
+# fmt: off
+# Coefficients of polynomials, that of the highest power first
+TANH_f32 = (0.0887268, -0.26787558, 0.6666862, -1.33332, 1.9999998, -2.0, 1.0)
+SINH_f64 = (
+    7.758747739782063e-13, 1.6057259832474184e-10, 2.5052123135453414e-08, 2.755731915708329e-06,
+    0.00019841269841431824, 0.008333333333333148, 0.16666666666666669,
+)
+TANH_f64 = (
+    -1.9493460121264428e-05, 8.331450698549617e-05, -0.00023338026268524527, 0.0005884440042414119,
+    -0.0014555427392617187, 0.003592092016289005, -0.008863232600379686, 0.021869488385820323,
+    -0.053968253963760794, 0.13333333333326625, -0.333333333333333,
+)
+# fmt: on

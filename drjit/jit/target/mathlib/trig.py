@@ -21,6 +21,7 @@ from ..numpy.elementwise import (
     u32,
     u64,
 )
+from .common import polynomial
 
 
 def sin_f32(x):
@@ -36,7 +37,7 @@ def sin_f32(x):
         r = select(huge, f32(fma(k, -3.141592653589793, y)), r)
         t = select(huge, f32(k) + 12582912.0, t)
     z = r * r
-    p = fma(fma(fma(z, SIN_9, SIN_7), z, SIN_5), z, SIN_3)
+    p = polynomial(z, SINE_f32)
     s = bitcast(u32, fma(r * z, p, r)) ^ shl(bitcast(u32, t), 31)
     return bitcast(f32, s ^ (bitcast(u32, x) & 0x80000000))
 
@@ -55,7 +56,7 @@ def cos_f32(x):
         r = select(huge, f32(fma(k + 0.5, -3.141592653589793, y)), r)
         t = select(huge, f32(k) + 12582912.0, t)
     z = r * r
-    p = fma(fma(fma(z, SIN_9, SIN_7), z, SIN_5), z, SIN_3)
+    p = polynomial(z, SINE_f32)
     s = bitcast(u32, fma(r * z, p, r)) ^ shl(~bitcast(u32, t), 31)
     return bitcast(f32, s)
 
@@ -82,8 +83,8 @@ def sincos_f32(x):
         u = select(huge, f32(j) + 12582912.0, u)
     z = r * r
     w = q * q
-    p = fma(fma(fma(z, SIN_9, SIN_7), z, SIN_5), z, SIN_3)
-    o = fma(fma(fma(w, SIN_9, SIN_7), w, SIN_5), w, SIN_3)
+    p = polynomial(z, SINE_f32)
+    o = polynomial(w, SINE_f32)
     s = bitcast(u32, fma(r * z, p, r)) ^ shl(bitcast(u32, t), 31)
     c = bitcast(u32, fma(q * w, o, q)) ^ shl(~bitcast(u32, u), 31)
     return bitcast(f32, s ^ (bitcast(u32, x) & 0x80000000)), bitcast(f32, c)
@@ -102,7 +103,7 @@ def tan_f32(x):
     r = fma(n, -6.123233995736766e-17, fma(n, -1.5707963267948966, y))
     z = r * r
     s = fma(r * z, fma(fma(z, -0.00019507832, 0.008332106), z, -0.16666654), r)
-    c = fma(fma(fma(fma(z, 2.4430085e-5, -0.0013887298), z, 0.041666646), z, -0.5), z, 1.0)
+    c = polynomial(z, COSINE_f32)
     swap = shl(bitcast(u32, t), 31) != 0
     q = f32(select(swap, c, s) / select(swap, -s, c))
     return select(x == 0.0, x, q)
@@ -123,16 +124,19 @@ def modulo_turn_f32(x):
     return select(abs(x) < INF, y, NAN)
 
 
-def sin_f64(x):
-    """The sine."""
-    a = abs(x)
+def _sine_and_cosine_f64(a):
+    """The quadrant of `a >= 0`, and the sine and cosine of what remains."""
     k, r, low = quadrant_f64(a)
     z = r * r
-    p = fma(fma(z, 1.5894604666301805e-10, -2.5050720414940937e-08), z, 2.7557313451521346e-06)
-    p = fma(fma(p, z, -0.00019841269829115065), z, 0.008333333333321548)
-    p = fma(p, z, -0.1666666666666663)
+    p = polynomial(z, SINE_f64)
     s = r + fma(r * z, p, low)
     c = cosine_f64(z, r * low)
+    return k, s, c
+
+
+def sin_f64(x):
+    """The sine."""
+    k, s, c = _sine_and_cosine_f64(abs(x))
     y = select((k & 1) == 0, s, c)
     # The sign: of x, and negative in quadrants 2 and 3
     sign = shl(k & 2, 62) ^ (bitcast(i64, x) & -0x8000000000000000)
@@ -141,26 +145,14 @@ def sin_f64(x):
 
 def cos_f64(x):
     """The cosine."""
-    k, r, low = quadrant_f64(abs(x))
-    z = r * r
-    p = fma(fma(z, 1.5894604666301805e-10, -2.5050720414940937e-08), z, 2.7557313451521346e-06)
-    p = fma(fma(p, z, -0.00019841269829115065), z, 0.008333333333321548)
-    p = fma(p, z, -0.1666666666666663)
-    s = r + fma(r * z, p, low)
-    c = cosine_f64(z, r * low)
+    k, s, c = _sine_and_cosine_f64(abs(x))
     y = select((k & 1) == 0, c, s)
     return bitcast(f64, bitcast(i64, y) ^ shl((k + 1) & 2, 62))
 
 
 def sincos_f64(x):
     """Sine and cosine, equal to those of the single functions, from one reduction."""
-    k, r, low = quadrant_f64(abs(x))
-    z = r * r
-    p = fma(fma(z, 1.5894604666301805e-10, -2.5050720414940937e-08), z, 2.7557313451521346e-06)
-    p = fma(fma(p, z, -0.00019841269829115065), z, 0.008333333333321548)
-    p = fma(p, z, -0.1666666666666663)
-    s = r + fma(r * z, p, low)
-    c = cosine_f64(z, r * low)
+    k, s, c = _sine_and_cosine_f64(abs(x))
     even = (k & 1) == 0
     sign = shl(k & 2, 62) ^ (bitcast(i64, x) & -0x8000000000000000)
     sine = bitcast(f64, bitcast(i64, select(even, s, c)) ^ sign)
@@ -172,9 +164,7 @@ def tan_f64(x):
     """The tangent."""
     k, r, low = quadrant_f64(abs(x))
     z = r * r
-    p = fma(fma(z, 1.5894604666301805e-10, -2.5050720414940937e-08), z, 2.7557313451521346e-06)
-    p = fma(fma(p, z, -0.00019841269829115065), z, 0.008333333333321548)
-    p = fma(p, z, -0.1666666666666663)
+    p = polynomial(z, SINE_f64)
     w = fma(r * z, p, low)
     s = r + w
     s_low = (r - s) + w
@@ -197,9 +187,7 @@ def tan_f64(x):
 
 def cosine_tail_f64(z):
     """`(cos(r) - 1 + z / 2) / z^2` for `z = r^2`."""
-    q = fma(fma(z, -1.1357406344136137e-11, 2.0875679418479488e-09), z, -2.75573140248507e-07)
-    q = fma(fma(q, z, 2.4801587288328773e-05), z, -0.0013888888888872238)
-    q = fma(q, z, 0.04166666666666659)
+    q = polynomial(z, COSINE_f64)
     return q
 
 
@@ -262,11 +250,6 @@ def remainder_f64(a):
 PI_A = -3.141592502593994
 PI_B = -1.5099578831723193e-07
 PI_C = -1.0780605906948477e-14
-# Chosen so that the result never exceeds 1: found by a search beside the minimax coefficients.
-SIN_3 = -0.16666659712791443
-SIN_5 = 0.008333065547049046
-SIN_7 = -0.00019809443620033562
-SIN_9 = 2.6051575332530774e-06
 # -pi/2 in three parts of one sign
 HALF_PI_A = -1.5707963267948966
 HALF_PI_B = -6.123233995736765e-17
@@ -286,3 +269,19 @@ TURN_u32 = (
 # fmt: on
 INF = float("inf")
 NAN = float("nan")
+# fmt: off
+# Coefficients of polynomials, that of the highest power first
+# Chosen so that the result never exceeds 1: found by a search beside the minimax coefficients.
+SINE_f32 = (
+    2.6051575332530774e-06, -0.00019809443620033562, 0.008333065547049046, -0.16666659712791443,
+)
+COSINE_f32 = (2.4430085e-5, -0.0013887298, 0.041666646, -0.5, 1.0)
+SINE_f64 = (
+    1.5894604666301805e-10, -2.5050720414940937e-08, 2.7557313451521346e-06,
+    -0.00019841269829115065, 0.008333333333321548, -0.1666666666666663,
+)
+COSINE_f64 = (
+    -1.1357406344136137e-11, 2.0875679418479488e-09, -2.75573140248507e-07, 2.4801587288328773e-05,
+    -0.0013888888888872238, 0.04166666666666659,
+)
+# fmt: on

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from .elementwise import narrow, widen
 from .ir import BITS, NUMBER, SCALAR, Function, KernelError, Value, constant
-from .translate import CALLS, Translator
+from .translate import CALLS, Translator, results_of
 
 # Above this many lines that inlining every library call would add, the calls stay calls: compile
 # time over speed.
@@ -143,7 +143,9 @@ def declare(
             definition = module.library.function(base, suffix)
         except KeyError:
             raise KernelError(f"the function {name} is unknown for {suffix}") from None
-        define(module, symbol, definition, codes, lanes)
+        f = Function(lanes, len(codes))
+        values = [(code, f"%{k}") for k, code in enumerate(codes)]
+        _finish(module, symbol, f, codes, results_of(module, f, definition, values))
     return symbol, module.functions[symbol][0]
 
 
@@ -240,24 +242,16 @@ def table(t: Translator, name: ast.expr, index: ast.expr) -> Value:
     return code, f.op(gather)
 
 
-def define(
-    module: Module, symbol: str, definition: ast.FunctionDef, codes: tuple[str, ...], lanes: int
-) -> None:
-    """Translates a library function for the types of its arguments and so many lanes."""
-    f = Function(lanes, len(codes))
-    arguments = [a.arg for a in definition.args.args]
-    if len(arguments) != len(codes):
-        raise KernelError(f"{definition.name} takes {len(arguments)} arguments")
-    for k, (name, code) in enumerate(zip(arguments, codes, strict=True)):
-        f.variables[name] = code, f"%{k}"
-    inner = Translator(module, f, "", is_kernel=False)
-    try:
-        inner.body(definition.body)
-    except KernelError as error:
-        raise KernelError(f"in the library function {definition.name}, {error}") from None
-    if not inner.result:
-        raise KernelError(f"{definition.name} returns nothing")
-    _finish(module, symbol, f, codes, inner.result)
+def polynomial(t: Translator, e: ast.expr, name: ast.expr) -> Value:
+    """`polynomial(x, NAME)`, by Horner's rule."""
+    if type(name) is not ast.Name:
+        raise KernelError(f"{ast.unparse(name)} is not the name of a table")
+    x, coefficients = t.expr(e), t.module.library.table(name.id)
+    first, *others = [(NUMBER, c) for c in coefficients]
+    total: Any = t.apply("fma", [x, first, others[0]])  # type: ignore[list-item]
+    for c in others[1:]:
+        total = t.apply("fma", [total, x, c])  # type: ignore[list-item]
+    return total
 
 
 def _finish(
@@ -279,4 +273,4 @@ def _finish(
     module.definitions.append((symbol, head, f.text(), len(f.lines)))
 
 
-CALLS["table"] = table
+CALLS.update({"table": table, "polynomial": polynomial})

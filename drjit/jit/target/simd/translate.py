@@ -86,7 +86,9 @@ class Deferred(str):
 class Translator:
     """Translates the statements of one function."""
 
-    def __init__(self, module: "Module", f: Function, source: str, *, is_kernel: bool):
+    def __init__(
+        self, module: "Module", f: Function, source: str, *, is_kernel: bool, depth: int = 0
+    ):
         self.module, self.f = module, f
         self.is_kernel = is_kernel
         self.contract = module.contract and is_kernel
@@ -94,7 +96,7 @@ class Translator:
         self.has_many_words = source.count("p[") > WORDS_IN_REGISTERS
         self.has_runs = any(source.count(f"{name}(") >= FEWEST for name in RUNS)
         self.rows: dict[tuple[Any, str], elementwise.Row] = {}
-        self.depth = 0
+        self.depth = self.top = depth
         self.result: tuple[Value, ...] = ()
         # Reductions over all lanes, in the order of the text (see `reduction`), and what the packet
         # loop carries.
@@ -185,7 +187,7 @@ class Translator:
 
     def leave(self, s: ast.Return) -> None:
         """`return`, at the end of a library function."""
-        if self.is_kernel or self.depth or s.value is None:
+        if self.is_kernel or self.depth != self.top or s.value is None:
             raise KernelError("return belongs at the end of a library function")
         nodes = s.value.elts if type(s.value) is ast.Tuple else [s.value]
         self.result = tuple(self.typed(node) for node in nodes)
@@ -405,7 +407,12 @@ class Translator:
         return rule.result, self.computed(rule.emit, code, *[v[1] for v in values])
 
     def library_call(self, name: str, values: list[Value]) -> Any:
-        """A function of the library."""
+        """A function of the library. Those with a leading underscore, which it keeps to itself,
+        are translated in place."""
+        if name.startswith("_") and not self.is_kernel:
+            definition = self.module.library.function(*name.rsplit("_", 1))
+            one, *more = results_of(self.module, self.f, definition, values, self.depth)
+            return (one, *more) if more else one
         warm = self.is_kernel or not self.depth
         return self.module.call(self.f, name, values, warm=warm)
 
@@ -538,6 +545,29 @@ class Translator:
         """The argument `i`."""
         if type(e) is not ast.Name or e.id != "i" or not self.is_kernel:
             raise KernelError(f"{ast.unparse(e)} is not the lanes of the packet, i")
+
+
+def results_of(
+    module: "Module",
+    f: Function,
+    definition: ast.FunctionDef,
+    values: Sequence[Value],
+    depth: int = 0,
+) -> tuple[Value, ...]:
+    """What a library function returns, which is translated for some arguments."""
+    names = [a.arg for a in definition.args.args]
+    if len(names) != len(values):
+        raise KernelError(f"{definition.name} takes {len(names)} arguments")
+    inner = Translator(module, f, "", is_kernel=False, depth=depth)
+    around, f.variables = f.variables, dict(zip(names, values, strict=True))
+    try:
+        inner.body(definition.body)
+    except KernelError as error:
+        raise KernelError(f"in the library function {definition.name}, {error}") from None
+    f.variables = around
+    if not inner.result:
+        raise KernelError(f"{definition.name} returns nothing")
+    return inner.result
 
 
 def body_call(t: Translator, name: str, args: list[ast.expr]) -> Any:

@@ -1,0 +1,26 @@
+"""What functions of several modules are made of."""
+
+from typing import Any
+
+from ..numpy.elementwise import bitcast, f32, f64, fma, u32, u64
+
+
+def polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
+    """The polynomial by Horner's rule, the coefficient of the highest power first: a statement of
+    the language, which compiled targets translate to the multiply-adds that it is.
+    """
+    first, second, *others = coefficients
+    total = fma(x, first, second)
+    for c in others:
+        total = fma(total, x, c)
+    return total
+
+
+def _with_sign_f32(y, x):
+    """`y >= 0` with the sign of x."""
+    return bitcast(f32, bitcast(u32, y) | (bitcast(u32, x) & 0x80000000))
+
+
+def _with_sign_f64(y, x):
+    """`y >= 0` with the sign of x."""
+    return bitcast(f64, bitcast(u64, y) | (bitcast(u64, x) & 0x8000000000000000))
