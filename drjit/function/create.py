@@ -9,17 +9,19 @@ from typing import Any
 from ..array import leaf
 from ..array.meta import DYNAMIC
 from ..array.pytree import is_container, leaf_arrays, make_struct, map_tree, struct_fields
-from ..array.show import common_width, component_shape, inner
+from ..array.show import common_width
 from ..jit import dtype as dt
 from ..jit import freeze_size, op
 from ..jit import node as jit
 from . import parts
+from .arguments import unexpected
 from .evaluation import copy, make_opaque
 from .parts import is_array, is_array_class, is_flat, label, nested, size_tuple, tensor
 
-Fill = Callable[[Any, Any, int | None], Any]
+Fill = Callable[[Any, Any, int | None, str], Any]
 """Makes an array of a one-dimensional class, from a value and a size; a number for Python types,
-and, with size None, for the entries of a class of `drjit.scalar`."""
+and, with size None, for the entries of a class of `drjit.scalar`. The last argument is the name of
+the function that the user called."""
 
 
 def _build(dtype: Any, shape: Any, fill: Fill, value: Any, what: str) -> Any:
@@ -31,13 +33,14 @@ def _build(dtype: Any, shape: Any, fill: Fill, value: Any, what: str) -> Any:
         return _array(dtype, sizes, fill, value, what)
     fields = struct_fields(dtype)
     if fields is not None:
-        values = []
-        for name, kind in fields.items():
-            entry = getattr(value, name) if type(value) is dtype else value
-            values.append(_build(kind, shape, fill, entry, what))
+        own = type(value) is dtype
+        values = [
+            _build(kind, shape, fill, getattr(value, name) if own else value, what)
+            for name, kind in fields.items()
+        ]
         return make_struct(dtype, fields, values)
     if dtype in (bool, int, float):
-        return fill(dtype, value, 1)
+        return fill(dtype, value, 1, what)
     if value in (None, 0):
         return dtype()
     try:
@@ -62,9 +65,11 @@ def _array(dtype: Any, sizes: Any, fill: Fill, value: Any, what: str) -> Any:
         flat = _array(dtype.Array, (prod(shape),), fill, value, what)
         return tensor(dtype, flat, shape)
     if dtype._kind == "leaf":
-        if isinstance(sizes, tuple) and len(sizes) != 1:
+        if not isinstance(sizes, tuple):
+            return fill(dtype, value, sizes, what)
+        if len(sizes) != 1:
             raise _mismatch(dtype, sizes, what)
-        return fill(dtype, value, sizes[0] if isinstance(sizes, tuple) else sizes)
+        return fill(dtype, value, sizes[0], what)
     dims, traced = dtype.__meta__.dims, dtype.__meta__.is_jit
     if isinstance(sizes, tuple):
         if len(sizes) != len(dims) + traced:
@@ -80,7 +85,7 @@ def _array(dtype: Any, sizes: Any, fill: Fill, value: Any, what: str) -> Any:
 
 def _nested(dtype: Any, shape: tuple, width: int, fill: Fill, value: Any, what: str) -> Any:
     if not is_array_class(dtype) or dtype._kind == "leaf":
-        return fill(dtype, value, width)
+        return fill(dtype, value, width, what)
     count, kind = shape[0], dtype.__meta__.kind
     if isinstance(value, (list, tuple)) or (is_array(value) and value._kind == "nested"):
         values = list(value)
@@ -96,7 +101,7 @@ def _nested(dtype: Any, shape: tuple, width: int, fill: Fill, value: Any, what: 
     else:
         values = [value] * count
     if not is_array_class(dtype.Value):
-        return nested(dtype, [fill(dtype, v, None) for v in values])
+        return nested(dtype, [fill(dtype, v, None, what) for v in values])
     return nested(dtype, [_nested(dtype.Value, shape[1:], width, fill, v, what) for v in values])
 
 
@@ -115,10 +120,10 @@ def _constant(cls: Any, value: Any, size: int | None, what: str) -> Any:
     raise RuntimeError(f"{what}(): {value!r} is not a value for the entries of {label(cls)}")
 
 
-def _undefined(cls: Any, value: Any, size: int | None) -> Any:
+def _undefined(cls: Any, value: Any, size: int | None, what: str) -> Any:
     """A `Fill` that leaves memory as it is."""
     if size is None or cls in (bool, int, float):
-        return _constant(cls, 0, size, "dr.empty")
+        return _constant(cls, 0, size, what)
     if size > jit.LARGEST:
         raise jit.too_large(size)
     return parts.unwritten(cls, size)
@@ -140,8 +145,7 @@ def full(dtype: Any, value: Any, shape: Any = 1) -> Any:
     >>> dr.full(Float, 1.5, 3), dr.full(Array2f, [1, 2])
     ([1.5, 1.5, 1.5], [[1, 2]])
     """
-    what = "dr.full"
-    return _build(dtype, shape, lambda c, v, n: _constant(c, v, n, what), value, what)
+    return _build(dtype, shape, _constant, value, "dr.full")
 
 
 def zeros(dtype: Any, shape: Any = 1) -> Any:
@@ -151,8 +155,7 @@ def zeros(dtype: Any, shape: Any = 1) -> Any:
     >>> dr.zeros(Float, 2)
     [0, 0]
     """
-    what = "dr.zeros"
-    return _build(dtype, shape, lambda c, v, n: _constant(c, v, n, what), 0, what)
+    return _build(dtype, shape, _constant, 0, "dr.zeros")
 
 
 def ones(dtype: Any, shape: Any = 1) -> Any:
@@ -163,8 +166,7 @@ def ones(dtype: Any, shape: Any = 1) -> Any:
     >>> dr.ones(Float, 2)
     [1, 1]
     """
-    what = "dr.ones"
-    return _build(dtype, shape, lambda c, v, n: _constant(c, v, n, what), 1, what)
+    return _build(dtype, shape, _constant, 1, "dr.ones")
 
 
 def empty(dtype: Any, shape: Any = 1) -> Any:
@@ -178,27 +180,15 @@ def empty(dtype: Any, shape: Any = 1) -> Any:
 
 
 def _like(arg: Any, make: Callable[[Any, Any], Any], number: Any, what: str) -> Any:
-    """What `make(dtype, shape)` gives for the type and shape of a value; for the leaves of a
+    """What `make(dtype, shape)` returns for the type and shape of a value; for the leaves of a
     PyTree."""
     if is_container(arg):
         return map_tree(lambda v: _like(v, make, number, what), arg)
     if is_array(arg):
-        return make(type(arg), _shape_of(arg, what))
+        return make(type(arg), parts.shape_of(arg, what))
     if isinstance(arg, (bool, int, float)):
         return type(arg)(number)
-    raise TypeError(f"{what}(): expected an array, a number, or a tree of them, not {label(arg)}")
-
-
-def _shape_of(arg: Any, what: str) -> tuple[int, ...]:
-    if arg._kind == "tensor":
-        return arg._shape
-    if arg._kind == "leaf":
-        return (arg._n.size,)
-    dims = component_shape(arg)
-    width = common_width(list(inner(arg))) if arg.__meta__.is_jit else 0
-    if dims is None or width is None:
-        raise RuntimeError(f"{what}(<{label(arg)}>): the array is ragged")
-    return (*dims, width) if arg.__meta__.is_jit else dims
+    raise unexpected(what, "an array, a number, or a tree of them", arg)
 
 
 def zeros_like(arg: Any, /) -> Any:
@@ -244,13 +234,11 @@ def identity(dtype: Any, size: Any = 1) -> Any:
     """
     if not is_array_class(dtype) or dtype.__meta__.kind != "matrix":
         return ones(dtype, size)
-    what, n = "dr.identity", dtype.__meta__.dims[0]
+    n, one, zero = dtype.__meta__.dims[0], 1, 0
     if len(dtype.__meta__.dims) > 2:
         one, zero = ones(dtype.Value.Value), zeros(dtype.Value.Value)
-    else:
-        one, zero = 1, 0
     rows = [[one if i == j else zero for j in range(n)] for i in range(n)]
-    return _build(dtype, size, lambda c, v, m: _constant(c, v, m, what), rows, what)
+    return _build(dtype, size, _constant, rows, "dr.identity")
 
 
 # Ranges
@@ -390,8 +378,7 @@ def opaque(
     >>> dr.opaque(Float, 3, 2), dr.opaque(Float(1))
     ([3, 3], [1])
     """
-    if dtype is _MISSING:
-        dtype = arg
+    dtype = arg if dtype is _MISSING else dtype
     if dtype is _MISSING:
         raise TypeError("dr.opaque(): expected an array or PyTree, or dr.opaque(dtype, value)")
     if value is not _MISSING:

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..array.promote import promote
 from . import parts
-from .parts import is_array, label, normalized_axis
+from .arguments import integer, unexpected
+from .parts import is_array, normalized_axis
 from .reorder import expand_dims, reshaped, tensor_argument
 from .shape import concat_tensors
 
@@ -16,13 +17,13 @@ from .shape import concat_tensors
 def _tensors(arrays: Any, what: str) -> list[Any]:
     """The arguments as tensors of one type."""
     if not isinstance(arrays, (list, tuple)):
-        raise TypeError(f"{what}(): expected a sequence of tensors, not {label(arrays)}")
+        raise unexpected(what, "a sequence of tensors", arrays)
     if not arrays:
         raise RuntimeError(f"{what}(): at least one tensor is needed")
     found = []
     for a in arrays:
         if not is_array(a):
-            raise TypeError(f"{what}(): expected tensors or arrays, not {label(a)}")
+            raise unexpected(what, "tensors or arrays", a)
         found.append(a if a._kind == "tensor" else parts.tensor_class(type(a))(a))
     classes = [type(a) for a in found]
     if len(set(classes)) > 1:
@@ -132,17 +133,8 @@ def _pieces(value: Any, ends: Sequence[int | None], axis: int) -> list[Any]:
     return [value[(*lead, slice(a, b))] for a, b in zip(starts, ends, strict=True)]
 
 
-def _index(number: Any, what: str) -> int:
-    try:
-        return operator.index(number)
-    except TypeError:
-        raise TypeError(
-            f"{what}(): expected a number of parts or a list of positions, not {number!r}"
-        ) from None
-
-
 def _sections(count: Any, what: str) -> int:
-    n = _index(count, what)
+    n = integer(count, f"{what}(): expected a number of parts or a list of positions, not")
     if n <= 0:
         raise ValueError(f"{what}(): the number of parts must be positive, got {n}")
     return n
@@ -163,7 +155,8 @@ def split(value: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0
     what = "dr.split"
     place, n = _axis_of(value, axis, what)
     if isinstance(indices_or_sections, (list, tuple)):
-        return _pieces(value, [*[_index(i, what) for i in indices_or_sections], None], place)
+        expected = f"{what}(): expected a number of parts or a list of positions, not"
+        return _pieces(value, [*[integer(i, expected) for i in indices_or_sections], None], place)
     count = _sections(indices_or_sections, what)
     if n % count:
         raise RuntimeError(
@@ -197,12 +190,5 @@ def _axis_of(value: Any, axis: int, what: str) -> tuple[int, int]:
 
 
 __all__ = [
-    "array_split",
-    "column_stack",
-    "dstack",
-    "hstack",
-    "row_stack",
-    "split",
-    "stack",
-    "vstack",
-]
+    "array_split", "column_stack", "dstack", "hstack", "row_stack", "split", "stack", "vstack",
+]  # fmt: skip

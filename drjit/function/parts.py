@@ -15,9 +15,9 @@ from ..array.interop import host_array, is_foreign_array
 from ..array.leaf import unwritten as unwritten
 from ..array.meta import DYNAMIC
 from ..array.show import common_width, component_shape, inner
-from ..array.tensor import permuted as permuted_storage
 from ..jit import dtype as dt
 from ..jit.dtype import DType
+from .arguments import integers
 
 label = type_label
 
@@ -258,24 +258,95 @@ def normalized_axis(axis: int, ndim: int, what: str | Call) -> int:
     return found
 
 
+def ndim_of(value: Any) -> int:
+    """The number of dimensions of an array, lanes included."""
+    if value._kind == "tensor":
+        return len(value._shape)
+    return len(value.__meta__.dims) + value.__meta__.is_jit
+
+
+def shape_of(value: Any, what: str) -> tuple[int, ...]:
+    """The sizes of all dimensions of an array, lanes last.
+
+    Raises:
+        RuntimeError: they differ between components.
+    """
+    if value._kind == "tensor":
+        return value._shape
+    if value._kind == "leaf":
+        return (value._n.size,)
+    dims = component_shape(value)
+    width = common_width(list(inner(value))) if value.__meta__.is_jit else 0
+    if dims is None or width is None:
+        raise RuntimeError(f"{what}(<{label(value)}>): the array is ragged")
+    return (*dims, width) if value.__meta__.is_jit else dims
+
+
 def size_tuple(shape: Any, what: str) -> tuple[int, ...] | int:
     """A `shape` argument: an int, or a tuple of ints.
 
     Raises:
         TypeError: it is neither, or negative.
     """
-    try:
-        if isinstance(shape, (tuple, list)):
-            sizes = tuple([operator.index(s) for s in shape])
-        else:
-            sizes = (operator.index(shape),)
-    except TypeError:
-        raise TypeError(
-            f"{what}(): 'shape' must be an int or a tuple of ints, not {shape!r}"
-        ) from None
+    sizes = integers(shape, f"{what}(): 'shape' must be an int or a tuple of ints, not")
     if any(s < 0 for s in sizes):
         raise TypeError(f"{what}(): 'shape' must not be negative, got {shape!r}")
     return sizes if isinstance(shape, (tuple, list)) else sizes[0]
+
+
+# Flat arrays: one-dimensional traced arrays, and those of `drjit.scalar`, whose indices are NumPy
+# arrays
+
+
+def flat_size(array: Any) -> int:
+    """The number of entries of a flat array."""
+    return array._n.size if array._kind == "leaf" else len(array._c)
+
+
+def take_entries(array: Any, size: int, index: Callable[[Any], Any], what: str) -> Any:
+    """The array of `size` entries whose entry i is entry `index(i)` of a flat array."""
+    cls = type(array)
+    if array._kind == "nested":
+        found = np.broadcast_to(index(np.arange(size)), size).tolist()
+        return nested(cls, [array._c[i] for i in found])
+    if array._n.is_literal and array._a is None:
+        return leaf.literal(cls, array._n.data, size)
+    if size == 0:
+        return leaf.literal(cls, 0, 0)
+    if array._n.size == 1:
+        return leaf.resize(array, size)
+    return pick(array, index(lanes(cls, size)), what)
+
+
+def places(index: Any, shape: Sequence[int]) -> list[Any]:
+    """The place along each axis of the entry of a tensor at a flat index."""
+    found: list[Any] = []
+    for axis in range(len(shape) - 1, -1, -1):
+        n = shape[axis]
+        if n == 1:
+            found.append(0)
+        elif prod(shape[:axis]) == 1:
+            found.append(index)
+        else:
+            found.append(index % n)
+            index = index // n
+    return found[::-1]
+
+
+def flat_index(places: Sequence[Any], shape: Sequence[int]) -> Any:
+    """The flat index of the entry of a tensor at a place along each axis."""
+    found: Any = None
+    for place, n in zip(places, shape, strict=True):
+        if n != 1:
+            found = place if found is None else found * n + place
+    return 0 if found is None else found
+
+
+def host_entries(array: Any, shape: Sequence[int]) -> np.ndarray:
+    """The entries of a flat array of `drjit.scalar` as Python numbers, in a shape."""
+    entries = np.empty(len(array._c), object)
+    entries[:] = array._c
+    return entries.reshape(shape)
 
 
 def map_leaves(value: Any, f: Callable[[Any], Any]) -> Any:
@@ -289,8 +360,3 @@ def spread(value: Any) -> Any:
     """A nested array whose innermost components all have its width, unless it is ragged."""
     width = common_width(list(inner(value)))
     return value if width in (None, 1) else map_leaves(value, lambda v: leaf.resize(v, width))
-
-
-def permuted(array: Any, shape: Sequence[int], order: Sequence[int], what: str) -> Any:
-    """The storage of a tensor with its axes in another order."""
-    return permuted_storage(array, tuple(shape), order, what)

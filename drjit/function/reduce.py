@@ -27,23 +27,16 @@ from .memory import REDUCTIONS, supports
 from .parts import Call, is_array, label, nested, spread, tensor
 
 
-def _minimum(a: Any, b: Any) -> Any:
-    """The smaller of two values; if one is NaN, the other, if an array `b` is not NaN."""
-    if is_array(a) or is_array(b):
-        return elementwise(ops.minimum, a, b, name="dr.min")
-    return _python(a if a < b or b != b else b, a, b)
+def _extreme(op: ops.Op, wins: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
+    """The smaller or larger of two values; if one is NaN, the other, if an array `b` is not NaN."""
 
+    def chosen(a: Any, b: Any) -> Any:
+        if is_array(a) or is_array(b):
+            return elementwise(op, a, b, name=f"dr.{op.name[:3]}")
+        found = a if wins(a, b) or b != b else b
+        return float(found) if isinstance(a, float) or isinstance(b, float) else found
 
-def _maximum(a: Any, b: Any) -> Any:
-    """The larger of two values; if one is NaN, the other, if an array `b` is not NaN."""
-    if is_array(a) or is_array(b):
-        return elementwise(ops.maximum, a, b, name="dr.max")
-    return _python(a if a > b or b != b else b, a, b)
-
-
-def _python(found: Any, a: Any, b: Any) -> Any:
-    """One of two Python numbers in the type in which both meet."""
-    return float(found) if isinstance(a, float) or isinstance(b, float) else found
+    return chosen
 
 
 class Rule(NamedTuple):
@@ -58,8 +51,8 @@ class Rule(NamedTuple):
 RULES = {
     "add": Rule("add", operator.add, ops.add, 0),
     "mul": Rule("mul", operator.mul, ops.mul, 1),
-    "min": Rule("min", _minimum, ops.minimum, float("inf")),
-    "max": Rule("max", _maximum, ops.maximum, float("-inf")),
+    "min": Rule("min", _extreme(ops.minimum, operator.lt), ops.minimum, float("inf")),
+    "max": Rule("max", _extreme(ops.maximum, operator.gt), ops.maximum, float("-inf")),
     "and": Rule("and", operator.and_, ops.and_, True),
     "or": Rule("or", operator.or_, ops.or_, False),
 }
@@ -121,11 +114,10 @@ def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name
         raise RuntimeError(
             f"{what}: the reduction is not defined for entries of type {value._dtype.name}"
         )
+    ndim = parts.ndim_of(value)
     if value._kind == "tensor":
-        ndim = len(value._shape)
         axes = axes_of(axis, ndim, tuple(range(ndim)), what)
         return _reduce_tensor(rule, value, axes, keepdims)
-    ndim = len(value.__meta__.dims) + value.__meta__.is_jit
     axes = axes_of(axis, ndim, (0,), what)
     if (keepdims and axes not in ((), (ndim - 1,))) or (keepdims and not value.__meta__.is_jit):
         raise RuntimeError(
@@ -268,17 +260,13 @@ def _reduce_runs(key: str, array: Any, runs: tuple[tuple[int, int], ...]) -> Any
 
 def _reduce_entries(rule: Rule, array: Any, shape: tuple, axes: tuple[int, ...]) -> Any:
     """A reduction of the storage of a tensor of `drjit.scalar`."""
-    entries = np.empty(len(array._c), object)
-    entries[:] = array._c
-    moved = np.moveaxis(entries.reshape(shape), axes, range(-len(axes), 0))
-    rows = moved.reshape(-1, product(shape[a] for a in axes)) if entries.size else ()
     start, dtype = identity(rule, array._dtype), array._dtype
-    if not entries.size:
-        rows = [()] * product(n for a, n in enumerate(shape) if a not in axes)
-    return nested(
-        type(array),
-        [jit.normalize(dtype, fold(rule.combine, r) if len(r) else start) for r in rows],
-    )
+    if not array._c:
+        outer = product(n for a, n in enumerate(shape) if a not in axes)
+        return nested(type(array), [jit.normalize(dtype, start)] * outer)
+    moved = np.moveaxis(parts.host_entries(array, shape), axes, range(-len(axes), 0))
+    rows = moved.reshape(-1, product(shape[a] for a in axes))
+    return nested(type(array), [jit.normalize(dtype, fold(rule.combine, r)) for r in rows])
 
 
 # Public reductions
@@ -473,15 +461,14 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
         found = mean(wide, axis, mode, keepdims)
         return parts.with_dtype(type(found), dt.f16)(found)
     total = reduce_axes("add", value, axis, mode, keepdims, name)
-    if value._kind == "tensor":
-        shape: tuple[int, ...] = value._shape
-        axes = axes_of(axis, len(shape), tuple(range(len(shape))), name)
-    else:
-        shape = parts.dims_of(value, name)
-        if value.__meta__.is_jit:
-            shape = (*shape, common_width(list(inner(value))) or 0)
-        axes = axes_of(axis, len(shape), (0,), name)
-    return _scaled(total, product(shape[a] for a in axes))
+    return _scaled(total, reduced_count(value, axis, name))
+
+
+def reduced_count(value: Any, axis: Any, name: str) -> int:
+    """How many entries of an array a reduction makes one of."""
+    shape = parts.shape_of(value, name)
+    default = tuple(range(len(shape))) if value._kind == "tensor" else (0,)
+    return product(shape[a] for a in axes_of(axis, len(shape), default, name))
 
 
 def _scaled(total: Any, n: int) -> Any:

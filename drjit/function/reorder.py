@@ -1,6 +1,5 @@
 """Axes of tensors: their order, axes of size 1, and entries taken along one of them."""
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from ..array.tensor import transposed
 from ..jit import dtype as dt
 from ..jit import op
 from . import parts
+from .arguments import integers, unexpected
 from .parts import is_array, is_array_class, is_flat, label, normalized_axis, tensor
 
 
@@ -23,16 +23,13 @@ def tensor_argument(value: Any, what: str) -> Any:
         TypeError: the value is none.
     """
     if not is_array(value) or value._kind != "tensor":
-        raise TypeError(f"{what}(): expected a tensor such as TensorXf, not {label(value)}")
+        raise unexpected(what, "a tensor such as TensorXf", value)
     return value
 
 
 def _axes(axis: Any, ndim: int, what: str) -> tuple[int, ...]:
     """An axis or several ones, each once, counted from the front."""
-    try:
-        given = [operator.index(a) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))]
-    except TypeError:
-        raise TypeError(f"{what}(): expected an axis or a tuple of axes, not {axis!r}") from None
+    given = integers(axis, f"{what}(): expected an axis or a tuple of axes, not")
     found = tuple([normalized_axis(a, ndim, f"{what}()") for a in given])
     if len(set(found)) < len(found):
         raise RuntimeError(f"{what}(): duplicate axes in {axis!r}")
@@ -169,24 +166,18 @@ def take(value: Any, index: Any, axis: int = 0) -> Any:
     """
     what = "dr.take"
     if is_array(value) and is_flat(type(value)):
-        found = take(parts.tensor_class(type(value))(value), index, axis)
-        return found._array
+        return take(parts.tensor_class(type(value))(value), index, axis)._array
     tensor_argument(value, what)
     (place,) = _axes(axis, len(value._shape), what)
     if isinstance(index, (list, tuple, range)) or is_foreign_array(index):
         entries = np.asarray(index)
-        if entries.ndim == 0:
-            index = entries.item()
-        else:
-            integers = parts.with_dtype(type(value), dt.i64)
-            index = integers(_integers(entries, what))
+        if entries.ndim and entries.size and entries.dtype.kind not in "iu":
+            raise TypeError(
+                f"{what}(): the index has elements of type {entries.dtype}, not integers"
+            )
+        whole = parts.with_dtype(type(value), dt.i64)
+        index = whole(entries.astype(np.int64)) if entries.ndim else entries.item()
     return tensor_index.getitem(value, (slice(None),) * place + (index,), f"{what}()")
-
-
-def _integers(entries: np.ndarray, what: str) -> np.ndarray:
-    if entries.dtype.kind not in "iu" and entries.size:
-        raise TypeError(f"{what}(): the index has elements of type {entries.dtype}, not integers")
-    return entries.astype(np.int64)
 
 
 def take_interp(value: Any, pos: Any, axis: int = 0) -> Any:

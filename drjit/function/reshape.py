@@ -10,8 +10,7 @@ from ..array.pytree import is_container, map_tree
 from ..jit import freeze_size
 from . import parts
 from .layout import ravel, unravel_dims
-from .parts import is_array, is_array_class, is_flat, label, tensor
-from .shape import flat_size, take_entries
+from .parts import flat_size, is_array, is_array_class, is_flat, label, take_entries, tensor
 
 
 def reshape(

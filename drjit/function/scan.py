@@ -1,24 +1,54 @@
 """Prefix reductions (scans) along axes, and reductions and scans of blocks. They are launches of
 their own, and evaluate their argument."""
 
-import operator
 from collections.abc import Callable
+from functools import partial
+from itertools import accumulate
 from math import prod
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from ..array import leaf, leaf_access
 from ..array.elementwise import elementwise
 from ..array.pytree import is_container, map_tree
+from ..array.tensor import permuted
 from ..jit import freeze_size
 from ..jit import op as ops
+from ..jit.dtype import DType
 from ..jit.node import normalize
 from ..jit.op import ReduceOp
 from . import parts
+from .arguments import integer
 from .memory import supports
-from .parts import is_array, is_flat, label, map_leaves, nested, permuted, spread, tensor
+from .parts import is_array, is_flat, label, map_leaves, nested, spread, tensor
 from .reduce import RULES, Rule, axes_of, check_mode, combine, fold, identity, reduction
+
+
+class Scan(NamedTuple):
+    """The running reductions of something: whether they leave out the entry itself, and whether
+    they run from the end."""
+
+    rule: Rule
+    exclusive: bool
+    reverse: bool
+
+    def of_leaf(self, value: Any, run: int, what: str) -> Any:
+        """Those of a traced array, over all entries or within runs."""
+        span = run or value._n.size
+        if self.reverse:
+            value = _reversed(value, span, what)
+        found = leaf_access.prefix(self.rule.key, value, self.exclusive, run)
+        return _reversed(found, span, what) if self.reverse else found
+
+    def of_numbers(self, dtype: DType, entries: list) -> list:
+        """Those of entries of an array of `drjit.scalar`."""
+        return [normalize(dtype, v) for v in self.of_list(entries, identity(self.rule, dtype))]
+
+    def of_list(self, entries: list, start: Any) -> list:
+        """Those of a list, of which `start` stands for nothing."""
+        if self.reverse:
+            return self._replace(reverse=False).of_list(entries[::-1], start)[::-1]
+        found = [*accumulate(entries, partial(combine, self.rule))]
+        return [start, *found[:-1]][: len(found)] if self.exclusive else found
 
 
 def prefix_reduce(
@@ -38,8 +68,8 @@ def prefix_reduce(
     >>> dr.prefix_reduce(dr.ReduceOp.Mul, Float(2, 3, 4))
     [1, 2, 6]
     """
-    rule = RULES[reduction("dr.prefix_reduce", op)]
-    return _prefix(rule, value, axis, exclusive, reverse, "dr.prefix_reduce")
+    key = reduction("dr.prefix_reduce", op)
+    return _prefix(Scan(RULES[key], exclusive, reverse), value, axis, "dr.prefix_reduce")
 
 
 def cumsum(value: Any, axis: Any = 0, reverse: bool = False) -> Any:
@@ -49,7 +79,7 @@ def cumsum(value: Any, axis: Any = 0, reverse: bool = False) -> Any:
     >>> dr.cumsum(Float(1, 2, 3))
     [1, 3, 6]
     """
-    return _prefix(RULES["add"], value, axis, False, reverse, "dr.cumsum")
+    return _prefix(Scan(RULES["add"], False, reverse), value, axis, "dr.cumsum")
 
 
 def prefix_sum(value: Any, axis: Any = 0, reverse: bool = False) -> Any:
@@ -59,20 +89,16 @@ def prefix_sum(value: Any, axis: Any = 0, reverse: bool = False) -> Any:
     >>> dr.prefix_sum(Float(1, 2, 3))
     [0, 1, 3]
     """
-    return _prefix(RULES["add"], value, axis, True, reverse, "dr.prefix_sum")
+    return _prefix(Scan(RULES["add"], True, reverse), value, axis, "dr.prefix_sum")
 
 
-def _prefix(rule: Rule, value: Any, axis: Any, exclusive: bool, reverse: bool, name: str) -> Any:
+def _prefix(scan: Scan, value: Any, axis: Any, name: str) -> Any:
     what = f"{name}(<{label(value)}>)"
     if is_array(value):
         if value._dtype.is_mask:
             raise RuntimeError(f"{what}: the operation is not defined for masks")
-        if not supports(rule.key, value._dtype):
-            raise RuntimeError(f"{what}: the operation is not defined for {value._dtype.name}")
-        if value._kind == "tensor":
-            ndim = len(value._shape)
-        else:
-            ndim = len(value.__meta__.dims) + value.__meta__.is_jit
+        _check_supported(scan.rule, value, what)
+        ndim = parts.ndim_of(value)
     elif isinstance(value, (list, tuple)):
         ndim = 1
     else:
@@ -80,53 +106,31 @@ def _prefix(rule: Rule, value: Any, axis: Any, exclusive: bool, reverse: bool, n
     if axis is None or axis is Ellipsis:
         raise TypeError(f"{what}: 'axis' must be an int or a tuple of ints")
     for a in axes_of(axis, ndim, (0,), what):
-        value = _prefix_axis(rule, value, a, exclusive, reverse, what)
+        value = _prefix_axis(scan, value, a, what)
     return value
 
 
-def _prefix_axis(
-    rule: Rule, value: Any, axis: int, exclusive: bool, reverse: bool, what: str
-) -> Any:
+def _check_supported(rule: Rule, value: Any, what: str) -> None:
+    if not supports(rule.key, value._dtype):
+        raise RuntimeError(f"{what}: the operation is not defined for {value._dtype.name}")
+
+
+def _prefix_axis(scan: Scan, value: Any, axis: int, what: str) -> Any:
+    cls = type(value)
     if not is_array(value):
-        return type(value)(_running(rule, list(value), exclusive, reverse, rule.identity))
+        return cls(scan.of_list(list(value), scan.rule.identity))
     if value._kind == "leaf":
-        return _prefix_leaf(rule, value, 0, exclusive, reverse, what)
+        return scan.of_leaf(value, 0, what)
     if value._kind == "tensor":
-        return _prefix_tensor(rule, value, axis, exclusive, reverse, what)
+        return _prefix_tensor(scan, value, axis, what)
     if axis > 0:
         if value.__meta__.is_jit:
             value = spread(value)
-        return nested(
-            type(value),
-            [_prefix_axis(rule, c, axis - 1, exclusive, reverse, what) for c in value._c],
-        )
-    first = type(value).Value
-    if not parts.is_array_class(first):
-        return nested(type(value), _running_numbers(rule, value, value._c, exclusive, reverse))
-    start = first(identity(rule, value._dtype))
-    return nested(type(value), _running(rule, list(value._c), exclusive, reverse, start))
-
-
-def _running_numbers(rule: Rule, array: Any, entries: list, exclusive: bool, reverse: bool) -> list:
-    """The running reductions of entries of an array of `drjit.scalar`."""
-    dtype = array._dtype
-    found = _running(rule, list(entries), exclusive, reverse, identity(rule, dtype))
-    return [normalize(dtype, v) for v in found]
-
-
-def _running(rule: Rule, entries: list, exclusive: bool, reverse: bool, start: Any) -> list:
-    """The running reductions of a list."""
-    if reverse:
-        return _running(rule, entries[::-1], exclusive, False, start)[::-1]
-    found = []
-    total = None
-    for v in entries:
-        if exclusive:
-            found.append(start if total is None else total)
-        total = v if total is None else combine(rule, total, v)
-        if not exclusive:
-            found.append(total)
-    return found
+        return nested(cls, [_prefix_axis(scan, c, axis - 1, what) for c in value._c])
+    if not parts.is_array_class(cls.Value):
+        return nested(cls, scan.of_numbers(value._dtype, value._c))
+    start = cls.Value(identity(scan.rule, value._dtype))
+    return nested(cls, scan.of_list(value._c, start))
 
 
 def _reversed(value: Any, run: int, what: str) -> Any:
@@ -142,49 +146,35 @@ def _reversed(value: Any, run: int, what: str) -> Any:
     return parts.pick(value, first + last - index, what)
 
 
-def _prefix_leaf(
-    rule: Rule, value: Any, run: int, exclusive: bool, reverse: bool, what: str
-) -> Any:
-    """Running reductions of a traced array, over all entries or within runs."""
-    span = run or value._n.size
-    if reverse:
-        value = _reversed(value, span, what)
-    found = leaf_access.prefix(rule.key, value, exclusive, run)
-    return _reversed(found, span, what) if reverse else found
-
-
-def _prefix_tensor(
-    rule: Rule, value: Any, axis: int, exclusive: bool, reverse: bool, what: str
-) -> Any:
+def _prefix_tensor(scan: Scan, value: Any, axis: int, what: str) -> Any:
     cls, shape, array = type(value), value._shape, value._array
     n = shape[axis]
     if prod(shape) == 0:
         return value
-    if array._kind == "nested":
-        entries = np.empty(len(array._c), object)
-        entries[:] = array._c
-        moved = np.moveaxis(entries.reshape(shape), axis, -1).copy()
-        for row in moved.reshape(-1, n):
-            row[:] = _running_numbers(rule, array, row.tolist(), exclusive, reverse)
-        flat = np.moveaxis(moved, -1, axis).ravel().tolist()
-        return tensor(cls, nested(type(array), flat), shape)
     order = [*(a for a in range(len(shape)) if a != axis), axis]
     moved = permuted(array, shape, order, what)
-    found = _prefix_leaf(rule, moved, n, exclusive, reverse, what)
+    if array._kind == "nested":
+        found = _of_runs(lambda run: scan.of_numbers(array._dtype, run), moved, n)
+    else:
+        found = scan.of_leaf(moved, n, what)
     back = [order.index(a) for a in range(len(shape))]
-    return tensor(cls, permuted(found, [shape[a] for a in order], back, what), shape)
+    return tensor(cls, permuted(found, tuple([shape[a] for a in order]), back, what), shape)
+
+
+def _of_runs(f: Callable[[list], list], array: Any, size: int) -> Any:
+    """Applies a function of lists to the entries of an array of `drjit.scalar`, run by run."""
+    runs = [array._c[k : k + size] for k in range(0, len(array._c), size)]
+    return nested(type(array), [v for run in runs for v in f(run)])
 
 
 # Blocks
 
 
 def _block_size(block_size: Any, what: str) -> int:
-    try:
-        size = operator.index(block_size)
-    except TypeError:
-        size = -1
+    expected = f"{what}: 'block_size' must be a positive int, not"
+    size = integer(block_size, expected)
     if size < 0:
-        raise TypeError(f"{what}: 'block_size' must be a positive int, not {block_size!r}")
+        raise TypeError(f"{expected} {block_size!r}")
     if size == 0:
         raise RuntimeError(f"{what}: 'block_size' must not be 0")
     return size
@@ -213,13 +203,7 @@ def _check_block(rule: Rule, value: Any, size: int, what: str) -> None:
     n = len(value)
     if size > n > 1 and value.__meta__.is_jit:  # one entry is a block that ends early
         raise RuntimeError(f"{what}: 'block_size' is {size}, but the array has only {n} entries")
-    if not supports(rule.key, value._dtype):
-        raise RuntimeError(f"{what}: the operation is not defined for {value._dtype.name}")
-
-
-def _runs(array: Any, size: int) -> list[list]:
-    """The entries of an array of `drjit.scalar` in runs."""
-    return [array._c[k : k + size] for k in range(0, len(array._c), size)]
+    _check_supported(rule, value, what)
 
 
 def block_reduce(op: ReduceOp, value: Any, block_size: int, mode: str | None = None) -> Any:
@@ -244,8 +228,8 @@ def block_reduce(op: ReduceOp, value: Any, block_size: int, mode: str | None = N
     def one(v: Any) -> Any:
         _check_block(rule, v, size, what)
         if v._kind == "nested":
-            totals = [fold(rule.combine, run) for run in _runs(v, size)]
-            return nested(type(v), [normalize(v._dtype, total) for total in totals])
+            total = partial(fold, rule.combine)
+            return _of_runs(lambda run: [normalize(v._dtype, total(run))], v, size)
         n, cls = v._n.size, type(v)
         if n % size:
             # Neutral elements fill up the last run.
@@ -282,14 +266,14 @@ def block_prefix_reduce(
     [0, 1, 0, 3]
     """
     what = f"dr.block_prefix_reduce(<{label(value)}>)"
-    rule, size = RULES[reduction("dr.block_prefix_reduce", op)], _block_size(block_size, what)
+    scan = Scan(RULES[reduction("dr.block_prefix_reduce", op)], exclusive, reverse)
+    size = _block_size(block_size, what)
 
     def one(v: Any) -> Any:
-        _check_block(rule, v, size, what)
+        _check_block(scan.rule, v, size, what)
         if v._kind == "nested":
-            rows = [_running_numbers(rule, v, run, exclusive, reverse) for run in _runs(v, size)]
-            return nested(type(v), [x for row in rows for x in row])
-        return _prefix_leaf(rule, v, size, exclusive, reverse, what)
+            return _of_runs(partial(scan.of_numbers, v._dtype), v, size)
+        return scan.of_leaf(v, size, what)
 
     return _each_flat(one, value, what)
 

@@ -131,10 +131,6 @@ def isolate_grad(when: bool = True) -> ADContextManager | NullContextManager:
 
 
 __all__ = [
-    "ADContextManager",
-    "ADScope",
-    "NullContextManager",
-    "isolate_grad",
-    "resume_grad",
+    "ADContextManager", "ADScope", "NullContextManager", "isolate_grad", "resume_grad",
     "suspend_grad",
-]
+]  # fmt: skip

@@ -13,25 +13,22 @@ from ..array.pytree import is_container, map_tree
 from ..jit import dtype as dt
 from ..jit.op import ReduceMode
 from . import parts
+from .arguments import integers
 from .layout import ravel
-from .parts import is_array, is_flat, label, nested, pick, tensor
-
-
-def take_entries(array: Any, size: int, index: Callable[[Any], Any], what: str) -> Any:
-    """The array of `size` entries whose entry i is entry `index(i)` of a flat array. For
-    `drjit.scalar`, `index` gets a NumPy array."""
-    if array._kind == "nested":
-        entries = array._c
-        return nested(type(array), [entries[i] for i in index(np.arange(size)).tolist()])
-    if array._n.is_literal and array._a is None:
-        return leaf.literal(type(array), array._n.data, size)
-    if size == 0:
-        return leaf.literal(type(array), 0, 0)
-    return pick(array, index(parts.lanes(type(array), size)), what)
-
-
-def flat_size(array: Any) -> int:
-    return array._n.size if array._kind == "leaf" else len(array._c)
+from .parts import (
+    flat_index,
+    flat_size,
+    host_entries,
+    is_array,
+    is_flat,
+    label,
+    ndim_of,
+    nested,
+    pick,
+    places,
+    take_entries,
+    tensor,
+)
 
 
 def _each(f: Callable[[Any], Any], value: Any) -> Any:
@@ -72,31 +69,17 @@ def meshgrid(*args: Any, indexing: str = "xy") -> Any:
     if len(args) == 1:
         return args[0]
     order = list(range(len(args)))
-    if indexing == "xy" and len(args) >= 2:
+    if indexing == "xy" and args:
         order[:2] = [1, 0]
     sizes = [flat_size(args[k]) for k in order]
-    total = prod(sizes)
-    grid: dict[int, Any] = {}
-    for position, k in enumerate(order):
-        stride, n = prod(sizes[position + 1 :]), sizes[position]
-        grid[k] = take_entries(args[k], total, lambda i, s=stride, n=n: (i // s) % n, what)
-    return tuple([grid[k] for k in range(len(args))])
+
+    def coordinates(axis: int) -> Any:
+        return take_entries(args[order[axis]], prod(sizes), lambda i: places(i, sizes)[axis], what)
+
+    return tuple([coordinates(order.index(k)) for k in range(len(args))])
 
 
 # Repetition
-
-
-def _repeat_index(stride: int, count: int) -> Callable[[Any], Any]:
-    """From an entry of a tensor with an axis of n entries repeated `count` times each to the entry
-    it is a copy of."""
-
-    def index(i: Any) -> Any:
-        if stride == 1:
-            return i // count
-        # i = (outer * n * count + r) * stride + rest, where r // count is the entry of the axis
-        return (i // (stride * count)) * stride + i % stride
-
-    return index
 
 
 def repeat(value: Any, repeats: Any, axis: int | None = None) -> Any:
@@ -120,12 +103,10 @@ def repeat(value: Any, repeats: Any, axis: int | None = None) -> Any:
     if not is_array(value):
         return value
     if not is_array(repeats):
-        try:
-            repeats = operator.index(repeats)
-        except TypeError:
-            raise TypeError(
-                f"{what}(): 'repeats' must be an int or an integer array, not {label(repeats)}"
-            ) from None
+        expected = f"{what}(): 'repeats' must be an int or an integer array, not"
+        if not hasattr(repeats, "__index__"):
+            raise TypeError(f"{expected} {label(repeats)}")
+        repeats = operator.index(repeats)
         if repeats < 0:
             raise ValueError(f"{what}(): 'repeats' must not be negative, got {repeats}")
     if value._kind == "tensor":
@@ -133,7 +114,7 @@ def repeat(value: Any, repeats: Any, axis: int | None = None) -> Any:
     if is_flat(type(value)) and type(repeats) is int and repeats == 1:
         return value
     if axis is not None:
-        depth = len(value.__meta__.dims) + value.__meta__.is_jit
+        depth = ndim_of(value)
         found = parts.normalized_axis(axis, depth, what) if axis < 0 else axis
         if found != (0 if axis == 0 else depth - 1):
             raise RuntimeError(f"{what}(<{label(value)}>): only the lanes can be repeated")
@@ -176,32 +157,30 @@ def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
 
 
 def _repeat_tensor(value: Any, repeats: Any, axis: int | None, what: str) -> Any:
-    shape = value._shape
+    shape, array = value._shape, value._array
     if axis is None:
-        flat = _repeat_flat(value._array, repeats, what)
+        flat = _repeat_flat(array, repeats, what)
         return tensor(type(value), flat, (flat_size(flat),))
     k = parts.normalized_axis(axis, len(shape), f"{what}(<{label(value)}>)")
-    stride, n = prod(shape[k + 1 :]), shape[k]
+    n = shape[k]
     if type(repeats) is int and repeats == 1:
         return value
-    if isinstance(repeats, int):
-        count = n * repeats
-        flat = take_entries(
-            value._array, prod(shape) * repeats, _repeat_index(stride, repeats), what
-        )
-    else:
-        sources = _sources(value._array, repeats, n, what)
-        count = len(sources)
+    sources = None if isinstance(repeats, int) else _sources(array, repeats, n, what)
+    count = n * repeats if sources is None else len(sources)
+    blocks = prod(shape[:k]), n, prod(shape[k + 1 :])
+    result = blocks[0], count, blocks[2]
 
-        def index(i: Any) -> Any:
-            position = (i // stride) % count
-            if isinstance(i, np.ndarray):
-                chosen = np.array(sources, np.int64)[position]
-            else:
-                chosen = pick(sources, position, what)
-            return ((i // (stride * count)) * n + chosen) * stride + i % stride
+    def index(i: Any) -> Any:
+        outer, place, inner = places(i, result)
+        if sources is None:
+            place = place // repeats
+        elif isinstance(i, np.ndarray):
+            place = np.array(sources, np.int64)[place]
+        else:
+            place = pick(sources, place, what) if count > 1 else sources
+        return flat_index((outer, place, inner), blocks)
 
-        flat = take_entries(value._array, prod(shape[:k]) * count * stride, index, what)
+    flat = take_entries(array, prod(result), index, what)
     return tensor(type(value), flat, (*shape[:k], count, *shape[k + 1 :]))
 
 
@@ -225,14 +204,8 @@ def tile(value: Any, reps: int | Sequence[int]) -> Any:
         return map_tree(lambda v: tile(v, reps), value, what=what)
     if not is_array(value):
         return value
-    try:
-        times = tuple(
-            [operator.index(r) for r in (reps if isinstance(reps, Sequence) else (reps,))]
-        )
-    except TypeError:
-        raise TypeError(
-            f"{what}(): 'reps' must be an int or a sequence of ints, not {reps!r}"
-        ) from None
+    given = tuple(reps) if isinstance(reps, Sequence) else reps
+    times = integers(given, f"{what}(): 'reps' must be an int or a sequence of ints, not")
     if any(r < 0 for r in times):
         raise ValueError(f"{what}(): 'reps' must not be negative, got {reps!r}")
     depth = len(value._shape) if value._kind == "tensor" else is_flat(type(value))
@@ -243,12 +216,12 @@ def tile(value: Any, reps: int | Sequence[int]) -> Any:
     if len(times) != 1:
         raise TypeError(f"{what}(<{label(value)}>): nested arrays are tiled along their lanes only")
     (count,) = times
-    return _each(
-        lambda v: take_entries(
-            v, flat_size(v) * count, lambda i: i % flat_size(v) if flat_size(v) else i, what
-        ),
-        value,
-    )
+
+    def tiled(v: Any) -> Any:
+        n = flat_size(v)
+        return take_entries(v, n * count, lambda i: i % n if n else i, what)
+
+    return _each(tiled, value)
 
 
 def _tile_tensor(value: Any, times: tuple[int, ...], what: str) -> Any:
@@ -262,15 +235,9 @@ def _tile_tensor(value: Any, times: tuple[int, ...], what: str) -> Any:
     result = tuple([n * r for n, r in zip(shape, times, strict=True)])
 
     def index(i: Any) -> Any:
-        found, rest, stride = 0, i, 1
-        for n, m in zip(reversed(shape), reversed(result), strict=True):
-            found = found + (rest % m % n) * stride
-            rest = rest // m
-            stride *= n
-        return found
+        chosen = [p % n for p, n in zip(places(i, result), shape, strict=True)]
+        return flat_index(chosen, shape)
 
-    if prod(result) == 0:
-        return tensor(cls, take_entries(array, 0, lambda i: i, what), result)
     return tensor(cls, take_entries(array, prod(result), index, what), result)
 
 
@@ -297,9 +264,7 @@ def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
     if not arr:
         raise RuntimeError(f"{what}(): at least one array is needed")
     if len(arr) == 1 and is_array(arr[0]) and (axis is not None or is_flat(type(arr[0]))):
-        depth = len(arr[0].__meta__.dims) + arr[0].__meta__.is_jit
-        depth = len(arr[0]._shape) if arr[0]._kind == "tensor" else depth
-        parts.normalized_axis(axis or 0, depth, f"{what}(<{label(arr[0])}>)")
+        parts.normalized_axis(axis or 0, ndim_of(arr[0]), f"{what}(<{label(arr[0])}>)")
         return arr[0]
     cls = type(arr[0])
     for a in arr:
@@ -308,15 +273,13 @@ def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
                 f"{what}(): the arrays must all be of the same type, got "
                 f"{label(cls)} and {label(a)}"
             )
-    if cls._kind == "tensor":
-        if axis is None:
-            return _concat_flat([a._array for a in arr], what)
-        return concat_tensors(arr, axis, what)
     if axis is None:
         return _concat_flat([ravel(a) for a in arr], what)
-    depth = len(cls.__meta__.dims) + cls.__meta__.is_jit
-    k = parts.normalized_axis(axis, depth, f"{what}(<{label(cls)}>)")
-    return _concat_axis(arr, k, what)
+    if cls._kind == "tensor":
+        return concat_tensors(arr, axis, what)
+    return _concat_axis(
+        arr, parts.normalized_axis(axis, ndim_of(arr[0]), f"{what}(<{label(cls)}>)"), what
+    )
 
 
 def _concat_axis(arr: Sequence[Any], axis: int, what: str) -> Any:
@@ -360,39 +323,27 @@ def concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
     cls, shape = type(arr[0]), arr[0]._shape
     k = parts.normalized_axis(axis, len(shape), f"{what}(<{label(cls)}>)")
     for position, a in enumerate(arr):
-        other = a._shape
-        if len(other) != len(shape) or any(
-            m != n for j, (m, n) in enumerate(zip(other, shape, strict=True)) if j != k
-        ):
+        if (*a._shape[:k], *a._shape[k + 1 :]) != (*shape[:k], *shape[k + 1 :]):
             raise TypeError(
-                f"{what}(): array {position} of shape {other} does not go with one of "
-                f"shape {shape} "
-                f"along axis {k}"
+                f"{what}(): array {position} of shape {a._shape} does not go with one of "
+                f"shape {shape} along axis {k}"
             )
     total = sum(a._shape[k] for a in arr)
-    result_shape = (*shape[:k], total, *shape[k + 1 :])
+    joined = (*shape[:k], total, *shape[k + 1 :])
     if arr[0]._array._kind == "nested":
-        joined = np.concatenate([_host(a) for a in arr], k).ravel().tolist()
-        return tensor(cls, nested(cls.Array, joined), result_shape)
+        entries = np.concatenate([host_entries(a._array, a._shape) for a in arr], k)
+        return tensor(cls, nested(cls.Array, entries.ravel().tolist()), joined)
     stride = prod(shape[k + 1 :])
-    result = parts.unwritten(cls.Array, prod(result_shape))
+    result = parts.unwritten(cls.Array, prod(joined))
     start = 0
     for a in arr:
-        n = a._shape[k]
-        run = n * stride
+        run = a._shape[k] * stride
         if prod(a._shape):
             i = parts.lanes(cls, prod(a._shape))
-            index = (i // run) * (total * stride) + i % run + start * stride
+            index = (i // run) * (total * stride) + i % run + start
             leaf_access.scatter(result, [a._array], index, parts.yes(cls), what, "disjoint")
-        start += n
-    return tensor(cls, result, result_shape)
-
-
-def _host(value: Any) -> np.ndarray:
-    """The entries of a tensor of `drjit.scalar`, as Python numbers."""
-    entries = np.empty(len(value._array._c), object)
-    entries[:] = value._array._c
-    return entries.reshape(value._shape)
+        start += run
+    return tensor(cls, result, joined)
 
 
 # Reversal
@@ -418,21 +369,15 @@ def reverse(value: Any, axis: int | tuple[int, ...] = 0) -> Any:
         for a in axes:
             parts.normalized_axis(a, 1, f"{what}(<{label(value)}>)")
         return value[::-1]
-    if value._kind == "tensor":
-        depth = len(value._shape)
-    else:
-        depth = len(value.__meta__.dims) + value.__meta__.is_jit
-    found = {parts.normalized_axis(a, depth, f"{what}(<{label(value)}>)") for a in axes}
+    name = f"{what}(<{label(value)}>)"
+    found = {parts.normalized_axis(a, ndim_of(value), name) for a in axes}
     if value._kind != "tensor":
         return _reverse_axes(value, found, what)
     shape, array = value._shape, value._array
 
     def index(i: Any) -> Any:
-        for k in found:
-            stride, n = prod(shape[k + 1 :]), shape[k]
-            here = (i // stride) % n
-            i = i - here * stride + ((n - 1) - here) * stride
-        return i
+        chosen = enumerate(zip(places(i, shape), shape, strict=True))
+        return flat_index([(n - 1) - p if k in found else p for k, (p, n) in chosen], shape)
 
     return tensor(type(value), take_entries(array, prod(shape), index, what), shape)
 

@@ -1,6 +1,5 @@
 """Sorting along an axis and order statistics. NaN counts as larger than every number."""
 
-import operator
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -13,12 +12,13 @@ from ..array.tensor import permuted
 from ..jit import dtype as dt
 from ..jit import freeze_size, op
 from . import parts, reduce
+from .arguments import integer, unexpected
 from .parts import is_array, is_flat, label, nested, pick, tensor
 
 
 def _array(value: Any, what: str) -> Any:
     if not is_array(value):
-        raise TypeError(f"{what}(): expected an array or tensor, not {label(value)}")
+        raise unexpected(what, "an array or tensor", value)
     return value
 
 
@@ -28,10 +28,8 @@ def _as_tensor(value: Any) -> Any:
 
 
 def _axis(axis: Any, ndim: int, what: str) -> int:
-    try:
-        return parts.normalized_axis(operator.index(axis), ndim, f"{what}()")
-    except TypeError:
-        raise TypeError(f"{what}(): 'axis' must be an int, not {axis!r}") from None
+    number = integer(axis, f"{what}(): 'axis' must be an int, not")
+    return parts.normalized_axis(number, ndim, f"{what}()")
 
 
 def _order_of(t: Any, axes: tuple[int, ...], descending: bool) -> tuple[Any, Any, int, list[int]]:
@@ -178,14 +176,12 @@ def _median_of_sequence(value: Any, what: str) -> tuple[Any, int]:
     entries = list(value)
     if not entries:
         raise RuntimeError(f"{what}(<{label(value)}>): there are no entries")
-    order = sorted(
-        range(len(entries)),
-        key=lambda i: (
-            not isinstance(entries[i], str) and bool(entries[i] != entries[i]),
-            entries[i],
-        ),
-    )
-    place = order[(len(entries) - 1) // 2]
+
+    def key(i: int) -> tuple[bool, Any]:  # NaN comes last
+        v = entries[i]
+        return not isinstance(v, str) and bool(v != v), v
+
+    place = sorted(range(len(entries)), key=key)[(len(entries) - 1) // 2]
     return entries[place], place
 
 
@@ -234,12 +230,9 @@ def argmax(value: Any, /, axis: int | None = None, keepdims: bool = False) -> An
 
 
 def _extreme(value: Any, axis: int | None, keepdims: bool, best: Any, what: str) -> Any:
-    _array(value, what)
+    t = _as_tensor(_array(value, what))
     if value._kind != "tensor" and not is_flat(type(value)):
-        raise TypeError(
-            f"{what}(): expected a tensor or a one-dimensional array, not {label(value)}"
-        )
-    t = _as_tensor(value)
+        raise unexpected(what, "a tensor or a one-dimensional array", value)
     if axis is None:
         t = tensor(type(t), t._array, (prod(t._shape),))
     place = 0 if axis is None else _axis(axis, len(t._shape), what)
@@ -249,10 +242,10 @@ def _extreme(value: Any, axis: int | None, keepdims: bool, best: Any, what: str)
     kept = [1 if a == place else m for a, m in enumerate(shape) if keepdims or a != place]
     if t._array._kind == "nested":
         _, order, _, _ = _order_of(t, (place,), best is reduce.max)
-        first = [i % n for i in order._c[::n]]
-        found = tensor(parts.with_dtype(type(t), dt.u32), nested(type(order), first), kept)
+        first = nested(type(order), [i % n for i in order._c[::n]])
     else:
-        found = tensor(parts.with_dtype(type(t), dt.u32), _first_of(t, place, best), kept)
+        first = _first_of(t, place, best)
+    found = tensor(parts.with_dtype(type(t), dt.u32), first, kept)
     return found._array if axis is None or value._kind != "tensor" else found
 
 

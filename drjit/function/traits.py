@@ -12,6 +12,7 @@ from ..array.base import ArrayBase, KernelValue, type_label
 from ..array.meta import DYNAMIC, ArrayMeta
 from ..array.namespace import choose
 from ..array.promote import expr_t
+from ..array.special import SPECIAL
 from ..jit import dtype as dt
 from ..jit import freeze_size
 from ..jit.backend import JitBackend
@@ -27,6 +28,12 @@ def _meta(arg: Any) -> ArrayMeta | None:
     return cls.__meta__ if issubclass(cls, ArrayBase) and cls is not ArrayBase else None
 
 
+def _about(arg: Any, question: Callable[[ArrayMeta], Any], otherwise: Any) -> Any:
+    """The answer to a question about an array type; `otherwise` for other types."""
+    meta = _meta(arg)
+    return otherwise if meta is None else question(meta)
+
+
 def _array_meta(arg: Any, name: str) -> ArrayMeta:
     meta = _meta(arg)
     if meta is None:
@@ -36,98 +43,105 @@ def _array_meta(arg: Any, name: str) -> ArrayMeta:
 
 # Questions
 
-_ARRAYS: dict[str, tuple[str, Callable[[ArrayMeta], Any], Any]] = {
-    "is_jit_v": (
-        "Whether operations on the type are traced and compiled.",
-        lambda m: m.is_jit,
-        False,
-    ),
-    "is_diff_v": ("Whether the type can carry derivatives.", lambda m: m.is_diff, False),
-    "is_tensor_v": ("Whether it is a tensor type.", lambda m: m.kind == "tensor", False),
-    "is_complex_v": (
-        "Whether it is a type of complex numbers.",
-        lambda m: m.kind == "complex",
-        False,
-    ),
-    "is_quaternion_v": (
-        "Whether it is a type of quaternions.",
-        lambda m: m.kind == "quaternion",
-        False,
-    ),
-    "is_matrix_v": ("Whether it is a matrix type.", lambda m: m.kind == "matrix", False),
-    "is_vector_v": (
-        "Whether it is a type of vectors, also nested ones.",
-        lambda m: m.kind == "vector",
-        False,
-    ),
-    "is_special_v": (
-        "Whether it is a matrix, complex or quaternion type, with a product of its own.",
-        lambda m: m.kind in ("matrix", "complex", "quaternion"),
-        False,
-    ),
-    "is_dynamic_v": (
-        "Whether the number of entries is not part of the type.",
-        lambda m: m.kind == "tensor" or m.is_jit or DYNAMIC in m.dims,
-        False,
-    ),
-    "is_half_v": ("Whether entries are of half precision.", lambda m: m.dtype is dt.f16, False),
-    "depth_v": (
-        "The number of dimensions, lanes included; 0 for tensors and numbers.",
-        lambda m: 0 if m.kind == "tensor" else len(m.dims) + m.is_jit,
-        0,
-    ),
-    "backend_v": ("The backend of the type.", lambda m: m.backend, JitBackend.Invalid),
-    "type_v": (
-        "The element type as a `VarType`; `Void` if it is no array.",
-        lambda m: m.dtype.var_type,
-        VarType.Void,
-    ),
-    "size_v": (
-        "The number of components, -1 if it is not part of the type; 1 for numbers, 0 for tensors.",
-        lambda m: 0 if m.kind == "tensor" else (m.dims or m.shape)[0],
-        1,
-    ),
-}
-_ENTRIES: dict[str, tuple[str, Callable[[DType], bool], tuple[type, ...]]] = {
-    "is_mask_v": ("Whether entries are bool.", lambda t: t.is_mask, (bool,)),
-    "is_float_v": ("Whether entries are floating-point numbers.", lambda t: t.is_float, (float,)),
-    "is_integral_v": ("Whether entries are integers.", lambda t: t.is_int, (int,)),
-    "is_arithmetic_v": (
-        "Whether entries are numbers, not bool.",
-        lambda t: t.is_arithmetic,
-        (int, float),
-    ),
-    "is_signed_v": ("Whether entries can be negative.", lambda t: t.is_signed, (int, float)),
-    "is_unsigned_v": ("Whether entries cannot be negative.", lambda t: not t.is_signed, (bool,)),
-}
+
+def is_jit_v(arg: Any, /) -> bool:
+    """Whether operations on the type are traced and compiled."""
+    return _about(arg, lambda m: m.is_jit, False)
 
 
-def _about_arrays(name: str, doc: str, of: Callable[[ArrayMeta], Any], otherwise: Any) -> Callable:
-    def trait(arg: Any, /) -> Any:
-        meta = _meta(arg)
-        return otherwise if meta is None else of(meta)
-
-    return _named(trait, name, doc)
+def is_diff_v(arg: Any, /) -> bool:
+    """Whether the type can carry derivatives."""
+    return _about(arg, lambda m: m.is_diff, False)
 
 
-def _about_entries(name: str, doc: str, of: Callable[[DType], bool], python: tuple) -> Callable:
-    def trait(arg: Any, /) -> bool:
-        meta = _meta(arg)
-        return _class(arg) in python if meta is None else of(meta.dtype)
-
-    return _named(trait, name, doc)
+def is_tensor_v(arg: Any, /) -> bool:
+    """Whether it is a tensor type."""
+    return _about(arg, lambda m: m.kind == "tensor", False)
 
 
-def _named(function: Callable, name: str, doc: str) -> Callable:
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
+def is_complex_v(arg: Any, /) -> bool:
+    """Whether it is a type of complex numbers."""
+    return _about(arg, lambda m: m.kind == "complex", False)
 
 
-for _name, _row in _ARRAYS.items():
-    globals()[_name] = _about_arrays(_name, *_row)
-for _name, _row in _ENTRIES.items():
-    globals()[_name] = _about_entries(_name, *_row)
+def is_quaternion_v(arg: Any, /) -> bool:
+    """Whether it is a type of quaternions."""
+    return _about(arg, lambda m: m.kind == "quaternion", False)
+
+
+def is_matrix_v(arg: Any, /) -> bool:
+    """Whether it is a matrix type."""
+    return _about(arg, lambda m: m.kind == "matrix", False)
+
+
+def is_vector_v(arg: Any, /) -> bool:
+    """Whether it is a type of vectors, also nested ones."""
+    return _about(arg, lambda m: m.kind == "vector", False)
+
+
+def is_special_v(arg: Any, /) -> bool:
+    """Whether it is a matrix, complex or quaternion type, with a product of its own."""
+    return _about(arg, lambda m: m.kind in SPECIAL, False)
+
+
+def is_dynamic_v(arg: Any, /) -> bool:
+    """Whether the number of entries is not part of the type."""
+    return _about(arg, lambda m: m.kind == "tensor" or m.is_jit or DYNAMIC in m.dims, False)
+
+
+def is_half_v(arg: Any, /) -> bool:
+    """Whether entries are of half precision."""
+    return _about(arg, lambda m: m.dtype is dt.f16, False)
+
+
+def depth_v(arg: Any, /) -> int:
+    """The number of dimensions, lanes included; 0 for tensors and numbers."""
+    return _about(arg, lambda m: 0 if m.kind == "tensor" else len(m.dims) + m.is_jit, 0)
+
+
+def backend_v(arg: Any, /) -> JitBackend:
+    """The backend of the type."""
+    return _about(arg, lambda m: m.backend, JitBackend.Invalid)
+
+
+def type_v(arg: Any, /) -> VarType:
+    """The element type as a `VarType`; `Void` if it is not an array."""
+    return _about(arg, lambda m: m.dtype.var_type, VarType.Void)
+
+
+def size_v(arg: Any, /) -> int:
+    """The number of components, -1 if it is not part of the type; 1 for numbers, 0 for tensors."""
+    return _about(arg, lambda m: 0 if m.kind == "tensor" else (m.dims or m.shape)[0], 1)
+
+
+def is_mask_v(arg: Any, /) -> bool:
+    """Whether entries are bool."""
+    return _about(arg, lambda m: m.dtype.is_mask, _class(arg) is bool)
+
+
+def is_float_v(arg: Any, /) -> bool:
+    """Whether entries are floating-point numbers."""
+    return _about(arg, lambda m: m.dtype.is_float, _class(arg) is float)
+
+
+def is_integral_v(arg: Any, /) -> bool:
+    """Whether entries are integers."""
+    return _about(arg, lambda m: m.dtype.is_int, _class(arg) is int)
+
+
+def is_arithmetic_v(arg: Any, /) -> bool:
+    """Whether entries are numbers, not bool."""
+    return _about(arg, lambda m: m.dtype.is_arithmetic, _class(arg) in (int, float))
+
+
+def is_signed_v(arg: Any, /) -> bool:
+    """Whether entries can be negative."""
+    return _about(arg, lambda m: m.dtype.is_signed, _class(arg) in (int, float))
+
+
+def is_unsigned_v(arg: Any, /) -> bool:
+    """Whether entries cannot be negative."""
+    return _about(arg, lambda m: not m.dtype.is_signed, _class(arg) is bool)
 
 
 def is_array_v(arg: Any) -> bool:
@@ -266,47 +280,44 @@ def matrix_t(arg: Any, /) -> Any:
         return None
 
 
-_SAME_SIZE = {
-    "uint": {1: VarType.UInt8, 2: VarType.UInt16, 4: VarType.UInt32, 8: VarType.UInt64},
-    "int": {1: VarType.Int8, 2: VarType.Int16, 4: VarType.Int32, 8: VarType.Int64},
-    "float": {2: VarType.Float16, 4: VarType.Float32, 8: VarType.Float64},
-}
+def _sized(kind: str, shown: str) -> Callable:
+    """The function `uint_array_t` and its like."""
+    name = f"{kind}_array_t"
 
-
-def _sized(kind: str) -> Callable:
     def derived(arg: Any, /) -> Any:
-        meta = _array_meta(arg, f"{kind}_array_t")
-        found = _SAME_SIZE[kind].get(meta.dtype.itemsize)
+        dtype = _array_meta(arg, name).dtype
+        found = dt.BY_NAME.get(f"{kind}{8 * dtype.itemsize}")
         if found is None:
-            raise TypeError(
-                f"dr.{kind}_array_t(): there is no {kind} type of the size of {meta.dtype.name}"
-            )
-        return replace_type_t(arg, found)
+            raise TypeError(f"dr.{name}(): there is no {kind} type of the size of {dtype.name}")
+        return replace_type_t(arg, found.var_type)
 
-    shown = {"uint": "unsigned integers", "int": "signed integers", "float": "floats"}[kind]
-    return _named(
-        derived, f"{kind}_array_t", f"The type with {shown} of the same size as elements."
-    )
+    return _named(derived, name, f"The type with {shown} of the same size as elements.")
 
 
-def _element(name: str) -> Callable:
-    t = dt.BY_NAME[name]
+def _element(t: DType) -> Callable:
+    """The function `float32_array_t` and its like."""
     python = table.python_type(t)
 
     def derived(arg: Any) -> Any:
         return replace_type_t(arg, t.var_type) if is_array_v(arg) else python
 
-    return _named(
-        derived,
-        f"{name}_array_t",
-        f"The type with {name} elements; `{python.__name__}` for numbers.",
-    )
+    doc = f"The type with {t.name} elements; `{python.__name__}` for numbers."
+    return _named(derived, f"{t.name}_array_t", doc)
 
 
-for _name in ("uint", "int", "float"):
-    globals()[f"{_name}_array_t"] = _sized(_name)
-for _t in (dt.i8, dt.u8, dt.i32, dt.u32, dt.i64, dt.u64, dt.f16, dt.f32, dt.f64):
-    globals()[f"{_t.name}_array_t"] = _element(_t.name)
+def _named(function: Callable, name: str, doc: str) -> Callable:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+uint_array_t = _sized("uint", "unsigned integers")
+int_array_t = _sized("int", "signed integers")
+float_array_t = _sized("float", "floats")
+int8_array_t, uint8_array_t = _element(dt.i8), _element(dt.u8)
+int32_array_t, uint32_array_t = _element(dt.i32), _element(dt.u32)
+int64_array_t, uint64_array_t = _element(dt.i64), _element(dt.u64)
+float16_array_t, float32_array_t, float64_array_t = map(_element, (dt.f16, dt.f32, dt.f64))
 
 
 def reinterpret_array_t(arg0: Any, arg1: VarType, /) -> Any:
@@ -388,17 +399,11 @@ def width(*args: Any) -> int:
 
 
 def _width(value: Any) -> int:
-    if isinstance(value, KernelValue):
-        return value._n.size
-    if not isinstance(value, ArrayBase):
+    if not isinstance(value, (ArrayBase, KernelValue)):
         return 1
-    if value._kind == "leaf":
-        return value._n.size
-    if value._kind == "tensor":
-        return _width(value._array)
-    if value._namespace == "scalar":
-        return len(value._c)
-    found = show.common_width(list(show.inner(value)))
+    if isinstance(value, ArrayBase) and value._namespace == "scalar":
+        return len(value._array._c if value._kind == "tensor" else value._c)
+    found = show.common_width(pytree.leaf_arrays(value))
     if found is None:
         raise RuntimeError(
             f"dr.width(): {type_label(value)} is ragged, its components differ in size"
@@ -425,25 +430,39 @@ def set_backend(arg: str | JitBackend, /) -> None:
     choose(name)
 
 
-def __getattr__(name: str) -> Any:
-    # Tells type checkers that names are made at run time, by the tables above.
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
 __all__ = [
-    *_ARRAYS,
-    *_ENTRIES,
-    *(f"{n}_array_t" for n in ("uint", "int", "float")),
-    *(
-        f"{t.name}_array_t"
-        for t in (dt.i8, dt.u8, dt.i32, dt.u32, dt.i64, dt.u64, dt.f16, dt.f32, dt.f64)
-    ),
     "array_t",
+    "backend_v",
+    "depth_v",
     "detached_t",
     "diff_array_t",
     "expr_t",
+    "float16_array_t",
+    "float32_array_t",
+    "float64_array_t",
+    "float_array_t",
+    "int8_array_t",
+    "int32_array_t",
+    "int64_array_t",
+    "int_array_t",
+    "is_arithmetic_v",
     "is_array_v",
+    "is_complex_v",
+    "is_diff_v",
+    "is_dynamic_v",
+    "is_float_v",
+    "is_half_v",
+    "is_integral_v",
+    "is_jit_v",
+    "is_mask_v",
+    "is_matrix_v",
+    "is_quaternion_v",
+    "is_signed_v",
+    "is_special_v",
     "is_struct_v",
+    "is_tensor_v",
+    "is_unsigned_v",
+    "is_vector_v",
     "itemsize_v",
     "leaf_t",
     "mask_t",
@@ -454,7 +473,13 @@ __all__ = [
     "scalar_t",
     "set_backend",
     "shape",
+    "size_v",
     "tensor_t",
+    "type_v",
+    "uint8_array_t",
+    "uint32_array_t",
+    "uint64_array_t",
+    "uint_array_t",
     "value_t",
     "width",
-]
+]  # fmt: skip

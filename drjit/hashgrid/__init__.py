@@ -8,10 +8,6 @@ from .levels import div_round_up, next_multiple
 from .permuto import PermutoEncoding
 
 __all__ = [
-    "HashEncoding",
-    "HashGridEncoding",
-    "PermutoEncoding",
-    "cosine_ramp",
-    "div_round_up",
+    "HashEncoding", "HashGridEncoding", "PermutoEncoding", "cosine_ramp", "div_round_up",
     "next_multiple",
-]
+]  # fmt: skip

@@ -8,11 +8,5 @@ from . import philox as philox
 from .generator import Generator, Philox4x32Generator, rng
 
 __all__ = [
-    "ArrayOrFloat",
-    "ArrayOrInt",
-    "ArrayT",
-    "Generator",
-    "Philox4x32Generator",
-    "Shape",
-    "rng",
-]
+    "ArrayOrFloat", "ArrayOrInt", "ArrayT", "Generator", "Philox4x32Generator", "Shape", "rng",
+]  # fmt: skip

@@ -1,0 +1,37 @@
+"""What functions ask of their arguments: integers, and the errors that say what was expected."""
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+from ..array.base import type_label
+
+
+def unexpected(what: str, expected: str, value: Any, verb: str = "not") -> TypeError:
+    """The error of a function, `what`, for an argument of a wrong type."""
+    return TypeError(f"{what}(): expected {expected}, {verb} {type_label(value)}")
+
+
+def integer(value: Any, message: str) -> int:
+    """An argument as a Python integer.
+
+    Raises:
+        TypeError: it is not an integer, with this message and the value.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{message} {value!r}") from None
+
+
+def integers(value: Any, message: str) -> tuple[int, ...]:
+    """An argument that is an integer or a sequence of integers, as a tuple.
+
+    Raises:
+        TypeError: it is neither, with this message and the value.
+    """
+    try:
+        given: Iterable = value if isinstance(value, (tuple, list)) else (value,)
+        return tuple([operator.index(v) for v in given])
+    except TypeError:
+        raise TypeError(f"{message} {value!r}") from None
