@@ -9,7 +9,7 @@ from functools import update_wrapper
 from typing import Any, TypeVar, overload
 
 from ..ad import graph
-from ..array.base import type_label
+from ..array.base import ArrayBase, type_label
 from ..array.pytree import too_deep
 from ..function.scopes import ADContextManager, ADScope
 from ..jit import flags, log, schedule
@@ -21,9 +21,9 @@ from ..jit.freeze_size import plain
 from ..jit.node import BUFFER, LITERAL, Node
 from ..jit.scope import innermost
 from .failure import call
-from .freeze_layout import Layout, Surroundings, by_identity
+from .freeze_layout import FreeVariables, Layout, by_identity
 from .freeze_recordings import Family, Ready, Structure
-from .freeze_result import Before, Describer, Maker
+from .freeze_result import Snapshot, reproduce
 from .freeze_sizes import Asked, Program
 
 # Flags that say what happens beside the computation.
@@ -126,7 +126,8 @@ class FrozenFunction:
     def _check_backend(self, layout: Layout) -> None:
         """Raises if inputs are of another backend than the one that was asked for, or if there is
         no such backend here."""
-        for found in {type(a)._namespace.partition(".")[0] for a in layout.leaves}:
+        arrays = [a for a in layout.objects if isinstance(a, ArrayBase) and a._kind == "leaf"]
+        for found in {a._namespace.partition(".")[0] for a in arrays}:
             if found != self._backend.name.lower():
                 raise RuntimeError(
                     f"{self._what}: backend mismatch, an input is of the backend {found}, but "
@@ -141,7 +142,8 @@ class FrozenFunction:
         key = layout.key
         key.append(flags.current & _IMPORTANT)
         if graph.scopes:
-            seen = [graph.visible(v) is not None for v in layout.variables]
+            variables = [v for v in layout.objects if type(v) is graph.Var]
+            seen = [graph.visible(v) is not None for v in variables]
             key.append((graph.suspended(), *seen))
         literals, data = layout.literals, []
         while True:
@@ -186,7 +188,7 @@ class FrozenFunction:
     def _recorded(self, tree: Any, inputs: Any, layout: Layout) -> tuple[Program | str, Any]:
         """A recording of a call, or why there can be none, and the result."""
         schedule.evaluate([])  # side effects that are no part of the function
-        before = Before(layout)
+        snapshot = Snapshot(layout, self._what)
         buffers = [n.data if n.op is BUFFER else None for n in layout.nodes]
         layout.nodes = []  # whose owners are the arrays: those that nobody else has are overwritten
         recorder = Recorder(buffers, self._what)
@@ -195,10 +197,10 @@ class FrozenFunction:
             recorder.start()
             try:
                 result = plain(call(self._what, self._function, tree))
-                schedule.evaluate(before.nodes() + _all_nodes(result, inputs))
+                schedule.evaluate(snapshot.nodes() + _all_nodes(result, inputs))
                 inner = graph.scope()
                 waiting = list(inner.postponed) if inner is not None else []
-                outcome = Describer(recorder, before, self._what).outcome(result, waiting)
+                outcome = snapshot.outcome(recorder, result, waiting)
             finally:
                 recorder.stop()
         if recorder.discarded is not None:
@@ -274,9 +276,9 @@ def _replayed(ready: Ready, layout: Layout) -> Any:
         _own(layout, k)
     values = ready.replay(nodes)
     outcome = ready.outcome
-    result = Maker(outcome, layout, values).run()
+    result = reproduce(outcome, layout, values)
     if outcome.waiting:
-        variables = [layout.variables[k] for k in outcome.waiting]
+        variables = [layout.objects[k] for k in outcome.waiting]
         inside = [v for v in variables if v.rule is not None]
         if inside:
             with ADContextManager(ADScope.Isolate, ()):
@@ -331,7 +333,7 @@ class Frozen(_Calls):
     ) -> None:
         self.f, self.frozen, self.enabled = f, frozen, enabled
         self._state_fn = state_fn
-        self._surroundings = Surroundings(f)
+        self._free_variables = FreeVariables(f)
         update_wrapper(self, f)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -342,7 +344,7 @@ class Frozen(_Calls):
         return self.frozen.call((args, kwargs), names, inputs, lambda: self._implicit(args, kwargs))
 
     def _implicit(self, args: tuple, kwargs: dict) -> list[Any]:
-        found = self._surroundings.values()
+        found = self._free_variables.values()
         if self._state_fn is not None:
             state = self._state_fn(*args, **kwargs)
             found += state if isinstance(state, (list, tuple)) else [state]

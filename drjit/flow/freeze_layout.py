@@ -1,11 +1,10 @@
-"""What a frozen function is given, taken apart: arrays, objects that can change, and a key that
+"""What the inputs of a frozen function are made of: the values and objects in them, and a key that
 says whether a recording fits.
 
 Everything is visited in a fixed order, so that what was at some place of the inputs of the recorded
 call is at the same place of those of another call with the same key.
 """
 
-import dataclasses
 import dis
 import enum
 import weakref
@@ -16,83 +15,99 @@ from typing import Any
 
 import numpy as np
 
+from ..array import tree
 from ..array.base import ArrayBase, KernelValue, type_label
 from ..array.pytree import field_names
 from ..jit.node import LITERAL, Node
 from .instance import InstanceArray
 
-Visit = Callable[["Layout", Any], Any]
-
 
 class Layout:
     """The parts of `inputs`, and of those in `implicit`, among which anything is allowed.
 
-    `leaves` are the one-dimensional arrays, `variables` what differentiation knows about them,
-    `literals` numbers of constants among the values and their places in the key, `nodes` the
-    values followed by their gradients, where there are any, each with the object and
-    attribute that hold it in `holders`; equal entries of `nodes` are one value. `containers` are
-    objects whose contents may change, `others` objects without a value.
+    `objects` are the arrays, containers, variables of derivatives and other objects, each once.
+    `nodes` are the values of one-dimensional arrays, each followed by its gradient if there is one,
+    with the objects and attributes that hold it in `holders`; equal entries of `nodes` are one
+    value. `literals` numbers the constants among them and their places in the key. `sizes` are the
+    different sizes, 0 and 1 left out. `closed` numbers the objects that are not looked into.
     """
 
     __slots__ = (
-        "_classes", "_lenient", "_numbers", "_seen", "containers", "depth", "holders", "key",
-        "leaves", "literals", "nodes", "others", "sizes", "variables",
+        "_depth", "_lenient", "_node_numbers", "_numbers", "_size_numbers", "closed", "holders",
+        "key", "literals", "nodes", "objects", "sizes",
     )  # fmt: skip
 
     def __init__(self, names: Any, inputs: Sequence[Any], implicit: Sequence[Any]) -> None:
         self.key: list[Any] = [names]
-        self.leaves: list[Any] = []
-        self.variables: list[Any] = []
+        self.objects: list[Any] = []
         self.nodes: list[Any] = []
         self.holders: list[list[tuple[Any, str]]] = []
-        self.containers: list[Any] = []
-        self.others: list[Any] = []
         self.sizes: list[int] = []
         self.literals: list[tuple[int, int]] = []
-        self._classes = {0: -1, 1: -2}  # sizes for which code may differ
+        self.closed: set[int] = set()
         self._numbers: dict[int, int] = {}
-        self._seen: dict[int, int] = {}
+        self._node_numbers: dict[int, int] = {}
+        self._size_numbers = {0: -1, 1: -2}  # sizes for which code may differ
         self._lenient = False
-        self.depth = 0
-        _visit_all(self, inputs)
+        self._depth = 0
+        self._add(inputs)
         if implicit:
             self._lenient = True
             self.key.append(len(implicit))
-            _visit_all(self, implicit)
+            self._add(implicit)
 
-    def visit(self, value: Any) -> None:
-        """Adds a tree."""
-        _visits[type(value)](self, value)
+    def _add(self, values: Iterable[Any]) -> None:
+        key, objects = self.key, self.objects
+        for v in values:
+            cls = type(v)
+            key.append(cls)
+            kind = _kinds[cls]
+            if kind in _BY_VALUE:
+                key.append(_BY_VALUE[kind](v))
+            elif kind == "constant":
+                key.append(v)
+            elif kind == "slice":
+                self._add((v.start, v.stop, v.step))
+            else:
+                before = self._numbers.setdefault(id(v), len(objects))
+                if before != len(objects):
+                    key += (..., before)
+                    continue
+                objects.append(v)
+                if kind == "leaf":
+                    self._add_leaf(v)
+                else:
+                    self._add_object(v, kind)
 
-    def again(self, value: Any) -> bool:
-        """Whether an object has been met before, which is noted in the key."""
-        seen = self._seen
-        before = seen.get(id(value))
-        if before is None:
-            seen[id(value)] = len(seen)
-            return False
-        self.key += (..., before)
-        return True
+    def _add_leaf(self, a: Any) -> None:
+        key = self.key
+        self._add_node(a._n, a, "_n")
+        v = a._a
+        if v is None:
+            key.append(None)
+            return
+        before = self._numbers.setdefault(id(v), len(self.objects))
+        if before != len(self.objects):
+            key += (..., before)
+            return
+        self.objects.append(v)
+        key.append(v.rule is None)
+        if v.grad is None:
+            key.append(None)
+        else:
+            self._add_node(v.grad, v, "grad")
 
-    def size(self, n: int) -> int:
-        """What the key says about a size: 0 and 1, or which of the sizes of this call it is."""
-        found = self._classes.get(n)
-        if found is None:
-            found = self._classes[n] = len(self.sizes)
-            self.sizes.append(n)
-        return found
-
-    def node(self, n: Node, holder: Any, attribute: str) -> None:
-        """Adds a value."""
+    def _add_node(self, n: Node, holder: Any, attribute: str) -> None:
         number = len(self.nodes)
-        size = self._classes.get(n.size)
+        size = self._size_numbers.get(n.size)
         if size is None:
-            size = self.size(n.size)
+            size = self._size_numbers[n.size] = len(self.sizes)
+            self.sizes.append(n.size)
         if n.op is LITERAL:
             self.literals.append((number, len(self.key)))
             self.key += (-1, size)
         else:
-            before = self._numbers.setdefault(id(n), number)
+            before = self._node_numbers.setdefault(id(n), number)
             if before != number:
                 self.key.append(before)
                 self.holders[before].append((holder, attribute))
@@ -101,135 +116,61 @@ class Layout:
         self.nodes.append(n)
         self.holders.append([(holder, attribute)])
 
-
-# What there can be in a tree, and how it is visited.
-
-
-def _visit_all(layout: Layout, values: Iterable[Any]) -> None:
-    key = layout.key
-    for v in values:
-        cls = type(v)
-        if cls in _CONSTANTS:
-            key += (cls, v)
-        else:
-            _visits[cls](layout, v)
-
-
-def _leaf(layout: Layout, value: Any) -> None:
-    key = layout.key
-    key.append(type(value))
-    if layout.again(value):
-        return
-    layout.leaves.append(value)
-    layout.node(value._n, value, "_n")
-    v = value._a
-    if v is None:
-        key.append(None)
-    elif not layout.again(v):
-        layout.variables.append(v)
-        key.append(v.rule is None)
-        if v.grad is None:
-            key.append(None)
-        else:
-            layout.node(v.grad, v, "grad")
-
-
-def _nested(layout: Layout, value: Any) -> None:
-    if _opened(layout, value, len(value._c)):
-        _visit_all(layout, value._c)
-
-
-def _tensor(layout: Layout, value: Any) -> None:
-    shape = value._shape
-    first = min(shape[0], 2) if shape else 0
-    if _opened(layout, value, (len(shape), first, *shape[1:])):
-        layout.visit(value._array)
-
-
-def _opened(layout: Layout, value: Any, detail: Any) -> bool:
-    """Adds a container; gives whether its contents are to follow."""
-    layout.key.append(type(value))
-    if layout.again(value):
-        return False
-    layout.containers.append(value)
-    layout.key.append(detail)
-    return True
-
-
-def _sequence(layout: Layout, value: Any) -> None:
-    if _opened(layout, value, len(value)):
-        _visit_all(layout, value)
-
-
-def _dictionary(layout: Layout, value: Any) -> None:
-    if _opened(layout, value, tuple(value)):
-        _visit_all(layout, value.values())
-
-
-def _set(layout: Layout, value: Any) -> None:
-    layout.key += (type(value), frozenset(value))
-
-
-def _slice(layout: Layout, value: slice) -> None:
-    layout.key.append(slice)
-    for v in (value.start, value.stop, value.step):
-        layout.visit(v)
-
-
-def _structure(names: tuple[str, ...]) -> Visit:
-    def visit(layout: Layout, value: Any) -> None:
-        if _opened(layout, value, None):
-            _visit_all(layout, [getattr(value, name, None) for name in names])
-            attributes = getattr(value, "__dict__", None)
-            if attributes is not None and len(attributes) > len(names):
-                _simple_attributes(layout, attributes, names)
-
-    return visit
-
-
-def _simple_attributes(layout: Layout, attributes: dict, names: tuple[str, ...]) -> None:
-    """Adds numbers and the like that an object has beside its fields: code may depend on them."""
-    for name, value in attributes.items():
-        if type(value) in _SIMPLE and name not in names:
-            layout.key += (name, type(value), value)
-
-
-def _instances(layout: Layout, value: Any) -> None:
-    """An array of references: calls may read all attributes of the objects."""
-    if not _opened(layout, value, None):
-        return
-    layout.visit(value.index)
-    for number, instance in sorted(type(value).instances().items()):
-        layout.key.append(number)
-        layout.visit(instance)
-
-
-def _number(layout: Layout, value: Any) -> None:
-    # 0.0 and -0.0 differ, NaN is NaN.
-    layout.key += (type(value), repr(value) if not value or value != value else value)
-
-
-def _host_array(layout: Layout, value: Any) -> None:
-    layout.key += (type(value), value.shape, value.dtype.str, value.tobytes())
-
-
-def _other(layout: Layout, value: Any) -> None:
-    """An object that counts by its identity, or by what it is equal to."""
-    cls = type(value)
-    if cls.__hash__ is None:
-        if not layout._lenient:
+    def _add_object(self, value: Any, kind: str) -> None:
+        """Adds an object that consists of others, or counts by its identity."""
+        key = self.key
+        if kind == "vector" and not self._lenient:
             raise TypeError(
-                f"an input of type {type_label(cls)} cannot be told from others: it is neither an "
-                "array nor a PyTree (list, tuple, dictionary, data class, or class with "
-                "DRJIT_STRUCT), and not hashable"
+                f"an input is or contains a {type_label(type(value))}, which exists within a "
+                "kernel only; pass the arrays that it is made of, and make it in the function"
             )
-        layout.key.append(cls)
-        return
-    layout.others.append(value)
-    layout.key += (cls, _identity(value))
+        attributes = getattr(value, "__dict__", None)
+        if kind == "object" and (self._depth == _DEEPEST or type(attributes) is not dict):
+            kind = "other"
+        if kind == "other" or kind == "vector":
+            key.append(self._identity(value))
+            self.closed.add(len(self.objects) - 1)
+            return
+        keys, parts = opened(value, kind)
+        if kind == "tensor":
+            key.append((len(keys), *[min(n, 2) for n in keys[:1]], *keys[1:]))
+        else:
+            key.append(keys or len(parts))
+        if kind == "struct":
+            if attributes is not None and len(attributes) > len(keys):
+                # Code may depend on numbers and the like that are no fields.
+                for name, v in attributes.items():
+                    if type(v) in _SIMPLE and name not in keys:
+                        key += (name, type(v), v)
+            if isinstance(value, InstanceArray):  # calls may read all attributes of the objects
+                instances = dict(sorted(value.instances().items()))
+                key += instances
+                parts += instances.values()
+        if kind != "object":
+            self._add(parts)
+            return
+        key.append(None if type(value).__hash__ is None else _reference(value))
+        lenient, self._lenient = self._lenient, True
+        self._depth += 1
+        self._add(parts)
+        self._depth -= 1
+        self._lenient = lenient
+
+    def _identity(self, value: Any) -> Any:
+        """What stands for an object that counts by its identity, or by what it is equal to."""
+        cls = type(value)
+        if cls.__hash__ is not None:
+            return _reference(value)
+        if self._lenient:
+            return None
+        raise TypeError(
+            f"an input of type {type_label(cls)} cannot be told from others: it is neither an "
+            "array nor a PyTree (list, tuple, dictionary, data class, or class with "
+            "DRJIT_STRUCT), and not hashable"
+        )
 
 
-def _identity(value: Any) -> Any:
+def _reference(value: Any) -> Any:
     """What is equal for equal objects, and does not keep an object alive if it can be helped."""
     try:
         return weakref.ref(value)
@@ -237,161 +178,106 @@ def _identity(value: Any) -> Any:
         return value
 
 
-def by_identity(*classes: type) -> None:
-    """Says that only the identity of the objects of some classes matters."""
-    _visits.update(dict.fromkeys(classes, _other))
+def opened(value: Any, kind: str) -> tuple[Any, Any]:
+    """The keys, names of attributes or shape of a container, and what it consists of."""
+    if kind == "struct":
+        names = _names[type(value)]
+        return names, [getattr(value, name, None) for name in names]
+    if kind == "object":
+        attributes = vars(value)
+        return tuple(attributes), [*attributes.values()]
+    if kind == "method":
+        return None, [value.__func__, value.__self__]
+    if kind == "partial":
+        return None, [value.func, value.args, value.keywords]
+    return tree.opened(value, kind)
 
 
-def _object(layout: Layout, value: Any) -> None:
-    """An object of a class of Python's: its identity where that is defined, and its attributes."""
-    attributes = getattr(value, "__dict__", None)
-    if type(attributes) is not dict or layout.depth >= _DEEPEST:
-        _other(layout, value)
-        return
-    identity = None if type(value).__hash__ is None else _identity(value)
-    if not _opened(layout, value, identity):
-        return
-    layout.key.append(tuple(attributes))
-    lenient, layout._lenient = layout._lenient, True
-    layout.depth += 1
-    _visit_all(layout, attributes.values())
-    layout.depth -= 1
-    layout._lenient = lenient
+def _number(value: Any) -> Any:
+    # 0.0 and -0.0 differ, NaN is NaN.
+    return repr(value) if not value or value != value else value
 
 
-def _method(layout: Layout, value: Any) -> None:
-    if _opened_others(layout, value):
-        layout.visit(value.__func__)
-        layout.visit(value.__self__)
+def _host_array(value: Any) -> tuple:
+    return value.shape, value.dtype.str, value.tobytes()
 
 
-def _partial(layout: Layout, value: Any) -> None:
-    if _opened_others(layout, value):
-        layout.visit(value.func)
-        layout.visit(value.args)
-        layout.visit(value.keywords)
-
-
-def _opened_others(layout: Layout, value: Any) -> bool:
-    """Adds an object that consists of others and does not change."""
-    layout.key.append(type(value))
-    if layout.again(value):
-        return False
-    layout.others.append(value)
-    return True
-
-
-def _foreign_array(layout: Layout, value: Any) -> None:
+def _foreign_array(value: Any) -> tuple:
     """An array of another library."""
     try:
-        _host_array(layout, np.asarray(value))
+        return _host_array(np.asarray(value))
     except Exception as error:
         raise TypeError(
             f"the entries of an input of type {type_label(type(value))} cannot be read ({error})"
         ) from None
 
 
-def _kernel_value(layout: Layout, value: Any) -> None:
-    if not layout._lenient:
-        raise TypeError(
-            f"an input is or contains a {type_label(type(value))}, which exists within a kernel "
-            "only; pass the arrays that it is made of, and make it in the function"
-        )
-    _other(layout, value)
-
-
 _DEEPEST = 3  # objects within objects whose attributes are looked at
 _FIXED = (ModuleType, type, BuiltinFunctionType)
 _SIMPLE = frozenset((bool, int, float, str, type(None)))
-_CONSTANTS = frozenset((bool, int, str, bytes, type(None)))
+
+_BY_VALUE: dict[str, Callable[[Any], Any]] = {
+    "number": _number, "set": frozenset, "host": _host_array, "foreign": _foreign_array,
+    "hashed": _reference,
+}  # fmt: skip
+"""What stands in the key for values that count by what they are, not by which object they are."""
+
+_CLASSES: tuple[tuple[Any, str], ...] = (
+    (KernelValue, "vector"),
+    ((list, tuple), "sequence"),
+    (dict, "dict"),
+    (np.ndarray, "host"),
+    ((float, complex, np.inexact), "number"),
+    ((*_FIXED, FunctionType), "other"),
+    ((np.generic, enum.Enum, int, str, bytes, range, frozenset), "hashed"),
+)
 
 
-class _Visits(dict[type, Visit]):
+_names: dict[type, tuple[str, ...]] = {}  # of the attributes of structures
+
+
+class _Kinds(dict[type, str]):
     """How values are visited, by class."""
 
-    def __missing__(self, cls: type) -> Visit:
-        return _classify(cls)
+    def __missing__(self, cls: type) -> str:
+        found = self[cls] = _classify(cls)
+        return found
 
 
-_visits = _Visits({
-    **dict.fromkeys(_CONSTANTS, lambda layout, value: _visit_all(layout, (value,))),
-    float: _number, complex: _number, list: _sequence, tuple: _sequence, dict: _dictionary,
-    set: _set, slice: _slice, np.ndarray: _host_array, MethodType: _method, partial: _partial,
+_kinds = _Kinds({
+    **dict.fromkeys((bool, int, str, bytes, type(None)), "constant"),
+    set: "set", slice: "slice", MethodType: "method", partial: "partial",
 })  # fmt: skip
 
 
-def _classify(cls: type) -> Visit:
-    """How values of a class are visited; the answer is kept."""
+def kind_of(cls: type) -> str:
+    """What the values of a class are: the kinds of PyTrees, and a few more."""
+    return _kinds[cls]
+
+
+def by_identity(*classes: type) -> None:
+    """Says that only the identity of the objects of some classes matters."""
+    _kinds.update(dict.fromkeys(classes, "other"))
+
+
+def _classify(cls: Any) -> str:
     if issubclass(cls, ArrayBase):
-        kind = cls._kind
-        visit = _tensor if kind == "tensor" else _nested
-        if kind == "leaf" and cls._namespace != "scalar":
-            visit = _leaf
-    elif issubclass(cls, KernelValue):
-        visit = _kernel_value
-    elif issubclass(cls, InstanceArray):
-        visit = _instances
-    elif fields(cls) is not None:
-        visit = _structure(fields(cls) or ())
-    elif issubclass(cls, (list, tuple)):
-        visit = _sequence
-    elif issubclass(cls, dict):
-        visit = _dictionary
-    elif issubclass(cls, np.ndarray):
-        visit = _host_array
-    elif issubclass(cls, (float, complex, np.inexact)):
-        visit = _number
-    elif issubclass(cls, (*_FIXED, FunctionType, np.generic, enum.Enum, int, str, bytes)):
-        visit = _other
-    elif hasattr(cls, "__array__") or hasattr(cls, "__dlpack__"):
-        visit = _foreign_array
-    else:
-        visit = _object
-    _visits[cls] = visit
-    return visit
-
-
-def fields(cls: type) -> tuple[str, ...] | None:
-    """The attributes of the objects of a class that are visited; None if it is no structure."""
-    hidden = getattr(cls, "_traversed", None)
-    if hidden is not None:
-        return hidden
-    if dataclasses.is_dataclass(cls) or isinstance(getattr(cls, "DRJIT_STRUCT", None), dict):
-        return tuple(field_names(cls) or ())
-    return None
-
-
-def contents(container: Any) -> list[Any]:
-    """What a container holds, in the order of `fields`, keys or numbers."""
-    cls = type(container)
-    if issubclass(cls, ArrayBase):
-        return [container._array] if cls._kind == "tensor" else list(container._c)
-    if issubclass(cls, (list, tuple)):
-        return list(container)
-    if issubclass(cls, dict):
-        return list(container.values())
-    names = fields(cls)
-    if names is None:
-        return list(vars(container).values())
-    return [getattr(container, name, None) for name in names]
-
-
-def places(container: Any) -> Any:
-    """Where a container holds its contents: the keys of a dictionary, the shape of a tensor, the
-    number of entries of a sequence, the names of attributes."""
-    if isinstance(container, dict):
-        return tuple(container)
-    if isinstance(container, ArrayBase) and container._kind == "tensor":
-        return container._shape
-    if isinstance(container, (ArrayBase, list, tuple)):
-        return len(contents(container))
-    return fields(type(container)) or tuple(vars(container))
+        is_leaf = cls._kind == "leaf" and cls._namespace != "scalar"
+        return "leaf" if is_leaf else "tensor" if cls._kind == "tensor" else "nested"
+    names = getattr(cls, "_traversed", field_names(cls))
+    if names is not None and not issubclass(cls, KernelValue):
+        _names[cls] = tuple(names)
+        return "struct"
+    for classes, kind in _CLASSES:
+        if issubclass(cls, classes):
+            return kind
+    return "foreign" if hasattr(cls, "__array__") or hasattr(cls, "__dlpack__") else "object"
 
 
 # What a function refers to without being given it.
 
 
-class Surroundings:
+class FreeVariables:
     """The variables outside of a function that its code refers to, those of its closure, defaults
     of its arguments, and the object itself if it is no function of Python's."""
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit.dtype import DType
-from ..jit.freeze import Bound, Slot, Step
+from ..jit.freeze import Slot, Step
 from ..jit.freeze_size import Size
 from ..jit.node import Node, normalize
 from .freeze_result import Outcome
@@ -111,7 +111,7 @@ def merged(a: Program, b: Program) -> General:
         or not _same_constants(a, b)
     ):
         raise Different
-    if any(isinstance(s, Bound) or getattr(s, "sizes", None) is not None for s in a.steps):
+    if any(getattr(s, "sizes", None) is not None for s in a.steps):
         raise Different
     merger = _Merger(a, b)
     even = merger.divisions()

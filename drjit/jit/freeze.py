@@ -107,6 +107,10 @@ class Launch(NamedTuple):
     def read(self) -> list[int]:
         return [*self.inputs, *[e[0] for e in self.effects]]
 
+    @property
+    def results(self) -> list[Slot]:
+        return [o[0] for o in self.outputs if o is not None]
+
 
 class Operation(NamedTuple):
     """A function of evaluated nodes that launches what it needs by itself. `sizes` are those of its
@@ -135,72 +139,11 @@ class Operation(NamedTuple):
         return [a for a in self.arguments if type(a) is Slot]
 
 
-class Duplicate(NamedTuple):
-    """A copy of a constant, for a step that writes to it."""
-
-    source: Slot
-    result: Slot
-    nbytes: int
-
-    def bind(self) -> Callable[[list], None]:
-        source, result, nbytes = self
-
-        def step(values: list) -> None:
-            old = values[source]
-            values[result] = buffer(old.dtype, old.size, _copied(old.data, nbytes))
-
-        return step
-
-    @property
-    def read(self) -> list[int]:
-        return [self.source]
+Step = Launch | Operation
 
 
-class Allocation(NamedTuple):
-    """Memory with undefined contents, which later steps write to."""
-
-    result: Slot
-    dtype: DType
-    size: int
-
-    def bind(self) -> Callable[[list], None]:
-        result, dtype, size = self
-
-        def step(values: list) -> None:
-            values[result] = buffer(dtype, size, allocate_for(dtype, size))
-
-        return step
-
-    @property
-    def read(self) -> list[int]:
-        return []
-
-
-class Bound(NamedTuple):
-    """Checks that no entry of an array is larger than in the recording."""
-
-    source: Slot
-    largest: int
-
-    def bind(self) -> Callable[[list], None]:
-        source, bound = self
-
-        def step(values: list) -> None:
-            if _largest(values[source]) > bound:
-                raise SizeChanged
-
-        return step
-
-    @property
-    def read(self) -> list[int]:
-        return [self.source]
-
-
-Step = Launch | Operation | Duplicate | Allocation | Bound
-
-
-class _Literal(NamedTuple):
-    """A literal among the arguments of an operation."""
+class Literal(NamedTuple):
+    """A literal among the arguments of an operation, or left behind by a recorded call."""
 
     dtype: DType
     value: Any
@@ -224,7 +167,7 @@ class Replay:
         last: dict[int, int] = {}
         for k, step in enumerate(steps):
             last.update(dict.fromkeys(step.read, k))
-            last.update({number: max(k, last.get(number, 0)) for number in _results(step)})
+            last.update({number: max(k, last.get(number, 0)) for number in step.results})
         unused: list[list[int]] = [[] for _ in steps]
         for number, k in last.items():
             if number not in kept:
@@ -250,14 +193,6 @@ class Replay:
         finally:
             history.now.mode = "Inactive"
         return values
-
-
-def _results(step: Step) -> list[int]:
-    if isinstance(step, Launch):
-        return [o[0] for o in step.outputs if o is not None]
-    if isinstance(step, Bound):
-        return []
-    return list(step.results) if isinstance(step, Operation) else [step.result]
 
 
 class Recorder:
@@ -352,9 +287,8 @@ class Recorder:
         return self._constant(n)
 
     def _constant(self, n: Node) -> Slot:
-        number = self._new()
+        number = self._result(n.data)
         self.constants.append((number, n))
-        self._remember(n.data, number)
         return number
 
     def _find(self, b: Buffer) -> Slot | None:
@@ -364,9 +298,12 @@ class Recorder:
     def _remember(self, b: Buffer, number: Slot) -> None:
         self._known[id(b)] = weakref.ref(b), number
 
-    def _new(self) -> Slot:
+    def _result(self, b: Buffer) -> Slot:
+        """The number of a new value."""
+        number = Slot(self.count)
         self.count += 1
-        return Slot(self.count - 1)
+        self._remember(b, number)
+        return number
 
     def _target(self, e: Any) -> tuple[Slot, DType, int, str, str]:
         known = self._find(e.buffer)
@@ -374,9 +311,8 @@ class Recorder:
             # Memory of the host's: every replay starts with a copy of what is there now.
             nbytes = e.dtype.itemsize * e.size
             source = self._constant(buffer(e.dtype, e.size, _copied(e.buffer, nbytes)))
-            known = self._new()
-            self.steps.append(Duplicate(source, known, nbytes))
-            self._remember(e.buffer, known)
+            known = self._result(e.buffer)
+            self.steps.append(Operation(_duplicate, (source, nbytes), (known,), None))
         elif known < self._inputs:
             self.written.add(known)
         return (known, e.dtype, e.size, e.reduce, e.mode)
@@ -394,22 +330,11 @@ class Recorder:
         made = self._run(launched, size, inputs, literals, checks, targets)
         outputs: list[tuple[Slot, DType, bool] | None] = []
         for o, b in zip(launched.program.outputs, made, strict=True):
-            if b is None:
-                outputs.append(None)
-                continue
-            number = self._new()
-            self._remember(b, number)
-            outputs.append((number, o.dtype, o.kind == "reduce"))
+            outputs.append(b and (self._result(b), o.dtype, o.kind == "reduce"))
         constants = tuple([(n.dtype, n.data) for n in literals])
         bounds = tuple([(c.data, c.deps[0].dtype) for c in checks])
         self.steps.append(Launch(launched, size, read, constants, bounds, effects, tuple(outputs)))
         return made
-
-    def allocation(self, n: Node) -> None:
-        """Adds memory that has just been allocated."""
-        number = self._new()
-        self._remember(n.data, number)
-        self.steps.append(Allocation(number, n.dtype, n.size))
 
     def operation(self, function: Callable, arguments: tuple, sized_by_data: bool) -> Any:
         """Calls a function and records the call."""
@@ -423,13 +348,11 @@ class Recorder:
             found = _evaluated(result)
         finally:
             self._resume()
-        numbers = []
-        for n in found:
-            known = self._find(n.data)
-            if known is None:
-                known = self._new()
-                self._remember(n.data, known)
-            numbers.append(known)
+        known = [self._find(n.data) for n in found]
+        numbers = [
+            self._result(n.data) if number is None else number
+            for n, number in zip(found, known, strict=True)
+        ]
         sizes = tuple([n.size for n in found]) if sized_by_data else None
         if sized_by_data:
             self._depends_on_data()
@@ -444,7 +367,7 @@ class Recorder:
             found = _largest(n)
         finally:
             self._resume()
-        self.steps.append(Bound(self.slot(n), found))
+        self.steps.append(Operation(_check_bound, (self.slot(n), found), (), ()))
         return found
 
     def _depends_on_data(self) -> None:
@@ -455,7 +378,7 @@ class Recorder:
     def _given(self, a: Any) -> Any:
         if not isinstance(a, Node):
             return a
-        return _Literal(a.dtype, a.data, a.size) if a.op is LITERAL else self.slot(a)
+        return Literal(a.dtype, a.data, a.size) if a.op is LITERAL else self.slot(a)
 
     def _refuse_read(self) -> None:
         if self.mine:
@@ -475,14 +398,6 @@ permanent: "weakref.WeakSet[Node]" = weakref.WeakSet()
 def active() -> Recorder | None:
     """The recorder of this thread, if it is recording."""
     return _active if _active is not None and _active.mine else None
-
-
-def uninitialized(dtype: DType, size: int) -> Node:
-    """A buffer with undefined contents."""
-    made = buffer(dtype, size, allocate_for(dtype, size))
-    if _active is not None and _active.mine and kernel.on_read is not None:
-        _active.allocation(made)
-    return made
 
 
 def largest(n: Node) -> int:
@@ -515,15 +430,38 @@ def operation(function: Callable | None = None, *, sized_by_data: bool = False) 
     return call
 
 
+@operation
+def _allocated(size: int, dtype: DType) -> Node:
+    return buffer(dtype, size, allocate_for(dtype, size))
+
+
+def uninitialized(dtype: DType, size: int) -> Node:
+    """A buffer with undefined contents."""
+    return _allocated(size, dtype)
+
+
 def _argument(a: Any) -> Any:
-    return make(LITERAL, a.dtype, a.size, (), a.value) if type(a) is _Literal else a
+    return make(LITERAL, a.dtype, a.size, (), a.value) if type(a) is Literal else a
 
 
 def _evaluated(result: Any) -> list[Node]:
     """The results of an operation as buffers."""
     found = list(result) if isinstance(result, tuple) else [result]
-    schedule.evaluate(found)
+    if any(n.op is not BUFFER for n in found):
+        schedule.evaluate(found)
     return [n if n.op is BUFFER else schedule.materialize(n) for n in found]
+
+
+def _duplicate(source: Node, nbytes: int) -> Node:
+    """A copy of a constant, for a step that writes to it."""
+    return buffer(source.dtype, source.size, _copied(source.data, nbytes))
+
+
+def _check_bound(n: Node, bound: int) -> tuple[()]:
+    """Checks that no entry of an array is larger than in the recording."""
+    if _largest(n) > bound:
+        raise SizeChanged
+    return ()
 
 
 def _copied(source: Buffer, nbytes: int) -> Buffer:
