@@ -1,24 +1,25 @@
-"""Textures: grids of one to three dimensions with any number of channels, looked up between their
-texels. A look-up is made of traced operations and becomes part of the kernel that uses it.
+"""Look-ups of textures: grids of one to three dimensions with any number of channels, read between
+their texels. A look-up is made of traced operations and becomes part of the kernel that uses it.
+The levels of a MIP-mapped texture lie one behind the other in one array, so that a look-up from
+levels that differ from lane to lane is one kernel as well.
 """
 
-import operator
 from collections.abc import Callable
 from copy import copy
 from functools import cache
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ..array import leaf, leaf_access, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
-from ..function.arithmetic import floor, minimum, select
-from ..function.color import linear_to_srgb, srgb_to_linear
-from ..function.create import zeros
+from ..flow.loop import while_loop
+from ..function.arithmetic import floor, maximum, minimum, select
+from ..function.grad import detach
 from ..function.memory import scatter
-from ..function.parts import assemble, mask_leaf
+from ..function.parts import assemble, flat_class, mask_leaf, pick
 from ..jit import dtype as dt
 from ..jit.dtype import DType
 from ..jit.node import Node
@@ -34,12 +35,13 @@ from .filters import (
     spline_weights,
     weighted_sum,
 )
-from .mip import Mipmapped
-from .modes import FilterMode, MipBasis, MipFilter, WrapMode, mode_of
+from .footprint import footprint
+from .modes import FilterMode, MipFilter, WrapMode
+from .texels import Texels
 from .wrap import wrapped
 
 
-class Texture(Mipmapped):
+class Texture(Texels):
     """A grid of texels of one to three dimensions.
 
     `Texture2f(shape, channels)` makes one of zeros, `shape` being (height, width);
@@ -70,242 +72,7 @@ class Texture(Mipmapped):
      [4]]
     """
 
-    IsTexture = True
-    __slots__ = ("__weakref__", "_filter", "_srgb", "_templates", "_tensor", "_texels",
-                 "_use_accel", "_wrap", "_writable")  # fmt: skip
-    _traversed: ClassVar[tuple[str, ...]] = (
-        "_tensor", "_coarser", "_texels", "_starts", "_filter", "_wrap", "_srgb", "_mip", "_aniso",
-        "_basis",
-    )  # fmt: skip
-    """What frozen functions look at."""
-    _dims: ClassVar[int]
-    _dtype: ClassVar[DType]
-    _namespace: ClassVar[str]
-    _tensor_class: ClassVar[Any]
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        by_shape = "shape" in kwargs or "channels" in kwargs or (
-            len(args) > 1 and not isinstance(args[1], bool)
-        )  # fmt: skip
-        (self._init_shape if by_shape else self._init_tensor)(*args, **kwargs)
-
-    def _init_shape(
-        self,
-        shape: Any,
-        channels: int,
-        use_accel: bool = True,
-        filter_mode: Any = FilterMode.Linear,
-        wrap_mode: Any = WrapMode.Clamp,
-        writable: bool = False,
-        srgb: bool = False,
-        mip_filter: Any = MipFilter.Disabled,
-        max_aniso: int = 1,
-        mip_basis: Any = MipBasis.Standard,
-    ) -> None:
-        self._set_modes(filter_mode, wrap_mode, use_accel, srgb)
-        self._writable = bool(writable)
-        self._set_mip(mip_filter, max_aniso, mip_basis, self._writable)
-        what = self._name()
-        try:
-            sizes = [operator.index(s) for s in shape]
-            channels = operator.index(channels)
-        except TypeError:
-            raise TypeError(
-                f"{what}: expected a sequence of {self._dims} sizes and a number of channels, got "
-                f"{shape!r} and {channels!r}"
-            ) from None
-        if len(sizes) != self._dims or min(sizes) < 0:
-            raise TypeError(f"{what}: expected {self._dims} sizes, none negative, got {shape!r}")
-        self._set(zeros(self._tensor_class, (*sizes, self._checked_channels(channels, what))))
-
-    def _init_tensor(
-        self,
-        tensor: Any,
-        use_accel: bool = True,
-        migrate: bool = True,
-        filter_mode: Any = FilterMode.Linear,
-        wrap_mode: Any = WrapMode.Clamp,
-        srgb: bool = False,
-        mip_filter: Any = MipFilter.Disabled,
-        max_aniso: int = 1,
-        mip_basis: Any = MipBasis.Standard,
-    ) -> None:
-        del migrate
-        self._set_modes(filter_mode, wrap_mode, use_accel, srgb)
-        self._writable = False
-        self._set_mip(mip_filter, max_aniso, mip_basis, False)
-        self._take(tensor, self._name())
-
-    def _set_modes(self, filter_mode: Any, wrap_mode: Any, use_accel: bool, srgb: bool) -> None:
-        self._filter = mode_of(FilterMode, filter_mode, self._name())
-        self._wrap = mode_of(WrapMode, wrap_mode, self._name())
-        self._use_accel, self._srgb = bool(use_accel), bool(srgb)
-        # By the class of positions and the shape; False where there can be none.
-        self._templates: dict[tuple[type, tuple[int, ...]], Any] = {}
-        if self._srgb and self._dtype is not dt.u8:
-            raise RuntimeError(f"{self._name()}: 'srgb' is for textures of 8-bit integers")
-
-    def _name(self, method: str = "") -> str:
-        return f"{type(self).__name__}.{method}()" if method else f"{type(self).__name__}()"
-
-    def _checked_channels(self, channels: int, what: str) -> int:
-        if channels < 1:
-            raise RuntimeError(f"{what}: a texture must have at least 1 channel")
-        return channels
-
-    def _set(self, tensor: Any) -> None:
-        self._tensor = tensor
-        if self._basis is MipBasis.Laplacian:
-            self._decompose()
-        self._refresh()
-
-    def _refresh(self) -> None:
-        """Takes the contents of the tensor for look-ups: what a user does to the tensor shows after
-        `update_inplace` only.
-        """
-        array = self._tensor._array
-        pyramid = self._mip is not MipFilter.Disabled and prod(self.shape) > 0
-        self._texels = self._pyramid() if pyramid else type(array)(array)
-
-    # Contents
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the tensor of texels: sizes, slowest first, and channels."""
-        return self._tensor._shape
-
-    def channel_count(self) -> int:
-        """The number of channels."""
-        return self._tensor._shape[-1]
-
-    def value(self) -> Any:
-        """The texels as a one-dimensional array."""
-        return self._tensor._array
-
-    def tensor(self, level: int = 0) -> Any:
-        """The texels as a tensor; after changes to it call `update_inplace`.
-
-        For a MIP-mapped texture, those of a level: with `MipBasis.Laplacian`, what the level adds
-        to the next coarser one.
-
-        Raises:
-            IndexError: there is no such level.
-        """
-        return self._level(level, self._name("tensor"))
-
-    def set_value(self, value: Any, migrate: bool = False) -> None:
-        """Replaces the texels by those of a one-dimensional array.
-
-        Raises:
-            RuntimeError: the number of entries differs.
-        """
-        del migrate
-        cls = self._tensor_class.Array
-        array = value if type(value) is cls else cls(value)
-        if len(array) != prod(self.shape):
-            raise RuntimeError(
-                f"{self._name('set_value')}: the array has {len(array)} entries, the texture of "
-                f"shape {self.shape} has {prod(self.shape)}"
-            )
-        self._set(self._tensor_class(array, shape=self.shape))
-
-    def set_tensor(
-        self, tensor: Any, value: Any = None, rebuild: bool = True, migrate: bool = False
-    ) -> None:
-        """Replaces the texels by those of a tensor, whose sizes and channels become those of the
-        texture.
-
-        `set_tensor(level, value, rebuild=True)` replaces what one level of a texture with
-        `MipBasis.Laplacian` adds to the next coarser one; without `rebuild`, look-ups see it after
-        `update_inplace`.
-
-        Raises:
-            RuntimeError: the tensor has the wrong number of dimensions, no channels, or not the
-                shape of the level.
-            IndexError: there is no such level.
-        """
-        del migrate
-        what = self._name("set_tensor")
-        if type(tensor) is int and value is not None:
-            self._set_level(tensor, value, rebuild, what)
-        else:  # `value` was 'migrate'
-            self._take(tensor, what)
-
-    def _take(self, tensor: Any, what: str) -> None:
-        cls = self._tensor_class
-        made = tensor if type(tensor) is cls else cls(tensor)
-        if len(made._shape) != self._dims + 1:
-            raise RuntimeError(
-                f"{what}: the tensor must have {self._dims + 1} dimensions (sizes and "
-                f"channels), its shape is {made._shape}"
-            )
-        self._checked_channels(made._shape[-1], what)
-        self._set(cls(made))
-
-    def set_value_with_event(self, value: Any, event: Any, migrate: bool = False) -> None:
-        """`set_value`, after which the event is recorded."""
-        self.set_value(value, migrate)
-        event.record()
-
-    def update_inplace(self, migrate: bool = False) -> None:
-        """Takes over changes that were made to the array or tensor of `value` or `tensor`.
-
-        Raises:
-            RuntimeError: the tensor is no longer one of a texture.
-        """
-        del migrate
-        if len(self._tensor._shape) != self._dims + 1:
-            raise RuntimeError(
-                f"{self._name('update_inplace')}: the tensor's shape became {self._tensor._shape}"
-            )
-        self._refresh()
-
-    def filter_mode(self) -> FilterMode:
-        """How a value between texels is found."""
-        return self._filter
-
-    def wrap_mode(self) -> WrapMode:
-        """What lies beyond the boundary."""
-        return self._wrap
-
-    def use_accel(self) -> bool:
-        """Whether texture units were asked for."""
-        return self._use_accel
-
-    def srgb(self) -> bool:
-        """Whether 8-bit texels are decoded from sRGB."""
-        return self._srgb
-
-    def writable(self) -> bool:
-        """Whether kernels may write texels."""
-        return self._writable
-
-    def migrated(self) -> bool:
-        """Whether the texels are kept by texture units only: never."""
-        return False
-
-    # Exchange with graphics systems, which needs texture units
-
-    def map(self) -> None:
-        """Prepares a texture of a graphics system for use; nothing to do for others."""
-
-    def unmap(self) -> None:
-        """Ends what `map` began."""
-
-    def native_handle(self, sub_index: int = 0) -> int:
-        """The handle of a texture unit's texture: 0, there is none."""
-        return 0
-
-    @classmethod
-    def from_native_handle(cls, handle: int, *args: Any, **kwargs: Any) -> Any:
-        """Wraps the texture of a graphics system.
-
-        Raises:
-            RuntimeError: there are no texture units here.
-        """
-        raise RuntimeError(
-            f"{cls.__name__}.from_native_handle() needs a backend with texture units"
-        )
+    __slots__ = ()
 
     def write(self, pos: Any, value: Any, active: Any = True) -> None:
         """Writes texels at integer positions inside the texture: one array per channel.
@@ -361,8 +128,10 @@ class Texture(Mipmapped):
         return self._vector(dtype, self._sample(where, dtype, active))
 
     def _sample(self, where: list[Any], dtype: DType, active: Any) -> Channels:
-        taps = self._nearest(where) if self._filter is FilterMode.Nearest else self._linear(where)
-        return self._summed(taps, dtype, active, "eval")
+        return self._summed(self._taps(where, self._tap_count()), dtype, active, "eval")
+
+    def _tap_count(self) -> int:
+        return 1 if self._filter is FilterMode.Nearest else 2
 
     def _summed(self, taps: list[Taps], dtype: DType, active: Any, method: str) -> Channels:
         """The sum of the texels that a filter reads, with their weights."""
@@ -432,7 +201,7 @@ class Texture(Mipmapped):
         """
         where, dtype = self._components(pos, self._name("eval_fetch"))
         fetch = self._fetcher(dtype, active, "eval_fetch")
-        found = cells(self._linear(where), self._sizes())
+        found = cells(self._taps(where, 2), self._sizes())
         return tuple([self._vector(dtype, fetch(number)) for number, _ in found])
 
     def eval_cubic(self, pos: Any, active: Any = True, force_nonaccel: bool = False) -> Any:
@@ -444,7 +213,7 @@ class Texture(Mipmapped):
         """
         del force_nonaccel
         where, dtype = self._components(pos, self._name("eval_cubic"))
-        return self._vector(dtype, self._summed(self._cubic(where, 0), dtype, active, "eval_cubic"))
+        return self._vector(dtype, self._summed(self._taps(where, 4), dtype, active, "eval_cubic"))
 
     def eval_cubic_helper(self, pos: Any, active: Any = True) -> Any:
         """The same as `eval_cubic`."""
@@ -472,7 +241,7 @@ class Texture(Mipmapped):
         where, dtype = self._components(pos, self._name(method))
         fetch = self._fetcher(dtype, active, method)
         sizes, n = self._sizes(), self._dims
-        found = derivatives(fetch, self._cubic(where, order), sizes, order)
+        found = derivatives(fetch, self._taps(where, 4, order), sizes, order)
         unit = np.eye(n, dtype=int)
 
         def channel(orders: Any, c: int) -> Any:
@@ -489,13 +258,100 @@ class Texture(Mipmapped):
                 hessians.append(assemble(square, second, (n, n) if n > 1 else (1,)))
         return self._vector(dtype, found[(0,) * n]), gradients, hessians
 
-    def _length(self) -> int:
-        """The entries of all levels."""
-        return prod(self.shape) + sum([prod(t._shape) for t in self._coarser])
+    # Look-ups in levels
 
-    def _sizes(self) -> list[int]:
-        """The numbers of texels in x, y and z."""
-        return list(self._tensor._shape[-2::-1])
+    def eval_lod(self, pos: Any, lod: Any, active: Any = True) -> Any:
+        """The value at a position in the level `lod`, 0 being the finest: between two levels with
+        `MipFilter.Linear`, in the nearest with `MipFilter.Nearest`. `lod` is limited to the levels
+        that there are, and has no derivative. Without a pyramid, this is `eval`.
+
+        Raises:
+            TypeError: see `eval`.
+        """
+        if self._mip is MipFilter.Disabled:
+            return self.eval(pos, active)
+        where, dtype = self._components(pos, self._name("eval_lod"))
+        level = self._number(lod, dtype)
+        return self._vector(dtype, self._at_level(where, level, dtype, active, "eval_lod"))
+
+    def eval_filtered(self, pos: Any, ddx: Any, ddy: Any, active: Any = True) -> Any:
+        """The value that a pixel sees at a position, whose derivatives along the two axes of the
+        screen are `ddx` and `ddy`: the level is that of the shorter axis of its footprint, and at
+        most `max_aniso` look-ups along the longer axis are averaged. `ddx` and `ddy` have no
+        derivative. Without a pyramid, this is `eval`.
+
+        Source: Direct3D 11.3 functional specification, section 7.18.11.
+
+        Raises:
+            TypeError: see `eval`.
+        """
+        if self._mip is MipFilter.Disabled:
+            return self.eval(pos, active)
+        what = self._name("eval_filtered")
+        where, dtype = self._components(pos, what)
+        axes = [[self._number(v, dtype) for v in self._components(d, what)[0]] for d in (ddx, ddy)]
+        lod, taps, axis = footprint(axes[0], axes[1], self._sizes(), self._aniso)
+        if self._aniso == 1:
+            return self._vector(dtype, self._at_level(where, lod, dtype, active, "eval_filtered"))
+        spacing = 1.0 / taps
+
+        def more(k: Any, *total: Any) -> Any:
+            return k < taps
+
+        def add(k: Any, *total: Any) -> tuple:
+            along = (k + 0.5) * spacing - 0.5
+            at = [p + along * a for p, a in zip(where, axis, strict=True)]
+            found = self._at_level(at, lod, dtype, active, "eval_filtered")
+            return (k + 1.0, *[t + v * spacing for t, v in zip(total, found, strict=True)])
+
+        nothing = lod * 0.0
+        state = (nothing, *[nothing + 0.0 for _ in range(self.channel_count())])
+        limit = None if self._namespace == "scalar" else -1
+        _, *total = while_loop(state, more, add, max_iterations=limit)
+        return self._vector(dtype, total)
+
+    def _number(self, value: Any, dtype: DType) -> Any:
+        """A number without derivative in the type of a look-up."""
+        value = detach(value, preserve_type=True)
+        return table.find(self._namespace, "leaf", dtype)(value)
+
+    def _at_level(
+        self, where: list[Any], lod: Any, dtype: DType, active: Any, method: str
+    ) -> Channels:
+        """The value at positions in a level, which may lie between two."""
+        last = float(self.mip_levels() - 1)
+        lod = maximum(minimum(lod, last), 0.0)
+        if self._mip is MipFilter.Nearest:
+            numbers, weights = self._within(where, self._integer(floor(lod + 0.5)))
+        else:
+            whole = floor(lod)
+            first, part = self._integer(whole), lod - whole
+            following = minimum(first + 1, int(last))
+            numbers, fine = self._within(where, first)
+            others, coarse = self._within(where, following)
+            numbers = [*numbers, *others]
+            weights = [w * (1.0 - part) for w in fine] + [w * part for w in coarse]
+        return self._mixed(numbers, weights, dtype, active, method)
+
+    def _within(self, where: list[Any], level: Any) -> tuple[list[Any], list[Any]]:
+        """The numbers of the texels that a look-up in a level reads, and their weights."""
+        taps, sizes, count = [], [], self._tap_count()
+        for p, finest in zip(where, self._sizes(), strict=True):
+            size = maximum(finest >> level, 1)
+            sizes.append(size)
+            p = _folded(self._wrap, p)
+            scaled = p * (leaf.cast(type(p), size) if isinstance(p, ArrayBase) else float(size))
+            first, rest = self._split(scaled, count)
+            positions = [_inside(self._wrap, first + k if k else first, size) for k in range(count)]
+            taps.append(Taps(positions, _weights(rest)))
+        numbers, weights = combinations(taps, sizes)
+        if isinstance(level, ArrayBase):
+            start = pick(self._starts, leaf.cast(flat_class(type(level), dt.u32), level), "Texture")
+        else:
+            start = self._starts[level]
+        return [start + number for number in numbers], weights
+
+    # Positions
 
     def _components(self, pos: Any, what: str, dtype: DType | None = None) -> tuple[list, DType]:
         """The components of a position, and the element type, which is that of the position, or
@@ -519,6 +375,36 @@ class Texture(Mipmapped):
         vector = table.find(self._namespace, "vector", dtype, (n,))
         converted: Any = pos if type(pos) is vector else vector(pos)
         return converted._c, dtype
+
+    def _taps(self, where: list[Any], count: int, order: int = 0) -> list[Taps]:
+        """The texels that a filter reads along each dimension: the nearest one, the two of linear
+        interpolation, or the four of the cubic B-spline, with derivatives up to `order`.
+        """
+        found = []
+        for p, n in zip(where, self._sizes(), strict=True):
+            first, rest = self._split(p * n, count)
+            if count == 4:
+                first = first - 1
+            weights = spline_weights(rest, order) if count == 4 else _weights(rest)
+            found.append(Taps(wrapped(self._wrap, first, n, count), weights))
+        return found
+
+    def _split(self, scaled: Any, count: int) -> tuple[Any, Any]:
+        """The texel whose centre precedes a position, and the fraction of the way to the next; for
+        one tap, the nearest texel."""
+        if count == 1:
+            return self._integer(floor(scaled)), None
+        scaled = scaled - 0.5
+        whole = floor(scaled)
+        return self._integer(whole), scaled - whole
+
+    def _integer(self, value: Any) -> Any:
+        if isinstance(value, ArrayBase):
+            return leaf.cast(table.find(self._namespace, "leaf", dt.i32), value)
+        # Any number serves for a NaN or an infinity: the weights carry it on.
+        return int(value) if abs(value) < 1 << 31 else 0
+
+    # Texels
 
     def _fetcher(self, dtype: DType, active: Any, method: str) -> Any:
         """A function that gives the channels of a texel, by its number, in a floating point type.
@@ -572,62 +458,33 @@ class Texture(Mipmapped):
         inside = len(source) == self._length() < 1 << 31
         return source, self.channel_count(), mask, unsigned, inside
 
-    def _decoded(self, value: Any, channel: int) -> Any:
-        return srgb_to_linear(value, False) if self._srgb and channel % 4 != 3 else value
-
-    def _encoded(self, value: Any, channel: int) -> Any:
-        """A value as it is stored: for 8-bit texels, the nearest of 256 steps from 0 to 1."""
-        if self._dtype is not dt.u8:
-            return value
-        single = table.find(self._namespace, "leaf", dt.f32)
-        if not isinstance(value, ArrayBase):
-            value = float(value) if self._namespace == "scalar" else single(value)
-        elif not value._dtype.is_float:
-            value = single(value)
-        # A comparison with NaN does not hold.
-        value = select(value > 0, minimum(value, 1), 0)
-        if self._srgb and channel % 4 != 3:
-            value = linear_to_srgb(value)
-        value = floor(value * 255 + 0.5)
-        return int(value) if isinstance(value, float) else value
-
-    def _nearest(self, where: list[Any]) -> list[Taps]:
-        found = []
-        for p, n in zip(where, self._sizes(), strict=True):
-            found.append(Taps(wrapped(self._wrap, self._integer(floor(p * n)), n), [[1.0]]))
-        return found
-
-    def _linear(self, where: list[Any]) -> list[Taps]:
-        found = []
-        for p, n in zip(where, self._sizes(), strict=True):
-            first, rest = self._split(p, n)
-            found.append(Taps(wrapped(self._wrap, first, n, 2), lerp_weights(rest)))
-        return found
-
-    def _cubic(self, where: list[Any], order: int) -> list[Taps]:
-        found = []
-        for p, n in zip(where, self._sizes(), strict=True):
-            first, rest = self._split(p, n)
-            positions = wrapped(self._wrap, first - 1, n, 4)
-            found.append(Taps(positions, spline_weights(rest, order)))
-        return found
-
-    def _split(self, p: Any, n: int) -> tuple[Any, Any]:
-        """The texel whose centre precedes a position, and the fraction of the way to the next."""
-        scaled = p * n - 0.5
-        whole = floor(scaled)
-        return self._integer(whole), scaled - whole
-
-    def _integer(self, value: Any) -> Any:
-        if isinstance(value, ArrayBase):
-            return leaf.cast(table.find(self._namespace, "leaf", dt.i32), value)
-        # Any number serves for a NaN or an infinity: the weights carry it on.
-        return int(value) if abs(value) < 1 << 31 else 0
-
     def _vector(self, dtype: DType, channels: Channels) -> Any:
         n = len(channels)
         cls = table.find(self._namespace, "vector", dtype, (n if n <= 4 else DYNAMIC,))
         return assemble(cls, channels, (n,))
+
+
+def _weights(rest: Any) -> list[list[Any]]:
+    """Weights of the nearest texel, or of two neighbours at a fraction of the way between them."""
+    return [[1.0]] if rest is None else lerp_weights(rest)
+
+
+def _folded(mode: WrapMode, p: Any) -> Any:
+    """A position brought into the texture, before its size is known."""
+    if mode is WrapMode.Repeat:
+        return p - floor(p)
+    if mode is WrapMode.Mirror:
+        p = p - 2.0 * floor(p * 0.5)
+        return select(p > 1.0, 2.0 - p, p)
+    return p
+
+
+def _inside(mode: WrapMode, i: Any, size: Any) -> Any:
+    """The number of a texel next to a position in the texture."""
+    if mode is WrapMode.Repeat:
+        i = select(i < 0, i + size, i)
+        i = select(i >= size, i - size, i)
+    return maximum(minimum(i, size - 1), 0)
 
 
 def _float_type(pos: Any) -> DType:

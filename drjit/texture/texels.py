@@ -1,0 +1,422 @@
+"""What a texture stores: its texels, the coarser levels that follow from them, and its modes."""
+
+import operator
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..array import leaf, table
+from ..array.base import ArrayBase
+from ..function.arithmetic import floor, minimum, select
+from ..function.color import linear_to_srgb, srgb_to_linear
+from ..function.create import zeros
+from ..function.parts import flat_class, lanes
+from ..function.shape import concat
+from ..jit import dtype as dt
+from ..jit.dtype import DType
+from .modes import FilterMode, MipBasis, MipFilter, WrapMode, mode_of
+from .pyramid import averaged, decomposed, shapes, summed
+
+LARGEST_ANISOTROPY = 16
+
+
+class Texels:
+    """The contents of a texture, from which it is read by `_texels`, the array of the texels of all
+    levels, one level behind the other.
+    """
+
+    IsTexture = True
+    __slots__ = ("__weakref__", "_aniso", "_basis", "_coarser", "_filter", "_mip", "_srgb",
+                 "_starts", "_templates", "_tensor", "_texels", "_use_accel", "_wrap",
+                 "_writable")  # fmt: skip
+    _traversed: ClassVar[tuple[str, ...]] = (
+        "_tensor", "_coarser", "_texels", "_starts", "_filter", "_wrap", "_srgb", "_mip", "_aniso",
+        "_basis",
+    )  # fmt: skip
+    """What frozen functions look at."""
+    _dims: ClassVar[int]
+    _dtype: ClassVar[DType]
+    _namespace: ClassVar[str]
+    _tensor_class: ClassVar[Any]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        by_shape = "shape" in kwargs or "channels" in kwargs or (
+            len(args) > 1 and not isinstance(args[1], bool)
+        )  # fmt: skip
+        (self._init_shape if by_shape else self._init_tensor)(*args, **kwargs)
+
+    def _init_shape(
+        self,
+        shape: Any,
+        channels: int,
+        use_accel: bool = True,
+        filter_mode: Any = FilterMode.Linear,
+        wrap_mode: Any = WrapMode.Clamp,
+        writable: bool = False,
+        srgb: bool = False,
+        mip_filter: Any = MipFilter.Disabled,
+        max_aniso: int = 1,
+        mip_basis: Any = MipBasis.Standard,
+    ) -> None:
+        modes = filter_mode, wrap_mode, mip_filter, mip_basis
+        self._configure(modes, use_accel, bool(writable), srgb, max_aniso)
+        what = self._name()
+        try:
+            sizes = [operator.index(s) for s in shape]
+            channels = operator.index(channels)
+        except TypeError:
+            raise TypeError(
+                f"{what}: expected a sequence of {self._dims} sizes and a number of channels, got "
+                f"{shape!r} and {channels!r}"
+            ) from None
+        if len(sizes) != self._dims or min(sizes) < 0:
+            raise TypeError(f"{what}: expected {self._dims} sizes, none negative, got {shape!r}")
+        self._check_channels(channels, what)
+        self._set(zeros(self._tensor_class, (*sizes, channels)))
+
+    def _init_tensor(
+        self,
+        tensor: Any,
+        use_accel: bool = True,
+        migrate: bool = True,
+        filter_mode: Any = FilterMode.Linear,
+        wrap_mode: Any = WrapMode.Clamp,
+        srgb: bool = False,
+        mip_filter: Any = MipFilter.Disabled,
+        max_aniso: int = 1,
+        mip_basis: Any = MipBasis.Standard,
+    ) -> None:
+        del migrate
+        modes = filter_mode, wrap_mode, mip_filter, mip_basis
+        self._configure(modes, use_accel, False, srgb, max_aniso)
+        self._take(tensor, self._name())
+
+    def _configure(
+        self, modes: tuple, use_accel: bool, writable: bool, srgb: bool, max_aniso: Any
+    ) -> None:
+        what, classes = self._name(), (FilterMode, WrapMode, MipFilter, MipBasis)
+        self._filter, self._wrap, self._mip, self._basis = (
+            mode_of(cls, mode, what) for cls, mode in zip(classes, modes, strict=True)
+        )
+        self._use_accel, self._writable, self._srgb = bool(use_accel), writable, bool(srgb)
+        # By the class of positions and the shape; False where there can be none.
+        self._templates: dict[tuple[type, tuple[int, ...]], Any] = {}
+        self._coarser: list[Any] = []  # tensors of the levels after the first
+        self._starts: Any = None  # of the levels in the array of all of them
+        if self._srgb and self._dtype is not dt.u8:
+            raise RuntimeError(f"{what}: 'srgb' is for textures of 8-bit integers")
+        if type(max_aniso) is not int or not 1 <= max_aniso <= LARGEST_ANISOTROPY:
+            raise RuntimeError(
+                f"{what}: 'max_aniso' must be an integer from 1 to {LARGEST_ANISOTROPY}, not "
+                f"{max_aniso!r}"
+            )
+        self._aniso = max_aniso
+        mapped = self._mip is not MipFilter.Disabled
+        if writable and mapped:
+            raise RuntimeError(f"{what}: a MIP-mapped texture cannot be writable")
+        fits = mapped and self._dtype.is_float and self._namespace != "scalar"
+        if self._basis is MipBasis.Laplacian and not fits:
+            raise RuntimeError(
+                f"{what}: MipBasis.Laplacian is for MIP-mapped textures of floating point texels, "
+                "outside of drjit.scalar"
+            )
+
+    def _name(self, method: str = "") -> str:
+        return f"{type(self).__name__}.{method}()" if method else f"{type(self).__name__}()"
+
+    def _check_channels(self, channels: int, what: str) -> None:
+        if channels < 1:
+            raise RuntimeError(f"{what}: a texture must have at least 1 channel")
+
+    def _set(self, tensor: Any) -> None:
+        self._tensor = tensor
+        if self._basis is MipBasis.Laplacian:
+            self._decompose()
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Prepares the contents of the tensor for look-ups, which see what a user does to the
+        tensor after `update_inplace` only.
+        """
+        array = self._tensor._array
+        pyramid = self._mip is not MipFilter.Disabled and prod(self.shape) > 0
+        self._texels = self._pyramid() if pyramid else type(array)(array)
+
+    # Contents
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the tensor of texels: sizes, slowest first, and channels."""
+        return self._tensor._shape
+
+    def channel_count(self) -> int:
+        """The number of channels."""
+        return self._tensor._shape[-1]
+
+    def value(self) -> Any:
+        """The texels as a one-dimensional array."""
+        return self._tensor._array
+
+    def tensor(self, level: int = 0) -> Any:
+        """The texels as a tensor; after changes to it call `update_inplace`.
+
+        For a MIP-mapped texture, those of a level: with `MipBasis.Laplacian`, what the level adds
+        to the next coarser one.
+
+        Raises:
+            IndexError: there is no such level.
+        """
+        return self._level(level, self._name("tensor"))
+
+    def _level(self, level: int, what: str) -> Any:
+        """The tensor of a level."""
+        if not 0 <= level < self.mip_levels():
+            raise IndexError(
+                f"{what}: level {level} is out of bounds, the texture has {self.mip_levels()}"
+            )
+        return self._coarser[level - 1] if level else self._tensor
+
+    def set_value(self, value: Any, migrate: bool = False) -> None:
+        """Replaces the texels by those of a one-dimensional array.
+
+        Raises:
+            RuntimeError: the number of entries differs.
+        """
+        del migrate
+        cls = self._tensor_class.Array
+        array = value if type(value) is cls else cls(value)
+        if len(array) != prod(self.shape):
+            raise RuntimeError(
+                f"{self._name('set_value')}: the array has {len(array)} entries, the texture of "
+                f"shape {self.shape} has {prod(self.shape)}"
+            )
+        self._set(self._tensor_class(array, shape=self.shape))
+
+    def set_tensor(
+        self, tensor: Any, value: Any = None, rebuild: bool = True, migrate: bool = False
+    ) -> None:
+        """Replaces the texels by those of a tensor, whose sizes and channels become those of the
+        texture.
+
+        `set_tensor(level, value, rebuild=True)` replaces what one level of a texture with
+        `MipBasis.Laplacian` adds to the next coarser one; without `rebuild`, look-ups see it after
+        `update_inplace`.
+
+        Raises:
+            RuntimeError: the tensor has the wrong number of dimensions, no channels, or not the
+                shape of the level.
+            IndexError: there is no such level.
+        """
+        del migrate
+        what = self._name("set_tensor")
+        if type(tensor) is int and value is not None:
+            self._set_level(tensor, value, rebuild, what)
+        else:  # `value` was 'migrate'
+            self._take(tensor, what)
+
+    def _set_level(self, level: int, value: Any, rebuild: bool, what: str) -> None:
+        """Replaces the coefficients of a level."""
+        before = self._level(level, what)
+        if level and self._basis is not MipBasis.Laplacian:
+            raise RuntimeError(
+                f"{what}: levels after the first follow from it, unless the texture has "
+                "MipBasis.Laplacian"
+            )
+        cls = self._tensor_class
+        made = cls(value)
+        if made._shape != before._shape:
+            raise RuntimeError(
+                f"{what}: level {level} has shape {before._shape}, not {made._shape}"
+            )
+        if level:
+            self._coarser[level - 1] = made
+        else:
+            self._tensor = made
+        if rebuild:
+            self._refresh()
+
+    def _take(self, tensor: Any, what: str) -> None:
+        cls = self._tensor_class
+        made = tensor if type(tensor) is cls else cls(tensor)
+        if len(made._shape) != self._dims + 1:
+            raise RuntimeError(
+                f"{what}: the tensor must have {self._dims + 1} dimensions (sizes and "
+                f"channels), its shape is {made._shape}"
+            )
+        self._check_channels(made._shape[-1], what)
+        self._set(cls(made))
+
+    def set_value_with_event(self, value: Any, event: Any, migrate: bool = False) -> None:
+        """`set_value`, after which the event is recorded."""
+        self.set_value(value, migrate)
+        event.record()
+
+    def update_inplace(self, migrate: bool = False) -> None:
+        """Takes over changes that were made to the array or tensor of `value` or `tensor`.
+
+        Raises:
+            RuntimeError: the tensor is no longer one of a texture.
+        """
+        del migrate
+        if len(self._tensor._shape) != self._dims + 1:
+            raise RuntimeError(
+                f"{self._name('update_inplace')}: the tensor's shape became {self._tensor._shape}"
+            )
+        self._refresh()
+
+    # Modes
+
+    def filter_mode(self) -> FilterMode:
+        """How a value between texels is found."""
+        return self._filter
+
+    def wrap_mode(self) -> WrapMode:
+        """What lies beyond the boundary."""
+        return self._wrap
+
+    def use_accel(self) -> bool:
+        """Whether texture units were asked for."""
+        return self._use_accel
+
+    def srgb(self) -> bool:
+        """Whether 8-bit texels are decoded from sRGB."""
+        return self._srgb
+
+    def writable(self) -> bool:
+        """Whether kernels may write texels."""
+        return self._writable
+
+    def mip_filter(self) -> MipFilter:
+        """How levels are chosen."""
+        return self._mip
+
+    def mip_basis(self) -> MipBasis:
+        """What is stored for each level."""
+        return self._basis
+
+    def max_aniso(self) -> int:
+        """The largest number of look-ups along the longer axis of a footprint."""
+        return self._aniso
+
+    def mip_levels(self) -> int:
+        """The number of levels: 1 without a pyramid."""
+        return 1 + len(self._coarser)
+
+    # Exchange with graphics systems, which needs texture units
+
+    def migrated(self) -> bool:
+        """Whether the texels are kept by texture units only: never."""
+        return False
+
+    def map(self) -> None:
+        """Prepares a texture of a graphics system for use; nothing to do for others."""
+
+    def unmap(self) -> None:
+        """Ends what `map` began."""
+
+    def native_handle(self, sub_index: int = 0) -> int:
+        """The handle of a texture unit's texture: 0, there is none."""
+        return 0
+
+    @classmethod
+    def from_native_handle(cls, handle: int, *args: Any, **kwargs: Any) -> Any:
+        """Wraps the texture of a graphics system.
+
+        Raises:
+            RuntimeError: there are no texture units here.
+        """
+        raise RuntimeError(
+            f"{cls.__name__}.from_native_handle() needs a backend with texture units"
+        )
+
+    # Levels
+
+    def _decompose(self) -> None:
+        """Takes the tensor as the image, and stores what its levels add to each other."""
+        all_shapes = shapes(self._tensor._shape)
+        levels = averaged(self._computed(self._tensor._array), all_shapes)
+        parts = decomposed(levels, all_shapes, self._wrap)
+        cls = self._tensor_class
+        tensors = [cls(self._stored(p), s) for p, s in zip(parts, all_shapes, strict=True)]
+        self._tensor, self._coarser = tensors[0], tensors[1:]
+
+    def _pyramid(self) -> Any:
+        """The array of the texels of all levels."""
+        array = self._tensor._array
+        all_shapes = shapes(self._tensor._shape)
+        sizes = [prod(s) // s[-1] for s in all_shapes]
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        if self._namespace == "scalar":
+            self._starts = starts.tolist()
+        else:
+            integers = table.find(self._namespace, "leaf", dt.i32)
+            self._starts = leaf.from_numpy(integers, starts.astype(np.int32), True)
+        if self._basis is MipBasis.Laplacian:
+            parts = [self._computed(t._array) for t in (self._tensor, *self._coarser)]
+            levels = [self._stored(v) for v in summed(parts, all_shapes, self._wrap)]
+        else:
+            coarser = averaged(self._linear_light(array), all_shapes)[1:]
+            levels = [array, *[self._stored(v) for v in coarser]]
+            cls = self._tensor_class
+            self._coarser = [cls(v, s) for v, s in zip(levels[1:], all_shapes[1:], strict=True)]
+        return concat(levels) if len(levels) > 1 else type(array)(array)
+
+    def _length(self) -> int:
+        """The entries of all levels."""
+        return prod(self.shape) + sum([prod(t._shape) for t in self._coarser])
+
+    def _sizes(self) -> list[int]:
+        """The numbers of texels in x, y and z."""
+        return list(self._tensor._shape[-2::-1])
+
+    def _decoded(self, value: Any, channel: int) -> Any:
+        return srgb_to_linear(value, False) if self._srgb and channel % 4 != 3 else value
+
+    def _encoded(self, value: Any, channel: int) -> Any:
+        """A value as it is stored: for 8-bit texels, the nearest of 256 steps from 0 to 1."""
+        if self._dtype is not dt.u8:
+            return value
+        single = table.find(self._namespace, "leaf", dt.f32)
+        if not isinstance(value, ArrayBase):
+            value = float(value) if self._namespace == "scalar" else single(value)
+        elif not value._dtype.is_float:
+            value = single(value)
+        # A comparison with NaN does not hold.
+        value = select(value > 0, minimum(value, 1), 0)
+        if self._srgb and channel % 4 != 3:
+            value = linear_to_srgb(value)
+        value = floor(value * 255 + 0.5)
+        return int(value) if isinstance(value, float) else value
+
+    def _computed(self, array: Any) -> Any:
+        """Texels in the precision that levels are computed in, as a traced array."""
+        wide = dt.f64 if self._dtype is dt.f64 else dt.f32
+        if self._namespace == "scalar":
+            return leaf.from_numpy(table.find("llvm", "leaf", wide), np.array(array._c), copy=True)
+        return leaf.cast(flat_class(type(array), wide), array)
+
+    def _linear_light(self, array: Any) -> Any:
+        """Texels as numbers that can be averaged."""
+        values = self._computed(array)
+        if self._dtype is not dt.u8:
+            return values
+        values = values * (1.0 / 255.0)
+        return (
+            select(self._is_alpha(values), values, srgb_to_linear(values)) if self._srgb else values
+        )
+
+    def _stored(self, values: Any) -> Any:
+        """The opposite of `_linear_light`."""
+        cls = self._tensor_class.Array
+        if self._dtype is dt.u8:
+            if self._srgb:
+                values = select(self._is_alpha(values), values, linear_to_srgb(values))
+            values = floor(values * 255.0 + 0.5)
+        if self._namespace == "scalar":
+            return cls(leaf.host(values).astype(self._dtype.numpy))
+        return leaf.cast(cls, values)
+
+    def _is_alpha(self, values: Any) -> Any:
+        """Whether entries belong to every fourth channel, which has no colour."""
+        return lanes(type(values), len(values)) % self.channel_count() % 4 == 3
