@@ -3,10 +3,10 @@ weighted sum over the vertices around a position. A subclass says which vertices
 """
 
 import math
-import operator
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from numbers import Real
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from ..array import leaf, leaf_access, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
+from ..function.arguments import integer
 from ..function.arithmetic import floor, fma
 from ..function.evaluation import eval as evaluate
 from ..function.grad import detach, grad_enabled, replace_grad
@@ -42,6 +43,11 @@ def cosine_ramp(x: Any) -> Any:
     [0, 0.146447, 1]
     """
     return 0.5 - 0.5 * cos(math.pi * x)
+
+
+def _setting(name: str, doc: str) -> Any:
+    """The property that shows what an encoding was made with."""
+    return property(attrgetter(f"_{name}"), doc=doc)
 
 
 class HashEncoding:
@@ -98,7 +104,7 @@ class HashEncoding:
         self._n_features_per_level = self._count("n_features_per_level", n_features_per_level)
         if self._n_features_per_level % 2:
             warnings.warn(
-                f"{type(self).__name__}(): the number of features per level should be a multiple "
+                f"{self._what()}: the number of features per level should be a multiple "
                 f"of 2, as two of them are read together, but it was {n_features_per_level}",
                 RuntimeWarning,
                 stacklevel=3,
@@ -107,15 +113,13 @@ class HashEncoding:
         self._base_resolution = self._count("base_resolution", base_resolution)
         if not isinstance(per_level_scale, Real):
             raise TypeError(
-                f"{type(self).__name__}(): 'per_level_scale' must be a number, not "
-                f"{per_level_scale!r}"
+                f"{self._what()}: 'per_level_scale' must be a number, not {per_level_scale!r}"
             )
         if not 0 < per_level_scale < math.inf:
             raise self._invalid("per_level_scale", per_level_scale, "must be positive and finite")
         if rng is not None and not isinstance(rng, Generator):
             raise TypeError(
-                f"{type(self).__name__}(): 'rng' must be a generator as dr.rng() makes one, not "
-                f"{rng!r}"
+                f"{self._what()}: 'rng' must be a generator as dr.rng() makes one, not {rng!r}"
             )
         if self._hashmap_size % self._n_features_per_level:
             raise self._invalid(
@@ -135,8 +139,7 @@ class HashEncoding:
         self._n_entries = last.offset + last.size
         if self.n_params >= 1 << 31:
             raise ValueError(
-                f"{type(self).__name__}(): {self.n_params} parameters are too many, the limit is "
-                "2**31 - 1"
+                f"{self._what()}: {self.n_params} parameters are too many, the limit is 2**31 - 1"
             )
         random = (make_rng() if rng is None else rng).random(self._dtype, self.n_params)
         self.data = random * (2 * init_scale)
@@ -150,24 +153,23 @@ class HashEncoding:
         cls = leaf_t(dtype) if is_array_class(dtype) else None
         if cls is None or not cls.__meta__.is_jit or not cls._dtype.is_float:
             raise TypeError(
-                f"{type(self).__name__}(): 'dtype' must be a floating point array type of a JIT "
+                f"{self._what()}: 'dtype' must be a floating point array type of a JIT "
                 f"backend, such as drjit.llvm.ad.Float16, not {dtype!r}"
             )
         return cls
 
     def _count(self, name: str, value: Any) -> int:
-        try:
-            value = operator.index(value)
-        except TypeError:
-            raise TypeError(
-                f"{type(self).__name__}(): {name!r} must be an integer, not {value!r}"
-            ) from None
+        value = integer(value, f"{self._what()}: {name!r} must be an integer, not")
         if value < 1:
             raise self._invalid(name, value, "must be positive")
         return value
 
+    def _what(self, method: str = "") -> str:
+        """What the user called, for messages."""
+        return f"{type(self).__name__}{'.' * bool(method)}{method}()"
+
     def _invalid(self, name: str, value: Any, why: str) -> ValueError:
-        return ValueError(f"{type(self).__name__}(): {name}={value} {why}")
+        return ValueError(f"{self._what()}: {name}={value} {why}")
 
     def _made_levels(self) -> list[Level]:
         return levels(
@@ -205,16 +207,10 @@ class HashEncoding:
             TypeError: `values` is no one-dimensional floating point array.
             RuntimeError: the number of entries is wrong.
         """
-        what = f"{type(self).__name__}.set_params()"
-        flat = (
-            values._array if isinstance(values, ArrayBase) and values._kind == "tensor" else values
-        )
-        if (
-            not isinstance(flat, ArrayBase)
-            or flat._kind != "leaf"
-            or not flat._dtype.is_float
-            or flat.__meta__.backend != self._dtype.__meta__.backend
-        ):
+        what = self._what("set_params")
+        flat = _storage(values)
+        fits = isinstance(flat, ArrayBase) and flat._kind == "leaf" and flat._dtype.is_float
+        if not fits or flat.__meta__.backend != self._dtype.__meta__.backend:
             raise TypeError(
                 f"{what}: expected an array of type {type_label(self._dtype)}, got "
                 f"{type_label(values)}"
@@ -227,66 +223,32 @@ class HashEncoding:
 
     # Settings
 
-    @property
-    def dtype(self) -> type[ArrayBase]:
-        """The array type of the parameters and of the resulting features."""
-        return self._dtype
-
-    @property
-    def dimension(self) -> int:
-        """The number of components of a position."""
-        return self._dimension
-
-    @property
-    def hashmap_size(self) -> int:
-        """The largest number of entries of a level's table."""
-        return self._hashmap_size
-
-    @property
-    def n_levels(self) -> int:
-        """The number of levels."""
-        return self._n_levels
-
-    @property
-    def base_resolution(self) -> int:
-        """The number of vertices along each dimension of the coarsest level."""
-        return self._base_resolution
-
-    @property
-    def per_level_scale(self) -> float:
-        """The ratio between the resolutions of successive levels."""
-        return self._per_level_scale
-
-    @property
-    def n_features_per_level(self) -> int:
-        """The number of features that each level contributes."""
-        return self._n_features_per_level
-
-    @property
-    def align_corners(self) -> bool:
-        """Whether the outermost vertices lie at 0 and 1."""
-        return self._align_corners
-
-    @property
-    def torchngp_compat(self) -> bool:
-        """Whether positions of a `HashGridEncoding` are scaled as in torch-ngp, whatever
-        `align_corners` says."""
-        return self._torchngp_compat
-
-    @property
-    def smooth_weight_gradients(self) -> bool:
-        """Whether the derivatives of weights are those of a smooth ramp."""
-        return self._smooth_weight_gradients
-
-    @property
-    def smooth_weight_lambda(self) -> float:
-        """The share of the smooth ramp in the derivatives of weights."""
-        return self._smooth_weight_lambda
-
-    @property
-    def init_scale(self) -> float:
-        """The bound of the initial parameters."""
-        return self._init_scale
+    dtype = _setting("dtype", "The array type of the parameters and of the resulting features.")
+    dimension = _setting("dimension", "The number of components of a position.")
+    hashmap_size = _setting("hashmap_size", "The largest number of entries of a level's table.")
+    n_levels = _setting("n_levels", "The number of levels.")
+    base_resolution = _setting(
+        "base_resolution", "The number of vertices along each dimension of the coarsest level."
+    )
+    per_level_scale = _setting(
+        "per_level_scale", "The ratio between the resolutions of successive levels."
+    )
+    n_features_per_level = _setting(
+        "n_features_per_level", "The number of features that each level contributes."
+    )
+    align_corners = _setting("align_corners", "Whether the outermost vertices lie at 0 and 1.")
+    torchngp_compat = _setting(
+        "torchngp_compat",
+        "Whether positions of a `HashGridEncoding` are scaled as in torch-ngp, whatever "
+        "`align_corners` says.",
+    )
+    smooth_weight_gradients = _setting(
+        "smooth_weight_gradients", "Whether the derivatives of weights are those of a smooth ramp."
+    )
+    smooth_weight_lambda = _setting(
+        "smooth_weight_lambda", "The share of the smooth ramp in the derivatives of weights."
+    )
+    init_scale = _setting("init_scale", "The bound of the initial parameters.")
 
     @property
     def n_output_features(self) -> int:
@@ -313,7 +275,7 @@ class HashEncoding:
     def _level(self, number: int, method: str) -> Level:
         if not 0 <= number < self._n_levels:
             raise IndexError(
-                f"{type(self).__name__}.{method}(): there is no level {number}, they are numbered "
+                f"{self._what(method)}: there is no level {number}, they are numbered "
                 f"from 0 to {self._n_levels - 1}"
             )
         return self._levels[number]
@@ -356,8 +318,7 @@ class HashEncoding:
         for k in parts:
             if not is_integral_v(k):
                 raise TypeError(
-                    f"{type(self).__name__}.{method}(): coordinates must be integers, got "
-                    f"{type_label(k)}"
+                    f"{self._what(method)}: coordinates must be integers, got {type_label(k)}"
                 )
         # Negative coordinates wrap.
         return [unsigned(k & 0xFFFFFFFF if isinstance(k, int) else k) for k in parts]
@@ -365,7 +326,7 @@ class HashEncoding:
     def _check_dimension(self, count: int, method: str) -> None:
         if count != self._dimension:
             raise RuntimeError(
-                f"{type(self).__name__}.{method}(): got {count} component{'s' * (count != 1)}, but "
+                f"{self._what(method)}: got {count} component{'s' * (count != 1)}, but "
                 f"the encoding has dimension {self._dimension}"
             )
 
@@ -390,7 +351,7 @@ class HashEncoding:
             RuntimeError: the number of components is not that of dimensions.
             TypeError: a component is no number or array of numbers, or the mask no mask.
         """
-        what = f"{type(self).__name__}()"
+        what = self._what()
         position = self._position(p)
         number = type(position[0])
         data = self.data
@@ -413,17 +374,17 @@ class HashEncoding:
             parts = list(p)
         else:
             raise TypeError(
-                f"{type(self).__name__}.__call__(): a position is a sequence of arrays or numbers, "
+                f"{self._what('__call__')}: a position is a sequence of arrays or numbers, "
                 f"got {type_label(p)}"
             )
         self._check_dimension(len(parts), "__call__")
         for i, q in enumerate(parts):
             if isinstance(q, (ArrayBase, np.ndarray)) and q.ndim > 1:
                 raise TypeError(
-                    f"{type(self).__name__}.__call__(): component {i} of the position, of type "
+                    f"{self._what('__call__')}: component {i} of the position, of type "
                     f"{type_label(q)}, has {q.ndim} dimensions; it must be a number or have one"
                 )
-        parts = [q._array if isinstance(q, ArrayBase) and q._kind == "tensor" else q for q in parts]
+        parts = [_storage(q) for q in parts]
         arrays = [q for q in parts if isinstance(q, ArrayBase)]
         double = any(q._dtype is dt.f64 for q in (self.data, *arrays))
         namespace = next((q._namespace for q in arrays if q._diff), self._dtype._namespace)
@@ -468,6 +429,11 @@ class HashEncoding:
                 else [weight * v for v in values]
             )
         return sums
+
+
+def _storage(value: Any) -> Any:
+    """The array behind a tensor; anything else as it is."""
+    return value._array if isinstance(value, ArrayBase) and value._kind == "tensor" else value
 
 
 def linear(coordinates: list[Any], factors: list[int]) -> Any:

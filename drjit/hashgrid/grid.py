@@ -35,7 +35,7 @@ class HashGridEncoding(HashEncoding):
         levels = super()._made_levels()
         if self._dimension > len(_PRIMES) and any(level.hashed for level in levels):
             raise ValueError(
-                f"{type(self).__name__}(): with dimension={self._dimension} no level can be "
+                f"{self._what()}: with dimension={self._dimension} no level can be "
                 f"hashed, only up to {len(_PRIMES)} dimensions can. Use PermutoEncoding, or a "
                 "larger hashmap_size or fewer or coarser levels."
             )
@@ -53,7 +53,7 @@ class HashGridEncoding(HashEncoding):
         parts = self._coordinates(key, "hash")
         if len(parts) > len(_PRIMES):
             raise IndexError(
-                f"{type(self).__name__}.hash(): defined for up to {len(_PRIMES)} coordinates, got "
+                f"{self._what('hash')}: defined for up to {len(_PRIMES)} coordinates, got "
                 f"{len(parts)}"
             )
         total = parts[0] * _PRIMES[0]
