@@ -33,7 +33,7 @@ from .function.sorting import argsort
 from .jit import dtype as dt
 from .jit import kernel, memory
 from .jit.backend import JitBackend
-from .jit.op import ReduceOp
+from .jit.op import REDUCTIONS, ReduceOp, identity
 
 _leak_warnings = False
 _numbers = itertools.count(1)
@@ -236,14 +236,10 @@ def reduce_identity(dtype: Any, op: ReduceOp, size: int = 1, /) -> Any:
     if not (isinstance(dtype, type) and issubclass(dtype, ArrayBase) and dtype._kind == "leaf"):
         raise TypeError(f"{what}: expected the type of a one-dimensional array")
     element = dtype._dtype
-    bitwise = op in (ReduceOp.And, ReduceOp.Or)
-    if (
-        op is ReduceOp.Identity
-        or (element.is_mask and not bitwise)
-        or (element.is_float and bitwise)
-    ):
+    reduction = op.name.lower()
+    if op is ReduceOp.Identity or not REDUCTIONS[reduction].accepts(element):
         raise TypeError(f"{what}: the operation is not defined for {element.name}")
-    return leaf.literal(dtype, kernel.identity(element, op.name.lower()).item(), size)
+    return leaf.literal(dtype, identity(reduction, element), size)
 
 
 def can_scatter_reduce(arg0: type, arg1: ReduceOp, /) -> bool:
@@ -252,10 +248,7 @@ def can_scatter_reduce(arg0: type, arg1: ReduceOp, /) -> bool:
     >>> [dr.detail.can_scatter_reduce(t, dr.ReduceOp.And) for t in (Int, Float)]
     [True, False]
     """
-    element = arg0._dtype
-    if arg1 in (ReduceOp.And, ReduceOp.Or):
-        return not element.is_float
-    return arg1 is ReduceOp.Identity or not element.is_mask
+    return arg1 is ReduceOp.Identity or REDUCTIONS[arg1.name.lower()].accepts(arg0._dtype)
 
 
 def import_tensor(tensor: Any, ad: bool = False) -> Any:

@@ -10,6 +10,7 @@ from drjit.jit import dtype as dt
 from drjit.jit import node as jit
 from drjit.jit.dtype import DType
 from drjit.jit.node import Node
+from drjit.jit.op import identity
 
 FUNCTIONS: dict[str, Callable] = {
     "add": lambda a, b: a + b,
@@ -57,7 +58,7 @@ def sample(t: DType, name: str, size: int) -> np.ndarray:
 def sequential(t: DType, name: str, values: np.ndarray, exclusive: bool) -> np.ndarray:
     """The definition, one element after the other, in the accumulator's type."""
     wide = np.dtype(np.float32) if t is dt.f16 else t.numpy
-    total = kernel.identity(dt.BY_NUMPY[wide], name)
+    total = wide.type(identity(name, dt.BY_NUMPY[wide]))
     running = np.empty(values.size, wide)
     with np.errstate(all="ignore"):
         for k, value in enumerate(values.astype(wide)):

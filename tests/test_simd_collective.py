@@ -5,6 +5,7 @@ import pytest
 
 from drjit.jit import collective, kernel, node, runtime, schedule
 from drjit.jit import dtype as dt
+from drjit.jit.op import identity
 from drjit.jit.target import simd
 
 SIZES = (1, 15, 16, 17, 1000, 100003)
@@ -80,7 +81,7 @@ def accumulator(t):
 
 def scanned(t, op, x, exclusive):
     kind = accumulator(t)
-    start = np.asarray([kernel.identity(t, op)], kind)
+    start = np.asarray([identity(op, t)], kind)
     with np.errstate(all="ignore"):
         total = FUNCTIONS[op].accumulate(np.concatenate([start, x.astype(kind)]), dtype=kind)
         return (total[:-1] if exclusive else total[1:]).astype(t.numpy)
@@ -117,7 +118,7 @@ def test_block_reductions(t):
                 got = data(collective.block_reduce(op, array(t, x), length))
                 with np.errstate(all="ignore"):
                     runs = x.reshape(count, length).astype(kind)
-                    start = kernel.identity(t, op).astype(kind)
+                    start = kind.type(identity(op, t))
                     want = FUNCTIONS[op].reduce(runs, axis=1, dtype=kind, initial=start)
                 if length == 1:
                     want = x

@@ -42,25 +42,17 @@ class Rule:
     always = False
     keeps_gradient = False
 
-    def __init__(self, name: str, keeps: str, partials: tuple[Callable | None, ...]) -> None:
-        self.name, self.partials = name, partials
+    def __init__(
+        self, op_: Op, keeps: str, partials: tuple[Callable | None, ...], name: str = ""
+    ) -> None:
+        self.name, self.partials = name or op_.name, partials
         self.keeps_inputs = "x" in keeps
         self.keeps_result = "y" in keeps
-        self.guarded = name in _UNBOUNDED
-        self.masks = name in _MASKS
-        self.product = name not in _LINEAR and not self.masks
-        self.symmetric = name in ("mul", "fma")
+        self.guarded, self.masks, self.symmetric = op_.guarded, op_.masks, op_.symmetric
+        self.product = not op_.linear and not op_.masks
         self.direct: Callable | None = None
         self.masked: Callable | None = None
         self.tangent: Callable | None = None
-
-
-_UNBOUNDED = frozenset((
-    "div", "sqrt", "log", "log2", "asin", "acos", "acosh", "atanh", "pow", "cbrt", "erfinv",
-    "lgamma", "atan2", "tan",
-))  # fmt: skip
-_MASKS = frozenset(("select", "minimum", "maximum", "abs"))
-_LINEAR = frozenset(("neg", "copy", "add", "sub"))
 
 
 def _unary(keeps: str, partial: Callable) -> tuple[str, tuple[Callable, ...]]:
@@ -209,4 +201,4 @@ _ROWS: dict[str, tuple[str, tuple[Callable | None, ...]]] = {
 
 # Ops without a rule have a derivative that is zero wherever it exists, or no derivative at all:
 # what depends on them is constant.
-RULES: dict[Op, Rule] = {op.TABLE[name]: Rule(name, *row) for name, row in _ROWS.items()}
+RULES: dict[Op, Rule] = {(o := op.TABLE[name]): Rule(o, *row) for name, row in _ROWS.items()}

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from operator import attrgetter
 
-from ..jit import schedule
+from ..jit import op, schedule
 from ..jit.scope import recording
 from .graph import Value, Var, next_serial, recorder
 from .rules import Rule, same
 
-STEP = Rule("step", "", (same,))
+STEP = Rule(op.copy, "", (same,), "step")
 """The variable that a value has beyond a boundary. Its data are two serial numbers: what comes
 between them is the iteration that the boundary ends."""
 

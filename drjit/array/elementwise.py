@@ -12,7 +12,7 @@ from ..jit.dtype import DType
 from ..jit.op import Op
 from . import leaf, table, tensor
 from .base import ArrayBase, IncompatibleError, KernelValue, type_label
-from .inline import accepts, recorded
+from .inline import recorded
 from .leaf import new
 from .nested import goes_into_each
 from .promote import Incompatible, check_range, convert, join, nesting, operand, resolve
@@ -70,7 +70,7 @@ def attempt(op_: Op, *args: Any, name: str = "") -> Any:
     except Incompatible as problem:
         raise IncompatibleError(f"{name}(): {problem}") from None
     dtype = cls._dtype if issubclass(cls, ArrayBase) else _python_dtype(op_, cls)
-    if dtype is None or not accepts(op_, dtype):
+    if dtype is None or not op_.accepts(dtype):
         element = "" if dtype is None else f" (element type {dtype.name})"
         raise Unsupported(f"{name}(): operation not supported for {type_label(cls)}{element}")
     try:
@@ -89,7 +89,7 @@ def _is_leaf_case(op_: Op, cls: Any, args: tuple) -> bool:
     """
     if op_.result == "second":
         return type(args[1]) is cls and type(args[0]) is cls.Mask
-    return all(type(a) is cls for a in args) and accepts(op_, cls._dtype)
+    return all(type(a) is cls for a in args) and op_.accepts(cls._dtype)
 
 
 def _renamed(problem: RuntimeError, op_: Op, name: str) -> RuntimeError:
@@ -157,7 +157,7 @@ def _python_dtype(op_: Op, cls: type) -> DType | None:
     needs it.
     """
     dtype = _PYTHON.get(cls)
-    if dtype is not None and not accepts(op_, dtype) and op_.domain == "f":
+    if dtype is not None and not op_.accepts(dtype) and op_.domain == "f":
         return dt.f64
     return dtype
 

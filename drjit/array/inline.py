@@ -13,7 +13,6 @@ from types import FunctionType
 from typing import Any
 
 from ..ad.algebra import element_recorder
-from ..jit import dtype as dt
 from ..jit import flags, node
 from ..jit import op as ops
 from ..jit.dtype import DType
@@ -21,40 +20,23 @@ from ..jit.node import LITERAL, Node, next_serial
 from ..jit.op import Op
 from .leaf import beside, combined, new
 
-ARITHMETIC = (
-    ("add", ops.add), ("sub", ops.sub), ("mul", ops.mul), ("truediv", ops.div),
-    ("floordiv", ops.quotient), ("mod", ops.remainder), ("and", ops.and_), ("or", ops.or_),
-    ("xor", ops.xor), ("lshift", ops.shl), ("rshift", ops.shr),
-)  # fmt: skip
-COMPARISONS = (
-    ("lt", ops.lt), ("le", ops.le), ("gt", ops.gt), ("ge", ops.ge), ("eq", ops.eq), ("ne", ops.ne),
-)  # fmt: skip
-UNARY = (("neg", ops.neg), ("invert", ops.not_), ("abs", ops.abs))
-
-
-_KINDS = {t: "b" if t.is_mask else "f" if t.is_float else "i" for t in dt.ALL}
-
-
-def accepts(op_: Op, dtype: DType) -> bool:
-    """Whether an element type has the operation."""
-    return op_.result == "second" or _KINDS[dtype] in op_.domain
-
 
 def operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
     """Methods for a class whose comparisons give `mask`; `general` has the general methods."""
     found: dict[str, Callable] = {}
-    for name, op_ in ARITHMETIC:
-        if accepts(op_, cls._dtype):
-            forward, backward = f"__{name}__", f"__r{name}__"
+    for op_ in ops.ARITHMETIC:
+        if op_.accepts(cls._dtype):
+            forward, backward = f"__{op_.method}__", f"__r{op_.method}__"
             found[forward] = _forward(op_, cls, cls, getattr(general, forward))
             found[backward] = _backward(op_, cls, cls, getattr(general, backward))
-            found[f"__i{name}__"] = _in_place(cls, found[forward])
-    for name, op_ in COMPARISONS:
-        if accepts(op_, cls._dtype):
-            found[f"__{name}__"] = _forward(op_, cls, mask, getattr(general, f"__{name}__"))
-    for name, op_ in UNARY:
-        if accepts(op_, cls._dtype):
-            found[f"__{name}__"] = _unary(op_, cls)
+            found[f"__i{op_.method}__"] = _in_place(cls, found[forward])
+    for op_ in ops.COMPARISONS:
+        if op_.accepts(cls._dtype):
+            name = f"__{op_.method}__"
+            found[name] = _forward(op_, cls, mask, getattr(general, name))
+    for op_ in ops.UNARY:
+        if op_.accepts(cls._dtype):
+            found[f"__{op_.method}__"] = _unary(op_, cls)
     return {name: _own_code(f, name, cls) for name, f in found.items()}
 
 
@@ -68,16 +50,9 @@ def _own_code(f: Any, name: str, cls: type) -> Callable:
     return method
 
 
-# Numbers that simplify. Divisors and counts, where they do not, are part of the code.
-_SIMPLE: dict[Op, tuple] = {
-    ops.add: (0,), ops.sub: (0,), ops.mul: (0, 1), ops.div: (1,), ops.quotient: (1,),
-    ops.and_: (0, -1), ops.or_: (0, -1), ops.xor: (0,), ops.shl: (0,), ops.shr: (0,),
-}  # fmt: skip
-
-
 def _special(op_: Op, dtype: DType) -> tuple:
     """The numbers beside which an operation may simplify."""
-    return (False, True) if dtype.is_mask else _SIMPLE.get(op_, ())
+    return (False, True) if dtype.is_mask else op_.simple
 
 
 def _unary(op_: Op, cls: Any) -> Callable:
@@ -117,7 +92,7 @@ def _forward(op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
     """The operation with an array of the class on the left."""
     dtype, out, diff = cls._dtype, result._dtype, cls._diff
     record, number, special = element_recorder(op_, out), node.literals(dtype), _special(op_, dtype)
-    fold, in_code = node.folder(op_, out), op_ in node.IN_CODE
+    fold, in_code = node.folder(op_, out), op_.in_code
 
     def forward(self, other):
         a, o = self._n, op_
@@ -364,7 +339,7 @@ def recorded(op_: Op, *args: Any) -> Any:
 
 
 def _for_class(op_: Op, cls: Any) -> Callable:
-    if cls._kind == "leaf" and accepts(op_, cls._dtype):
+    if cls._kind == "leaf" and op_.accepts(cls._dtype):
         made = (_unary, _binary, _ternary)[op_.arity - 1](op_, cls)
         return _own_code(made, op_.name, cls)
     meta = cls.__meta__

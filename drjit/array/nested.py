@@ -7,7 +7,7 @@ from itertools import repeat
 from types import FunctionType
 from typing import Any
 
-from .inline import ARITHMETIC, COMPARISONS, UNARY
+from ..jit.op import ARITHMETIC, COMPARISONS, UNARY
 from .leaf import beside, new
 
 _EQUALITY = ("eq", "ne")
@@ -40,8 +40,8 @@ def operators(cls: type, general: type) -> dict[str, Callable]:
     none: frozenset = frozenset()
     rows: list[tuple[str, Any, bool, frozenset, frozenset]] = []
     if cls.__meta__.kind == "vector":
-        rows += [(name, cls, True, scalars, scalars) for name, _ in ARITHMETIC]
-        rows += [(name, cls.Mask, True, scalars, none) for name, _ in COMPARISONS]
+        rows += [(o.method, cls, True, scalars, scalars) for o in ARITHMETIC]
+        rows += [(o.method, cls.Mask, True, scalars, none) for o in COMPARISONS]
     else:
         rows += [(name, cls, True, none, none) for name in ("add", "sub")]
         rows += [("mul", cls, False, scalars, scalars), ("truediv", cls, False, scalars, none)]
@@ -54,8 +54,8 @@ def operators(cls: type, general: type) -> dict[str, Callable]:
         found[method] = _forward(cls, result, method, pairs, right, general)
         if left:
             found[reflected] = _backward(cls, result, reflected, left, general)
-    for name, _ in UNARY if cls.__meta__.kind == "vector" else ():
-        method = f"__{name}__"
+    for o in UNARY if cls.__meta__.kind == "vector" else ():
+        method = f"__{o.method}__"
         if getattr(leaf, method) is not getattr(general, method):
             found[method] = _unary(cls, getattr(cls.Value, method))
     return {name: _named(f, name, cls) for name, f in found.items()}

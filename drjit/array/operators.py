@@ -16,15 +16,9 @@ from ..jit.op import Op
 from . import leaf, special, tensor
 from .base import ArrayBase, IncompatibleError, OperandError, type_label
 from .elementwise import Unsupported, attempt, elementwise
-from .inline import ARITHMETIC, COMPARISONS, UNARY
 from .promote import Incompatible, expr_t, number_type, operand
 
-SYMBOLS = {
-    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "and": "&",
-    "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
-    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
-}  # fmt: skip
-_PRODUCTS = {"mul": special.product, "truediv": special.quotient}
+_PRODUCTS = {ops.mul: special.product, ops.div: special.quotient}
 
 # How often an exponent that is an integer may be squared before a general power is cheaper: x**2 to
 # x**1023.
@@ -56,9 +50,9 @@ def _apply(op_: Op, a: Any, symbol: str, b: Any) -> Any:
         raise type(problem)(f"{_expression(a, symbol, b)}: {text}") from None
 
 
-def _arithmetic(name: str, op_: Op, reflected: bool) -> Callable:
-    symbol = SYMBOLS[name]
-    products = _PRODUCTS.get(name)
+def _arithmetic(op_: Op, reflected: bool) -> Callable:
+    symbol = op_.symbol
+    products = _PRODUCTS.get(op_)
 
     def method(self: Any, other: Any) -> Any:
         a, b = (other, self) if reflected else (self, other)
@@ -111,9 +105,9 @@ def _is_mask(a: Any) -> bool:
     return type(a) is bool or (isinstance(a, ArrayBase) and a._dtype.is_mask)
 
 
-def _comparison(name: str, op_: Op) -> Callable:
-    symbol = SYMBOLS[name]
-    ordered = name not in ("eq", "ne")
+def _comparison(op_: Op) -> Callable:
+    symbol = op_.symbol
+    ordered = op_ is not ops.eq and op_ is not ops.ne
 
     def method(self: Any, other: Any) -> Any:
         if ordered and (special.is_special(self) or special.is_special(other)):
@@ -122,27 +116,26 @@ def _comparison(name: str, op_: Op) -> Callable:
                 "have no order"
             )
         if ordered and self._dtype.is_mask and _is_mask(other):
-            return _order_of_masks(name, self, other)
+            return _order_of_masks(op_, self, other)
         return _apply(op_, self, symbol, other)
 
     return method
 
 
-def _order_of_masks(name: str, a: Any, b: Any) -> Any:
+def _order_of_masks(op_: Op, a: Any, b: Any) -> Any:
     """Comparison of masks, of which False is the smaller."""
-    if name in ("gt", "ge"):
-        name, a, b = ("lt" if name == "gt" else "le"), b, a
+    if op_ is ops.gt or op_ is ops.ge:
+        op_, a, b = (ops.lt if op_ is ops.gt else ops.le), b, a
     first = elementwise(ops.not_, a) if isinstance(a, ArrayBase) else not a
-    return elementwise(
-        ops.and_ if name == "lt" else ops.or_, first, b, name=f"operator {SYMBOLS[name]}"
-    )
+    combined = ops.and_ if op_ is ops.lt else ops.or_
+    return elementwise(combined, first, b, name=f"operator {op_.symbol}")
 
 
-def _unary(name: str, op_: Op) -> Callable:
+def _unary(op_: Op) -> Callable:
     def method(self: Any) -> Any:
         if op_ is ops.abs and self.__meta__.kind in ("complex", "quaternion"):
             return special.formulas[self.__meta__.kind, "abs"](tuple(self._c))
-        return elementwise(op_, self, name=f"{type_label(self)}.__{name}__")
+        return elementwise(op_, self, name=f"{type_label(self)}.__{op_.method}__")
 
     return method
 
@@ -311,14 +304,14 @@ def install() -> None:
     """Gives the operators to `ArrayBase`."""
     methods: dict[str, Callable] = {"__pow__": _pow, "__rpow__": _rpow}
     methods["__ipow__"] = _in_place("pow")
-    for name, op_ in ARITHMETIC:
-        methods[f"__{name}__"] = _arithmetic(name, op_, False)
-        methods[f"__r{name}__"] = _arithmetic(name, op_, True)
-        methods[f"__i{name}__"] = _in_place(name)
-    for name, op_ in COMPARISONS:
-        methods[f"__{name}__"] = _comparison(name, op_)
-    for name, op_ in UNARY:
-        methods[f"__{name}__"] = _unary(name, op_)
+    for o in ops.ARITHMETIC:
+        methods[f"__{o.method}__"] = _arithmetic(o, False)
+        methods[f"__r{o.method}__"] = _arithmetic(o, True)
+        methods[f"__i{o.method}__"] = _in_place(o.method)
+    for o in ops.COMPARISONS:
+        methods[f"__{o.method}__"] = _comparison(o)
+    for o in ops.UNARY:
+        methods[f"__{o.method}__"] = _unary(o)
     methods["__pos__"] = lambda self: self
     methods["__matmul__"] = _matmul_of_operator
     methods["__rmatmul__"] = lambda self, other: _matmul(other, self)

@@ -16,7 +16,6 @@ from ..ad.traverse import ADMode
 from ..ad.written import Written
 from ..jit import dtype as dt
 from ..jit import op, record
-from ..jit.effects import BLOCKS
 from ..jit.node import Node, apply, literal, make
 from ..jit.scope import innermost
 from ..jit.substitute import Span, Substitution
@@ -64,7 +63,7 @@ class Body:
         self._span.close()
         recording = innermost()
         assert recording is not None
-        self.moves = not any(e.op in BLOCKS or e.data.value for e in recording.effects)
+        self.moves = not any(e.op.block or e.data.value for e in recording.effects)
         # In this scope; derivatives are made in others.
         self.results = [r if r.var is None else Content(r.node, visible(r.var)) for r in results]
         self.written = written

@@ -26,15 +26,7 @@ from .parts import (
     tensor,
 )
 
-REDUCTIONS = {
-    ReduceOp.Add: "add", ReduceOp.Mul: "mul", ReduceOp.Min: "min", ReduceOp.Max: "max",
-    ReduceOp.And: "and", ReduceOp.Or: "or",
-}  # fmt: skip
-
-
-def supports(reduce: str, dtype: dt.DType) -> bool:
-    """Whether a reduction is defined for an element type."""
-    return not dtype.is_float if reduce in ("and", "or") else not dtype.is_mask
+REDUCTIONS = {r: r.name.lower() for r in ReduceOp if r is not ReduceOp.Identity}
 
 
 # Gather
@@ -297,7 +289,7 @@ def _scatter(
     if is_array(value) and value._kind == "tensor":
         value = value._array
     cls = type(target)
-    if reduce is not None and not supports(reduce, cls._dtype):
+    if reduce is not None and not op.REDUCTIONS[reduce].accepts(cls._dtype):
         raise RuntimeError(
             f"{what}(): the operation '{reduce}' is not defined for the entries of a {label(cls)}"
         )

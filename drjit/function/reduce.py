@@ -23,12 +23,13 @@ from ..jit import node as jit
 from ..jit import op as ops
 from ..jit.op import ReduceOp
 from . import parts
-from .memory import REDUCTIONS, supports
+from .memory import REDUCTIONS
 from .parts import Call, is_array, label, nested, spread, tensor
 
 
-def _extreme(op: ops.Op, wins: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
+def _extreme(op: ops.Op) -> Callable[[Any, Any], Any]:
     """The smaller or larger of two values; if one is NaN, the other, if an array `b` is not NaN."""
+    wins = operator.lt if op is ops.minimum else operator.gt
 
     def chosen(a: Any, b: Any) -> Any:
         if is_array(a) or is_array(b):
@@ -48,24 +49,17 @@ class Rule(NamedTuple):
     identity: Any
 
 
-RULES = {
-    "add": Rule("add", operator.add, ops.add, 0),
-    "mul": Rule("mul", operator.mul, ops.mul, 1),
-    "min": Rule("min", _extreme(ops.minimum, operator.lt), ops.minimum, float("inf")),
-    "max": Rule("max", _extreme(ops.maximum, operator.gt), ops.maximum, float("-inf")),
-    "and": Rule("and", operator.and_, ops.and_, True),
-    "or": Rule("or", operator.or_, ops.or_, False),
-}
+def _rule(key: str, o: ops.Op) -> Rule:
+    combine = _extreme(o) if key in ("min", "max") else o.python
+    return Rule(key, combine, o, ops.identity(key, dt.f64 if o.accepts(dt.f64) else dt.mask))
+
+
+RULES = {key: _rule(key, o) for key, o in ops.REDUCTIONS.items()}
 
 
 def identity(rule: Rule, dtype: dt.DType) -> Any:
     """What a reduction of no entries gives."""
-    if rule.key == "and":
-        return True if dtype.is_mask else -1 if dtype.is_signed else (1 << dtype.bits) - 1
-    if dtype.is_int and rule.key in ("min", "max"):
-        info = np.iinfo(dtype.numpy)
-        return int(info.max if rule.key == "min" else info.min)
-    return rule.identity
+    return ops.identity(rule.key, dtype)
 
 
 def check_mode(mode: Any, what: str | Call) -> None:
@@ -110,7 +104,7 @@ def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name
         return _reduce_python(rule, value, axis, mode, keepdims, name)
     if not is_array(value):
         return _reduce_python(rule, value, axis, mode, keepdims, name)
-    if not supports(key, value._dtype):
+    if not rule.op.accepts(value._dtype):
         raise RuntimeError(
             f"{what}: the reduction is not defined for entries of type {value._dtype.name}"
         )

@@ -1,6 +1,5 @@
 """Gathers and scatters of arrays of `drjit.scalar`, which are lists of Python numbers."""
 
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -8,17 +7,9 @@ import numpy as np
 
 from ..array.show import inner
 from ..jit.node import normalize
+from ..jit.op import REDUCTIONS
 from . import parts
 from .parts import assemble, flat_class, is_array, label, nested
-
-_COMBINE: dict[str, Callable] = {
-    "add": lambda a, b: a + b,
-    "mul": lambda a, b: a * b,
-    "min": min,
-    "max": max,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-}
 
 
 def _positions(index: Any, what: str) -> list[int]:
@@ -103,6 +94,7 @@ def scatter(
     where = [i * per_index + j for i in positions for j in range(per_index)]
     if len(values) != len(where):
         raise RuntimeError(f"{what}(): {len(values)} values for {len(where)} indices")
+    combine = REDUCTIONS[reduce].python if reduce else None
     for k, (i, v) in enumerate(zip(where, values, strict=True)):
         if enabled[k // per_index]:
-            data[i] = v if reduce is None else normalize(dtype, _COMBINE[reduce](data[i], v))
+            data[i] = v if combine is None else normalize(dtype, combine(data[i], v))

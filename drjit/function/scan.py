@@ -18,7 +18,6 @@ from ..jit.node import normalize
 from ..jit.op import ReduceOp
 from . import parts
 from .arguments import integer
-from .memory import supports
 from .parts import is_array, is_flat, label, map_leaves, nested, spread, tensor
 from .reduce import RULES, Rule, axes_of, check_mode, combine, fold, identity, reduction
 
@@ -111,7 +110,7 @@ def _prefix(scan: Scan, value: Any, axis: Any, name: str) -> Any:
 
 
 def _check_supported(rule: Rule, value: Any, what: str) -> None:
-    if not supports(rule.key, value._dtype):
+    if not rule.op.accepts(value._dtype):
         raise RuntimeError(f"{what}: the operation is not defined for {value._dtype.name}")
 
 

@@ -176,7 +176,7 @@ def graphviz(as_string: bool = False) -> Any:
     for n in live_nodes():
         name = label.labels.get(n)
         kind = _status(n)
-        if n.op.text == "scatter":
+        if n.op.effect:
             kind = "effect"
         if name is not None:
             kind = "labeled"

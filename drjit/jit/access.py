@@ -12,7 +12,7 @@ from . import dtype as dt
 from . import effects, flags, op, schedule
 from .dtype import DType
 from .flags import JitFlag
-from .kernel import OutOfBoundsError, identity, out_of_bounds
+from .kernel import OutOfBoundsError, out_of_bounds
 from .location import user_location
 from .node import (
     AFTER,
@@ -286,7 +286,7 @@ def reduce_all(reduce: str, a: Node) -> Node:
     """The reduction of all lanes to one."""
     dtype: DType = a.dtype
     if a.size == 0:
-        return literal(dtype, identity(dtype, reduce).item())
+        return literal(dtype, op.identity(reduce, dtype))
     if a.size == 1:
         return a
     if a.op is LITERAL:

@@ -3,10 +3,10 @@ and again: the text of the kernel has them once, as a function.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .op import Op, in_bounds
+from .op import in_bounds
 from .program import Branch, Case, Instr, Loop, Program
 
 # Instructions from which on a body is worth a call.
@@ -64,8 +64,8 @@ def _all(program: Program, body: Sequence[int]) -> Iterator[int]:
                 yield from _all(program, case.body)
 
 
-def used(program: Program, case: Case, words: Mapping[Op, Sequence[int]]) -> Used:
-    """What a body computes and needs; `words` are operands that it knows without their values."""
+def used(program: Program, case: Case) -> Used:
+    """What a body computes and needs: not the words of the parameter block, which it knows."""
     inside: set[int] = set(case.function.parameters) if case.function else set()
     needed: dict[int, None] = {}
     check: Instr | None = None
@@ -74,8 +74,7 @@ def used(program: Program, case: Case, words: Mapping[Op, Sequence[int]]) -> Use
         inside.add(number)
         if i.op is in_bounds and check is None and case.function is None:
             check = i
-        known = words.get(i.op, ())
-        needed.update(dict.fromkeys([a for k, a in enumerate(i.args) if k not in known]))
+        needed.update(dict.fromkeys([a for k, a in enumerate(i.args) if k not in i.op.words]))
         if type(i.data) is Loop:
             inside.update((*i.data.states, i.data.live))
             needed.update(dict.fromkeys((*i.data.starts, i.data.active)))

@@ -13,9 +13,9 @@ from . import dtype as dt
 from . import kernel, runtime, schedule
 from .freeze import operation
 from .history import one_operation
-from .kernel import identity
 from .memory import Buffer, allocate_for
 from .node import LITERAL, Node, buffer, lane, literal
+from .op import identity
 
 _TOTALS = """def kernel(i, p):
     x0 = load({t}, p[1], i)
@@ -81,7 +81,7 @@ def prefix(reduce: str, a: Node, exclusive: bool, block_size: int = 0) -> Node:
         return literal(t, 0, 0)
     block_size = block_size or n
     if block_size == 1 or n == 1:
-        return literal(t, identity(t, reduce).item(), n) if exclusive else a
+        return literal(t, identity(reduce, t), n) if exclusive else a
     names = {"t": t.code, "op": reduce, "inclusive": not exclusive}
     source = (_evaluated(a), t, n)
     result = allocate_for(t, n)
@@ -98,7 +98,7 @@ def prefix(reduce: str, a: Node, exclusive: bool, block_size: int = 0) -> Node:
         launch = kernel.for_text(_SCAN.format(**names), 4, 8)
         on_numpy = launch.prefers_numpy(n)
         if count == 1:
-            totals[0].array(accumulator.numpy, 1)[0] = identity(accumulator, reduce)
+            totals[0].array(accumulator.numpy, 1)[0] = identity(reduce, accumulator)
         else:
             first = kernel.for_text(_TOTALS.format(**names), 3, 3)
             kernel.run_text(first, n, [source, totals], block, on_numpy)

@@ -30,7 +30,7 @@ class VarType(Named, enum.Enum):
 
 class DType:
     """An element type: its long name (`float32`), its name in kernel text (`f32`), NumPy type, size
-    in bytes, and kind.
+    in bytes, and kind: `b`ool, `i`nteger or `f`loat.
 
     A vector type (`vector`) has a number of features, all of its `element` type, whose properties
     it shares; the element of any other type is itself. `mask_type` is what comparisons give.
@@ -48,6 +48,7 @@ class DType:
         "is_signed",
         "is_vector",
         "itemsize",
+        "kind",
         "mask_type",
         "name",
         "numpy",
@@ -68,6 +69,7 @@ class DType:
         self.bits = 1 if code == "mask" else 8 * self.itemsize
         self.is_mask = code == "mask"
         self.is_float = code[0] == "f"
+        self.kind = "b" if self.is_mask else "f" if self.is_float else "i"
         self.is_int = code[0] in "iu"
         self.is_signed = code[0] in "if"
         self.is_arithmetic = not self.is_mask

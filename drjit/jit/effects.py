@@ -11,8 +11,6 @@ from .nesting import Nesting, Parts
 from .node import BUFFER, Node
 from .scope import stack
 
-EFFECTS = frozenset(o for o in op.TABLE.values() if o.text == "scatter")
-BLOCKS = frozenset((op.loop, op.branch))
 OLD_VALUES = (
     "the body of a symbolic loop or call that is differentiated uses the old values that an atomic "
     "operation such as dr.scatter_inc() gives. They are known only where it takes place, which it "
@@ -34,9 +32,9 @@ def inside(block: Node) -> tuple[Node, ...]:
 
 def afters(n: Node) -> list[Node]:
     """The nodes that stand for what a side effect writes to, where somebody holds them."""
-    if n.op in BLOCKS:
+    if n.op.block:
         return [a for e in inside(n) for a in afters(e)]
-    if n.op not in EFFECTS:
+    if not n.op.effect:
         return []
     return [after for reference in n.data.afters if (after := reference()) is not None]
 
@@ -46,9 +44,9 @@ def old_values(effects: Iterable[Node]) -> list[Any]:
     included."""
     found: list[Any] = []
     for e in effects:
-        if e.op in BLOCKS:
+        if e.op.block:
             found += old_values(inside(e))
-        elif e.op in EFFECTS and e.data.value is not None:
+        elif e.op.effect and e.data.value is not None:
             found.append(e.data.value)
     return found
 
@@ -67,9 +65,9 @@ def undo(dropped: Iterable[Node], targets: Iterable[Node]) -> None:
             wait(target, before[0])
         else:
             target.op, target.deps = BUFFER, ()
-    blocks = [n for n in gone if n.op in BLOCKS]
+    blocks = [n for n in gone if n.op.block]
     for n in blocks:  # which grows
-        blocks += [e for e in inside(n) if e.op in BLOCKS]
+        blocks += [e for e in inside(n) if e.op.block]
         n.deps = n.deps[: len(n.deps) - effects_inside(n)]
         first, second, *rest = n.data.counts
         n.data.counts = (first, second, (0,) * len(rest[0])) if rest else (first, 0)
@@ -83,7 +81,7 @@ def wait(target: Node, effect: Node) -> None:
         if effect in scope.effects:
             scope.afters.append(reference)
     last = effect
-    while last.op in BLOCKS:
+    while last.op.block:
         last = next(e for e in reversed(inside(last)) if _order(e, target.data) is not None)
     last.data.afters.append(reference)
 
@@ -91,10 +89,10 @@ def wait(target: Node, effect: Node) -> None:
 def _order(effect: Node, buffer: Any) -> tuple[Node, ...] | None:
     """The side effect on a buffer that comes before another one, or before those of a loop or
     branch. None if the buffer is not written to."""
-    if effect.op in BLOCKS:
+    if effect.op.block:
         found = (_order(e, buffer) for e in inside(effect))
         return next((order for order in found if order is not None), None)
-    return effect.data.order if effect.op in EFFECTS and effect.data.buffer is buffer else None
+    return effect.data.order if effect.op.effect and effect.data.buffer is buffer else None
 
 
 def without_escaped(effects: list[Node], below: dict[Node, list[Node]]) -> list[Node]:
@@ -106,9 +104,9 @@ def without_escaped(effects: list[Node], below: dict[Node, list[Node]]) -> list[
     kept = [e for e in effects if e not in dropped]
     every = kept[:]
     for e in every:  # which grows
-        if e.op in BLOCKS:
+        if e.op.block:
             every += inside(e)
-        while e.op in EFFECTS and e.data.order and e.data.order[0] in dropped:
+        while e.op.effect and e.data.order and e.data.order[0] in dropped:
             e.data.order = _order(e.data.order[0], e.data.buffer) or ()
     undo(dropped, [a for e in dropped for a in afters(e)])
     return kept
@@ -116,7 +114,7 @@ def without_escaped(effects: list[Node], below: dict[Node, list[Node]]) -> list[
 
 def _escaped(effect: Node, nodes: list[Node]) -> bool:
     """Whether a value is used outside of the body in which it is known."""
-    blocks = [n for n in nodes if n.op in BLOCKS]
+    blocks = [n for n in nodes if n.op.block]
     known = {s for n in blocks for states in Parts(n).inside for s in states}
     known |= {Parts(n).live for n in blocks if n.op is op.loop}
     if any(n.op is op.state and n not in known for n in nodes):

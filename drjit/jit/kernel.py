@@ -575,20 +575,6 @@ def _accumulators(effect: Any, threads: int) -> Buffer:
     return copies
 
 
-def identity(dtype: DType, reduce: str) -> Any:
-    """The value that a reduction starts from."""
-    if reduce in ("add", "or"):
-        return dtype.scalar(0)
-    if reduce == "mul":
-        return dtype.scalar(1)
-    if reduce == "and":
-        return dtype.scalar(True) if dtype.is_mask else ~dtype.scalar(0)
-    if dtype.is_float:
-        return dtype.scalar(np.inf if reduce == "min" else -np.inf)
-    info = np.iinfo(dtype.numpy)
-    return dtype.scalar(info.max if reduce == "min" else info.min)
-
-
 def to_numpy(dtype: DType, size: int, buffer: Buffer) -> np.ndarray:
     """The finished data of a buffer, for use while the buffer is alive (`Buffer.view` is for
     users).

@@ -307,8 +307,7 @@ def check_types(op_: Op, deps: tuple[Node, ...]) -> None:
     TypeError: the operation does not accept the element type, or operand types differ.
     """
     a = deps[0].dtype
-    kind = "b" if a.is_mask else "f" if a.is_float else "i"
-    if kind not in op_.domain:
+    if a.kind not in op_.domain:
         raise TypeError(f"{op_.name}: unsupported element type {a.name}")
     first = 1 if op_.result == "second" else 0
     for d in deps[first + 1 :]:
@@ -374,10 +373,8 @@ def evaluate_literal(op_: Op, dtype: DType, deps: tuple[Node, ...]) -> Any:
         if value is not None:
             return value
     values = [d.dtype.scalar(d.data) for d in deps]
-    if op_.kind in ("prefix", "infix"):
-        function = (_PREFIX if op_.kind == "prefix" else _INFIX)[op_.text]
-    else:
-        function = numpy_target.namespace[op_.text]
+    own = op_.kind in ("prefix", "infix")
+    function = op_.python if own else numpy_target.namespace[op_.text]
     with np.errstate(all="ignore"):
         return function(*values).item()
 
@@ -430,20 +427,12 @@ def _fma_f32(a: float, b: float, c: float) -> float | None:
 # it to 53 digits first changes anything.) NumPy would take most of the time of tracing a program
 # with many constants; it remains for what gives None here.
 _PLAIN: dict[Op, Callable[..., Any]] = {
-    op.add: operator.add, op.sub: operator.sub, op.mul: operator.mul, op.neg: operator.neg,
-    op.eq: operator.eq, op.ne: operator.ne, op.lt: operator.lt, op.le: operator.le,
-    op.gt: operator.gt, op.ge: operator.ge, op.and_: operator.and_, op.or_: operator.or_,
-    op.xor: operator.xor, op.select: lambda m, a, b: a if m else b,
+    **{o: o.python for o in (*op.ARITHMETIC, *op.COMPARISONS) if o.kind == "infix"},
+    op.neg: operator.neg,
     op.div: lambda a, b: a / b if b else None,
+    op.select: lambda m, a, b: a if m else b,
     op.sqrt: lambda a: math.sqrt(a) if a >= 0 else None,
-}  # fmt: skip
-_PREFIX = {"-": operator.neg, "~": operator.invert}
-_INFIX = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
-    "&": operator.and_, "|": operator.or_, "^": operator.xor,
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
-    ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+}
 
 
 # Algebraic identities. A rule returns a simpler node of the given size, or None. Identities hold
@@ -515,17 +504,13 @@ def _xor(size: int, a: Node, b: Node) -> Node | None:
     return None if value else _same_size(size, x)
 
 
-IN_CODE = frozenset((op.quotient, op.remainder, op.shl, op.shr))
-"""Operations of which a constant count or divisor becomes part of the code, which is far shorter
-for it: such a node has one operand, and the number as its data."""
-
-
-def _constant_operand(op_: Op, neutral: int) -> Callable[[int, Node, Node], Node | None]:
+def _constant_operand(op_: Op) -> Callable[[int, Node, Node], Node | None]:
+    """Of one whose second operand becomes part of the code if it is constant."""
 
     def rule(size: int, a: Node, b: Node) -> Node | None:
         if b.op is not LITERAL or a.size != size:
             return None
-        if b.data == neutral and op_ is not op.remainder:
+        if b.data in op_.simple:
             return a
         return make(op_, a.dtype, size, (a,), b.data)
 
@@ -567,13 +552,10 @@ WITH_LITERAL: dict[Op, Callable[..., Node | None]] = {
     op.sub: _sub,
     op.mul: _mul,
     op.div: _div,
-    op.quotient: _constant_operand(op.quotient, 1),
-    op.remainder: _constant_operand(op.remainder, 1),
     op.and_: _and,
     op.or_: _or,
     op.xor: _xor,
-    op.shl: _constant_operand(op.shl, 0),
-    op.shr: _constant_operand(op.shr, 0),
     op.select: _select,
+    **{o: _constant_operand(o) for o in op.TABLE.values() if o.in_code},
 }
 """What holds where one operand is a literal."""

@@ -111,7 +111,7 @@ class Program(NamedTuple):
     def calls(self, fused: int) -> int:
         """The same where all elements of a vector count as one, and fused multiply-adds `fused`
         times more."""
-        costs = [i.op.cost * i.rounds * (1 + fused if i.op in _FUSED else 1) for i in self.instrs]
+        costs = [i.op.cost * i.rounds * (1 + fused if i.op.fused else 1) for i in self.instrs]
         return sum(costs) + len(self.outputs)
 
     @property
@@ -127,7 +127,7 @@ class Program(NamedTuple):
     @property
     def fused(self) -> int:
         """The part of the cost that is due to fused multiply-adds."""
-        return sum([i.cost for i in self.instrs if i.op in _FUSED])
+        return sum([i.cost for i in self.instrs if i.op.fused])
 
 
 def elements(i: Instr) -> int:
@@ -169,7 +169,7 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
     effects: list[tuple[DType, str]] = []
     shared: dict[tuple, int] = {}
     labels = labels or {}
-    nesting = Nesting(nodes) if any(n.op in BLOCKS for n in nodes) else None
+    nesting = Nesting(nodes) if any(n.op.block for n in nodes) else None
     used = _used(nodes) if nesting else {}
     functions: dict[Body, Case] = {}
     home, same = (nesting.home, nesting.same) if nesting else ({}, {})
@@ -180,7 +180,7 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
         if n in same:
             numbers[n.id] = numbers[same[n].id]
             continue
-        if n.op in _PLAIN:
+        if n.op.plain:
             args = tuple([numbers[d.id] for d in n.deps])
             numbers[n.id] = len(instrs)
             rounds = body.rounds if body else 1
@@ -190,7 +190,7 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
         if nesting and n.op is op.result:
             numbers[n.id] = _result(n, nesting, numbers, instrs)
             continue
-        args = tuple([numbers[d.id] for d in n.deps]) if n.op not in BLOCKS else ()
+        args = tuple([numbers[d.id] for d in n.deps]) if not n.op.block else ()
         data, param = n.data, 0
         if n.op is BUFFER:
             data, param = n.size == 1, word["input"]
@@ -201,7 +201,7 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
         elif n.op is op.in_bounds:
             data, param = word["check"] - first_check, word["check"]
             word["check"] += 1
-        elif n.op.text == "scatter":
+        elif n.op.effect:
             key = shared_target(n.data)
             data = (*n.data.static, *n.data.shape)
             param = shared.get(key, next_word) if key else next_word
@@ -226,7 +226,7 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
         kind = "store"
         if n.op is op.reduce:
             kind = "reduce"
-        elif n.op.text == "scatter" or n.op in BLOCKS:
+        elif n.op.effect or n.op.block:
             kind = "effect"
         outputs.append(Output(kind, n.dtype, numbers[n.id], next_word))
         next_word += {"reduce": 2, "store": 1, "effect": 0}[kind]
@@ -249,9 +249,6 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
     )
 
 
-BLOCKS = frozenset((op.loop, op.branch))
-_PLAIN = frozenset(op.TABLE[name] for name in op.ELEMENTWISE)
-_FUSED = frozenset(op.TABLE[name] for name in op.FUSED)
 SYMBOLS = frozenset((op.state, op.result))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from . import collector, op, schedule, sharing
 from . import dtype as dt
-from .effects import EFFECTS, OLD_VALUES, afters, effects_inside, old_values, undo
+from .effects import OLD_VALUES, afters, effects_inside, old_values, undo
 from .nesting import Parts
 from .node import AFTER, LITERAL, Node, broadcast_size, combine, make, next_serial
 from .scope import WRITTEN, Block, Scope, active, stack
@@ -227,7 +227,7 @@ def discard(targets: Sequence[Node]) -> None:
 def discard_writes(memory: Sequence[Any]) -> None:
     """Undoes the side effects that write to some buffers, if they have not happened yet."""
     with schedule.lock:
-        effects = [e for e in schedule.pending if e.op in EFFECTS]
+        effects = [e for e in schedule.pending if e.op.effect]
         written = [e for e in effects if any(e.data.buffer is m for m in memory)]
         discard([a for e in written for a in afters(e)])
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from . import collector, flags, interrupt, kernel, label, op, program, source, stages, structure
 from . import dtype as dt
-from .effects import BLOCKS, EFFECTS, afters, inside, old_values, without_escaped
+from .effects import afters, inside, old_values, without_escaped
 from .memory import Buffer, allocate_for, elements
 from .node import AFTER, BUFFER, LITERAL, Node, buffer, make
 from .scope import ACTIVE, Block, innermost, stack
@@ -44,8 +44,6 @@ _preview: list[kernel.Kernel] | None = None  # where `preview` collects kernels
 
 _REDUCE, _STATE, _LOOP = op.reduce, op.state, op.loop
 # These have no single value to keep.
-_UNCUT = frozenset((op.packet, op.weighted, op.state, op.loop, op.branch))
-_NO_VALUE = EFFECTS | BLOCKS
 # Somebody wants to know of every launch.
 _WATCHED = int(flags.JitFlag.Debug | flags.JitFlag.KernelHistory | flags.JitFlag.FreezingScope)
 
@@ -107,7 +105,7 @@ def _drop_unseen() -> None:
             _follow(effect, needed)
     while pending:  # the last ones first: those before may be held by what they need only
         effect = pending.pop()
-        if effect.op in EFFECTS and effect not in needed and not afters(effect):
+        if effect.op.effect and effect not in needed and not afters(effect):
             value = effect.data.value
             if value is None or value() is None:
                 continue
@@ -118,9 +116,9 @@ def _drop_unseen() -> None:
 
 def _follow(effect: Node, needed: set[Node]) -> None:
     """Adds the side effects that come before one, or before those of a loop or branch."""
-    if effect.op in EFFECTS:
+    if effect.op.effect:
         needed.update(effect.data.order)
-    elif effect.op in BLOCKS:
+    elif effect.op.block:
         for e in inside(effect):
             _follow(e, needed)
 
@@ -155,7 +153,7 @@ def evaluate(roots: list[Node]) -> bool:
                 todo += _old_values(effects)
             _evaluate(todo)
         except BaseException:
-            left = [e for e in effects if e.op in EFFECTS or e.op in BLOCKS]
+            left = [e for e in effects if e.op.effect or e.op.block]
             pending[:0] = without_escaped(left, {e: structure.Met([e]).ordered() for e in left})
             raise
     if observers:
@@ -196,19 +194,19 @@ def preview(roots: list[Node]) -> list[kernel.Kernel]:
             copy = copies[n] = make(
                 n.op, n.dtype, n.size, tuple([copies[d] for d in n.deps]), n.data
             )
-            if n.op in EFFECTS:
+            if n.op.effect:
                 e = n.data
                 copy.data = Effect(e.buffer, e.dtype, e.size, e.reduce, e.mode)
                 copy.data.shape = e.shape
                 copy.data.order = tuple([copies[o] for o in e.order if o in copies])
-            elif n.op in BLOCKS:
+            elif n.op.block:
                 copy.data = Block(n.data.counts, n.data.depth, n.data.shared)
             if n in label.labels:
                 label.labels[copy] = label.labels[n]
             if n in label.locations:
                 label.locations[copy] = label.locations[n]
         for n, copy in copies.items():
-            if n.op in EFFECTS:
+            if n.op.effect:
                 targets = [copies[a] for a in afters(n) if a in copies]
                 copy.data.afters = [weakref.ref(a) for a in targets]
         wanted = [n for n in every if n.op is not BUFFER and n.op is not LITERAL]
@@ -256,9 +254,9 @@ def evaluate_alone(node: Node) -> None:
 def _old_values(roots: list[Node]) -> list[Node]:
     """What comes with side effects and cannot be computed again: the old values, where somebody
     holds them, of atomic updates, and the results of loops and branches."""
-    updates = [n for n in roots if n.op in EFFECTS and n.data.value is not None]
+    updates = [n for n in roots if n.op.effect and n.data.value is not None]
     values = [n.data.value() for n in updates]
-    values += [value() for n in roots if n.op in BLOCKS for value in n.data.values]
+    values += [value() for n in roots if n.op.block for value in n.data.values]
     return [v for v in values if v is not None and v.op is not BUFFER]
 
 
@@ -385,7 +383,7 @@ def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
     place = {n: k for k, n in enumerate(nodes)}
     last = list(range(len(nodes)))
     for k, n in enumerate(nodes):
-        if n.op is op.component and n.deps[0].op in EFFECTS:
+        if n.op is op.component and n.deps[0].op.effect:
             return []
         for d in n.deps:
             last[place[d]] = k
@@ -394,7 +392,9 @@ def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
         n = nodes[k]
         # Leaves are there anyway; what belongs to a loop stays together.
         if n.deps or n.op is _STATE:
-            weight = len(nodes) if n.op in _UNCUT or n.dtype.is_vector else 1
+            o = n.op
+            whole = o.several or o.block or o is _STATE or n.dtype.is_vector
+            weight = len(nodes) if whole else 1
             crossing[k + 1] += weight
             crossing[end + 1] -= weight
     for k in range(1, len(crossing)):
@@ -438,7 +438,7 @@ def _run(size: int, roots: list[Node], met: structure.Met) -> Launch | None:
     """Launches one kernel for roots that all have `size` lanes, if there are any."""
     if size == 0:
         for n in roots:
-            if n.op in _NO_VALUE:
+            if n.op.effect or n.op.block:
                 _finish_effect(n)
             else:
                 _finish(n, allocate_for(n.dtype, 0))
@@ -509,14 +509,14 @@ def _launch_now(launch: Launch) -> None:
     else:
         outputs = kernel.run(made, size, inputs, literals, checks, [e.data for e in targets])
     for n, memory in zip(roots, outputs, strict=True):
-        if n.op in _NO_VALUE:
+        if n.op.effect or n.op.block:
             _finish_effect(n)
         else:
             _finish(n, memory)
 
 
 def _has_value(n: Node) -> bool:
-    return n.op not in _NO_VALUE
+    return not (n.op.effect or n.op.block)
 
 
 def _result_bytes(size: int, roots: list[Node]) -> int:
@@ -551,7 +551,7 @@ def _finish(n: Node, memory: Buffer | None) -> None:
 def _finish_effect(n: Node) -> None:
     """Ends an effect whose kernel is launched, and frees whoever waited for it."""
     waiting = afters(n)
-    for value in old_values(inside(n)) if n.op in BLOCKS else ():
+    for value in old_values(inside(n)) if n.op.block else ():
         leaked = value()
         if leaked is not None:  # known only where the update took place, which is over
             leaked.op, leaked.deps, leaked.data = _STATE, (), None

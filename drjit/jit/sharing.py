@@ -18,12 +18,6 @@ SHORTEST = 16
 # Constants that differ beyond this number leave calls with bodies of their own.
 MOST_CONSTANTS = 16
 
-# The operands that are read as memory; of a product also operand 3, the bias, where there is one.
-SOURCES = dict.fromkeys((op.gather, op.packet, op.weighted), slice(1))
-SOURCES[op.matvec] = slice(0, 4, 3)
-
-_BLOCKS = frozenset((op.loop, op.branch))
-_SPECIAL = _BLOCKS | SOURCES.keys() | {op.state}
 _STATE, _LANE, _ACTIVE = op.state, op.lane, op.active
 _serial = attrgetter("serial")
 
@@ -93,7 +87,7 @@ def operands(n: Node) -> Sequence[Node]:
 
 def _memory(n: Node) -> Sequence[int]:
     """Which operands are read as memory."""
-    return range(len(n.deps))[SOURCES[n.op]] if n.op in SOURCES else ()
+    return range(len(n.deps))[n.op.reads] if n.op.reads else ()
 
 
 class Look:
@@ -113,7 +107,7 @@ class Look:
         place, nodes, other = self.place, self.nodes, self._outside
         for n in _recorded(results, place, start):
             o = n.op
-            if o in _SPECIAL:
+            if not o.plain and (o.block or o.reads or o is _STATE):
                 row = self._row(n)
                 if row is None:
                     continue
@@ -142,7 +136,7 @@ class Look:
         if deps and not any(d in place for d in deps):
             return None
         data = n.data
-        if n.op in _BLOCKS:
+        if n.op.block:
             data = (data.static, id(data.shared) if data.shared is not None else None)
         refs: list[Any] = []
         for k, d in enumerate(deps):

@@ -81,7 +81,7 @@ RENDER: dict[str, Callable[[Instr, list[str]], str]] = {
     "cast": lambda i, a: f"{i.dtype.element.code}({a[0]})",
     "bitcast": lambda i, a: f"bitcast({i.dtype.code}, {a[0]})",
     "literal": lambda i, a: f"literal({i.dtype.element.code}, p[{i.param}])",
-    "load": _load,
+    "buffer": _load,
     "lane": lambda i, a: "lane(i)",
     "active": lambda i, a: "active(i)",
     "in_bounds": _in_bounds,
@@ -104,26 +104,6 @@ RENDER: dict[str, Callable[[Instr, list[str]], str]] = {
     "outer": _sum_of_vectors,
     "accumulate": _sum_of_vectors,
 }
-
-
-_EFFECTS_WITHOUT_VALUE = (
-    "scatter", "scatter_packet", "scatter_reduce", "scatter_reduce_packet", "outer", "accumulate",
-)  # fmt: skip
-
-_SEVERAL = (op.packet, op.weighted)  # operations that give several values
-
-# Operands that stand in the text as words of the parameter block: buffers and positions in them.
-_WORDS = {
-    op.gather: (0,), op.packet: (0,), op.weighted: (0,), op.matvec: (0, 1, 3, 4), op.outer: (0,),
-    op.accumulate: (0,),
-}  # fmt: skip
-
-
-# Kinds of operations that need nothing but their operands.
-_PLAIN = frozenset(("prefix", "infix", "call", "cast", "bitcast"))
-
-# Operations on vectors as a whole.
-_WHOLE = frozenset((op.take, op.put, op.total, op.matvec, op.outer, op.accumulate))
 
 
 def render(program: Program) -> str:
@@ -185,9 +165,9 @@ class _Writer:
             if number in done:
                 continue
             i = instrs[number]
-            kind = i.op.kind
+            o, kind = i.op, i.op.kind
             args = [names[a] for a in i.args]
-            if kind in _PLAIN and number not in pairs:
+            if o.plain and number not in pairs:
                 name = names[number] = self.fresh()
                 text = f"{indent}{name} = {RENDER[kind](i, args)}"
                 lines.append(f"{text}  # {i.label}" if i.label else text)
@@ -196,7 +176,7 @@ class _Writer:
                 names[number] = args[0]
                 continue
             if kind == "component":
-                several = instrs[i.args[0]].op in _SEVERAL
+                several = instrs[i.args[0]].op.several
                 names[number] = f"{args[0]}_{i.data}" if several else args[0]
                 continue
             if kind == "feature" and self.is_uniform(i.args[0]):
@@ -208,7 +188,7 @@ class _Writer:
             if kind == "branch":
                 self.branch(i.data, depth)
                 continue
-            if kind == "load":
+            if kind == "buffer":
                 names[number] = f"x{i.param - 1}"
                 if number not in self.read:
                     continue  # only gathered from
@@ -216,7 +196,7 @@ class _Writer:
                 names[number] = f"c{i.param - 1 - len(self.program.inputs)}"
                 if number not in self.read:
                     continue  # only a position
-            elif kind not in _EFFECTS_WITHOUT_VALUE:
+            elif o.gives or not o.effect:
                 names[number] = self.fresh()
             if number in pairs:
                 other = pairs[number]
@@ -226,21 +206,21 @@ class _Writer:
                 sine, cosine = both if i.op is op.sin else both[::-1]
                 lines.append(f"{indent}{sine}, {cosine} = sincos({args[0]})")
                 continue
-            for k in _WORDS.get(i.op, ()):
+            for k in o.words:
                 if k < len(args):
                     args[k] = f"p[{instrs[i.args[k]].param}]"
-            if i.op in _WHOLE:
+            if o.whole:
                 for k, a in enumerate(i.args):
                     if self.is_uniform(a):
                         args[k], text = self.fresh(), self.whole(a)
                         lines.append(f"{indent}{args[k]} = {text}")
             text = RENDER[kind](i, args)
-            if i.op is op.in_bounds and self.check is not None:
+            if o is op.in_bounds and self.check is not None:
                 site, word = i.data - self.check.data, i.param - self.check.param
                 text = f"in_bounds(p[0], s + {site}, {args[0]}, p[n + {word}], {args[1]})"
-            if i.op in _SEVERAL:
+            if o.several:
                 text = ", ".join(f"{names[number]}_{j}" for j in range(i.data)) + f" = {text}"
-            elif kind not in _EFFECTS_WITHOUT_VALUE:
+            elif o.gives or not o.effect:
                 text = f"{names[number]} = {text}"
             lines.append(f"{indent}{text}" + (f"  # {i.label}" if i.label else ""))
 
@@ -293,7 +273,7 @@ class _Writer:
         """The name of the function with the body of a case, which is written if it is the first,
         what it needs, and what it returns."""
         names, instrs = self.names, self.instrs
-        used = bodies.used(self.program, case, _WORDS)
+        used = bodies.used(self.program, case)
         own, wanted = ((), case.results) if case.function is None else case.function
         around = {number: names[number] for number in (*used.inside, *used.leaves, *used.outside)}
         before = self.lines, self.values, self.check, self.lanes
@@ -475,8 +455,8 @@ def _read_as_values(program: Program) -> set[int]:
     """Instructions whose value is an operand, not just a word of the parameter block."""
     used = {o.value for o in program.outputs}
     for i in program.instrs:
-        if i.op in _WORDS:
-            words = _WORDS[i.op]
+        words = i.op.words
+        if words:
             used.update([a for k, a in enumerate(i.args) if k not in words])
         else:
             used.update(i.args)

@@ -8,16 +8,12 @@ could wait, or be waited for, is noted when their nodes are collected, and looke
 from operator import attrgetter
 
 from . import op
-from .effects import BLOCKS, EFFECTS, effects_inside
+from .effects import effects_inside
 from .node import AFTER, BUFFER, Node
 from .scope import innermost
-from .sharing import SOURCES as _SOURCES
 
 _serial = attrgetter("serial")
 _REDUCE, _RESULT = op.reduce, op.result
-_REDUCING = frozenset((op.scatter_reduce, op.scatter_reduce_packet, op.outer, op.accumulate))
-NOTED = EFFECTS | _SOURCES.keys() | {AFTER, _REDUCE, _RESULT, op.loop, op.component}
-"""Operations for which others may have to wait, or which may wait."""
 
 
 def find(
@@ -42,7 +38,7 @@ def find(
     for n in later:
         o = n.op
         own = 0
-        if (o.plain or o not in NOTED) and not single:
+        if not o.waits and not single:
             for d in n.deps:
                 at = d.id
                 if at:
@@ -52,7 +48,7 @@ def find(
                         own = at
             n.id = own
             continue
-        sources = n.deps[_SOURCES[o]] if o in _SOURCES else ()
+        sources = n.deps[o.reads] if o.reads else ()
         for d in n.deps:
             at = d.id
             made_by = d.op
@@ -75,7 +71,7 @@ def find(
                     )
             if at > own:
                 own = at
-        if o in EFFECTS:
+        if o.effect:
             own = max(own, *[_stage_after(before, n) for before in n.data.order], 0)
         elif o is AFTER:
             own += 1
@@ -98,25 +94,25 @@ def waits(n: Node) -> bool:
         return n.size == 1 and n.deps[0].data.depth == 1
     if o is op.component:
         return _is_old_value(n)
-    if o in _SOURCES:
-        return any(d.op is not BUFFER for d in n.deps[_SOURCES[o]])
-    return o in EFFECTS and any(before.op is not BUFFER for before in n.data.order)
+    if o.reads:
+        return any(d.op is not BUFFER for d in n.deps[o.reads])
+    return o.effect and any(before.op is not BUFFER for before in n.data.order)
 
 
 def _is_old_value(n: Node) -> bool:
     """Whether a component is the old value that an atomic operation of one lane gives."""
-    return n.size == 1 and n.deps[0].op in EFFECTS
+    return n.size == 1 and n.deps[0].op.effect
 
 
 def _stage_after(before: Node, n: Node) -> int:
     """The first stage in which an effect can take place that follows another one."""
     if before.op is not BUFFER and not hasattr(before, "id"):
         raise symbolic()  # it belongs to an open recording
-    if before.op in BLOCKS:
+    if before.op.block:
         return before.id + 1
-    if before.op not in EFFECTS:
+    if not before.op.effect:
         return 0
-    same = before.op in _REDUCING and n.op in _REDUCING
+    same = before.op.accumulates and n.op.accumulates
     commute = same and before.data.static == n.data.static
     # Without atomics, lanes of two updates on different threads would meet.
     commute = commute and n.data.mode != "no_conflicts"

@@ -15,10 +15,8 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from . import op, program
-from .effects import BLOCKS, EFFECTS
 from .nesting import Parts
 from .node import AFTER, BUFFER, LITERAL, Node
-from .stages import NOTED
 
 
 class _Interned(dict[tuple, int]):
@@ -125,9 +123,9 @@ class Met:
         """Adds the row of a node that is more than arithmetic."""
         o, key = n.op, self._key
         key += (o, len(n.deps))
-        if o in NOTED:
+        if o.waits:
             self.noted.append(n)
-        if o in BLOCKS:
+        if o.block:
             key.append(n.data.static)
             body = n.data.shared
             if body is None or body not in self._bodies:
@@ -137,7 +135,7 @@ class Met:
             self.checks.append(n)
         elif o is AFTER:  # its data is memory
             key.append(n.dtype)
-        elif o not in EFFECTS:  # of which `key` says the rest
+        elif not o.effect:  # of which `key` says the rest
             self._open += o is _STATE
             key += (n.dtype, n.data)
 
@@ -157,7 +155,7 @@ class Met:
 
     def effects(self) -> list[Node]:
         """The side effects, in order."""
-        return sorted([n for n in self.noted if n.op in EFFECTS], key=_serial)
+        return sorted([n for n in self.noted if n.op.effect], key=_serial)
 
     def key(self) -> tuple[tuple, list[Node]]:
         """The key of the program, and the effects by which buffers are written to, in order."""
@@ -176,7 +174,7 @@ def is_open(n: Node) -> bool:
         a = todo.pop()
         if a.op is _STATE:
             states += 1
-        elif a.op in BLOCKS and (a.data.shared is None or a.data.shared not in bodies):
+        elif a.op.block and (a.data.shared is None or a.data.shared not in bodies):
             states -= _own_states(a)
             bodies.add(a.data.shared)
         for d in a.deps:
@@ -208,9 +206,9 @@ def number(nodes: list[Node], parameters: Sequence[int]) -> None:
         elif o is _IN_BOUNDS:
             n.id = interned[o, *deps, checks]
             checks += 1
-        elif o in BLOCKS:
+        elif o.block:
             n.id = interned[o, *deps, n.data.static]
-        elif o in EFFECTS:  # no two are the same
+        elif o.effect:  # no two are the same
             e = n.data
             n.id = interned[o, *deps, e.static, e.shape, _place(n, places), effects]
             effects += 1
@@ -233,7 +231,7 @@ def settle(met: Met, roots: list[Node]) -> tuple[list[Node], Passed]:
     use: which of them is older often changes from one step of a program to the next. Gives the
     nodes of which its kernel is made, in order, and what that takes."""
     nodes = met.ordered()
-    if any(n.op in BLOCKS for n in nodes):
+    if any(n.op.block for n in nodes):
         needed = _needed(roots)
         nodes = [n for n in nodes if n in needed]
     nodes = _by_first_use(_in_order(nodes))
@@ -280,7 +278,7 @@ def _needed(roots: list[Node]) -> set[Node]:
         if n in needed:
             continue
         needed.add(n)
-        if n.op in BLOCKS:
+        if n.op.block:
             found = enter(n)
             stack += [e for effects in found.effects for e in effects]
             if n.op is op.loop:
@@ -307,7 +305,7 @@ def _in_order(nodes: list[Node]) -> list[Node]:
     given: dict[Node, Node] = {}
     present = set(nodes)  # of a block, what is needed
     for n in nodes:
-        if n.op in BLOCKS:
+        if n.op.block:
             parts = Parts(n)
             for inside in parts.inside:
                 for name, argument in zip(inside, parts.inputs, strict=True):
@@ -336,7 +334,7 @@ def _by_first_use(nodes: list[Node]) -> list[Node]:
     # What stands for a variable of a loop or branch may be the same as what it is at first.
     behind: dict[Node, Node] = {}
     for n in nodes:
-        if n.op in BLOCKS:
+        if n.op.block:
             parts = Parts(n)
             for inside in parts.inside:
                 for name, start in zip(inside, parts.inputs, strict=True):

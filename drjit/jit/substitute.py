@@ -12,7 +12,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from . import flags, label, op
-from .effects import BLOCKS, EFFECTS, OLD_VALUES, effects_inside
+from .effects import OLD_VALUES, effects_inside
 from .node import Node, make, next_serial
 from .scope import Block, innermost
 from .sharing import Shared, operands
@@ -79,10 +79,10 @@ class Substitution:
             moves = first <= n.serial < last and not (shared and self._is_shared(n))
             if o is STATE:
                 data += self._shift
-            elif untouched(deps) and (o.plain or not (moves and o in EFFECTS)):
+            elif untouched(deps) and (o.plain or not (moves and o.effect)):
                 continue
             new = tuple(map(get, deps, deps))
-            if not o.plain and o in BLOCKS:
+            if o.block:
                 if moves:
                     data.depth += self._shift
                     data.shared = self._body_of(data)
@@ -121,9 +121,9 @@ class Substitution:
                 if o.plain:
                     pending += n.deps
                     continue
-                if own and (o in EFFECTS or (o is STATE and n.data is None)):
+                if own and (o.effect or (o is STATE and n.data is None)):
                     raise RuntimeError(OLD_VALUES)
-                pending += n.deps if o not in BLOCKS else self._operands(n)
+                pending += n.deps if not o.block else self._operands(n)
         return found
 
     def _is_shared(self, n: Node) -> bool:

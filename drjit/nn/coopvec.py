@@ -185,7 +185,7 @@ class CoopVec(KernelValue, Generic[T]):
         if key == "add" and self._dtype.is_float:
             total = derivatives.total(Value(self._n, visible(self._a)))
             return leaf.from_value(self._type, total)
-        operation = _REDUCTIONS[key]
+        operation = op.REDUCTIONS[key]
         first, *rest = [leaf.value(x) for x in self]
         for x in rest:
             n = node.apply(operation, x.node, first.node)
@@ -252,11 +252,6 @@ for _name, _op in _OPERATORS.items():
     for _prefix in ("", "r") if _name in ("add", "sub", "mul", "truediv") else ("",):
         _method = f"__{_prefix}{_name}__"
         setattr(CoopVec, _method, _operator(_op, _prefix == "r", getattr(ArrayBase, _method)))
-
-_REDUCTIONS = {
-    "add": op.add, "mul": op.mul, "min": op.minimum, "max": op.maximum,
-    "and": op.and_, "or": op.or_,
-}  # fmt: skip
 
 
 def wrap(cls: Any, value: Value) -> CoopVec[Any]:

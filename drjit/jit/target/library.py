@@ -9,18 +9,10 @@ import ast
 import os
 from functools import cache
 
+from ..op import TABLE
+
 # Which module of mathlib defines a function.
-MODULES = {
-    name: module
-    for module, functions in {
-        "trig": "sin cos sincos tan",
-        "inverse_trig": "asin acos atan atan2",
-        "exponential": "exp exp2 log log2 pow cbrt",
-        "hyperbolic": "sinh cosh tanh asinh acosh atanh",
-        "special": "erf erfinv lgamma",
-    }.items()
-    for name in functions.split()
-}
+MODULES = {o.name: o.library for o in TABLE.values() if o.library} | {"sincos": "trig"}
 
 names = frozenset(MODULES)
 """The names of the functions that kernels may call."""

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from ...dtype import BY_NUMPY
+from ...op import neutral
 from .elementwise import Type
 
 # `min` and `max` prefer the operand that is not NaN.
@@ -24,17 +26,7 @@ def accumulator(t: Type) -> np.dtype:
 
 def identity(op: str, dtype: np.dtype) -> Any:
     """The neutral element of a reduction."""
-    if op in ("add", "or"):
-        # -0.0 is neutral to both zeros, 0.0 is not.
-        return dtype.type(-0.0 if dtype.kind == "f" else 0)
-    if op == "mul":
-        return dtype.type(1)
-    if op == "and":
-        return np.invert(dtype.type(0))
-    if dtype.kind == "f":
-        return dtype.type(np.inf if op == "min" else -np.inf)
-    info = np.iinfo(dtype)
-    return dtype.type(info.max if op == "min" else info.min)
+    return dtype.type(neutral(op, BY_NUMPY[dtype]))
 
 
 def passed_over(op: str, dtype: np.dtype) -> Any:

@@ -4,6 +4,8 @@ combination of two partial results.
 
 import ast
 
+from ...dtype import BY_CODE
+from ...op import REDUCTIONS
 from .conversion import bitcast
 from .ir import BITS, BYTES, FLOATS, INTEGERS, MEMORY, SCALAR, SIGNED, Function, KernelError, Value
 from .memory import each_lane, element_address, prefetch
@@ -46,15 +48,7 @@ def updated(f: Function, op: str, code: str, x: str, old: str, *, vector: bool =
 
 def check_reduction(op: str, code: str) -> None:
     """Raises KernelError for an operation that an element type lacks."""
-    fits = {
-        "add": code != "mask",
-        "mul": code != "mask",
-        "min": code != "mask",
-        "max": code != "mask",
-        "and": code not in FLOATS,
-        "or": code not in FLOATS,
-    }
-    if not fits.get(op):
+    if op not in REDUCTIONS or not REDUCTIONS[op].accepts(BY_CODE[code]):
         raise KernelError(f"a reduction '{op}' of {code} does not exist")
 
 

@@ -5,9 +5,11 @@ their partial results.
 import ast
 from collections.abc import Callable
 
+from ...dtype import BY_CODE
+from ...op import neutral
 from .atomic import check_reduction, combine, updated
 from .conversion import convert, from_memory, to_memory
-from .ir import BITS, BYTES, FLOATS, MEMORY, SCALAR, SIGNED, Function, constant
+from .ir import BYTES, FLOATS, MEMORY, SCALAR, Function, constant
 from .long_sum import LongSum, is_long
 from .long_sum import add as add_long
 from .loops import loop
@@ -22,18 +24,7 @@ def accumulator(code: str) -> str:
 
 def identity(op: str, code: str) -> float:
     """The neutral element of a reduction."""
-    if op in ("add", "or"):
-        # -0.0 is neutral to both zeros, 0.0 is not.
-        return -0.0 if code in FLOATS else 0
-    if op == "mul":
-        return 1
-    if op == "and":
-        return True if code == "mask" else -1
-    if code in FLOATS:
-        return float("inf") if op == "min" else -float("inf")
-    bits, signed = BITS[code], code in SIGNED
-    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-    return high if op == "min" else low
+    return neutral(op, BY_CODE[code])
 
 
 def masked_to_identity(t: Translator, op: str, acc: str, value: str) -> str:
