@@ -3,6 +3,7 @@ has recorded, and become a block of their own.
 """
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 from ..ad import capture, graph, vector
 from ..ad.algebra import RECORDED
@@ -52,7 +53,6 @@ class Recorded:
         self.outputs: set[int] = set()
         self.around: list[Var] = []
         self.bodies: list[Body] = []
-        self.terms: dict[int, Term] = {}
         self.targets = Targets()
 
     @property
@@ -80,31 +80,38 @@ class Recorded:
         found = [v or NOTHING for v in results]
         body.close(found, self.targets.note())
         self.bodies.append(body)
-        variables = [v.var for v in body.results]
-        self.outputs |= {k for k, v in enumerate(variables) if v is not None}
-        if graph.slots().outer is not None:
-            self._note_terms(body, variables)
+        self.outputs |= {k for k, v in enumerate(body.results) if v.var is not None}
         self.around = list(dict.fromkeys([*self.around, *body.around]))
 
-    def _note_terms(self, body: Body, results: list[Var | None]) -> None:
-        """Notes which results are, in all functions, the same argument plus something: a loop
-        around may sum up."""
+    @cached_property
+    def terms(self) -> dict[int, Term]:
+        """Which results are, in all functions, the same argument plus something: a loop around may
+        sum up, which is when this is asked for."""
+        found: dict[int, Term] = {}
+        for number, body in enumerate(self.bodies):
+            found = self._terms(body, found if number else None)
+        return found
+
+    def _terms(self, body: Body, known: dict[int, Term] | None) -> dict[int, Term]:
+        """The same for a function, of those that are `known` from others."""
         inputs = {
             own: outer
             for own, (_, outer) in zip(body.inputs, self.arguments, strict=True)
             if own is not None and outer is not None and own.serial >= body.begin
         }
-        for k, v in enumerate(results):
-            before = self.terms.pop(k, None)
-            if not is_sum(v) or (len(self.bodies) > 1 and before is None):
+        terms: dict[int, Term] = {}
+        for k in range(len(body.results)) if known is None else known:
+            v, before = body.results[k].var, None if known is None else known[k]
+            if not is_sum(v):
                 continue
             for own in body.of_bits(starts(v, body.reach(inputs), body)):
                 outer = inputs[own]
                 if before is None or before.start is outer:
                     found = [inputs.get(d, d) for d in body.sources([v]) if d is not own]
                     others = {d for d in found if d.serial < body.begin}
-                    self.terms[k] = Term(outer, others | (before.others if before else set()))
+                    terms[k] = Term(outer, others | (before.others if before else set()))
                     break
+        return terms
 
     @property
     def differentiable(self) -> bool:
@@ -253,13 +260,15 @@ def _or_zero(n: Node | None, dtype: DType) -> Node:
 
 
 class _Call(ValueOp):
-    """A symbolic call or branch in the graph of derivatives. `terms` are those of its results that
-    are an argument plus something; see `loop_trace.adds_to`."""
+    """A symbolic call or branch in the graph of derivatives."""
 
     def __init__(self, recorded: Recorded) -> None:
         self.recorded = recorded
-        numbers = enumerate(sorted(recorded.outputs))
-        self.terms = {j: recorded.terms[k] for j, k in numbers if k in recorded.terms}
+
+    def term(self, number: int) -> Term | None:
+        """What one of its results is if it is an argument plus something; see
+        `loop_trace.starts`."""
+        return self.recorded.terms.get(sorted(self.recorded.outputs)[number])
 
     def forward(self) -> None:
         self.accumulate(self.results, self.recorded.forward(self.gradients(self.arguments)))

@@ -74,7 +74,7 @@ def starts(v: Var | None, inputs: int, body: Body) -> int:
             rest = starts(v.deps[1], inputs & ~body.reach(v.deps[:1]), body)
             return starts(v.deps[2], rest, body)
         case "result":  # of a branch, call or other custom operation
-            term = getattr(v.deps[0].data.op, "terms", {}).get(v.data)  # type: ignore[union-attr]
-            if term is not None:
+            known = getattr(v.deps[0].data.op, "term", None)  # type: ignore[union-attr]
+            if known is not None and (term := known(v.data)) is not None:
                 return starts(term.start, inputs & ~body.reach(term.others), body)
     return 0
