@@ -16,15 +16,14 @@ from ..jit import flags, log, schedule
 from ..jit.access import Target
 from ..jit.backend import JitBackend
 from ..jit.flags import JitFlag
-from ..jit.freeze import Recorder, SizeChanged, active
+from ..jit.freeze import Recorder, Recording, Replay, SizeChanged, active
 from ..jit.freeze_size import plain
 from ..jit.node import BUFFER, LITERAL, Node
 from ..jit.scope import innermost
 from .failure import call
 from .freeze_layout import FreeVariables, Layout, by_identity
-from .freeze_recordings import Family, Ready, Structure
+from .freeze_recordings import Family, Structure
 from .freeze_result import Snapshot, reproduce
-from .freeze_sizes import Asked, Program
 
 # Flags that say what happens beside the computation.
 _IMPORTANT = ~int(
@@ -34,10 +33,10 @@ _FREEZING = int(JitFlag.KernelFreezing)
 
 
 class FrozenFunction:
-    """What a frozen function knows: its recordings. It calls `function` with a tree of inputs.
+    """A function with its recordings. It is called with a tree of inputs.
 
     At most `limit` recordings are kept (-1: all), those used last. After `warn_after` of them, each
-    further one gives a warning (-1: none). With `auto_opaque`, a literal becomes data when its
+    further one causes a warning (-1: none). With `auto_opaque`, a literal becomes data when its
     value changes; otherwise, all of them are data from the start.
     """
 
@@ -83,8 +82,8 @@ class FrozenFunction:
     def call(
         self, tree: Any, names: Any, inputs: Sequence[Any], find: Callable[[], Sequence[Any]]
     ) -> Any:
-        """The same, for a tree that consists of `inputs` with `names`; `find` gives further ones
-        that the function does not get."""
+        """The same, for a tree that consists of `inputs` with `names`; `find` returns further
+        inputs, which the function reads without being passed them."""
         frozen = flags.current & _FREEZING and self._limit
         if not frozen or active() is not None or innermost() is not None:
             return self._function(tree)
@@ -106,8 +105,8 @@ class FrozenFunction:
                 with self._lock:
                     family.drop(sizes)
         self._prepare(layout, data)
-        program, result = self._recorded(tree, (inputs, implicit), layout)
-        self._keep(family, program, implicit, find())
+        recording, result = self._recorded(tree, (inputs, implicit), layout)
+        self._keep(family, recording, implicit, find())
         return result
 
     def _layout(self, names: Any, inputs: Sequence[Any], implicit: Sequence[Any]) -> Layout:
@@ -185,7 +184,7 @@ class FrozenFunction:
             for holder, name in layout.holders[k]:
                 setattr(holder, name, n)
 
-    def _recorded(self, tree: Any, inputs: Any, layout: Layout) -> tuple[Program | str, Any]:
+    def _recorded(self, tree: Any, inputs: Any, layout: Layout) -> tuple[Recording | str, Any]:
         """A recording of a call, or why there can be none, and the result."""
         schedule.evaluate([])  # side effects that are no part of the function
         snapshot = Snapshot(layout, self._what)
@@ -205,27 +204,23 @@ class FrozenFunction:
                 recorder.stop()
         if recorder.discarded is not None:
             return recorder.discarded, result
-        steps, constants = tuple(recorder.steps), tuple(recorder.constants)
-        written, sizes = tuple(sorted(recorder.written)), tuple(layout.sizes)
-        asked = Asked(tuple(recorder.decisions), tuple(recorder.divisions))
-        program = Program(steps, recorder.count, constants, written, outcome, sizes, asked)
-        return program, result
+        return recorder.recording(tuple(layout.sizes), outcome), result
 
     def _keep(
-        self, family: Family, program: Program | str, old: Sequence[Any], new: Sequence[Any]
+        self, family: Family, recording: Recording | str, old: Sequence[Any], new: Sequence[Any]
     ) -> None:
         """Adds a recording, if it can be replayed."""
         if any(a is not b for a, b in zip(old, new, strict=False)) or len(old) != len(new):
-            program = (
+            recording = (
                 "it binds a variable outside of it, or an attribute that 'state_fn' returns, to a "
                 "new array; a PyTree could be changed"
             )
-        if isinstance(program, str):
+        if isinstance(recording, str):
             self._recordings += 1
-            log.log(log.LogLevel.Warn, "%s is traced in every call: %s.", self._what, program)
+            log.log(log.LogLevel.Warn, "%s is traced in every call: %s.", self._what, recording)
         else:
             with self._lock:
-                self._recordings += family.add(program)
+                self._recordings += family.add(recording)
                 self._evict()
         if 0 <= self._warn_after < self._recordings:
             log.log(
@@ -244,12 +239,7 @@ class FrozenFunction:
             return
         left = self._families()
         while sum(map(len, left)) > self._limit:
-            oldest = min([f for f in left if len(f)], key=lambda f: f.used)
-            if oldest.recorded:
-                oldest.drop(next(iter(oldest.recorded)))
-            else:
-                oldest.general.pop(0)
-                oldest.ready.clear()
+            min([f for f in left if len(f)], key=lambda f: f.used).drop_oldest()
         for key, structure in list(self._structures.items()):
             structure.families = {k: f for k, f in structure.families.items() if len(f)}
             if not structure.families and not structure.changing:
@@ -269,20 +259,17 @@ def _as_data(n: Node) -> Node:
     return schedule.materialize(n) if n.size > schedule.FEW else schedule.filled(n)
 
 
-def _replayed(ready: Ready, layout: Layout) -> Any:
+def _replayed(replay: Replay, layout: Layout) -> Any:
     """The result of a recorded call for other inputs, which get their changes."""
-    nodes = layout.nodes
-    for k in ready.written:
+    recording = replay.recording
+    for k in recording.written:
         _own(layout, k)
-    values = ready.replay(nodes)
-    outcome = ready.outcome
-    result = reproduce(outcome, layout, values)
-    if outcome.waiting:
-        variables = [layout.objects[k] for k in outcome.waiting]
-        inside = [v for v in variables if v.rule is not None]
-        if inside:
-            with ADContextManager(ADScope.Isolate, ()):
-                graph.scope().postponed.update(dict.fromkeys(inside))  # type: ignore[union-attr]
+    result = reproduce(recording.outcome, layout, replay(layout.nodes))
+    waiting = [layout.objects[k] for k in recording.outcome.waiting]
+    inside = [v for v in waiting if v.rule is not None]
+    if inside:
+        with ADContextManager(ADScope.Isolate, ()):
+            graph.scope().postponed.update(dict.fromkeys(inside))  # type: ignore[union-attr]
     return result
 
 
@@ -304,27 +291,7 @@ def _own(layout: Layout, k: int) -> None:
     nodes[k] = n
 
 
-class _Calls:
-    """What a frozen function and a frozen method have in common."""
-
-    frozen: FrozenFunction
-
-    @property
-    def n_recordings(self) -> int:
-        """How often the function has been recorded since it was made or cleared."""
-        return self.frozen.n_recordings
-
-    @property
-    def n_cached_recordings(self) -> int:
-        """The number of recordings that are kept."""
-        return self.frozen.n_cached_recordings
-
-    def clear(self) -> None:
-        """Forgets all recordings."""
-        self.frozen.clear()
-
-
-class Frozen(_Calls):
+class Frozen:
     """A function made by `freeze`. `f` is the function itself; with `enabled` off, it is called as
     it is."""
 
@@ -350,15 +317,28 @@ class Frozen(_Calls):
             found += state if isinstance(state, (list, tuple)) else [state]
         return found
 
+    @property
+    def n_recordings(self) -> int:
+        """How often the function has been recorded since it was made or cleared."""
+        return self.frozen.n_recordings
+
+    @property
+    def n_cached_recordings(self) -> int:
+        """The number of recordings that are kept."""
+        return self.frozen.n_cached_recordings
+
+    def clear(self) -> None:
+        """Forgets all recordings."""
+        self.frozen.clear()
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else FrozenMethod(self, instance)
 
 
-class FrozenMethod(_Calls):
+class FrozenMethod:
     """A frozen function as a method of an object."""
 
     def __init__(self, function: Frozen, instance: Any) -> None:
-        self.frozen = function.frozen
         self.__func__, self.__self__ = function, instance
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -12,32 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit.dtype import DType
-from ..jit.freeze import Slot, Step
+from ..jit.freeze import Recording, Slot
 from ..jit.freeze_size import Size
 from ..jit.node import Node, normalize
-from .freeze_result import Outcome
-
-
-class Asked(NamedTuple):
-    """What a recorded call asked sizes: those, or numbers in proportion to them, whose very values
-    mattered, and those that it divided into parts of some length."""
-
-    decisions: tuple[float, ...]
-    divisions: tuple[tuple[int, int], ...]
-
-
-class Program(NamedTuple):
-    """A recording: its steps, the number of its values, the constants among them, inputs that it
-    writes to in place, and what it leaves behind. `sizes` are those of the inputs, 0 and 1 left
-    out."""
-
-    steps: tuple[Step, ...]
-    count: int
-    constants: tuple[tuple[int, Node], ...]
-    written: tuple[int, ...]
-    outcome: Outcome
-    sizes: tuple[int, ...]
-    asked: Asked
 
 
 class Different(Exception):
@@ -79,33 +56,33 @@ class General(NamedTuple):
     """A recording in which some numbers depend on sizes. Sizes in `fixed` may not change, and those
     in `even` must remain multiples of a length."""
 
-    program: Program
+    recording: Recording
     fixed: tuple[tuple[int, int], ...]
     even: tuple[tuple[int | _Number, int], ...]
 
-    def for_sizes(self, sizes: tuple[int, ...]) -> Program | None:
+    def for_sizes(self, sizes: tuple[int, ...]) -> Recording | None:
         """The recording for given sizes; None if there is no telling what it would be."""
         if any(sizes[k] != n for k, n in self.fixed):
             return None
-        program = self.program
+        recording = self.recording
         try:
             even = _filled(self.even, sizes)
-            steps, outcome = _filled((program.steps, program.outcome), sizes)
+            steps, outcome = _filled((recording.steps, recording.outcome), sizes)
         except Different:
             return None
         if any(n % length for n, length in even):
             return None
-        return program._replace(steps=steps, outcome=outcome, sizes=sizes)
+        return recording._replace(steps=steps, outcome=outcome, sizes=sizes)
 
 
-def merged(a: Program, b: Program) -> General:
+def merged(a: Recording, b: Recording) -> General:
     """What two recordings for different sizes have in common.
 
     Raises:
         Different: it is not enough.
     """
     if (
-        a.asked.decisions != b.asked.decisions
+        a.decisions != b.decisions
         or a.count != b.count
         or a.written != b.written
         or not _same_constants(a, b)
@@ -120,7 +97,7 @@ def merged(a: Program, b: Program) -> General:
     return General(a._replace(steps=steps, outcome=outcome), tuple(fixed), even)
 
 
-def _same_constants(a: Program, b: Program) -> bool:
+def _same_constants(a: Recording, b: Recording) -> bool:
     return len(a.constants) == len(b.constants) and all(
         k == j and n.dtype is m.dtype and n.size == m.size and _bytes(n) == _bytes(m)
         for (k, n), (j, m) in zip(a.constants, b.constants, strict=True)
@@ -133,8 +110,8 @@ def _bytes(n: Node) -> bytes:
 
 
 class _Merger:
-    def __init__(self, first: Program, second: Program) -> None:
-        self._first, self._second = first.asked.divisions, second.asked.divisions
+    def __init__(self, first: Recording, second: Recording) -> None:
+        self._first, self._second = first.divisions, second.divisions
         lengths = dict.fromkeys([1, *[length for _, length in self._first]])
         self._pairs = [
             (k, length, _parts(n, length), _parts(m, length))

@@ -154,34 +154,47 @@ class SizeChanged(Exception):
     """A size that depends on data does not go with the steps after it."""
 
 
+class Recording(NamedTuple):
+    """What a call has launched. `written` are inputs that it writes to in place, `sizes` those of
+    its inputs, 0 and 1 left out; see `freeze_size` for `decisions` and `divisions`. The `outcome`
+    says what it leaves behind."""
+
+    steps: tuple[Step, ...]
+    count: int
+    constants: tuple[tuple[int, Node], ...]
+    written: tuple[int, ...]
+    sizes: tuple[int, ...]
+    decisions: tuple[float, ...]
+    divisions: tuple[tuple[int, int], ...]
+    outcome: Any
+
+
 class Replay:
-    """Steps ready to run. `kept` are the numbers of the values that are needed afterwards."""
+    """A recording ready to run, whose outcome needs the values with the numbers `kept`."""
 
-    __slots__ = ("_constants", "_count", "_steps")
+    __slots__ = ("_steps", "recording")
 
-    def __init__(
-        self, steps: Sequence[Step], count: int, constants: Sequence[tuple[int, Node]], kept: set
-    ) -> None:
-        self._constants, self._count = constants, count
+    def __init__(self, recording: Recording, kept: set[int]) -> None:
+        self.recording = recording
         # A value is let go after its last use, so that its memory serves the next steps.
         last: dict[int, int] = {}
-        for k, step in enumerate(steps):
+        for k, step in enumerate(recording.steps):
             last.update(dict.fromkeys(step.read, k))
             last.update({number: max(k, last.get(number, 0)) for number in step.results})
-        unused: list[list[int]] = [[] for _ in steps]
+        unused: list[list[int]] = [[] for _ in recording.steps]
         for number, k in last.items():
             if number not in kept:
                 unused[k].append(number)
-        self._steps = [(step.bind(), unused[k]) for k, step in enumerate(steps)]
+        self._steps = [(step.bind(), unused[k]) for k, step in enumerate(recording.steps)]
 
     def __call__(self, inputs: list[Node | None]) -> list[Any]:
-        """Launches everything; gives all values that are kept.
+        """Launches everything, and returns all values that are kept.
 
         Raises:
             SizeChanged: see there. Nothing that lasts has been changed.
         """
-        values = inputs + [None] * (self._count - len(inputs))
-        for number, constant in self._constants:
+        values = inputs + [None] * (self.recording.count - len(inputs))
+        for number, constant in self.recording.constants:
             values[number] = constant
         history.now.mode = "Replayed"
         try:
@@ -205,13 +218,9 @@ class Recorder:
         self.constants: list[tuple[int, Node]] = []
         self.count = len(inputs)
         self.written: set[int] = set()
-        """The inputs that were written to in place."""
         self.discarded: str | None = None
         """Why the recording cannot be replayed, if it cannot."""
-        self.decisions: list[float] = []
-        """The sizes that the recorded code depended on, one after the other."""
-        self.divisions: list[tuple[int, int]] = []
-        """The sizes that it divided into parts of some length."""
+        self._uses = freeze_size.Uses()
         self._inputs = self.count
         self._run: Callable = kernel.run
         self._thread = threading.get_ident()
@@ -244,26 +253,29 @@ class Recorder:
 
     def _resume(self) -> None:
         kernel.run, kernel.on_read = self._record, self._refuse_read
-        freeze_size.on_decision, freeze_size.on_division = self._decided, self._divided
+        freeze_size.uses = self._uses
 
     def _pause(self) -> None:
         kernel.run, kernel.on_read = self._run, None
-        freeze_size.on_decision = freeze_size.on_division = None
-
-    def _decided(self, size: float) -> None:
-        if self.mine:
-            self.decisions.append(
-                float.__pos__(size) if isinstance(size, float) else int.__index__(size)
-            )
-
-    def _divided(self, size: int, length: int) -> None:
-        if self.mine:
-            self.divisions.append((int.__index__(size), int.__index__(length)))
+        freeze_size.uses = None
 
     @property
     def mine(self) -> bool:
         """Whether it is this thread that records."""
         return threading.get_ident() == self._thread
+
+    def recording(self, sizes: tuple[int, ...], outcome: Any) -> Recording:
+        """What has been recorded, of a call with inputs of these sizes and this outcome."""
+        return Recording(
+            tuple(self.steps),
+            self.count,
+            tuple(self.constants),
+            tuple(sorted(self.written)),
+            sizes,
+            tuple(self._uses.decisions),
+            tuple(self._uses.divisions),
+            outcome,
+        )
 
     # ---- Values
 

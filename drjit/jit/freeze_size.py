@@ -5,37 +5,46 @@ one in the next recording.
 """
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from types import FrameType
+from types import FrameType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any
 
 _PACKAGE = __name__.partition(".")[0]
 
-on_decision: Callable[[float], None] | None = None
-"""Called with a size when recorded code depends on its very value; set by `freeze`."""
 
-on_division: Callable[[int, int], None] | None = None
-"""Called with a size and the length of the parts that it is divided into; set by `freeze`."""
+class Uses:
+    """What a recorded call does with sizes: the `decisions`, sizes or numbers in proportion to them
+    whose very values matter, and `divisions`, sizes that it divides into parts of some length."""
+
+    def __init__(self) -> None:
+        self.decisions: list[float] = []
+        self.divisions: list[tuple[int, int]] = []
+        self.thread = threading.get_ident()
+
+
+uses: Uses | None = None
+"""Those of the call that is being recorded; set by `freeze`."""
 
 
 def length(value: int) -> int:
-    """What `len` gives, which is a plain number: if the caller is the user's code, it may do
-    anything with it."""
-    if on_decision is not None and _is_outside(sys._getframe(2)):
-        on_decision(value)
+    """What `len` returns, a plain number: if the caller is the user's code, it may do anything with
+    it."""
+    if uses is not None and _is_outside(sys._getframe(2)):
+        decided(value)
     return value
 
 
 def shape(found: tuple[int, ...]) -> tuple[int, ...]:
     """Sizes to compute with, for recorded code."""
-    if on_decision is None:
+    if uses is None:
         return found
     return Shape(map(Size, found)) if _is_outside(sys._getframe(2)) else found
 
 
 def tracked(value: int) -> int:
     """A size to compute with, for recorded code."""
-    return value if on_decision is None else _tracked(value, sys._getframe(2))
+    return value if uses is None else _tracked(value, sys._getframe(2))
 
 
 def _tracked(value: int, caller: FrameType) -> int:
@@ -46,16 +55,15 @@ def _tracked(value: int, caller: FrameType) -> int:
 
 def decided(*sizes: float) -> None:
     """Says that sizes decide what recorded code does."""
-    if on_decision is not None:
-        for n in sizes:
-            on_decision(n)
+    if uses is not None and uses.thread == threading.get_ident():
+        uses.decisions += map(plain, sizes)
 
 
 def parts(size: int, length: int) -> int:
     """The number of parts of a length, the last of which may be shorter. Code that provides for
     that must be right as well if it is not."""
-    if on_division is not None:
-        on_division(size, length)
+    if uses is not None and uses.thread == threading.get_ident():
+        uses.divisions.append((plain(size), plain(length)))
     return -(-size // length)
 
 
@@ -117,24 +125,33 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _decided_with(*operands: Any) -> None:
-    """Says that the sizes among operands decide something."""
-    decided(*[v for v in operands if isinstance(v, Size | Ratio)])
-
-
-def _in_proportion(kind: type, name: str) -> Callable[..., Any]:
+def _in_proportion(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     """An operation that keeps proportions, if the other operand is a plain number."""
-    plain = getattr(kind, name)
 
-    def method(self: Any, other: Any) -> Any:
-        result = plain(self, other)
-        exact = name != "__floordiv__" or (other and not kind.__mod__(self, other))
+    def operation(self: Any, other: Any) -> Any:
+        result = method(self, other)
+        exact = name != "__floordiv__" or (other and not plain(self) % other)
         if result is NotImplemented or type(other) not in (int, float) or not exact:
-            _decided_with(self, other)
+            _decide(self, other)
             return result
         return Size(result) if type(result) is int else Ratio(result)
 
-    return method
+    return operation
+
+
+def _decision(method: Callable[..., Any]) -> Callable[..., Any]:
+    """An operation after which nothing is known about its result."""
+
+    def operation(self: Any, *args: Any) -> Any:
+        _decide(self, *args)
+        return method(self, *args)
+
+    return operation
+
+
+def _decide(*operands: Any) -> None:
+    """Says that the sizes among operands decide something."""
+    decided(*[v for v in operands if isinstance(v, Size | Ratio)])
 
 
 def _attribute(self: Any, name: str) -> Any:
@@ -144,30 +161,13 @@ def _attribute(self: Any, name: str) -> Any:
     return object.__getattribute__(self, name)
 
 
-def _decision(kind: type, name: str) -> Callable[..., Any]:
-    """An operation after which nothing is known about its result."""
-    plain = getattr(kind, name)
+_PROPORTIONS = ("__mul__", "__rmul__", "__truediv__", "__rtruediv__", "__floordiv__")
+_OPERATIONS = (WrapperDescriptorType, MethodDescriptorType)
 
-    def method(self: Any, *args: Any) -> Any:
-        _decided_with(self, *args)
-        return plain(self, *args)
-
-    return method
-
-
-_PROPORTIONS = ("mul", "rmul", "truediv", "rtruediv", "floordiv")
-_DECISIONS = (
-    "add", "radd", "sub", "rsub", "rfloordiv", "mod", "rmod", "divmod", "rdivmod", "pow", "rpow",
-    "neg", "pos", "abs", "eq", "ne", "lt", "le", "gt", "ge", "bool", "hash", "repr", "str",
-    "format", "int", "float", "round", "trunc", "floor", "ceil",
-)  # fmt: skip
-_BITS = (
-    "and", "rand", "or", "ror", "xor", "rxor", "lshift", "rlshift", "rshift", "rrshift", "invert",
-)  # fmt: skip
-
-for _kind, _plain in ((Size, int), (Ratio, float)):
+for _kind, _number in ((Size, int), (Ratio, float)):
+    for _name, _method in vars(_number).items():
+        if _name in _PROPORTIONS:
+            setattr(_kind, _name, _in_proportion(_name, _method))
+        elif isinstance(_method, _OPERATIONS) and _name != "__index__":
+            setattr(_kind, _name, _decision(_method))
     _kind.__getattribute__ = _attribute
-    for _name in _PROPORTIONS:
-        setattr(_kind, f"__{_name}__", _in_proportion(_plain, f"__{_name}__"))
-    for _name in (*_DECISIONS, *(_BITS if _plain is int else ())):
-        setattr(_kind, f"__{_name}__", _decision(_plain, f"__{_name}__"))
