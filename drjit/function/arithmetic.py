@@ -6,7 +6,6 @@ promoted as by an operator. On Python numbers alone the result is a Python numbe
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from ..jit import op
 from . import complex
 from . import math as functions
 from .complex import negative
-from .math import NUMBERS, acos, asin, special_form, sqrt, unsupported
+from .math import NUMBERS, acos, asin, elementary, special_form, sqrt, unsupported
 
 _ARRAYS = (ArrayBase, KernelValue)
 
@@ -42,6 +41,19 @@ def _is_array(*args: Any) -> bool:
     return False
 
 
+def _only_numbers(title: str, *args: Any) -> bool:
+    """Whether there are numbers only, and no array.
+
+    Raises:
+        TypeError: there is neither.
+    """
+    if _is_array(*args):
+        return False
+    if not _is_number(*args):
+        raise unsupported(title.removeprefix("dr."), *args)
+    return True
+
+
 def _is_matrix(value: Any) -> bool:
     return isinstance(value, ArrayBase) and value.__meta__.kind == "matrix"
 
@@ -51,7 +63,7 @@ def _number(value: Any) -> int | float:
     return float(value) if isinstance(value, functions.FLOATS) else int(value)
 
 
-def _numbers(*values: Any) -> list:
+def _as_numbers(*values: Any) -> list:
     """Numbers as floats if one of them is a float, else as integers."""
     if any(isinstance(v, functions.FLOATS) for v in values):
         return [float(v) for v in values]
@@ -128,67 +140,52 @@ def _is_operand(value: Any) -> bool:
 # ---- Extrema
 
 
-def _extremum(
-    name: str, o: op.Op, better: Callable[[Any, Any], bool], *, keeps_nan: bool
-) -> Callable[[Any, Any], Any]:
+def _extremum(title: str, o: op.Op, keeps_nan: bool, a: Any, b: Any) -> Any:
     """`minimum` and `maximum`, which give NaN if an operand is (`keeps_nan`), or `fmin` and `fmax`,
     which then give the other operand. That of kernels gives its second operand if either is NaN.
 
     Where operands are equal, the first one has the gradient of a minimum, the second one that of a
     maximum.
     """
-    title = f"dr.{name}"
     is_minimum = o is op.minimum
-
-    def function(a: Any, b: Any) -> Any:
-        if not _is_array(a, b):
-            if not _is_number(a, b):
-                raise unsupported(name, a, b)
-            a, b = _numbers(a, b)
-            decisive = a if keeps_nan else b
-            return a if decisive != decisive or better(a, b) else b
-        if keeps_nan and isinstance(a, KernelValue) != isinstance(b, KernelValue):
-            # Of equal ones, the cooperative vector has the gradient, not the number or array.
-            v, other = (a, b) if isinstance(a, KernelValue) else (b, a)
-            if not is_minimum:
-                return elementwise(o, other, v, name=title)
-            taken = elementwise(op.gt, v, other, name=title)
-            return elementwise(op.select, taken, other, v, name=title)
-        # Beside a number that is not NaN, an order of the operands is enough, unless it also
-        # decides which of two equal ones has the gradient.
-        if keeps_nan and _is_number(b) and b == b and _tracked(a):
-            taken = elementwise(op.gt if is_minimum else op.le, a, b, name=title)
-            return elementwise(op.select, taken, b, a, name=title)
-        if keeps_nan and _is_number(a) and a == a and _tracked(b):
-            taken = elementwise(op.ge if is_minimum else op.lt, b, a, name=title)
-            return elementwise(op.select, taken, a, b, name=title)
-        if _is_number(b) and b == b:
-            return elementwise(o, *((b, a) if keeps_nan else (a, b)), name=title)
-        if _is_number(a) and a == a:
-            return elementwise(o, *((a, b) if keeps_nan else (b, a)), name=title)
-        result = elementwise(o, a, b, name=title)
-        # Cooperative vectors are for speed: their extrema are those of kernels.
-        if not result._dtype.is_float or isinstance(result, KernelValue):
-            return result
-        # Where this operand is NaN, the result is `a`.
+    if _only_numbers(title, a, b):
+        a, b = _as_numbers(a, b)
         decisive = a if keeps_nan else b
-        if isinstance(decisive, (list, tuple, np.ndarray)) or _is_matrix(decisive):
-            decisive = type(result)(decisive)
-        undefined = elementwise(op.ne, decisive, decisive)
-        return elementwise(op.select, undefined, a, result, name=title)
-
-    return function
+        return a if decisive != decisive or (a < b if is_minimum else a > b) else b
+    if keeps_nan and isinstance(a, KernelValue) != isinstance(b, KernelValue):
+        # Of equal ones, the cooperative vector has the gradient, not the number or array.
+        v, other = (a, b) if isinstance(a, KernelValue) else (b, a)
+        if not is_minimum:
+            return elementwise(o, other, v, name=title)
+        taken = elementwise(op.gt, v, other, name=title)
+        return elementwise(op.select, taken, other, v, name=title)
+    # Beside a number that is not NaN, an order of the operands is enough, unless it also
+    # decides which of two equal ones has the gradient.
+    if keeps_nan and _is_number(b) and b == b and _tracked(a):
+        taken = elementwise(op.gt if is_minimum else op.le, a, b, name=title)
+        return elementwise(op.select, taken, b, a, name=title)
+    if keeps_nan and _is_number(a) and a == a and _tracked(b):
+        taken = elementwise(op.ge if is_minimum else op.lt, b, a, name=title)
+        return elementwise(op.select, taken, a, b, name=title)
+    if _is_number(b) and b == b:
+        return elementwise(o, *((b, a) if keeps_nan else (a, b)), name=title)
+    if _is_number(a) and a == a:
+        return elementwise(o, *((a, b) if keeps_nan else (b, a)), name=title)
+    result = elementwise(o, a, b, name=title)
+    # Cooperative vectors are for speed: their extrema are those of kernels.
+    if not result._dtype.is_float or isinstance(result, KernelValue):
+        return result
+    # Where this operand is NaN, the result is `a`.
+    decisive = a if keeps_nan else b
+    if isinstance(decisive, (list, tuple, np.ndarray)) or _is_matrix(decisive):
+        decisive = type(result)(decisive)
+    undefined = elementwise(op.ne, decisive, decisive)
+    return elementwise(op.select, undefined, a, result, name=title)
 
 
 def _tracked(a: Any) -> bool:
     """Whether the derivative of an array is tracked."""
     return isinstance(a, ArrayBase) and a._diff and any(v._a is not None for v in leaf_arrays(a))
-
-
-_minimum = _extremum("minimum", op.minimum, lambda a, b: a < b, keeps_nan=True)
-_maximum = _extremum("maximum", op.maximum, lambda a, b: a > b, keeps_nan=True)
-_fmin = _extremum("fmin", op.minimum, lambda a, b: a < b, keeps_nan=False)
-_fmax = _extremum("fmax", op.maximum, lambda a, b: a > b, keeps_nan=False)
 
 
 def minimum(arg0: Any, arg1: Any) -> Any:
@@ -197,7 +194,7 @@ def minimum(arg0: Any, arg1: Any) -> Any:
     >>> dr.minimum(Float(1, 5), 3)
     [1, 3]
     """
-    return _minimum(arg0, arg1)
+    return _extremum("dr.minimum", op.minimum, True, arg0, arg1)
 
 
 def maximum(arg0: Any, arg1: Any) -> Any:
@@ -206,7 +203,7 @@ def maximum(arg0: Any, arg1: Any) -> Any:
     >>> dr.maximum(Float(1, 5), 3)
     [3, 5]
     """
-    return _maximum(arg0, arg1)
+    return _extremum("dr.maximum", op.maximum, True, arg0, arg1)
 
 
 def fmin(arg0: Any, arg1: Any, /) -> Any:
@@ -215,7 +212,7 @@ def fmin(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.fmin(Float(1, dr.nan), 3)
     [1, 3]
     """
-    return _fmin(arg0, arg1)
+    return _extremum("dr.fmin", op.minimum, False, arg0, arg1)
 
 
 def fmax(arg0: Any, arg1: Any, /) -> Any:
@@ -224,7 +221,7 @@ def fmax(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.fmax(Float(1, dr.nan), 3)
     [3, 3]
     """
-    return _fmax(arg0, arg1)
+    return _extremum("dr.fmax", op.maximum, False, arg0, arg1)
 
 
 def clip(value: Any, min: Any, max: Any) -> Any:
@@ -262,10 +259,8 @@ def _fma(arg0: Any, arg1: Any, arg2: Any, name: str) -> Any:
     result = recorded(op.fma, arg0, arg1, arg2)
     if result is not None:
         return result
-    if not _is_array(arg0, arg1, arg2):
-        if not _is_number(arg0, arg1, arg2):
-            raise unsupported(name.removeprefix("dr."), arg0, arg1, arg2)
-        a, b, c = _numbers(arg0, arg1, arg2)
+    if _only_numbers(name, arg0, arg1, arg2):
+        a, b, c = _as_numbers(arg0, arg1, arg2)
         return elementwise(op.fma, a, b, c) if isinstance(a, float) else a * b + c
     for a in (arg0, arg1, arg2):
         if isinstance(a, KernelValue):
@@ -356,9 +351,7 @@ def hypot(a: Any, b: Any) -> Any:
     >>> dr.hypot(Float(3, 1e30), Float(4, 1e30))
     [5, 1.41421e+30]
     """
-    if not _is_array(a, b):
-        if not _is_number(a, b):
-            raise unsupported("hypot", a, b)
+    if _only_numbers("dr.hypot", a, b):
         a, b = float(a), float(b)
     else:
         a, b = promote(a, b, name="dr.hypot")
@@ -380,9 +373,7 @@ def power(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.power(Float(1, 2, 3), 2), dr.power(Int(3), 5), dr.power(Float(2), 0.5), dr.power(2, -1)
     ([1, 4, 9], [243], [1.41421], 0.5)
     """
-    if not _is_array(arg0, arg1):
-        if not _is_number(arg0, arg1):
-            raise unsupported("power", arg0, arg1)
+    if _only_numbers("dr.power", arg0, arg1):
         base, exponent = functions.to_float(arg0), functions.to_float(arg1)
         try:
             return math.pow(base, exponent)
@@ -441,10 +432,8 @@ def copysign(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.copysign(Float(1, -2), Float(-0.0, 3))
     [-1, 2]
     """
-    if not _is_array(arg0, arg1):
-        if not _is_number(arg0, arg1):
-            raise unsupported("copysign", arg0, arg1)
-        a, b = _numbers(arg0, arg1)
+    if _only_numbers("dr.copysign", arg0, arg1):
+        a, b = _as_numbers(arg0, arg1)
         return math.copysign(a, b) if isinstance(a, float) else -abs(a) if b < 0 else abs(a)
     a, b = promote(arg0, arg1, name="dr.copysign")
     if b.__meta__.dtype.is_float:  # derivatives of 1 or -1, also at 0
@@ -461,9 +450,7 @@ def mulsign(arg0: Any, arg1: Any, /) -> Any:
     >>> dr.mulsign(Float(1, -2), Float(-3, -4))
     [-1, 2]
     """
-    if not _is_array(arg0, arg1):
-        if not _is_number(arg0, arg1):
-            raise unsupported("mulsign", arg0, arg1)
+    if _only_numbers("dr.mulsign", arg0, arg1):
         a = _number(arg0)
         return -a if arg1 < 0 else a
     return select(arg1 < 0, -arg0, arg0)
@@ -486,44 +473,43 @@ def step(arg0: Any, arg1: Any, /) -> Any:
 # ---- Rounding and classification
 
 
-def _rounding(name: str, doc: str) -> Callable[[Any], Any]:
-    o = op.TABLE[name]
-
-    def function(arg: Any, /) -> Any:
-        if _is_array(arg):
-            return elementwise(o, arg, name=f"dr.{name}")
-        if _is_number(arg):
-            return elementwise(o, functions.to_float(arg))
-        raise unsupported(name, arg)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
-
-
-floor = _rounding("floor", """The largest integral value that is not above the argument, as a
+@elementary
+def floor(arg: Any, /) -> Any:
+    """The largest integral value that is not above the argument, as a
     floating-point number.
 
     >>> dr.floor(Float(-1.5, 1.5)), dr.floor(1.5)
     ([-2, 1], 1.0)
-    """)  # fmt: skip
-ceil = _rounding("ceil", """The smallest integral value that is not below the argument, as a
+    """
+
+
+@elementary
+def ceil(arg: Any, /) -> Any:
+    """The smallest integral value that is not below the argument, as a
     floating-point number.
 
     >>> dr.ceil(Float(-1.5, 1.5))
     [-1, 2]
-    """)  # fmt: skip
-trunc = _rounding("trunc", """The argument rounded towards zero, as a floating-point number.
+    """
+
+
+@elementary
+def trunc(arg: Any, /) -> Any:
+    """The argument rounded towards zero, as a floating-point number.
 
     >>> dr.trunc(Float(-1.5, 1.5))
     [-1, 1]
-    """)  # fmt: skip
-round = _rounding("round", """The nearest integral value, the even one of two, as a floating-point
+    """
+
+
+@elementary
+def round(arg: Any, /) -> Any:
+    """The nearest integral value, the even one of two, as a floating-point
     number.
 
     >>> dr.round(Float(0.5, 1.5, 2.25))
     [0, 2, 2]
-    """)  # fmt: skip
+    """
 
 
 def isnan(arg: Any, /) -> Any:
@@ -556,53 +542,43 @@ def isfinite(arg: Any, /) -> Any:
 # ---- Bits. Python integers count as 32-bit ones.
 
 
-def _word(name: str, *args: Any) -> list[int]:
-    """Python integers as unsigned 32-bit words."""
-    for a in args:
-        if not isinstance(a, int) or not 0 <= a < 1 << 32:
-            raise TypeError(
-                f"dr.{name}(): expected an integer array or an int in [0, 2**32), "
-                f"got {a!r} of type {type_label(a)}"
-            )
-    return [int(a) for a in args]
-
-
-def _bits(name: str, on_word: Callable[[int], int], doc: str) -> Callable[[Any], Any]:
-    o = op.TABLE[name]
-
-    def function(arg: Any, /) -> Any:
-        if _is_array(arg):
-            return elementwise(o, arg, name=f"dr.{name}")
-        return on_word(_word(name, arg)[0])
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
-
-
-popcnt = _bits("popcnt", int.bit_count, """The number of bits that are set; in the type of the
+@elementary
+def popcnt(arg: Any, /) -> Any:
+    """The number of bits that are set; in the type of the
     argument.
 
     >>> dr.popcnt(UInt(0, 7)), dr.popcnt(255)
     ([0, 3], 8)
-    """)  # fmt: skip
-lzcnt = _bits("lzcnt", lambda x: 32 - x.bit_length(), """The number of zero bits above the highest
+    """
+
+
+@elementary
+def lzcnt(arg: Any, /) -> Any:
+    """The number of zero bits above the highest
     set bit; the width of the type for 0.
 
     >>> dr.lzcnt(UInt(0, 1)), dr.lzcnt(UInt64(1))
     ([32, 31], [63])
-    """)  # fmt: skip
-tzcnt = _bits("tzcnt", lambda x: (x & -x).bit_length() - 1 if x else 32, """The number of zero bits
+    """
+
+
+@elementary
+def tzcnt(arg: Any, /) -> Any:
+    """The number of zero bits
     below the lowest set bit; the width of the type for 0.
 
     >>> dr.tzcnt(UInt(0, 8))
     [32, 3]
-    """)  # fmt: skip
-brev = _bits("brev", lambda x: int(f"{x:032b}"[::-1], 2), """The bits in reversed order.
+    """
+
+
+@elementary
+def brev(arg: Any, /) -> Any:
+    """The bits in reversed order.
 
     >>> dr.brev(UInt(1)), dr.brev(1)
     ([2147483648], 2147483648)
-    """)  # fmt: skip
+    """
 
 
 def log2i(arg: Any, /) -> Any:

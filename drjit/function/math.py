@@ -9,15 +9,19 @@ NaN gives NaN.
 
 import math
 from collections.abc import Callable
-from typing import Any
+from functools import update_wrapper
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..array.base import ArrayBase, KernelValue, type_label
-from ..array.elementwise import elementwise
+from ..array.elementwise import elementwise, numbers
 from ..array.inline import recorded
+from ..jit import dtype as dt
 from ..jit import op
 from . import complex, quaternion
+
+F = TypeVar("F", bound=Callable)
 
 FLOATS = (float, np.floating)
 NUMBERS = (bool, int, np.bool_, np.integer, *FLOATS)
@@ -33,23 +37,6 @@ def special_form(name: str, arg: Any) -> Any:
     if kind == "quaternion" and name in quaternion.FUNCTIONS:
         return type(arg)(*quaternion.FUNCTIONS[name](tuple(arg._c)))
     return None
-
-
-def number_function(o: op.Op) -> Callable[[float], float]:
-    """An operation on a Python number: that of `math` or, where that raises (a pole, an overflow),
-    the definition that kernels share.
-    """
-    native = getattr(math, o.name, None)
-
-    def function(x: float) -> float:
-        if native is not None:
-            try:
-                return float(native(x))
-            except (ValueError, OverflowError):
-                pass
-        return elementwise(o, x, name=f"dr.{o.name}")
-
-    return function
 
 
 def unsupported(name: str, *args: Any) -> TypeError:
@@ -69,10 +56,40 @@ def to_float(x: Any) -> float:
         return math.inf if x > 0 else -math.inf
 
 
-def _function(name: str, doc: str) -> Callable[[Any], Any]:
-    """The public function of an operation with one operand."""
+def _on_number(o: op.Op) -> Callable[[Any], Any]:
+    """An operation on a Python number: that of `math` or, where that raises (a pole, an overflow),
+    the definition that kernels share. Integers count as 32-bit ones.
+    """
+    # Those of `math` that are exact give integers.
+    native = None if o.exact else getattr(math, o.name, None)
+
+    def on_float(x: Any) -> Any:
+        x = to_float(x)
+        if native is not None:
+            try:
+                return float(native(x))
+            except (ValueError, OverflowError):
+                pass
+        return elementwise(o, x, name=f"dr.{o.name}")
+
+    def on_word(x: Any) -> Any:
+        if not isinstance(x, int) or not 0 <= x < 1 << 32:
+            raise TypeError(
+                f"dr.{o.name}(): expected an integer array or an int in [0, 2**32), got {x!r} of "
+                f"type {type_label(x)}"
+            )
+        return numbers(o, dt.u32, [int(x)])
+
+    return on_float if o.domain == "f" else on_word
+
+
+def elementary(text: F) -> F:
+    """The function of the operation with one operand after which a definition is named: this states
+    the parameters, for editors, and the docstring."""
+    name = text.__name__
     o = op.TABLE[name]
-    on_number = number_function(o)
+    on_number = _on_number(o)
+    takes_words = o.domain == "i"
     title = f"dr.{name}"
 
     def function(arg: Any, /) -> Any:
@@ -84,128 +101,208 @@ def _function(name: str, doc: str) -> Callable[[Any], Any]:
             return elementwise(o, arg, name=title) if result is None else result
         if isinstance(arg, KernelValue):
             return elementwise(o, arg, name=title)
-        if isinstance(arg, NUMBERS):
-            return on_number(to_float(arg))
+        if takes_words or isinstance(arg, NUMBERS):
+            return on_number(arg)
         raise unsupported(name, arg)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
+    return update_wrapper(function, text)  # type: ignore[return-value]
 
 
-sqrt = _function("sqrt", """Square root, rounded correctly; NaN for negative numbers.
+@elementary
+def sqrt(arg: Any, /) -> Any:
+    """Square root, rounded correctly; NaN for negative numbers.
 
     >>> dr.sqrt(Float(0, 2, 4)), dr.sqrt(2)
     ([0, 1.41421, 2], 1.4142135623730951)
-    """)  # fmt: skip
-cbrt = _function("cbrt", """Cube root, also of negative numbers.
+    """
+
+
+@elementary
+def cbrt(arg: Any, /) -> Any:
+    """Cube root, also of negative numbers.
 
     >>> dr.cbrt(Float(-8, 27))
     [-2, 3]
-    """)  # fmt: skip
-exp = _function("exp", """e to the power of the argument; infinity where that overflows.
+    """
+
+
+@elementary
+def exp(arg: Any, /) -> Any:
+    """e to the power of the argument; infinity where that overflows.
 
     >>> dr.exp(Float(0, 1, 100))
     [1, 2.71828, inf]
-    """)  # fmt: skip
-exp2 = _function("exp2", """2 to the power of the argument, exact for integers.
+    """
+
+
+@elementary
+def exp2(arg: Any, /) -> Any:
+    """2 to the power of the argument, exact for integers.
 
     >>> dr.exp2(Float(-1, 3))
     [0.5, 8]
-    """)  # fmt: skip
-log = _function("log", """Natural logarithm; -infinity for 0, NaN for negative numbers.
+    """
+
+
+@elementary
+def log(arg: Any, /) -> Any:
+    """Natural logarithm; -infinity for 0, NaN for negative numbers.
 
     >>> dr.log(Float(0, 1, 10))
     [-inf, 0, 2.30259]
-    """)  # fmt: skip
-log2 = _function("log2", """Logarithm to the base 2, exact for powers of 2; -infinity for 0, NaN for
+    """
+
+
+@elementary
+def log2(arg: Any, /) -> Any:
+    """Logarithm to the base 2, exact for powers of 2; -infinity for 0, NaN for
     negative numbers.
 
     >>> dr.log2(Float(0.5, 8))
     [-1, 3]
-    """)  # fmt: skip
-sin = _function("sin", """Sine of an angle in radians, over the full range of the type; NaN for
+    """
+
+
+@elementary
+def sin(arg: Any, /) -> Any:
+    """Sine of an angle in radians, over the full range of the type; NaN for
     infinities.
 
     >>> dr.sin(Float(0, 1))
     [0, 0.841471]
-    """)  # fmt: skip
-cos = _function("cos", """Cosine of an angle in radians, over the full range of the type; NaN for
+    """
+
+
+@elementary
+def cos(arg: Any, /) -> Any:
+    """Cosine of an angle in radians, over the full range of the type; NaN for
     infinities.
 
     >>> dr.cos(Float(0, 1))
     [1, 0.540302]
-    """)  # fmt: skip
-tan = _function("tan", """Tangent of an angle in radians, over the full range of the type; NaN for
+    """
+
+
+@elementary
+def tan(arg: Any, /) -> Any:
+    """Tangent of an angle in radians, over the full range of the type; NaN for
     infinities.
 
     >>> dr.tan(Float(0, 1))
     [0, 1.55741]
-    """)  # fmt: skip
-asin = _function("asin", """Inverse of the sine, in [-π/2, π/2]; NaN outside of [-1, 1].
+    """
+
+
+@elementary
+def asin(arg: Any, /) -> Any:
+    """Inverse of the sine, in [-π/2, π/2]; NaN outside of [-1, 1].
 
     >>> dr.asin(Float(0, 1))
     [0, 1.5708]
-    """)  # fmt: skip
-acos = _function("acos", """Inverse of the cosine, in [0, π]; NaN outside of [-1, 1].
+    """
+
+
+@elementary
+def acos(arg: Any, /) -> Any:
+    """Inverse of the cosine, in [0, π]; NaN outside of [-1, 1].
 
     >>> dr.acos(Float(0, 1))
     [1.5708, 0]
-    """)  # fmt: skip
-atan = _function("atan", """Inverse of the tangent, in [-π/2, π/2].
+    """
+
+
+@elementary
+def atan(arg: Any, /) -> Any:
+    """Inverse of the tangent, in [-π/2, π/2].
 
     >>> dr.atan(Float(0, 1))
     [0, 0.785398]
-    """)  # fmt: skip
-sinh = _function("sinh", """Hyperbolic sine.
+    """
+
+
+@elementary
+def sinh(arg: Any, /) -> Any:
+    """Hyperbolic sine.
 
     >>> dr.sinh(Float(0, 1))
     [0, 1.1752]
-    """)  # fmt: skip
-cosh = _function("cosh", """Hyperbolic cosine.
+    """
+
+
+@elementary
+def cosh(arg: Any, /) -> Any:
+    """Hyperbolic cosine.
 
     >>> dr.cosh(Float(0, 1))
     [1, 1.54308]
-    """)  # fmt: skip
-tanh = _function("tanh", """Hyperbolic tangent; ±1 for infinities.
+    """
+
+
+@elementary
+def tanh(arg: Any, /) -> Any:
+    """Hyperbolic tangent; ±1 for infinities.
 
     >>> dr.tanh(Float(0, 1))
     [0, 0.761594]
-    """)  # fmt: skip
-asinh = _function("asinh", """Inverse of the hyperbolic sine.
+    """
+
+
+@elementary
+def asinh(arg: Any, /) -> Any:
+    """Inverse of the hyperbolic sine.
 
     >>> dr.asinh(Float(0, 1))
     [0, 0.881374]
-    """)  # fmt: skip
-acosh = _function("acosh", """Inverse of the hyperbolic cosine, not negative; NaN below 1.
+    """
+
+
+@elementary
+def acosh(arg: Any, /) -> Any:
+    """Inverse of the hyperbolic cosine, not negative; NaN below 1.
 
     >>> dr.acosh(Float(1, 2))
     [0, 1.31696]
-    """)  # fmt: skip
-atanh = _function("atanh", """Inverse of the hyperbolic tangent; ±infinity for ±1, NaN outside of
+    """
+
+
+@elementary
+def atanh(arg: Any, /) -> Any:
+    """Inverse of the hyperbolic tangent; ±infinity for ±1, NaN outside of
     [-1, 1].
 
     >>> dr.atanh(Float(0, 0.5, 1))
     [0, 0.549306, inf]
-    """)  # fmt: skip
-erf = _function("erf", """Error function, 2/√π times the integral of exp(-t²) from 0 to the
+    """
+
+
+@elementary
+def erf(arg: Any, /) -> Any:
+    """Error function, 2/√π times the integral of exp(-t²) from 0 to the
     argument.
 
     >>> dr.erf(Float(0, 1))
     [0, 0.842701]
-    """)  # fmt: skip
-erfinv = _function("erfinv", """Inverse of the error function; ±infinity for ±1, NaN outside of [-1,
+    """
+
+
+@elementary
+def erfinv(arg: Any, /) -> Any:
+    """Inverse of the error function; ±infinity for ±1, NaN outside of [-1,
     1].
 
     >>> dr.erfinv(Float(0, 0.5))
     [0, 0.476936]
-    """)  # fmt: skip
-lgamma = _function("lgamma", """Logarithm of the absolute value of the gamma function; infinity for
+    """
+
+
+@elementary
+def lgamma(arg: Any, /) -> Any:
+    """Logarithm of the absolute value of the gamma function; infinity for
     0 and negative integers.
 
     >>> dr.lgamma(Float(1, 4))
     [0, 1.79176]
-    """)  # fmt: skip
+    """
 
 
 def sincos(arg: Any, /) -> tuple[Any, Any]:
