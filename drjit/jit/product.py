@@ -26,7 +26,7 @@ _STEP = (24, 64)
 # Columns that a packed block of B, or of sums, may have beyond those of its tile: those of the
 # widest register tile.
 _PAD = 128
-# Rows of A's packed panel, and the gap between them (see target/simd/operands.py).
+# Rows of A's packed panel, and the gap between them (see target/simd/packing.py).
 _PANEL, _GAP = 8, 16
 # Multiply-adds of one of the lane-operations by which a launch is weighed.
 _PER_LANE = 8

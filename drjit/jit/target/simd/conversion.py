@@ -94,7 +94,7 @@ def _to_odd(f: Function, x: str) -> str:
     return f.op(f"bitcast {word} {odd} to {single}")
 
 
-def bitcast(f: Function, to: str, code: str, x: str) -> str:
+def reinterpret(f: Function, to: str, code: str, x: str) -> str:
     """The same bits as another type of the same size."""
     if f.vector[to] == f.vector[code]:
         return x

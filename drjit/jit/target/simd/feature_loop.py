@@ -84,6 +84,23 @@ def to_row(f: Function, code: str, x: str) -> str:
     return f.op(f"zext {f.vector[code]} {x} to {row_type(code, f.lanes)}")
 
 
+def row_address(f: Function, code: str, place: str, k: object) -> str:
+    """Where a feature lies in a vector."""
+    if str(k) == "0":
+        return place
+    return f.op(f"getelementptr {row_type(code, f.lanes)}, ptr {place}, i64 {k}")
+
+
+def to_held(f: Function, code: str, x: str) -> str:
+    """A scalar as features are held."""
+    return elementwise.widen(f, x) if code == "f16" else x
+
+
+def from_held(f: Function, code: str, x: str) -> str:
+    """A feature as a scalar."""
+    return elementwise.narrow(f, x) if code == "f16" else x
+
+
 def load_row(f: Function, code: str, place: str) -> str:
     """A feature of all lanes, as it is held."""
     kind = row_type(code, f.lanes)
@@ -122,7 +139,7 @@ def features(
     held = HELD[total.code] if total else ""
     kind = f.vector[held] if total else ""
 
-    def some(first: str, number: int, sums: list[str]) -> list[str]:
+    def some(first: str, number: int, sums: list[str]) -> None:
         reader = [_Row(f, names, first, u) for u in range(number)]
         for operation in operations:
             for row in reader:
@@ -130,36 +147,23 @@ def features(
         for v in stored:
             for row in reader:
                 row.store(v)
-        if total is None:
-            return []
-        terms = [
-            f.op(f"fadd {kind} {s}, {row.read(total)}")
-            for s, row in zip(sums, reader, strict=False)
-        ]
-        return terms + sums[number:]
+        if total is not None:
+            for k, row in enumerate(reader):
+                sums[k] = f.op(f"fadd {kind} {sums[k]}, {row.read(total)}")
 
-    start = [f"splat ({SCALAR[held]} {constant(held, 0)})"] * together if total else []
+    sums = [f"splat ({SCALAR[held]} {constant(held, 0)})"] * together if total else []
     whole = count // together * together
     if whole > together:
-        carried = [(kind, s) for s in start]
-        start = loop(
-            f,
-            "0",
-            str(whole),
-            str(together),
-            carried,
-            lambda k, s: some(k, together, s),
-        )
+        with loop(f, 0, whole, together, [(kind, s) for s in sums]) as (k, sums):
+            some(k, together, sums)
     else:
         whole = 0
     for first in range(whole, count, together):
-        start = some(str(first), min(together, count - first), start)
-    if total is None:
-        return ""
-    while len(start) > 1:
-        a, b, *rest = start
-        start = [*rest, f.op(f"fadd {kind} {a}, {b}")]
-    return start[0]
+        some(str(first), min(together, count - first), sums)
+    while len(sums) > 1:
+        a, b, *rest = sums
+        sums = [*rest, f.op(f"fadd {kind} {a}, {b}")]
+    return sums[0] if total else ""
 
 
 def following(

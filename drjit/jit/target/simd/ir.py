@@ -5,6 +5,7 @@ line. Leans on nothing.
 """
 
 import struct
+from collections.abc import Sequence
 from functools import cache
 
 # Element types in registers, and in memory (where a mask is a byte that holds 0 or 1).
@@ -153,6 +154,12 @@ class Function:
         """Ends a block with a conditional branch."""
         self.lines.append(f"br i1 {condition}, label %{yes}, label %{no}{weights}")
 
+    def shuffle(self, kind: str, x: str, y: str, places: Sequence[object]) -> str:
+        """The elements at some places of two vectors of an IR type."""
+        which = ", ".join([f"i32 {place}" for place in places])
+        operands = f"{kind} {x}, {kind} {y}, <{len(places)} x i32> <{which}>"
+        return self.op(f"shufflevector {operands}")
+
     def splat(self, code: str, scalar: str) -> str:
         """A scalar of the current block in all lanes."""
         vector, element = self.vector[code], SCALAR[code]
@@ -166,6 +173,11 @@ class Function:
         one = self.once(f"{name}.0", f"insertelement {vector} poison, {element} {scalar}, i32 0")
         zeros = f"<{self.lanes} x i32> zeroinitializer"
         return self.once(name, f"shufflevector {vector} {one}, {vector} poison, {zeros}")
+
+    def select(self, code: str, mask: str, x: str, y: str = "zeroinitializer") -> str:
+        """`x` in the lanes of a mask, `y` in the others."""
+        kind = self.vector[code]
+        return self.op(f"select {self.vector['mask']} {mask}, {kind} {x}, {kind} {y}")
 
     def constant(self, code: str, number: float) -> str:
         """A number in all lanes."""
@@ -192,13 +204,13 @@ class Function:
         load = f"load i64, ptr {self.word_address(index)}, !invariant.load !0"
         return self.once(f"%w{index}", load)
 
-    def word_here(self, index: int) -> str:
+    def word_here(self, index: object) -> str:
         """A word of the parameter block, loaded where it is used. Large programs have hundreds of
         these; in registers from the entry block on, they would make compiling quadratic."""
         address = self.word_address_here(index)
         return self.op(f"load i64, ptr {address}, !invariant.load !0")
 
-    def word_address_here(self, index: int) -> str:
+    def word_address_here(self, index: object) -> str:
         """The address of a word of the parameter block, computed where it is used."""
         return self.op(f"getelementptr i64, ptr %p, i64 {index}")
 
@@ -211,6 +223,36 @@ class Function:
         return self.once(
             f"%slot.{MEMORY[code]}.{index}", f"alloca {self.types.memory[code]}, align 64"
         )
+
+    def result_type(self, codes: Sequence[str], lanes: int | None = None) -> str:
+        """The type of what a function of the module returns that gives such values."""
+        kinds = [types(lanes or self.lanes).vector[code] for code in codes]
+        return "void" if not kinds else kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
+
+    def give(self, values: Sequence[Value]) -> str:
+        """Ends the function with its results, and gives their type."""
+        kind = self.result_type([code for code, _ in values])
+        result = values[0][1] if values else ""
+        if len(values) > 1:
+            result = "poison"
+            for k, (code, x) in enumerate(values):
+                result = self.op(f"insertvalue {kind} {result}, {self.vector[code]} {x}, {k}")
+        self.do(f"ret {kind} {result}")
+        return kind
+
+    def call(
+        self, symbol: str, arguments: Sequence[str], codes: Sequence[str], lanes: int | None = None
+    ) -> list[Value]:
+        """The results of a function of the module, whose types are given."""
+        kind = self.result_type(codes, lanes)
+        call = f'call fastcc {kind} @"{symbol}"({", ".join(arguments)})'
+        if not codes:
+            self.do(call)
+            return []
+        result = self.op(call)
+        if len(codes) == 1:
+            return [(codes[0], result)]
+        return [(c, self.op(f"extractvalue {kind} {result}, {k}")) for k, c in enumerate(codes)]
 
     def text(self) -> str:
         """The body: the entry block, then everything else."""

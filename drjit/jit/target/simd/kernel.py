@@ -7,31 +7,32 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from . import (
-    adjacent,
     atomic,
-    indexed,
+    block_reduction,
+    coalescing,
+    interpolation,
+    matmul,
     matvec,
     outer,
-    product,
     radix,
     reduction,
-    rows,
-    runs,
+    row_reduction,
     scan,
     vector_buffers,
-    weighted,
+    vector_indexing,
 )
+from .arguments import given
+from .compensated_sum import SHORT
 from .ir import VECTORS, Function, KernelError
-from .long_sum import SHORT
 from .module import Library, Module
 from .parse import functions
-from .translate import LANES, Translator, given, struct_of
+from .translate import LANES, Translator
 from .vector import VectorTranslator
 
 # Imported for the calls that they add to the translator.
 __all__ = [
-    "adjacent", "atomic", "indexed", "matvec", "module_text", "outer", "product", "radix", "rows",
-    "runs", "scan", "vector_buffers", "weighted",
+    "atomic", "block_reduction", "coalescing", "interpolation", "matmul", "matvec", "module_text",
+    "outer", "radix", "row_reduction", "scan", "vector_buffers", "vector_indexing",
 ]  # fmt: skip
 
 
@@ -120,14 +121,7 @@ def _body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[s
     several = type(returned) is ast.Tuple
     nodes = returned.elts if several else [] if returned is None else [returned]
     values = [inner.typed(node) for node in nodes]
-    results = [code for code, _ in values]
-    kind = struct_of(f, results)
-    result = values[0][1] if values else ""
-    if len(values) > 1:
-        result = "poison"
-        for k, (code, x) in enumerate(values):
-            result = f.op(f"insertvalue {kind} {result}, {f.vector[code]} {x}, {k}")
-    f.do(f"ret {kind} {result}")
+    kind = f.give(values)
     if inner.parts:
         f.start("never")
         f.do(f"ret {kind} poison" if values else "ret void")
@@ -136,7 +130,7 @@ def _body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[s
     own = [f"{kinds[code]} {given(a.arg)}" for a, code in zip(parameters, codes, strict=True)]
     head = f'define internal fastcc {kind} @"{definition.name}"({", ".join([LANES, *own])})'
     t.module.routines[definition.name] = head, f.text()
-    return codes, results
+    return codes, [code for code, _ in values]
 
 
 def _stop(name: str, first: str, lanes: int) -> str:

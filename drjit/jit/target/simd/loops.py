@@ -1,18 +1,24 @@
-"""Counting loops in LLVM IR, and vectors whose width does not follow from the packet: what
-statements that are loops of their own are built from.
+"""Control flow in LLVM IR, and vectors whose width does not follow from the packet: what statements
+with loops of their own are built from.
+
+A loop or branch is a context: what is emitted within is its body. Values that a body replaces are
+in a list, from which the body takes them and in which it leaves what becomes of them; after the
+context it holds the final ones.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from . import llvm
-from .ir import BITS, FLOATS, MEMORY, Function
+from .conversion import from_memory, to_memory
+from .ir import BITS, BYTES, FLOATS, MEMORY, Function, Value
 
 Carried = tuple[str, str]  # a type and a value
 
 
 def width(code: str) -> int:
     """The elements of a type that one register holds."""
-    return llvm.register_bytes() * 8 // max(BITS[code], 8)
+    return llvm.register_bytes() // BYTES[code]
 
 
 def vector(code: str, lanes: int) -> str:
@@ -22,46 +28,57 @@ def vector(code: str, lanes: int) -> str:
 
 def suffix(code: str, lanes: int) -> str:
     """What the names of intrinsics end in for a vector."""
-    return f"v{lanes}{'f' if code in FLOATS else 'i'}{max(BITS[code], 8)}"
+    return f"v{lanes}{'f' if code in FLOATS else 'i'}{8 * BYTES[code]}"
 
 
+@contextmanager
 def loop(
-    f: Function,
-    start: str,
-    end: str,
-    step: str,
-    carried: Sequence[Carried],
-    body: Callable[[str, list[str]], Sequence[str]],
-) -> list[str]:
-    """A loop over `start, start + step, ...` below `end` that carries values; gives the last ones.
-
-    `body` gets the position and the values, and gives the values of the next round.
-    """
+    f: Function, start: object, end: object, step: object, carried: Sequence[Carried] = ()
+) -> Iterator[tuple[str, list[str]]]:
+    """A loop over `start, start + step, ...` below `end`: the position, and carried values."""
     origin, head, inside, done = f.block, f.new_block(), f.new_block(), f.new_block()
     f.do(f"br label %{head}")
     f.start(head)
     line = len(f.lines)
-    position = f.op("")
-    values = [f.op("") for _ in carried]
+    before = [("i64", start), *carried]
+    position, *names = [f.op("") for _ in before]
     f.branch(f.op(f"icmp slt i64 {position}, {end}"), inside, done)
     f.start(inside)
-    after = list(body(position, values))
-    following = f.op(f"add nsw i64 {position}, {step}")
-    rounds = [("i64", start, position, following)]
-    for (kind, first), value, last in zip(carried, values, after, strict=True):
-        rounds.append((kind, first, value, last))
-    for k, (kind, first, value, last) in enumerate(rounds):
-        f.lines[line + k] = f"{value} = phi {kind} [{first}, %{origin}], [{last}, %{f.block}]"
+    values = list(names)
+    yield position, values
+    after = [f.op(f"add nsw i64 {position}, {step}"), *values]
+    for name, (kind, x), y in zip([position, *names], before, after, strict=True):
+        f.lines[line] = f"{name} = phi {kind} [{x}, %{origin}], [{y}, %{f.block}]"
+        line += 1
     f.do(f"br label %{head}")
     f.start(done)
-    return values
+    values[:] = names
+
+
+@contextmanager
+def when(
+    f: Function, condition: str, carried: Sequence[Carried] = (), *, weights: str = ""
+) -> Iterator[list[str]]:
+    """What happens only if a condition holds."""
+    origin, inside, done = f.block, f.new_block(), f.new_block()
+    f.branch(condition, inside, done, weights=weights)
+    f.start(inside)
+    values = [x for _, x in carried]
+    yield values
+    end = f.block
+    f.do(f"br label %{done}")
+    f.start(done)
+    values[:] = [
+        f.op(f"phi {kind} [{x}, %{origin}], [{y}, %{end}]")
+        for (kind, x), y in zip(carried, values, strict=True)
+    ]
 
 
 def choose(
     f: Function,
     condition: str,
     yes: Callable[[], Sequence[str] | None],
-    no: Callable[[], Sequence[str] | None] | None = None,
+    no: Callable[[], Sequence[str] | None],
     kinds: Sequence[str] = (),
 ) -> list[str]:
     """One of two pieces of code, and the values, of the given types, that it gives."""
@@ -70,8 +87,7 @@ def choose(
     ends = []
     for block, piece in ((first, yes), (second, no)):
         f.start(block)
-        values = piece() if piece is not None else None
-        ends.append((values or (), f.block))
+        ends.append((piece() or (), f.block))
         f.do(f"br label %{done}")
     f.start(done)
     (ours, here), (theirs, there) = ends
@@ -79,6 +95,59 @@ def choose(
         f.op(f"phi {kind} [{x}, %{here}], [{y}, %{there}]")
         for kind, x, y in zip(kinds, ours, theirs, strict=True)
     ]
+
+
+@contextmanager
+def each_bit(
+    f: Function, bits: str, carried: Sequence[Carried] = ()
+) -> Iterator[tuple[str, list[str]]]:
+    """A loop over the bits that are set in an integer of as many bits as there are lanes, the
+    lowest first: the number of the bit, and carried values.
+    """
+    kind, line = f"i{f.lanes}", 0
+    before = [(kind, bits), *carried]
+    with when(f, f.op(f"icmp ne {kind} {bits}, 0"), carried) as values:
+        origin, inside, done = f.block, f.new_block(), f.new_block()
+        f.do(f"br label %{inside}")
+        f.start(inside)
+        line = len(f.lines)
+        left, *names = [f.op("") for _ in before]
+        place = f.op(f"call {kind} @llvm.cttz.{kind}({kind} {left}, i1 true)")
+        values[:] = names
+        yield f.widened(place), values
+        below = f.op(f"add {kind} {left}, -1")
+        rest = f.op(f"and {kind} {left}, {below}")
+        for name, (of, x), y in zip([left, *names], before, [rest, *values], strict=True):
+            f.lines[line] = f"{name} = phi {of} [{x}, %{origin}], [{y}, %{f.block}]"
+            line += 1
+        f.branch(f.op(f"icmp ne {kind} {rest}, 0"), inside, done)
+        f.start(done)
+
+
+@contextmanager
+def each_lane(
+    f: Function, mask: str, operands: Sequence[Value], result: str | None = None
+) -> Iterator[tuple[list[str], list[str]]]:
+    """A loop over the lanes of a mask in order: their elements of some operands, and a list for
+    that of the result, which holds the vector after the loop.
+    """
+    slots = []
+    for k, (code, x) in enumerate(operands):
+        slots.append(f.slot(code, k))
+        f.do(f"store {f.types.memory[code]} {to_memory(f, code, x)}, ptr {slots[-1]}")
+    results = f.slot(result, len(operands)) if result else ""
+    if result:
+        f.do(f"store {f.types.memory[result]} zeroinitializer, ptr {results}")
+    with each_bit(f, f.bits(mask)) as (place, _):
+        elements = []
+        for (code, _), slot in zip(operands, slots, strict=True):
+            elements.append(f.op(f"load {MEMORY[code]}, ptr {address(f, code, slot, place)}"))
+        found: list[str] = []
+        yield elements, found
+        if result:
+            f.do(f"store {MEMORY[result]} {found[0]}, ptr {address(f, result, results, place)}")
+    if result:
+        found[:] = [from_memory(f, result, f.op(f"load {f.types.memory[result]}, ptr {results}"))]
 
 
 def numbers(f: Function, name: str, table: str, names: Sequence[str]) -> dict[str, str]:
@@ -90,6 +159,11 @@ def numbers(f: Function, name: str, table: str, names: Sequence[str]) -> dict[st
     return found
 
 
+def least(f: Function, x: str, y: object) -> str:
+    """The lesser of two signed numbers of 64 bits."""
+    return f.op(f"call i64 @llvm.smin.i64(i64 {x}, i64 {y})")
+
+
 def cast(f: Function, lanes: int, x: str, source: str, target: str) -> str:
     """A vector of floats in another type, rounded to it if it is narrower."""
     if source == target:
@@ -98,10 +172,10 @@ def cast(f: Function, lanes: int, x: str, source: str, target: str) -> str:
     return f.op(f"{how} {vector(source, lanes)} {x} to {vector(target, lanes)}")
 
 
-def address(f: Function, code: str, base: str, *offsets: str) -> str:
+def address(f: Function, code: str, base: str, *offsets: object) -> str:
     """The address of an element at the sum of some offsets, in elements."""
     for offset in offsets:
-        if offset != "0":
+        if str(offset) != "0":
             base = f.op(f"getelementptr {MEMORY[code]}, ptr {base}, i64 {offset}")
     return base
 
@@ -115,26 +189,48 @@ def splat(f: Function, kind: str, lanes: int, x: str) -> str:
 
 def below(f: Function, count: str, lanes: int) -> str:
     """The mask of the lanes whose number is below a count, which may be negative or large."""
-    limit = f.op(f"call i64 @llvm.smin.i64(i64 {count}, i64 {lanes})")
-    limit = splat(f, "i32", lanes, f.op(f"trunc i64 {limit} to i32"))
+    limit = splat(f, "i32", lanes, f.op(f"trunc i64 {least(f, count, lanes)} to i32"))
     iota = ", ".join([f"i32 {k}" for k in range(lanes)])
     return f.op(f"icmp slt <{lanes} x i32> <{iota}>, {limit}")
 
 
 def load(f: Function, code: str, lanes: int, place: str, mask: str = "") -> str:
     """Consecutive elements as they lie in memory; 0 where a mask is false."""
-    kind, align = vector(code, lanes), max(BITS[code], 8) // 8
+    kind = vector(code, lanes)
     if not mask:
-        return f.op(f"load {kind}, ptr {place}, align {align}")
-    where = f"ptr align {align} {place}, <{lanes} x i1> {mask}, {kind} zeroinitializer"
+        return f.op(f"load {kind}, ptr {place}, align {BYTES[code]}")
+    where = f"ptr align {BYTES[code]} {place}, <{lanes} x i1> {mask}, {kind} zeroinitializer"
     return f.op(f"call {kind} @llvm.masked.load.{suffix(code, lanes)}.p0({where})")
+
+
+def load_splat(f: Function, code: str, lanes: int, place: str) -> str:
+    """One element, in all lanes of a vector."""
+    x = f.op(f"load {MEMORY[code]}, ptr {place}, align {BYTES[code]}")
+    return splat(f, MEMORY[code], lanes, x)
 
 
 def store(f: Function, code: str, lanes: int, x: str, place: str, mask: str = "") -> None:
     """Stores consecutive elements, where a mask is true."""
-    kind, align = vector(code, lanes), max(BITS[code], 8) // 8
+    kind = vector(code, lanes)
     if not mask:
-        f.do(f"store {kind} {x}, ptr {place}, align {align}")
+        f.do(f"store {kind} {x}, ptr {place}, align {BYTES[code]}")
         return
-    where = f"ptr align {align} {place}, <{lanes} x i1> {mask}"
+    where = f"ptr align {BYTES[code]} {place}, <{lanes} x i1> {mask}"
     f.do(f"call void @llvm.masked.store.{suffix(code, lanes)}.p0({kind} {x}, {where})")
+
+
+def fma(f: Function, code: str, lanes: int, x: str, y: str, z: str) -> str:
+    """`x * y + z`, rounded once."""
+    kind = vector(code, lanes)
+    operands = f"{kind} {x}, {kind} {y}, {kind} {z}"
+    return f.op(f"call {kind} @llvm.fma.{suffix(code, lanes)}({operands})")
+
+
+def concatenated(f: Function, element: str, lanes: int, parts: list[str]) -> str:
+    """Vectors one behind the other, a power of two of them."""
+    while len(parts) > 1:
+        kind = f"<{lanes} x {element}>"
+        lanes *= 2
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [f.shuffle(kind, a, b, range(lanes)) for a, b in pairs]
+    return parts[0]

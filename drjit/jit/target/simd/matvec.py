@@ -6,17 +6,17 @@ vector. The transposed product has the strides of the matrix swapped, so nothing
 """
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from . import llvm
+from .arguments import statement
 from .feature_loop import Product
-from .ir import BYTES, FLOATS, SCALAR, Function, KernelError, Value
-from .loops import address, load, loop, splat, suffix, vector, width
-from .memory import concatenated
+from .ir import FLOATS, SCALAR, Function, KernelError, Value
+from .loops import address, cast, concatenated, fma, load, load_splat, loop, vector, width
 from .reduction import accumulator
-from .translate import CALLS, Translator
+from .translate import Translator
 from .vector import VectorTranslator
 
 # Accumulators below which a sum is split: a fused multiply-add waits for the one before it.
@@ -57,68 +57,58 @@ def accumulated(
     f: Function, s: Block, terms: int, a: str, b: str, start: Sequence[str]
 ) -> list[str]:
     """The accumulators after so many terms: `start[r][c] + sum_k a[r, k] * b[k][c]`."""
-    kind, element = vector(s.code, s.lanes), SCALAR[s.code]
-    fma = f"call {kind} @llvm.fma.{suffix(s.code, s.lanes)}"
-    size = s.rows * s.registers
-    split = 1
+    kind, size, split = vector(s.code, s.lanes), s.rows * s.registers, 1
     while size * split < _IN_FLIGHT and split * 4 <= terms:
         split *= 2
 
-    def some(k: str, total: Sequence[str], number: int) -> list[str]:
-        result = list(total)
-        row = address(f, s.code, b, _times(f, k, s.b_term))
-        first = address(f, s.code, a, _times(f, k, s.a_term))
+    def some(k: str, total: list[str], number: int) -> None:
+        row = address(f, s.code, b, times(f, k, s.b_term))
+        first = address(f, s.code, a, times(f, k, s.a_term))
         for u in range(number):
-            x = [
-                load(
-                    f,
-                    s.code,
-                    s.lanes,
-                    address(f, s.code, row, str(u * s.b_term + c * s.lanes)),
-                )
-                for c in range(s.registers)
-            ]
+            places = [u * s.b_term + c * s.lanes for c in range(s.registers)]
+            x = [load(f, s.code, s.lanes, address(f, s.code, row, place)) for place in places]
             for r in range(s.rows):
-                place = address(f, s.code, first, str(u * s.a_term + r * s.a_row))
-                y = f.op(f"load {element}, ptr {place}, align {BYTES[s.code]}")
-                y = splat(f, element, s.lanes, y)
+                place = address(f, s.code, first, u * s.a_term + r * s.a_row)
+                y = load_splat(f, s.code, s.lanes, place)
                 for c in range(s.registers):
                     n = u * size + r * s.registers + c
-                    result[n] = f.op(f"{fma}({kind} {y}, {kind} {x[c]}, {kind} {result[n]})")
-        return result
+                    total[n] = fma(f, s.code, s.lanes, y, x[c], total[n])
 
     total = [*start, *["zeroinitializer"] * (size * (split - 1))]
     whole = terms // split * split
     if whole == split:
-        total = some("0", total, split)
+        some("0", total, split)
     else:
-        carried = [(kind, x) for x in total]
-        total = loop(f, "0", str(whole), str(split), carried, lambda k, t: some(k, t, split))
+        with loop(f, 0, whole, split, [(kind, x) for x in total]) as (k, total):
+            some(k, total, split)
     if whole < terms:
-        total = some(str(whole), total, terms - whole)
+        some(str(whole), total, terms - whole)
     while split > 1:
         split //= 2
-        total = [
-            f.op(f"fadd {kind} {total[n]}, {total[n + size * split]}") for n in range(size * split)
-        ]
-    return list(total)
+        half = size * split
+        total = [f.op(f"fadd {kind} {total[n]}, {total[n + half]}") for n in range(half)]
+    return total
 
 
-def _times(f: Function, k: str, step: int) -> str:
+def times(f: Function, k: str, step: int) -> str:
+    """A position times the step between rows."""
     if k.isdigit():
         return str(int(k) * step)
     return k if step == 1 else f.op(f"mul nsw i64 {k}, {step}")
 
 
-def strips(f: Function, count: int, step: int, body) -> None:
-    """`body(start, size)` for the parts of a range: a loop over the whole ones, then the rest."""
+def strips(f: Function, count: int, step: int) -> Iterator[tuple[str, int]]:
+    """The parts of a range, where they start and their size: a loop over the whole ones, then the
+    rest. What is done with a part is emitted once for each of the two.
+    """
     whole = count // step * step
     if whole > step:
-        loop(f, "0", str(whole), str(step), (), lambda k, _: body(k, step) or ())
+        with loop(f, 0, whole, step) as (k, _):
+            yield k, step
     elif whole:
-        body("0", step)
+        yield "0", step
     if whole < count:
-        body(str(whole), count - whole)
+        yield str(whole), count - whole
 
 
 class _Shape(NamedTuple):
@@ -139,71 +129,41 @@ def _product(s: _Shape, f: Function, pointers: Sequence[str], use: Callable[...,
     held = accumulator(s.code)
     lanes = min(width(held), f.lanes)
     registers = f.lanes // lanes
-    down = rows_down(s.rows, registers)
-    kind = vector(held, lanes)
-
-    def rows_from(first: str, number: int) -> None:
-        a = address(f, held, pointers[0], _times(f, first, s.a_row))
+    for first, number in strips(f, s.rows, rows_down(s.rows, registers)):
+        a = address(f, held, pointers[0], times(f, first, s.a_row))
         block = Block(held, lanes, number, registers, s.a_row, s.a_term, f.lanes)
         start = ["zeroinitializer"] * number * registers
         if s.bias:
-            source = address(f, held, pointers[2], first)
+            source, start = address(f, held, pointers[2], first), []
             for r in range(number):
-                place = address(f, held, source, str(r))
-                x = f.op(f"load {SCALAR[held]}, ptr {place}, align {BYTES[held]}")
-                x = splat(f, SCALAR[held], lanes, x)
-                start[r * registers : (r + 1) * registers] = [x] * registers
+                start += [load_splat(f, held, lanes, address(f, held, source, r))] * registers
         total = accumulated(f, block, s.columns, a, pointers[1], start)
-        if s.code == "f16":
-            half = vector(s.code, lanes)
-            total = [f.op(f"fptrunc {kind} {x} to {half}") for x in total]
-            total = [f.op(f"fpext {half} {x} to {kind}") for x in total]
-        use(
-            first,
-            [
-                concatenated(f, SCALAR[held], lanes, total[r : r + registers])
-                for r in range(0, len(total), registers)
-            ],
-        )
-
-    strips(f, s.rows, down, rows_from)
+        rounded = [cast(f, lanes, x, held, s.code) for x in total]
+        total = [cast(f, lanes, x, s.code, held) for x in rounded]
+        groups = [total[r : r + registers] for r in range(0, len(total), registers)]
+        use(first, [concatenated(f, SCALAR[held], lanes, group) for group in groups])
 
 
-def element(f: Function, t: Translator, code: str, p: ast.expr, offset: ast.expr) -> str:
-    """The address of the element of a buffer that a word of the parameter block gives."""
-    k, o = t.parameter(p), f.word_here(t.parameter(offset))
-    return f.op(f"getelementptr {SCALAR[code]}, ptr {f.pointer(k)}, i64 {o}")
-
-
+@statement("type node node integer integer integer flag node *node")
 def matvec(
-    t: VectorTranslator,
-    kind: ast.expr,
-    a: ast.expr,
-    offset: ast.expr,
-    rows: ast.expr,
-    columns: ast.expr,
-    stride: ast.expr,
-    transposed: ast.expr,
-    x: ast.expr,
-    *bias: ast.expr,
-) -> Value:
+    t: VectorTranslator, code: str, a: ast.expr, offset: ast.expr, rows: int, columns: int,
+    stride: int, transposed: bool, x: ast.expr, *bias: ast.expr,
+) -> Value:  # fmt: skip
     """`matvec(T, p[a], p[o], rows, columns, stride, transposed, x[, p[b], p[ob]])`."""
-    f, code, v = t.f, t.type(kind), t.vector(x)
     if code not in FLOATS:
         raise KernelError(f"there is no matrix product of {code}")
-    m, n, step = t.integer(rows), t.integer(columns), t.integer(stride)
-    swapped = ast.literal_eval(transposed)
-    a_row, a_term = step, 1
-    if swapped:
-        m, n, a_row, a_term = n, m, a_term, a_row
-    if (v.code, v.count) != (code, n):
-        raise KernelError(f"{ast.unparse(x)} is {v.code}x{v.count}, not {code}x{n}")
-    held = accumulator(code)
-    pointers = [element(f, t, held, a, offset), t.place(v)]
+    held, step = accumulator(code), (stride, 1)
+    if transposed:
+        rows, columns, step = columns, rows, (1, stride)
+    v = t.vector(x, code, columns)
+    pointers = [_element(t, held, a, offset), t.place(v)]
     if bias:
-        pointers.append(element(f, t, held, *bias))
-    shape = _Shape(code, m, n, a_row, a_term, bool(bias))
-    return t.multiply(Product(partial(_product, shape), shape, v, pointers), code, m)
+        pointers.append(_element(t, held, *bias))
+    shape = _Shape(code, rows, columns, *step, bool(bias))
+    return t.multiply(Product(partial(_product, shape), shape, v, pointers), code, rows)
 
 
-CALLS["matvec"] = matvec
+def _element(t: Translator, code: str, p: ast.expr, offset: ast.expr) -> str:
+    """The address of the element of a buffer that a word of the parameter block gives."""
+    base, word = t.f.pointer(t.parameter(p)), t.f.word_here(t.parameter(offset))
+    return address(t.f, code, base, word)

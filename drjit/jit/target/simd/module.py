@@ -8,9 +8,12 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
+from .arguments import statement
 from .elementwise import narrow, widen
-from .ir import BITS, NUMBER, SCALAR, Function, KernelError, Value, constant
-from .translate import CALLS, Translator, results_of
+from .ir import NUMBER, SCALAR, Function, KernelError, Value, constant
+from .loops import concatenated
+from .memory import gather_wide
+from .translate import Translator, results_of, together
 
 # Above this many lines that inlining every library call would add, the calls stay calls: compile
 # time over speed.
@@ -35,7 +38,8 @@ class Module:
 
     def __init__(self, lanes: int, contract: bool, library: Library):
         self.lanes, self.contract, self.library = lanes, contract, library
-        self.functions: dict[str, tuple[tuple[str, ...], str]] = {}
+        # The types of the results of library functions, by symbol.
+        self.functions: dict[str, tuple[str, ...]] = {}
         # Symbol, text up to the attributes, body, lines.
         self.definitions: list[tuple[str, str, str, int]] = []
         # How often functions are called, and those of them that are called outside of cold
@@ -57,9 +61,11 @@ class Module:
         """A call of a library function, on a warm path or in a rare branch; `f16` goes through
         `f32`.
         """
-        values = _arguments(f, values)
-        if not values:
+        code = next((v[0] for v in values if v[0] != NUMBER), None)
+        if code is None:
             raise KernelError(f"the function {name} is unknown")
+        # Numbers take the type of the first argument that has one.
+        values = [(code, f.constant(code, x)) if k == NUMBER else (k, x) for k, x in values]  # type: ignore[arg-type]
         if values[0][0] == "f16" and not name.endswith("_f16"):
             wide = [("f32", widen(f, x)) for _, x in values]
             result = _emit_call(self, f, name, wide, warm)
@@ -120,14 +126,6 @@ class Module:
         return symbol
 
 
-def _arguments(f: Function, values: list) -> list[Value]:
-    """Arguments: numbers take the type of the first argument that has one."""
-    code = next((v[0] for v in values if v[0] != NUMBER), None)
-    if code is None:
-        return []
-    return [(code, f.constant(code, x)) if k == NUMBER else (k, x) for k, x in values]
-
-
 def declare(
     module: Module, name: str, codes: tuple[str, ...], lanes: int
 ) -> tuple[str, tuple[str, ...]]:
@@ -146,7 +144,7 @@ def declare(
         f = Function(lanes, len(codes))
         values = [(code, f"%{k}") for k, code in enumerate(codes)]
         _finish(module, symbol, f, codes, results_of(module, f, definition, values))
-    return symbol, module.functions[symbol][0]
+    return symbol, module.functions[symbol]
 
 
 def _emit_call(module: Module, f: Function, name: str, values: list[Value], warm: bool) -> Any:
@@ -163,63 +161,33 @@ def _emit_call(module: Module, f: Function, name: str, values: list[Value], warm
     module.calls[symbol] += 1
     if warm:
         module.warm.add(symbol)
-    results, signature = module.functions[symbol]
-    operands = ", ".join([f"{f.vector[code]} {x}" for code, x in values])
-    result = f.op(f'call fastcc {signature} @"{symbol}"({operands})')
-    if len(results) == 1:
-        return results[0], result
-    return tuple(
-        (code, f.op(f"extractvalue {signature} {result}, {k}")) for k, code in enumerate(results)
-    )
+    operands = [f"{f.vector[code]} {x}" for code, x in values]
+    return together(f.call(symbol, operands, module.functions[symbol]))
 
 
 def _by_parts(module: Module, name: str, codes: tuple[str, ...], lanes: int) -> str:
     """The symbol of a library function that computes `COLD_LANES` lanes at a time."""
     part, results = declare(module, name, codes, COLD_LANES)
-    symbol, signature = f"{part}.{lanes}", module.functions[part][1]
+    symbol = f"{part}.{lanes}"
     if symbol in module.functions:
         return symbol
     f = Function(lanes, len(codes))
-    found: list[list[str]] = [[] for _ in results]
+    found = []
     for first in range(0, lanes, COLD_LANES):
-        operands = ", ".join(
-            f"<{COLD_LANES} x {SCALAR[code]}> {_part(f, code, f'%{k}', first)}"
-            for k, code in enumerate(codes)
-        )
-        result = f.op(f'call fastcc {signature} @"{part}"({operands})')
-        for k, row in enumerate(found):
-            one = len(results) == 1
-            row.append(result if one else f.op(f"extractvalue {signature} {result}, {k}"))
-    joined = [(code, _joined(f, code, row)) for code, row in zip(results, found, strict=True)]
+        places, operands = range(first, first + COLD_LANES), []
+        for k, code in enumerate(codes):
+            x = f.shuffle(f.vector[code], f"%{k}", "poison", places)
+            operands.append(f"<{COLD_LANES} x {SCALAR[code]}> {x}")
+        found.append(f.call(part, operands, results, COLD_LANES))
+    joined = []
+    for code, row in zip(results, zip(*found, strict=True), strict=True):
+        joined.append((code, concatenated(f, SCALAR[code], COLD_LANES, [x for _, x in row])))
     _finish(module, symbol, f, codes, joined)
     return symbol
 
 
-def _part(f: Function, code: str, x: str, first: int) -> str:
-    """Some of the lanes of a vector."""
-    of = f.vector[code]
-    return f.op(f"shufflevector {of} {x}, {of} poison, {_indices(first, COLD_LANES)}")
-
-
-def _joined(f: Function, code: str, parts: list[str]) -> str:
-    """Vectors one behind the other."""
-    lanes = f.lanes // len(parts)
-    while len(parts) > 1:
-        of = f"<{lanes} x {SCALAR[code]}>"
-        lanes *= 2
-        parts = [
-            f.op(f"shufflevector {of} {a}, {of} {b}, {_indices(0, lanes)}")
-            for a, b in zip(parts[::2], parts[1::2], strict=True)
-        ]
-    return parts[0]
-
-
-def _indices(first: int, count: int) -> str:
-    numbers = ", ".join(f"i32 {k}" for k in range(first, first + count))
-    return f"<{count} x i32> <{numbers}>"
-
-
-def table(t: Translator, name: ast.expr, index: ast.expr) -> Value:
+@statement("node typed")
+def table(t: Translator, name: ast.expr, index: Value) -> Value:
     """`table(NAME, x)`; an index beyond the end reads the last element."""
     if type(name) is not ast.Name or name.id.rpartition("_")[2] not in SCALAR:
         raise KernelError(f"{ast.unparse(name)} is not the name of a table")
@@ -230,27 +198,22 @@ def table(t: Translator, name: ast.expr, index: ast.expr) -> Value:
     symbol = f"@table.{name.id}"
     array = f"[{len(values)} x {element}] [{elements}]"
     t.module.globals[symbol] = f"{symbol} = private unnamed_addr constant {array}, align 64"
-    kind, x = t.typed(index)
+    kind, x = index
     last = f.constant(kind, len(values) - 1)
     vector = f.vector[kind]
     x = f.op(f"call {vector} @llvm.umin.{f.types.suffix[kind]}({vector} {x}, {vector} {last})")
-    addresses = f.op(f"getelementptr {element}, ptr {symbol}, {vector} {x}")
-    suffix = f"{f.types.suffix[code]}.v{f.lanes}p0"
-    where = f"<{f.lanes} x ptr> align {BITS[code] // 8} {addresses}"
-    everywhere = f"{f.vector['mask']} splat (i1 true), {f.vector[code]} poison"
-    gather = f"call {f.vector[code]} @llvm.masked.gather.{suffix}({where}, {everywhere})"
-    return code, f.op(gather)
+    return code, gather_wide(f, code, symbol, (kind, x), "splat (i1 true)", "poison")
 
 
-def polynomial(t: Translator, e: ast.expr, name: ast.expr) -> Value:
+@statement("expr node")
+def polynomial(t: Translator, x: Value, name: ast.expr) -> Value:
     """`polynomial(x, NAME)`, by Horner's rule."""
     if type(name) is not ast.Name:
         raise KernelError(f"{ast.unparse(name)} is not the name of a table")
-    x, coefficients = t.expr(e), t.module.library.table(name.id)
-    first, *others = [(NUMBER, c) for c in coefficients]
-    total: Any = t.apply("fma", [x, first, others[0]])  # type: ignore[list-item]
-    for c in others[1:]:
-        total = t.apply("fma", [total, x, c])  # type: ignore[list-item]
+    first, second, *others = t.module.library.table(name.id)
+    total: Any = t.apply("fma", [x, (NUMBER, first), (NUMBER, second)])
+    for c in others:
+        total = t.apply("fma", [total, x, (NUMBER, c)])
     return total
 
 
@@ -258,19 +221,8 @@ def _finish(
     module: Module, symbol: str, f: Function, codes: tuple[str, ...], values: Sequence[Value]
 ) -> None:
     """Ends a library function with its results."""
-    results = tuple([code for code, _ in values])
-    signature, result = f.vector[results[0]], values[0][1]
-    if len(results) > 1:
-        signature = "{" + ", ".join(f.vector[code] for code in results) + "}"
-        result = "poison"
-        for k, (code, x) in enumerate(values):
-            result = f.op(f"insertvalue {signature} {result}, {f.vector[code]} {x}, {k}")
-    f.do(f"ret {signature} {result}")
     parameters = ", ".join(f.vector[code] for code in codes)
-    head = f'define internal fastcc {signature} @"{symbol}"({parameters})'
-    module.functions[symbol] = results, signature
+    head = f'define internal fastcc {f.give(values)} @"{symbol}"({parameters})'
+    module.functions[symbol] = tuple([code for code, _ in values])
     module.calls[symbol] = 0
     module.definitions.append((symbol, head, f.text(), len(f.lines)))
-
-
-CALLS.update({"table": table, "polynomial": polynomial})

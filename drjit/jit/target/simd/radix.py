@@ -2,22 +2,22 @@
 
 import ast
 
-from .ir import BITS, MEMORY, UNSIGNED, Function, KernelError
+from .arguments import statement
+from .ir import BITS, MEMORY, UNSIGNED, Function, KernelError, Value
 from .loops import address, loop, splat
-from .translate import CALLS, Translator
+from .translate import Translator
 
 # Bits of a digit; the table of a block has one more entry, for lanes beyond the end.
 DIGIT = 11
 ENTRIES = (1 << DIGIT) + 1
 
 
-def _digits(t: Translator, key: ast.expr, shift: ast.expr) -> list[str]:
+def _digits(t: Translator, key: Value, shift: int) -> list[str]:
     """The digit of every lane, as `i64`; one beyond the largest for lanes that are not active."""
-    f = t.f
-    code, x = t.typed(key)
+    f, (code, x) = t.f, key
     if code not in UNSIGNED:
         raise KernelError(f"a sort key of type {code} is not unsigned")
-    vector, word = f.vector[code], f.word(t.parameter(shift))
+    vector, word = f.vector[code], f.word(shift)
     if BITS[code] < 64:
         word = f.op(f"trunc i64 {word} to i{BITS[code]}")
     x = f.op(f"lshr {vector} {x}, {splat(f, f'i{BITS[code]}', f.lanes, word)}")
@@ -25,76 +25,66 @@ def _digits(t: Translator, key: ast.expr, shift: ast.expr) -> list[str]:
     if BITS[code] != 32:
         x = f.op(f"{'trunc' if BITS[code] > 32 else 'zext'} {vector} {x} to {wide}")
     x = f.op(f"and {wide} {x}, {f.constant('u32', (1 << DIGIT) - 1)}")
-    beyond = f.constant("u32", 1 << DIGIT)
-    x = f.op(f"select {f.vector['mask']} {t.active()}, {wide} {x}, {wide} {beyond}")
+    x = f.select("u32", t.active(), x, f.constant("u32", 1 << DIGIT))
     slot = f.slot("u32", 0)
     f.do(f"store {wide} {x}, ptr {slot}")
     result = []
     for lane in range(f.lanes):
-        place = f.op(f"getelementptr i32, ptr {slot}, i64 {lane}")
+        place = address(f, "u32", slot, lane)
         result.append(f.op(f"zext i32 {f.op(f'load i32, ptr {place}')} to i64"))
     return result
 
 
-def _table(t: Translator, a: ast.expr) -> str:
+def _table(f: Function, k: int) -> str:
     """The table of this block."""
-    f, k = t.f, t.parameter(a)
     offset = f.once(f"%radix{k}.o", f"mul i64 %block, {ENTRIES}")
     return f.once(f"%radix{k}", f"getelementptr i32, ptr {f.pointer(k)}, i64 {offset}")
 
 
-def radix_count(t: Translator, a: ast.expr, i: ast.expr, x: ast.expr, shift: ast.expr) -> None:
+def _counted(f: Function, place: str) -> str:
+    """What a counter holds, to which 1 is added."""
+    count = f.op(f"load i32, ptr {place}")
+    f.do(f"store i32 {f.op(f'add i32 {count}, 1')}, ptr {place}")
+    return count
+
+
+@statement("parameter lane_range typed parameter")
+def radix_count(t: Translator, a: int, key: Value, shift: int) -> None:
     """`radix_count(p[a], i, x, p[shift])`."""
-    t.lane_range(i)
-    f, table = t.f, _table(t, a)
-    for digit in _digits(t, x, shift):
-        place = address(f, "u32", table, digit)
-        count = f.op(f"load i32, ptr {place}")
-        f.do(f"store i32 {f.op(f'add i32 {count}, 1')}, ptr {place}")
-    t.finishers.append(lambda f: _starts(f, t.parameter(a)))
+    table = _table(t.f, a)
+    for digit in _digits(t, key, shift):
+        _counted(t.f, address(t.f, "u32", table, digit))
+    t.finishers.append(lambda f: _starts(f, a))
 
 
 def _starts(f: Function, k: int) -> None:
     """Turns the counts of all blocks into positions: by digit first, then by block."""
     base = f.pointer(k)
-
-    def digit(d: str, total: list[str]) -> list[str]:
-        def block(b: str, total: list[str]) -> list[str]:
-            place = address(f, "u32", base, f.op(f"mul i64 {b}, {ENTRIES}"), d)
+    with loop(f, 0, ENTRIES, 1, [("i32", "0")]) as (digit, total):
+        with loop(f, 0, "%n_blocks", 1, [("i32", total[0])]) as (block, so_far):
+            place = address(f, "u32", base, f.op(f"mul i64 {block}, {ENTRIES}"), digit)
             count = f.op(f"load i32, ptr {place}")
-            f.do(f"store i32 {total[0]}, ptr {place}")
-            return [f.op(f"add i32 {total[0]}, {count}")]
-
-        return loop(f, "0", "%n_blocks", "1", [("i32", total[0])], block)
-
-    loop(f, "0", str(ENTRIES), "1", [("i32", "0")], digit)
+            f.do(f"store i32 {so_far[0]}, ptr {place}")
+            so_far[0] = f.op(f"add i32 {so_far[0]}, {count}")
+        total[:] = so_far
 
 
-def radix_move(
-    t: Translator, a: ast.expr, i: ast.expr, x: ast.expr, shift: ast.expr, *moved: ast.expr
-) -> None:
+@statement("parameter lane_range typed parameter *node")
+def radix_move(t: Translator, a: int, key: Value, shift: int, *moved: ast.expr) -> None:
     """`radix_move(p[a], i, x, p[shift], p[k], v, ...)`: lanes with equal digits keep their order.
 
     Lanes beyond the end go to the padding of the buffers. Everything is scalar: a vector of
     positions made of scalars in memory would wait for all stores before it.
     """
-    t.lane_range(i)
-    f, table = t.f, _table(t, a)
+    f, table = t.f, _table(t.f, a)
     columns = []
     for number in range(0, len(moved), 2):
         code, value = t.typed(moved[number + 1])
         slot = f.slot(code, 1 + number)
         f.do(f"store {f.vector[code]} {value}, ptr {slot}")
         columns.append((code, slot, f.pointer(t.parameter(moved[number]))))
-    for lane, digit in enumerate(_digits(t, x, shift)):
-        entry = address(f, "u32", table, digit)
-        position = f.op(f"load i32, ptr {entry}")
-        f.do(f"store i32 {f.op(f'add i32 {position}, 1')}, ptr {entry}")
-        position = f.op(f"zext i32 {position} to i64")
+    for lane, digit in enumerate(_digits(t, key, shift)):
+        position = f.op(f"zext i32 {_counted(f, address(f, 'u32', table, digit))} to i64")
         for code, slot, base in columns:
-            kind = MEMORY[code]
-            one = f.op(f"load {kind}, ptr {address(f, code, slot, str(lane))}")
-            f.do(f"store {kind} {one}, ptr {address(f, code, base, position)}")
-
-
-CALLS.update({"radix_count": radix_count, "radix_move": radix_move})
+            one = f.op(f"load {MEMORY[code]}, ptr {address(f, code, slot, lane)}")
+            f.do(f"store {MEMORY[code]} {one}, ptr {address(f, code, base, position)}")

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import elementwise
-from .conversion import bitcast, convert
+from .arguments import CALLS, Arguments, statement
+from .conversion import convert, reinterpret
 from .ir import BITS, NUMBER, SCALAR, Function, KernelError, Value
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Deferred(str):
     __slots__ = ()
 
 
-class Translator:
+class Translator(Arguments):
     """Translates the statements of one function."""
 
     def __init__(
@@ -127,22 +128,22 @@ class Translator:
     def body(self, statements: list[ast.stmt]) -> None:
         """Translates a sequence of statements."""
         f = self.f
-        for statement, *more in grouped(statements) if self.has_runs else zip(statements):
+        for first, *more in grouped(statements) if self.has_runs else zip(statements):
             if len(f.lines) - f.begun > BLOCK_LINES and self.is_kernel:
                 self.part()
             try:
                 if more:
-                    name = statement.value.func.id  # type: ignore[attr-defined]
-                    RUNS[name](self, [statement, *more])
+                    name = first.value.func.id  # type: ignore[attr-defined]
+                    RUNS[name](self, [first, *more])
                 else:
-                    self.statement(statement)
+                    self.statement(first)
             except KernelError as error:
                 if hasattr(error, "line"):
                     raise
-                raise self._located(error, statement) from None
+                raise self._located(error, first) from None
             except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
                 problem = KernelError(f"cannot be translated ({type(error).__name__}: {error})")
-                raise self._located(problem, statement) from error
+                raise self._located(problem, first) from error
 
     def part(self) -> None:
         """Ends a long block. The condition never holds, which LLVM cannot know, or it would join
@@ -411,8 +412,7 @@ class Translator:
         are translated in place."""
         if name.startswith("_") and not self.is_kernel:
             definition = self.module.library.function(*name.rsplit("_", 1))
-            one, *more = results_of(self.module, self.f, definition, values, self.depth)
-            return (one, *more) if more else one
+            return together(results_of(self.module, self.f, definition, values, self.depth))
         warm = self.is_kernel or not self.depth
         return self.module.call(self.f, name, values, warm=warm)
 
@@ -423,28 +423,22 @@ class Translator:
             return to, self.f.constant(to, x)  # type: ignore[arg-type]
         return to, self.computed(lambda f, source, y: convert(f, to, source, y), code, x)
 
-    def bitcast(self, kind: ast.expr, arg: ast.expr) -> Value:
+    def bitcast(self, to: str, value: Value) -> Value:
         """`bitcast(T, x)`."""
-        to, (code, x) = self.type(kind), self.typed(arg)
+        code, x = value
         if BITS[to] != BITS[code]:
             raise KernelError(f"{code} and {to} differ in size")
-        return to, self.computed(lambda f, source, y: bitcast(f, to, source, y), code, x)
+        return to, self.computed(lambda f, source, y: reinterpret(f, to, source, y), code, x)
 
-    def select(self, m: ast.expr, x: ast.expr, y: ast.expr) -> Value:
+    def select(self, m: Value, x: Value, y: Value) -> Value:
         """`select(m, x, y)`."""
-        return self.selection(self.typed(m), self.expr(x), self.expr(y))
-
-    def selection(self, m: Value, x: Value, y: Value) -> Value:
-        """`select(m, x, y)` of values."""
         kind, mask = m
         if kind != "mask":
             raise KernelError(f"the condition of select is {kind}, not mask")
         (code, a), (_, b) = self.unified((x, y))
         if code == NUMBER:
             raise KernelError("the operands of select have no type")
-        f = self.f
-        vector = f.vector[code]
-        return code, f.op(f"select {f.vector['mask']} {mask}, {vector} {a}, {vector} {b}")
+        return code, self.f.select(code, mask, a, b)
 
     def unified(self, values: Any) -> list[Value]:
         """Operands of one type: numbers take the type of the others."""
@@ -463,88 +457,6 @@ class Translator:
     def several(self, e: ast.Tuple) -> tuple[Value, ...]:
         """`x, y`, for an assignment to several names."""
         return tuple(self.typed(node) for node in e.elts)
-
-    # ------------------------------------------------------------------------------- arguments
-
-    def type(self, e: ast.expr) -> str:
-        """An argument that names an element type."""
-        if type(e) is not ast.Name or e.id not in SCALAR:
-            raise KernelError(f"{ast.unparse(e)} is not an element type")
-        return e.id
-
-    def typed(self, e: ast.expr, code: str | None = None) -> Value:
-        """An argument with a type: a given one, if it is a number, or must be of a given one."""
-        value = self.expr(e)
-        if value is None or type(value[0]) is tuple:
-            raise KernelError("one value expected")
-        if value[0] == NUMBER:
-            if code is None:
-                raise KernelError(f"{ast.unparse(e)} has no type")
-            return code, self.f.constant(code, value[1])
-        if code is not None and value[0] != code:
-            raise KernelError(f"{ast.unparse(e)} is {value[0]}, not {code}")
-        return value
-
-    def mask(self, e: ast.expr) -> str:
-        """An argument that is a mask."""
-        return self.typed(e, "mask")[1]
-
-    def parameter(self, e: ast.expr) -> int:
-        """An argument `p[k]`: its index."""
-        if (
-            type(e) is ast.Subscript
-            and type(e.value) is ast.Name
-            and e.value.id == "p"
-            and type(e.slice) is ast.Constant
-            and type(e.slice.value) is int
-            and self.is_kernel
-        ):
-            return e.slice.value
-        raise KernelError(f"{ast.unparse(e)} is not a word of the parameter block")
-
-    def word(self, e: ast.expr) -> str:
-        """The word that is an argument `p[k]`."""
-        f, k = self.f, self.parameter(e)
-        return f.word_here(k) if self.has_many_words else f.word(k)
-
-    def pointer(self, e: ast.expr) -> str:
-        """The address that an argument `p[k]` holds."""
-        f, k = self.f, self.parameter(e)
-        if self.has_many_words:
-            return f.op(f"inttoptr i64 {f.word_here(k)} to ptr")
-        return f.pointer(k)
-
-    def index(self, e: ast.expr) -> Value:
-        """An argument that is an unsigned index."""
-        value = self.typed(e, None)
-        if value[0] not in ("u32", "u64"):
-            raise KernelError(f"{ast.unparse(e)} is {value[0]}, not an index (u32 or u64)")
-        return value
-
-    def integer(self, e: ast.expr) -> int:
-        """An argument that is a constant integer."""
-        if type(e) is ast.Constant and type(e.value) is int:
-            return e.value
-        raise KernelError(f"{ast.unparse(e)} is not a constant integer")
-
-    def whole(self, e: ast.expr) -> str:
-        """An argument that is an integer for all lanes: a constant, or `s + 1` where `s` is a
-        parameter of the function.
-        """
-        if type(e) is ast.BinOp and type(e.op) is ast.Add and type(e.left) is ast.Name:
-            return self.f.op(f"add i64 {given(e.left.id)}, {self.integer(e.right)}")
-        return str(self.integer(e))
-
-    def text(self, e: ast.expr) -> str:
-        """An argument that is a string."""
-        if type(e) is ast.Constant and type(e.value) is str:
-            return e.value
-        raise KernelError(f"{ast.unparse(e)} is not a string")
-
-    def lane_range(self, e: ast.expr) -> None:
-        """The argument `i`."""
-        if type(e) is not ast.Name or e.id != "i" or not self.is_kernel:
-            raise KernelError(f"{ast.unparse(e)} is not the lanes of the packet, i")
 
 
 def results_of(
@@ -586,26 +498,12 @@ def body_call(t: Translator, name: str, args: list[ast.expr]) -> Any:
             operands.append(f"i64 {t.whole(a)}")
         else:
             operands.append(f"{f.vector[code]} {t.typed(a, code)[1]}")
-    kind = struct_of(f, results)
-    call = f'call fastcc {kind} @"{name}"({", ".join(operands)})'
-    if not results:
-        f.do(call)
-        return None
-    result = f.op(call)
-    if len(results) == 1:
-        return results[0], result
-    return tuple((c, f.op(f"extractvalue {kind} {result}, {k}")) for k, c in enumerate(results))
+    return together(f.call(name, operands, results))
 
 
-def given(name: str) -> str:
-    """What a parameter of a function of the text is called in IR."""
-    return f"%given.{name}"
-
-
-def struct_of(f: Function, codes: Sequence[str]) -> str:
-    """The type of the result of a function that gives so many values."""
-    kinds = [f.vector[code] for code in codes]
-    return "void" if not kinds else kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
+def together(values: Sequence[Value]) -> Any:
+    """What a call gives as the value of an expression: one, several, or none."""
+    return values[0] if len(values) == 1 else tuple(values) or None
 
 
 def assigned(statements: list[ast.stmt]) -> list[str]:
@@ -677,8 +575,10 @@ EXPRESSIONS: dict[type, Callable] = {
 # What translates several statements in a row that access elements of 32 bits or more at one index,
 # by what they call; `adjacent` adds this.
 RUNS: dict[str, Callable] = {}
-# Calls whose arguments are not all plain operands; `memory` and `reduction` add theirs.
-CALLS: dict[str, Callable] = {
-    "bitcast": Translator.bitcast,
-    "select": Translator.select,
-}
+statement("type typed")(Translator.bitcast)
+
+
+@statement("typed expr expr")
+def select(t: Translator, m: Value, x: Value, y: Value) -> Value:
+    """`select(m, x, y)`."""
+    return t.select(m, x, y)

@@ -11,22 +11,26 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 from . import elementwise
+from .arguments import statement
 from .conversion import convert
 from .feature_loop import (
     Operation,
     Product,
     Register,
+    from_held,
     load_row,
     rounded,
+    row_address,
     spelled,
     store_row,
+    to_held,
 )
 from .feature_routine import run
 from .ir import BITS, BYTES, FLOATS, NUMBER, SCALAR, Function, KernelError, Value, constant
 from .liveness import last_uses, targets, vector_names
 from .module import Module, declare
-from .translate import CALLS, OPERATORS, Translator, assigned
-from .vector_memory import HELD, Slot, Variables, Vector, row_bytes, row_type
+from .translate import OPERATORS, Translator, assigned
+from .vector_memory import HELD, Slot, Variables, Vector, row_bytes
 
 # Operations whose result needs no rounding where the operands are rounded to f16.
 _EXACT = frozenset({"neg", "abs", "minimum", "maximum", "floor", "ceil", "trunc", "round"})
@@ -170,12 +174,16 @@ class VectorTranslator(Translator):
             slot = self.copied(v, rows).slot
         return slot.name
 
-    def vector(self, e: ast.expr) -> Vector:
-        """An argument that is a vector."""
-        v = self.expr(e)
-        if v is None or type(v[1]) is not Vector:
+    def vector(self, e: ast.expr, code: str = "", count: int = 0) -> Vector:
+        """An argument that is a vector, maybe of a given type and number of features."""
+        value = self.expr(e)
+        if value is None or type(value[1]) is not Vector:
             raise KernelError(f"{ast.unparse(e)} is not a vector")
-        return v[1]
+        v = value[1]
+        if code and (v.code, v.count) != (code, count or v.count):
+            wanted = f"{code}x{count or v.count}"
+            raise KernelError(f"{ast.unparse(e)} is {v.code}x{v.count}, not {wanted}")
+        return v
 
     # ------------------------------------------------------------------- element-wise operations
 
@@ -214,19 +222,18 @@ class VectorTranslator(Translator):
         result = code if row.result == held else row.result
         return self.put_off(one, (name, code), operands, [result], count)
 
-    def selection(self, m: Value, x: Value, y: Value) -> Value:
-        """`select(m, x, y)` of values."""
+    def select(self, m: Value, x: Value, y: Value) -> Value:
+        """`select(m, x, y)`."""
         if not any(type(v) is Vector for _, v in (m, x, y)):
-            return super().selection(m, x, y)
+            return super().select(m, x, y)
         count = next(v.count for _, v in (m, x, y) if type(v) is Vector)
         kind, _, (mask,) = self.together((m,), count)
         if kind != "mask":
             raise KernelError(f"the condition of select is {m[0]}, not a mask")
         code, _, operands = self.together((x, y), count)
-        vector, test = self.f.vector[HELD[code]], self.f.vector["mask"]
 
         def one(f: Function, m: str, x: str, y: str) -> str:
-            return f.op(f"select {test} {m}, {vector} {x}, {vector} {y}")
+            return f.select(HELD[code], m, x, y)
 
         return self.put_off(one, ("select", code), [mask, *operands], [code], count)
 
@@ -240,9 +247,7 @@ class VectorTranslator(Translator):
             return value
 
         def one(f: Function, x: str) -> str:
-            if to != "f16":
-                return convert(f, HELD[to], HELD[code], x)
-            return elementwise.widen(f, convert(f, "f16", HELD[code], x))
+            return to_held(f, to, convert(f, to, HELD[code], x))
 
         return self.put_off(one, (to, code), [v], [to], v.count)
 
@@ -363,10 +368,7 @@ class VectorTranslator(Translator):
         run(self.module, self.f, [product], [result], result.count)
 
     def _places(
-        self,
-        operations: list[Operation],
-        stored: dict[Vector, str],
-        product: Product | None,
+        self, operations: list[Operation], stored: dict[Vector, str], product: Product | None
     ) -> dict:
         """Memory for the results of a loop; in place of an operand of the loop if that ends with
         it and has rows of the same size.
@@ -383,10 +385,7 @@ class VectorTranslator(Translator):
             others = {slot for slot, sizes in read.items() if sizes != {size}}
             if product is not None:
                 others |= {w.slot for w in product.operands if isinstance(w, Vector)}
-            wanted = [
-                *self.homes_of(name),
-                *[slot for slot in read if slot not in others],
-            ]
+            wanted = [*self.homes_of(name), *[slot for slot in read if slot not in others]]
             places[v] = self.room(v, others | set(places.values()), wanted)
         return places
 
@@ -412,9 +411,10 @@ def number(f: Function, code: str, x: float) -> str:
 # ------------------------------------------------------------------------------------- statements
 
 
-def vector(t: VectorTranslator, kind: ast.expr, *features: ast.expr) -> Value:
+@statement("type *node")
+def vector(t: VectorTranslator, code: str, *features: ast.expr) -> Value:
     """`vector(T, x0, x1, ...)`."""
-    f, code = t.f, t.type(kind)
+    f = t.f
     if not features:
         raise KernelError("a vector has one or more features")
     words = [t.literals.get(e.id) if type(e) is ast.Name else None for e in features]
@@ -429,10 +429,7 @@ def vector(t: VectorTranslator, kind: ast.expr, *features: ast.expr) -> Value:
         result = t.fresh(code, len(features))
     place = result.slot.name  # type: ignore[union-attr]
     for k, x in enumerate(registers[::run]):
-        if code == "f16":
-            x = elementwise.widen(f, x)
-        row = f.op(f"getelementptr {row_type(code, f.lanes)}, ptr {place}, i64 {k}")
-        store_row(f, code, x, row)
+        store_row(f, code, to_held(f, code, x), row_address(f, code, place, k))
     return spelled(result)
 
 
@@ -471,33 +468,32 @@ def _uniform(t: VectorTranslator, code: str, words: list[int]) -> Vector:
     return v
 
 
-def splat(t: VectorTranslator, kind: ast.expr, count: ast.expr, x: ast.expr) -> Value:
+@statement("type integer operand")
+def splat(t: VectorTranslator, code: str, count: int, x: str) -> Value:
     """`splat(T, n, x)`."""
-    code, n = t.type(kind), t.integer(count)
-    if n < 1:
+    if count < 1:
         raise KernelError("a vector has one or more features")
-    _, _, (register,) = t.together([t.typed(x, code)], n)
-    return t.put_off(lambda f, x: x, "copy", [register], [code], n)
+    _, _, (register,) = t.together([(code, x)], count)
+    return t.put_off(lambda f, x: x, "copy", [register], [code], count)
 
 
-def feature(t: VectorTranslator, e: ast.expr, k: ast.expr) -> Value:
+@statement("vector integer")
+def feature(t: VectorTranslator, v: Vector, k: int) -> Value:
     """`feature(v, k)`."""
-    f, v, position = t.f, t.vector(e), t.integer(k)
-    if not 0 <= position < v.count:
-        raise KernelError(f"a vector of {v.count} features has no feature {position}")
-    place = t.place(v)
-    row = f.op(f"getelementptr {row_type(v.code, f.lanes)}, ptr {place}, i64 {position}")
-    x = load_row(f, v.code, row)
-    return v.code, elementwise.narrow(f, x) if v.code == "f16" else x
+    check_feature(v, k)
+    x = load_row(t.f, v.code, row_address(t.f, v.code, t.place(v), k))
+    return v.code, from_held(t.f, v.code, x)
 
 
-def total(t: VectorTranslator, e: ast.expr) -> Value:
+def check_feature(v: Vector, k: int) -> None:
+    """Raises KernelError for a feature that a vector lacks."""
+    if not 0 <= k < v.count:
+        raise KernelError(f"a vector of {v.count} features has no feature {k}")
+
+
+@statement("vector")
+def total(t: VectorTranslator, v: Vector) -> Value:
     """`total(v)`."""
-    v = t.vector(e)
     if v.code not in FLOATS:
         raise KernelError("total sums floats")
-    x = t.flush(total=v)
-    return v.code, elementwise.narrow(t.f, x) if v.code == "f16" else x
-
-
-CALLS.update({"vector": vector, "splat": splat, "feature": feature, "total": total})
+    return v.code, from_held(t.f, v.code, t.flush(total=v))

@@ -33,7 +33,7 @@ def add(f: Function, kind: str, before: Sequence[str], x: str) -> tuple[str, str
     return after, f.op(f"select {mask} {known}, {kind} {lost}, {kind} {zero}")
 
 
-class LongSum:
+class CompensatedSum:
     """A long sum of packets, in memory of the stack, so that it takes no registers from what is
     between two additions."""
 

@@ -8,31 +8,36 @@ move it, unless B is stored as columns. Sums that later blocks of k add to are k
 packed operands: each element of the result is written once.
 """
 
-import ast
-from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from . import llvm
-from .dots import dots
-from .ir import BYTES, FLOATS, SCALAR, Function, KernelError
+from .arguments import statement
+from .dot_products import dot_products
+from .ir import FLOATS, Function, KernelError
 from .loops import (
     address,
     below,
     cast,
     choose,
+    fma,
+    least,
     load,
+    load_splat,
     loop,
     numbers,
     splat,
     store,
-    suffix,
     vector,
+    when,
     width,
 )
-from .operands import (
+from .packing import (
     GAP,
     L1,
     L2,
     WRITTEN,
+    Rows,
     Shape,
     ahead,
     ask,
@@ -43,7 +48,9 @@ from .operands import (
     rows_of,
 )
 from .reduction import accumulator
-from .translate import CALLS, Translator
+from .translate import Translator
+
+_SIZES = ("m", "n", "k", "mb", "nb", "tiles_m", "tiles_n", "room")
 
 
 def _register_tile(rows: int, columns: int, lanes: int) -> tuple[int, int]:
@@ -58,48 +65,31 @@ def _register_tile(rows: int, columns: int, lanes: int) -> tuple[int, int]:
     return tile[0], min(tile[1], -(-columns // lanes))
 
 
-def matmul(
-    t: Translator,
-    kind: ast.expr,
-    rows: ast.expr,
-    columns: ast.expr,
-    depth: ast.expr,
-    a: ast.expr,
-    b: ast.expr,
-    c: ast.expr,
-    i: ast.expr,
-    sizes: ast.expr,
-    scratch: ast.expr,
-    a_transposed: ast.expr,
-    b_transposed: ast.expr,
-) -> None:
+@statement(
+    "type integer integer integer pointer pointer pointer lane_range pointer pointer flag flag"
+)
+def matmul(t: Translator, code: str, rows: int, columns: int, depth: int, *given: Any) -> None:
     """`matmul(T, rows, columns, depth, p[a], p[b], p[c], i, p[sizes], p[scratch], at, bt)`."""
-    t.lane_range(i)
-    f, code = t.f, t.type(kind)
     if code not in FLOATS:
         raise KernelError(f"there is no matrix product of {code}")
+    f, (*operands, sizes, scratch, a_transposed, b_transposed) = t.f, given
     acc = accumulator(code)
-    flags = [ast.literal_eval(e) for e in (a_transposed, b_transposed)]
-    tile = _register_tile(t.integer(rows), t.integer(columns), width(acc))
-    shape = Shape(code, acc, *tile, width(acc), t.integer(depth), *flags)
-    size, i0, j0, starts = _task(f, f.pointer(t.parameter(sizes)))
-    at_a, at_b, at_c = [
-        address(f, code, f.pointer(t.parameter(p)), start)
-        for p, start in zip((a, b, c), starts, strict=True)
-    ]
+    lanes = width(acc)
+    tile = _register_tile(rows, columns, lanes)
+    shape = Shape(code, acc, *tile, lanes, depth, a_transposed, b_transposed)
+    size, i0, j0, starts = _task(f, sizes)
+    a, b, c = (address(f, code, p, at) for p, at in zip(operands, starts, strict=True))
     if shape.rows == 1 and shape.b_transposed:
-        dots(f, shape, at_a, at_b, at_c, size["k"], j0, size["columns"])
+        dot_products(f, shape, a, b, c, size["k"], j0, size["columns"])
         return
-    room = f.op(f"mul i64 %thread, {size['room']}")
-    memory = address(f, acc, f.pointer(t.parameter(scratch)), room)
-    _tile(f, shape, size, at_a, at_b, at_c, i0, j0, memory)
+    memory = address(f, acc, scratch, f.op(f"mul i64 %thread, {size['room']}"))
+    _tile(f, shape, size, a, b, c, i0, j0, memory)
 
 
 def _task(f: Function, table: str) -> tuple[dict[str, str], str, str, list[str]]:
     """The sizes of a product and of the tile that is the task, where the tile begins, and the
     elements at which the operands and the result begin."""
-    names = ("m", "n", "k", "mb", "nb", "tiles_m", "tiles_n", "room")
-    size = numbers(f, "mm", table, names)
+    size = numbers(f, "mm", table, _SIZES)
     column = f.op(f"udiv i64 %i, {size['tiles_m']}")
     row = f.op(f"urem i64 %i, {size['tiles_m']}")
     batch = f.op(f"udiv i64 {column}, {size['tiles_n']}")
@@ -107,14 +97,10 @@ def _task(f: Function, table: str) -> tuple[dict[str, str], str, str, list[str]]
     i0 = f.op(f"mul i64 {row}, {size['mb']}")
     j0 = f.op(f"mul i64 {column}, {size['nb']}")
     for name, whole, largest, start in (("rows", "m", "mb", i0), ("columns", "n", "nb", j0)):
-        rest = f.op(f"sub i64 {size[whole]}, {start}")
-        size[name] = f.op(f"call i64 @llvm.smin.i64(i64 {rest}, i64 {size[largest]})")
+        size[name] = least(f, f.op(f"sub i64 {size[whole]}, {start}"), size[largest])
     entry = f.op(f"mul i64 {batch}, 2")
-    starts = []
-    for position in (len(names), len(names) + 1):
-        index = f.op(f"add i64 {entry}, {position}")
-        place = f.op(f"getelementptr i64, ptr {table}, i64 {index}")
-        starts.append(f.op(f"load i64, ptr {place}"))
+    places = [address(f, "i64", table, entry, len(_SIZES) + k) for k in (0, 1)]
+    starts = [f.op(f"load i64, ptr {place}") for place in places]
     area = f.op(f"mul i64 {size['m']}, {size['n']}")
     return size, i0, j0, [*starts, f.op(f"mul i64 {area}, {batch}")]
 
@@ -128,19 +114,17 @@ def _tile(
     whole = f.op(f"add i64 {size['columns']}, {s.columns - 1}")
     panels = f.op(f"udiv i64 {whole}, {s.columns}")
     rows = address(f, acc, memory, f.op(f"mul i64 {panels}, {s.columns * s.depth}"))
-    all_sums = address(f, acc, rows, str(s.rows * (s.depth + GAP)))
+    all_sums = address(f, acc, rows, s.rows * (s.depth + GAP))
     along_rows = 1 if s.a_transposed else s.depth + GAP
-    packed_rows = [address(f, acc, rows, str(r * along_rows)) for r in range(s.rows)]
+    packed_rows = [address(f, acc, rows, r * along_rows) for r in range(s.rows)]
     kinds = [vector(acc, s.lanes)] * (s.rows * s.vectors)
-
-    def block(k0: str, _: list[str]) -> tuple[()]:
+    with loop(f, 0, size["k"], s.depth) as (k0, _):
         rest = f.op(f"sub i64 {size['k']}, {k0}")
-        deep = f.op(f"call i64 @llvm.smin.i64(i64 {rest}, i64 {s.depth})")
+        deep = least(f, rest, s.depth)
         last = f.op(f"icmp eq i64 {rest}, {deep}")
         if s.b_transposed:
             pack_b(f, s, b, memory, size["k"], k0, deep, j0, size["columns"])
-
-        def strip(i1: str, _: list[str]) -> tuple[()]:
+        with loop(f, 0, size["rows"], s.rows) as (i1, _):
             top = f.op(f"add i64 {i0}, {i1}")
             rows_left = f.op(f"sub i64 {size['rows']}, {i1}")
             rows_a = packed_rows
@@ -150,8 +134,7 @@ def _tile(
                 pack_a(f, s, a, rows, size, k0, deep, top, rows_left)
             line = f.op(f"mul i64 {top}, {size['n']}")
             first = f.op(f"mul i64 {f.op(f'udiv i64 {i1}, {s.rows}')}, {panels}")
-
-            def register_tile(j1: str, _: list[str]) -> tuple[()]:
+            with loop(f, 0, size["columns"], s.columns) as (j1, _):
                 left = f.op(f"add i64 {j0}, {j1}")
                 columns_left = f.op(f"sub i64 {size['columns']}, {j1}")
                 panel = address(f, acc, memory, f.op(f"mul i64 {j1}, {s.depth}"))
@@ -160,120 +143,77 @@ def _tile(
                 sums = address(f, acc, all_sums, f.op(f"mul i64 {number}, {s.rows * s.columns}"))
                 _prefetch(f, s, place, sums, size, last)
                 next_rows = ahead(f, s, a, size, k0, f.op(f"add i64 {top}, {s.rows}"), j1)
-
-                def with_packed() -> list[str]:
-                    row_of_b = packed(f, s, panel)
-                    return _accumulated(f, s, rows_a, row_of_b, next_rows, deep)
-
-                def with_packing() -> list[str]:
-                    row_of_b = packing(f, s, b, panel, size["n"], k0, left, columns_left)
-                    return _accumulated(f, s, rows_a, row_of_b, next_rows, deep)
-
+                products = partial(_accumulated, f, s, rows_a, next_rows, deep)
+                with_packed = partial(products, partial(packed, f, s, panel))
+                how = partial(packing, f, s, b, panel, size["n"], k0, left, columns_left)
                 if s.b_transposed:
                     total = with_packed()
                 else:
                     packs = f.op(f"icmp eq i64 {i1}, 0")
-                    total = choose(f, packs, with_packing, with_packed, kinds)
+                    total = choose(f, packs, lambda: products(how()), with_packed, kinds)
                 _add_to_result(
                     f, s, total, sums, place, size["n"], k0, last, rows_left, columns_left
                 )
-                return ()
-
-            loop(f, "0", size["columns"], str(s.columns), (), register_tile)
-            return ()
-
-        loop(f, "0", size["rows"], str(s.rows), (), strip)
-        return ()
-
-    loop(f, "0", size["k"], str(s.depth), (), block)
 
 
 def _accumulated(
-    f: Function,
-    s: Shape,
-    a: list[str],
-    row_of_b: Callable[[str], list[str]],
-    next_rows: Callable[[str], list[str]],
-    deep: str,
+    f: Function, s: Shape, a: list[str], next_rows: Rows, deep: str, row_of_b: Rows
 ) -> list[str]:
     """The register tile: the sum over k of the products of A's column k and B's row k. A cache line
     of k at a time, the next ones of A are asked for.
     """
-    kind, element = vector(s.acc, s.lanes), SCALAR[s.acc]
-
-    def column(k: str, total: list[str]) -> list[str]:
-        x = row_of_b(k)
-        at = f.op(f"mul i64 {k}, {s.rows}") if s.a_transposed else k
-        result = []
-        for r in range(s.rows):
-            place = address(f, s.acc, a[r], at)
-            y = splat(
-                f, element, s.lanes, f.op(f"load {element}, ptr {place}, align {BYTES[s.acc]}")
-            )
-            for v in range(s.vectors):
-                operands = f"{kind} {y}, {kind} {x[v]}, {kind} {total[r * s.vectors + v]}"
-                result.append(f.op(f"call {kind} @llvm.fma.{suffix(s.acc, s.lanes)}({operands})"))
-        return result
-
-    def columns(k: str, total: list[str]) -> list[str]:
-        end = f.op(f"add i64 {k}, {s.line}")
-        for place in next_rows(k):
+    kind = vector(s.acc, s.lanes)
+    zeros = [(kind, "zeroinitializer")] * (s.rows * s.vectors)
+    with loop(f, 0, deep, s.line, zeros) as (line, total):
+        end = f.op(f"add i64 {line}, {s.line}")
+        for place in next_rows(line):
             ask(f, place, L2)
         beyond = f.op(f"mul i64 {end}, {s.rows}")
         for r in range(s.rows):
-            here = (a[0], beyond, str(r * s.line)) if s.a_transposed else (a[r], end)
-            ask(f, address(f, s.acc, *here), L1)
-        end = f.op(f"call i64 @llvm.smin.i64(i64 {deep}, i64 {end})")
-        return loop(f, k, end, "1", [(kind, x) for x in total], column)
-
-    zeros = [(kind, "zeroinitializer")] * (s.rows * s.vectors)
-    return loop(f, "0", deep, str(s.line), zeros, columns)
+            base, offsets = (a[0], (beyond, r * s.line)) if s.a_transposed else (a[r], (end,))
+            ask(f, address(f, s.acc, base, *offsets), L1)
+        end = least(f, deep, end)
+        with loop(f, line, end, 1, [(kind, x) for x in total]) as (k, sums):
+            x = row_of_b(k)
+            at = f.op(f"mul i64 {k}, {s.rows}") if s.a_transposed else k
+            for r in range(s.rows):
+                y = load_splat(f, s.acc, s.lanes, address(f, s.acc, a[r], at))
+                for v in range(s.vectors):
+                    n = r * s.vectors + v
+                    sums[n] = fma(f, s.acc, s.lanes, y, x[v], sums[n])
+        total[:] = sums
+    return total
 
 
 def _prefetch(f: Function, s: Shape, place: str, kept: str, size: dict, last: str) -> None:
     """Asks for what the sums are added to and for the lines of the result, while the products are
     being added up.
     """
-
-    def sums() -> None:
+    with when(f, f.op(f"icmp sgt i64 {size['k']}, {s.depth}")):
         for offset in range(0, s.rows * s.columns, s.line):
-            ask(f, address(f, s.acc, kept, str(offset)), WRITTEN)
-
-    def result() -> None:
+            ask(f, address(f, s.acc, kept, offset), WRITTEN)
+    with when(f, last):
         for r in range(s.rows):
             line = address(f, s.code, place, f.op(f"mul i64 {size['n']}, {r}")) if r else place
             for v in range(s.vectors):
-                ask(f, address(f, s.code, line, str(v * s.lanes)), WRITTEN)
-
-    choose(f, f.op(f"icmp sgt i64 {size['k']}, {s.depth}"), sums)
-    choose(f, last, result)
+                ask(f, address(f, s.code, line, v * s.lanes), WRITTEN)
 
 
 def _add_to_result(
-    f: Function,
-    s: Shape,
-    total: list[str],
-    kept: str,
-    result: str,
-    stride: str,
-    k0: str,
-    last: str,
-    rows: str,
-    columns: str,
-) -> None:
+    f: Function, s: Shape, total: list[str], kept: str, result: str, stride: str, k0: str,
+    last: str, rows: str, columns: str,
+) -> None:  # fmt: skip
     """Adds a register tile to the sums of the blocks of k before, and keeps it for those that
     follow, or stores it as the result.
     """
     kind, mask_kind = vector(s.acc, s.lanes), f"<{s.lanes} x i1>"
     spots = [(r, v) for r in range(s.rows) for v in range(s.vectors)]
     lines = [f.op(f"mul i64 {stride}, {r}") if r else "0" for r in range(s.rows)]
-    places = [address(f, s.acc, kept, str(number * s.lanes)) for number in range(len(total))]
-
-    def more() -> list[str]:
+    places = [address(f, s.acc, kept, number * s.lanes) for number in range(len(total))]
+    carried = [(kind, x) for x in total]
+    with when(f, f.op(f"icmp ne i64 {k0}, 0"), carried) as sums:
         before = [load(f, s.acc, s.lanes, place) for place in places]
-        return [f.op(f"fadd {kind} {x}, {y}") for x, y in zip(total, before, strict=True)]
-
-    sums = choose(f, f.op(f"icmp ne i64 {k0}, 0"), more, lambda: total, [kind] * len(total))
+        sums[:] = [f.op(f"fadd {kind} {x}, {y}") for x, y in zip(total, before, strict=True)]
 
     def keep() -> None:
         for x, place in zip(sums, places, strict=True):
@@ -281,7 +221,7 @@ def _add_to_result(
 
     def write(masks: list[str]) -> None:
         for x, (r, v), mask in zip(sums, spots, masks, strict=True):
-            target = address(f, s.code, result, lines[r], str(v * s.lanes))
+            target = address(f, s.code, result, lines[r], v * s.lanes)
             store(f, s.code, s.lanes, cast(f, s.lanes, x, s.acc, s.code), target, mask)
 
     def edge() -> None:
@@ -298,6 +238,3 @@ def _add_to_result(
         choose(f, whole, lambda: write([""] * len(spots)), edge)
 
     choose(f, last, finish, keep)
-
-
-CALLS["matmul"] = matmul

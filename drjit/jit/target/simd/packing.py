@@ -8,7 +8,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .ir import BYTES, Function
-from .loops import address, below, cast, load, loop, store, vector
+from .loops import address, below, cast, least, load, loop, store, vector
+
+Rows = Callable[[str], list[str]]  # gives the registers of row k
 
 # Elements between the ends of packed rows of A: rows of a power of two would share cache sets.
 GAP = 16
@@ -59,22 +61,15 @@ def loaded(f: Function, s: Shape, place: str, lanes: int, mask: str) -> str:
     return cast(f, lanes, load(f, s.code, lanes, place, mask), s.code, s.acc)
 
 
-def packed(f: Function, s: Shape, panel: str) -> Callable[[str], list[str]]:
-    """What gives the row k of a packed panel."""
-
-    def row(k: str) -> list[str]:
-        start = f.op(f"mul i64 {k}, {s.columns}")
-        x = []
-        for v in range(s.vectors):
-            x.append(load(f, s.acc, s.lanes, address(f, s.acc, panel, start, str(v * s.lanes))))
-        return x
-
-    return row
+def packed(f: Function, s: Shape, panel: str, k: str) -> list[str]:
+    """The row k of a packed panel."""
+    start, offsets = f.op(f"mul i64 {k}, {s.columns}"), range(0, s.columns, s.lanes)
+    return [load(f, s.acc, s.lanes, address(f, s.acc, panel, start, v)) for v in offsets]
 
 
 def packing(
     f: Function, s: Shape, b: str, panel: str, stride: str, k0: str, left: str, count: str
-) -> Callable[[str], list[str]]:
+) -> Rows:
     """What gives the row k of a panel as it is in B, and packs it on the way. Far rows go to the
     second cache: where the stride is a power of two, few of them fit into the first."""
     masks = [below(f, f.op(f"sub i64 {count}, {v * s.lanes}"), s.lanes) for v in range(s.vectors)]
@@ -85,10 +80,9 @@ def packing(
         line, start = f.op(f"mul i64 {k}, {stride}"), f.op(f"mul i64 {k}, {s.columns}")
         x = []
         for v, mask in enumerate(masks):
-            offset = str(v * s.lanes)
+            offset = v * s.lanes
             ask(f, address(f, s.code, far, line, offset), L2)
-            place = address(f, s.code, b, line, offset)
-            x.append(loaded(f, s, place, s.lanes, mask))
+            x.append(loaded(f, s, address(f, s.code, b, line, offset), s.lanes, mask))
             if s.rows > 1:  # a single row of A reads B once
                 store(f, s.acc, s.lanes, x[-1], address(f, s.acc, panel, start, offset))
         return x
@@ -99,55 +93,28 @@ def packing(
 def pack_b(
     f: Function, s: Shape, b: str, packed: str, stride: str, k0: str, deep: str, j0: str, count: str
 ) -> None:
-    """Columns `j0 ...` of the rows `k0 ...` of B, stored as rows: panels of as many columns as a
-    register tile has, each row by row.
-    """
-
-    def panel(j1: str, _: list[str]) -> tuple[()]:
-        left = f.op(f"add i64 {j0}, {j1}")
-        target = address(f, s.acc, packed, f.op(f"mul i64 {j1}, {s.depth}"))
-        rest = f.op(f"sub i64 {count}, {j1}")
-        for v in range(s.vectors):
-            _pack_transposed(f, s, b, target, stride, k0, deep, left, rest, v)
-        return ()
-
-    loop(f, "0", count, str(s.columns), (), panel)
-
-
-def _pack_transposed(
-    f: Function, s: Shape, b: str, target: str, stride: str, k0: str, deep: str, left: str,
-    rest: str, v: int,
-) -> None:  # fmt: skip
-    """One vector of columns of a panel, where they are stored as rows: square blocks, transposed in
-    registers.
+    """Columns `j0 ...` of the rows `k0 ...` of B, which are stored as rows: panels of as many
+    columns as a register tile has, each row by row. Square blocks are transposed in registers.
     """
     n, kind = s.lanes, vector(s.acc, s.lanes)
-    halves = [
-        ", ".join([f"i32 {base + k // 2 + (n if k % 2 else 0)}" for k in range(n)])
-        for base in (0, n // 2)
-    ]
-    first, left_over = f.op(f"add i64 {left}, {v * n}"), f.op(f"sub i64 {rest}, {v * n}")
-    lines = rows_of(f, s, b, stride, k0, first, left_over, n)
-
-    def square(k: str, _: list[str]) -> tuple[()]:
-        mask = below(f, f.op(f"sub i64 {deep}, {k}"), n)
-        x = [loaded(f, s, address(f, s.code, p, k), n, mask) for p in lines]
-        step = 1
-        while step < n:
-            x = [
-                f.op(
-                    f"shufflevector {kind} {x[j // 2]}, {kind} {x[j // 2 + n // 2]}, "
-                    f"<{n} x i32> <{halves[j % 2]}>"
-                )
-                for j in range(n)
-            ]
-            step *= 2
-        for j in range(n):
-            row = f.op(f"mul i64 {f.op(f'add i64 {k}, {j}')}, {s.columns}")
-            store(f, s.acc, n, x[j], address(f, s.acc, target, row, str(v * n)))
-        return ()
-
-    loop(f, "0", deep, str(n), (), square)
+    halves = [[base + k // 2 + (n if k % 2 else 0) for k in range(n)] for base in (0, n // 2)]
+    with loop(f, 0, count, s.columns) as (j1, _):
+        target = address(f, s.acc, packed, f.op(f"mul i64 {j1}, {s.depth}"))
+        for v in range(0, s.columns, n):
+            first = f.op(f"add i64 {f.op(f'add i64 {j0}, {j1}')}, {v}")
+            rest = f.op(f"sub i64 {f.op(f'sub i64 {count}, {j1}')}, {v}")
+            lines = rows_of(f, s, b, stride, k0, first, rest, n)
+            with loop(f, 0, deep, n) as (k, _):
+                mask = below(f, f.op(f"sub i64 {deep}, {k}"), n)
+                x = [loaded(f, s, address(f, s.code, p, k), n, mask) for p in lines]
+                step = 1
+                while step < n:
+                    pairs = [(x[j // 2], x[j // 2 + n // 2], halves[j % 2]) for j in range(n)]
+                    x = [f.shuffle(kind, *pair) for pair in pairs]
+                    step *= 2
+                for j, one in enumerate(x):
+                    row = f.op(f"mul i64 {f.op(f'add i64 {k}, {j}')}, {s.columns}")
+                    store(f, s.acc, n, one, address(f, s.acc, target, row, v))
 
 
 def pack_a(
@@ -158,26 +125,17 @@ def pack_a(
     """
     if s.a_transposed:
         mask = below(f, rest, s.rows)
-
-        def column(k: str, _: list[str]) -> tuple[()]:
+        with loop(f, 0, deep, 1) as (k, _):
             line = f.op(f"mul i64 {f.op(f'add i64 {k0}, {k}')}, {size['m']}")
             x = loaded(f, s, address(f, s.code, a, line, top), s.rows, mask)
-            place = address(f, s.acc, packed, f.op(f"mul i64 {k}, {s.rows}"))
-            store(f, s.acc, s.rows, x, place)
-            return ()
-
-        loop(f, "0", deep, "1", (), column)
+            store(f, s.acc, s.rows, x, address(f, s.acc, packed, f.op(f"mul i64 {k}, {s.rows}")))
         return
     lines = rows_of(f, s, a, size["k"], k0, top, rest, s.rows)
-
-    def part(k: str, _: list[str]) -> tuple[()]:
+    with loop(f, 0, deep, s.lanes) as (k, _):
         mask = below(f, f.op(f"sub i64 {deep}, {k}"), s.lanes)
         for r, line in enumerate(lines):
             x = loaded(f, s, address(f, s.code, line, k), s.lanes, mask)
-            store(f, s.acc, s.lanes, x, address(f, s.acc, packed, k, str(r * (s.depth + GAP))))
-        return ()
-
-    loop(f, "0", deep, str(s.lanes), (), part)
+            store(f, s.acc, s.lanes, x, address(f, s.acc, packed, k, r * (s.depth + GAP)))
 
 
 def rows_of(
@@ -188,33 +146,27 @@ def rows_of(
     last = f.op(f"sub i64 {rest}, 1")
     lines = []
     for r in range(count):
-        r_ = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {r})")
-        line = f.op(f"mul i64 {f.op(f'add i64 {top}, {r_}')}, {stride}")
-        lines.append(address(f, s.code, x, line, k0))
+        row = f.op(f"add i64 {top}, {least(f, last, r)}")
+        lines.append(address(f, s.code, x, f.op(f"mul i64 {row}, {stride}"), k0))
     return lines
 
 
-def ahead(
-    f: Function, s: Shape, a: str, size: dict, k0: str, following: str, j1: str
-) -> Callable[[str], list[str]]:
+def ahead(f: Function, s: Shape, a: str, size: dict, k0: str, following: str, j1: str) -> Rows:
     """What of the next rows of A to ask for at k: each panel of B asks for another two."""
     last = f.op(f"sub i64 {size['m']}, 1")
     if s.a_transposed:
-        following = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {following})")
-        start = address(f, s.code, a, f.op(f"mul i64 {k0}, {size['m']}"), following)
+        first = f.op(f"mul i64 {k0}, {size['m']}")
+        start = address(f, s.code, a, first, least(f, last, following))
 
         def columns(k: str) -> list[str]:
-            lines = [
-                f.op(f"mul i64 {f.op(f'add i64 {k}, {j}')}, {size['m']}") for j in range(s.line)
-            ]
-            return [address(f, s.code, start, line) for line in lines]
+            places = [f.op(f"add i64 {k}, {j}") for j in range(s.line)]
+            return [address(f, s.code, start, f.op(f"mul i64 {k}, {size['m']}")) for k in places]
 
         return columns
     number = f.op(f"udiv i64 {j1}, {s.columns}")
     starts = []
     for distance in {0, s.rows // 2}:
         row = f.op(f"urem i64 {f.op(f'add i64 {number}, {distance}')}, {s.rows}")
-        row = f.op(f"add i64 {following}, {row}")
-        row = f.op(f"call i64 @llvm.smin.i64(i64 {last}, i64 {row})")
+        row = least(f, last, f.op(f"add i64 {following}, {row}"))
         starts.append(address(f, s.code, a, f.op(f"mul i64 {row}, {size['k']}"), k0))
     return lambda k: [address(f, s.code, start, k) for start in starts]

@@ -1,0 +1,165 @@
+"""What translates calls in kernel text: a function for each name, and how arguments are read."""
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...dtype import BY_CODE
+from ...op import REDUCTIONS
+from .ir import NUMBER, SCALAR, Function, KernelError, Value
+
+if TYPE_CHECKING:
+    from .translate import Translator
+
+# What translates calls whose arguments are not all plain operands.
+CALLS: dict[str, Callable] = {}
+
+
+def statement(kinds: str) -> Callable[[Callable], Callable]:
+    """Makes a function the one that translates calls of its name. It gets the translator and the
+    arguments, of the kinds that are listed: methods of `Translator`, or `operand`, which has the
+    type that is an argument before it. A star stands before the kind of all further arguments; the
+    lanes are checked, and left out.
+    """
+    names = kinds.split()
+
+    def register(function: Callable) -> Callable:
+        def translated(t: "Translator", *nodes: ast.expr) -> Any:
+            return function(t, *t.arguments(names, nodes))
+
+        CALLS[function.__name__] = translated
+        return function
+
+    return register
+
+
+def given(name: str) -> str:
+    """What a parameter of a function of the text is called in IR."""
+    return f"%given.{name}"
+
+
+class Arguments:
+    """Reads arguments: the part of a translator that statements lean on."""
+
+    f: Function
+    is_kernel: bool
+    has_many_words: bool
+
+    def expr(self, e: ast.expr) -> Any:
+        """The value of an expression: one, several, or none."""
+        raise NotImplementedError
+
+    def arguments(self, kinds: Sequence[str], nodes: Sequence[ast.expr]) -> list[Any]:
+        """The arguments of a call, each as the method that its kind names gives it."""
+        if kinds and kinds[-1].startswith("*"):
+            kinds = [*kinds[:-1], *[kinds[-1][1:]] * (len(nodes) - len(kinds) + 1)]
+        if len(kinds) != len(nodes):
+            raise KernelError(f"{len(kinds)} arguments expected")
+        code: str | None = None
+        values: list[Any] = []
+        for kind, e in zip(kinds, nodes, strict=True):
+            if kind == "operand":
+                values.append(self.typed(e, code)[1])
+                continue
+            value = getattr(self, kind)(e)
+            if kind == "type":
+                code = value
+            elif kind == "reduction" and (
+                value not in REDUCTIONS or not REDUCTIONS[value].accepts(BY_CODE[code or ""])
+            ):
+                raise KernelError(f"a reduction '{value}' of {code} does not exist")
+            if kind != "lane_range":
+                values.append(value)
+        return values
+
+    def node(self, e: ast.expr) -> ast.expr:
+        """An argument that the statement looks at itself."""
+        return e
+
+    def type(self, e: ast.expr) -> str:
+        """An argument that names an element type."""
+        if type(e) is not ast.Name or e.id not in SCALAR:
+            raise KernelError(f"{ast.unparse(e)} is not an element type")
+        return e.id
+
+    def typed(self, e: ast.expr, code: str | None = None) -> Value:
+        """An argument with a type: a given one, if it is a number, or must be of a given one."""
+        value = self.expr(e)
+        if value is None or type(value[0]) is tuple:
+            raise KernelError("one value expected")
+        if value[0] == NUMBER:
+            if code is None:
+                raise KernelError(f"{ast.unparse(e)} has no type")
+            return code, self.f.constant(code, value[1])
+        if code is not None and value[0] != code:
+            raise KernelError(f"{ast.unparse(e)} is {value[0]}, not {code}")
+        return value
+
+    def mask(self, e: ast.expr) -> str:
+        """An argument that is a mask."""
+        return self.typed(e, "mask")[1]
+
+    def parameter(self, e: ast.expr) -> int:
+        """An argument `p[k]`: its index."""
+        if (
+            type(e) is ast.Subscript
+            and type(e.value) is ast.Name
+            and e.value.id == "p"
+            and type(e.slice) is ast.Constant
+            and type(e.slice.value) is int
+            and self.is_kernel
+        ):
+            return e.slice.value
+        raise KernelError(f"{ast.unparse(e)} is not a word of the parameter block")
+
+    def word(self, e: ast.expr) -> str:
+        """The word that is an argument `p[k]`."""
+        f, k = self.f, self.parameter(e)
+        return f.word_here(k) if self.has_many_words else f.word(k)
+
+    def pointer(self, e: ast.expr) -> str:
+        """The address that an argument `p[k]` holds."""
+        f, k = self.f, self.parameter(e)
+        if self.has_many_words:
+            return f.op(f"inttoptr i64 {f.word_here(k)} to ptr")
+        return f.pointer(k)
+
+    def index(self, e: ast.expr) -> Value:
+        """An argument that is an unsigned index."""
+        value = self.typed(e, None)
+        if value[0] not in ("u32", "u64"):
+            raise KernelError(f"{ast.unparse(e)} is {value[0]}, not an index (u32 or u64)")
+        return value
+
+    def integer(self, e: ast.expr) -> int:
+        """An argument that is a constant integer."""
+        if type(e) is ast.Constant and type(e.value) is int:
+            return e.value
+        raise KernelError(f"{ast.unparse(e)} is not a constant integer")
+
+    def whole(self, e: ast.expr) -> str:
+        """An argument that is an integer for all lanes: a constant, or `s + 1` where `s` is a
+        parameter of the function.
+        """
+        if type(e) is ast.BinOp and type(e.op) is ast.Add and type(e.left) is ast.Name:
+            return self.f.op(f"add i64 {given(e.left.id)}, {self.integer(e.right)}")
+        return str(self.integer(e))
+
+    def text(self, e: ast.expr) -> str:
+        """An argument that is a string."""
+        if type(e) is ast.Constant and type(e.value) is str:
+            return e.value
+        raise KernelError(f"{ast.unparse(e)} is not a string")
+
+    reduction = text  # the name of an operation that the type before it has
+
+    def flag(self, e: ast.expr) -> bool:
+        """An argument that is `True` or `False`."""
+        if type(e) is ast.Constant and type(e.value) is bool:
+            return e.value
+        raise KernelError(f"{ast.unparse(e)} is neither True nor False")
+
+    def lane_range(self, e: ast.expr) -> None:
+        """The argument `i`."""
+        if type(e) is not ast.Name or e.id != "i" or not self.is_kernel:
+            raise KernelError(f"{ast.unparse(e)} is not the lanes of the packet, i")

@@ -1,0 +1,98 @@
+"""Features of vectors at an index that differs between lanes."""
+
+import ast
+from typing import Any
+
+from .arguments import statement
+from .feature_loop import (
+    from_held,
+    from_row,
+    load_row,
+    row_address,
+    spelled,
+    store_row,
+    to_held,
+    to_row,
+)
+from .ir import Function, Value
+from .memory import gather_wide, scatter_masked
+from .translate import ACTIVE
+from .vector import VectorTranslator, check_feature
+from .vector_memory import HELD, Vector, row_code
+
+# Vectors of up to so many features are read and written row by row.
+_ROWS = 8
+
+
+def _is(f: Function, index: str, k: int) -> str:
+    """The lanes whose index is a number."""
+    return f.op(f"icmp eq {f.vector['u32']} {index}, {f.constant('u32', k)}")
+
+
+def _position(f: Function, index: str) -> Value:
+    """Where the feature of each lane lies, in elements."""
+    kind = f.vector["u32"]
+    first = f.op(f"mul {kind} {index}, {f.constant('u32', f.lanes)}")
+    return "u32", f.op(f"add {kind} {first}, <{f.types.iota}>")
+
+
+@statement("vector node mask")
+def take(t: VectorTranslator, v: Vector, x: ast.expr, mask: str) -> Value:
+    """`take(v, x, m)`."""
+    f, (_, index), held = t.f, t.typed(x, "u32"), HELD[v.code]
+    place = t.place(v)
+    if v.count <= _ROWS:
+        result = load_row(f, v.code, place)
+        for k in range(1, v.count):
+            here = _is(f, index, k)
+            row = load_row(f, v.code, row_address(f, v.code, place, k))
+            result = f.select(held, here, row, result)
+        if mask != ACTIVE:
+            result = f.select(held, mask, result)
+    else:
+        result = gather_wide(f, row_code(v.code), place, _position(f, index), mask)
+        result = from_row(f, v.code, result)
+    return v.code, from_held(f, v.code, result)
+
+
+@statement("node node node mask")
+def put(t: VectorTranslator, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -> Value:
+    """`put(v, x, y, m)`: in place where nothing needs the vector as it was."""
+    f, v = t.f, t.vector(e)
+    value = to_held(f, v.code, t.typed(y, v.code)[1])
+    constant = t.integer(x) if type(x) is ast.Constant else None
+    index = t.typed(x, "u32")[1] if constant is None else ""
+    result = _own(t, e, v)
+    place = t.place(result)
+    if constant is not None:
+        check_feature(v, constant)
+        _replace(f, v, row_address(f, v.code, place, constant), value, mask)
+    elif v.count <= _ROWS:
+        for k in range(v.count):
+            here = f.op(f"and {f.vector['mask']} {_is(f, index, k)}, {mask}")
+            _replace(f, v, row_address(f, v.code, place, k), value, here)
+    else:
+        row = to_row(f, v.code, value)
+        scatter_masked(f, row_code(v.code), place, row, _position(f, index), mask)
+    return spelled(result)
+
+
+def _own(t: VectorTranslator, e: ast.expr, v: Vector) -> Vector:
+    """A vector that can be changed, with the features of another one: its memory, if nothing needs
+    that any more, or a copy."""
+    t.flush([v])
+    slot: Any = v.slot
+    name = e.id if type(e) is ast.Name else ""
+    if name in t.dying and not slot.uniform and slot.holders <= 1:
+        result = Vector(v.code, v.count)
+        result.slot = slot
+        return result
+    return t.copied(v, t.room(v, (), t.homes_of(t.target)))
+
+
+def _replace(f: Function, v: Vector, row: str, value: str, mask: str) -> None:
+    """Another feature in the lanes of a mask; the others may get anything where it is that of the
+    active lanes."""
+    if mask != ACTIVE:
+        value = f.select(HELD[v.code], mask, value, load_row(f, v.code, row))
+    store_row(f, v.code, value, row)
