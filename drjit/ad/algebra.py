@@ -268,6 +268,41 @@ def _tangent(rule: Rule) -> Any:
     return _compiled(rule, "v, members", lines)
 
 
+class _Reads:
+    """The algebra of sets of primal values: what a computation reads of them."""
+
+    def __call__(self, op_: Op, *values: frozenset) -> frozenset:
+        return frozenset().union(*values)
+
+    def add(self, a: frozenset, b: frozenset) -> frozenset:
+        return a | b
+
+    sub = mul = div = add
+
+    def neg(self, a: frozenset) -> frozenset:
+        return a
+
+    def select(self, m: frozenset, a: frozenset, b: frozenset) -> frozenset:
+        return m | a | b
+
+    def number(self, like: frozenset, value: float) -> frozenset:
+        return frozenset()
+
+
+def _reads(rule: Rule) -> Any:
+    """The function that names the primal values which the products for the operands of a variable
+    need."""
+    names = [f"x{k}" for k in range(len(rule.partials))] if rule.keeps_inputs else []
+    values = [frozenset([name]) for name in ("v.result", *names)]
+    lines = ["    pass"]
+    for i, partial in enumerate(rule.partials):
+        found = frozenset() if partial is None else partial(_Reads(), frozenset(), *values)
+        if found:
+            lines.append(f"    if d{i} is not None:")
+            lines += [f"        add({name})" for name in sorted(found)]
+    return _compiled(rule, "v, add", lines)
+
+
 def _product(rule: Rule, i: int, gradient: str) -> str:
     """The code for the product of a gradient with a partial derivative."""
     if rule.partials[i] is same:
@@ -307,5 +342,12 @@ def _tangent_first(*args: Any) -> None:
     made(*args)
 
 
+def _reads_first(*args: Any) -> None:
+    rule = args[0].rule
+    rule.reads = made = _reads(rule)
+    made(*args)
+
+
 for _rule in RULES.values():
     _rule.direct, _rule.masked, _rule.tangent = _direct_first, _masked_first, _tangent_first
+    _rule.reads = _reads_first

@@ -5,6 +5,8 @@ The body is traced on inputs of its own, and traversals stay within it. What it 
 from it or propagates gradients itself.
 """
 
+from typing import Any
+
 from ..jit import access, node, op, schedule
 from ..jit import dtype as dt
 from ..jit.access import Target
@@ -20,7 +22,8 @@ class Slots:
     gradient has memory of its own, to which the bodies add atomically: what they gather from, and
     if `atomic` everything that a traversal within them reaches.
 
-    `first` is the serial number from which on variables belong to the body. `written` has the
+    `first` is the serial number from which on variables belong to the body. `copies` has the
+    primal values if its derivatives use copies of these (`recorded.Body`). `written` has the
     arrays that the body scatters differentiable values to. `aliases` are the inputs of the body,
     and the variables from around it that they stand for.
     """
@@ -29,6 +32,7 @@ class Slots:
         self.outer: Slots | None = graph.slots()
         self.atomic = atomic
         self.first = 0
+        self.copies: Any = None
         self.written: dict[int, Written] = {}
         self.aliases: dict[Var, Var] = {}
         self.reached: set[Var] = set()  # those of the inputs that traversals have come to

@@ -5,6 +5,7 @@ Each function makes the primal node and, where an operand has a variable, record
 give both directions in terms of the same functions, so that derivatives of any order can be had.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from ..jit import access, collective, freeze_size, node, op, schedule
@@ -43,6 +44,13 @@ class LaneRule:
 
     def backward(self, v: Var, g: Value, give: Any) -> None:
         raise NotImplementedError
+
+    def reads(self, v: Var, add: Callable[[Node], Any]) -> None:
+        """Calls `add` with each primal value that derivatives need."""
+        for n in v.inputs:
+            add(n)
+        if v.result is not None:
+            add(v.result)
 
     def reset(self, v: Var) -> None:
         """Forgets what a traversal that failed has left with the operation."""

@@ -31,11 +31,12 @@ class Rule:
     Where nodes are all that is computed (see `algebra`), `direct(v, g, accumulate, mark, guard)`
     passes the gradient of a variable on, and `masked` does so with one that may be 0 in some lanes,
     and marks the operands; `tangent(v, members)` does what a forward traversal does.
+    `reads(v, add)` calls `add` with each primal value that these need.
     """
 
     __slots__ = (
         "direct", "guarded", "keeps_inputs", "keeps_result", "masked", "masks", "name", "partials",
-        "product", "symmetric", "tangent",
+        "product", "reads", "symmetric", "tangent",
     )  # fmt: skip
 
     elementwise = True
@@ -53,6 +54,7 @@ class Rule:
         self.direct: Callable | None = None
         self.masked: Callable | None = None
         self.tangent: Callable | None = None
+        self.reads: Callable = lambda v, add: None
 
 
 def _unary(keeps: str, partial: Callable) -> tuple[str, tuple[Callable, ...]]:

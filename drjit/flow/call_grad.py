@@ -13,6 +13,7 @@ from ..jit import access, node, op, record
 from ..jit.dtype import DType
 from ..jit.node import LITERAL, Node
 from ..jit.scope import active, innermost
+from ..jit.substitute import Substitution
 from .loop_trace import Term, is_sum, starts
 from .masked import rehearsed
 from .recorded import NOTHING, Body
@@ -153,14 +154,14 @@ class Recorded:
         held = self.targets.gradients(written)
         touched: set[int] = set()  # those with a gradient that is not all 0
 
-        def propagate(body: Body, seeds: list[Node]) -> list[Node]:
+        def propagate(body: Body, seeds: list[Node], copies: Substitution | None) -> list[Node]:
             pairs = [
                 (v, g)
                 for k, g in zip(sorted(self.outputs), seeds, strict=True)
                 if (v := body.results[k].var) is not None
             ]
             inputs = self._inputs(body)
-            pulled = body.pull(pairs, inputs, held)
+            pulled = body.pull(pairs, inputs, held, copies)
             at = dict(zip(body.around, pulled[len(inputs) :], strict=True))
             found = [*pulled[: len(inputs)], *[at.get(v) for v in self.around]]
             touched.update([k for k, g in enumerate(found) if not is_zero(g)])
@@ -184,10 +185,10 @@ class Recorded:
         given, before = gradients[:count], gradients[count + len(self.around) :]
         held = self.targets.tangents(before)
 
-        def propagate(body: Body, seeds: list[Node]) -> list[Node]:
+        def propagate(body: Body, seeds: list[Node], copies: Substitution | None) -> list[Node]:
             results = [body.results[k] for k in sorted(self.outputs)]
             pairs = zip(self._inputs(body), seeds, strict=True)
-            found = body.push(pairs, [v.var for v in results], held)
+            found = body.push(pairs, [v.var for v in results], held, copies)
             return [
                 _or_zero(g, self._type(k)) for k, g in zip(sorted(self.outputs), found, strict=True)
             ]
@@ -208,19 +209,28 @@ class Recorded:
         self,
         given: list[Node],
         slots: capture.Slots,
-        propagate: Callable[[Body, list[Node]], list[Node]],
+        propagate: Callable[[Body, list[Node], Substitution | None], list[Node]],
     ) -> list[Node]:
         """Records, for every function, what `propagate` computes from it and `given` values."""
         passed = [n for n in given if n.op is not LITERAL]
         count = len(self.passed)
+        masks, nodes = self.masks, self.nodes
+        around = slots.outer and slots.outer.copies
+        if around is not None:
+            copied = around([*masks, *nodes])
+            masks, nodes = copied[: len(masks)], copied[len(masks) :]
 
         def block(body: Body) -> Callable[[list[Node]], list[Node]]:
             def trace(names: list[Node]) -> list[Node]:
                 rest = iter(names[count:])
                 seeds = [n if n.op is LITERAL else next(rest) for n in given]
-                with body.derived(slots, active()) as derived:
-                    derived.close(propagate(body, seeds))
-                return derived.again(names[:count])
+                if not body.follows:
+                    with body.derived(slots, active()) as derived:
+                        derived.close(propagate(body, seeds, None))
+                    return derived.again(names[:count])
+                copies = body.substitution(names[:count], active(), around=around)
+                with body.entered(slots, copies):
+                    return propagate(body, seeds, copies)
 
             return trace
 
@@ -228,7 +238,7 @@ class Recorded:
         graph.push(Scope(then.all, then.variables, slots=now.slots if now else None))
         try:
             bodies = [block(b) for b in self.bodies]
-            return record.branches(self.masks, bodies, self.nodes + passed, self.what)
+            return record.branches(masks, bodies, nodes + passed, self.what)
         finally:
             graph.pop()
 
@@ -261,6 +271,8 @@ def _or_zero(n: Node | None, dtype: DType) -> Node:
 
 class _Call(ValueOp):
     """A symbolic call or branch in the graph of derivatives."""
+
+    follows = True
 
     def __init__(self, recorded: Recorded) -> None:
         self.recorded = recorded

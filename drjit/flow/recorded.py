@@ -7,6 +7,7 @@ that stood for the state or the arguments. The body itself does not run again.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
@@ -14,6 +15,7 @@ from ..ad import capture, graph, traverse
 from ..ad.graph import Scope, Var, visible
 from ..ad.traverse import ADMode
 from ..ad.written import Written
+from ..function.custom import HUB, ValueOp
 from ..jit import dtype as dt
 from ..jit import op, record
 from ..jit.node import Node, apply, literal, make
@@ -143,10 +145,11 @@ class Body:
     # ---- Derivatives
 
     @contextmanager
-    def entered(self, slots: capture.Slots) -> Iterator[None]:
+    def entered(self, slots: capture.Slots, copies: Substitution | None = None) -> Iterator[None]:
         """Within, `pull` and `push` visit the variables of the body; those of gathered arrays from
-        around it have their gradients in `slots`."""
-        slots.first = self.begin
+        around it have their gradients in `slots`, calls within it have their operands in
+        `copies`."""
+        slots.first, slots.copies = self.begin, copies
         inner = (graph.scope() or Scope()).isolated()
         inner.isolate_from, inner.slots, inner.tape = self.begin, slots, []
         graph.push(inner)
@@ -155,6 +158,7 @@ class Body:
         finally:
             graph.pop()
             inner.tape.clear()
+            slots.copies = None
 
     @contextmanager
     def derived(self, slots: capture.Slots, mask: Node | None = None) -> Iterator["Derived"]:
@@ -162,12 +166,20 @@ class Body:
         with self.entered(slots), record.part(mask or self.mask, self.depth) as scope:
             yield Derived(self, scope)
 
+    @cached_property
+    def follows(self) -> bool:
+        """Whether all primal values that derivatives need can be asked of a copy of the body: not
+        those that custom operations and loops have."""
+        operations = [v.data.op for v in self.variables if v.rule is HUB]
+        return all(isinstance(op, ValueOp) and op.follows for op in operations)
+
     def pull(
-        self, seeds: Iterable[tuple[Var, Node]], inputs: Sequence[Var | None], held: Memories
-    ) -> list[Node | None]:
+        self, seeds: Iterable[tuple[Var, Node]], inputs: Sequence[Var | None], held: Memories,
+        copies: Substitution | None = None,
+    ) -> list[Node | None]:  # fmt: skip
         """Propagates gradients of results, and of targets, which are `held` in memory, back to
         inputs of the body; gives what has come there, and to the variables from around it, lane by
-        lane."""
+        lane. Primal values are those of `copies`, if these are given."""
         self._bind(held)
         before = [(v, v.grad, v.grad_var) for v in self.around]
         for v in self.around:
@@ -179,14 +191,17 @@ class Body:
                 if w.memory.held:
                     for v in w.scatters:
                         v.grad = literal(v.dtype, 0)  # makes those of inner bodies take part
-            traverse.visit(ADMode.Backward, self.variables)
+            reached = {v for v in self.variables if v.grad is not None}
+            needs = reached.update
+            variables = [v for v in reversed(self.variables) if v in reached and not needs(v.deps)]
+            self._visit(ADMode.Backward, variables[::-1], copies)
             return [None if v is None else v.grad for v in (*inputs, *self.around)]
         finally:
             self._clear(before)
 
     def push(
         self, seeds: Iterable[tuple[Var | None, Node]], results: Iterable[Var | None],
-        held: Memories,
+        held: Memories, copies: Substitution | None = None,
     ) -> list[Node | None]:  # fmt: skip
         """Propagates tangents of inputs of the body, and those that variables from around it have,
         forward to results, and to targets."""
@@ -199,10 +214,41 @@ class Body:
                 if v is not None:
                     v.grad = g
             sources = [v for v in self.around if v.grad is not None]
-            traverse.visit(ADMode.Forward, [*sources, *self.variables])
+            reached = {*sources, *[v for v in self.variables if v.grad is not None]}
+            variables = []
+            for v in self.variables:
+                if v in reached or not reached.isdisjoint(v.deps):
+                    reached.add(v)
+                    variables.append(v)
+            self._visit(ADMode.Forward, [*sources, *variables], copies)
             return [None if v is None else v.grad for v in results]
         finally:
             self._clear(before)
+
+    @staticmethod
+    def _visit(mode: ADMode, variables: list[Var], copies: Substitution | None) -> None:
+        """Visits variables, whose rules find copies of the primal values."""
+        if copies is None:
+            traverse.visit(mode, variables)
+            return
+        values: list[Node] = []
+        add = values.append
+        for v in variables:
+            if v.rule is not None:
+                v.rule.reads(v, add)
+        copies(values)
+        get = copies.made.get
+        before = [(v, v.inputs, v.result) for v in variables]
+        for v, inputs, result in before:
+            if inputs:
+                v.inputs = tuple(map(get, inputs, inputs))
+            if result is not None:
+                v.result = get(result, result)
+        try:
+            traverse.visit(mode, variables)
+        finally:
+            for v, inputs, result in before:
+                v.inputs, v.result = inputs, result
 
     def _bind(self, held: Memories) -> None:
         for k, w in self.written:
@@ -226,14 +272,18 @@ class Body:
         return self.substitution(nodes, mask)(roots)
 
     def substitution(
-        self, nodes: Sequence[Node], mask: Node | None, derived: "Derived | None" = None
-    ) -> Substitution:
-        """See `again`."""
-        made = self._shared | dict(zip(self.nodes, nodes, strict=False))
+        self, nodes: Sequence[Node], mask: Node | None, derived: "Derived | None" = None,
+        around: Substitution | None = None,
+    ) -> Substitution:  # fmt: skip
+        """See `again`. What is taken from `around` the body is replaced as well."""
+        made = self._shared
+        if around is not None and made:
+            made = dict(zip(made, around([*made.values()]), strict=True))
+        made = made | dict(zip(self.nodes, nodes, strict=False))
         if mask is not None:
             made[self.mask] = mask
         span = None if derived is None else derived.span
-        return Substitution(made, self._span, self.depth, self.lanes, span)
+        return Substitution(made, self._span, self.depth, self.lanes, span, around)
 
 
 class Derived:

@@ -157,8 +157,10 @@ class CustomOp(IntrusiveBase):
 
 class ValueOp(CustomOp):
     """An operation of this package, whose arguments and results are variables instead of arrays:
-    it is made by `attached`, and has no `eval`."""
+    it is made by `attached`, and has no `eval`. One that `follows` takes its primal values, in the
+    derivatives of a body, from the copy of that body (see `flow.recorded`)."""
 
+    follows = False
     arguments: list[Var]
     results: list[Var]
 
@@ -185,7 +187,7 @@ def attached(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var
     if not any(visible(v) for v in arguments):
         return [None] * len(results)
     state = _State(op)
-    hub: Any = _HUB.record(jit.literal(dt.f32, 0), (), tuple(arguments), state)
+    hub: Any = HUB.record(jit.literal(dt.f32, 0), (), tuple(arguments), state)
     graph.labels[hub] = op.name()
     op.arguments = arguments
     op.results = state.slots = [graph.new_slot(n) for n in results]
@@ -354,7 +356,7 @@ class _SideResult(LaneRule):
             v.grad = v.grad_var = None
 
 
-_HUB, _RESULT, _SIDE_RESULT = _Hub(), _Result(), _SideResult()
+HUB, _RESULT, _SIDE_RESULT = _Hub(), _Result(), _SideResult()
 
 
 _POSITIONAL, _NAMED = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
@@ -419,7 +421,7 @@ def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) ->
         return detach(result)
     op._inputs = _map_arrays(_stand_in, named)
     state = _State(op)
-    hub: Any = _HUB.record(jit.literal(dt.f32, 0), (), deps, state)
+    hub: Any = HUB.record(jit.literal(dt.f32, 0), (), deps, state)
     graph.labels[hub] = op.name()
 
     def attach(a: Any, cls: Any) -> Any:

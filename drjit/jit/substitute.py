@@ -5,6 +5,7 @@ on what the state was in an earlier iteration, or within another block. They are
 nodes in place of those that stood for the state, which is much quicker than to trace the body.
 """
 
+import math
 import weakref
 from collections.abc import Sequence
 from operator import attrgetter
@@ -37,13 +38,25 @@ class Substitution:
 
     Those of the body, which `span` tells, are copied; it lies at a `depth` of recordings, for
     `lanes` lanes, and its side effects are not repeated. Those that have been computed from it
-    later, in `derived`, are used once: they become what is wanted.
+    later, in `derived`, are used once: they become what is wanted. What the body takes from
+    another one that is being replaced is asked of `around`. `made` has the other nodes, and the
+    copies so far.
     """
 
     def __init__(
-        self, made: dict[Node, Node], span: Span, depth: int, lanes: int, derived: Span | None
+        self,
+        made: dict[Node, Node],
+        span: Span,
+        depth: int,
+        lanes: int,
+        derived: Span | None = None,
+        around: "Substitution | None" = None,
     ) -> None:
-        self._made, self._span, self._derived = made, span, derived or Span(0)
+        self.made, self._span, self._derived = made, span, derived or Span(0)
+        self._around = around
+        self._first: float = span.first if around is None else around._first
+        self._seen = set(made)
+        self._values: dict[Node, Block] = {}  # the results of blocks, and their copies
         scope = innermost()
         self._shift = (0 if scope is None else scope.depth) - depth
         size = max([n.size for n in made.values()], default=1)
@@ -53,7 +66,8 @@ class Substitution:
 
     def extend(self, made: dict[Node, Node]) -> None:
         """Adds nodes in place of others."""
-        self._made.update(made)
+        self.made.update(made)
+        self._seen.update(made)
 
     @property
     def fits(self) -> bool:
@@ -66,11 +80,11 @@ class Substitution:
         Raises:
             RuntimeError: the body uses the old values that atomic operations give.
         """
-        made, size = self._made, self._size
+        made, size = self.made, self._size
         get, untouched = made.get, made.keys().isdisjoint
         named = bool(flags.current & 1 or label.labels)
-        values: dict[Node, Block] = {}  # the results of blocks, and their copies
         first, last, shared = self._derived.first, self._derived.last, self._shared
+        values = self._values
         found = inside if inside is not None and self.fits else self.inside(roots)
         for n in sorted(found, key=_serial):
             if n in made:
@@ -87,7 +101,7 @@ class Substitution:
                     data.depth += self._shift
                     data.shared = self._body_of(data)
                 else:
-                    data, new = self._block(n, new, values)
+                    data, new = self._block(n, new)
             lanes = n.size
             if size != 1 and lanes == 1:
                 lanes = size
@@ -103,11 +117,13 @@ class Substitution:
         return [get(n, n) for n in roots]
 
     def inside(self, roots: Sequence[Node]) -> list[Node]:
-        """What is to be replaced for some values."""
+        """What is to be replaced for some values, and has not been seen yet."""
         span, derived, shared = self._span, self._derived, self._shared
         start, end, first, last = span.first, span.last, derived.first, derived.last
         found: list[Node] = []
-        seen = set(self._made)
+        outside: list[Node] = []  # what the body around may have
+        since = math.inf if self._around is None else self._first
+        seen = self._seen
         see, add = seen.add, found.append
         pending = list(roots)
         for n in pending:  # which grows
@@ -124,6 +140,11 @@ class Substitution:
                 if own and (o.effect or (o is STATE and n.data is None)):
                     raise RuntimeError(OLD_VALUES)
                 pending += n.deps if not o.block else self._operands(n)
+            elif serial >= since:
+                outside.append(n)
+        if outside and self._around is not None:
+            pairs = zip(outside, self._around(outside), strict=True)
+            self.made.update([(n, new) for n, new in pairs if n is not new])
         return found
 
     def _is_shared(self, n: Node) -> bool:
@@ -136,7 +157,7 @@ class Substitution:
             return shared
         found = self._shared.get(shared)
         if found is None:
-            found = self._shared[shared] = shared.copied(self._made)
+            found = self._shared[shared] = shared.copied(self.made)
         return found
 
     def _operands(self, block: Node) -> Sequence[Node]:
@@ -154,9 +175,7 @@ class Substitution:
         """Whether a block loses its side effects."""
         return self._span.first <= block.serial < self._span.last
 
-    def _block(
-        self, n: Node, deps: tuple[Node, ...], values: dict[Node, Block]
-    ) -> tuple[Block, tuple[Node, ...]]:
+    def _block(self, n: Node, deps: tuple[Node, ...]) -> tuple[Block, tuple[Node, ...]]:
         """What the copy of a loop or branch knows, and its operands."""
         block, counts = n.data, n.data.counts
         if self._drops(n) and (count := effects_inside(n)):
@@ -164,7 +183,8 @@ class Substitution:
             first, second, *rest = counts
             counts = (first, second, (0,) * len(rest[0])) if rest else (first, 0)
         copy = Block(counts, block.depth + self._shift, self._body_of(block))
-        values.update({v: copy for reference in block.values if (v := reference()) is not None})
+        found = [v for reference in block.values if (v := reference()) is not None]
+        self._values.update(dict.fromkeys(found, copy))
         return copy, deps
 
 
