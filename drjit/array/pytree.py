@@ -9,13 +9,12 @@ import dataclasses
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any, get_type_hints
 
 from .base import ArrayBase, IncompatibleError, KernelValue
 from .show import is_array
 
-Rebuild = Callable[[list[Any]], Any]
+Classes = type | tuple[type, ...]
 
 
 def struct_fields(cls: type) -> dict[str, Any] | None:
@@ -173,19 +172,14 @@ def steps(cls: Any, keys: Any, count: int) -> list[str]:
     return [f".{name}" for name in keys] or [f"[{i}]" for i in range(count)]
 
 
-def children(tree: Any) -> tuple[list[tuple[str, Any]], Rebuild] | None:
-    """The branches of a tree, or None for a leaf.
-
-    Gives each branch with how one writes the way to it, and a function that makes a tree of the
-    same kind from new branches.
-    """
+def children(tree: Any) -> list[tuple[str, Any]] | None:
+    """What a container consists of, each with how one writes the way to it; None for a leaf."""
     cls = type(tree)
     kind = role(cls)
     if kind not in CONTAINERS:
         return None
     keys, values = opened(tree, kind)
-    names = steps(cls, keys, len(values))
-    return [*zip(names, values, strict=True)], partial(rebuilt, cls, keys)
+    return [*zip(steps(cls, keys, len(values)), values, strict=True)]
 
 
 def too_deep() -> RecursionError:
@@ -204,41 +198,30 @@ def walk(tree: Any) -> Iterator[tuple[str, Any]]:
     >>> list(walk({"a": [1, 2]}))
     [("['a'][0]", 1), ("['a'][1]", 2)]
     """
-    try:
-        yield from _walk(tree, "")
-    except RecursionError:
-        raise too_deep() from None
+    for path, (leaf,) in _rows((tree,), "walk"):
+        yield path, leaf
 
 
-def _walk(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
-    found = children(tree)
-    if found is None:
-        yield path, tree
-        return
-    for name, value in found[0]:
-        yield from _walk(value, path + name)
-
-
-def leaves(tree: Any) -> list[Any]:
-    """The leaves of a tree in order.
+def leaves(tree: Any, stop: Classes = ()) -> list[Any]:
+    """The leaves of a tree in order; objects of the classes `stop` count as leaves.
 
     >>> leaves([1, (2, {"a": 3})])
     [1, 2, 3]
     """
     found: list[Any] = []
     try:
-        _leaves((tree,), found)
+        _leaves((tree,), stop, found)
     except RecursionError:
         raise too_deep() from None
     return found
 
 
-def _leaves(values: Iterable[Any], found: list[Any]) -> None:
+def _leaves(values: Iterable[Any], stop: Classes, found: list[Any]) -> None:
     for v in values:
         cls = type(v)
         kind = ROLES.get(cls) or role(cls)
-        if kind in CONTAINERS:
-            _leaves(opened(v, kind)[1], found)
+        if kind in CONTAINERS and not isinstance(v, stop):
+            _leaves(opened(v, kind)[1], stop, found)
         else:
             found.append(v)
 
@@ -278,8 +261,9 @@ def _collect(values: Iterable[Any], found: list[Any]) -> None:
             getattr(v, "_array" if v._kind == "tensor" else "_c")
 
 
-def map_tree(f: Callable[..., Any], *trees: Any, what: str = "map_tree") -> Any:
-    """A tree of the same structure as the first, with `f` applied to corresponding leaves.
+def map_tree(f: Callable[..., Any], *trees: Any, what: str = "map_tree", stop: Classes = ()) -> Any:
+    """A tree of the same structure as the first, with `f` applied to corresponding leaves. Objects
+    of the classes `stop` count as leaves of a single tree.
 
     `what` names the function that the user called, for errors.
 
@@ -291,40 +275,25 @@ def map_tree(f: Callable[..., Any], *trees: Any, what: str = "map_tree") -> Any:
     [11, {'x': 22}]
     """
     try:
-        return _map(f, trees, what, "") if len(trees) > 1 else _mapped(f, trees)[0]
+        if len(trees) == 1:
+            return _mapped(f, trees, stop)[0]
+        results = iter([f(*row) for _, row in _rows(trees, what)])
+        return _mapped(lambda _: next(results), trees[:1], ())[0]
     except RecursionError:
         raise too_deep() from None
 
 
-def _mapped(f: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
+def _mapped(f: Callable[[Any], Any], values: Iterable[Any], stop: Classes) -> list[Any]:
     made = []
     for v in values:
         cls = type(v)
         kind = ROLES.get(cls) or role(cls)
-        if kind in CONTAINERS:
+        if kind in CONTAINERS and not isinstance(v, stop):
             keys, found = opened(v, kind)
-            made.append(rebuilt(cls, keys, _mapped(f, found)))
+            made.append(rebuilt(cls, keys, _mapped(f, found, stop)))
         else:
             made.append(f(v))
     return made
-
-
-def _map(f: Callable[..., Any], trees: tuple[Any, ...], what: str, path: str) -> Any:
-    first = trees[0]
-    found = children(first)
-    if found is None:
-        for other in trees[1:]:
-            if is_container(other):
-                raise _mismatch(what, path, first, other)
-        return f(*trees)
-    branches, rebuild = found
-    rows = [_matching(first, branches, other, what, path) for other in trees[1:]]
-    return rebuild(
-        [
-            _map(f, (value, *others), what, path + name)
-            for (name, value), *others in zip(branches, *rows, strict=True)
-        ]
-    )
 
 
 def pairs(first: Any, second: Any, what: str) -> Iterator[tuple[Any, Any]]:
@@ -338,24 +307,39 @@ def pairs(first: Any, second: Any, what: str) -> Iterator[tuple[Any, Any]]:
     >>> list(pairs([1, {"x": 2}], [3, {"x": [4, 5]}], "example"))
     [(1, 3), (2, [4, 5])]
     """
+    for _, (a, b) in _rows((first, second), what, exact=False):
+        yield a, b
+
+
+def _rows(
+    trees: tuple[Any, ...], what: str, exact: bool = True
+) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """The leaves of the first tree in order, each with the way to it, and what the others have in
+    the same place: leaves as well, if the structures have to be `exact`ly the same."""
     try:
-        yield from _pairs(first, second, what, "")
+        yield from _below(trees, what, exact, "")
     except RecursionError:
         raise too_deep() from None
 
 
-def _pairs(first: Any, second: Any, what: str, path: str) -> Iterator[tuple[Any, Any]]:
+def _below(
+    trees: tuple[Any, ...], what: str, exact: bool, path: str
+) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    first, *others = trees
     found = children(first)
     if found is None:
-        yield first, second
+        for other in others if exact else ():
+            if is_container(other):
+                raise _mismatch(what, path, first, other)
+        yield path, trees
         return
-    others = _matching(first, found[0], second, what, path)
-    for (name, a), b in zip(found[0], others, strict=True):
-        yield from _pairs(a, b, what, path + name)
+    columns = [_matching(first, len(found), other, what, path) for other in others]
+    for (name, value), *row in zip(found, *columns, strict=True):
+        yield from _below((value, *row), what, exact, path + name)
 
 
-def _matching(first: Any, branches: list, other: Any, what: str, path: str) -> list[Any]:
-    """The branches of `other` in the order of those of `first`."""
+def _matching(first: Any, count: int, other: Any, what: str, path: str) -> list[Any]:
+    """What `other` consists of, in the order of the `count` parts of `first`."""
     if isinstance(first, dict) and isinstance(other, dict):
         if first.keys() != other.keys():
             raise IncompatibleError(
@@ -363,14 +347,12 @@ def _matching(first: Any, branches: list, other: Any, what: str, path: str) -> l
                 f"{list(first)} and {list(other)}"
             )
         return [other[k] for k in first]
-    found = children(other)
-    if found is None or type(first) is not type(other):
+    if type(first) is not type(other):
         raise _mismatch(what, path, first, other)
-    values = [v for _, v in found[0]]
-    if len(values) != len(branches):
+    values = opened(other, role(type(other)))[1]
+    if len(values) != count:
         raise IncompatibleError(
-            f"{what}(): the sequences{_at(path)} have different lengths: "
-            f"{len(branches)} and {len(values)}"
+            f"{what}(): the sequences{_at(path)} have different lengths: {count} and {len(values)}"
         )
     return values
 

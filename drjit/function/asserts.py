@@ -461,9 +461,9 @@ def _pairs_below(what: str, a: Any, b: Any, path: str) -> Iterator[tuple[str, An
         )
     if isinstance(a, dict) and a.keys() != b.keys():
         raise RuntimeError(f"{what}(): dictionaries with keys {list(a)} and {list(b)}")
-    others = [b[k] for k in a] if isinstance(a, dict) else [v for _, v in second[0]]
-    if len(others) != len(first[0]):
-        sizes = f"{len(first[0])} and {len(others)}"
+    others = [b[k] for k in a] if isinstance(a, dict) else [v for _, v in second]
+    if len(others) != len(first):
+        sizes = f"{len(first)} and {len(others)}"
         raise RuntimeError(f"{what}(): sizes differ{' at ' + path if path else ''}: {sizes}")
-    for (name, x), y in zip(first[0], others, strict=True):
+    for (name, x), y in zip(first, others, strict=True):
         yield from _pairs_below(what, x, y, path + name)

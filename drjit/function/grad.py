@@ -186,17 +186,16 @@ def _gradient_of(a: Any) -> Value:
 def _pairs(target: Any, source: Any, what: str) -> Iterator[tuple[Any, Any]]:
     """Corresponding leaves of two trees; arrays may stand beside what converts to them, and
     structures beside a number or an array for all of their fields."""
-    found = pytree.children(target)
-    if found is None:
+    branches = pytree.children(target)
+    if branches is None:
         yield target, source
         return
-    branches = found[0]
     other = pytree.children(source)
     if other is None and pytree.is_struct(target) and _is_value(source):
         for _, t in branches:
             yield from _pairs(t, source, what)
         return
-    others = [v for _, v in other[0]] if other else []
+    others = [v for _, v in other or ()]
     matches = other is not None and len(others) == len(branches)
     if matches and isinstance(target, dict):
         matches = isinstance(source, dict) and target.keys() == source.keys()

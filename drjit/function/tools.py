@@ -61,8 +61,7 @@ def _label(value: Any, name: str) -> None:
             _label(component, f"{name}_{i}")
     if kind is not None:
         return
-    found = pytree.children(value)
-    for way, child in found[0] if found else ():
+    for way, child in pytree.children(value) or ():
         _label(child, f"{name}_{way.strip('[].').strip(chr(39))}")
 
 

@@ -61,3 +61,7 @@ __all__ = [
     "unpack",
     "view",
 ]
+
+for _value in [globals()[_name] for _name in __all__]:
+    if isinstance(_value, type) and _value.__module__.startswith(__name__):
+        _value.__module__ = __name__

@@ -56,7 +56,6 @@ class CoopVec(KernelValue, Generic[T]):
     ([2, 4], [10, 10])
     """
 
-    __module__ = "drjit.nn"
     __slots__ = ()
     __array_ufunc__ = None  # a NumPy number on the left leaves operations to this class
 
@@ -284,7 +283,7 @@ def _flatten(arg: Any, parts: list[Any]) -> None:
     else:
         found = pytree.children(arg)
         if found is not None:
-            values: Any = [value for _, value in found[0]]
+            values: Any = [value for _, value in found]
         elif isinstance(arg, Iterable) and not isinstance(arg, (str, bytes)):
             values = arg
         else:

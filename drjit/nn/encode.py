@@ -29,7 +29,6 @@ class Encoding(Module):
     `2**o * x + o * shift`, of which a wave with period 1 gives a sine and a cosine.
     """
 
-    __module__ = "drjit.nn"
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"octaves": int, "shift": float, "channels": int}
 
     octaves: int
@@ -162,7 +161,6 @@ class TriEncode(Encoding):
      [1, 0]]
     """
 
-    __module__ = "drjit.nn"
     quarters = (0.25, 0.0)
 
     def _wave(self, x: Any, scale: Any, shift: Any, quarter: Any) -> Any:
@@ -188,7 +186,6 @@ class SinEncode(Encoding):
      [1, 0.866025]]
     """
 
-    __module__ = "drjit.nn"
     quarters = (0.0, 0.25)
 
     def _wave(self, x: Any, scale: Any, shift: Any, quarter: Any) -> Any:

@@ -28,8 +28,6 @@ class HashEncodingLayer(Module):
     (['layers.1.weights', 'layers.1.bias'], Linear(in_features=8, out_features=3))
     """
 
-    __module__ = "drjit.nn"
-
     def __init__(self, encoding: HashEncoding) -> None:
         if not isinstance(encoding, HashEncoding):
             raise TypeError(

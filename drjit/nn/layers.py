@@ -37,7 +37,6 @@ class Sequential(Module):
     )
     """
 
-    __module__ = "drjit.nn"
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"layers": tuple, "prefix": str}
 
     def __init__(self, *args: Module, prefix: str = "") -> None:
@@ -79,7 +78,6 @@ class Linear(Module):
     Linear(in_features=2, out_features=-1, bias=False)
     """
 
-    __module__ = "drjit.nn"
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {
         "config": tuple[int, int, bool],
         "weights": ArrayBase | MatrixView | None,
@@ -197,16 +195,19 @@ class Linear(Module):
         return f"{type(self).__name__}(in_features={columns}, out_features={rows}{text})"
 
 
-class ReLU(Module):
+class Activation(Module):
+    """Base of the layers without parameters."""
+
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
+
+
+class ReLU(Activation):
     """The greater of x and 0.
 
     >>> from drjit.llvm import TensorXf
     >>> nn.ReLU()(TensorXf([-2, 3]))
     [0, 3]
     """
-
-    __module__ = "drjit.nn"
-    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
 
     def __call__(self, arg: Any, /) -> Any:
         return maximum(arg, 0)
@@ -221,7 +222,6 @@ class LeakyReLU(Module):
     [-0.2, 3]
     """
 
-    __module__ = "drjit.nn"
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"negative_slope": float | ArrayBase}
 
     def __init__(self, negative_slope: float | ArrayBase = 0.01) -> None:
@@ -233,37 +233,28 @@ class LeakyReLU(Module):
         return arg * select(arg > 0, one, entry(self.negative_slope))
 
 
-class Exp2(Module):
+class Exp2(Activation):
     """2 to the power of x."""
-
-    __module__ = "drjit.nn"
-    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
 
     def __call__(self, arg: Any, /) -> Any:
         return exp2(arg)
 
 
-class Exp(Module):
+class Exp(Activation):
     """e to the power of x."""
-
-    __module__ = "drjit.nn"
-    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
 
     def __call__(self, arg: Any, /) -> Any:
         return exp(arg)
 
 
-class Tanh(Module):
+class Tanh(Activation):
     """The hyperbolic tangent of x."""
-
-    __module__ = "drjit.nn"
-    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
 
     def __call__(self, arg: Any, /) -> Any:
         return tanh(arg)
 
 
-class Sigmoid(Module):
+class Sigmoid(Activation):
     """The logistic function 1 / (1 + exp(-x)), as (1 + tanh(x / 2)) / 2, which neither overflows
     nor has derivatives that do.
 
@@ -272,14 +263,11 @@ class Sigmoid(Module):
     [0, 0.5, 0.731059]
     """
 
-    __module__ = "drjit.nn"
-    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
-
     def __call__(self, arg: Any, /) -> Any:
         return _sigmoid(arg)
 
 
-class SiLU(Module):
+class SiLU(Activation):
     """x times the logistic function of x (Elfwing et al., "Sigmoid-Weighted Linear Units for Neural
     Network Function Approximation in Reinforcement Learning", 2018).
 
@@ -288,14 +276,11 @@ class SiLU(Module):
     [-0.268941, 0, 0.731059]
     """
 
-    __module__ = "drjit.nn"
-    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
-
     def __call__(self, arg: Any, /) -> Any:
         return arg * _sigmoid(arg)
 
 
-class GELU(Module):
+class GELU(Activation):
     """x times the normal distribution's probability of a value below x, in the approximation by
     tanh (Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2).
 
@@ -304,25 +289,19 @@ class GELU(Module):
     [-0.158808, 0, 0.841192]
     """
 
-    __module__ = "drjit.nn"
-    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
-
     def __call__(self, arg: Any, /) -> Any:
         scale = sqrt(2 / pi)
         half = 0.5 * arg
         return fma(half, tanh(arg * fma(arg * arg, 0.044715 * scale, scale)), half)
 
 
-class Softplus(Module):
+class Softplus(Activation):
     """log(1 + exp(x)), without overflow.
 
     >>> from drjit.llvm import TensorXf
     >>> nn.Softplus()(TensorXf([-1, 0, 1000]))
     [0.313262, 0.693147, 1000]
     """
-
-    __module__ = "drjit.nn"
-    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
 
     def __call__(self, arg: Any, /) -> Any:
         # (x + |x|) / 2 and not max(x, 0): the derivative at 0 is right whatever that of |x| is.
@@ -339,7 +318,6 @@ class ScaleAdd(Module):
     [-3, 7]
     """
 
-    __module__ = "drjit.nn"
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {
         "scale": float | int | ArrayBase | None,
         "offset": float | int | ArrayBase | None,
@@ -372,7 +350,6 @@ class Cast(Module):
     <class 'drjit.llvm.TensorXf16'>
     """
 
-    __module__ = "drjit.nn"
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"dtype": type[ArrayBase] | None}
 
     def __init__(self, dtype: type[ArrayBase] | None = None) -> None:

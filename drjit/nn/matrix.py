@@ -1,11 +1,9 @@
-"""Matrices for products with cooperative vectors: views of one shared buffer, how arrays are packed
-into such a buffer, and the product itself.
+"""Matrices for products with cooperative vectors: views of a shared buffer, and the product itself.
 
 Every layout stores matrices row by row, which is what kernels read best; the layouts differ in what
 may be done with a view.
 """
 
-from collections.abc import Callable
 from operator import index
 from typing import Any, Literal
 
@@ -16,7 +14,6 @@ from ..array.base import ArrayBase, BoundsError, IncompatibleError, type_label
 from ..function.create import arange
 from ..function.grad import grad
 from ..function.memory import gather
-from ..function.shape import concat
 from ..jit import dtype as dt
 from ..jit.dtype import VarType
 from ..jit.vector import Layout, place
@@ -54,7 +51,6 @@ class MatrixView:
      [5, 6]]
     """
 
-    __module__ = "drjit.nn"
     __slots__ = ("_layout", "buffer", "dtype", "offset", "shape", "size", "stride", "transpose")
 
     DRJIT_STRUCT = {  # noqa: RUF012
@@ -95,7 +91,7 @@ class MatrixView:
             )
         self._layout = value
 
-    def _changed(self, **fields: Any) -> "MatrixView":
+    def changed(self, **fields: Any) -> "MatrixView":
         made = MatrixView()
         for name in self.DRJIT_STRUCT:
             setattr(made, name, fields.get(name, getattr(self, name)))
@@ -104,12 +100,12 @@ class MatrixView:
     @property
     def T(self) -> "MatrixView":
         """The transpose; nothing is moved."""
-        return self._changed(transpose=not self.transpose)
+        return self.changed(transpose=not self.transpose)
 
     @property
     def grad(self) -> "MatrixView":
         """The gradient of the matrix, as a view of the gradient of the buffer."""
-        return self._changed(buffer=grad(self.buffer))
+        return self.changed(buffer=grad(self.buffer))
 
     def __getitem__(self, arg: Any) -> "MatrixView":
         """Rows and columns of the stored matrix, each an index or a slice.
@@ -143,7 +139,7 @@ class MatrixView:
             )
         shape = (len(rows), len(columns))
         stride = self.stride * rows.step
-        return self._changed(
+        return self.changed(
             shape=shape,
             stride=stride,
             offset=self.offset + rows.start * self.stride + columns.start,
@@ -167,9 +163,9 @@ class MatrixView:
                 "drjit.nn.unpack() first."
             )
         if not self.transpose:
-            return _entries(self), self.shape
+            return entries(self), self.shape
         rows, columns = self.shape
-        return _entries(self, by_columns=True), (columns, rows)
+        return entries(self, by_columns=True), (columns, rows)
 
 
 def _range(key: Any, n: int) -> range:
@@ -192,7 +188,7 @@ def _extent(shape: tuple[int, int], stride: int) -> int:
     return (shape[0] - 1) * stride + shape[1]
 
 
-def _entries(v: MatrixView, by_columns: bool = False) -> Any:
+def entries(v: MatrixView, by_columns: bool = False) -> Any:
     """The entries of a view one after the other, row by row or column by column."""
     (rows, columns), buffer = v.shape, v.buffer
     whole = v.offset == 0 and v.stride == columns and rows * columns == len(buffer)
@@ -218,10 +214,10 @@ def view(arg: ArrayBase, /) -> MatrixView:
     >>> nn.view(Float16(1, 2, 3)).shape
     (3, 1)
     """
-    return _viewed(arg, "drjit.nn.view()")
+    return viewed(arg, "drjit.nn.view()")
 
 
-def _viewed(arg: Any, what: str) -> MatrixView:
+def viewed(arg: Any, what: str) -> MatrixView:
     kind = arg._kind if isinstance(arg, ArrayBase) else None
     if kind not in ("leaf", "tensor") or not arg.__meta__.is_jit:
         raise TypeError(
@@ -241,91 +237,6 @@ def _viewed(arg: Any, what: str) -> MatrixView:
     return made
 
 
-def _map(f: Callable[[Any], Any], tree: Any) -> Any:
-    """A PyTree with `f` of its arrays and views."""
-    if isinstance(tree, (ArrayBase, MatrixView)):
-        return f(tree)
-    found = pytree.children(tree)
-    if found is None:
-        return tree
-    branches, rebuild = found
-    return rebuild([_map(f, value) for _, value in branches])
-
-
-def _one_or_all(results: tuple) -> Any:
-    return results[0] if len(results) == 1 else results
-
-
-def pack(*args: Any, layout: Literal["inference", "training"] = "inference") -> Any:
-    """PyTrees with views of one new buffer in place of their arrays, tensors and views; a tuple if
-    there are several.
-
-    Reverse-mode derivatives with respect to matrices need the layout `training`. Packing is
-    differentiable: the gradient of the buffer goes on to what was packed.
-
-    Raises:
-        TypeError: arrays differ in their element type, or are no tensors or one-dimensional arrays.
-        RuntimeError: the layout is neither `inference` nor `training`; see also `view`.
-
-    >>> import drjit.nn as nn
-    >>> from drjit.auto.ad import TensorXf16
-    >>> A, b = nn.pack(TensorXf16([[1, 2], [3, 4]]), TensorXf16([5, 6]), layout="training")
-    >>> A.layout, b.offset, b.buffer
-    ('training', 4, [1, 2, 3, 4, 5, 6])
-    """
-    what = "drjit.nn.pack()"
-    if layout not in ("inference", "training"):
-        raise RuntimeError(f"{what}: 'layout' must be 'inference' or 'training', not {layout!r}")
-    views: list[MatrixView] = []
-
-    def collect(leaf: Any) -> None:
-        v = leaf if isinstance(leaf, MatrixView) else _viewed(leaf, what)
-        _check(v, what)
-        views.append(v)
-
-    for arg in args:
-        _map_only(collect, arg)
-    if not views:
-        return _one_or_all(args)
-    types = {type(v.buffer) for v in views}
-    if len(types) > 1:
-        names = " and ".join(sorted(type_label(t) for t in types))
-        raise TypeError(f"{what}: all arrays must be of the same element type, got {names}")
-    parts = [_entries(v) for v in views]
-    buffer = type(parts[0])(parts[0]) if len(parts) == 1 else concat(parts)
-    packed = iter(_placed(views, buffer, layout))
-    return _one_or_all(tuple([_map(lambda _: next(packed), arg) for arg in args]))
-
-
-def _map_only(f: Callable[[Any], Any], tree: Any) -> None:
-    """Calls a function with the arrays and views of a PyTree."""
-    if isinstance(tree, (ArrayBase, MatrixView)):
-        f(tree)
-        return
-    found = pytree.children(tree)
-    for _, value in found[0] if found else ():
-        _map_only(f, value)
-
-
-def _placed(views: list[MatrixView], buffer: Any, layout: LayoutName) -> list[MatrixView]:
-    """The views, one after the other in a buffer."""
-    found = []
-    offset = 0
-    for v in views:
-        rows, columns = v.shape
-        found.append(
-            v._changed(
-                buffer=buffer,
-                offset=offset,
-                stride=columns,
-                size=rows * columns,
-                layout="row_major" if columns == 1 else layout,
-            )
-        )
-        offset += rows * columns
-    return found
-
-
 def unpack(*args: Any) -> Any:
     """PyTrees with views in the layout `row_major` in place of packed ones, which convert to
     tensors; a tuple if there are several. Everything else stays as it is.
@@ -339,15 +250,16 @@ def unpack(*args: Any) -> Any:
     """
 
     def unpacked(leaf: Any) -> Any:
-        return leaf._changed(layout="row_major") if isinstance(leaf, MatrixView) else leaf
+        return leaf.changed(layout="row_major") if isinstance(leaf, MatrixView) else leaf
 
-    return _one_or_all(tuple([_map(unpacked, arg) for arg in args]))
+    found = tuple([pytree.map_tree(unpacked, arg, stop=MatrixView) for arg in args])
+    return found[0] if len(found) == 1 else found
 
 
 # Products
 
 
-def _check(v: MatrixView, what: str) -> None:
+def check(v: MatrixView, what: str) -> None:
     """Raises a RuntimeError if a view does not lie within its buffer, a TypeError if its fields do
     not describe a matrix."""
     buffer = v.buffer
@@ -415,7 +327,7 @@ def matvec(
     transposed = bool(transpose) != A.transpose
     for v, name in ((A, "A"), (b, "b")):
         if v is not None:
-            _check(v, what)
+            check(v, what)
             if v.buffer._dtype is not x._dtype:
                 raise IncompatibleError(
                     f"{what}: '{name}' has entries of type {v.buffer._dtype.name}, but 'x' has "

@@ -5,12 +5,13 @@ were packed, the fields hold views of one buffer, and the mapping shows that buf
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from functools import partial
 from numbers import Number
-from typing import Any, NamedTuple, Self
+from operator import is_not
+from typing import Any, Self
 
 from ..array.base import ArrayBase, type_label
-from ..array.pytree import field_names
+from ..array.pytree import CONTAINERS, opened, rebuilt, role
+from ..array.tree import set_contents
 from ..function.create import full
 from ..function.memory import gather
 from ..function.traits import is_float_v, is_tensor_v, shape
@@ -21,13 +22,6 @@ from .matrix import MatrixView
 PACKED_KEY = "weights"
 _PLAIN = (int, float, str, type, type(None))
 _DEFAULT_SEED = 0x100000000  # of the initial weights where no generator is given
-
-
-class Slot(NamedTuple):
-    """A place that holds a parameter."""
-
-    get: Callable[[], Any]
-    put: Callable[[Any], None]
 
 
 class Module(MutableMapping[str, ArrayBase]):
@@ -46,8 +40,6 @@ class Module(MutableMapping[str, ArrayBase]):
     >>> net["layers.0.bias"]
     [1, 1, 1]
     """
-
-    __module__ = "drjit.nn"
 
     # A module is an object with a state: two are equal if they are the same.
     def __eq__(self, other: object) -> bool:
@@ -97,23 +89,22 @@ class Module(MutableMapping[str, ArrayBase]):
         return f"{type(self).__name__}()"
 
     def __getitem__(self, key: str, /) -> ArrayBase:
-        return self._slot(key).get()
+        return self._parameter(key)
 
     def __setitem__(self, key: str, value: Any, /) -> None:
-        slot = self._slot(key)
-        slot.put(_fitted(module_name(self), key, slot.get(), value))
+        self._assign({key: _fitted(module_name(self), key, self._parameter(key), value)})
 
     def __delitem__(self, key: str, /) -> None:
         raise TypeError(f"{module_name(self)}: the parameter {key!r} cannot be deleted")
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._slots())
+        return iter(self._parameters())
 
     def __len__(self) -> int:
-        return len(self._slots())
+        return len(self._parameters())
 
     def __contains__(self, key: object, /) -> bool:
-        return key in self._slots()
+        return key in self._parameters()
 
     def update(self, other: Any = (), /, **kwargs: Any) -> None:
         """Assigns the parameters that a mapping (an optimizer, another module) or pairs of names
@@ -127,19 +118,15 @@ class Module(MutableMapping[str, ArrayBase]):
             TypeError: a value cannot be converted.
         """
         given = _given(other, f"{module_name(self)}.update()") | kwargs
-        own, slots = self._own(given), self._slots()
-        unknown = [key for key in own if key not in slots]
+        own, current = self._own(given), self._parameters()
+        unknown = [key for key in own if key not in current]
         if unknown or (given and not own):
             raise KeyError(
                 f"{module_name(self)}.update(): no parameter {_listed(unknown or given)}; "
-                f"there is {_listed(slots)}"
+                f"there is {_listed(current)}"
             )
-        fitted = {
-            key: _fitted(f"{module_name(self)}.update()", key, slots[key].get(), value)
-            for key, value in own.items()
-        }
-        for key, value in fitted.items():
-            slots[key].put(value)
+        where = f"{module_name(self)}.update()"
+        self._assign({k: _fitted(where, k, current[k], value) for k, value in own.items()})
 
     def _own(self, given: dict[str, Any]) -> dict[str, Any]:
         prefix = getattr(self, "prefix", "")
@@ -147,78 +134,77 @@ class Module(MutableMapping[str, ArrayBase]):
             return given
         return {key: value for key, value in given.items() if str(key).startswith(f"{prefix}.")}
 
-    def _slot(self, key: str) -> Slot:
-        slots = self._slots()
-        if key not in slots:
-            raise KeyError(f"{module_name(self)}: no parameter {key!r}; there is {_listed(slots)}")
-        return slots[key]
+    def _parameter(self, key: str) -> Any:
+        parameters = self._parameters()
+        if key not in parameters:
+            raise KeyError(
+                f"{module_name(self)}: no parameter {key!r}; there is {_listed(parameters)}"
+            )
+        return parameters[key]
 
-    def _slots(self) -> dict[str, Slot]:
-        prefix = getattr(self, "prefix", "")
-        path = (prefix,) if prefix else ()
-        slots: dict[str, Slot] = {}
+    def _parameters(self) -> dict[str, Any]:
+        """The parameters by name; where weights were packed, the first of their buffers."""
+        found: dict[str, Any] = {}
         views: list[MatrixView] = []
-        for names, slot in _walk(path, lambda: self, lambda _: None):
-            value = slot.get()
+
+        def collect(name: str, value: Any) -> Any:
             if isinstance(value, MatrixView):
                 views.append(value)
             else:
-                slots[".".join(names)] = slot
+                found[name] = value
+            return value
+
+        _map(collect, self, getattr(self, "prefix", ""))
         if views:
-            buffers = list({id(view.buffer): view.buffer for view in views}.values())
-            slots[".".join((*path, PACKED_KEY))] = Slot(
-                lambda: buffers[0], partial(_overwrite, buffers)
-            )
-        return slots
+            found[self._packed_key()] = views[0].buffer
+        return found
+
+    def _packed_key(self) -> str:
+        return _joined(getattr(self, "prefix", ""), PACKED_KEY)
+
+    def _assign(self, values: dict[str, Any]) -> None:
+        """Replaces parameters by values of their type and shape."""
+        packed = values.get(self._packed_key())
+        buffers: dict[int, Any] = {}
+
+        def replace(name: str, old: Any) -> Any:
+            if not isinstance(old, MatrixView):
+                return values.get(name, old)
+            if packed is not None:
+                buffers[id(old.buffer)] = old.buffer
+            return old
+
+        _map(replace, self, getattr(self, "prefix", ""))
+        for buffer in buffers.values():
+            # In place, as the views refer to the buffer; not by a scatter, as all of it is
+            # replaced.
+            buffer._assign(packed)
 
 
-def _walk(
-    path: tuple[str, ...], get: Callable[[], Any], put: Callable[[Any], None]
-) -> Iterator[tuple[tuple[str, ...], Slot]]:
-    """The places of arrays and views in a module, and the names on the way to them."""
-    value = get()
+def _map(f: Callable[[str, Any], Any], value: Any, path: str) -> Any:
+    """Puts `f(name, array)` in the place of every array and view in a module. Only tuples become
+    new objects by that."""
     if isinstance(value, (ArrayBase, MatrixView)):
-        yield path, Slot(get, put)
-        return
-    places: list[tuple[Any, Any, Slot]]
-    if isinstance(value, Module):
-        names = field_names(type(value)) or ()
-        places = [
-            (n, getattr(value, n), Slot(partial(getattr, value, n), partial(setattr, value, n)))
-            for n in names
-        ]
-    elif isinstance(value, tuple):
-        places = [
-            (i, v, Slot(partial(_item, get, i), partial(_replace, get, put, i)))
-            for i, v in enumerate(value)
-        ]
-    elif isinstance(value, (list, dict)):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        places = [
-            (k, v, Slot(partial(value.__getitem__, k), partial(value.__setitem__, k)))
-            for k, v in items
-        ]
-    else:
-        return
-    for name, child, slot in places:
-        if not isinstance(child, _PLAIN):
-            yield from _walk((*path, str(name)), *slot)
+        return f(path, value)
+    kind = role(type(value))
+    if kind not in CONTAINERS or (kind == "struct" and not isinstance(value, Module)):
+        return value
+    keys, parts = opened(value, kind)
+    names = range(len(parts)) if keys is None else keys
+    new = [
+        v if isinstance(v, _PLAIN) else _map(f, v, _joined(path, name))
+        for name, v in zip(names, parts, strict=True)
+    ]
+    if not any(map(is_not, new, parts)):
+        return value
+    if isinstance(value, tuple):
+        return rebuilt(type(value), keys, new)
+    set_contents(value, keys, new)
+    return value
 
 
-def _item(get: Callable[[], Any], i: int) -> Any:
-    return get()[i]
-
-
-def _replace(get: Callable[[], Any], put: Callable[[Any], None], i: int, new: Any) -> None:
-    old = get()
-    make = getattr(type(old), "_make", type(old))
-    put(make((*old[:i], new, *old[i + 1 :])))
-
-
-def _overwrite(buffers: list[Any], value: Any) -> None:
-    # In place, as the views refer to the buffer; not by a scatter, as all of it is replaced.
-    for buffer in buffers:
-        buffer._assign(value)
+def _joined(path: str, name: Any) -> str:
+    return f"{path}.{name}" if path else str(name)
 
 
 def _given(other: Any, where: str) -> dict[str, Any]:

@@ -1,8 +1,12 @@
-"""Packing of modules, each into a buffer of its own."""
+"""Packing of arrays into one buffer, and of modules, each into a buffer of its own."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
-from .matrix import pack as pack_arrays
+from ..array import pytree
+from ..array.base import ArrayBase, type_label
+from ..function.shape import concat
+from .matrix import LayoutName, MatrixView, check, entries, viewed
 from .module import Module
 
 
@@ -30,10 +34,58 @@ def pack(*args: Any, layout: Literal["inference", "training"] = "inference") -> 
     """
     if len(args) == 2 and isinstance(args[1], str):
         return pack(args[0], layout=args[1])  # pyright: ignore[reportArgumentType]
-    rest = [arg for arg in args if not isinstance(arg, Module)]
-    packed = pack_arrays(*rest, layout=layout)
-    others = iter(packed if len(rest) > 1 else (packed,))
-    found = tuple(
-        [pack_arrays(a, layout=layout) if isinstance(a, Module) else next(others) for a in args]
-    )
-    return found[0] if len(found) == 1 else found
+    if layout not in ("inference", "training"):
+        raise RuntimeError(f"{_WHAT}: 'layout' must be 'inference' or 'training', not {layout!r}")
+    rest = [k for k, arg in enumerate(args) if not isinstance(arg, Module)]
+    found = list(args)
+    for group in (rest, *[[k] for k in range(len(args)) if k not in rest]):
+        made = _packed([args[k] for k in group], layout)
+        for k, arg in zip(group, made, strict=True):
+            found[k] = arg
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+_WHAT = "drjit.nn.pack()"
+
+
+def _packed(args: Sequence[Any], layout: LayoutName) -> Sequence[Any]:
+    """PyTrees with views of one new buffer."""
+    views: list[MatrixView] = []
+    for leaf in pytree.leaves(args, MatrixView):
+        if isinstance(leaf, (ArrayBase, MatrixView)):
+            v = leaf if isinstance(leaf, MatrixView) else viewed(leaf, _WHAT)
+            check(v, _WHAT)
+            views.append(v)
+    if not views:
+        return args
+    types = {type(v.buffer) for v in views}
+    if len(types) > 1:
+        names = " and ".join(sorted(type_label(t) for t in types))
+        raise TypeError(f"{_WHAT}: all arrays must be of the same element type, got {names}")
+    parts = [entries(v) for v in views]
+    buffer = type(parts[0])(parts[0]) if len(parts) == 1 else concat(parts)
+    placed = iter(_placed(views, buffer, layout))
+
+    def packed(leaf: Any) -> Any:
+        return next(placed) if isinstance(leaf, (ArrayBase, MatrixView)) else leaf
+
+    return pytree.map_tree(packed, args, stop=MatrixView)
+
+
+def _placed(views: list[MatrixView], buffer: Any, layout: LayoutName) -> list[MatrixView]:
+    """The views, one after the other in a buffer."""
+    found = []
+    offset = 0
+    for v in views:
+        rows, columns = v.shape
+        found.append(
+            v.changed(
+                buffer=buffer,
+                offset=offset,
+                stride=columns,
+                size=rows * columns,
+                layout="row_major" if columns == 1 else layout,
+            )
+        )
+        offset += rows * columns
+    return found

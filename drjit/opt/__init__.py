@@ -23,3 +23,7 @@ __all__ = [
     "Optimizer",
     "RMSProp",
 ]
+
+for _value in [globals()[_name] for _name in __all__]:
+    if isinstance(_value, type) and _value.__module__.startswith(__name__):
+        _value.__module__ = __name__

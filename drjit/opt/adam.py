@@ -44,8 +44,6 @@ class Adam(Optimizer[tuple[Any, Any, Any, Any]]):
     True
     """
 
-    __module__ = "drjit.opt"
-
     saved: ClassVar = {
         "[0]": "steps",
         "[1]": "first_moment",
@@ -140,8 +138,6 @@ class AdamW(Adam):
     >>> opt["x"]
     [0.75]
     """
-
-    __module__ = "drjit.opt"
 
     def __init__(
         self,

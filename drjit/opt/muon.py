@@ -58,8 +58,6 @@ class Muon(Optimizer[tuple[Any, tuple[int, ...]]]):
     (['weights'], ['bias'])
     """
 
-    __module__ = "drjit.opt"
-
     saved: ClassVar = {"[0]": "velocity"}
 
     def __init__(

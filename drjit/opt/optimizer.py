@@ -88,8 +88,6 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
     [0.5, -1.5]
     """
 
-    __module__ = "drjit.opt"
-
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"lr": float | ArrayBase, "state": dict}
 
     saved: ClassVar[dict[str, str]] = {}

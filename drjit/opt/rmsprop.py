@@ -30,8 +30,6 @@ class RMSProp(Optimizer[Any]):
     [0.8]
     """
 
-    __module__ = "drjit.opt"
-
     saved: ClassVar = {"": "second_moment"}
 
     def __init__(

@@ -46,8 +46,6 @@ class GradScaler:
     [0.5] [512]
     """
 
-    __module__ = "drjit.opt"
-
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {
         "scale_factor": float | ArrayBase,
         "it": int | ArrayBase,

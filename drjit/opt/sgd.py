@@ -31,8 +31,6 @@ class SGD(Optimizer[Any]):
     [-1.5]
     """
 
-    __module__ = "drjit.opt"
-
     saved: ClassVar = {"": "velocity"}
 
     def __init__(
