@@ -159,13 +159,16 @@ FUNCTIONS = {
         n: one(n, X)
         for n in (
             "abs", "asinh", "atan", "cbrt", "copy", "cos", "cosh", "cumsum", "deg2rad", "erf",
-            "exp", "exp2", "max", "mean", "median", "min", "norm", "prefix_sum", "prod", "rad2deg",
-            "ravel", "rcp", "reverse", "sin", "sincos", "sincosh", "sinh", "sort", "sqr", "square",
-            "squared_norm", "std", "sum", "tan", "tanh", "var",
+            "exp", "exp2", "expm1", "max", "mean", "median", "min", "norm", "prefix_sum", "prod",
+            "rad2deg", "ravel", "rcp", "reverse", "sin", "sincos", "sincosh", "sinh", "sort", "sqr",
+            "square", "squared_norm", "std", "sum", "tan", "tanh", "var",
         )
     },
     **{n: one(n, UNIT) for n in ("acos", "asin", "atanh", "erfinv", "safe_acos", "safe_asin")},
-    **{n: one(n, POSITIVE) for n in ("lgamma", "log", "log2", "rsqrt", "safe_sqrt", "sqrt")},
+    **{
+        n: one(n, POSITIVE)
+        for n in ("lgamma", "log", "log1p", "log2", "rsqrt", "safe_sqrt", "sqrt")
+    },
     **{
         n: one(n, X, Y)
         for n in (
@@ -343,8 +346,9 @@ FUNCTIONS = {
 }  # fmt: skip
 
 COMPLEX = (
-    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "exp2", "log", "log2",
-    "rcp", "rsqrt", "sin", "sincos", "sincosh", "sinh", "sqrt", "square", "tan", "tanh",
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "exp2", "expm1", "log",
+    "log1p", "log2", "rcp", "rsqrt", "sin", "sincos", "sincosh", "sinh", "sqrt", "square", "tan",
+    "tanh",
 )  # fmt: skip
 
 

@@ -201,9 +201,9 @@ def test_vectors_cannot_be_evaluated():
 UNARY = {
     name: getattr(dr, name)
     for name in (
-        "abs", "sqrt", "cbrt", "exp", "exp2", "log", "log2", "sin", "cos", "tan", "asin", "acos",
-        "atan", "sinh", "cosh", "tanh", "asinh", "erf", "floor", "ceil", "round", "trunc", "square",
-        "rcp", "rsqrt", "sign", "isnan", "isinf", "isfinite",
+        "abs", "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log1p", "log2", "sin", "cos", "tan",
+        "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "erf", "floor", "ceil", "round",
+        "trunc", "square", "rcp", "rsqrt", "sign", "isnan", "isinf", "isfinite",
     )
 } | {"neg": lambda x: -x, "abs()": abs, "clip": lambda x: dr.clip(x, -0.5, 0.5)}  # fmt: skip
 BINARY = {

@@ -142,7 +142,8 @@ def c_lgamma(x):
 
 
 SAME_NAMES = (
-    "sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "log", "log2", "cbrt", "sqrt",
+    "sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "log", "log1p", "log2",
+    "cbrt", "sqrt",
     "abs", "floor", "ceil", "trunc", "isnan", "isinf", "isfinite", "square",
 )  # fmt: skip
 LIKE_NUMPY = {

@@ -32,7 +32,7 @@ _sin, _cos, _sinh, _cosh, _asinh, _atanh, _atan2 = (
 _abs, _select, _minimum, _maximum = (
     partial(elementwise, o) for o in (op.abs, op.select, op.minimum, op.maximum)
 )
-_neg = partial(elementwise, op.neg)
+_neg, _expm1, _log1p = (partial(elementwise, o) for o in (op.neg, op.expm1, op.log1p))
 _lt, _le, _gt, _eq = (partial(elementwise, o) for o in (op.lt, op.le, op.gt, op.eq))
 
 
@@ -131,6 +131,17 @@ def log(x: Any, y: Any) -> Pair:
     return _log_modulus(x, y, _log, 1.0), _atan2(y, x)
 
 
+def expm1(x: Any, y: Any) -> Pair:
+    half = _sin(y * 0.5)
+    return _expm1(x) * _cos(y) - half * half * 2.0, _exp(x) * _sin(y)
+
+
+def log1p(x: Any, y: Any) -> Pair:
+    u = x * (x + 2.0) + y * y
+    real, imaginary = log(x + 1.0, y)
+    return _select(_lt(_abs(u), 0.5), _log1p(u) * 0.5, real), imaginary
+
+
 def log2(x: Any, y: Any) -> Pair:
     return _log_modulus(x, y, _log2, math.log(2)), _atan2(y, x) * (1 / math.log(2))
 
@@ -219,7 +230,9 @@ tan, atan, asinh = _rotated(tanh), _rotated(atanh), _rotated(asin)
 
 FUNCTIONS: dict[str, Callable[[Any, Any], Pair]] = {
     f.__name__: f
-    for f in (rcp, square, sqrt, rsqrt, exp, exp2, log, log2, sin, cos, sinh, cosh, tanh)
+    for f in (
+        rcp, square, sqrt, rsqrt, exp, exp2, expm1, log, log1p, log2, sin, cos, sinh, cosh, tanh
+    )
 } | {"tan": tan, "asin": asin, "acos": acos, "atan": atan} | {
     "asinh": asinh, "acosh": acosh, "atanh": atanh,
 }  # fmt: skip

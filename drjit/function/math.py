@@ -145,6 +145,15 @@ def exp2(arg: Any, /) -> Any:
 
 
 @elementary
+def expm1(arg: Any, /) -> Any:
+    """`exp(arg) - 1`, accurate also where the argument is close to 0.
+
+    >>> dr.expm1(Float(1e-8, 1, 100))
+    [1e-08, 1.71828, inf]
+    """
+
+
+@elementary
 def log(arg: Any, /) -> Any:
     """Natural logarithm; -infinity for 0, NaN for negative numbers.
 
@@ -160,6 +169,15 @@ def log2(arg: Any, /) -> Any:
 
     >>> dr.log2(Float(0.5, 8))
     [-1, 3]
+    """
+
+
+@elementary
+def log1p(arg: Any, /) -> Any:
+    """`log(1 + arg)`, accurate also where the argument is close to 0; -infinity for -1, NaN below.
+
+    >>> dr.log1p(Float(-1, 1e-8, 1))
+    [-inf, 1e-08, 0.693147]
     """
 
 

@@ -103,6 +103,33 @@ def log2_f32(x):
     return fma(f, fma(fma(q, f, -0.7213472), f, 0.44269505), f) + e
 
 
+def expm1_f32(x):
+    """`e^x - 1`, accurate near 0."""
+    a = minimum(89.0, maximum(-20.0, x))
+    # 2^n (e^r - 1) + 2^n - 1, halved. The bias of exponents stands in the rounding constant.
+    t = fma(a, 1.4426950408889634, 12583038.0)
+    n = t - 12583038.0
+    r = fma(n, 1.90465421e-9, fma(n, -0.693147182, a))
+    p = fma(r * r, polynomial(r, EXPM1_f32), r)
+    h = bitcast(f32, shl(bitcast(i32, t), 23))
+    y = fma(h, p, h - 0.5)
+    return _with_sign_f32(select(n == 0.0, p, y + y), x)
+
+
+def log1p_f32(x):
+    """`log(1 + x)`, accurate near 0."""
+    u = 1.0 + x
+    f, e = _fraction_f32(u)
+    near = e == 0.0
+    f = select(near, x, f)
+    q = polynomial(f, LOG_f32)
+    q = fma(f * f, fma(q, f, -0.5), f)
+    # What the sum lost; nothing that counts is lost where x is huge.
+    lost = select(x < 1.0, x - (u - 1.0), 1.0 - (u - x))
+    y = fma(e, 0.6931471805599453, q + select(abs(e) < 30.0, lost / u, 0.0))
+    return select(near, q, y)
+
+
 def _special_powers(x, y, p, negative):
     """`x^y`, which is p but for its sign and special values; `negative`: the sign of x is."""
     p = select((abs(x) == 1.0) & (abs(y) == INF), 1.0, p)
@@ -270,6 +297,32 @@ def log_sum_f64(x, low):
     return fma(e, 0.6931471805599453, f - q)
 
 
+def expm1_f64(x):
+    """`e^x - 1`, accurate near 0."""
+    a = minimum(710.0, maximum(-40.0, x))
+    # 2^n (e^r - 1) + 2^n - 1, halved. The bias of exponents stands in the rounding constant.
+    t = fma(a, 1.4426950408889634, 6755399441056766.0)
+    n = t - 6755399441056766.0
+    r = fma(n, -2.3190468138462996e-17, fma(n, -0.6931471805599453, a))
+    p = fma(r * r, polynomial(r, EXPM1_f64), r)
+    h = bitcast(f64, shl(bitcast(i64, t), 52))
+    y = fma(h, p, h - 0.5)
+    return _with_sign_f64(select(n == 0.0, p, y + y), x)
+
+
+def log1p_f64(x):
+    """`log(1 + x)`, accurate near 0."""
+    return select(x == 0.0, x, log1p_sum_f64(x, 0.0))
+
+
+def log1p_sum_f64(x, low):
+    """`log(1 + x + low)` for a low that is small beside x."""
+    u = 1.0 + x
+    # What the sum lost; nothing that counts is lost where x is huge.
+    lost = select(x < 1.0, x - (u - 1.0), 1.0 - (u - x))
+    return log_sum_f64(u, select((x < 1e16) & (x > -1.0), (lost + low) / u, 0.0))
+
+
 def log2_f64(x):
     """The logarithm to base 2."""
     f, e, s, z, h, q = _logarithm_f64(x)
@@ -365,6 +418,12 @@ LOG_f32 = (
 LOG2_f32 = (
     -0.14631553, 0.20953698, -0.18761685, 0.20056379, -0.23954704, 0.28878704, -0.36070716,
     0.4808944,
+)
+EXPM1_f32 = (0.0013926184, 0.008363179, 0.041666556, 0.16666576, 0.5)
+EXPM1_f64 = (
+    2.510038549551032e-08, 2.7620088445409746e-07, 2.7557268459997064e-06, 2.4801521295954376e-05,
+    0.00019841269863053618, 0.0013888888917213717, 0.008333333333330062, 0.04166666666662413,
+    0.16666666666666669, 0.5,
 )
 EXP_f64 = (
     2.499867194743873e-08, 2.7630364713823853e-07, 2.7557591778244955e-06, 2.4801492815838754e-05,

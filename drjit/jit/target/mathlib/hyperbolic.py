@@ -14,7 +14,7 @@ from ..numpy.elementwise import (
     sqrt,
 )
 from .common import _with_sign_f32, _with_sign_f64, polynomial
-from .exponential import _exponential_f32, _exponential_f64, exp_f64, log_f64, log_sum_f64
+from .exponential import _exponential_f32, _exponential_f64, exp_f64, log1p_sum_f64, log_f64
 
 
 def _half_exponential_f32(x):
@@ -114,14 +114,6 @@ def tanh_f64(x):
     return _with_sign_f64(r, x)
 
 
-def log1p_f64(x, low):
-    """`log(1 + x + low)` for x >= 0 and a low that is small beside x."""
-    u = 1.0 + x
-    # What the sum lost; nothing that counts is lost where x is huge.
-    lost = select(x < 1.0, x - (u - 1.0), 1.0 - (u - x))
-    return log_sum_f64(u, select(x < 1e16, (lost + low) / u, 0.0))
-
-
 def asinh_f64(x):
     """The inverse of the hyperbolic sine."""
     a = abs(x)
@@ -130,7 +122,7 @@ def asinh_f64(x):
     z = select(large, 0.0, a * a)
     w = z / (1.0 + sqrt(z + 1.0))
     u = select(large, a - 1.0, a + w)
-    y = log1p_f64(u, select(large, 0.0, select(a > w, (a - u) + w, (w - u) + a)))
+    y = log1p_sum_f64(u, select(large, 0.0, select(a > w, (a - u) + w, (w - u) + a)))
     y = select(large, y + 0.6931471805599453, y)
     return _with_sign_f64(y, x)
 
@@ -147,7 +139,7 @@ def acosh_f64(x):
     s = sqrt(v)
     s_low = select(v > 0.0, 0.5 * (fma(-s, s, v) + v_low) / s, 0.0)
     u = s + t
-    y = log1p_f64(select(large, x - 1.0, u), select(large, 0.0, ((s - u) + t) + s_low))
+    y = log1p_sum_f64(select(large, x - 1.0, u), select(large, 0.0, ((s - u) + t) + s_low))
     y = select(large, y + 0.6931471805599453, y)
     return select(x < 1.0, NAN, y)
 
@@ -159,7 +151,7 @@ def atanh_f64(x):
     d = 1.0 - a
     q = (a + a) / d
     low = (fma(-q, d, a + a) - q * ((1.0 - d) - a)) / d
-    y = 0.5 * log1p_f64(q, select(q < 1e16, low, 0.0))
+    y = 0.5 * log1p_sum_f64(q, select(q < 1e16, low, 0.0))
     y = select(a > 1.0, NAN, y)
     return _with_sign_f64(y, x)
 
