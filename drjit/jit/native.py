@@ -64,31 +64,7 @@ class Control(ctypes.Structure):
     ]
 
 
-def _address_functions() -> str:
-    """IR functions that give addresses in the control block: `@at_completed(ptr)` and so on."""
-    lines = []
-    for name in (field[0] for field in Control._fields_):
-        if not name.startswith("_") and name not in ("jobs", "waiters", "seats"):
-            offset = getattr(Control, name).offset
-            lines.append(
-                f"define internal ptr @at_{name}(ptr %c) alwaysinline {{\n"
-                f"  %r = getelementptr i8, ptr %c, i64 {offset}\n  ret ptr %r\n}}"
-            )
-    for name, item, mask in (
-        ("jobs", Job, JOBS - 1),
-        ("waiters", Seat, WAITERS - 1),
-        ("seats", Seat, WORKERS - 1),
-    ):
-        offset = getattr(Control, name).offset
-        lines.append(
-            f"define internal ptr @at_{name}(ptr %c, i64 %i) alwaysinline {{\n"
-            f"  %k = and i64 %i, {mask}\n  %o = mul i64 %k, {ctypes.sizeof(item)}\n"
-            f"  %s = add i64 %o, {offset}\n  %r = getelementptr i8, ptr %c, i64 %s\n"
-            f"  ret ptr %r\n}}"
-        )
-    return "\n".join(lines)
-
-
+_EXPORTED = frozenset({"post", "run", "now", "halt", "work", "wait_for"})
 _engine = None
 _functions = None
 
@@ -101,25 +77,27 @@ def functions() -> SimpleNamespace:
     return _functions
 
 
-def _text() -> str:
-    """The IR of the driver for this platform."""
-    if sys.platform == "win32":
-        clock = native_code.CLOCK_WINDOWS
-    else:
-        # What time.perf_counter_ns reads: CLOCK_MONOTONIC, on macOS CLOCK_UPTIME_RAW.
-        clock = native_code.CLOCK_POSIX.replace(
-            "CLOCK_ID", "8" if sys.platform == "darwin" else "1"
-        )
-    code = native_code.CODE.replace("WAITERS", str(WAITERS)).replace("WORKERS", str(WORKERS))
-    code = code.replace("KEEN", str(KEEN))
-    return native_code.TYPES + _address_functions() + clock + code.replace("JOBS", str(JOBS))
+def _source() -> str:
+    """The driver for this platform."""
+    clock = native_code.CLOCK_WINDOWS if sys.platform == "win32" else native_code.CLOCK_POSIX
+    return clock + native_code.CODE
 
 
-def _compile(text: str) -> bytes:
-    """IR to object code."""
+def _ir(source: str) -> str:
+    """The LLVM IR of the driver."""
+    from . import native_ir  # not needed where its object code is in the cache
+
+    structures = {"c": Control, "job": Job, "seat": Seat, "times": Times}
+    constants = {"JOBS": JOBS, "WAITERS": WAITERS, "WORKERS": WORKERS, "KEEN": KEEN}
+    constants |= {"LOW": (1 << 32) - 1, "CLOCK": 8 if sys.platform == "darwin" else 1}
+    return native_ir.module_text(source, structures, constants, _EXPORTED)
+
+
+def _compile(source: str) -> bytes:
+    """The driver's object code."""
     import llvmlite.binding as llvm
 
-    module = llvm.parse_assembly(text)
+    module = llvm.parse_assembly(_ir(source))
     module.triple = llvm.get_process_triple()
     module.verify()
     machine = llvm.Target.from_default_triple().create_target_machine(opt=2, codemodel="jitdefault")
@@ -139,7 +117,7 @@ def _load() -> SimpleNamespace:
         ) from None
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    text = _text()
+    text = _source()
     key = cache.digest(text, "driver")
     entry = cache.get(key)
     code = entry.code if entry else _compile(text)
@@ -164,7 +142,7 @@ def _load() -> SimpleNamespace:
         now=function("now", ctypes.PYFUNCTYPE, _word, pointer),
         halt=function("halt", ctypes.PYFUNCTYPE, None, pointer),
         work=function("work", ctypes.CFUNCTYPE, None, pointer, _word),
-        await_=function("await", ctypes.CFUNCTYPE, _word, pointer, _word, _word, _word),
+        await_=function("wait_for", ctypes.CFUNCTYPE, _word, pointer, _word, _word, _word),
     )
 
 
