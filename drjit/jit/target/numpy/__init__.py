@@ -5,7 +5,7 @@ target. Values are arrays of all lanes or, where they are the same for all lanes
 """
 
 from collections.abc import Callable
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,13 @@ from .memory import Lanes
 
 namespace: dict[str, Any] = {
     **{name: getattr(elementwise, name) for name in elementwise.__all__},
-    **{name: getattr(memory, name) for name in memory.__all__},
-    **{name: getattr(collective, name) for name in collective.__all__},
-    **{name: getattr(task, name) for name in task.__all__},
-    **{name: getattr(vector, name) for name in vector.__all__},
     **library_calls.functions,
 }
+for module in (collective, memory, task, vector):  # their public functions
+    for name, value in vars(module).items():
+        own = isinstance(value, FunctionType) and value.__module__ == module.__name__
+        if own and not name.startswith("_"):
+            namespace[name] = value
 
 
 def run(kernel: Callable[[Lanes, list], None] | CodeType | str, p: list, size: int) -> None:

@@ -81,6 +81,3 @@ def compress(positions: Any, buffer: Any, i: Lanes, m: Value) -> None:
     chosen = np.flatnonzero(np.broadcast_to(m, i.end - i.begin)) + i.begin
     first = int(positions[0])
     buffer[first : first + len(chosen)] = chosen
-
-
-__all__ = ["block_reduce", "compress", "reduce", "scan", "scan_blocks", "scan_totals"]

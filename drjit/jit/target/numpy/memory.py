@@ -208,21 +208,3 @@ def scatter_cas(t: Type, buffer: Any, compare: Value, v: Value, x: Value, m: Val
         if old[k].tobytes() == compare[k].tobytes():
             buffer[at] = v[k]
     return _spread(old, valid)
-
-
-__all__ = [
-    *(
-        "active",
-        "broadcast",
-        "gather",
-        "gather_packet",
-        "gather_weighted",
-        "going",
-        "in_bounds",
-        "lane",
-        "literal",
-    ),
-    "load",
-    *("scatter", "scatter_cas", "scatter_exch", "scatter_inc", "scatter_packet"),
-    *("scatter_reduce", "scatter_reduce_expand", "scatter_reduce_packet", "store", "stream"),
-]

@@ -60,6 +60,3 @@ def radix_move(starts: Any, i: Lanes, x: Value, shift: int, *moved: Any) -> None
     order = np.argsort(shifted.astype(np.uint16) & np.uint16(_DIGIT), kind="stable")
     for buffer, v in zip(moved[::2], moved[1::2], strict=True):
         buffer[:] = v[order]
-
-
-__all__ = ["matmul", "radix_count", "radix_move", "reduce_rows"]

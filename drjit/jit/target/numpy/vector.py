@@ -153,19 +153,3 @@ def accumulate(t: Type, buffer: Any, copies: Any, n: int, first: int, y: Value, 
     start = int(first)
     sums = np.add.reduce(y, axis=1, dtype=accumulator(t))
     _add(buffer[start : start + len(y)], sums)
-
-
-__all__ = [
-    "accumulate",
-    "broadcast_vector",
-    "feature",
-    "load_vector",
-    "matvec",
-    "outer",
-    "put",
-    "splat",
-    "store_vector",
-    "take",
-    "total",
-    "vector",
-]

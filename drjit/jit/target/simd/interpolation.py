@@ -42,9 +42,9 @@ def _in_turn(
             taps = zip(values, before, strict=True)
             sums[k % 2] = [t.apply("fma", [(code, w), v, s]) for v, s in taps]
         else:
-            sums[k % 2] = [t.infix(ast.Mult, (code, w), v) for v in values]
+            sums[k % 2] = [t.apply("mul", [(code, w), v]) for v in values]
     even, odd = sums
-    total = [t.infix(ast.Add, a, b) for a, b in zip(even, odd, strict=True)] if odd else even
+    total = [t.apply("add", [a, b]) for a, b in zip(even, odd, strict=True)] if odd else even
     return [v for _, v in total]
 
 

@@ -9,27 +9,15 @@ from collections.abc import Sequence
 from functools import cache
 
 # Element types in registers, and in memory (where a mask is a byte that holds 0 or 1).
-SCALAR = {
-    "mask": "i1",
-    "i8": "i8",
-    "u8": "i8",
-    "i16": "i16",
-    "u16": "i16",
-    "i32": "i32",
-    "u32": "i32",
-    "i64": "i64",
-    "u64": "i64",
-    "f16": "half",
-    "f32": "float",
-    "f64": "double",
-}
+_INTEGERS = {f"{sign}{bits}": f"i{bits}" for bits in (8, 16, 32, 64) for sign in "iu"}
+SCALAR = {"mask": "i1"} | _INTEGERS | {"f16": "half", "f32": "float", "f64": "double"}
 MEMORY = SCALAR | {"mask": "i8"}
 BITS = {code: 1 if code == "mask" else int(code[1:]) for code in SCALAR}
 BYTES = {code: max(bits // 8, 1) for code, bits in BITS.items()}
 FLOATS = frozenset({"f16", "f32", "f64"})
-SIGNED = frozenset({"i8", "i16", "i32", "i64"})
-UNSIGNED = frozenset({"u8", "u16", "u32", "u64"})
-INTEGERS = SIGNED | UNSIGNED
+INTEGERS = frozenset(_INTEGERS)
+SIGNED = frozenset({code for code in INTEGERS if code[0] == "i"})
+UNSIGNED = INTEGERS - SIGNED
 ARITHMETIC = INTEGERS | FLOATS
 ALL = frozenset(SCALAR)
 

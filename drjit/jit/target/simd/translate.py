@@ -33,6 +33,7 @@ OPERATORS: dict[type, str] = {
     ast.BitOr: "or",
     ast.BitXor: "xor",
     ast.USub: "neg",
+    ast.UAdd: "pos",
     ast.Invert: "not",
     ast.Eq: "eq",
     ast.NotEq: "ne",
@@ -41,14 +42,11 @@ OPERATORS: dict[type, str] = {
     ast.Gt: "gt",
     ast.GtE: "ge",
 }
-FOLDS: dict[type, Callable] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-}
+# Those that numbers without a type are computed with.
+FOLDS: dict[str | None, Callable] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
+    "neg": operator.neg, "pos": operator.pos,
+}  # fmt: skip
 CALLABLE = frozenset(elementwise.TABLE) - frozenset(OPERATORS.values())
 
 # A kernel with more literals than this leaves them in memory.
@@ -96,7 +94,7 @@ class Translator(Arguments):
         self.crowded = source.count("literal(") > LITERALS_IN_REGISTERS
         self.has_many_words = source.count("p[") > WORDS_IN_REGISTERS
         self.has_runs = any(source.count(f"{name}(") >= FEWEST for name in RUNS)
-        self.rows: dict[tuple[Any, str], elementwise.Row] = {}
+        self.rows: dict[tuple[str | None, str], elementwise.Row] = {}
         self.depth = self.top = depth
         self.result: tuple[Value, ...] = ()
         # Reductions over all lanes, in the order of the text (see `reduction`), and what the packet
@@ -159,6 +157,8 @@ class Translator(Arguments):
 
     def statement(self, s: ast.stmt) -> None:
         """Translates one statement."""
+        if type(s) not in STATEMENTS:
+            raise KernelError("not part of the language")
         STATEMENTS[type(s)](self, s)
 
     def _located(self, error: KernelError, statement: ast.stmt) -> KernelError:
@@ -323,36 +323,18 @@ class Translator(Arguments):
 
     def binary(self, e: ast.BinOp) -> Value:
         """`x + y` and its like."""
-        x, y = self.expr(e.left), self.expr(e.right)
-        return self.infix(type(e.op), x, y)
+        return self.apply(OPERATORS.get(type(e.op)), [self.expr(e.left), self.expr(e.right)])
 
     def compare(self, e: ast.Compare) -> Value:
         """`x < y` and its like."""
         if len(e.ops) != 1:
             raise KernelError("comparisons do not chain")
-        return self.infix(type(e.ops[0]), self.expr(e.left), self.expr(e.comparators[0]))
-
-    def infix(self, kind: type, x: Value, y: Value) -> Value:
-        """A binary operator applied to two operands."""
-        if x[0] != y[0]:
-            x, y = self.unified((x, y))
-        code = x[0]
-        if code == NUMBER:
-            return NUMBER, FOLDS[kind](x[1], y[1])
-        rule = self.rows.get((kind, code)) or self.rule(kind, OPERATORS.get(kind), code)
-        return rule.result, self.computed(rule.emit, code, x[1], y[1])
+        operands = [self.expr(e.left), self.expr(e.comparators[0])]
+        return self.apply(OPERATORS.get(type(e.ops[0])), operands)
 
     def unary(self, e: ast.UnaryOp) -> Value:
         """`-x` and `~x`."""
-        return self.prefix(type(e.op), self.expr(e.operand))
-
-    def prefix(self, kind: type, operand: Value) -> Value:
-        """A unary operator applied to its operand."""
-        code, x = operand
-        if code == NUMBER:
-            return NUMBER, FOLDS[kind](x)
-        rule = self.rows.get((kind, code)) or self.rule(kind, OPERATORS.get(kind), code)
-        return rule.result, self.computed(rule.emit, code, x)
+        return self.apply(OPERATORS.get(type(e.op)), [self.expr(e.operand)])
 
     def computed(self, emit: Callable[..., str], code: str, *operands: str) -> str:
         """The result of an operation; outside of the packet loop if it is the same for all."""
@@ -366,12 +348,14 @@ class Translator(Arguments):
         f.hoisting = False
         return result
 
-    def rule(self, key: Any, name: str | None, code: str) -> elementwise.Row:
+    def row(self, name: str | None, code: str) -> elementwise.Row:
         """The row of an operation for an element type."""
-        row = elementwise.row(name, code, self.f.lanes, self.contract) if name else None
+        row = self.rows.get((name, code))
         if row is None:
-            raise KernelError(f"the operation does not exist for {code}")
-        self.rows[key, code] = row
+            row = elementwise.row(name, code, self.f.lanes, self.contract) if name else None
+            if row is None:
+                raise KernelError(f"the operation does not exist for {code}")
+            self.rows[name, code] = row
         return row
 
     def call(self, e: ast.Call) -> Any:
@@ -394,18 +378,21 @@ class Translator(Arguments):
             return self.conversion(name, self.expr(arg))
         return self.library_call(name, [self.expr(a) for a in args])
 
-    def apply(self, name: str, values: list[Value]) -> Value:
+    def apply(self, name: str | None, values: list[Value]) -> Value:
         """An element-wise operation with a name."""
         code = values[0][0]
         for v in values:
-            if v[0] != code or code == NUMBER:
+            if v[0] != code:
                 values = self.unified(values)
                 code = values[0][0]
                 break
+        operands = [v[1] for v in values]
         if code == NUMBER:
-            raise KernelError(f"the operands of {name} have no type")
-        rule = self.rows.get((name, code)) or self.rule(name, name, code)
-        return rule.result, self.computed(rule.emit, code, *[v[1] for v in values])
+            if name not in FOLDS:
+                raise KernelError(f"the operands of {name} have no type")
+            return NUMBER, FOLDS[name](*operands)
+        row = self.row(name, code)
+        return row.result, self.computed(row.emit, code, *operands)
 
     def library_call(self, name: str, values: list[Value]) -> Any:
         """A function of the library. Those with a leading underscore, which it keeps to itself,
@@ -544,25 +531,13 @@ def _place(call: Any) -> tuple[str, ...] | None:
     return None
 
 
-def refuse(self: Translator, s: ast.stmt) -> None:
-    """A statement that the language lacks."""
-    raise KernelError("not part of the language")
-
-
-class _Statements(dict):
-    def __missing__(self, kind: type) -> Callable:
-        return refuse
-
-
-STATEMENTS: dict[type, Callable] = _Statements(
-    {
-        ast.Assign: Translator.assign,
-        ast.Expr: Translator.effect,
-        ast.Return: Translator.leave,
-        ast.If: Translator.branch,
-        ast.While: Translator.loop,
-    }
-)
+STATEMENTS: dict[type, Callable] = {
+    ast.Assign: Translator.assign,
+    ast.Expr: Translator.effect,
+    ast.Return: Translator.leave,
+    ast.If: Translator.branch,
+    ast.While: Translator.loop,
+}
 EXPRESSIONS: dict[type, Callable] = {
     ast.Name: Translator.name,
     ast.Constant: Translator.number,

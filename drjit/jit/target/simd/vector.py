@@ -29,7 +29,7 @@ from .feature_routine import run
 from .ir import BITS, BYTES, FLOATS, NUMBER, SCALAR, Function, KernelError, Value, constant
 from .liveness import last_uses, targets, vector_names
 from .module import Module, declare
-from .translate import OPERATORS, Translator, assigned
+from .translate import Translator, assigned
 from .vector_memory import HELD, Slot, Variables, Vector, row_bytes
 
 # Operations whose result needs no rounding where the operands are rounded to f16.
@@ -187,26 +187,10 @@ class VectorTranslator(Translator):
 
     # ------------------------------------------------------------------- element-wise operations
 
-    def infix(self, kind: type, x: Value, y: Value) -> Value:
-        """A binary operator."""
-        if type(x[1]) is Vector or type(y[1]) is Vector:
-            return self.elementwise(OPERATORS.get(kind), (x, y))
-        return super().infix(kind, x, y)
-
-    def prefix(self, kind: type, operand: Value) -> Value:
-        """A unary operator."""
-        if type(operand[1]) is Vector:
-            return self.elementwise(OPERATORS.get(kind), (operand,))
-        return super().prefix(kind, operand)
-
-    def apply(self, name: str, values: list[Value]) -> Value:
-        """An element-wise operation with a name."""
-        if any(type(x) is Vector for _, x in values):
-            return self.elementwise(name, values)
-        return super().apply(name, values)
-
-    def elementwise(self, name: str | None, values: Sequence[Value]) -> Value:
-        """An element-wise operation on vectors, put off."""
+    def apply(self, name: str | None, values: list[Value]) -> Value:
+        """An element-wise operation with a name; on vectors, put off."""
+        if not any(type(x) is Vector for _, x in values):
+            return super().apply(name, values)
         code, count, operands = self.together(values)
         held = HELD[code]
         row = elementwise.row(name, held, self.f.lanes, self.contract) if name else None
