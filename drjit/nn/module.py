@@ -89,22 +89,24 @@ class Module(MutableMapping[str, ArrayBase]):
         return f"{type(self).__name__}()"
 
     def __getitem__(self, key: str, /) -> ArrayBase:
-        return self._parameter(key)
+        return self._found(key, self._parameters()[0])
 
     def __setitem__(self, key: str, value: Any, /) -> None:
-        self._assign({key: _fitted(module_name(self), key, self._parameter(key), value)})
+        current, buffers = self._parameters()
+        old = self._found(key, current)
+        self._assign({key: _fitted(module_name(self), key, old, value)}, buffers)
 
     def __delitem__(self, key: str, /) -> None:
         raise TypeError(f"{module_name(self)}: the parameter {key!r} cannot be deleted")
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._parameters())
+        return iter(self._parameters()[0])
 
     def __len__(self) -> int:
-        return len(self._parameters())
+        return len(self._parameters()[0])
 
     def __contains__(self, key: object, /) -> bool:
-        return key in self._parameters()
+        return key in self._parameters()[0]
 
     def update(self, other: Any = (), /, **kwargs: Any) -> None:
         """Assigns the parameters that a mapping (an optimizer, another module) or pairs of names
@@ -118,7 +120,8 @@ class Module(MutableMapping[str, ArrayBase]):
             TypeError: a value cannot be converted.
         """
         given = _given(other, f"{module_name(self)}.update()") | kwargs
-        own, current = self._own(given), self._parameters()
+        current, buffers = self._parameters()
+        own = self._own(given)
         unknown = [key for key in own if key not in current]
         if unknown or (given and not own):
             raise KeyError(
@@ -126,7 +129,7 @@ class Module(MutableMapping[str, ArrayBase]):
                 f"there is {_listed(current)}"
             )
         where = f"{module_name(self)}.update()"
-        self._assign({k: _fitted(where, k, current[k], value) for k, value in own.items()})
+        self._assign({k: _fitted(where, k, current[k], v) for k, v in own.items()}, buffers)
 
     def _own(self, given: dict[str, Any]) -> dict[str, Any]:
         prefix = getattr(self, "prefix", "")
@@ -134,65 +137,58 @@ class Module(MutableMapping[str, ArrayBase]):
             return given
         return {key: value for key, value in given.items() if str(key).startswith(f"{prefix}.")}
 
-    def _parameter(self, key: str) -> Any:
-        parameters = self._parameters()
+    def _found(self, key: str, parameters: dict[str, Any]) -> Any:
         if key not in parameters:
             raise KeyError(
                 f"{module_name(self)}: no parameter {key!r}; there is {_listed(parameters)}"
             )
         return parameters[key]
 
-    def _parameters(self) -> dict[str, Any]:
-        """The parameters by name; where weights were packed, the first of their buffers."""
+    def _parameters(self) -> tuple[dict[str, Any], list[Any]]:
+        """The parameters by name, and the buffers of packed weights, which are one of them."""
         found: dict[str, Any] = {}
-        views: list[MatrixView] = []
+        buffers: dict[int, Any] = {}
 
         def collect(name: str, value: Any) -> Any:
             if isinstance(value, MatrixView):
-                views.append(value)
+                buffers[id(value.buffer)] = value.buffer
             else:
                 found[name] = value
             return value
 
-        _map(collect, self, getattr(self, "prefix", ""))
-        if views:
-            found[self._packed_key()] = views[0].buffer
-        return found
+        _map(collect, self, self._path())
+        if buffers:
+            found[self._path() + PACKED_KEY] = next(iter(buffers.values()))
+        return found, [*buffers.values()]
 
-    def _packed_key(self) -> str:
-        return _joined(getattr(self, "prefix", ""), PACKED_KEY)
+    def _path(self) -> str:
+        prefix = getattr(self, "prefix", "")
+        return f"{prefix}." if prefix else ""
 
-    def _assign(self, values: dict[str, Any]) -> None:
+    def _assign(self, values: dict[str, Any], buffers: list[Any]) -> None:
         """Replaces parameters by values of their type and shape."""
-        packed = values.get(self._packed_key())
-        buffers: dict[int, Any] = {}
-
-        def replace(name: str, old: Any) -> Any:
-            if not isinstance(old, MatrixView):
-                return values.get(name, old)
-            if packed is not None:
-                buffers[id(old.buffer)] = old.buffer
-            return old
-
-        _map(replace, self, getattr(self, "prefix", ""))
-        for buffer in buffers.values():
-            # In place, as the views refer to the buffer; not by a scatter, as all of it is
-            # replaced.
-            buffer._assign(packed)
+        packed = values.pop(self._path() + PACKED_KEY, None) if buffers else None
+        if packed is not None:
+            for buffer in buffers:
+                # In place, as the views refer to the buffer; not by a scatter, as all of it is
+                # replaced.
+                buffer._assign(packed)
+        if values:
+            _map(lambda name, old: values.get(name, old), self, self._path())
 
 
 def _map(f: Callable[[str, Any], Any], value: Any, path: str) -> Any:
-    """Puts `f(name, array)` in the place of every array and view in a module. Only tuples become
-    new objects by that."""
+    """Puts `f(name, array)` in the place of every array and view in a module, whose names begin
+    with the path. Only tuples become new objects by that."""
     if isinstance(value, (ArrayBase, MatrixView)):
-        return f(path, value)
+        return f(path[:-1], value)
     kind = role(type(value))
     if kind not in CONTAINERS or (kind == "struct" and not isinstance(value, Module)):
         return value
     keys, parts = opened(value, kind)
     names = range(len(parts)) if keys is None else keys
     new = [
-        v if isinstance(v, _PLAIN) else _map(f, v, _joined(path, name))
+        v if isinstance(v, _PLAIN) else _map(f, v, f"{path}{name}.")
         for name, v in zip(names, parts, strict=True)
     ]
     if not any(map(is_not, new, parts)):
@@ -201,10 +197,6 @@ def _map(f: Callable[[str, Any], Any], value: Any, path: str) -> Any:
         return rebuilt(type(value), keys, new)
     set_contents(value, keys, new)
     return value
-
-
-def _joined(path: str, name: Any) -> str:
-    return f"{path}.{name}" if path else str(name)
 
 
 def _given(other: Any, where: str) -> dict[str, Any]:

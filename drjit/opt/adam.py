@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ..array.base import ArrayBase
+from ..array.pytree import leaf_arrays
 from ..function import evaluation
 from ..function.arithmetic import fma, lerp, maximum, sqr, sqrt
 from ..function.parts import flat_class, related
@@ -11,7 +12,7 @@ from ..function.reduce import max as over_axis
 from ..jit import dtype as dt
 from ..jit.freeze import active as active_recorder
 from .optimizer import Optimizer
-from .parameter import RateCache, blank, option
+from .parameter import RateCache, blank, option, with_leaves
 from .rmsprop import check_epsilon, check_fraction, normalized
 
 
@@ -50,6 +51,7 @@ class Adam(Optimizer[tuple[Any, Any, Any, Any]]):
         "[2]": "second_moment",
         "[3]": "largest_second_moment",
     }
+    weight_decay: float = 0
 
     def __init__(
         self,
@@ -91,8 +93,8 @@ class Adam(Optimizer[tuple[Any, Any, Any, Any]]):
         elif self.uniform:
             divisor = _uniform(v)
         rate = cache.product(flat_class(type(value)), lr, -1, correction)
-        value = fma(normalized(m, divisor, self.epsilon), rate, self._decayed(cache, value, lr))
-        return value, (steps, m, v, largest)
+        start = decayed(cache, value, lr, self.weight_decay)
+        return fma(normalized(m, divisor, self.epsilon), rate, start), (steps, m, v, largest)
 
     def _select(self, mask: Any, extra: tuple, new_extra: tuple, /) -> tuple:
         """A step counts, whatever it leaves as it is."""
@@ -111,10 +113,6 @@ class Adam(Optimizer[tuple[Any, Any, Any, Any]]):
             evaluation.eval(correction)
             cache[key] = after, correction
         return cache[key]
-
-    def _decayed(self, cache: RateCache, x: Any, lr: Any) -> Any:
-        """The parameter that the step starts from."""
-        return x
 
     def _options(self) -> str:
         return (
@@ -167,9 +165,6 @@ class AdamW(Adam):
             amsgrad=amsgrad,
         )
 
-    def _decayed(self, cache: RateCache, x: Any, lr: Any) -> Any:
-        return decayed(cache, x, lr, self.weight_decay)
-
     def _options(self) -> str:
         return f"{super()._options()},\n  weight_decay = {option(self.weight_decay)}"
 
@@ -189,16 +184,8 @@ def _uniform(v: Any) -> Any:
     corresponding components of a nested array."""
     if v._kind == "leaf":
         return over_axis(v)
-    largest = over_axis(v, axis=0)
-
-    def spread(across: Any, component: Any) -> Any:
-        if component._kind == "leaf":
-            # A component that all entries share remains one number.
-            return across if len(across) == len(component) else over_axis(across)
-        made = object.__new__(type(component))
-        made._c = [spread(a, c) for a, c in zip(across._c, component._c, strict=True)]
-        return made
-
-    made = object.__new__(type(v))
-    made._c = [spread(largest, c) for c in v._c]
-    return made
+    largest = leaf_arrays(over_axis(v, axis=0))
+    pairs = [pair for c in v._c for pair in zip(largest, leaf_arrays(c), strict=True)]
+    # A component that all entries share remains one number.
+    leaves = [a if len(a) == len(b) else over_axis(a) for a, b in pairs]
+    return with_leaves(type(v), v, leaves)

@@ -433,17 +433,19 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
             found[f"{key}.value"] = derivatives.detach(value, False)
             if lr is not None:
                 found[f"{key}.lr"] = stored_rate(lr)
-            for path, name in self._names(extra).items():
-                found[f"{key}.{name}"] = stored(dict(walk(extra))[path], value)
+            for name, part in self._named(extra):
+                if name is not None:
+                    found[f"{key}.{name}"] = stored(part, value)
         return found
 
-    def _names(self, extra: Extra) -> dict[str, str]:
-        """The names under which the parts of what is kept for a parameter are saved, by the way to
-        them."""
-        parts = [p for p, v in walk(extra) if isinstance(v, ArrayBase | int | float)]
-        if not self.saved:
-            return {path: f"extra{path}" for path in parts}
-        return {path: self.saved[path] for path in parts if path in self.saved}
+    def _named(self, extra: Extra) -> list[tuple[str | None, Any]]:
+        """The parts of what is kept for a parameter, with the names under which they are saved."""
+        return [
+            (self.saved.get(path) if self.saved else f"extra{path}", part)
+            if isinstance(part, ArrayBase | int | float)
+            else (None, part)
+            for path, part in walk(extra)
+        ]
 
     def load_state_dict(self, saved: Mapping[str, Any], /) -> None:
         """Restores what `state_dict` returned, or NumPy arrays with its contents. The optimizer
@@ -457,7 +459,8 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         what = f"dr.opt.{type(self).__name__}.load_state_dict()"
         required = {"lr"}
         for key, (_, _, _, extra) in self.state.items():
-            required |= {f"{key}.{name}" for name in ("value", *self._names(extra).values())}
+            names = [name for name, _ in self._named(extra) if name is not None]
+            required |= {f"{key}.{name}" for name in ("value", *names)}
         missing = required - saved.keys()
         surplus = saved.keys() - required - {f"{key}.lr" for key in self.state}
         if missing or surplus:
@@ -468,10 +471,10 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         state: dict[str, State[Extra]] = {}
         for key, (old, promoted, _, extra) in self.state.items():
             value = restored(saved[f"{key}.value"], old, f"{what}: '{key}.value'")
-            names = iter([(path, self._names(extra).get(path)) for path, _ in walk(extra)])
+            following = iter([name for name, _ in self._named(extra)])
 
-            def part(v: Any, key: str = key, names: Any = names, old: Any = old) -> Any:
-                _, name = next(names)
+            def part(v: Any, key: str = key, names: Any = following, old: Any = old) -> Any:
+                name = next(names)
                 full = f"{key}.{name}"
                 return v if name is None else loaded(saved[full], v, old, f"{what}: '{full}'")
 

@@ -2,6 +2,7 @@
 out and saved.
 """
 
+from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any, Generic, NamedTuple
 
@@ -14,7 +15,7 @@ from ..array.base import ArrayBase
 from ..array.pytree import leaf_arrays
 from ..function import create, evaluation, scopes, traits
 from ..function import grad as derivatives
-from ..function.parts import map_leaves, related, tensor
+from ..function.parts import map_leaves, nested, related, tensor
 
 State = tuple[Any, bool, LearningRate | None, Extra]
 """A parameter, differentiable, and in single precision if it is promoted from half precision;
@@ -23,7 +24,7 @@ whether it is; its own learning rate; and what the optimizer keeps."""
 
 class Job(NamedTuple, Generic[Extra]):
     """What a step of a parameter starts from: the entries and their gradients without derivatives,
-    as `entries` gives them, the learning rate, and what was kept."""
+    as `entries` returns them, the learning rate, and what was kept."""
 
     value: Any
     grad: Any
@@ -64,16 +65,20 @@ def entries(value: Any) -> Any:
     if value._kind == "tensor":
         return value._array
     cls = entries_class(type(value))
-    return value if type(value) is cls else _with_leaves(cls, value, leaf_arrays(value))
+    return value if type(value) is cls else with_leaves(cls, value, leaf_arrays(value))
 
 
-def _with_leaves(cls: Any, like: Any, leaves: list[Any]) -> Any:
-    """A nested array of a class, with the components of another one."""
+def with_leaves(cls: Any, like: Any, leaves: Iterable[Any]) -> Any:
+    """An array of a class and of the structure of another one, with the given components."""
+    return _built(cls, like, iter(leaves))
+
+
+def _built(cls: Any, like: Any, leaves: Iterator[Any]) -> Any:
     if like._kind == "leaf":
-        return leaves.pop(0)
-    made = object.__new__(cls)
-    made._c = [_with_leaves(cls.Value, c, leaves) for c in like._c]
-    return made
+        return next(leaves)
+    if like._kind == "tensor":
+        return tensor(cls, next(leaves), like._shape)
+    return nested(cls, [_built(cls.Value, c, leaves) for c in like._c])
 
 
 def blank(value: Any) -> Any:
@@ -90,15 +95,13 @@ def layout(value: Any) -> tuple:
 
 def like(value: Any, x: Any) -> Any:
     """The given entries in the shape of a parameter."""
-    if value._kind == "tensor":
-        return tensor(type(value), x, value._shape)
-    following = iter(leaf_arrays(x))
-    return map_leaves(value, lambda _: next(following))
+    return with_leaves(type(value), value, leaf_arrays(x))
 
 
 def tracked(value: Any, x: Any) -> Any:
     """A new differentiable parameter like `value`, with the given entries."""
-    made = like(value, map_leaves(x, lambda a: leaf.wrap(type(a), a._n)))
+    leaves = [leaf.wrap(type(a), a._n) for a in leaf_arrays(x)]
+    made = with_leaves(type(value), value, leaves)
     with scopes.resume_grad():
         derivatives.enable_grad(made)
     return made
@@ -135,7 +138,7 @@ def stored(part: Any, value: Any) -> Any:
 
 
 def loaded(saved: Any, part: Any, value: Any, what: str) -> Any:
-    """What `stored` gave, as a part of the kind of another one."""
+    """What `stored` returned, as a part of the kind of another one."""
     if not isinstance(part, ArrayBase):
         return type(part)(np.asarray(saved).item())
     if is_like(part, value):
@@ -158,10 +161,6 @@ def restored(saved: Any, value: Any, what: str) -> Any:
     made = type(value)(given)
     if value._kind == "tensor":
         return made
-    pairs = iter(zip(leaf_arrays(made), leaf_arrays(value), strict=True))
-
-    def matched(_: Any) -> Any:
-        a, b = next(pairs)
-        return a if len(a) == len(b) else type(a)(a[0])
-
-    return map_leaves(made, matched)
+    pairs = zip(leaf_arrays(made), leaf_arrays(value), strict=True)
+    leaves = [a if len(a) == len(b) else type(a)(a[0]) for a, b in pairs]
+    return with_leaves(type(made), made, leaves)
