@@ -153,6 +153,26 @@ def new_input(n: Node) -> Var:
     return v
 
 
+def new_inputs(nodes: Iterable[Node]) -> list[Var]:
+    """Variables for differentiable inputs of the body that is being traced."""
+    inner = scopes[get_ident()][-1]
+    found = []
+    for n in nodes:
+        v = Var()
+        v.rule = v.result = v.grad = None
+        v.deps = v.inputs = ()
+        v.dtype, v.size = n.dtype, n.size
+        v.serial = next_serial()
+        found.append(v)
+    inner.tape += found  # type: ignore[operator]
+    if inner.all:
+        for v in found:
+            inner.shows(v)
+    if found:
+        _attend(found[-1])
+    return found
+
+
 def renew(v: Var) -> None:
     """Makes a variable the newest one."""
     v.serial = next_serial()
@@ -317,6 +337,12 @@ def visible(v: Var | None) -> Var | None:
         return v
     inner = scope()
     return None if inner is not None and inner.hides(v) else v
+
+
+def hiding() -> bool:
+    """Whether a scope suspends any variables."""
+    inner = scope()
+    return inner is not None and (inner.all or bool(inner.variables))
 
 
 def suspended() -> bool:

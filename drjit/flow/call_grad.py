@@ -44,7 +44,9 @@ class Recorded:
         if innermost() is not None:
             self.masks = [node.apply(op.and_, m, active()) for m in masks]
         self.scope = graph.scope() or Scope()
-        self.arguments = [Content(n, visible(v)) for n, v in arguments]
+        self.arguments = [*arguments]
+        if graph.hiding():
+            self.arguments = [Content(n, visible(v)) for n, v in arguments]
         self.tracked = [
             k for k, v in enumerate(self.arguments) if v.var is not None and k not in outside
         ]
@@ -68,10 +70,11 @@ class Recorded:
         body = Body(names, inner)
         for k, n in zip(self.passed, names, strict=True):
             found[k] = as_content((n, None))
-        for k, around in zip(self.tracked, self.variables, strict=True):
-            n = found[k].node
-            found[k] = as_content((n, own := graph.new_input(n)))
-            inner.slots.alias(own, around)
+        nodes = [found[k].node for k in self.tracked]
+        inputs, alias = graph.new_inputs(nodes), inner.slots.alias
+        for k, n, own, around in zip(self.tracked, nodes, inputs, self.variables, strict=True):
+            found[k] = as_content((n, own))
+            alias(own, around)
         body.inputs = [v.var for v in found]
         return body, found
 

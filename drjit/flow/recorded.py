@@ -67,7 +67,9 @@ class Body:
         assert recording is not None
         self.moves = not any(e.op.block or e.data.value for e in recording.effects)
         # In this scope; derivatives are made in others.
-        self.results = [r if r.var is None else Content(r.node, visible(r.var)) for r in results]
+        if graph.hiding():
+            results = [Content(n, visible(v)) for n, v in results]
+        self.results = results
         self.written = written
         found = [r.var for r in self.results if r.var is not None]
         self._follow(found + self.scatters, graph.tapes()[-1])
