@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 import drjit as dr
+from drjit.ad import graph
+from drjit.ad.algebra import Guards
 from drjit.ad.rules import RULES
 from drjit.array import leaf
-from drjit.jit import op
+from drjit.jit import dtype as dt
+from drjit.jit import node, op
 from drjit.llvm.ad import Bool, Float, Float16, Float64
 
 # Points of each operand at which the operation is smooth.
@@ -275,3 +278,33 @@ def test_equal_operands_of_extrema(first, second, tier):
             if not isinstance(v, int):
                 total = dr.sum(v.grad)[0]
                 assert total == (len(result) if k == winner else 0)
+
+
+@pytest.mark.parametrize("op_", RULES, ids=lambda o: o.name)
+def test_derivatives_need_the_values_that_a_rule_reads(op_):
+    """Whatever operands are differentiable: other values are not touched."""
+    rule = RULES[op_]
+    count = len(rule.partials)
+    for tracked in range(1, 1 << count):
+        v = graph.new_slot(value())
+        v.rule = rule
+        v.deps = tuple(
+            [graph.new_slot(value()) if tracked >> k & 1 else None for k in range(count)]
+        )
+        types = [dt.mask if op_ is op.select and k == 0 else dt.f32 for k in range(count)]
+        inputs = tuple(map(value, types)) if rule.keeps_inputs else ()
+        v.inputs, v.result = inputs, value() if rule.keeps_result else None
+        read = []
+        rule.reads(v, read.append)
+        v.inputs = tuple([n if n in read else None for n in inputs])
+        v.result = v.result if v.result in read else None
+        for run in (rule.direct, rule.masked):
+            run(v, value(), lambda *_: None, lambda d: None, Guards())
+        operands = [d for d in v.deps if d is not None]
+        for d in operands:
+            d.grad = value()
+        rule.tangent(v, set(operands))
+
+
+def value(dtype=dt.f32):
+    return node.make(op.copy, dtype, 4, (node.literal(dtype, 1, 4),))

@@ -1,6 +1,7 @@
 """Derivatives of loops and branches, in both directions, against finite differences."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
+from drjit.jit import node
 from drjit.llvm.ad import PCG32, Array2f64, Bool, Float, TensorXf64, UInt
 from drjit.llvm.ad import Float64 as F
 
@@ -536,3 +538,26 @@ def test_functions_run_once():
         assert calls == found
         # To know that derivatives are needed may take a second tracing, the first time.
         assert sorted(calls) == ["body", "f", "no", "yes"] * 1 or k == 0
+
+
+def test_derivatives_of_branches_within_branches_are_made_once():
+    """What lies around a branch costs the same, however long its functions are."""
+
+    def nodes(depth, count):
+        def f(y, x):
+            for _ in range(count):
+                y = dr.sin(y) * x
+            return y
+
+        for k in range(depth):
+            f = partial(lambda f, k, y, x: dr.if_stmt((y, x), y > k, f, lambda y, x: y), f, k)
+        x = Float(1.5, 2.5, 3.5)
+        dr.enable_grad(x)
+        y = f(x + 1, x)
+        before = node.next_serial()
+        dr.backward(y)
+        return node.next_serial() - before
+
+    short, long = ([nodes(d, n) for d in (1, 2, 3)] for n in (20, 60))
+    assert long[1] - long[0] == short[1] - short[0]
+    assert long[2] - long[1] == short[2] - short[1]
