@@ -33,7 +33,7 @@ class Var:
 
     `grad` is the gradient accumulated so far: a node, which may have size 1 and then stands for all
     lanes, or None for zero; `grad_var` is its own variable where the graph is kept for higher
-    derivatives. An input of the program has no rule. What is not set reads as None.
+    derivatives. An input of the program has no rule.
     """
 
     __slots__ = (
@@ -51,11 +51,6 @@ class Var:
     grad: Node | None
     grad_var: "Var | None"
     serial: int
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("data", "grad_var"):
-            return None
-        raise AttributeError(name)
 
     def __repr__(self) -> str:
         return f"<{title(self)} {self.dtype}[{self.size}]>"
@@ -103,9 +98,8 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
         v.size = n.size
         v.inputs = inputs if keeps_inputs else ()
         v.result = n if keeps_result else None
-        if data is not None:
-            v.data = data
-        v.grad = None
+        v.data = data
+        v.grad = v.grad_var = None
         v.serial = serial = next_serial()
         if inner is not None and inner.all:
             inner.shows(v)
@@ -131,7 +125,7 @@ def _attend(v: Var) -> None:
 def new_slot(n: Node) -> Var:
     """A place for a gradient that is no part of the graph."""
     v = Var()
-    v.rule = v.result = v.grad = None
+    v.rule = v.result = v.data = v.grad = v.grad_var = None
     v.deps = v.inputs = ()
     v.dtype, v.size = n.dtype, n.size
     v.serial = next_serial()

@@ -448,4 +448,10 @@ def _letters(self: Any, name: str) -> list[int]:
         return [LETTERS.index(c) for c in name]
     if len(name) == 1 and name in LETTERS:
         raise ComponentError(f"{type_label(self)} does not have a component {name!r}")
-    raise AttributeError(f"{type_label(self)} has no attribute {name!r}", name=name, obj=self)
+    raise no_attribute(self, name)
+
+
+def no_attribute(self: Any, name: str) -> AttributeError:
+    """What to raise for an attribute that an array does not have."""
+    text = f"{type(self).__name__!r} object has no attribute {name!r}"
+    return AttributeError(text, name=name, obj=self)

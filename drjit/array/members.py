@@ -293,7 +293,8 @@ def _swizzle(name: str) -> property:
 
 
 # A property for every name of up to four letters: a __setattr__ would slow down every operation.
-# Longer ones are read by __getattr__.
+# Longer ones are read by __getattr__, which one-dimensional arrays go without for the same reason:
+# the interpreter reads attributes of classes that have none several times as fast.
 _SWIZZLES = {
     size: {
         "".join(p): _swizzle("".join(p))
@@ -306,9 +307,16 @@ _SWIZZLES = {
 
 def add_swizzles(cls: Any) -> None:
     """Gives a class of vectors the properties that name several components: `v.xy = v.yx`."""
-    if cls.__meta__.kind in ("vector", "quaternion") and cls._size in _SWIZZLES:
-        for name, swizzle in _SWIZZLES[cls._size].items():
+    if cls.__meta__.kind in ("vector", "quaternion"):
+        cls.__getattr__ = get_attribute
+        for name, swizzle in _SWIZZLES.get(cls._size, {}).items():
             setattr(cls, name, swizzle)
+
+
+def derive(cls: Any) -> None:
+    """Prepares a class that a program derives from one of the table."""
+    if "__meta__" not in vars(cls):
+        cls.__getattr__ = get_attribute
 
 
 _CONTENTS = frozenset(("_n", "_a", "_c", "_array", "_shape"))
@@ -322,7 +330,7 @@ def get_attribute(self: Any, name: str) -> Any:
             "super().__init__() before it uses the array."
         )
     if name[:1] == "_":
-        raise AttributeError(f"{type_label(self)} has no attribute {name!r}", name=name, obj=self)
+        raise index.no_attribute(self, name)
     return index.getattr_swizzle(self, name)
 
 
@@ -348,7 +356,7 @@ def install() -> None:
         "__getitem__": lambda self, key: index.getitem(self, key),
         "__setitem__": lambda self, key, value: index.setitem(self, key, value),
         "__delitem__": delete,
-        "__getattr__": get_attribute,
+        "__init_subclass__": classmethod(derive),
         "__copy__": lambda self: _detached_copy(self),
         "__deepcopy__": lambda self, memo: _detached_copy(self),
         "__array__": interop.to_array,

@@ -109,7 +109,7 @@ class Snapshot:
             if kind == "variable":
                 self._variables.append((k, o))
             elif kind == "leaf":
-                self._leaves.append((k, o, o._a))
+                self._leaves.append((k, o, o._a))  # type: ignore[union-attr]
             elif k not in layout.closed and kind in _CHANGING and not isinstance(o, tuple):
                 self._containers.append((k, o, *opened(o, kind)))
 
