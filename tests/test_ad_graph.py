@@ -626,8 +626,9 @@ def test_without_arrays(wrong):
 )  # fmt: skip
 @pytest.mark.parametrize("cls", [Float, dr.llvm.ad.Array3f, dr.llvm.ad.TensorXf])
 def test_arrays_that_were_never_initialized(f, cls):
+    derived = type("Derived", (cls,), {})
     with pytest.raises(RuntimeError, match="never initialized"):
-        f(cls.__new__(cls))
+        f(derived.__new__(derived))
 
 
 @pytest.mark.parametrize("f", [dr.enqueue, dr.traverse])

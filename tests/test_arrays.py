@@ -1,6 +1,7 @@
 """Construction of arrays and their operators, against NumPy."""
 
 import operator
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import drjit as dr
 from drjit.array import leaf
 from drjit.jit import dtype as dt
+from drjit.jit import label
 from drjit.jit import op as ops
 
 L, S, A = dr.llvm, dr.scalar, dr.llvm.ad
@@ -500,12 +502,13 @@ def test_numbers_that_float32_rounds_do_so_in_both_paths() -> None:
 
 
 def test_debug_mode_sees_every_operation(monkeypatch) -> None:
-    seen = []
-    monkeypatch.setattr("drjit.jit.node.on_trace", seen.append)
+    monkeypatch.setattr(label, "locations", seen := WeakKeyDictionary())
     a, b = L.Float([1, 2]), L.Float([3, 4])
     with dr.scoped_set_flag(dr.JitFlag.Debug):
         c = (a + b) * 2 < -a
+    d = c & (a < b)
     names = [n.op.name for n in seen]
+    assert d._n not in seen and all(line for _, line in seen.values())
     assert [n for n in names if n != "literal"] == ["add", "mul", "neg", "lt"]
     assert c._n.dtype is dt.mask
 

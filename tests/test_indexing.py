@@ -345,6 +345,8 @@ def test_swizzles_may_exchange_components() -> None:
 )  # fmt: skip
 def test_swizzles_that_do_not_exist(value: object, name: str) -> None:
     assert not hasattr(value, name)
+    with pytest.raises(AttributeError, match=f"'{type(value).__name__}' object has no attribute"):
+        getattr(value, name)
     with pytest.raises(AttributeError):
         setattr(value, name, 1)
 

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..jit import flags, node, op
+from ..jit import node, op
 from ..jit.dtype import DType
 from ..jit.node import LITERAL, SIMPLIFY, Node, combine, make, next_serial
 from ..jit.op import Op
@@ -51,13 +51,7 @@ def record(op_: Op, n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, .
 def _fast(op_: Op) -> Any:
     def compute(a: Node, b: Node) -> Node:
         size, dtype = a.size, a.dtype
-        if (
-            size != b.size
-            or a.op is LITERAL
-            or b.op is LITERAL
-            or dtype.is_vector
-            or flags.current & 1
-        ):
+        if size != b.size or a.op is LITERAL or b.op is LITERAL or dtype.is_vector:
             return combine(op_, (a, b))
         n = Node()
         n.op = op_
@@ -81,7 +75,7 @@ class Plain:
 
     @staticmethod
     def __call__(op_: Op, a: Node, *rest: Node) -> Node:
-        if rest or a.op is LITERAL or op_ in SIMPLIFY or a.dtype.is_vector or flags.current & 1:
+        if rest or a.op is LITERAL or op_ in SIMPLIFY or a.dtype.is_vector:
             return combine(op_, (a, *rest))
         n = Node()
         n.op = op_
@@ -104,7 +98,6 @@ class Plain:
         if (
             m.op is LITERAL
             or a is b
-            or flags.current & 1
             or (a.size != size and a.size != 1)
             or (b.size != size and b.size != 1)
             or m.dtype.is_vector

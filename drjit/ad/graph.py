@@ -61,6 +61,14 @@ labels: weakref.WeakKeyDictionary[Var, str] = weakref.WeakKeyDictionary()
 locations: weakref.WeakKeyDictionary[Var, Location] = weakref.WeakKeyDictionary()
 """The user lines that recorded variables, in debug mode."""
 
+
+def _note_location(v: Any) -> None:
+    locations[v] = user_location()
+
+
+flags.in_debug_mode(Var, _note_location)
+
+
 # Variables in order of creation, for forward traversals. Entries of freed ones go when the list has
 # doubled.
 _tape: list["weakref.ref[Var]"] = []
@@ -107,19 +115,11 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
             _append(_ref(v))
         else:
             tape.append(v)
-        if not serial & 1023 or flags.current & 1:
-            _attend(v)
+        if not serial & 1023 and len(_tape) > _tape_limit:
+            compact()
         return v
 
     return record
-
-
-def _attend(v: Var) -> None:
-    """What does not happen with every variable."""
-    if len(_tape) > _tape_limit:
-        compact()
-    if flags.current & 1:
-        locations[v] = user_location()
 
 
 def new_slot(n: Node) -> Var:
@@ -143,7 +143,8 @@ def new_input(n: Node) -> Var:
         _append(_ref(v))
     else:
         inner.tape.append(v)
-    _attend(v)
+    if len(_tape) > _tape_limit:
+        compact()
     return v
 
 

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from ..ad.algebra import element_recorder
-from ..jit import flags, node
+from ..jit import node
 from ..jit import op as ops
 from ..jit.dtype import DType
 from ..jit.node import LITERAL, Node, next_serial
@@ -66,7 +66,7 @@ def _unary(op_: Op, cls: Any) -> Callable:
         made_by = a.op
         if made_by is LITERAL and fold is not None:
             deps, o, data = (), LITERAL, fold(a.data)
-        if made_by is inverse or (made_by is LITERAL and data is None) or flags.current & 1:
+        if made_by is inverse or (made_by is LITERAL and data is None):
             return combined(cls, op_, nodes, (self._a,))
         r = new(cls)
         r._n = n = Node()
@@ -116,7 +116,7 @@ def _forward(op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
             plain, size = size == 1 and a.data not in special, b.size
         else:
             plain = size == b.size
-        if plain and not flags.current & 1:
+        if plain:
             r = new(result)
             r._n = n = Node()
             n.op = o
@@ -156,7 +156,7 @@ def _backward(op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
         if b.op is LITERAL and fold is not None:
             data, o = fold(a.data, b.data), LITERAL
         plain = data is not None or (b.op is not LITERAL and a.data not in special)
-        if not plain or flags.current & 1:
+        if not plain:
             return combined(result, op_, nodes, (None, self._a))
         r = new(result)
         r._n = n = Node()
@@ -224,7 +224,7 @@ def _ternary(op_: Op, cls: Any) -> Callable:
             if fold is not None and y.op is LITERAL and z.op is LITERAL:
                 deps, o, data = (), LITERAL, fold(x.data, y.data, z.data)
             plain = data is not None
-        if not plain or flags.current & 1:
+        if not plain:
             try:
                 return combined(cls, op_, nodes, (u, v, w))
             except RuntimeError:

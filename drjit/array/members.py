@@ -307,8 +307,9 @@ _SWIZZLES = {
 
 def add_swizzles(cls: Any) -> None:
     """Gives a class of vectors the properties that name several components: `v.xy = v.yx`."""
-    if cls.__meta__.kind in ("vector", "quaternion"):
+    if cls._kind != "leaf":
         cls.__getattr__ = get_attribute
+    if cls.__meta__.kind in ("vector", "quaternion"):
         for name, swizzle in _SWIZZLES.get(cls._size, {}).items():
             setattr(cls, name, swizzle)
 

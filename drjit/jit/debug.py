@@ -15,23 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from . import flags, label, node
+from . import flags
 from .flags import JitFlag
-from .location import user_location
-from .node import Node
 from .target import numpy as numpy_target
 
 loop_limit = int(os.environ.get("DRJIT_LOOP_LIMIT", "100000"))
 """Rounds after which a loop is an error in debug mode; 0 sets no limit."""
 
 _ASSIGNMENT = re.compile(r"^    (\w+) = ([^#]*)")
-
-
-def _on_trace(n: Node) -> None:
-    label.locations[n] = user_location()
-
-
-node.on_trace = _on_trace
 
 
 def run(text: str, name: str, p: list, size: int) -> None:

@@ -58,6 +58,16 @@ class JitFlag(Named, enum.IntEnum):
 current: int = int(JitFlag.Default)
 
 
+_debugged: list[tuple[type, Callable[[object], None]]] = []
+
+
+def in_debug_mode(cls: type, note: Callable[[object], None]) -> None:
+    """Has a function called with every new object of a class in debug mode. Otherwise nothing is
+    called, as programs make many of them.
+    """
+    _debugged.append((cls, note))
+
+
 def _nothing() -> bool:
     return False
 
@@ -98,6 +108,12 @@ def set_flag(arg0: JitFlag, arg1: bool, /) -> None:
     if not isinstance(arg0, JitFlag):
         raise TypeError(_not_a_flag(arg0))
     current = current | arg0 if arg1 else current & ~arg0
+    if arg0 is JitFlag.Debug:
+        for cls, note in _debugged:
+            if arg1:
+                cls.__init__ = note  # type: ignore[misc]
+            elif "__init__" in vars(cls):
+                del cls.__init__
 
 
 class scoped_set_flag:

@@ -6,13 +6,22 @@ slow.
 """
 
 import linecache
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from .location import Location
+from . import flags
+from .location import Location, user_location
 from .node import Node
 
 labels: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
 locations: WeakKeyDictionary[Node, Location] = WeakKeyDictionary()
+
+
+def _note_location(n: Any) -> None:
+    locations[n] = user_location()
+
+
+flags.in_debug_mode(Node, _note_location)
 
 
 def comments(nodes: list[Node]) -> dict[Node, str]:

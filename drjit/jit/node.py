@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import dtype as dt
-from . import flags, op
+from . import op
 from .dtype import DType
 from .op import Op
 from .target import numpy as numpy_target
@@ -70,13 +70,7 @@ def make(op_: Op, dtype: DType, size: int, deps: tuple[Node, ...] = (), data: An
     n.data = data
     n.serial = next_serial()
     n.mark = None
-    if flags.current & 1 and on_trace is not None:
-        on_trace(n)
     return n
-
-
-on_trace: Callable[[Node], None] | None = None
-"""Called with every new node in debug mode; set by `debug`."""
 
 
 def literal(dtype: DType, value: Any, size: int = 1) -> Node:
@@ -115,8 +109,6 @@ def literals(dtype: DType) -> Callable[[Any], Node | None]:
         n.data = value
         n.mark = None
         n.serial = next_serial()
-        if flags.current & 1 and on_trace is not None:
-            on_trace(n)
         return n
 
     return made
