@@ -14,7 +14,7 @@ import numpy as np
 
 from ..jit import access, freeze_size, kernel, op, schedule
 from ..jit import dtype as dt
-from ..jit.node import normalize
+from ..jit.node import BUFFER, LITERAL, normalize
 from . import elementwise, leaf, leaf_access, table, tensor, tensor_index
 from .base import ArrayBase, BoundsError, ComponentError, type_label
 from .meta import DYNAMIC
@@ -39,9 +39,12 @@ def getitem(self: Any, key: Any) -> Any:
             return c[_position(self, key, len(c), "__getitem__")]
         if kind == "leaf":
             n = self._n
-            i = _position(self, key, n.size, "__getitem__")
-            schedule.evaluate([n])
-            return n.data if n.is_literal else kernel.to_numpy(n.dtype, n.size, n.data).item(i)
+            i = key if 0 <= key < n.size else _position(self, key, n.size, "__getitem__")
+            if n.op is not BUFFER or schedule.pending or schedule.observers:
+                schedule.evaluate([n])
+                if n.op is LITERAL:
+                    return n.data
+            return kernel.to_numpy(n.dtype, n.size, n.data).item(i)
     if isinstance(key, slice) and key.start is key.stop is None and key.step in (None, 1):
         return self
     if kind == "tensor":

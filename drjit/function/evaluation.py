@@ -7,7 +7,7 @@ from typing import Any
 from ..ad import lanes
 from ..array import leaf
 from ..array.base import ArrayBase
-from ..array.pytree import leaf_arrays, map_tree
+from ..array.pytree import ROLES, leaf_arrays, map_tree
 from ..jit import runtime
 from ..jit import schedule as scheduler
 from ..jit.node import BUFFER, LITERAL, Node
@@ -18,7 +18,13 @@ _scheduled: deque[weakref.ref[Node]] = deque()
 
 def _nodes(args: tuple) -> list[Node]:
     """Nodes of all traced arrays in the arguments."""
-    return [a._n for a in _traced(args)]
+    nodes = []
+    for arg in args:
+        if ROLES.get(type(arg)) == "leaf":
+            nodes.append(arg._n)
+        else:
+            nodes += [a._n for a in _traced((arg,))]
+    return nodes
 
 
 def _traced(args: tuple, opaque: bool = False) -> list[Any]:
@@ -68,7 +74,8 @@ def eval(*args: Any) -> bool:
     >>> dr.eval(a), dr.eval(a)
     (True, False)
     """
-    return evaluate(_nodes(args))
+    nodes = _nodes(args)
+    return evaluate(nodes) if _scheduled else scheduler.evaluate(nodes)
 
 
 def evaluate(nodes: list[Node]) -> bool:

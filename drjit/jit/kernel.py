@@ -10,7 +10,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,7 @@ class Record:
 
     __slots__ = ("above", "checks", "done", "error", "words")
 
-    def __init__(self, checks: list, above: "tuple[Record, ...]" = ()) -> None:
+    def __init__(self, checks: Sequence, above: "tuple[Record, ...]" = ()) -> None:
         self.words = np.zeros(6, np.int64)
         self.checks = [(c.data, c.deps[0].dtype) for c in checks]
         self.above, self.done = above, False
@@ -345,28 +345,34 @@ def forget() -> None:
 
 
 def run(
-    kernel: Kernel, size: int, inputs: list, literals: list, checks: list, targets: list
+    kernel: Kernel, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence
 ) -> list[Buffer | None]:
     """Launches a kernel over `size` lanes; gives a buffer per output (None for an effect)."""
     record = Record(checks) if checks or kernel.loops else None
     kernel.launches += 1
-    if kernel.prefers_numpy(size):
-        outputs = _run_numpy(kernel, size, inputs, literals, checks, targets, record)
+    compiled = kernel.address and tier != "numpy" and not flags.current & _DEBUG
+    run = _run_compiled if compiled or not kernel.prefers_numpy(size) else _run_numpy
+    outputs = run(kernel, size, inputs, literals, checks, targets, record)
+    if checks or targets:
+        _refer(record if checks else None, inputs, outputs, targets)
     else:
-        if not kernel.address or kernel.narrow:
-            kernel.compile()
-        outputs = _run_compiled(kernel, size, inputs, literals, checks, targets, record)
-    read = [n.data for n in inputs if n.data.source is not None]
-    if checks or read or targets:
-        written = [e.buffer for e in targets]
-        source = _source(record if checks else None, [*read, *written])
-        if source is not None:
-            for b in (*outputs, *written):
-                if b is not None:
-                    b.source = source
+        for n in inputs:
+            if n.data.source is not None:
+                _refer(None, inputs, outputs, targets)
+                break
     if flags.current & _BLOCKING:
         runtime.sync()
     return outputs
+
+
+def _refer(record: Record | None, inputs: list, outputs: list, targets: Sequence) -> None:
+    """Has what a launch has written refer to its record, or to those of what it has read."""
+    written = [e.buffer for e in targets]
+    source = _source(record, [*[n.data for n in inputs], *written])
+    if source is not None:
+        for b in (*outputs, *written):
+            if b is not None:
+                b.source = source
 
 
 def _run_numpy(
@@ -374,8 +380,8 @@ def _run_numpy(
     size: int,
     inputs: list,
     literals: list,
-    checks: list,
-    targets: list,
+    checks: Sequence,
+    targets: Sequence,
     record: Record | None,
 ) -> list[Buffer | None]:
     p: list[Any] = [record.words if record else None]
@@ -442,13 +448,15 @@ def _run_compiled(
     size: int,
     inputs: list,
     literals: list,
-    checks: list,
-    targets: list,
+    checks: Sequence,
+    targets: Sequence,
     record: Record | None,
 ) -> list[Buffer | None]:
+    if not kernel.address or kernel.narrow:
+        kernel.compile()
     work = size * kernel.cost
-    inline, block = work < INLINE_WORK, _block(work, size)
-    inline = inline and not kernel.loops  # which Ctrl-C could not end
+    inline = work < INLINE_WORK and not kernel.loops  # which Ctrl-C could not end
+    block = _block(work, size)
     # No buffer needs to be kept beyond this function: memory freed then serves later jobs only, and
     # jobs run in order.
     temporary: list[Buffer] = []
@@ -485,9 +493,9 @@ def _run_compiled(
 
 def _block(work: int, size: int) -> int:
     """The lanes of a block: whole packets, and one block where the calling thread does the work."""
-    blocks = 1
-    if work >= INLINE_WORK:
-        blocks = max(1, min(runtime.thread_count() * BLOCKS_PER_THREAD, work // BLOCK_WORK))
+    if work < INLINE_WORK:
+        return -(-size // 64) * 64
+    blocks = max(1, min(runtime.thread_count() * BLOCKS_PER_THREAD, work // BLOCK_WORK))
     return -(-size // (blocks * 64)) * 64
 
 

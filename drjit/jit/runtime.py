@@ -195,8 +195,11 @@ def drain(ticket: int | None = None) -> None:
     """Waits until a job and those before it are complete, or all jobs, and leaves errors for the
     next `wait` or `sync`.
     """
-    _await(submitted if ticket is None else ticket)
-    _prune()
+    last = submitted if ticket is None else ticket
+    if _control is not None and _control.completed < last:
+        _await(last)
+    if _inflight:
+        _prune()
 
 
 def retain(thing: object) -> None:

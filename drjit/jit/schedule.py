@@ -10,7 +10,7 @@ a key of it, so a program seen before, or a whole evaluation, is found by one di
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -29,20 +29,24 @@ observers: list[tuple[Any, Callable[[], None]]] = []
 _serial, _id = attrgetter("serial"), attrgetter("id")
 # Kernels by the structure of programs, with what they take of these, and by that of programs in
 # which inputs come in the order of their use.
-_kernels: dict[tuple[bool, tuple], tuple[kernel.Kernel, structure.Passed]] = {}
+_kernels: dict[tuple, tuple[kernel.Kernel, structure.Passed]] = {}
 _settled: dict[tuple, kernel.Kernel] = {}
-# What evaluations launch in which something waits for something else, by all that is met.
-_plans: dict[tuple, "Plan"] = {}
+# What evaluations launch in which something waits for something else, by all that is met; the plans
+# for other sizes that were used last come first.
+_plans: dict[tuple, list["Plan"]] = {}
+MOST_PLANS = 8
 _entries = 0  # of the keys of both
 STREAM_BYTES = 1 << 24  # results of a kernel from here on are written past the caches
 STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have so many
-LARGE = 256  # nodes of a program from which on the collector of cycles waits
+LARGE = 512  # operands in a program from which on the collector of cycles waits
 FEW = 1 << 12  # entries that the host writes in less time than a kernel takes
 MOST_KEYS = 1 << 22  # entries of the keys of known programs, from which on they are forgotten
 LONGEST = 1 << 16  # nodes in a kernel: bounds the memory that compiling takes
 _preview: list[kernel.Kernel] | None = None  # where `preview` collects kernels
 
 _REDUCE, _STATE, _LOOP = op.reduce, op.state, op.loop
+# A call would ask for its length in Python.
+_labels: dict = label.labels.data  # type: ignore[attr-defined]
 # These have no single value to keep.
 # Somebody wants to know of every launch.
 _WATCHED = int(flags.JitFlag.Debug | flags.JitFlag.KernelHistory | flags.JitFlag.FreezingScope)
@@ -140,25 +144,29 @@ def evaluate(roots: list[Node]) -> bool:
     """
     with lock:
         todo = [n for n in roots if n.op is not BUFFER and n.op is not LITERAL]
-        effects: list[Node] = []
         if pending:
             _drop_unseen()
-            effects += pending
-            pending.clear()
-        if not todo and not effects:
-            return False
-        try:
-            if effects:
-                todo += effects
-                todo += _old_values(effects)
+        if pending:
+            _evaluate_effects(todo)
+        elif todo:
             _evaluate(todo)
-        except BaseException:
-            left = [e for e in effects if e.op.effect or e.op.block]
-            pending[:0] = without_escaped(left, {e: structure.Met([e]).ordered() for e in left})
-            raise
+        else:
+            return False
     if observers:
         _observe()
     return True
+
+
+def _evaluate_effects(roots: list[Node]) -> None:
+    """Launches kernels for some nodes and all pending side effects."""
+    effects = pending[:]
+    pending.clear()
+    try:
+        _evaluate(roots + effects + _old_values(effects))
+    except BaseException:
+        left = [e for e in effects if e.op.effect or e.op.block]
+        pending[:0] = without_escaped(left, {e: structure.Met([e]).ordered() for e in left})
+        raise
 
 
 def _observe() -> None:
@@ -260,17 +268,9 @@ def _old_values(roots: list[Node]) -> list[Node]:
     return [v for v in values if v is not None and v.op is not BUFFER]
 
 
-class Launch(NamedTuple):
-    """A kernel to launch for `size` lanes: the nodes that it computes, and those that it takes.
-    `targets` are effects, one for each buffer that it writes to."""
-
-    kernel: kernel.Kernel
-    size: int
-    roots: list[Node]
-    inputs: list[Node]
-    literals: list[Node]
-    checks: list[Node]
-    targets: list[Node]
+# A kernel to launch for a number of lanes: the nodes that it computes, and those that it takes
+# (inputs, literals, checks), and effects, one for each buffer that it writes to.
+Launch = tuple[kernel.Kernel, int, list[Node], list[Node], list[Node], Sequence[Node], list[Node]]
 
 
 class Plan(NamedTuple):
@@ -283,46 +283,50 @@ class Plan(NamedTuple):
 
 def _evaluate(roots: list[Node]) -> None:
     roots, met = _collect(roots)
-    waits = [n for n in met.noted if stages.waits(n)] if met.noted else met.noted
-    if not waits:
-        launches = _by_lanes(roots)
-        if len(launches) == 1:
-            _work(*launches[0], met)
+    waits = [n for n in met.noted if stages.waits(n)] if met.noted else None
+    if not waits and roots:
+        size = roots[0].size
+        if len(roots) == 1 or all(n.size == size for n in roots):
+            (_run if len(met.order) <= LONGEST else _work)(size, roots, met)
             return
     key = _plan_key(met)
-    plan = _plans.get(key) if key is not None else None
     order = met.order
-    if plan is not None and all(order[k].size == size for k, size in plan.sizes):
-        for made, size, *parts in plan.launches:
-            _launch(Launch(made, size, *[[order[k] for k in part] for part in parts]))
-        return
+    plans = _plans.get(key, []) if key is not None else []
+    for plan in plans:
+        if all(order[k].size == size for k, size in plan.sizes):
+            if plan is not plans[0]:
+                plans.remove(plan)
+                plans.insert(0, plan)
+            for made, size, *parts in plan.launches:
+                _write(made, size, *[[order[k] for k in part] for part in parts])
+            return
     reduced = [n.deps[0] for n in met.noted if n.op is _REDUCE]
     watched = [(n, n.size) for n in (*met.noted, *reduced)]
-    if waits:
-        found = stages.find(roots, met.leaves, met.nodes, waits)
-        launches = [group for stage in found for group in _by_lanes(stage)]
+    found = stages.find(roots, *met.apart(), waits) if waits else [roots]
+    launches = [group for stage in found for group in _by_lanes(stage)]
     done: list[Launch | None] = []
     for size, group in launches:
-        done += _work(size, [n for n in group if n.op is not BUFFER])
+        again = [n for n in group if n.op is not BUFFER]
+        done += _work(size, again, structure.Met(again))
     if key is not None and None not in done:
         _make_room(0 if key in _plans else len(key[0]))
-        _plans[key] = _plan([v for v in done if v], watched, order)
+        plans = _plans.setdefault(key, [])
+        plans.insert(0, _plan([v for v in done if v], watched, order))
+        del plans[MOST_PLANS:]
 
 
 def _plan(launches: list[Launch], watched: list[tuple[Node, int]], order: list[Node]) -> Plan:
     """What has been launched as a plan for other nodes that are met in the same order."""
     place = {n: k for k, n in enumerate(order)}
-    sizes = watched + [(n, n.size) for v in launches for n in v.roots]
-    return Plan(
-        [(v.kernel, v.size, *[[place[n] for n in part] for part in v[2:]]) for v in launches],
-        [(place[n], size) for n, size in sizes],
-    )
+    sizes = watched + [(n, n.size) for _, _, roots, *_ in launches for n in roots]
+    rows = [(*v[:2], *[[place[n] for n in part] for part in v[2:]]) for v in launches]
+    return Plan(rows, [(place[n], size) for n, size in sizes])
 
 
 def _plan_key(met: structure.Met) -> tuple | None:
     """What the launches of an evaluation follow from, but for sizes; None where they are not to be
     known again, as the text of kernels is about these nodes."""
-    if met.is_open or met.count > LONGEST or _is_named(met):
+    if met.open or met.more_than(LONGEST) or _is_named(met):
         return None
     orders = []
     for n in met.effects():
@@ -337,40 +341,31 @@ def _plan_key(met: structure.Met) -> tuple | None:
 def _is_named(met: structure.Met) -> bool:
     """Whether the texts of kernels have comments on the nodes."""
     labels = label.labels
-    return flags.current & 1 != 0 or (
-        len(labels) > 0 and any(n in labels for n in met.nodes + met.leaves)
-    )
+    return flags.current & 1 != 0 or (len(_labels) > 0 and any(n in labels for n in met.order))
 
 
 def _by_lanes(roots: list[Node]) -> list[tuple[int, list[Node]]]:
     """The roots by number of lanes, which a kernel has in common."""
     groups: dict[int, list[Node]] = {}
     for n in roots:
-        if n is ACTIVE:  # which all programs share
-            raise RuntimeError("the lanes of a kernel were to be evaluated outside of one")
         lanes = n.deps[0].size if n.op is _REDUCE else n.size
         groups.setdefault(lanes, []).append(n)
     return [*groups.items()]
 
 
-def _work(size: int, roots: list[Node], met: structure.Met | None = None) -> list[Launch | None]:
-    """Launches a kernel, or several where it would be very long, for roots of `size` lanes; `met`
-    is what is below them, if known. Gives what it has launched."""
-    met = met or structure.Met(roots)
+def _work(size: int, roots: list[Node], met: structure.Met) -> list[Launch | None]:
+    """Launches a kernel, or several where it would be very long, for roots of `size` lanes, of
+    which `met` is what is below them. Gives what it has launched."""
+    if not met.more_than(LONGEST):
+        return [_run(size, roots, met)] if roots else []
     done: list[Launch | None] = []
-    while met.count > LONGEST:
-        first = _first_part(size, sorted(met.ordered(), key=_serial), set(roots))
-        if not first:
-            break
-        for lanes, group in _by_lanes(first):
-            done += _work(lanes, group)
-        roots = [n for n in roots if n.op is not BUFFER]
-        met = structure.Met(roots)
-    if roots:
-        if met.count >= LARGE:
-            collector.defer()
-        done.append(_run(size, roots, met))
-    return done
+    first = _first_part(size, sorted(met.ordered(), key=_serial), set(roots))
+    if not first:
+        return [_run(size, roots, met)]
+    for lanes, group in _by_lanes(first):
+        done += _work(lanes, group, structure.Met(group))
+    left = [n for n in roots if n.op is not BUFFER]
+    return done + _work(size, left, structure.Met(left))
 
 
 def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
@@ -412,6 +407,8 @@ def _collect(roots: list[Node]) -> tuple[list[Node], structure.Met]:
         given = dict.fromkeys(roots)
         # What stands for the target of an effect becomes a buffer with that.
         roots = [n for n in given if n.op is not AFTER or n.deps[0] not in given]
+    if ACTIVE in roots:  # which all programs share
+        raise RuntimeError("the lanes of a kernel were to be evaluated outside of one")
     met = structure.Met(roots)
     loops = [n for n in met.noted if n.op is _LOOP] if met.noted else None
     if loops:
@@ -443,28 +440,34 @@ def _run(size: int, roots: list[Node], met: structure.Met) -> Launch | None:
             else:
                 _finish(n, allocate_for(n.dtype, 0))
         return None
-    if met.is_open:
+    if met.open:
         raise stages.symbolic()
-    structural, targets = met.key()
+    key, targets = met.key()
     if targets:
         # The text, by which kernels are known, does not say where among the roots effects are.
         roots = sorted(roots, key=_has_value, reverse=True)
     streams = size >= STREAM_LANES and _result_bytes(size, roots) >= STREAM_BYTES
-    if _is_named(met):  # other programs of this structure get a text of their own
+    if streams:
+        key = (*key, True)
+    if (_labels or flags.current & 1) and _is_named(met):
+        # Other programs of this structure get a text of their own.
         _make_room()
-        made, passed = _settle(met, roots, streams, label.comments(met.ordered()))
+        known = _settle(met, roots, streams, label.comments(met.ordered()))
     else:
-        key = (streams, structural)
         known = _kernels.get(key)
         if known is None:
-            _make_room(len(structural))
+            _make_room(len(key))
             known = _kernels[key] = _settle(met, roots, streams)
-        made, passed = known
-    inputs = [met.inputs[k] for k in passed.inputs]
-    literals = [met.literals[k] for k in passed.literals]
-    checks = [met.checks[k] for k in passed.checks]
-    launch = Launch(made, size, roots, inputs, literals, checks, targets)
-    _launch(launch)
+    made, passed = known
+    inputs, literals, checks = met.inputs, met.literals, met.checks
+    if passed.inputs is not None:
+        inputs = [inputs[k] for k in passed.inputs]
+    if passed.literals is not None:
+        literals = [literals[k] for k in passed.literals]
+    if passed.checks is not None:
+        checks = [checks[k] for k in passed.checks]
+    launch = made, size, roots, inputs, literals, checks, targets
+    (_write if targets else _launch)(*launch)
     return launch
 
 
@@ -473,6 +476,8 @@ def _settle(
 ) -> tuple[kernel.Kernel, structure.Passed]:
     """The kernel of a program that is new, but without `comments` may have the structure of another
     one, and what it takes."""
+    if len(met.order) > LARGE:
+        collector.defer()
     ordered, passed = structure.settle(met, roots)
     settled = (streams, *map(_id, roots))
     made = _settled.get(settled) if comments is None else None
@@ -492,27 +497,37 @@ def _make_room(more: int = 0) -> None:
     _entries += more
 
 
-def _launch(launch: Launch) -> None:
-    if launch.targets and (not launch.kernel.address or kernel.tier == "numpy"):
-        # On NumPy, updates take effect one by one, and those made must count as made.
-        with interrupt.postponed():
-            _launch_now(launch)
-    else:
-        _launch_now(launch)
-
-
-def _launch_now(launch: Launch) -> None:
-    made, size, roots, inputs, literals, checks, targets = launch
+def _launch(
+    made: kernel.Kernel,
+    size: int,
+    roots: list[Node],
+    inputs: list[Node],
+    literals: list[Node],
+    checks: Sequence[Node],
+    targets: list[Node],
+) -> None:
+    """Launches a kernel for nodes, which become buffers."""
+    effects = [e.data for e in targets] if targets else ()
     if _preview is not None:
         _preview.append(made)
-        outputs: list = [None] * len(roots)
+        outputs: list[Buffer | None] = [None] * len(roots)
     else:
-        outputs = kernel.run(made, size, inputs, literals, checks, [e.data for e in targets])
-    for n, memory in zip(roots, outputs, strict=True):
+        outputs = kernel.run(made, size, inputs, literals, checks, effects)
+    for k, n in enumerate(roots):
         if n.op.effect or n.op.block:
             _finish_effect(n)
         else:
-            _finish(n, memory)
+            _finish(n, outputs[k])
+
+
+def _write(*launch: Any) -> None:
+    """Launches a kernel that may have effects."""
+    made, *_, targets = launch
+    if not targets or (made.address and kernel.tier != "numpy"):
+        _launch(*launch)
+    else:  # on NumPy, updates take effect one by one, and those made must count as made
+        with interrupt.postponed():
+            _launch(*launch)
 
 
 def _has_value(n: Node) -> bool:

@@ -47,25 +47,22 @@ def forget() -> None:
 
 
 class Met:
-    """The nodes below some roots, in the `order` in which they are met from there, and again:
-    literals and buffers (`leaves`), and the others (`nodes`), of which those that are more than
-    arithmetic to the scheduler are `noted`. A program takes `inputs`, a literal for each parameter
-    (`literals`), and bounds `checks`.
+    """The nodes below some roots, in the `order` in which they are met from there, and again. Those
+    that are more than arithmetic to the scheduler are `noted`. A program takes `inputs`, a literal
+    for each parameter (`literals`), and bounds `checks`.
 
-    Those that have been met have the `mark`, and as `id` the place where this was first, of them or
-    of an equal literal.
+    Those that have been met have the `mark`, and as `id` the place of their row in the key, or of
+    that of an equal literal.
     """
 
     __slots__ = (
-        "_bodies", "_key", "_open", "_values", "checks", "inputs", "leaves", "literals", "mark",
-        "nodes", "noted", "order",
+        "_bodies", "_key", "_values", "checks", "inputs", "literals", "mark", "noted", "open",
+        "order",
     )  # fmt: skip
 
     def __init__(self, roots: list[Node]) -> None:
         self.mark = object()
         self.order: list[Node] = []
-        self.leaves: list[Node] = []
-        self.nodes: list[Node] = []
         self.noted: list[Node] = []
         self.inputs: list[Node] = []
         self.literals: list[Node] = []
@@ -74,32 +71,30 @@ class Met:
         # again is a number. As the number of operands is known, no two programs have the same key.
         self._key: list[Any] = []
         self._values: dict[Any, int] = {}
-        self._open = 0  # nodes that are known in a body only, less those of the bodies met
+        self.open = 0  # nodes that are known in a body only, less those of the bodies met
         self._bodies: set[Any] = set()  # that calls share
         self.add(roots)
 
     def add(self, roots: list[Node]) -> None:
         """Adds what is below more roots."""
-        mark, order, key, nodes, values = self.mark, self.order, self._key, self.nodes, self._values
+        mark, order, key, values = self.mark, self.order, self._key, self._values
         start = len(order)
         key.append(len(roots))
         order += roots
-        for k, n in enumerate(islice(order, start, None), start):  # which grows
+        for n in islice(order, start, None):  # which grows
             if n.mark is mark:
                 key.append(n.id)
                 continue
             n.mark = mark
-            n.id = k
+            n.id = len(key)
             o = n.op
             if o.plain:
-                nodes.append(n)
                 key.append(o)
                 deps = n.deps
                 order += deps
                 if len(deps) == 1:  # it may convert types, or have a constant as its other operand
                     key += (n.dtype, n.data)
             elif o is LITERAL:
-                self.leaves.append(n)
                 value = n.data
                 value = (n.dtype, value or repr(value))  # the two zeros differ
                 first = values.get(value)
@@ -111,11 +106,9 @@ class Met:
                     n.id = first
                     key.append(first)
             elif o is BUFFER:
-                self.leaves.append(n)
                 self.inputs.append(n)
                 key += (o, n.dtype, n.size == 1)
             else:
-                nodes.append(n)
                 order += n.deps
                 self._special(n)
 
@@ -129,29 +122,32 @@ class Met:
             key.append(n.data.static)
             body = n.data.shared
             if body is None or body not in self._bodies:
-                self._open -= _own_states(n)
+                self.open -= _own_states(n)
                 self._bodies.add(body)
         elif o is _IN_BOUNDS:
             self.checks.append(n)
         elif o is AFTER:  # its data is memory
             key.append(n.dtype)
         elif not o.effect:  # of which `key` says the rest
-            self._open += o is _STATE
+            self.open += o is _STATE
             key += (n.dtype, n.data)
 
-    @property
-    def count(self) -> int:
-        """The number of nodes."""
-        return len(self.leaves) + len(self.nodes)
+    def more_than(self, count: int) -> bool:
+        """Whether there are more nodes than that."""
+        return len(self.order) > count and len(dict.fromkeys(self.order)) > count
 
-    @property
-    def is_open(self) -> bool:
-        """Whether there are values that are known in the body of a loop or branch only."""
-        return self._open != 0
+    def apart(self) -> tuple[list[Node], list[Node]]:
+        """The literals and buffers, and the other nodes, each once."""
+        leaves: list[Node] = []
+        others: list[Node] = []
+        for n in dict.fromkeys(self.order):
+            (leaves if n.op is LITERAL or n.op is BUFFER else others).append(n)
+        return leaves, others
 
     def ordered(self) -> list[Node]:
         """All nodes, operands first: literals and buffers, and the others in order of creation."""
-        return self.leaves + sorted(self.nodes, key=_serial)
+        leaves, others = self.apart()
+        return leaves + sorted(others, key=_serial)
 
     def effects(self) -> list[Node]:
         """The side effects, in order."""
@@ -159,6 +155,8 @@ class Met:
 
     def key(self) -> tuple[tuple, list[Node]]:
         """The key of the program, and the effects by which buffers are written to, in order."""
+        if not self.noted:
+            return tuple(self._key), []
         places: dict[Any, tuple[int, Node]] = {}
         rows: list[Any] = []
         for n in self.effects():
@@ -218,11 +216,11 @@ def number(nodes: list[Node], parameters: Sequence[int]) -> None:
 
 class Passed(NamedTuple):
     """The positions of the inputs, literals and bounds checks that a kernel takes, among those of
-    the program as it was met."""
+    the program as it was met; None where it takes all of them in that order."""
 
-    inputs: tuple[int, ...]
-    literals: tuple[int, ...]
-    checks: tuple[int, ...]
+    inputs: tuple[int, ...] | None
+    literals: tuple[int, ...] | None
+    checks: tuple[int, ...] | None
 
 
 def settle(met: Met, roots: list[Node]) -> tuple[list[Node], Passed]:
@@ -247,10 +245,14 @@ def settle(met: Met, roots: list[Node]) -> tuple[list[Node], Passed]:
     inputs = {n: k for k, n in enumerate(met.inputs)}
     checks = {n: k for k, n in enumerate(met.checks)}
     return nodes, Passed(
-        tuple([inputs[n] for n in nodes if n.op is BUFFER]),
-        tuple([literals[at] for at in range(len(literals))]),
-        tuple([checks[n] for n in nodes if n.op is _IN_BOUNDS]),
+        _places([inputs[n] for n in nodes if n.op is BUFFER], met.inputs),
+        _places([literals[at] for at in range(len(literals))], met.literals),
+        _places([checks[n] for n in nodes if n.op is _IN_BOUNDS], met.checks),
     )
+
+
+def _places(taken: list[int], among: list[Node]) -> tuple[int, ...] | None:
+    return None if taken == [*range(len(among))] else tuple(taken)
 
 
 def _needed(roots: list[Node]) -> set[Node]:
