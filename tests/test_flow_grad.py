@@ -561,3 +561,48 @@ def test_derivatives_of_branches_within_branches_are_made_once():
     short, long = ([nodes(d, n) for d in (1, 2, 3)] for n in (20, 60))
     assert long[1] - long[0] == short[1] - short[0]
     assert long[2] - long[1] == short[2] - short[1]
+
+
+class Squared(dr.CustomOp):
+    """The square, with a value that it keeps."""
+
+    def eval(self, x):
+        self.x = x
+        return x * x
+
+    def forward(self):
+        self.set_grad_out(2 * self.x * self.grad_in("x"))
+
+    def backward(self):
+        self.set_grad_in("x", 2 * self.x * self.grad_out())
+
+    def name(self):
+        return "squared"
+
+
+WITHIN = {
+    "loop": lambda x, y: loop(None, lambda x, y: x < 2, lambda x, y: (x * 1.5 + y, y), x, y),
+    "custom operation": lambda x, y: (dr.custom(Squared, x * y) + x, y),
+    "call": lambda x, y: dr.switch(
+        UInt(0, 1, 0, 1, 1), [lambda x, y: (x * y, dr.sin(x)), lambda x, y: (dr.exp(y), x)], x, y
+    ),
+    "gather": lambda x, y: (x * dr.gather(F, TABLE, UInt(y)), y * y),
+}
+
+
+@pytest.mark.parametrize("inner", WITHIN)
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_whatever_lies_within_branches(inner, depth):
+    def f(x, y):
+        def nested(k, x, y):
+            x, y = x * y, y + 0.1 * x
+            if k == 0:
+                return WITHIN[inner](x, y)
+            found = dr.if_stmt(
+                (x, y), y > 0.5 + 0.1 * k, partial(nested, k - 1), lambda x, y: (dr.sin(x), x * y)
+            )
+            return found[0] * y, found[1] + x
+
+        return nested(depth, x, y)
+
+    check(f, X, Y)

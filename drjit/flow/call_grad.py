@@ -275,10 +275,11 @@ def _or_zero(n: Node | None, dtype: DType) -> Node:
 class _Call(ValueOp):
     """A symbolic call or branch in the graph of derivatives."""
 
-    follows = True
-
     def __init__(self, recorded: Recorded) -> None:
         self.recorded = recorded
+
+    def follows(self) -> bool:
+        return all(body.follows for body in self.recorded.bodies)
 
     def term(self, number: int) -> Term | None:
         """What one of its results is if it is an argument plus something; see

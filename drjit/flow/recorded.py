@@ -173,7 +173,7 @@ class Body:
         """Whether all primal values that derivatives need can be asked of a copy of the body: not
         those that custom operations and loops have."""
         operations = [v.data.op for v in self.variables if v.rule is HUB]
-        return all(isinstance(op, ValueOp) and op.follows for op in operations)
+        return all(isinstance(op, ValueOp) and op.follows() for op in operations)
 
     def pull(
         self, seeds: Iterable[tuple[Var, Node]], inputs: Sequence[Var | None], held: Memories,

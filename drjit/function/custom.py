@@ -157,12 +157,15 @@ class CustomOp(IntrusiveBase):
 
 class ValueOp(CustomOp):
     """An operation of this package, whose arguments and results are variables instead of arrays:
-    it is made by `attached`, and has no `eval`. One that `follows` takes its primal values, in the
-    derivatives of a body, from the copy of that body (see `flow.recorded`)."""
+    it is made by `attached`, and has no `eval`."""
 
-    follows = False
     arguments: list[Var]
     results: list[Var]
+
+    def follows(self) -> bool:
+        """Whether its primal values, in the derivatives of a body, are those of the copy of that
+        body (see `flow.recorded`)."""
+        return False
 
     def gradients(self, variables: list[Var]) -> list[Node]:
         """The gradients of its arguments or results."""
