@@ -179,6 +179,17 @@ PLAIN = Plain()
 RECORDED = Recorded()
 
 
+def checked(op_: Op, *values: Value) -> Value:
+    """An element-wise operation on values of any element types.
+
+    Raises:
+        RuntimeError: operands have incompatible sizes.
+        TypeError: the operation does not accept the element type, or operand types differ.
+    """
+    node.check_types(op_, tuple([v.node for v in values]))
+    return RECORDED(op_, *values)
+
+
 def guard(o: Any, g: Any) -> tuple[Any, Any]:
     """Where a gradient is 0, as in lanes that were masked out, and the 0 that its product with a
     derivative is there, which may be infinite: `o.select(*guard(o, g), product)`."""

@@ -67,12 +67,7 @@ class Cells(KernelValue):
         if op_ is not op.select or not isinstance(args[0], ArrayBase):
             raise TypeError(f"{name}(): operation not supported for local memory")
         values = [leaf.value(args[0]), *[self._like(a, name) for a in args[1:]]]
-        nodes = tuple([v.node for v in values])
-        n = node.apply(op_, *nodes)
-        variables = tuple([v.var for v in values])
-        return self._with(
-            Value(n, algebra.record(op_, n, nodes, variables) if any(variables) else None)
-        )
+        return self._with(algebra.checked(op_, *values))
 
     def _reduce(self, key: str) -> NoReturn:
         raise TypeError(f"the reduction '{key}' is not defined for local memory")

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..ad import algebra, graph
+from ..ad import graph
+from ..ad.algebra import RECORDED
+from ..ad.graph import Value
 from ..array import leaf
 from ..jit import node as jit
 from ..jit import op, record, schedule
@@ -85,10 +87,7 @@ def merged(mask: Any, first: Content, second: Content) -> Content:
     """What an array holds: the first in the lanes of the mask, else the second."""
     if first == second:
         return first
-    nodes = mask._n, first.node, second.node
-    n = jit.combine(op.select, nodes)
-    if not n.size:
-        leaf.check_empty(op.select, nodes)
-    if first.var is second.var is None:
-        return Content(n, None)
-    return Content(n, algebra.record(op.select, n, nodes, (None, first.var, second.var)))
+    chosen = RECORDED(op.select, Value(mask._n), Value(*first), Value(*second))
+    if not chosen.node.size:
+        leaf.check_empty(op.select, (mask._n, first.node, second.node))
+    return Content(*chosen)

@@ -5,14 +5,16 @@ unpacked into arrays again, all in one kernel.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Generic, NoReturn, TypeVar
 
 from ..ad import lanes
 from ..ad import vector as derivatives
-from ..ad.algebra import record
+from ..ad.algebra import RECORDED, checked, record
 from ..ad.graph import Value, visible
 from ..array import leaf, pytree, table
 from ..array.base import ArrayBase, IncompatibleError, KernelValue, type_label
+from ..array.inline import RECORDERS
 from ..array.promote import Incompatible, check_range, convert, number_type
 from ..jit import dtype as dt
 from ..jit import node, op
@@ -139,27 +141,19 @@ class CoopVec(KernelValue, Generic[T]):
         return _broadcast(self._type, t, value, name)
 
     def _elementwise(self, op_: Op, args: tuple, name: str) -> "CoopVec[Any]":
-        result = _direct(op_, args)
-        if result is not None:
-            return result
         mask = op_.result == "second"
         vectors = [a for a in args[mask:] if isinstance(a, CoopVec)]
         first = vectors[0] if vectors else self._typed(args[mask:], name)
-        kind = "f" if first._dtype.is_float else "i"
-        if kind not in op_.domain and not mask and not self._dtype.is_mask:
+        if not op_.accepts(first._dtype) and not self._dtype.is_mask:
             raise IncompatibleError(f"{name}(): operation not supported for {first!r}")
         values = [first._like(a, name) for a in args[mask:]]
         if mask:
             values.insert(0, first._mask(args[0], name))
-        nodes = tuple([v.node for v in values])
         try:
-            n = node.apply(op_, *nodes)
+            return first._with(checked(op_, *values))
         except (RuntimeError, TypeError) as problem:
             text = str(problem).removeprefix(f"{op_.name}: ")
             raise type(problem)(f"{name}(): {text}") from None
-        variables = tuple([v.var for v in values])
-        var = record(op_, n, nodes, variables) if any(variables) else None
-        return first._with(Value(n, var))
 
     def _typed(self, values: tuple, name: str) -> "CoopVec[Any]":
         """A vector as long as this one, with features of the type of an array among the values."""
@@ -187,12 +181,11 @@ class CoopVec(KernelValue, Generic[T]):
         operation = op.REDUCTIONS[key]
         first, *rest = [leaf.value(x) for x in self]
         for x in rest:
-            n = node.apply(operation, x.node, first.node)
-            first = Value(n, record(operation, n, (x.node, first.node), (x.var, first.var)))
+            first = RECORDED(operation, x, first)
         return leaf.from_value(self._type, first)
 
 
-def _direct(op_: Op, args: tuple) -> CoopVec[Any] | None:
+def _direct(op_: Op, *args: Any) -> CoopVec[Any] | None:
     """An operation on vectors of one type, or on such and numbers: what networks do most. None for
     anything else, and where something is wrong, which the general case looks into."""
     second = op_.result == "second"
@@ -237,19 +230,18 @@ def _direct(op_: Op, args: tuple) -> CoopVec[Any] | None:
 
 def _operator(op_: Op, reflected: bool, general: Any) -> Any:
     def method(self: CoopVec[Any], *other: Any) -> Any:
-        result = _direct(op_, (*other, self) if reflected else (self, *other))
+        result = _direct(op_, *other, self) if reflected else _direct(op_, self, *other)
         return general(self, *other) if result is None else result
 
     return method
 
 
-_OPERATORS = {
-    "add": op.add, "sub": op.sub, "mul": op.mul, "truediv": op.div, "neg": op.neg, "abs": op.abs,
-    "lt": op.lt, "le": op.le, "gt": op.gt, "ge": op.ge, "eq": op.eq, "ne": op.ne,
-}  # fmt: skip
-for _name, _op in _OPERATORS.items():
-    for _prefix in ("", "r") if _name in ("add", "sub", "mul", "truediv") else ("",):
-        _method = f"__{_prefix}{_name}__"
+for _op in op.TABLE.values():
+    RECORDERS[_op][CoopVec] = partial(_direct, _op)
+    if not _op.method or not _op.accepts(dt.f32):
+        continue
+    for _prefix in ("", "r") if _op in op.ARITHMETIC else ("",):
+        _method = f"__{_prefix}{_op.method}__"
         setattr(CoopVec, _method, _operator(_op, _prefix == "r", getattr(ArrayBase, _method)))
 
 
