@@ -1,10 +1,8 @@
-"""The element-wise operations: one row each, from its name to the IR that computes it.
+"""The element-wise operations: one rule each, from its name to the IR that computes it.
 
-A row names the element types it exists for, the type of its result (None: that of the operands) and
-either a template, in which
-`{V}` is the vector type, `{S}` the suffix of an intrinsic and `{0}` `{1}` `{2}` the operands, or a
-function that emits several
-instructions. `f16` computes in `f32` and rounds after each operation.
+A rule is a template, in which `{V}` is the vector type, `{S}` the suffix of an intrinsic and `{0}`
+`{1}` `{2}` the operands, or a function that emits several instructions. `f16` computes in `f32` and
+rounds after each operation.
 """
 
 import re
@@ -12,9 +10,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from .ir import ALL, ARITHMETIC, BITS, FLOATS, INTEGERS, SCALAR, SIGNED, UNSIGNED, Function
+from ...dtype import BY_CODE
+from ...op import COMPARISONS
+from ...op import TABLE as OPERATIONS
+from .ir import BITS, FLOATS, INTEGERS, SCALAR, SIGNED, UNSIGNED, Function
 
-MASK = frozenset({"mask"})
 Emit = Callable[..., str]
 
 
@@ -201,72 +201,64 @@ def narrow(f: Function, x: str) -> str:
 
 
 _TO_INTEGER = frozenset({"floor", "ceil", "trunc", "round"})
-# Operations whose emitter takes f16 as it is.
-_NATIVE_F16 = frozenset({"neg", "abs", "minimum", "maximum", "eq", "ne", "lt", "le", "gt", "ge"})
+_INTRINSICS = {
+    "fma": "fma", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
+    "round": "roundeven", "popcnt": "ctpop", "brev": "bitreverse",
+}  # fmt: skip
 
-# name: rows of (element types, template or emitter).
-TABLE: dict[str, tuple[int, list[tuple[frozenset[str], str | Emit]]]] = {
-    "neg": (1, [(ARITHMETIC, _negative)]),
-    "abs": (1, [(ARITHMETIC, _abs)]),
-    "not": (1, [(INTEGERS, "xor {V} {0}, {ONES}"), (MASK, "xor {V} {0}, splat (i1 true)")]),
-    "add": (2, [(FLOATS, "fadd {FAST}{V} {0}, {1}"), (INTEGERS, "add {V} {0}, {1}")]),
-    "sub": (2, [(FLOATS, "fsub {FAST}{V} {0}, {1}"), (INTEGERS, "sub {V} {0}, {1}")]),
-    "mul": (2, [(FLOATS, "fmul {FAST}{V} {0}, {1}"), (INTEGERS, "mul {V} {0}, {1}")]),
-    "div": (2, [(FLOATS, "fdiv {FAST}{V} {0}, {1}")]),
-    "quotient": (2, [(INTEGERS, lambda f, code, x, y: _divide(f, code, x, y, False))]),
-    "remainder": (2, [(INTEGERS, remainder)]),
-    "and": (2, [(INTEGERS | MASK, "and {V} {0}, {1}")]),
-    "or": (2, [(INTEGERS | MASK, "or {V} {0}, {1}")]),
-    "xor": (2, [(INTEGERS | MASK, "xor {V} {0}, {1}")]),
-    "shl": (2, [(INTEGERS, lambda f, code, x, y: _shift(f, code, x, y, False))]),
-    "shr": (2, [(INTEGERS, lambda f, code, x, y: _shift(f, code, x, y, True))]),
-    "fma": (3, [(FLOATS, _intrinsic("fma", 3))]),
-    "minimum": (2, [(ARITHMETIC, lambda f, code, x, y: _extremum(f, code, x, y, True))]),
-    "maximum": (2, [(ARITHMETIC, lambda f, code, x, y: _extremum(f, code, x, y, False))]),
-    "sqrt": (1, [(FLOATS, _intrinsic("sqrt", 1))]),
-    "floor": (1, [(FLOATS, _intrinsic("floor", 1))]),
-    "ceil": (1, [(FLOATS, _intrinsic("ceil", 1))]),
-    "trunc": (1, [(FLOATS, _intrinsic("trunc", 1))]),
-    "round": (1, [(FLOATS, _intrinsic("roundeven", 1))]),
-    "popcnt": (1, [(INTEGERS, _intrinsic("ctpop", 1))]),
-    "lzcnt": (1, [(INTEGERS, _intrinsic("ctlz", 1, ", i1 false"))]),
-    "tzcnt": (1, [(INTEGERS, _intrinsic("cttz", 1, ", i1 false"))]),
-    "brev": (1, [(INTEGERS, _intrinsic("bitreverse", 1))]),
-    "mul_hi": (2, [(INTEGERS, _mul_hi)]),
+# The template or emitter of an operation, for each kind of type where these differ.
+TABLE: dict[str, str | Emit | dict[str, str]] = {
+    "neg": _negative,
+    "abs": _abs,
+    "not_": {"i": "xor {V} {0}, {ONES}", "b": "xor {V} {0}, splat (i1 true)"},
+    "add": {"f": "fadd {FAST}{V} {0}, {1}", "i": "add {V} {0}, {1}"},
+    "sub": {"f": "fsub {FAST}{V} {0}, {1}", "i": "sub {V} {0}, {1}"},
+    "mul": {"f": "fmul {FAST}{V} {0}, {1}", "i": "mul {V} {0}, {1}"},
+    "div": "fdiv {FAST}{V} {0}, {1}",
+    "quotient": lambda f, code, x, y: _divide(f, code, x, y, False),
+    "remainder": remainder,
+    "and_": "and {V} {0}, {1}",
+    "or_": "or {V} {0}, {1}",
+    "xor": "xor {V} {0}, {1}",
+    "shl": lambda f, code, x, y: _shift(f, code, x, y, False),
+    "shr": lambda f, code, x, y: _shift(f, code, x, y, True),
+    "minimum": lambda f, code, x, y: _extremum(f, code, x, y, True),
+    "maximum": lambda f, code, x, y: _extremum(f, code, x, y, False),
+    "lzcnt": _intrinsic("ctlz", 1, ", i1 false"),
+    "tzcnt": _intrinsic("cttz", 1, ", i1 false"),
+    "mul_hi": _mul_hi,
 }
-COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-for _relation in COMPARISONS:
-    _types = ALL if _relation in ("eq", "ne") else ARITHMETIC
-    TABLE[_relation] = (
-        2,
-        [(_types, lambda f, code, x, y, relation=_relation: _compare(f, code, x, y, relation))],
-    )
+for _name, _llvm in _INTRINSICS.items():
+    TABLE[_name] = _intrinsic(_llvm, OPERATIONS[_name].arity)
+for _o in COMPARISONS:
+    TABLE[_o.name] = lambda f, code, x, y, relation=_o.name: _compare(f, code, x, y, relation)
 
 
 @cache
-def row(name: str, code: str, lanes: int, contract: bool) -> Row | None:
+def row(name: str | None, code: str, lanes: int, contract: bool) -> Row | None:
     """How an operation is emitted for an element type, None where it does not exist for it."""
     from .ir import types
 
-    for kinds, rule in TABLE[name][1]:
-        if code not in kinds:
-            continue
-        result = "mask" if name in COMPARISONS else code
-        inner = "f32" if code == "f16" and name not in _NATIVE_F16 else code
-        if isinstance(rule, str):
-            spelling = types(lanes)
-            emit = _from_template(
-                rule.replace("{V}", spelling.vector[inner])
-                .replace("{S}", spelling.suffix[inner])
-                .replace("{FAST}", "contract " if contract else "")
-                .replace("{ONES}", f"splat ({SCALAR[inner]} -1)")
-            )
-        else:
-            emit = rule
-        if inner == code:
-            return Row(result, emit)
-        return Row(result, _rounded(_opaque(emit) if name in _TO_INTEGER else emit))
-    return None
+    o, t = OPERATIONS.get(name or ""), BY_CODE[code]
+    if o is None or not o.accepts(t):
+        return None
+    whole = o.name in _TO_INTEGER
+    # What is exact takes f16 as it is, unless there is an intrinsic for it.
+    inner = "f32" if code == "f16" and (whole or not (o.exact or o in COMPARISONS)) else code
+    rule = TABLE[o.name]
+    if isinstance(rule, dict):
+        rule = rule[t.kind]
+    if isinstance(rule, str):
+        spelling = types(lanes)
+        rule = _from_template(
+            rule.replace("{V}", spelling.vector[inner])
+            .replace("{S}", spelling.suffix[inner])
+            .replace("{FAST}", "contract " if contract else "")
+            .replace("{ONES}", f"splat ({SCALAR[inner]} -1)")
+        )
+    if inner != code:
+        rule = _rounded(_opaque(rule) if whole else rule)
+    return Row("mask" if o in COMPARISONS else code, rule)
 
 
 def _from_template(template: str) -> Emit:

@@ -17,7 +17,8 @@ _COMPARISONS: dict[str, ast.cmpop] = {
     "==": ast.Eq(), "!=": ast.NotEq(), "<": ast.Lt(), "<=": ast.LtE(), ">": ast.Gt(),
     ">=": ast.GtE(),
 }  # fmt: skip
-_PREFIXES: dict[str, ast.unaryop] = {"-": ast.USub(), "~": ast.Invert()}
+PREFIXES: dict[str, ast.unaryop] = {"-": ast.USub(), "~": ast.Invert()}
+INFIXES = _BINARY | _COMPARISONS
 _HEADS: dict[str, type] = {"if": ast.If, "while": ast.While}
 _COMPOUND = (ast.If, ast.While, ast.FunctionDef)
 _LOAD = ast.Load()
@@ -68,11 +69,11 @@ def _expression(text: str, atoms: _Atoms) -> ast.expr:
         if comparison is not None:
             return ast.Compare(atoms[left], [comparison], [atoms[right]])
         raise _Unusual
-    if text[0] in _PREFIXES:
+    if text[0] in PREFIXES:
         operand = atoms[text[1:]]
         if type(operand) is not ast.Name:
             raise _Unusual
-        return ast.UnaryOp(_PREFIXES[text[0]], operand)
+        return ast.UnaryOp(PREFIXES[text[0]], operand)
     return atoms[text]
 
 

@@ -10,10 +10,12 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...op import TABLE
 from . import elementwise
 from .arguments import CALLS, Arguments, statement
 from .conversion import convert, reinterpret
 from .ir import BITS, NUMBER, SCALAR, Function, KernelError, Value
+from .parse import INFIXES, PREFIXES
 
 if TYPE_CHECKING:
     from .module import Module
@@ -24,30 +26,18 @@ ACTIVE = "%active"  # the mask of the lanes below the end of the range
 # The parameters of a function of the text: those of its kernel, and the first lane of the packet.
 LANES = "ptr %p, i64 %i, i64 %end, i64 %block, i64 %thread"
 
-OPERATORS: dict[type, str] = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.Div: "div",
-    ast.BitAnd: "and",
-    ast.BitOr: "or",
-    ast.BitXor: "xor",
-    ast.USub: "neg",
-    ast.UAdd: "pos",
-    ast.Invert: "not",
-    ast.Eq: "eq",
-    ast.NotEq: "ne",
-    ast.Lt: "lt",
-    ast.LtE: "le",
-    ast.Gt: "gt",
-    ast.GtE: "ge",
-}
+# The operations that operators in the text stand for.
+OPERATORS = {
+    type((PREFIXES if o.kind == "prefix" else INFIXES)[o.text]): o.name
+    for o in TABLE.values()
+    if o.kind in ("prefix", "infix")
+} | {ast.UAdd: "pos"}
 # Those that numbers without a type are computed with.
 FOLDS: dict[str | None, Callable] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
     "neg": operator.neg, "pos": operator.pos,
 }  # fmt: skip
-CALLABLE = frozenset(elementwise.TABLE) - frozenset(OPERATORS.values())
+CALLABLE = frozenset([name for name in elementwise.TABLE if TABLE[name].kind == "call"])
 
 # A kernel with more literals than this leaves them in memory.
 LITERALS_IN_REGISTERS = 24
@@ -352,7 +342,7 @@ class Translator(Arguments):
         """The row of an operation for an element type."""
         row = self.rows.get((name, code))
         if row is None:
-            row = elementwise.row(name, code, self.f.lanes, self.contract) if name else None
+            row = elementwise.row(name, code, self.f.lanes, self.contract)
             if row is None:
                 raise KernelError(f"the operation does not exist for {code}")
             self.rows[name, code] = row
@@ -364,7 +354,7 @@ class Translator(Arguments):
             raise KernelError("only plain calls are part of the language")
         name, args = e.func.id, e.args
         if name in CALLABLE:
-            arity = elementwise.TABLE[name][0]
+            arity = TABLE[name].arity
             if len(args) != arity:
                 raise KernelError(f"{name} takes {arity} operands")
             return self.apply(name, [self.expr(a) for a in args])

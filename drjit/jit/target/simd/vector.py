@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
+from ...op import TABLE as OPERATIONS
 from . import elementwise
 from .arguments import statement
 from .conversion import convert
@@ -32,8 +33,6 @@ from .module import Module, declare
 from .translate import Translator, assigned
 from .vector_memory import HELD, Slot, Variables, Vector, row_bytes
 
-# Operations whose result needs no rounding where the operands are rounded to f16.
-_EXACT = frozenset({"neg", "abs", "minimum", "maximum", "floor", "ceil", "trunc", "round"})
 # Element-wise operations that a product goes on with, at most: they are repeated for every row of
 # its block.
 _FOLLOWING = 4
@@ -193,11 +192,11 @@ class VectorTranslator(Translator):
             return super().apply(name, values)
         code, count, operands = self.together(values)
         held = HELD[code]
-        row = elementwise.row(name, held, self.f.lanes, self.contract) if name else None
-        if row is None:
+        row = elementwise.row(name, held, self.f.lanes, self.contract)
+        if name is None or row is None:
             raise KernelError(f"the operation does not exist for {code}x{count}")
         emit = row.emit
-        rounds = code == "f16" and row.result == held and name not in _EXACT
+        rounds = code == "f16" and row.result == held and not OPERATIONS[name].exact
 
         def one(f: Function, *registers: str) -> str:
             x = emit(f, held, *registers)
