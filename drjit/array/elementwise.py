@@ -38,7 +38,7 @@ def elementwise(op_: Op, *args: Any, name: str = "") -> Any:
     if result is not None:
         return result
     try:
-        return attempt(op_, *args, name=name)
+        return _promoted(op_, args, name)
     except Unsupported as problem:
         raise RuntimeError(str(problem)) from None
 
@@ -50,19 +50,19 @@ def attempt(op_: Op, *args: Any, name: str = "") -> Any:
         Unsupported: the operation does not have the element type.
         RuntimeError: types, sizes or shapes are incompatible.
     """
-    cls = type(args[-1])
-    if getattr(cls, "_kind", None) == "leaf" and _is_leaf_case(op_, cls, args):
-        try:
-            return leaf.apply(op_, *args)
-        except RuntimeError as problem:
-            raise _renamed(problem, op_, name) from None
+    result = recorded(op_, *args)
+    return _promoted(op_, args, name) if result is None else result
+
+
+def _promoted(op_: Op, args: tuple, name: str) -> Any:
+    """The operation on operands that meet in one type first, or where something is wrong."""
     name = name or f"dr.{op_.name.rstrip('_')}"
     for a in args:
         if isinstance(a, KernelValue):
             return a._elementwise(op_, args, name)
     try:
         if len(args) == 1 and isinstance(args[0], ArrayBase):
-            operands = list(args)
+            cls, operands = type(args[0]), list(args)
         elif op_.result == "second":
             cls, operands = _resolve_select(args)
         else:
@@ -83,21 +83,11 @@ def attempt(op_: Op, *args: Any, name: str = "") -> Any:
         raise _renamed(problem, op_, name) from None
 
 
-def _is_leaf_case(op_: Op, cls: Any, args: tuple) -> bool:
-    """Whether the operation takes the arguments as they are: all of one class, and of an element
-    type that it has.
-    """
-    if op_.result == "second":
-        return type(args[1]) is cls and type(args[0]) is cls.Mask
-    return all(type(a) is cls for a in args) and op_.accepts(cls._dtype)
-
-
 def _renamed(problem: RuntimeError, op_: Op, name: str) -> RuntimeError:
     """An error of the operation as one of the function that the user called."""
     text = str(problem)
     if not text.startswith(f"{op_.name}:"):
         return problem
-    name = name or f"dr.{op_.name.rstrip('_')}"
     return type(problem)(f"{name}():{text[len(op_.name) + 1 :]}")
 
 
