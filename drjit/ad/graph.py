@@ -154,7 +154,7 @@ def new_inputs(nodes: Iterable[Node]) -> list[Var]:
     found = []
     for n in nodes:
         v = Var()
-        v.rule = v.result = v.grad = None
+        v.rule = v.result = v.data = v.grad = v.grad_var = None
         v.deps = v.inputs = ()
         v.dtype, v.size = n.dtype, n.size
         v.serial = next_serial()
@@ -163,8 +163,8 @@ def new_inputs(nodes: Iterable[Node]) -> list[Var]:
     if inner.all:
         for v in found:
             inner.shows(v)
-    if found:
-        _attend(found[-1])
+    if len(_tape) > _tape_limit:
+        compact()
     return found
 
 
