@@ -14,17 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 FEATURES = (
-    "sse4.2",
-    "avx",
-    "avx2",
-    "fma",
-    "f16c",
-    "avx512f",
-    "avx512fp16",
-    "avx512bf16",
-    "neon",
-    "sve",
-)
+    "sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512fp16", "avx512bf16", "neon", "sve",
+)  # fmt: skip
 TEST_SIZE = 1000
 
 
@@ -42,6 +33,12 @@ def installed(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
+
+
+def values_of(file: Path, key: str) -> list[str]:
+    """The values of a key in a file of lines of the form `key: value`."""
+    lines = file.read_text().splitlines()
+    return [line.partition(":")[2].strip() for line in lines if line.startswith(key)]
 
 
 def own_version() -> str:
@@ -65,10 +62,7 @@ def processor_name() -> str:
     name = platform.processor()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                name = line.partition(":")[2].strip()
-                break
+        name = next(iter(values_of(cpuinfo, "model name")), name)
     return f"{processor.target()[0]} ({name or platform.machine()})"
 
 
@@ -132,12 +126,7 @@ def tier() -> str:
 def gpu() -> str:
     """Whether kernels could run on a GPU, and what is missing."""
     cards = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
-    models = [
-        line.partition(":")[2].strip()
-        for card in cards
-        for line in card.read_text().splitlines()
-        if line.startswith("Model")
-    ]
+    models = [model for card in cards for model in values_of(card, "Model")]
     if not models:
         return "no NVIDIA GPU found; kernels run on the processor"
     if importlib.util.find_spec("numba_cuda") is None:

@@ -148,7 +148,7 @@ def _loop(
             values, lambda *v: v[-1], lambda *v: body(v), LABELS, "dda", mode, max_iterations=limit
         )
         return state, *rest
-    number = _count(values[-1])
+    number = find(values[-1]._namespace, "leaf", dt.u32)(0)
     found = while_loop(
         (*values, number),
         lambda *v: v[-2] & (v[-1] < limit),
@@ -159,11 +159,6 @@ def _loop(
         max_iterations=limit,
     )
     return found[:-1]
-
-
-def _count(active: Any) -> Any:
-    """A number of steps, 0, that goes with a mask."""
-    return find(active._namespace, "leaf", dt.u32)(0)
 
 
 def _related(vector: Any, element: Any) -> Any:

@@ -24,7 +24,7 @@ from .flow.variables import traverse_py_cb_ro as traverse_py_cb_ro
 from .flow.variables import traverse_py_cb_rw as traverse_py_cb_rw
 from .flow.variables import update_indices as update_indices
 from .function.custom import IntrusiveBase as IntrusiveBase
-from .function.memory import gather
+from .function.memory import REDUCTIONS, gather, supports
 from .function.resampler import Resampler as Resampler
 from .function.scopes import ADContextManager as ADContextManager
 from .function.scopes import ADScope as ADScope
@@ -98,11 +98,12 @@ def cuda_compute_capability() -> int:
     """Raises:
     RuntimeError: always, as there is no CUDA backend.
     """
-    raise _no_backend("cuda_compute_capability", JitBackend.CUDA)
+    return _check_backend("cuda_compute_capability", JitBackend.CUDA)
 
 
-def _no_backend(what: str, backend: JitBackend) -> RuntimeError:
-    return RuntimeError(f"drjit.detail.{what}(): the backend {backend!r} is not available")
+def _check_backend(what: str, backend: JitBackend) -> Any:
+    if backend is not JitBackend.LLVM:
+        raise RuntimeError(f"drjit.detail.{what}(): the backend {backend!r} is not available")
 
 
 def scope(backend: JitBackend) -> int:
@@ -116,8 +117,7 @@ def scope(backend: JitBackend) -> int:
     >>> dr.detail.new_scope(dr.JitBackend.LLVM) > before
     True
     """
-    if backend is not JitBackend.LLVM:
-        raise _no_backend("scope", backend)
+    _check_backend("scope", backend)
     return getattr(_scope, "number", 0)
 
 
@@ -127,8 +127,7 @@ def set_scope(backend: JitBackend, scope: int) -> None:
     Raises:
         RuntimeError: the backend is not available.
     """
-    if backend is not JitBackend.LLVM:
-        raise _no_backend("set_scope", backend)
+    _check_backend("set_scope", backend)
     _scope.number = scope
 
 

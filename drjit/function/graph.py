@@ -33,11 +33,7 @@ def whos_ad(as_string: bool = False) -> str | None:
         lines.append(
             f"  {v.serial:<9} {v.dtype.code:<8}{v.size:8}{refs:9}    {label}{where(v)}".rstrip()
         )
-    text = "\n".join([*lines, rule, ""])
-    if as_string:
-        return text
-    print(text)
-    return None
+    return drawing.printed([*lines, rule, ""], as_string)
 
 
 _COLORS = {
@@ -83,20 +79,12 @@ def graphviz_ad(as_string: bool = False) -> Any:
     used = {d for v in found for d in v.deps if d is not None}
     edges, kinds = [], []
     for v in found:
-        name = labels.get(v)
+        name, kind = labels.get(v), _kind(v, used)
         title = _title(v) if name is None else f'Label: \\"{drawing.escape(name)}\\"'
-        kind = _kind(v, used)
-        style = ""
-        if kind is not None:
-            kinds.append(kind)
-            style = f" fillcolor={_COLORS[kind][1]} style=filled"
+        kinds.append(kind)
         parts = f"{title}|{{Type: {v.dtype.code}|Size: {v.size}}}|a{v.serial}"
-        lines.append(f'    {v.serial} [label="{{{parts}}}"{style}];')
-        count = sum(d is not None for d in v.deps)
-        for number, d in enumerate(v.deps, 1):
-            if d is not None:
-                shown = f' [label=" {number}"]' if count > 1 else ""
-                edges.append(f"    {v.serial} -> {d.serial}{shown};")
+        lines.append(f'    {v.serial} [label="{{{parts}}}"{drawing.styled(kind, _COLORS)}];')
+        edges += drawing.edges(v.deps, v, forward=False)
     lines += edges + drawing.legend(kinds, _COLORS)
     return drawing.picture(lines, as_string, "dr.graphviz_ad")
 

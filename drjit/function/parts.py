@@ -294,6 +294,26 @@ def size_tuple(shape: Any, what: str) -> tuple[int, ...] | int:
     return sizes if isinstance(shape, (tuple, list)) else sizes[0]
 
 
+# Tensors of `drjit.scalar` where only traced ones have an operation
+
+
+def traced(t: Any) -> Any:
+    """A tensor of `drjit.scalar` as one of `drjit.llvm`, any other as it is."""
+    if t.__meta__.is_jit:
+        return t
+    cls = table.move(type(t), "llvm")
+    entries = np.array(t._array._c, t._dtype.numpy)
+    return tensor(cls, leaf.from_numpy(cls.Array, entries, copy=True), t._shape)
+
+
+def untraced(t: Any, namespace: str) -> Any:
+    """A traced tensor in the namespace of the one that it was computed from."""
+    if namespace != "scalar":
+        return t
+    cls = table.move(type(t), namespace)
+    return tensor(cls, nested(cls.Array, leaf.host(t._array).tolist()), t._shape)
+
+
 # Flat arrays: one-dimensional traced arrays, and those of `drjit.scalar`, whose indices are NumPy
 # arrays
 

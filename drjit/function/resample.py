@@ -1,7 +1,6 @@
 """Resampling and convolution of arrays and tensors along their axes, and upsampling by
 repetition."""
 
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -15,9 +14,10 @@ from ..array.meta import DYNAMIC
 from ..array.table import find
 from ..jit import dtype as dt
 from . import parts
+from .arguments import integers
 from .evaluation import eval as evaluate
 from .layout import ravel
-from .parts import is_array, is_flat, nested, tensor
+from .parts import is_array, is_flat, tensor
 from .reduce import axes_of, check_mode
 from .resampler import Resampler, numbers
 
@@ -83,11 +83,9 @@ def resample(
 
     Raises:
         TypeError: the source is not a floating-point tensor or one-dimensional array, or `shape`
-            not
-            a sequence of integers.
+            not a sequence of integers.
         RuntimeError: the number of axes differs, an axis with a different number of results is
-            empty,
-            or `filter`, `filter_radius`, `boundary` or `mode` are not valid.
+            empty, or `filter`, `filter_radius`, `boundary` or `mode` are not valid.
 
     >>> dr.resample(Float(1, 2, 4, 8), (2,), "box")
     [1.5, 6]
@@ -207,10 +205,7 @@ def upsample(t: Any, shape: Any = None, scale_factor: Any = None) -> Any:
         raise TypeError(
             f"{what}(): '{name}' must be a list of at most {len(sizes)} integers, got {given!r}"
         )
-    try:
-        values = [operator.index(v) for v in given]
-    except TypeError:
-        raise TypeError(f"{what}(): '{name}' must contain integers, got {given!r}") from None
+    values = list(integers(given, f"{what}(): '{name}' must contain integers, got"))
     if scale_factor is not None:
         if any(v < 1 for v in values):
             raise TypeError(f"{what}(): factors must be positive, got {given!r}")
@@ -222,24 +217,15 @@ def upsample(t: Any, shape: Any = None, scale_factor: Any = None) -> Any:
         return _upsample_texture(t, target)
     if any(m % n if n else m for n, m in zip(sizes, target, strict=True)):
         raise TypeError(f"{what}(): the sizes {target} are not multiples of {sizes}")
-    array = t._array
-    if not t.__meta__.is_jit:
-        values = np.array(array._c, array._dtype.numpy).reshape(sizes)
-        for a, (n, m) in enumerate(zip(sizes, target, strict=True)):
-            values = np.repeat(values, m // n if n else 1, a)
-        return tensor(type(t), nested(type(array), values.ravel().tolist()), target)
-    if prod(target) != prod(sizes):
-        rest = parts.lanes(type(t), prod(target))
-        index, stride = None, 1
-        for a in reversed(range(len(sizes))):
-            here = rest % target[a] if a else rest
-            rest = rest // target[a] if a else rest
-            step = here // (target[a] // sizes[a]) * stride
-            index, stride = step if index is None else index + step, stride * sizes[a]
-        array = parts.pick(array, index, what)
-    else:
-        array = type(array)(array)
-    return tensor(type(t), array, target)
+    if target == sizes:
+        return tensor(type(t), type(t._array)(t._array), target)
+    factors = [m // n if n else 1 for n, m in zip(sizes, target, strict=True)]
+
+    def index(i: Any) -> Any:
+        found = zip(parts.places(i, target), factors, strict=True)
+        return parts.flat_index([p // f for p, f in found], sizes)
+
+    return tensor(type(t), parts.take_entries(t._array, prod(target), index, what), target)
 
 
 def _upsample_texture(t: Any, target: tuple[int, ...]) -> Any:
@@ -255,11 +241,10 @@ def _upsample_texture(t: Any, target: tuple[int, ...]) -> Any:
         values = [v for centre in centres for v in t.eval(vector(*centre))]
         made = tensor(cls, cls.Array(values), (*target, t.shape[-1]))
         return type(t)(made, filter_mode=t.filter_mode(), wrap_mode=t.wrap_mode())
-    rest = parts.lanes(cls, prod(target))
-    position = []
-    for n in reversed(target):
-        position.append((vector.Value(rest % n) + 0.5) * (1 / n))
-        rest = rest // n
+    places = parts.places(parts.lanes(cls, prod(target)), target)
+    position = [
+        (vector.Value(p) + 0.5) * (1 / n) for p, n in zip(places[::-1], target[::-1], strict=True)
+    ]
     channels = t.eval(vector(*position))
     count = len(channels)
     dims = (count if count <= 4 else DYNAMIC,)

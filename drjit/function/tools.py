@@ -59,10 +59,9 @@ def _label(value: Any, name: str) -> None:
     elif kind == "nested":
         for i, component in enumerate(value._c):
             _label(component, f"{name}_{i}")
-    if kind is not None:
-        return
-    for way, child in pytree.children(value) or ():
-        _label(child, f"{name}_{way.strip('[].').strip(chr(39))}")
+    elif kind is None:
+        for way, child in pytree.children(value) or ():
+            _label(child, f"{name}_{way.strip('[].').strip(chr(39))}")
 
 
 # ---- Live values
@@ -136,11 +135,7 @@ def whos(as_string: bool = False) -> str | None:
         f"   - Pool     : {_size_text(statistics['pooled'])} to be used again.",
         "",
     ]
-    text = "\n".join(lines)
-    if as_string:
-        return text
-    print(text)
-    return None
+    return drawing.printed(lines, as_string)
 
 
 _COLORS = {
@@ -170,27 +165,18 @@ def graphviz(as_string: bool = False) -> Any:
         '    node [shape=record fontname="monospace"];',
         '    edge [fontname="monospace"];',
     ]
-    edges = []
-    used = set()
+    edges, kinds = [], []
     for n in live_nodes():
         name = label.labels.get(n)
-        kind = _status(n)
-        if n.op.effect:
-            kind = "effect"
-        if name is not None:
-            kind = "labeled"
+        kind = "effect" if n.op.effect else _status(n)
+        kinds.append(kind if name is None else "labeled")
         title = f"Literal: {n.data:.6g}" if n.is_literal else n.op.name
         parts = [f'Label: \\"{drawing.escape(name)}\\"'] if name is not None else []
         parts += [title, f"{{Type: LLVM {n.dtype.code}|Size: {n.size}}}", f"r{n.serial}"]
-        style = ""
-        if kind in _COLORS:
-            used.add(kind)
-            style = f" fillcolor={_COLORS[kind][1]} style=filled"
+        style = drawing.styled(kinds[-1], _COLORS)
         lines.append(f'    {n.serial} [label="{{{"|".join(parts)}}}"{style}];')
-        for number, d in enumerate(n.deps, 1):
-            shown = f' [label=" {number}"]' if len(n.deps) > 1 else ""
-            edges.append(f"    {d.serial} -> {n.serial}{shown};")
-    lines += edges + drawing.legend(used, _COLORS)
+        edges += drawing.edges(n.deps, n, forward=True)
+    lines += edges + drawing.legend(kinds, _COLORS)
     return drawing.picture(lines, as_string, "dr.graphviz")
 
 
