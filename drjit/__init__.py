@@ -18,55 +18,10 @@ from .flow.instance import InstanceArray, instance_t
 from .flow.local import Local, alloc_local
 from .flow.loop import while_loop
 from .flow.syntax import hint, syntax
-from .function.arithmetic import (
-    abs,
-    brev,
-    ceil,
-    clamp,
-    clip,
-    copysign,
-    deg2rad,
-    floor,
-    fma,
-    fmax,
-    fmin,
-    hypot,
-    isfinite,
-    isinf,
-    isnan,
-    lerp,
-    log2i,
-    lzcnt,
-    maximum,
-    minimum,
-    mul_hi,
-    mul_wide,
-    mulsign,
-    popcnt,
-    power,
-    rad2deg,
-    rcp,
-    round,
-    rsqrt,
-    safe_acos,
-    safe_asin,
-    safe_sqrt,
-    select,
-    sign,
-    sqr,
-    square,
-    step,
-    trunc,
-    tzcnt,
-)
+from .function.arithmetic import *
 from .function.asserts import allclose, assert_allclose, assert_equal, assert_false, assert_true
 from .function.check_grad import check_grad
-from .function.color import (
-    linear_srgb_to_oklab,
-    linear_to_srgb,
-    oklab_to_linear_srgb,
-    srgb_to_linear,
-)
+from .function.color import *
 from .function.complex import arg, conj, imag, real
 from .function.constants import *
 from .function.create import *
@@ -78,56 +33,17 @@ from .function.geometry import cross, normalize, sphdir, unit_angle
 from .function.grad import *
 from .function.graph import graphviz_ad, whos_ad
 from .function.join import *
-from .function.kernels import (
-    KernelRecordingMode,
-    KernelType,
-    flush_kernel_cache,
-    kernel_history,
-    kernel_history_clear,
-    kernel_source,
-    kernels,
-)
+from .function.kernels import *
 from .function.layout import *
 from .function.linalg import det, diag, frob, inverse, polar_decomp, trace
-from .function.math import (
-    acos,
-    acosh,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    cbrt,
-    cos,
-    cosh,
-    erf,
-    erfinv,
-    exp,
-    exp2,
-    expm1,
-    lgamma,
-    log,
-    log1p,
-    log2,
-    sin,
-    sincos,
-    sincosh,
-    sinh,
-    sqrt,
-    tan,
-    tanh,
-)
+from .function.math import *
 from .function.memory import *
 from .function.product import matmul
 from .function.propagate import *
 from .function.protocols import *
 from .function.reduce import *
 from .function.reorder import *
-from .function.resample import (
-    convolve,
-    resample,
-    upsample,
-)
+from .function.resample import *
 from .function.reshape import reshape
 from .function.scan import *
 from .function.scopes import isolate_grad, resume_grad, suspend_grad
@@ -135,31 +51,9 @@ from .function.sh import sh_eval
 from .function.shape import *
 from .function.sorting import *
 from .function.statistics import std, var
-from .function.tools import (
-    expand_threshold,
-    flush_malloc_cache,
-    get_cmake_dir,
-    graphviz,
-    has_backend,
-    profile_enable,
-    profile_mark,
-    profile_range,
-    set_expand_threshold,
-    set_label,
-    whos,
-)
+from .function.tools import *
 from .function.traits import *
-from .function.transform import (
-    euler_to_quat,
-    matrix_to_quat,
-    quat_apply,
-    quat_to_euler,
-    quat_to_matrix,
-    rotate,
-    slerp,
-    transform_compose,
-    transform_decompose,
-)
+from .function.transform import *
 from .function.wrap import wrap, wrap_ad
 from .jit.backend import JitBackend
 from .jit.dtype import VarType

@@ -24,7 +24,7 @@ from .flow.variables import traverse_py_cb_ro as traverse_py_cb_ro
 from .flow.variables import traverse_py_cb_rw as traverse_py_cb_rw
 from .flow.variables import update_indices as update_indices
 from .function.custom import IntrusiveBase as IntrusiveBase
-from .function.memory import REDUCTIONS, gather, supports
+from .function.memory import gather
 from .function.resampler import Resampler as Resampler
 from .function.scopes import ADContextManager as ADContextManager
 from .function.scopes import ADScope as ADScope

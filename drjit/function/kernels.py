@@ -204,3 +204,9 @@ def flush_kernel_cache() -> None:
     with schedule.lock:
         schedule.forget_kernels()
         kernel.forget()
+
+
+__all__ = [
+    "KernelRecordingMode", "KernelType", "flush_kernel_cache", "kernel_history",
+    "kernel_history_clear", "kernel_source", "kernels",
+]  # fmt: skip

@@ -283,3 +283,9 @@ def get_cmake_dir() -> str:
         "dr.get_cmake_dir(): this package is written in Python and has no C++ headers or libraries "
         "that a CMake project could use"
     )
+
+
+__all__ = [
+    "expand_threshold", "flush_malloc_cache", "get_cmake_dir", "graphviz", "has_backend",
+    "profile_enable", "profile_mark", "profile_range", "set_expand_threshold", "set_label", "whos",
+]  # fmt: skip
