@@ -78,7 +78,7 @@ def _array(dtype: Any, sizes: Any, fill: Fill, value: Any, what: str) -> Any:
     else:
         dynamic = 1 if traced else sizes
         shape, width = tuple(dynamic if d == DYNAMIC else d for d in dims), sizes
-    if any(d not in (DYNAMIC, s) for d, s in zip(dims, shape, strict=True)):
+    if not parts.fits(dims, shape):
         raise _mismatch(dtype, sizes, what)
     return _nested(dtype, shape, width, fill, value, what)
 

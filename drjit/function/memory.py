@@ -15,16 +15,7 @@ from ..jit import dtype as dt
 from ..jit import op
 from ..jit.op import ReduceMode, ReduceOp
 from . import parts, scalar_access
-from .parts import (
-    assemble,
-    index_leaf,
-    is_array,
-    is_array_class,
-    label,
-    mask_leaf,
-    nested,
-    tensor,
-)
+from .parts import assemble, index_leaf, is_array, is_array_class, label, mask_leaf, nested, tensor
 
 REDUCTIONS = {r: r.name.lower() for r in ReduceOp if r is not ReduceOp.Identity}
 
@@ -100,64 +91,46 @@ def gather(
     dims = _result_dims(dtype, shape, what)
     if is_array(index) and index._kind == "nested":
         return _gather_components(dtype, source, index, active, mode)
-    entries = leaf_access.gather_packet(
-        source,
-        index_leaf(index, dtype, what),
-        mask_leaf(active, dtype, what),
-        prod(dims),
-        what,
-        mode=mode,
-    )
-    return assemble(dtype, entries, dims)
+    where, enabled = index_leaf(index, dtype, what), mask_leaf(active, dtype, what)
+    packet = leaf_access.gather_packet(source, where, enabled, prod(dims), what, mode=mode)
+    return assemble(dtype, packet, dims)
 
 
 def _result_dims(dtype: type, shape: Any, what: str) -> tuple[int, ...]:
     """The sizes of the levels of a nested result."""
     dims = dtype.__meta__.dims
-    if shape is None and DYNAMIC in dims:
-        raise RuntimeError(
-            f"{what}(): the type {label(dtype)} has a dynamic size; give a 'shape' such as (2, n)"
-        )
-    if shape is not None and not isinstance(shape, (tuple, list)):
+    if shape is None:
+        if DYNAMIC in dims:
+            raise RuntimeError(
+                f"{what}(): the type {label(dtype)} has a dynamic size; give a 'shape' such as "
+                "(2, n)"
+            )
+        return dims
+    if not isinstance(shape, (tuple, list)):
         raise RuntimeError(f"{what}(): 'shape' must be a tuple of ints, not {shape!r}")
-    if shape is not None:
-        fits = len(shape) == len(dims) + 1 and all(
-            d in (DYNAMIC, s) for d, s in zip(dims, shape, strict=False)
-        )
-        if not fits:
-            raise RuntimeError(f"{what}(): the shape {tuple(shape)} does not fit {label(dtype)}")
-        return tuple(shape[:-1])
-    return dims
+    sizes = tuple(shape[:-1])
+    if len(shape) != len(dims) + 1 or not parts.fits(dims, sizes):
+        raise RuntimeError(f"{what}(): the shape {tuple(shape)} does not fit {label(dtype)}")
+    return sizes
 
 
 def _gather_components(dtype: type, source: Any, index: Any, active: Any, mode: Any) -> Any:
     """A gather in which source or index is nested: component by component."""
-    nested_source = source._kind == "nested"
-    by_index = is_array(index) and index._kind == "nested"
-    if nested_source and dtype is not type(source):
+    sources = source._c if source._kind == "nested" else None
+    indices = index._c if is_array(index) and index._kind == "nested" else None
+    if sources is not None and dtype is not type(source):
         raise TypeError(
             f"dr.gather({label(dtype)}): the source is of type {label(source)}; a nested source "
             "is read component by component, which gives its own type"
         )
-    count = len(source._c) if nested_source else len(index._c)
-    if (by_index and len(index._c) != count) or dtype._size not in (None, count):
+    count = len(source._c if sources is not None else index._c)
+    if (indices is not None and len(indices) != count) or dtype._size not in (None, count):
         raise TypeError(
             f"dr.gather({label(dtype)}): index of type {label(index)} has the wrong number of "
             f"components; expected one index for all, or {dtype._size} components"
         )
-    return nested(
-        dtype,
-        [
-            gather(
-                dtype.Value,
-                source._c[k] if nested_source else source,
-                index._c[k] if by_index else index,
-                active,
-                mode=mode,
-            )
-            for k in range(count)
-        ],
-    )
+    rows = zip(sources or [source] * count, indices or [index] * count, strict=True)
+    return nested(dtype, [gather(dtype.Value, s, i, active, mode=mode) for s, i in rows])
 
 
 def _gather_tensor(dtype: type, source: Any, index: Any, active: Any, shape: Any, mode: Any) -> Any:
@@ -264,13 +237,7 @@ def scatter_add(
 
 
 def _scatter(
-    reduce: str | None,
-    target: Any,
-    value: Any,
-    index: Any,
-    active: Any,
-    mode: Any,
-    what: str,
+    reduce: str | None, target: Any, value: Any, index: Any, active: Any, mode: Any, what: str
 ) -> None:
     if not is_array(target) and is_container(target):
         for t, v in list(pairs(target, value, what)):  # all of which go together
@@ -280,7 +247,7 @@ def _scatter(
         raise TypeError(
             f"{what}(): the target is of type {label(target)}; expected an array, or a tree of them"
         )
-    if value is None or isinstance(value, (str, dict)):
+    if value is None or isinstance(value, (str, bytes, dict)):
         raise IncompatibleError(
             f"{what}(): a value of type {label(value)} cannot go into a {label(target)}"
         )
@@ -300,20 +267,22 @@ def _scatter(
         _scatter_components(reduce, target, value, index, active, mode, what)
         return
     where, enabled = index_leaf(index, cls, what), mask_leaf(active, cls, what)
-    values = _values(cls, value, what)
+    _write(reduce, target, _values(cls, value, what), where, enabled, mode, what)
+
+
+def _write(
+    reduce: str | None, target: Any, values: list, index: Any, active: Any, mode: Any, what: str
+) -> None:
     if reduce is None:
-        leaf_access.scatter(target, values, where, enabled, what)
+        leaf_access.scatter(target, values, index, active, what)
     else:
-        leaf_access.scatter_reduce(reduce, target, values, where, enabled, mode, what)
+        leaf_access.scatter_reduce(reduce, target, values, index, active, mode, what)
 
 
 def _values(cls: type, value: Any, what: str) -> list[Any]:
     """The innermost components of a value, converted to a class of traced arrays."""
     if is_array(value) and value._kind == "nested" and value.__meta__.is_jit:
         return [cls(v) for v in inner(value)]
-    if isinstance(value, (str, bytes)):
-        text = f"{what}(): a value of type {label(value)} cannot go into a {label(cls)}"
-        raise IncompatibleError(text)
     return [value if type(value) is cls else cls(value)]
 
 
@@ -349,10 +318,7 @@ def _scatter_components(
     for v, i in zip(values, indices, strict=True):
         leaf_access.check(width, [v], i, enabled, what)
     for place, v, i in zip(places, values, indices, strict=True):
-        if reduce is None:
-            leaf_access.scatter(place, [v], i, enabled, what)
-        else:
-            leaf_access.scatter_reduce(reduce, place, [v], i, enabled, mode, what)
+        _write(reduce, place, [v], i, enabled, mode, what)
 
 
 def related_value(target: Any, value: Any) -> Any:
@@ -377,6 +343,9 @@ def _atomic_target(target: Any, what: str) -> type:
 
 
 def _one_value(cls: type, value: Any, what: str) -> Any:
+    if isinstance(value, (str, bytes)):
+        text = f"{what}(): a value of type {label(value)} cannot go into a {label(cls)}"
+        raise IncompatibleError(text)
     values = _values(cls, value, what)
     if len(values) != 1:
         raise TypeError(

@@ -102,6 +102,11 @@ def assemble(cls: type, leaves: Sequence[Any], dims: Sequence[int]) -> Any:
     return nested(cls, parts)
 
 
+def fits(dims: Sequence[int], sizes: Sequence[int]) -> bool:
+    """Whether a class with levels of the sizes `dims` has arrays with levels of these sizes."""
+    return len(dims) == len(sizes) and all(map(lambda d, s: d in (DYNAMIC, s), dims, sizes))
+
+
 def dims_of(value: Any, what: str) -> tuple[int, ...]:
     """The sizes of the levels of a nested array, without its lanes.
 

@@ -1,14 +1,13 @@
 """The entries of an array in another shape or type."""
 
-import operator
 from math import prod
 from typing import Any
 
 from ..array.base import KernelValue
-from ..array.meta import DYNAMIC
 from ..array.pytree import is_container, map_tree
 from ..jit import freeze_size
 from . import parts
+from .arguments import integers
 from .layout import ravel, unravel_dims
 from .parts import flat_size, is_array, is_array_class, is_flat, label, take_entries, tensor
 
@@ -65,19 +64,12 @@ def reshape(
 
 
 def _wanted(shape: Any, what: str) -> tuple[int, ...]:
-    try:
-        sizes = [
-            operator.index(s) for s in (shape if isinstance(shape, (tuple, list)) else (shape,))
-        ]
-    except TypeError:
-        raise TypeError(
-            f"{what}: 'shape' must be an int or a tuple of ints, not {shape!r}"
-        ) from None
+    sizes = integers(shape, f"{what}: 'shape' must be an int or a tuple of ints, not")
     if any(s < -1 for s in sizes) or sizes.count(-1) > 1:
         raise RuntimeError(
             f"{what}: only a single 'shape' entry may be -1, and none less than that, got {shape!r}"
         )
-    return tuple(sizes)
+    return sizes
 
 
 def _reshape(
@@ -109,19 +101,15 @@ def _reshape(
     if dtype._kind == "tensor":
         return tensor(dtype, dtype.Array(flat), shape)
     dims = dtype.__meta__.dims if not is_flat(dtype) else ()
-    lanes = 1 if dtype.__meta__.is_jit or is_flat(dtype) else 0
-    if len(shape) != len(dims) + lanes or any(
-        d not in (DYNAMIC, s) for d, s in zip(dims, shape, strict=False)
-    ):
+    lanes = dtype.__meta__.is_jit or is_flat(dtype)
+    levels = shape[: len(dims)]
+    if len(shape) != len(dims) + lanes or not parts.fits(dims, levels):
         raise RuntimeError(f"{what}: the shape {shape} does not fit the type {label(dtype)}")
     if not dims:
         return dtype(flat)
     if count == 0:
-        empty = dtype._leaf() if dtype.__meta__.is_jit else None
-        return parts.assemble(
-            dtype, [dtype._leaf(empty) for _ in range(prod(dims))], shape[: len(dims)]
-        )
-    return unravel_dims(dtype, flat, shape[: len(dims)], order, what)
+        return parts.assemble(dtype, [dtype._leaf() for _ in range(prod(dims))], levels)
+    return unravel_dims(dtype, flat, levels, order, what)
 
 
 __all__ = ["reshape"]
