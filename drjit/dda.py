@@ -19,6 +19,7 @@ from .flow.loop import while_loop
 from .function.arithmetic import clip, floor, fma, maximum, minimum, select
 from .function.create import arange
 from .function.dot import norm
+from .function.parts import related
 from .function.reduce import all as all_
 from .function.reduce import any as any_
 from .function.reduce import max as max_
@@ -79,7 +80,7 @@ def dda(
     o, d, low, high = _vectors((ray_o, ray_d, grid_min, grid_max), what)
     vector = type(o)
     size, traced = vector._size, vector.__meta__.is_jit
-    unsigned, signed = (_related(vector, t) for t in (dt.u32, dt.i32))
+    unsigned, signed = (related(vector, dtype=t) for t in (dt.u32, dt.i32))
     res = signed(*reversed(list(_cells(grid_res, unsigned, what))))
     _check_lane(ray_max, vector, "ray_max", what)
 
@@ -159,11 +160,6 @@ def _loop(
         max_iterations=limit,
     )
     return found[:-1]
-
-
-def _related(vector: Any, element: Any) -> Any:
-    meta = vector.__meta__
-    return find(meta.namespace, "vector", element, meta.dims)
 
 
 def _vectors(values: tuple, what: str) -> list[Any]:
@@ -280,7 +276,7 @@ def integrate_ref(
     vector = type(o)
     _check_lane(ray_max, vector, "ray_max", what)
     cells = vector(*reversed(res))
-    signed, unsigned = (_related(vector, t) for t in (dt.i32, dt.u32))
+    signed, unsigned = (related(vector, dtype=t) for t in (dt.i32, dt.u32))
     moving = d != 0
     a, b = (low - o) / select(moving, d, 1), (high - o) / select(moving, d, 1)
     outside = ~moving & ((o < low) | (o > high))

@@ -7,8 +7,8 @@
 import functools
 import operator
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from ..jit.flags import JitFlag
 from ..jit.location import Location, describe
 from ..jit.node import LITERAL
 from .format import active_lanes, formatted, print_later, select_lanes, value_text
-from .parts import is_array
+from .parts import is_array, nested, tensor
 
 _TOLERANCES = {dt.f16: (1e-2, 1e-2), dt.f32: (1e-3, 1e-5)}
 _DEFAULT_TOLERANCES = (1e-5, 1e-8)
@@ -140,9 +140,7 @@ def _promoted(what: str, a: Any, b: Any) -> tuple[Any, Any]:
 def _plain(value: Any) -> Any:
     if value._kind != "nested" or type(value) is value.Array:
         return value
-    made = leaf.new(value.Array)
-    made._c = value._c
-    return made
+    return nested(value.Array, value._c)
 
 
 def _close(a: Any, b: Any, rtol: float | None, atol: float | None, equal_nan: bool) -> Any:
@@ -165,14 +163,10 @@ def _close(a: Any, b: Any, rtol: float | None, atol: float | None, equal_nan: bo
 def _all(mask: Any) -> Any:
     """Whether all entries of a mask hold."""
     if mask._kind == "tensor":
-        made = leaf.new(type(mask))
-        made._shape = ()
         array = mask._array
         if array._kind == "leaf":
-            made._array = leaf_access.reduce_all("and", array)
-        else:
-            made._array = type(array)([all(array._c)])
-        return made
+            return tensor(type(mask), leaf_access.reduce_all("and", array), ())
+        return tensor(type(mask), nested(type(array), [all(array._c)]), ())
     parts = list(show.inner(mask))
     if not mask.__meta__.is_jit:
         return all(parts)
@@ -269,13 +263,8 @@ def assert_true(
         TypeError: `cond` consists of other things than masks and bool.
     """
     if flags.current & JitFlag.Debug:
-        for path, value in pytree.walk(cond):
-            if _is_recorded(value):
-                _check_later("dr.assert_true", ~value, fmt, args, kwargs, (tb_depth, tb_skip))
-                continue
-            held = _active(_truth("dr.assert_true", value))
-            if not held.all():
-                _fail(held, path, fmt, args, kwargs, (tb_depth, tb_skip))
+        report = Report("dr.assert_true", fmt, args, kwargs, tb_depth, tb_skip)
+        _check_mask(cond, True, report)
 
 
 def assert_false(
@@ -293,13 +282,8 @@ def assert_false(
         TypeError: `cond` consists of other things than masks and bool.
     """
     if flags.current & JitFlag.Debug:
-        for path, value in pytree.walk(cond):
-            if _is_recorded(value):
-                _check_later("dr.assert_false", value, fmt, args, kwargs, (tb_depth, tb_skip))
-                continue
-            held = _active(~_truth("dr.assert_false", value))
-            if not held.all():
-                _fail(held, path, fmt, args, kwargs, (tb_depth, tb_skip))
+        report = Report("dr.assert_false", fmt, args, kwargs, tb_depth, tb_skip)
+        _check_mask(cond, False, report)
 
 
 def assert_equal(
@@ -322,14 +306,25 @@ def assert_equal(
     """
     if not flags.current & JitFlag.Debug:
         return
-    for path, a, b in _pairs("dr.assert_equal", arg0, arg1):
+    report = Report("dr.assert_equal", fmt, args, kwargs, tb_depth, tb_skip)
+    for path, a, b in _pairs(report.what, arg0, arg1):
         if _is_recorded(a) or _is_recorded(b):
-            _check_later("dr.assert_equal", a != b, fmt, args, kwargs, (tb_depth, tb_skip))
+            report.check_later(a != b)
             continue
         equal = _active(_equality(a, b))
         if not equal.all():
-            shown = _values(a, b, equal, limit)
-            _fail(equal, path, fmt, args, kwargs, (tb_depth, tb_skip), shown)
+            report.fail(equal, path, _values(a, b, equal, limit))
+
+
+def _check_mask(cond: Any, wanted: bool, report: "Report") -> None:
+    """Reports the entries of masks, or bools, in a tree that are not what is wanted."""
+    for path, value in pytree.walk(cond):
+        if _is_recorded(value):
+            report.check_later(~value if wanted else value)
+            continue
+        held = _active(_truth(report.what, value) == wanted)
+        if not held.all():
+            report.fail(held, path)
 
 
 def _is_recorded(value: Any) -> bool:
@@ -340,20 +335,6 @@ def _is_recorded(value: Any) -> bool:
         and value.__meta__.is_jit
         and any(a._n.op is not LITERAL for a in pytree.leaf_arrays(value))
     )
-
-
-def _check_later(
-    what: str, failing: Any, fmt: str | None, args: tuple, kwargs: dict, frames: tuple[int, int]
-) -> None:
-    """Makes a check part of the kernel that is being traced: failures are reported on standard
-    error when it has run."""
-    text = "Assertion failure!" if fmt is None else f"Assertion failure: {fmt}"
-    for where in _user_frames(*frames):
-        text += f"\n  at {describe(where)}".replace("{", "{{").replace("}", "}}")
-    for mask in pytree.leaf_arrays(failing):
-        if not mask._dtype.is_mask:
-            raise IncompatibleError(f"{what}(): expected a mask, not '{type_label(failing)}'")
-        print_later(what, (text, *args), kwargs, mask, "\n", sys.stderr, 20, warns=False)
 
 
 def _active(held: np.ndarray) -> np.ndarray:
@@ -394,33 +375,49 @@ def _truth(what: str, value: Any) -> np.ndarray:
     raise IncompatibleError(f"{what}(): expected a mask or a bool, not '{type_label(value)}'")
 
 
-def _fail(
-    held: np.ndarray,
-    path: str,
-    fmt: str | None,
-    args: tuple,
-    kwargs: dict,
-    frames: tuple[int, int],
-    shown: list[str] | None = None,
-) -> None:
-    """Raises the error of an assertion that does not hold."""
-    failing = np.asarray(~held)
-    lines = ["Assertion failure!"]
-    if fmt is not None:
-        lanes = np.any(failing, axis=tuple(range(failing.ndim - 1)))
-        lanes = np.asarray(lanes)
-        if lanes.size > 1:
-            args, kwargs = select_lanes((args, kwargs), lanes)
-        lines = [f"Assertion failure: {formatted('dr.format', (fmt, *args), kwargs)}"]
-    lines += shown or []
-    if held.size > 1:
-        first = _shown(tuple(np.argwhere(failing)[0].tolist()))
-        inside = f" of {path}" if path else ""
-        lines.append(
-            f"  {failing.sum()} of {held.size} entries{inside} fail, the first is entry {first}"
-        )
-    lines += [f"  at {describe(where)}" for where in _user_frames(*frames)]
-    raise AssertionError("\n".join(lines))
+class Report(NamedTuple):
+    """How an assertion, `what`, reports that it does not hold: the user's message, and how many
+    lines of the program it lists."""
+
+    what: str
+    fmt: str | None
+    args: tuple
+    kwargs: dict
+    depth: int
+    skip: int
+
+    def check_later(self, failing: Any) -> None:
+        """Makes a check part of the kernel that is being traced: failures are reported on standard
+        error when it has run."""
+        text = "Assertion failure!" if self.fmt is None else f"Assertion failure: {self.fmt}"
+        for where in _user_frames(self.depth, self.skip):
+            text += f"\n  at {describe(where)}".replace("{", "{{").replace("}", "}}")
+        for mask in pytree.leaf_arrays(failing):
+            if not mask._dtype.is_mask:
+                raise IncompatibleError(
+                    f"{self.what}(): expected a mask, not '{type_label(failing)}'"
+                )
+            values = (text, *self.args)
+            print_later(self.what, values, self.kwargs, mask, "\n", sys.stderr, 20, warns=False)
+
+    def fail(self, held: np.ndarray, path: str, shown: Sequence[str] = ()) -> None:
+        """Raises the error of an assertion that does not hold."""
+        failing = np.asarray(~held)
+        lines = ["Assertion failure!"]
+        if self.fmt is not None:
+            lanes = np.asarray(np.any(failing, axis=tuple(range(failing.ndim - 1))))
+            values = self.args, self.kwargs
+            args, kwargs = select_lanes(values, lanes) if lanes.size > 1 else values
+            lines = [f"Assertion failure: {formatted('dr.format', (self.fmt, *args), kwargs)}"]
+        lines += shown
+        if held.size > 1:
+            first = _shown(tuple(np.argwhere(failing)[0].tolist()))
+            inside = f" of {path}" if path else ""
+            lines.append(
+                f"  {failing.sum()} of {held.size} entries{inside} fail, the first is entry {first}"
+            )
+        lines += [f"  at {describe(where)}" for where in _user_frames(self.depth, self.skip)]
+        raise AssertionError("\n".join(lines))
 
 
 def _user_frames(depth: int, skip: int) -> list[Location]:

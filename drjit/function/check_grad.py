@@ -13,15 +13,7 @@ from ..array.base import ArrayBase
 from ..jit import flags as jit_flags
 from ..jit import schedule
 from ..jit.flags import JitFlag
-from .grad import (
-    accum_grad,
-    clear_grad,
-    converted,
-    detach,
-    enable_grad,
-    grad,
-    leaves,
-)
+from .grad import accum_grad, clear_grad, detach, enable_grad, grad, leaves, map_arrays
 from .propagate import enqueue, traverse
 
 
@@ -104,20 +96,13 @@ def _with(args: tuple, points: list[np.ndarray]) -> Any:
             return a
         return leaf.from_numpy(cls, next(values), copy=True)
 
-    return pytree.map_tree(
-        lambda v: converted(v, type(v), one) if isinstance(v, ArrayBase) else v, args
-    )
+    return map_arrays(one, args)
 
 
 def _weights(result: Any) -> list[tuple[Any, np.ndarray]]:
     """The floating-point leaves of a result, each with the weights of its entries."""
     found = [a for a in pytree.leaf_arrays(result) if a._kind == "leaf" and a._dtype.is_float]
     return [(a, 1 + 0.5 * np.cos(np.arange(a._n.size) + k)) for k, a in enumerate(found)]
-
-
-def _total(result: Any) -> float:
-    """The weighted sum of a result."""
-    return _sum(_weights(result))
 
 
 def _sum(weighted: list[tuple[Any, np.ndarray]]) -> float:
@@ -141,7 +126,7 @@ def _differences(f: Callable, args: tuple, points: list[np.ndarray], step: float
             for sign in (1, -1):
                 moved = [p.copy() for p in points]
                 moved[k][i] += sign * h
-                totals.append(_total(f(*detach(_with(args, moved)))))
+                totals.append(_sum(_weights(f(*detach(_with(args, moved))))))
             slopes[i] = (totals[0] - totals[1]) / (2 * h)
         found.append(slopes)
     return found

@@ -16,9 +16,9 @@ from typing import Any
 from ..array import special
 from ..array.base import ArrayBase
 from ..array.elementwise import elementwise
-from ..array.table import find
 from ..jit import op
 from .constants import smallest
+from .parts import related
 
 Pair = tuple[Any, Any]
 
@@ -248,14 +248,8 @@ special.register(
 )
 
 
-def is_complex(value: Any) -> bool:
-    """Whether a value is an array of complex numbers."""
-    return isinstance(value, ArrayBase) and value.__meta__.kind == "complex"
-
-
-def is_quaternion(value: Any) -> bool:
-    """Whether a value is an array of quaternions."""
-    return isinstance(value, ArrayBase) and value.__meta__.kind == "quaternion"
+def _kind(value: Any) -> str:
+    return value.__meta__.kind if isinstance(value, ArrayBase) else ""
 
 
 def real(arg: Any, /) -> Any:
@@ -264,9 +258,9 @@ def real(arg: Any, /) -> Any:
     >>> dr.real(Complex2f(1, 2)), dr.real(1 + 2j), dr.real(Float(3))
     ([1], 1.0, [3])
     """
-    if is_complex(arg):
+    if _kind(arg) == "complex":
         return arg._c[0]
-    if is_quaternion(arg):
+    if _kind(arg) == "quaternion":
         return arg._c[3]
     return arg.real if isinstance(arg, complex) else arg
 
@@ -278,11 +272,10 @@ def imag(arg: Any, /) -> Any:
     >>> dr.imag(Complex2f(1, 2)), dr.imag(1 + 2j), dr.imag(Float(3))
     ([2], 2.0, [0])
     """
-    if is_complex(arg):
+    if _kind(arg) == "complex":
         return arg._c[1]
-    if is_quaternion(arg):
-        meta = arg.__meta__
-        return find(meta.namespace, "vector", meta.dtype, (3,))(*arg._c[:3])
+    if _kind(arg) == "quaternion":
+        return related(type(arg), kind="vector", dims=(3,))(*arg._c[:3])
     if hasattr(arg, "__meta__"):
         return type(arg)(0)
     if isinstance(arg, Complex):
@@ -296,9 +289,9 @@ def conj(arg: Any, /) -> Any:
     >>> dr.conj(Complex2f(1, 2)), dr.conj(Quaternion4f(1, 2, 3, 4)), dr.conj(1 + 2j)
     ([1-2j], [-1i-2j-3k+4], (1-2j))
     """
-    if is_complex(arg):
+    if _kind(arg) == "complex":
         return type(arg)(arg._c[0], _neg(arg._c[1]))
-    if is_quaternion(arg):
+    if _kind(arg) == "quaternion":
         return type(arg)(_neg(arg._c[0]), _neg(arg._c[1]), _neg(arg._c[2]), arg._c[3])
     return arg.conjugate() if isinstance(arg, complex) else arg
 
@@ -309,7 +302,7 @@ def arg(z: Any, /) -> Any:
     >>> dr.arg(Complex2f(0, 1)), dr.arg(Float(-1)), dr.arg(-1.5)
     ([1.5708], [3.14159], 3.141592653589793)
     """
-    if is_complex(z):
+    if _kind(z) == "complex":
         return _atan2(z._c[1], z._c[0], name="dr.arg")
     if isinstance(z, complex):
         return math.atan2(z.imag, z.real)

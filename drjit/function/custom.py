@@ -11,12 +11,12 @@ from ..ad.algebra import keep_graph
 from ..ad.graph import Scope, Value, Var, visible
 from ..ad.lanes import LaneRule
 from ..ad.traverse import ADFlag, ADMode
-from ..array import leaf, pytree
+from ..array import leaf
 from ..array.base import ArrayBase, IncompatibleError, type_label
 from ..jit import dtype as dt
 from ..jit import node as jit
 from ..jit.node import Node
-from .grad import accum_grad, accumulate, converted, detach, fitting, grad, leaves, variables
+from .grad import accum_grad, accumulate, detach, fitting, grad, leaves, map_arrays, variables
 from .protocols import CustomOpT
 
 P = ParamSpec("P")
@@ -388,12 +388,6 @@ def _stand_in(a: Any, cls: Any) -> Any:
     return leaf.from_value(cls, Value(jit.literal(cls._dtype, 0, a._n.size), visible(a._a)))
 
 
-def _map_arrays(f: Callable[[Any, Any], Any], tree: Any) -> Any:
-    return pytree.map_tree(
-        lambda v: converted(v, type(v), f) if isinstance(v, ArrayBase) else v, tree
-    )
-
-
 def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """The result of a custom operation, a subclass of `CustomOp`, on arguments that are passed to
     its method `eval`.
@@ -422,7 +416,7 @@ def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) ->
     deps = tuple(variables((named, op._more_inputs)))
     if not deps:
         return detach(result)
-    op._inputs = _map_arrays(_stand_in, named)
+    op._inputs = map_arrays(_stand_in, named)
     state = _State(op)
     hub: Any = HUB.record(jit.literal(dt.f32, 0), (), deps, state)
     graph.labels[hub] = op.name()
@@ -436,7 +430,7 @@ def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) ->
             state.slots.append(graph.new_slot(a._n))
         return leaf.from_value(cls, Value(a._n, v))
 
-    joined = _map_arrays(attach, result)
+    joined = map_arrays(attach, result)
     slots = iter(state.slots)
 
     def slot(a: Any, cls: Any) -> Any:
@@ -445,7 +439,7 @@ def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) ->
             found._a = next(slots) if cls._dtype.is_float else None
         return found
 
-    op._output = _map_arrays(slot, result)
+    op._output = map_arrays(slot, result)
     for a in leaves(op._more_outputs):
         _change(op, a, hub)
     _keep_scope(state)

@@ -58,6 +58,13 @@ def converted(value: Any, cls: Any, f: Callable[[Any, Any], Any]) -> Any:
     return made
 
 
+def map_arrays(f: Callable[[Any, Any], Any], tree: Any) -> Any:
+    """A tree with each of its arrays `converted` to its own class."""
+    return pytree.map_tree(
+        lambda v: converted(v, type(v), f) if isinstance(v, ArrayBase) else v, tree
+    )
+
+
 # ---- Tracking
 
 

@@ -1,8 +1,8 @@
 """Small matrices: determinant, inverse, trace, diagonals, the Frobenius norm, and the polar
 decomposition, all lane by lane."""
 
-import operator
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import Any
 
 from ..array.base import ArrayBase, type_label
@@ -10,11 +10,13 @@ from ..array.elementwise import elementwise
 from ..array.leaf import wrap
 from ..array.repeat import repeated
 from ..array.special import determinant, dot, fma, inverse_of, of_components, of_rows
-from ..array.table import find, like
+from ..array.table import like
 from ..jit import dtype as dt
 from ..jit import op, record
 from ..jit.node import Node, apply, literal
+from .arguments import integer
 from .arithmetic import rcp
+from .parts import related
 
 _div, _sqrt = partial(elementwise, op.div), partial(elementwise, op.sqrt)
 
@@ -86,7 +88,7 @@ def trace(arg: Any, /) -> Any:
     [5]
     """
     check_matrix(arg, "dr.trace")
-    return _total([row[i] for i, row in enumerate(rows_of(arg))])
+    return reduce(add, [row[i] for i, row in enumerate(rows_of(arg))])
 
 
 def diag(arg: Any, /) -> Any:
@@ -103,19 +105,17 @@ def diag(arg: Any, /) -> Any:
       [0, 2]]]
     """
     if is_matrix(arg):
-        meta = arg.__meta__
-        vector = find(meta.namespace, "vector", meta.dtype, meta.dims[1:])
+        vector = related(type(arg), kind="vector", dims=arg.__meta__.dims[1:])
         return of_components(vector, [row[i] for i, row in enumerate(rows_of(arg))])
     fits = isinstance(arg, ArrayBase) and arg.__meta__.kind == "vector" and arg._dtype.is_float
-    if not fits or len(arg.__meta__.dims) != 1 or arg.__meta__.dims[0] not in (2, 3, 4):
+    if not fits or arg.__meta__.dims not in ((2,), (3,), (4,)):
         raise TypeError(
             "dr.diag(): expected a matrix, or a vector of 2 to 4 floating-point components, "
             f"got {type_label(arg)}"
         )
-    meta = arg.__meta__
-    n = meta.dims[0]
-    cls = find(meta.namespace, "matrix", meta.dtype, (n, n))
-    zero = 0.0 if meta.namespace == "scalar" else cls._leaf(0)
+    (n,) = arg.__meta__.dims
+    cls = related(type(arg), kind="matrix", dims=(n, n))
+    zero = 0.0 if cls._namespace == "scalar" else cls._leaf(0)
     return from_rows(cls, [[c if i == j else zero for j in range(n)] for i, c in enumerate(arg._c)])
 
 
@@ -157,10 +157,7 @@ def polar_decomp(arg: Any, it: int = 10) -> tuple[Any, Any]:
     check_matrix(arg, what)
     if arg.__meta__.dims[0] != len(arg._c[0]._c):
         raise TypeError(f"{what}(): expected a square matrix, got {type_label(arg)}")
-    try:
-        steps = operator.index(it)
-    except TypeError:
-        raise TypeError(f"{what}(): 'it' must be an integer, got {it!r}") from None
+    steps = integer(it, f"{what}(): 'it' must be an integer, got")
     if steps < 0:
         raise RuntimeError(f"{what}(): 'it' must not be negative, got {it}")
     cls = type(arg)
@@ -206,10 +203,3 @@ def _newton_step(q: list, n: int) -> list:
     a, b = 0.5 * scale, _div(0.5, scale)
     transposed = [x[j * n + i] for i in range(n) for j in range(n)]
     return [fma(u, a, v * b) for u, v in zip(q, transposed, strict=True)]
-
-
-def _total(terms: list) -> Any:
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total

@@ -1,11 +1,11 @@
 """Real spherical harmonics of directions."""
 
 import math
-import operator
 from typing import Any
 
-from ..array.base import ArrayBase, type_label
+from ..array.base import ArrayBase
 from ..array.promote import number_type
+from .arguments import integer, unexpected
 from .evaluation import separate
 
 
@@ -25,10 +25,7 @@ def sh_eval(d: Any, order: int) -> list[Any]:
     [[0.282095], [-0], [0.488603], [-0]]
     """
     x, y, z = _components(d)
-    try:
-        order = operator.index(order)
-    except TypeError:
-        raise TypeError(f"dr.sh_eval(): 'order' must be an integer, got {order!r}") from None
+    order = integer(order, "dr.sh_eval(): 'order' must be an integer, got")
     if order < 0:
         raise RuntimeError(f"dr.sh_eval(): 'order' must not be negative, got {order}")
     result: list[Any] = [None] * (order + 1) ** 2
@@ -66,12 +63,12 @@ def _components(d: Any) -> list[Any]:
     what = "dr.sh_eval"
     sequence = isinstance(d, (list, tuple, ArrayBase))
     if not sequence or (isinstance(d, ArrayBase) and d._kind == "leaf") or len(d) != 3:
-        raise TypeError(f"{what}(): expected a vector of three components, got {type_label(d)}")
+        raise unexpected(what, "a vector of three components", d, "got")
     if isinstance(d, ArrayBase):
         if not d._dtype.is_float:
-            raise TypeError(f"{what}(): expected floating-point components, got {type_label(d)}")
+            raise unexpected(what, "floating-point components", d, "got")
         return [d[i] for i in range(3)]
     for c in d:
         if not (c._dtype.is_float if isinstance(c, ArrayBase) else number_type(type(c))):
-            raise TypeError(f"{what}(): expected floating-point components, got {type_label(c)}")
+            raise unexpected(what, "floating-point components", c, "got")
     return [c if isinstance(c, ArrayBase) else float(c) for c in d]

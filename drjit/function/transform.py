@@ -13,12 +13,11 @@ from ..array.base import ArrayBase, type_label
 from ..array.elementwise import elementwise
 from ..array.promote import number_type, promote
 from ..array.special import of_components
-from ..array.table import find
 from ..jit import op
 from .arithmetic import copysign, fma, mulsign, select
 from .linalg import check_matrix, det, from_rows, polar_decomp, rows_of
 from .math import atan2, sincos, sqrt
-from .parts import is_array_class
+from .parts import is_array_class, related
 
 _div = partial(elementwise, op.div)
 _gt = partial(elementwise, op.gt)
@@ -30,8 +29,7 @@ _NEAR = {"float16": 2e-2, "float32": 1.6e-4, "float64": 1.6e-4}
 
 def _related(a: Any, kind: str, *dims: int) -> Any:
     """The class of the same namespace and element type of another kind and shape."""
-    meta = a.__meta__
-    return find(meta.namespace, kind, meta.dtype, dims)
+    return related(type(a), kind=kind, dims=dims)
 
 
 def _check_quaternion(value: Any, what: str) -> None:
@@ -102,8 +100,7 @@ def quat_to_matrix(dtype: type, q: Any) -> Any:
 
 def _affine(rows: list[list], cls: Any, offset: Any) -> list[list]:
     """The rows of the matrix of an affine transformation."""
-    plain = cls.__meta__.namespace == "scalar"
-    number = float if plain else cls._leaf
+    number = float if cls.__meta__.namespace == "scalar" else cls._leaf
     offset = [c if isinstance(c, ArrayBase) else number(c) for c in offset]
     full = [[*row, c] for row, c in zip(rows, offset, strict=True)]
     return [*full, [number(0), number(0), number(0), number(1)]]
@@ -210,12 +207,9 @@ def _vector_of(values: Any) -> Any:
     `drjit.scalar`."""
     from ..scalar import Array3f
 
-    arrays = [v for v in values if isinstance(v, ArrayBase)]
-    if not arrays:
+    if not any(isinstance(v, ArrayBase) for v in values):
         return Array3f(*values)
-    leaf = type(promote(*values, 0.0)[0])
-    meta = leaf.__meta__
-    return find(meta.namespace, "vector", meta.dtype, (3,))(*values)
+    return _related(promote(*values, 0.0)[0], "vector", 3)(*values)
 
 
 def slerp(a: Any, b: Any, t: Any) -> Any:
@@ -276,8 +270,7 @@ def rotate(dtype: type, axis: Any, angle: Any) -> Any:
     if not is_array_class(dtype) or dtype.__meta__.kind != "quaternion":
         raise TypeError(f"{what}(): 'dtype' must be a quaternion type, got {type_label(dtype)}")
     _check_scalar(angle, "angle", what)
-    meta = dtype.__meta__
-    vector = find(meta.namespace, "vector", meta.dtype, (3,))
+    vector = related(dtype, kind="vector", dims=(3,))
     if isinstance(axis, ArrayBase) and type(axis) is not vector:
         raise TypeError(f"{what}(): 'axis' must be a {type_label(vector)}, got {type_label(axis)}")
     axis = _as_vector(axis, vector, what)
