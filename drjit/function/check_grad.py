@@ -105,6 +105,11 @@ def _weights(result: Any) -> list[tuple[Any, np.ndarray]]:
     return [(a, 1 + 0.5 * np.cos(np.arange(a._n.size) + k)) for k, a in enumerate(found)]
 
 
+def _total(result: Any) -> float:
+    """The weighted sum of a result."""
+    return _sum(_weights(result))
+
+
 def _sum(weighted: list[tuple[Any, np.ndarray]]) -> float:
     found = _entries([a for a, _ in weighted])
     return sum(float(np.dot(a, w)) for a, (_, w) in zip(found, weighted, strict=True))
@@ -126,7 +131,7 @@ def _differences(f: Callable, args: tuple, points: list[np.ndarray], step: float
             for sign in (1, -1):
                 moved = [p.copy() for p in points]
                 moved[k][i] += sign * h
-                totals.append(_sum(_weights(f(*detach(_with(args, moved))))))
+                totals.append(_total(f(*detach(_with(args, moved)))))
             slopes[i] = (totals[0] - totals[1]) / (2 * h)
         found.append(slopes)
     return found

@@ -12,8 +12,6 @@ from functools import lru_cache
 from math import prod
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ..array import leaf, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
@@ -21,7 +19,15 @@ from ..function.create import arange
 from ..function.evaluation import copy
 from ..function.evaluation import eval as evaluate
 from ..function.memory import gather
-from ..function.parts import assemble, is_array_class, normalized_axis, size_tuple, tensor
+from ..function.parts import (
+    assemble,
+    fits,
+    flat_class,
+    is_array_class,
+    normalized_axis,
+    size_tuple,
+    tensor,
+)
 from ..function.sorting import argsort
 from ..jit import dtype as dt
 from ..jit import flags
@@ -136,15 +142,9 @@ class Generator:
 
     def _order(self, cls: Any, n: int) -> Any:
         """A permutation of 0 ... n-1; none is drawn where there is but one."""
-        scalar = cls._namespace == "scalar"
-        kind, dims = ("vector", (DYNAMIC,)) if scalar else ("leaf", ())
-        index = table.find(cls._namespace, kind, dt.u32, dims)
         if n < 2:
-            return arange(index, n)
-        keys = self.random(table.find(cls._namespace, kind, dt.f32, dims), n)
-        if scalar:
-            return index(np.argsort(np.array(keys), kind="stable"))
-        return argsort(keys)
+            return arange(flat_class(cls, dt.u32), n)
+        return argsort(self.random(flat_class(cls, dt.f32), n))
 
 
 def _length(what: str, n: Any = None, /, **kwargs: Any) -> int:
@@ -328,7 +328,7 @@ class _Target:
 
     def __init__(self, cls: Any, shape: Any, what: str, integer: bool = False) -> None:
         what = f"Generator.{what}()"
-        self.plain = cls in ((int,) if integer else (float,))
+        self.plain = cls is (int if integer else float)
         if not self.plain and not is_array_class(cls):
             raise RuntimeError(f"{what}: 'dtype' must be an array type, not {cls!r}")
         self.dtype: DType = (dt.i32 if integer else dt.f64) if self.plain else cls._dtype
@@ -347,11 +347,7 @@ class _Target:
                 raise self._misfit(what)
             dims = self.shape[:-1] if traced else self.shape
             self.size = self.shape[-1] if traced else 1
-        wanted = () if self.plain or cls._kind == "tensor" else cls.__meta__.dims
-        fits = len(dims) == len(wanted) and all(
-            w in (DYNAMIC, d) for w, d in zip(wanted, dims, strict=True)
-        )
-        if not fits:
+        if not fits(() if self.plain or cls._kind == "tensor" else cls.__meta__.dims, dims):
             raise self._misfit(what)
         self.dims = dims
         self.count = self.size if self.by_entry else prod(dims)
@@ -372,9 +368,7 @@ class _Target:
         return leaf.lane(self.words.UInt, self.size) if self.words.traced else 0
 
     def build(self, numbers: list[Any]) -> Any:
-        if self.plain:
-            return numbers[0]
-        if self.cls._kind == "leaf":
+        if self.plain or self.cls._kind == "leaf":
             return numbers[0]
         if self.cls._kind == "tensor":
             array = self.cls.Array(numbers) if self.by_entry else numbers[0]
@@ -390,8 +384,10 @@ def _state(value: Any, bits: int, name: str) -> Any:
     """
     if isinstance(value, ArrayBase):
         if value._kind != "leaf" or value._dtype.is_mask:
-            raise TypeError(f"rng(): '{name}' must be an integer or a one-dimensional array of "
-                            f"integers, not {type_label(value)}")  # fmt: skip
+            raise TypeError(
+                f"rng(): '{name}' must be an integer or a one-dimensional array of integers, not "
+                f"{type_label(value)}"
+            )
         # In a loop, the state has the same types before and after.
         cls = table.find(value._namespace, "leaf", dt.u64 if bits == 64 else dt.u32)
         return copy(value) if type(value) is cls else cls(value)

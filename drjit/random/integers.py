@@ -137,11 +137,12 @@ def _shifted(target: Any, offset: Any, low: Any) -> Any:
 
 def _bounded_plain(rng: Any, target: Any, low: int, high: int) -> Any:
     size = high - low
-    numbers = rng._draw(target, lambda w, x, dtype: x)
-    while any(v * size & 0xFFFFFFFF < (1 << 32) % size for v in numbers):
-        again = rng._draw(target, lambda w, x, dtype: x)
-        numbers = [
-            b if a * size & 0xFFFFFFFF < (1 << 32) % size else a
-            for a, b in zip(numbers, again, strict=True)
-        ]
+
+    def rejected(word: int) -> bool:
+        return word * size & 0xFFFFFFFF < (1 << 32) % size
+
+    numbers = rng._draw(target, _words_of_block)
+    while any(map(rejected, numbers)):
+        again = rng._draw(target, _words_of_block)
+        numbers = [b if rejected(a) else a for a, b in zip(numbers, again, strict=True)]
     return target.build([(v * size >> 32) + low for v in numbers])

@@ -135,9 +135,8 @@ class Generator:
         return w.rounded(dt.f16, unit) if dtype is dt.f16 else unit
 
     def _normal(self, dtype: DType, mask: Any, back: bool, what: str) -> Any:
-        w, word = self._words, self._word32(mask, back, what)
-        unit = w.unit64_from32(word) if dtype is dt.f64 else w.unit32(word)
-        return w.quantile(unit, dtype)
+        wide = dt.f64 if dtype is dt.f64 else dt.f32
+        return self._words.quantile(self._unit(wide, mask, back, what), dtype)
 
     def _float_type(self, dtype: Any, what: str) -> DType:
         """The element type that an argument `dtype` asks for.
@@ -259,16 +258,13 @@ class Generator:
         return NotImplemented if taken is None else self._moved(-taken)
 
     def __iadd__(self, steps: Any) -> Any:
-        moved = self.__add__(steps)
-        if moved is NotImplemented:
-            return moved
-        self._state = moved._state
-        return self
+        return self._assigned(self.__add__(steps))
 
     def __isub__(self, steps: Any) -> Any:
-        if isinstance(steps, type(self)):
-            return NotImplemented
-        moved = self.__sub__(steps)
+        return NotImplemented if isinstance(steps, type(self)) else self._assigned(self - steps)
+
+    def _assigned(self, moved: Any) -> Any:
+        """This generator in the state of another one, if that is one."""
         if moved is NotImplemented:
             return moved
         self._state = moved._state
@@ -310,27 +306,18 @@ def jump(steps: int) -> tuple[int, int]:
     return factor, offset
 
 
-def _directed(name: str, doc: str, draw: str, dtype: DType | None, back: bool) -> Any:
-    """A method that draws a variate."""
-    if dtype is None:
+def _method(name: str, doc: str, draw: Callable[..., Any], typed: bool, *arguments: Any) -> Any:
+    """A method that draws a variate, of a type that its caller names if it is `typed`; `arguments`
+    are those of `draw`."""
+    if typed:
 
-        def method(self: Any, mask: Any = True, /) -> Any:
-            return getattr(self, draw)(mask, back, name)
+        def method(self: Any, dtype: type, mask: Any = True) -> Any:
+            return draw(self, self._float_type(dtype, name), mask, *arguments, name)
 
     else:
 
         def method(self: Any, mask: Any = True, /) -> Any:
-            return getattr(self, draw)(dtype, mask, back, name)
-
-    method.__name__, method.__qualname__, method.__doc__ = name, f"PCG32.{name}", doc
-    return method
-
-
-def _typed(name: str, doc: str, draw: str, back: bool) -> Any:
-    """A method that draws a variate of a type that its caller names."""
-
-    def method(self: Any, dtype: type, mask: Any = True) -> Any:
-        return getattr(self, draw)(self._float_type(dtype, name), mask, back, name)
+            return draw(self, *arguments[:-1], mask, arguments[-1], name)
 
     method.__name__, method.__qualname__, method.__doc__ = name, f"PCG32.{name}", doc
     return method
@@ -351,21 +338,21 @@ def _methods() -> dict[str, Any]:
     for back in (False, True):
         word = "prev" if back else "next"
         way = "The previous" if back else "The next"
-        for bits in ("32", "64"):
+        for bits, draw in (("32", Generator._word32), ("64", Generator._word64)):
             name = f"{word}_uint{bits}"
             doc = f"{way} uniform {bits}-bit integer."
-            found[name] = _directed(name, doc, f"_word{bits}", None, back)
+            found[name] = _method(name, doc, draw, False, back)
         for suffix, draw, law in (
-            ("", "_unit", "uniform number in [0, 1)"),
-            ("_normal", "_normal", "standard normal number"),
+            ("", Generator._unit, "uniform number in [0, 1)"),
+            ("_normal", Generator._normal, "standard normal number"),
         ):
             name = f"{word}_float{suffix}"
             doc = f"{way} {law}, in the precision of `dtype`.{_RAISES}"
-            found[name] = _typed(name, doc, draw, back)
+            found[name] = _method(name, doc, draw, True, back)
             for bits, (dtype, precision) in _PRECISION.items():
                 name = f"{word}_float{bits}{suffix}"
                 doc = f"{way} {law}, in {precision} precision."
-                found[name] = _directed(name, doc, draw, dtype, back)
+                found[name] = _method(name, doc, draw, False, dtype, back)
     return found
 
 

@@ -4,6 +4,7 @@ counter, so that entries are computed independently and in any order.
 """
 
 from functools import cache
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from ..array import table
@@ -57,6 +58,15 @@ def normals(w: Words, words4: list[Any], dtype: dt.DType) -> list[Any]:
     return [w.rounded(dt.f16, v) for v in found] if dtype is dt.f16 else found
 
 
+def _vector(name: str, doc: str) -> property:
+    """A part of the state, which converts what it is set to."""
+
+    def assign(self: Any, value: Any) -> None:
+        setattr(self, f"_{name}", self._types[name](value))
+
+    return property(attrgetter(f"_{name}"), assign, doc=doc)
+
+
 class Generator:
     """Blocks of pseudorandom numbers by the Philox4x32 algorithm.
 
@@ -101,23 +111,8 @@ class Generator:
         )
         self._iterations = _rounds(iterations)
 
-    @property
-    def seed(self) -> Any:
-        """The key: upper and lower half of the seed."""
-        return self._seed
-
-    @seed.setter
-    def seed(self, value: Any) -> None:
-        self._seed = self._types["seed"](value)
-
-    @property
-    def counter(self) -> Any:
-        """The counter of the next block, four 32-bit integers."""
-        return self._counter
-
-    @counter.setter
-    def counter(self, value: Any) -> None:
-        self._counter = self._types["counter"](value)
+    seed = _vector("seed", "The key: upper and lower half of the seed.")
+    counter = _vector("counter", "The counter of the next block, four 32-bit integers.")
 
     @property
     def iterations(self) -> int:
