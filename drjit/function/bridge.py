@@ -4,8 +4,9 @@ that knows only NumPy arrays.
 """
 
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, compress, repeat
 from types import ModuleType
 from typing import Any
 
@@ -22,15 +23,7 @@ from ..jit import dtype as dt
 from .custom import CustomOp, custom
 from .evaluation import copy
 from .evaluation import eval as evaluate
-from .grad import (
-    accum_grad,
-    clear_grad,
-    enable_grad,
-    grad,
-    grad_enabled,
-    leaves,
-    variables,
-)
+from .grad import accum_grad, clear_grad, enable_grad, grad, grad_enabled, leaves, variables
 from .propagate import enqueue, traverse
 
 Join = Callable[[Sequence[Any]], Any]
@@ -99,6 +92,13 @@ def split(tree: Any, chosen: Callable[[Any], bool]) -> tuple[list[Any], Join]:
     return found, join
 
 
+def placed(flags: Iterable[bool], values: Iterable[Any], others: Iterable[Any] = ()) -> list[Any]:
+    """Values in the places of the flags that are set, and others (None if there are none) in
+    between."""
+    following, rest = iter(values), chain(others, repeat(None))
+    return [next(following) if on else next(rest) for on in flags]
+
+
 def check_results(function: Callable, result: Any, expected: Callable, name: str) -> None:
     """Refuses arrays that are not of the framework that a function was declared to use.
 
@@ -125,19 +125,14 @@ def tensor(namespace: str, data: np.ndarray, framework: str) -> Any:
     Raises:
         TypeError: there is no tensor of this element type.
     """
-    dtype = dt.BY_NUMPY.get(data.dtype)
-    if dtype is not None:
-        try:
-            cls = table.find(namespace, "tensor", dtype)
-        except RuntimeError:
-            dtype = None
-    if dtype is None:
+    try:
+        return interop.build(table.find(namespace, "tensor", dt.BY_NUMPY[data.dtype]), data)
+    except (KeyError, RuntimeError):  # no such element type, or no tensors of it
         hint = " Split it into real and imaginary part." if data.dtype.kind == "c" else ""
         raise TypeError(
             f"dr.wrap(): a {framework} array of type {data.dtype} has no equivalent in Dr.Jit."
             + hint
-        )
-    return interop.build(cls, data)
+        ) from None
 
 
 @contextmanager
@@ -161,7 +156,7 @@ class Evaluation:
         namespace = chosen()
         namespace = "llvm.ad" if namespace == "scalar" else f"{namespace}.ad"
         inputs = [tensor(namespace, d, framework.title) for d in data]
-        self.inputs = [x for x, on in zip(inputs, tracked, strict=True) if on]
+        self.inputs = [*compress(inputs, tracked)]
         # The caller's framework decides what is tracked, not a scope that happens to be around.
         outer = graph.scope()
         with _scope(Scope()):
@@ -224,15 +219,16 @@ class _Foreign(CustomOp):
 
     def backward(self) -> None:
         found = self.call.backward([interop.components(g) for g in self.grad_out()])
-        classes = [type(x) for x in self._inputs["arrays"]]
-        self.set_grad_in(
-            "arrays", [interop.build(c, g) for c, g in zip(classes, found, strict=True)]
-        )
+        self.set_grad_in("arrays", _like(self._inputs["arrays"], found))
 
     def forward(self) -> None:
         found = self.call.forward([interop.components(g) for g in self.grad_in("arrays")])
-        classes = [type(x) for x in self._output]
-        self.set_grad_out([interop.build(c, g) for c, g in zip(classes, found, strict=True)])
+        self.set_grad_out(_like(self._output, found))
+
+
+def _like(arrays: list, data: list[np.ndarray]) -> list[Any]:
+    """NumPy arrays as arrays of the classes of others."""
+    return [interop.build(type(x), d) for x, d in zip(arrays, data, strict=True)]
 
 
 def adopt(function: Callable, framework: Framework, args: tuple, kwargs: dict) -> Any:
@@ -246,7 +242,7 @@ def adopt(function: Callable, framework: Framework, args: tuple, kwargs: dict) -
     namespace = backend if backend == "scalar" else f"{backend}.ad"
     results = [tensor(namespace, v, framework.title) for v in call.values]
     call.name, call.values = label(function), []
-    inputs = [x for x, on in zip(arrays, tracked, strict=True) if on]
+    inputs = [*compress(arrays, tracked)]
     return call.join(custom(_Foreign, call, inputs, results) if inputs else results)
 
 

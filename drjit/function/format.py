@@ -19,7 +19,7 @@ from ..array.base import type_label
 from ..jit import dtype as dt
 from ..jit import node, op, record, sampling, scope
 from ..jit.location import user_location
-from .parts import is_array
+from .parts import is_array, map_leaves
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _BRACKETS = {list: "[]", tuple: "()"}
@@ -173,12 +173,12 @@ def _shown_value(value: Any, found: Mapping[int, np.ndarray] | None) -> Any:
         return ""
     if value._kind == "tensor":
         return _shown_value(value._array, found)
-    if value._kind == "leaf":
-        entries = found.get(id(value), np.zeros(0, value._dtype.numpy))
-        return leaf.from_numpy(type(value), entries, copy=True)
-    result = leaf.new(type(value))
-    result._c = [_shown_value(c, found) for c in value._c]
-    return result
+
+    def entries(a: Any) -> Any:
+        known = found.get(id(a), np.zeros(0, a._dtype.numpy))
+        return leaf.from_numpy(type(a), known, copy=True)
+
+    return map_leaves(value, entries)
 
 
 def _check_mask(active: Any, what: str) -> None:
@@ -220,13 +220,12 @@ def select_lanes(tree: Any, mask: np.ndarray) -> Any:
 
 
 def _take(value: Any, chosen: np.ndarray) -> Any:
-    if value._kind == "leaf":
-        entries = leaf.host(value)
-        taken = np.broadcast_to(entries, chosen.size) if entries.size == 1 else entries[chosen]
-        return leaf.from_numpy(type(value), taken, copy=True)
-    result = leaf.new(type(value))
-    result._c = [_take(c, chosen) for c in value._c]
-    return result
+    def taken(a: Any) -> Any:
+        entries = leaf.host(a)
+        found = np.broadcast_to(entries, chosen.size) if entries.size == 1 else entries[chosen]
+        return leaf.from_numpy(type(a), found, copy=True)
+
+    return map_leaves(value, taken)
 
 
 def formatted(what: str, args: tuple, kwargs: Mapping[str, Any], limit: int = 20) -> str:

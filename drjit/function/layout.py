@@ -19,6 +19,7 @@ from ..jit import dtype as dt
 from ..jit import node as jit
 from ..jit import op
 from . import parts
+from .arguments import unexpected
 from .memory import gather
 from .parts import assemble, flat_class, is_array, is_array_class, label, nested, tensor
 
@@ -107,10 +108,10 @@ def ravel(array: Any, order: str = "A") -> Any:
         return array
     dims = parts.dims_of(array, what)
     if not array.__meta__.is_jit:
-        entries = np.empty(prod(dims), object)
-        entries[:] = list(inner(array))
-        flat = entries.reshape(dims).ravel(order="C" if order == "C" else "F")
-        return nested(flat_class(type(array)), flat.tolist())
+        entries = list(inner(array))
+        if order != "C":
+            entries = [entries[k] for k in _column_major(dims)]
+        return nested(flat_class(type(array)), entries)
     leaves, width = parts.even_leaves(array, what)
     cls, count = array._leaf, len(leaves)
     if count == 1:
@@ -123,7 +124,7 @@ def ravel(array: Any, order: str = "A") -> Any:
         for k, v in enumerate(leaves):
             leaf_access.scatter(result, [v], lane + k * width, yes, what, "disjoint")
     else:
-        ordered = [leaves[k] for k in _column_major(tuple(dims))]
+        ordered = [leaves[k] for k in _column_major(dims)]
         leaf_access.scatter(result, ordered, lane, yes, what)
     return result
 
@@ -180,10 +181,10 @@ def unravel_dims(dtype: type, array: Any, dims: tuple[int, ...], order: str, wha
         )
     positions = _column_major(tuple(dims))
     if scalar:
-        values = list(array._c)
+        values = [jit.normalize(dtype._dtype, v) for v in array._c]
         if order != "C":
-            values = [v for _, v in sorted(zip(positions, values, strict=True), key=lambda p: p[0])]
-        return assemble(dtype, [jit.normalize(dtype._dtype, v) for v in values], dims)
+            values = [values[positions.index(k)] for k in range(count)]
+        return assemble(dtype, values, dims)
     width = size // count
     if count == 1:
         leaves = [array]
@@ -209,7 +210,7 @@ def compress(arg: Any, /) -> Any:
     [0, 2]
     """
     if not is_array(arg):
-        raise TypeError(f"dr.compress(): expected a mask, not {label(arg)}")
+        raise unexpected("dr.compress", "a mask", arg)
     cls = type(arg)
     if not parts.is_flat(cls) or not cls._dtype.is_mask:
         raise RuntimeError(f"dr.compress(<{label(cls)}>): expected a one-dimensional mask")
@@ -240,11 +241,7 @@ def reinterpret_array(dtype: type, value: Any, /) -> Any:
             f"{what}(): cannot reinterpret-cast between types of different size, {label(a)} and "
             f"{label(b)}"
         )
-    if (a._kind, a.__meta__.dims, a.__meta__.is_jit) != (
-        b._kind,
-        b.__meta__.dims,
-        b.__meta__.is_jit,
-    ):
+    if len({(c._kind, c.__meta__.dims, c.__meta__.is_jit) for c in (a, b)}) > 1:
         raise RuntimeError(f"{what}(): {label(a)} and {label(b)} are of different shape")
     return value if a is b else _reinterpret(dtype, value)
 
@@ -280,11 +277,8 @@ def binary_search(start: Any, end: Any, pred: Callable[[Any], Any]) -> Any:
     [0, 2, 4]
     """
     plain = not is_array(start) and not is_array(end)
-    if plain:
-        steps = int(end - start).bit_length() if end > start else 0
-    else:
-        span = (end - start).numpy()
-        steps = int(span.max()).bit_length() if span.size and span.max() > 0 else 0
+    span = end - start if plain else (end - start).numpy().max(initial=0)
+    steps = max(int(span), 0).bit_length()
     low, high = start, end
     for _ in range(steps):
         # Lanes that are done ask once more, at a valid index, and ignore the answer.

@@ -15,20 +15,7 @@ from ..jit.op import ReduceMode
 from . import parts
 from .arguments import integers
 from .layout import ravel
-from .parts import (
-    flat_index,
-    flat_size,
-    host_entries,
-    is_array,
-    is_flat,
-    label,
-    ndim_of,
-    nested,
-    pick,
-    places,
-    take_entries,
-    tensor,
-)
+from .parts import flat_size, is_array, is_flat, label, nested, pick, tensor
 
 
 def _each(f: Callable[[Any], Any], value: Any) -> Any:
@@ -74,7 +61,9 @@ def meshgrid(*args: Any, indexing: str = "xy") -> Any:
     sizes = [flat_size(args[k]) for k in order]
 
     def coordinates(axis: int) -> Any:
-        return take_entries(args[order[axis]], prod(sizes), lambda i: places(i, sizes)[axis], what)
+        return parts.take_entries(
+            args[order[axis]], prod(sizes), lambda i: parts.places(i, sizes)[axis], what
+        )
 
     return tuple([coordinates(order.index(k)) for k in range(len(args))])
 
@@ -114,7 +103,7 @@ def repeat(value: Any, repeats: Any, axis: int | None = None) -> Any:
     if is_flat(type(value)) and type(repeats) is int and repeats == 1:
         return value
     if axis is not None:
-        depth = ndim_of(value)
+        depth = parts.ndim_of(value)
         found = parts.normalized_axis(axis, depth, what) if axis < 0 else axis
         if found != (0 if axis == 0 else depth - 1):
             raise RuntimeError(f"{what}(<{label(value)}>): only the lanes can be repeated")
@@ -127,7 +116,7 @@ def _repeat_flat(value: Any, repeats: Any, what: str) -> Any:
         if value._kind == "nested":
             return nested(type(value), [value._c[i] for i in sources])
         return pick(value, sources, what) if flat_size(sources) else leaf.literal(type(value), 0, 0)
-    return take_entries(value, flat_size(value) * repeats, lambda i: i // repeats, what)
+    return parts.take_entries(value, flat_size(value) * repeats, lambda i: i // repeats, what)
 
 
 def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
@@ -171,16 +160,16 @@ def _repeat_tensor(value: Any, repeats: Any, axis: int | None, what: str) -> Any
     result = blocks[0], count, blocks[2]
 
     def index(i: Any) -> Any:
-        outer, place, inner = places(i, result)
+        outer, place, inner = parts.places(i, result)
         if sources is None:
             place = place // repeats
         elif isinstance(i, np.ndarray):
             place = np.array(sources, np.int64)[place]
         else:
             place = pick(sources, place, what) if count > 1 else sources
-        return flat_index((outer, place, inner), blocks)
+        return parts.flat_index((outer, place, inner), blocks)
 
-    flat = take_entries(array, prod(result), index, what)
+    flat = parts.take_entries(array, prod(result), index, what)
     return tensor(type(value), flat, (*shape[:k], count, *shape[k + 1 :]))
 
 
@@ -219,7 +208,7 @@ def tile(value: Any, reps: int | Sequence[int]) -> Any:
 
     def tiled(v: Any) -> Any:
         n = flat_size(v)
-        return take_entries(v, n * count, lambda i: i % n if n else i, what)
+        return parts.take_entries(v, n * count, lambda i: i % n if n else i, what)
 
     return _each(tiled, value)
 
@@ -235,10 +224,10 @@ def _tile_tensor(value: Any, times: tuple[int, ...], what: str) -> Any:
     result = tuple([n * r for n, r in zip(shape, times, strict=True)])
 
     def index(i: Any) -> Any:
-        chosen = [p % n for p, n in zip(places(i, result), shape, strict=True)]
-        return flat_index(chosen, shape)
+        chosen = [p % n for p, n in zip(parts.places(i, result), shape, strict=True)]
+        return parts.flat_index(chosen, shape)
 
-    return tensor(cls, take_entries(array, prod(result), index, what), result)
+    return tensor(cls, parts.take_entries(array, prod(result), index, what), result)
 
 
 # Concatenation
@@ -264,7 +253,7 @@ def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
     if not arr:
         raise RuntimeError(f"{what}(): at least one array is needed")
     if len(arr) == 1 and is_array(arr[0]) and (axis is not None or is_flat(type(arr[0]))):
-        parts.normalized_axis(axis or 0, ndim_of(arr[0]), f"{what}(<{label(arr[0])}>)")
+        parts.normalized_axis(axis or 0, parts.ndim_of(arr[0]), f"{what}(<{label(arr[0])}>)")
         return arr[0]
     cls = type(arr[0])
     for a in arr:
@@ -278,7 +267,7 @@ def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
     if cls._kind == "tensor":
         return concat_tensors(arr, axis, what)
     return _concat_axis(
-        arr, parts.normalized_axis(axis, ndim_of(arr[0]), f"{what}(<{label(cls)}>)"), what
+        arr, parts.normalized_axis(axis, parts.ndim_of(arr[0]), f"{what}(<{label(cls)}>)"), what
     )
 
 
@@ -331,7 +320,7 @@ def concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
     total = sum(a._shape[k] for a in arr)
     joined = (*shape[:k], total, *shape[k + 1 :])
     if arr[0]._array._kind == "nested":
-        entries = np.concatenate([host_entries(a._array, a._shape) for a in arr], k)
+        entries = np.concatenate([parts.host_entries(a._array, a._shape) for a in arr], k)
         return tensor(cls, nested(cls.Array, entries.ravel().tolist()), joined)
     stride = prod(shape[k + 1 :])
     result = parts.unwritten(cls.Array, prod(joined))
@@ -370,16 +359,16 @@ def reverse(value: Any, axis: int | tuple[int, ...] = 0) -> Any:
             parts.normalized_axis(a, 1, f"{what}(<{label(value)}>)")
         return value[::-1]
     name = f"{what}(<{label(value)}>)"
-    found = {parts.normalized_axis(a, ndim_of(value), name) for a in axes}
+    found = {parts.normalized_axis(a, parts.ndim_of(value), name) for a in axes}
     if value._kind != "tensor":
         return _reverse_axes(value, found, what)
     shape, array = value._shape, value._array
 
     def index(i: Any) -> Any:
-        chosen = enumerate(zip(places(i, shape), shape, strict=True))
-        return flat_index([(n - 1) - p if k in found else p for k, (p, n) in chosen], shape)
+        chosen = enumerate(zip(parts.places(i, shape), shape, strict=True))
+        return parts.flat_index([(n - 1) - p if k in found else p for k, (p, n) in chosen], shape)
 
-    return tensor(type(value), take_entries(array, prod(shape), index, what), shape)
+    return tensor(type(value), parts.take_entries(array, prod(shape), index, what), shape)
 
 
 def _reverse_axes(value: Any, axes: set[int], what: str) -> Any:
@@ -387,7 +376,7 @@ def _reverse_axes(value: Any, axes: set[int], what: str) -> Any:
         return value
     if is_flat(type(value)):
         n = flat_size(value)
-        return take_entries(value, n, lambda i: (n - 1) - i, what)
+        return parts.take_entries(value, n, lambda i: (n - 1) - i, what)
     below = {a - 1 for a in axes if a > 0}
     components = [_reverse_axes(c, below, what) if below else c for c in value._c]
     return nested(type(value), components[::-1] if 0 in axes else components)

@@ -7,12 +7,14 @@ JAX gives it values; within `jax.grad`, `jax.jit` and `jax.vmap` it is a callbac
 
 from collections.abc import Callable
 from functools import wraps
+from itertools import compress
+from operator import not_
 from typing import Any
 
 import numpy as np
 
 from ..array import interop
-from .bridge import Call, Evaluation, Framework, Join, check_results, label, split
+from .bridge import Call, Evaluation, Framework, Join, check_results, label, placed, split
 
 
 class Jax(Framework):
@@ -91,10 +93,7 @@ def _traced(jax: Jax, function: Callable, join: Join, arrays: list) -> Any:
 
     def gradient(data: Any, gradients: Any) -> list[np.ndarray]:
         found = Evaluation(function, join, [np.asarray(d) for d in data], floats, jax)
-        following = iter(gradients)
-        return found.backward(
-            [np.asarray(next(following)) if on else None for on in differentiable]
-        )
+        return found.backward(placed(differentiable, map(np.asarray, gradients)))
 
     callback = jax.module.pure_callback
 
@@ -106,16 +105,12 @@ def _traced(jax: Jax, function: Callable, join: Join, arrays: list) -> Any:
         return call(*xs), xs
 
     def second(xs: Any, gradients: Any) -> Any:
-        known = [g for g, on in zip(gradients, differentiable, strict=True) if on]
-        wanted = [shape_of(x.shape, x.dtype) for x, on in zip(xs, floats, strict=True) if on]
-        following = iter(callback(gradient, wanted, xs, known, vmap_method="sequential"))
+        known = [*compress(gradients, differentiable)]
+        wanted = [shape_of(x.shape, x.dtype) for x in compress(xs, floats)]
+        found = callback(gradient, wanted, xs, known, vmap_method="sequential")
         zero = jax.module.dtypes.float0
-        return tuple(
-            [
-                next(following) if on else np.zeros(x.shape, zero)
-                for x, on in zip(xs, floats, strict=True)
-            ]
-        )
+        others = (np.zeros(x.shape, zero) for x, on in zip(xs, floats, strict=True) if not on)
+        return tuple(placed(floats, found, others))
 
     call.defvjp(first, second)
     return trial.join(call(*arrays))
@@ -129,42 +124,33 @@ class _JaxCall(Call):
     ) -> None:
         self.jax = jax
         given = [jax.array(interop.components(x)) for x in arrays]
-        self.inputs = [x for x, on in zip(given, tracked, strict=True) if on]
+        self.inputs = [*compress(given, tracked)]
+        fixed = [x for x, on in zip(given, tracked, strict=True) if not on]
         self.pullback: Any = None
         self.floats: list[bool] = []
 
         def pure(inputs: list) -> tuple[list, list]:
-            following = iter(inputs)
-            args, kwargs = join(
-                [next(following) if on else x for x, on in zip(given, tracked, strict=True)]
-            )
+            args, kwargs = join(placed(tracked, inputs, fixed))
             result = function(*args, **kwargs)
             check_results(function, result, jax.is_array, "JAX arrays")
             found, self.join = split(result, jax.is_array)
             self.floats = [jax.is_float(x) for x in found]
-            return (
-                [x for x, f in zip(found, self.floats, strict=True) if f],
-                [x for x, f in zip(found, self.floats, strict=True) if not f],
-            )
+            return [*compress(found, self.floats)], [*compress(found, map(not_, self.floats))]
 
         self.pure = pure
         if self.inputs:
             results, self.pullback, others = jax.module.vjp(pure, self.inputs, has_aux=True)
         else:
             results, others = pure([])
-        first, second = iter(results), iter(others)
-        self.values = [np.asarray(next(first) if f else next(second)) for f in self.floats]
+        self.values = [np.asarray(v) for v in placed(self.floats, results, others)]
         self.shapes = [(v.shape, v.dtype) for v in self.values]
 
     def backward(self, gradients: list[np.ndarray]) -> list[np.ndarray]:
-        known = [self.jax.array(g) for g, f in zip(gradients, self.floats, strict=True) if f]
+        known = [self.jax.array(g) for g in compress(gradients, self.floats)]
         return [np.asarray(g) for g in self.pullback(known)[0]]
 
     def forward(self, tangents: list[np.ndarray]) -> list[np.ndarray]:
         known = [self.jax.array(t) for t in tangents]
         _, found, _ = self.jax.module.jvp(self.pure, (self.inputs,), (known,), has_aux=True)
-        following = iter(found)
-        return [
-            np.asarray(next(following)) if f else np.zeros(*shape)
-            for f, shape in zip(self.floats, self.shapes, strict=True)
-        ]
+        others = (np.zeros(*s) for s, f in zip(self.shapes, self.floats, strict=True) if not f)
+        return placed(self.floats, map(np.asarray, found), others)

@@ -6,12 +6,13 @@ own graph, which is kept as long as the Dr.Jit result; its tangents are derivati
 
 from collections.abc import Callable
 from functools import wraps
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
 from ..array import interop
-from .bridge import Call, Evaluation, Framework, Join, check_results, split
+from .bridge import Call, Evaluation, Framework, Join, check_results, placed, split
 
 
 class Torch(Framework):
@@ -102,22 +103,16 @@ class _DrJitCall:
     def backward(self, gradients: Any) -> list[Any]:
         """Gradients of all tensors, None where they are not tracked."""
         known = [None if g is None else self.torch.host(g) for g in gradients]
-        found = iter(self.evaluation.backward(known))
+        found = self.evaluation.backward(known)
         # A gradient has memory of its own: PyTorch code changes gradients in place.
-        return [self.torch.array(next(found), True) if on else None for on in self.tracked]
+        return placed(self.tracked, [self.torch.array(g, True) for g in found])
 
     def forward(self, tangents: Any) -> tuple[Any, ...]:
         """Tangents of all results, None where there can be none."""
-        known = [
-            None if t is None else self.torch.host(t)
-            for t, on in zip(tangents, self.tracked, strict=True)
-            if on
-        ]
-        found = self.evaluation.forward(known)
+        given = compress(tangents, self.tracked)
+        found = self.evaluation.forward([None if t is None else self.torch.host(t) for t in given])
         floats = self.evaluation.differentiable()
-        return tuple(
-            [self.torch.array(t, True) if f else None for t, f in zip(found, floats, strict=True)]
-        )
+        return tuple(placed(floats, [self.torch.array(t, True) for t in compress(found, floats)]))
 
 
 def _autograd_function(framework: Torch) -> Any:
@@ -184,7 +179,7 @@ class _TorchCall(Call):
     ) -> None:
         self.torch = torch
         tensors = [torch.array(interop.components(x)) for x in arrays]
-        self.inputs = [t for t, on in zip(tensors, tracked, strict=True) if on]
+        self.inputs = [*compress(tensors, tracked)]
         for t in self.inputs:
             t.requires_grad_()
         with torch.module.set_grad_enabled(bool(self.inputs)):
@@ -231,8 +226,8 @@ class _TorchCall(Call):
                     retain_graph=True,
                     allow_unused=True,
                 )
-        following = iter(found)
-        return [self._data(next(following) if t.requires_grad else None, t) for t in self.results]
+        flags = [t.requires_grad for t in self.results]
+        return [self._data(t, v) for t, v in zip(placed(flags, found), self.results, strict=True)]
 
     def _data(self, gradient: Any, value: Any) -> np.ndarray:
         if gradient is None:
