@@ -190,18 +190,10 @@ def attached(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var
     if not any(visible(v) for v in arguments):
         return [None] * len(results)
     state = _State(op)
-    hub: Any = HUB.record(jit.literal(dt.f32, 0), (), tuple(arguments), state)
-    graph.labels[hub] = op.name()
+    hub = state.hub(tuple(arguments))
     op.arguments = arguments
     op.results = state.slots = [graph.new_slot(n) for n in results]
-    _keep_scope(state)
     return [_RESULT.record(n, (), (hub,), k) for k, n in enumerate(results)]
-
-
-def _keep_scope(state: "_State") -> None:
-    around = graph.scope()
-    if around is not None:
-        state.scope = Scope(around.all, around.variables)
 
 
 class _State:
@@ -212,10 +204,17 @@ class _State:
 
     def __init__(self, op: CustomOp) -> None:
         self.op = op
-        self.scope = Scope()
+        around = graph.scope()
+        self.scope = Scope() if around is None else Scope(around.all, around.variables)
         self.slots: list[Var] = []
         self.active = False
         self.kept: list[Var] = []
+
+    def hub(self, arguments: tuple[Var, ...]) -> Any:
+        """The variable of the operation itself."""
+        hub: Any = HUB.record(jit.literal(dt.f32, 0), (), arguments, self)
+        graph.labels[hub] = self.op.name()
+        return hub
 
     def run(self, name: str, setter: str, inputs: list[Var]) -> None:
         """Passes gradients on between the inputs and the results by the callback of that name."""
@@ -418,8 +417,7 @@ def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) ->
         return detach(result)
     op._inputs = map_arrays(_stand_in, named)
     state = _State(op)
-    hub: Any = HUB.record(jit.literal(dt.f32, 0), (), deps, state)
-    graph.labels[hub] = op.name()
+    hub = state.hub(deps)
 
     def attach(a: Any, cls: Any) -> Any:
         if not isinstance(a, ArrayBase):
@@ -442,7 +440,6 @@ def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) ->
     op._output = map_arrays(slot, result)
     for a in leaves(op._more_outputs):
         _change(op, a, hub)
-    _keep_scope(state)
     return joined
 
 

@@ -18,6 +18,7 @@ from ..jit.node import Node
 from ..jit.scope import recording
 from . import create
 from .arithmetic import select
+from .parts import converted
 from .signature import described
 from .traits import detached_t
 
@@ -41,21 +42,6 @@ def variables(args: Iterable[Any]) -> list[Var]:
 
 def detached_class(cls: Any, preserve_type: bool) -> Any:
     return cls if preserve_type or not cls._diff else detached_t(cls)
-
-
-def converted(value: Any, cls: Any, f: Callable[[Any, Any], Any]) -> Any:
-    """An array of class `cls`, of the shape of another one, from `f(leaf, class)` of its leaves."""
-    kind = cls._kind
-    if kind == "leaf":
-        return f(value, cls)
-    made = object.__new__(cls)
-    if kind == "tensor":
-        made._array, made._shape = converted(value._array, cls.Array, f), value._shape
-    elif issubclass(cls.Value, ArrayBase):
-        made._c = [converted(c, cls.Value, f) for c in value._c]
-    else:
-        made._c = [f(c, cls.Value) for c in value._c]
-    return made
 
 
 def map_arrays(f: Callable[[Any, Any], Any], tree: Any) -> Any:

@@ -21,7 +21,7 @@ from ..jit import op
 from . import parts
 from .arguments import unexpected
 from .memory import gather
-from .parts import assemble, flat_class, is_array, is_array_class, label, nested, tensor
+from .parts import assemble, flat_class, is_array, is_array_class, label, nested
 
 
 def slice(value: Any, index: Any = 0) -> Any:
@@ -243,22 +243,13 @@ def reinterpret_array(dtype: type, value: Any, /) -> Any:
         )
     if len({(c._kind, c.__meta__.dims, c.__meta__.is_jit) for c in (a, b)}) > 1:
         raise RuntimeError(f"{what}(): {label(a)} and {label(b)} are of different shape")
-    return value if a is b else _reinterpret(dtype, value)
 
+    def reinterpret(v: Any, cls: Any) -> Any:
+        if is_array(v):
+            return leaf.bitcast(cls, v)
+        return np.array(v, a._dtype.numpy).view(b._dtype.numpy).item()
 
-def _reinterpret(dtype: Any, value: Any) -> Any:
-    if not is_array(value):
-        raise TypeError(f"dr.reinterpret_array(): cannot reinterpret a {label(value)}")
-    if value._kind == "leaf":
-        return leaf.bitcast(dtype, value)
-    if value._kind == "tensor":
-        return tensor(dtype, _reinterpret(dtype.Array, value._array), value._shape)
-    if is_array_class(dtype.Value):
-        components = [_reinterpret(dtype.Value, c) for c in value._c]
-    else:
-        data = np.array(value._c, value._dtype.numpy)
-        components = data.view(dtype._dtype.numpy).tolist()
-    return nested(dtype, components)
+    return value if a is b else parts.converted(value, dtype, reinterpret)
 
 
 def binary_search(start: Any, end: Any, pred: Callable[[Any], Any]) -> Any:

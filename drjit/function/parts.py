@@ -381,6 +381,21 @@ def map_leaves(value: Any, f: Callable[[Any], Any]) -> Any:
     return nested(type(value), [map_leaves(c, f) for c in value._c])
 
 
+def converted(value: Any, cls: Any, f: Callable[[Any, Any], Any]) -> Any:
+    """An array of class `cls`, of the shape of another one, from `f(leaf, class)` of its leaves."""
+    kind = cls._kind
+    if kind == "leaf":
+        return f(value, cls)
+    made = object.__new__(cls)
+    if kind == "tensor":
+        made._array, made._shape = converted(value._array, cls.Array, f), value._shape
+    elif issubclass(cls.Value, ArrayBase):
+        made._c = [converted(c, cls.Value, f) for c in value._c]
+    else:
+        made._c = [f(c, cls.Value) for c in value._c]
+    return made
+
+
 def spread(value: Any) -> Any:
     """A nested array whose innermost components all have its width, unless it is ragged."""
     width = common_width(list(inner(value)))

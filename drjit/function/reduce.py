@@ -411,11 +411,7 @@ def _ones(mask: Any) -> Any:
     if not is_array(mask):
         return int(mask)
     cls = parts.with_dtype(type(mask), dt.u32)
-    if mask._kind == "leaf":
-        return leaf.cast(cls, mask)
-    if mask._kind == "tensor":
-        return tensor(cls, _ones(mask._array), mask._shape)
-    return nested(cls, [_ones(c) for c in mask._c])
+    return parts.converted(mask, cls, lambda v, c: leaf.cast(c, v) if is_array(v) else int(v))
 
 
 def refuse_integers(value: Any, name: str, result: str) -> None:
@@ -467,17 +463,17 @@ def reduced_count(value: Any, axis: Any, name: str) -> int:
 
 def _scaled(total: Any, n: int) -> Any:
     """A sum divided by the number of its terms."""
-    if not is_array(total):
-        return total / n if n else float("nan")
-    if total._kind == "tensor":
-        return tensor(type(total), _scaled(total._array, n), total._shape)
-    if total._kind == "nested":
-        return nested(type(total), [_scaled(c, n) for c in total._c])
-    cls = type(total)
-    if total._n.is_literal or n == 0:
-        return leaf.apply(ops.div, total, leaf.literal(cls, n))
-    return leaf.apply(
-        ops.mul, total, leaf.apply(ops.div, leaf.literal(cls, 1), leaf.literal(cls, n))
+
+    def quotient(v: Any, cls: Any) -> Any:
+        if not is_array(v):
+            return v / n if n else float("nan")
+        count = leaf.literal(cls, n)
+        if v._n.is_literal or n == 0:
+            return leaf.apply(ops.div, v, count)
+        return leaf.apply(ops.mul, v, leaf.apply(ops.div, leaf.literal(cls, 1), count))
+
+    return (
+        parts.converted(total, type(total), quotient) if is_array(total) else quotient(total, None)
     )
 
 

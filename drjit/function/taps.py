@@ -2,8 +2,7 @@
 and their weighted sums.
 """
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,23 +16,8 @@ from .arithmetic import fma, maximum, minimum, select
 from .parts import flat_class
 from .scan import block_sum
 
-
-class Geometry(Protocol):
-    """What is known of a resampler here: see `Resampler`."""
-
-    source_res: int
-    target_res: int
-    boundary: str
-    _first: np.ndarray
-    _kernel: Any
-    _row_scale: Any
-    _shift: int
-    _weights: np.ndarray
-
-    @property
-    def taps(self) -> int: ...
-
-    def table(self, cls: Any, name: str, make: Callable[[], Any]) -> Any: ...
+if TYPE_CHECKING:
+    from .resampler import Resampler
 
 
 def folded(index: np.ndarray, size: int, boundary: str) -> np.ndarray:
@@ -54,7 +38,7 @@ def folded(index: np.ndarray, size: int, boundary: str) -> np.ndarray:
 class Place:
     """Where the taps of each result are in the storage, and their weights, as traced arrays."""
 
-    def __init__(self, r: Geometry, work: Any, outer: int, stride: int, lanes: int = 1) -> None:
+    def __init__(self, r: "Resampler", work: Any, outer: int, stride: int, lanes: int = 1) -> None:
         self.r, self.work, self.stride, self.lanes = r, work, stride, lanes
         total = outer * max(r.source_res, r.target_res * lanes) * stride
         small = max(total, r.target_res * r.taps) < 1 << 31

@@ -111,12 +111,7 @@ class HashEncoding:
             )
         self._hashmap_size = self._count("hashmap_size", hashmap_size)
         self._base_resolution = self._count("base_resolution", base_resolution)
-        if not isinstance(per_level_scale, Real):
-            raise TypeError(
-                f"{self._what()}: 'per_level_scale' must be a number, not {per_level_scale!r}"
-            )
-        if not 0 < per_level_scale < math.inf:
-            raise self._invalid("per_level_scale", per_level_scale, "must be positive and finite")
+        self._per_level_scale = self._scale(per_level_scale)
         if rng is not None and not isinstance(rng, Generator):
             raise TypeError(
                 f"{self._what()}: 'rng' must be a generator as dr.rng() makes one, not {rng!r}"
@@ -128,7 +123,6 @@ class HashEncoding:
                 f"must be a multiple of n_features_per_level={n_features_per_level}, such as "
                 f"{next_multiple(hashmap_size, n_features_per_level)}",
             )
-        self._per_level_scale = per_level_scale
         self._align_corners = align_corners
         self._torchngp_compat = torchngp_compat
         self._smooth_weight_gradients = smooth_weight_gradients
@@ -162,6 +156,13 @@ class HashEncoding:
         value = integer(value, f"{self._what()}: {name!r} must be an integer, not")
         if value < 1:
             raise self._invalid(name, value, "must be positive")
+        return value
+
+    def _scale(self, value: Any) -> float:
+        if not isinstance(value, Real):
+            raise TypeError(f"{self._what()}: 'per_level_scale' must be a number, not {value!r}")
+        if not 0 < value < math.inf:
+            raise self._invalid("per_level_scale", value, "must be positive and finite")
         return value
 
     def _what(self, method: str = "") -> str:
