@@ -16,7 +16,7 @@ def escape(name: str) -> str:
     return "".join("\\" + c if c in '\\"{}|<>' else c for c in name)
 
 
-def styled(kind: str | None, colors: Mapping[str, tuple[str, str]]) -> str:
+def styled(kind: str, colors: Mapping[str, tuple[str, str]]) -> str:
     """The attributes that give a node the colour of its kind, if that has one.
 
     `colors` has a description and a colour for each kind.
@@ -37,7 +37,7 @@ def edges(sources: Sequence[Any], target: Any, forward: bool) -> list[str]:
     return found
 
 
-def legend(kinds: Iterable[str | None], colors: Mapping[str, tuple[str, str]]) -> list[str]:
+def legend(kinds: Iterable[str], colors: Mapping[str, tuple[str, str]]) -> list[str]:
     """The box that explains the colours in use; nothing if there are none."""
     used = sorted({k for k in kinds if k in colors})
     if not used:

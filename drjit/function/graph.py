@@ -44,14 +44,14 @@ _COLORS = {
 }
 
 
-def _kind(v: Var, used: set[Var]) -> str | None:
+def _kind(v: Var, used: set[Var]) -> str:
     if v in labels:
         return "labeled"
     if v.grad is not None:
         return "gradient"
     if v.rule is None:
         return "input"
-    return None if v in used else "output"
+    return "" if v in used else "output"
 
 
 def graphviz_ad(as_string: bool = False) -> Any:

@@ -158,8 +158,9 @@ class HashEncoding:
             raise self._invalid(name, value, "must be positive")
         return value
 
-    def _scale(self, value: Any) -> float:
-        if not isinstance(value, Real):
+    def _scale(self, value: float) -> float:
+        number: Any = Real
+        if not isinstance(value, number):
             raise TypeError(f"{self._what()}: 'per_level_scale' must be a number, not {value!r}")
         if not 0 < value < math.inf:
             raise self._invalid("per_level_scale", value, "must be positive and finite")

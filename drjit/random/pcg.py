@@ -309,16 +309,14 @@ def jump(steps: int) -> tuple[int, int]:
 def _method(name: str, doc: str, draw: Callable[..., Any], typed: bool, *arguments: Any) -> Any:
     """A method that draws a variate, of a type that its caller names if it is `typed`; `arguments`
     are those of `draw`."""
-    if typed:
 
-        def method(self: Any, dtype: type, mask: Any = True) -> Any:
-            return draw(self, self._float_type(dtype, name), mask, *arguments, name)
+    def of_type(self: Any, dtype: type, mask: Any = True) -> Any:
+        return draw(self, self._float_type(dtype, name), mask, *arguments, name)
 
-    else:
+    def plain(self: Any, mask: Any = True, /) -> Any:
+        return draw(self, *arguments[:-1], mask, arguments[-1], name)
 
-        def method(self: Any, mask: Any = True, /) -> Any:
-            return draw(self, *arguments[:-1], mask, arguments[-1], name)
-
+    method: Any = of_type if typed else plain
     method.__name__, method.__qualname__, method.__doc__ = name, f"PCG32.{name}", doc
     return method
 
