@@ -90,10 +90,7 @@ def dda(
     forward = d > 0
     moving = forward | (d < 0)
     inverse = 1 / select(moving, d, 1)
-    t_low, t_high = -o * inverse, (vector(res) - o) * inverse
-    near = select(moving, minimum(t_low, t_high), -math.inf)
-    far = select(moving, maximum(t_low, t_high), math.inf)
-    start, end = maximum(max_(near), 0.0), minimum(min_(far), ray_max)
+    start, end = _span(moving, -o * inverse, (vector(res) - o) * inverse, ray_max)
     within = (moving & (o == o)) | ((d == 0) & (o >= 0) & (o <= vector(res)))
     active = all_(within & (res > 0)) & any_(moving) & (start < end) & active
     if not traced and not active:
@@ -128,6 +125,14 @@ def dda(
 
     values = (state, cell, here, start, active)
     return _loop(values, body, traced, limit, mode)[0]
+
+
+def _span(moving: Any, a: Any, b: Any, ray_max: Any) -> tuple[Any, Any]:
+    """Where a ray enters and leaves a box, whose sides it meets at the distances `a` and `b` in the
+    dimensions in which it moves."""
+    near = select(moving, minimum(a, b), -math.inf)
+    far = select(moving, maximum(a, b), math.inf)
+    return maximum(max_(near), 0.0), minimum(min_(far), ray_max)
 
 
 def _loop(

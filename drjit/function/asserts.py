@@ -19,6 +19,7 @@ from ..array.interop import components, host_array, is_foreign_array
 from ..array.promote import promote
 from ..jit import dtype as dt
 from ..jit import flags, op, record
+from ..jit.dtype import DType
 from ..jit.flags import JitFlag
 from ..jit.location import Location, describe
 from ..jit.node import LITERAL
@@ -55,22 +56,19 @@ def allclose(
     if is_array(a) or is_array(b):
         return _close_arrays(a, b, rtol, atol, equal_nan)
     if is_foreign_array(a) or is_foreign_array(b):
-        x, y = (host_array(v) if is_foreign_array(v) else v for v in (a, b))
-        return bool(np.allclose(x, y, *_tolerances((), rtol, atol), equal_nan))
-    if _is_sequence(a) or _is_sequence(b):
+        a, b = (host_array(v) if is_foreign_array(v) else v for v in (a, b))
+    elif _is_sequence(a) or _is_sequence(b) or pytree.is_container(a) or pytree.is_container(b):
+        sequences = _is_sequence(a) or _is_sequence(b)
         try:
-            rows = _rows(a, b)
-            return all(bool(allclose(x, y, rtol, atol, equal_nan)) for x, y in rows)
+            rows = _rows(a, b) if sequences else list(_pairs("dr.allclose", a, b))
+            return all(bool(allclose(x, y, rtol, atol, equal_nan)) for *_, x, y in rows)
         except RecursionError:
             raise pytree.too_deep() from None
-    if pytree.is_container(a) or pytree.is_container(b):
-        pairs = list(_pairs("dr.allclose", a, b))
-        return all(bool(allclose(x, y, rtol, atol, equal_nan)) for _, x, y in pairs)
-    if not all(isinstance(v, (int, float, complex)) for v in (a, b)):
+    elif not all(isinstance(v, (int, float, complex)) for v in (a, b)):
         raise IncompatibleError(
             f"dr.allclose(): cannot compare {type_label(a)} and {type_label(b)}"
         )
-    return bool(np.allclose(a, b, *_tolerances((), rtol, atol), equal_nan))
+    return bool(np.allclose(a, b, *_tolerances(dt.f64, rtol, atol), equal_nan))
 
 
 def _is_sequence(value: Any) -> bool:
@@ -112,9 +110,8 @@ def _close_arrays(a: Any, b: Any, rtol: float | None, atol: float | None, equal_
     return functools.reduce(operator.and_, held)
 
 
-def _tolerances(values: tuple, rtol: float | None, atol: float | None) -> tuple[float, float]:
+def _tolerances(dtype: DType, rtol: float | None, atol: float | None) -> tuple[float, float]:
     """The given tolerances, or those of the element type."""
-    dtype = values[0]._dtype if values else dt.f64
     relative, absolute = _TOLERANCES.get(dtype, _DEFAULT_TOLERANCES)
     return relative if rtol is None else rtol, absolute if atol is None else atol
 
@@ -147,7 +144,7 @@ def _close(a: Any, b: Any, rtol: float | None, atol: float | None, equal_nan: bo
     """A mask of the entries that agree."""
     if a._dtype.is_mask:
         return a == b
-    relative, absolute = _tolerances((a,), rtol, atol)
+    relative, absolute = _tolerances(a._dtype, rtol, atol)
     same = a == b
     wide = dt.f32 if a._dtype in (dt.f16, dt.f32) else dt.f64
     if a._dtype is not wide:
@@ -213,7 +210,7 @@ def _difference(
         a, b = _promoted("dr.assert_allclose", actual, desired)
     except TypeError:
         return [f"assert_allclose() failed: actual={actual!r}, desired={desired!r}"], []
-    relative, absolute = _tolerances((a,), rtol, atol)
+    relative, absolute = _tolerances(a._dtype, rtol, atol)
     differs = ~components(_close(a, b, rtol, atol, equal_nan))
     x, y = np.broadcast_arrays(components(a), components(b))
     share = f"{100 * differs.mean():.3g}%"
@@ -230,9 +227,9 @@ def _difference(
             lines.append(f"Max {name} difference: {known.max(initial=0):g}")
     for name, value in ((" ACTUAL: ", a), (" DESIRED: ", b)):
         lines.append(name + value_text(value).replace("\n", "\n" + " " * len(name)))
-    places = [tuple(index) for index in np.argwhere(differs)[:3].tolist()]
     return lines, [
-        f"entry {_shown(at)}: actual {_number(x[at])}, desired {_number(y[at])}" for at in places
+        f"entry {_shown(at)}: actual {_number(x[at])}, desired {_number(y[at])}"
+        for at in map(tuple, np.argwhere(differs)[:3].tolist())
     ]
 
 
@@ -357,8 +354,7 @@ def _values(a: Any, b: Any, equal: np.ndarray, limit: int) -> list[str]:
     x, y = (components(v) if is_array(v) else np.asarray(v) for v in (a, b))
     x, y = np.broadcast_to(x, equal.shape), np.broadcast_to(y, equal.shape)
     lines = []
-    for index in np.argwhere(~equal)[:limit].tolist():
-        at = tuple(index)
+    for at in map(tuple, np.argwhere(~equal)[:limit].tolist()):
         where = f"entry {_shown(at)}: " if at else ""
         lines.append(f"  {where}{_number(x[at])} != {_number(y[at])}")
     return lines

@@ -78,7 +78,7 @@ def _array(dtype: Any, sizes: Any, fill: Fill, value: Any, what: str) -> Any:
     else:
         dynamic = 1 if traced else sizes
         shape, width = tuple(dynamic if d == DYNAMIC else d for d in dims), sizes
-    if not parts.fits(dims, shape):
+    if dims != shape and not parts.fits(dims, shape):
         raise _mismatch(dtype, sizes, what)
     return _nested(dtype, shape, width, fill, value, what)
 
@@ -256,10 +256,6 @@ def _range_class(dtype: Any, what: str) -> Any:
     return dtype.Array if dtype._kind == "tensor" else dtype
 
 
-def _finish_range(dtype: Any, entries: Any, size: int) -> Any:
-    return tensor(dtype, entries, (size,)) if dtype._kind == "tensor" else entries
-
-
 def arange(
     dtype: Any,
     start: int | None = None,
@@ -303,17 +299,25 @@ def arange(
     count = freeze_size.parts(last - first, by)
     if t.is_int and not t.is_signed and (first < 0 or by < 0):
         raise TypeError(f"{what}({label(dtype)}): start={first}, step={by} in an unsigned type")
+    return _progression(dtype, cls, first, by, count)
+
+
+def _progression(dtype: Any, cls: Any, start: Any, step: Any, count: int) -> Any:
+    """Numbers with equal distances, computed in a one-dimensional class."""
     if not cls.__meta__.is_jit:
-        values = [jit.normalize(t, v) for v in range(first, last, by)]
-        return _finish_range(dtype, nested(cls, values), count)
-    lane = leaf.lane(cls, count)
-    if (first, by) != (0, 1):
-        scale, offset = leaf.literal(cls, by), leaf.literal(cls, first)
-        if t.is_float:
-            lane = leaf.apply(op.fma, lane, scale, offset)
-        else:
-            lane = leaf.apply(op.add, leaf.apply(op.mul, lane, scale), offset)
-    return _finish_range(dtype, lane, count)
+        found = nested(cls, [jit.normalize(cls._dtype, start + step * k) for k in range(count)])
+    else:
+        found = leaf.lane(cls, count)
+        if (start, step) != (0, 1):
+            scale, offset = leaf.literal(cls, step), leaf.literal(cls, start)
+            if cls._dtype.is_float:
+                found = leaf.apply(op.fma, found, scale, offset)
+            else:
+                found = leaf.apply(op.add, leaf.apply(op.mul, found, scale), offset)
+    target = dtype.Array if dtype._kind == "tensor" else dtype
+    if type(found) is not target:
+        found = leaf.cast(target, found)
+    return found if target is dtype else tensor(dtype, found, (count,))
 
 
 def linspace(dtype: Any, start: float, stop: float, num: int, endpoint: bool = True) -> Any:
@@ -346,14 +350,9 @@ def linspace(dtype: Any, start: float, stop: float, num: int, endpoint: bool = T
         raise TypeError(f"{what}(): 'num' must not be negative, got {num}")
     gaps = num - 1 if endpoint else num
     step = (last - first) / gaps if gaps > 0 else 0.0
-    if not cls.__meta__.is_jit:
-        values = [jit.normalize(t, first + step * k) for k in range(num)]
-        return _finish_range(dtype, nested(cls, values), num)
     # Lanes and steps of half precision would be too coarse.
-    wide = parts.with_dtype(cls, dt.f32) if t is dt.f16 else cls
-    lane = leaf.lane(wide, num)
-    entries = leaf.apply(op.fma, lane, leaf.literal(wide, step), leaf.literal(wide, first))
-    return _finish_range(dtype, leaf.cast(cls, entries), num)
+    wide = parts.with_dtype(cls, dt.f32) if t is dt.f16 and cls.__meta__.is_jit else cls
+    return _progression(dtype, wide, first, step, num)
 
 
 # Opaque values

@@ -267,7 +267,8 @@ def _scatter(
         _scatter_components(reduce, target, value, index, active, mode, what)
         return
     where, enabled = index_leaf(index, cls, what), mask_leaf(active, cls, what)
-    _write(reduce, target, _values(cls, value, what), where, enabled, mode, what)
+    values = [value] if type(value) is cls else _values(cls, value)
+    _write(reduce, target, values, where, enabled, mode, what)
 
 
 def _write(
@@ -279,7 +280,7 @@ def _write(
         leaf_access.scatter_reduce(reduce, target, values, index, active, mode, what)
 
 
-def _values(cls: type, value: Any, what: str) -> list[Any]:
+def _values(cls: type, value: Any) -> list[Any]:
     """The innermost components of a value, converted to a class of traced arrays."""
     if is_array(value) and value._kind == "nested" and value.__meta__.is_jit:
         return [cls(v) for v in inner(value)]
@@ -346,7 +347,7 @@ def _one_value(cls: type, value: Any, what: str) -> Any:
     if isinstance(value, (str, bytes)):
         text = f"{what}(): a value of type {label(value)} cannot go into a {label(cls)}"
         raise IncompatibleError(text)
-    values = _values(cls, value, what)
+    values = _values(cls, value)
     if len(values) != 1:
         raise TypeError(
             f"{what}(): a value of type {label(value)} has {len(values)} components; an entry of "

@@ -15,6 +15,8 @@ from ..array.interop import host_array, is_foreign_array
 from ..array.leaf import unwritten as unwritten
 from ..array.meta import DYNAMIC
 from ..array.show import common_width, component_shape, inner
+from ..array.show import is_array as is_array
+from ..array.tensor import wrap as tensor
 from ..jit import dtype as dt
 from ..jit.dtype import DType
 from .arguments import integers
@@ -61,10 +63,6 @@ class Call:
         return f"{self._name}({', '.join([f'<{label(a)}>' for a in self._arguments])})"
 
 
-def is_array(value: Any) -> bool:
-    return isinstance(value, ArrayBase)
-
-
 def is_array_class(cls: Any) -> bool:
     return isinstance(cls, type) and issubclass(cls, ArrayBase)
 
@@ -81,14 +79,6 @@ def nested(cls: type, components: Sequence[Any]) -> Any:
     """A nested array of the given components."""
     made = object.__new__(cls)
     made._c = list(components)
-    return made
-
-
-def tensor(cls: type, array: Any, shape: Iterable[int]) -> Any:
-    """A tensor of the given storage."""
-    made = object.__new__(cls)
-    made._array = array
-    made._shape = tuple(shape)
     return made
 
 

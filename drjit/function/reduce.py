@@ -108,10 +108,11 @@ def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name
         raise RuntimeError(
             f"{what}: the reduction is not defined for entries of type {value._dtype.name}"
         )
-    ndim = parts.ndim_of(value)
     if value._kind == "tensor":
+        ndim = len(value._shape)
         axes = axes_of(axis, ndim, tuple(range(ndim)), what)
         return _reduce_tensor(rule, value, axes, keepdims)
+    ndim = len(value.__meta__.dims) + value.__meta__.is_jit
     axes = axes_of(axis, ndim, (0,), what)
     if (keepdims and axes not in ((), (ndim - 1,))) or (keepdims and not value.__meta__.is_jit):
         raise RuntimeError(

@@ -148,32 +148,24 @@ def convolve(
     check_mode(mode, what)
     axes = axes_of(axis, len(sizes), tuple(range(len(sizes))), f"{what}()")
     symbolic = mode == "symbolic"
-    if isinstance(filter, str):
-
-        def make(n: int) -> Resampler:
-            return _preset(n, n, filter, filter_radius, True, boundary, normalize, symbolic)
-
-    elif callable(filter) and not is_array(filter):
-        if filter_radius is None:
-            raise RuntimeError(
-                f"{what}(): 'filter_radius' must be specified for a filter that is a function"
-            )
-
-        def make(n: int) -> Resampler:
-            return Resampler(n, n, filter, filter_radius, True, boundary, normalize, symbolic)
-
-    else:
+    named, kernel = isinstance(filter, str), None
+    if not named and (is_array(filter) or not callable(filter)):
         if filter_radius is not None:
             raise RuntimeError(f"{what}(): 'filter_radius' must be None for a sequence of numbers")
         kernel = numbers(filter)
-        origin = (kernel.size - 1) // 2
-
-        def make(n: int) -> Resampler:
-            return Resampler(n, kernel, max(origin, 0), boundary, normalize, symbolic=symbolic)
-
+    elif not named and filter_radius is None:
+        raise RuntimeError(
+            f"{what}(): 'filter_radius' must be specified for a filter that is a function"
+        )
+    make = _preset if named else Resampler
     for a in axes:
+        n = sizes[a]
         with _named(what):
-            r = make(sizes[a])
+            if kernel is None:
+                r = make(n, n, filter, filter_radius, True, boundary, normalize, symbolic)
+            else:
+                origin = max((kernel.size - 1) // 2, 0)
+                r = Resampler(n, kernel, origin, boundary, normalize, symbolic=symbolic)
         flat = r.resample_fwd(flat, prod(sizes[a + 1 :]))
         if not symbolic:
             evaluate(flat)

@@ -8,7 +8,7 @@ other.
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -132,16 +132,16 @@ class Resampler:
                 f"drjit.Resampler(): resolutions must be integers, got {source_res!r} and "
                 f"{target_res!r}"
             ) from None
-        if self.source_res < 0 or self.target_res < 0:
+        if min(self.source_res, self.target_res) < 0:
             raise TypeError("drjit.Resampler(): resolutions must not be negative")
-        if self.source_res == 0 or self.target_res == 0:
+        if 0 in (self.source_res, self.target_res):
             raise RuntimeError(
                 "drjit.Resampler(): the source and target resolution must not be zero"
             )
         if boundary not in BOUNDARIES:
-            shown = ", ".join(f"'{b}'" for b in BOUNDARIES)
             raise RuntimeError(
-                f"drjit.Resampler(): invalid boundary mode {boundary!r}; expected one of {shown}"
+                f"drjit.Resampler(): invalid boundary mode {boundary!r}; expected one of "
+                f"{_quoted(BOUNDARIES)}"
             )
         self.boundary = boundary
         self.symbolic = bool(symbolic)
@@ -318,11 +318,11 @@ def _on_host(resample: Callable, array: Any, stride: int) -> Any:
 
 
 def _is_integer(value: Any) -> bool:
-    try:
-        operator.index(value)
-    except TypeError:
-        return False
-    return not isinstance(value, ArrayBase)
+    return hasattr(value, "__index__") and not isinstance(value, ArrayBase)
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
 
 
 def numbers(kernel: Any) -> np.ndarray:
@@ -346,9 +346,8 @@ def _filter(filter: Any, radius: float | None, convolve: bool) -> tuple[Callable
     if isinstance(filter, str):
         preset = FILTERS.get(filter)
         if preset is None:
-            shown = ", ".join(f"'{name}'" for name in FILTERS)
             raise RuntimeError(
-                f"drjit.Resampler(): unknown filter {filter!r}; expected one of {shown}"
+                f"drjit.Resampler(): unknown filter {filter!r}; expected one of {_quoted(FILTERS)}"
             )
         if radius is None:
             return preset.function, preset.radius
