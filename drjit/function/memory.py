@@ -239,14 +239,15 @@ def scatter_add(
 def _scatter(
     reduce: str | None, target: Any, value: Any, index: Any, active: Any, mode: Any, what: str
 ) -> None:
-    if not is_array(target) and is_container(target):
+    if not is_array(target):
+        if not is_container(target):
+            raise TypeError(
+                f"{what}(): the target is of type {label(target)}; expected an array, or a tree of "
+                "them"
+            )
         for t, v in list(pairs(target, value, what)):  # all of which go together
             _scatter(reduce, t, v, index, active, mode, what)
         return
-    if not is_array(target):
-        raise TypeError(
-            f"{what}(): the target is of type {label(target)}; expected an array, or a tree of them"
-        )
     if value is None or isinstance(value, (str, bytes, dict)):
         raise IncompatibleError(
             f"{what}(): a value of type {label(value)} cannot go into a {label(target)}"

@@ -80,17 +80,10 @@ def combinations(taps: list[Taps], sizes: list[Any]) -> tuple[list[Any], list[An
 
 
 def weighted_sum(
-    fetch: Callable[[Any], Channels],
-    numbers: list[Any],
-    weights: list[Any],
-    fused: Callable[[list[Any], list[Any]], Channels | None] | None = None,
+    fetch: Callable[[Any], Channels], numbers: list[Any], weights: list[Any]
 ) -> Channels:
-    """The sum of texels with weights, for every channel. `fused` computes it where that can be done
-    by one operation.
-    """
-    total = (fused and len(numbers) > 1 and fused(numbers, weights)) or []
-    if total:
-        return total
+    """The sum of texels with weights, for every channel."""
+    total: Channels = []
     for number, weight in zip(numbers, weights, strict=True):
         texel = fetch(number)
         if total:

@@ -4,7 +4,6 @@ The levels of a MIP-mapped texture lie one behind the other in one array, so tha
 levels that differ from lane to lane is one kernel as well.
 """
 
-from collections.abc import Callable
 from copy import copy
 from functools import cache
 from math import prod
@@ -12,31 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from ..array import leaf, leaf_access, table
+from ..array import leaf, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
 from ..flow.loop import while_loop
 from ..function.arithmetic import floor, maximum, minimum, select
 from ..function.grad import detach
 from ..function.memory import scatter
-from ..function.parts import assemble, flat_class, mask_leaf, pick
+from ..function.parts import assemble, flat_class, pick
 from ..jit import dtype as dt
 from ..jit.dtype import DType
 from ..jit.node import Node
 from ..jit.template import Template, repeatable
-from .filters import (
-    Channels,
-    Taps,
-    cells,
-    combinations,
-    convert,
-    derivatives,
-    lerp_weights,
-    spline_weights,
-    weighted_sum,
-)
+from .filters import Channels, Taps, cells, combinations, derivatives, lerp_weights, spline_weights
 from .footprint import footprint
 from .modes import FilterMode, MipFilter, WrapMode
+from .reader import Reader
 from .texels import Texels
 from .wrap import wrapped
 
@@ -128,33 +118,15 @@ class Texture(Texels):
         return self._vector(dtype, self._sample(where, dtype, active))
 
     def _sample(self, where: list[Any], dtype: DType, active: Any) -> Channels:
-        return self._summed(self._taps(where, self._tap_count()), dtype, active, "eval")
+        return self._filtered(self._taps(where, self._tap_count()), dtype, active, "eval")
 
     def _tap_count(self) -> int:
         return 1 if self._filter is FilterMode.Nearest else 2
 
-    def _summed(self, taps: list[Taps], dtype: DType, active: Any, method: str) -> Channels:
+    def _filtered(self, taps: list[Taps], dtype: DType, active: Any, method: str) -> Channels:
         """The sum of the texels that a filter reads, with their weights."""
-        return self._mixed(*combinations(taps, self._sizes()), dtype, active, method)
-
-    def _mixed(
-        self, numbers: list[Any], weights: list[Any], dtype: DType, active: Any, method: str
-    ) -> Channels:
-        """The sum of some texels with weights."""
-        fetch = self._fetcher(dtype, active, method)
-        fused = None
-        if self._namespace != "scalar" and self._dtype is dtype:
-            source, count, mask, unsigned, inside = self._records(active, self._name(method))
-
-            def at_once(numbers: list[Any], weights: list[Any]) -> Channels | None:
-                if not inside:
-                    return None
-                indices = [leaf.cast(unsigned, number) for number in numbers]
-                what = self._name(method)
-                return leaf_access.gather_weighted(source, indices, weights, mask, count, what)
-
-            fused = at_once
-        return weighted_sum(fetch, numbers, weights, fused)
+        numbers, weights = combinations(taps, self._sizes())
+        return Reader(self, dtype, active, method).mixed(numbers, weights)
 
     def _repeated(self, pos: Any) -> Any:
         """`eval` with the nodes of the first time, for a position that is an array; None where
@@ -200,9 +172,9 @@ class Texture(Texels):
             TypeError: see `eval`.
         """
         where, dtype = self._components(pos, self._name("eval_fetch"))
-        fetch = self._fetcher(dtype, active, "eval_fetch")
+        texel = Reader(self, dtype, active, "eval_fetch").texel
         found = cells(self._taps(where, 2), self._sizes())
-        return tuple([self._vector(dtype, fetch(number)) for number, _ in found])
+        return tuple([self._vector(dtype, texel(number)) for number, _ in found])
 
     def eval_cubic(self, pos: Any, active: Any = True, force_nonaccel: bool = False) -> Any:
         """The cubic B-spline with the texels as coefficients (it is smooth, and does not pass
@@ -213,7 +185,9 @@ class Texture(Texels):
         """
         del force_nonaccel
         where, dtype = self._components(pos, self._name("eval_cubic"))
-        return self._vector(dtype, self._summed(self._taps(where, 4), dtype, active, "eval_cubic"))
+        return self._vector(
+            dtype, self._filtered(self._taps(where, 4), dtype, active, "eval_cubic")
+        )
 
     def eval_cubic_helper(self, pos: Any, active: Any = True) -> Any:
         """The same as `eval_cubic`."""
@@ -239,9 +213,9 @@ class Texture(Texels):
 
     def _differentiated(self, pos: Any, active: Any, order: int, method: str) -> tuple:
         where, dtype = self._components(pos, self._name(method))
-        fetch = self._fetcher(dtype, active, method)
         sizes, n = self._sizes(), self._dims
-        found = derivatives(fetch, self._taps(where, 4, order), sizes, order)
+        texel = Reader(self, dtype, active, method).texel
+        found = derivatives(texel, self._taps(where, 4, order), sizes, order)
         unit = np.eye(n, dtype=int)
 
         def channel(orders: Any, c: int) -> Any:
@@ -331,7 +305,7 @@ class Texture(Texels):
             others, coarse = self._within(where, following)
             numbers = [*numbers, *others]
             weights = [w * (1.0 - part) for w in fine] + [w * part for w in coarse]
-        return self._mixed(numbers, weights, dtype, active, method)
+        return Reader(self, dtype, active, method).mixed(numbers, weights)
 
     def _within(self, where: list[Any], level: Any) -> tuple[list[Any], list[Any]]:
         """The numbers of the texels that a look-up in a level reads, and their weights."""
@@ -403,60 +377,6 @@ class Texture(Texels):
             return leaf.cast(table.find(self._namespace, "leaf", dt.i32), value)
         # Any number serves for a NaN or an infinity: the weights carry it on.
         return int(value) if abs(value) < 1 << 31 else 0
-
-    # Texels
-
-    def _fetcher(self, dtype: DType, active: Any, method: str) -> Any:
-        """A function that gives the channels of a texel, by its number, in a floating point type.
-
-        Raises:
-            TypeError: the mask is no mask.
-            RuntimeError: the texture has no texels.
-        """
-        if 0 in self.shape:
-            raise RuntimeError(f"{self._name(method)}: the texture of shape {self.shape} is empty")
-        result = table.find(self._namespace, "leaf", dtype)
-        read = self._reader(active, self._name(method))
-        if self._dtype is not dt.u8:
-            return lambda number: [convert(result, v) for v in read(number)]
-        return lambda number: [
-            self._decoded(convert(result, v) * (1.0 / 255.0), channel)
-            for channel, v in enumerate(read(number))
-        ]
-
-    def _reader(self, active: Any, what: str) -> Callable[[Any], Channels]:
-        """A function that gives the channels of a texel as they are stored."""
-        source, count = self._texels, self.channel_count()
-        if self._namespace == "scalar":
-            active = True if active is None else active
-            if not isinstance(active, (bool, np.bool_)):
-                raise TypeError(f"{what}: 'active' must be a bool, not {active!r}")
-            nothing = [0] * count
-            return lambda number: (
-                source._c[number * count : (number + 1) * count] if active else nothing
-            )
-        source, count, mask, unsigned, inside = self._records(active, what)
-
-        def read(number: Any) -> Channels:
-            index = leaf.cast(unsigned, number)
-            if count == 1:
-                return [leaf_access.gather(source, index, mask, what, inside)]
-            return leaf_access.gather_packet(source, index, mask, count, what, inside)
-
-        return read
-
-    def _records(self, active: Any, what: str) -> tuple[Any, int, Any, Any, bool]:
-        """The texels as records of so many channels, the mask, the type of indices, and whether
-        these cannot be out of bounds."""
-        source = self._texels
-        active = True if active is None else active
-        if isinstance(active, ArrayBase) and active._namespace != self._namespace:
-            active = table.find(self._namespace, "leaf", dt.mask)(active)
-        mask = mask_leaf(active, type(source), what.removesuffix("()"))
-        unsigned = table.find(self._namespace, "leaf", dt.u32)
-        # Wrapped positions are those of texels, unless the tensor was given another shape since.
-        inside = len(source) == self._length() < 1 << 31
-        return source, self.channel_count(), mask, unsigned, inside
 
     def _vector(self, dtype: DType, channels: Channels) -> Any:
         n = len(channels)

@@ -1,0 +1,76 @@
+"""How a look-up reads texels: by gathers of records of channels, or from the numbers of
+`drjit.scalar`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..array import leaf, leaf_access, table
+from ..array.base import ArrayBase
+from ..function.parts import mask_leaf
+from ..jit import dtype as dt
+from ..jit.dtype import DType
+from .filters import Channels, convert, weighted_sum
+from .texels import Texels
+
+
+class Reader:
+    """Reads texels where a mask holds, and 0 elsewhere, as numbers of a floating point type.
+
+    Raises:
+        TypeError: the mask is not a mask.
+        RuntimeError: the texture has no texels.
+    """
+
+    def __init__(self, texture: Texels, dtype: DType, active: Any, method: str) -> None:
+        namespace = texture._namespace
+        self.texture, self.dtype, self.what = texture, dtype, texture._name(method)
+        if 0 in texture.shape:
+            raise RuntimeError(f"{self.what}: the texture of shape {texture.shape} is empty")
+        self.number = table.find(namespace, "leaf", dtype)
+        self.count, self.source = texture.channel_count(), texture._texels
+        self.traced = namespace != "scalar"
+        active = True if active is None else active
+        if self.traced:
+            if isinstance(active, ArrayBase) and active._namespace != namespace:
+                active = table.find(namespace, "leaf", dt.mask)(active)
+            active = mask_leaf(active, type(self.source), self.what.removesuffix("()"))
+            self.index = table.find(namespace, "leaf", dt.u32)
+            # Wrapped positions are those of texels, unless the tensor was given another shape
+            # since.
+            self.inside = len(self.source) == texture._length() < 1 << 31
+        elif not isinstance(active, (bool, np.bool_)):
+            raise TypeError(f"{self.what}: 'active' must be a bool, not {active!r}")
+        self.active = active
+
+    def texel(self, number: Any) -> Channels:
+        """The channels of a texel, by its number."""
+        values = [convert(self.number, v) for v in self._stored(number)]
+        if self.texture._dtype is not dt.u8:
+            return values
+        decoded = self.texture._decoded
+        return [decoded(v * (1.0 / 255.0), channel) for channel, v in enumerate(values)]
+
+    def _stored(self, number: Any) -> Channels:
+        count = self.count
+        if not self.traced:
+            found = self.source._c[number * count : (number + 1) * count]
+            return found if self.active else [0] * count
+        index = leaf.cast(self.index, number)
+        where = self.source, index, self.active
+        if count == 1:
+            return [leaf_access.gather(*where, self.what, self.inside)]
+        return leaf_access.gather_packet(*where, count, self.what, self.inside)
+
+    def mixed(self, numbers: list[Any], weights: list[Any]) -> Channels:
+        """The sum of some texels with weights: one operation, where that exists."""
+        fused = self.traced and self.inside and self.texture._dtype is self.dtype
+        if fused and len(numbers) > 1:
+            indices = [leaf.cast(self.index, number) for number in numbers]
+            found = leaf_access.gather_weighted(
+                self.source, indices, weights, self.active, self.count, self.what
+            )
+            if found is not None:
+                return found
+        return weighted_sum(self.texel, numbers, weights)
