@@ -193,6 +193,7 @@ def attached(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var
     hub = state.hub(tuple(arguments))
     op.arguments = arguments
     op.results = state.slots = [graph.new_slot(n) for n in results]
+    state.keep_scope()
     return [_RESULT.record(n, (), (hub,), k) for k, n in enumerate(results)]
 
 
@@ -204,8 +205,7 @@ class _State:
 
     def __init__(self, op: CustomOp) -> None:
         self.op = op
-        around = graph.scope()
-        self.scope = Scope() if around is None else Scope(around.all, around.variables)
+        self.scope = Scope()
         self.slots: list[Var] = []
         self.active = False
         self.kept: list[Var] = []
@@ -215,6 +215,12 @@ class _State:
         hub: Any = HUB.record(jit.literal(dt.f32, 0), (), arguments, self)
         graph.labels[hub] = self.op.name()
         return hub
+
+    def keep_scope(self) -> None:
+        """Keeps the scope around, which by now has the variables of the results."""
+        around = graph.scope()
+        if around is not None:
+            self.scope = Scope(around.all, around.variables)
 
     def run(self, name: str, setter: str, inputs: list[Var]) -> None:
         """Passes gradients on between the inputs and the results by the callback of that name."""
@@ -440,6 +446,7 @@ def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) ->
     op._output = map_arrays(slot, result)
     for a in leaves(op._more_outputs):
         _change(op, a, hub)
+    state.keep_scope()
     return joined
 
 
