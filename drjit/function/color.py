@@ -5,6 +5,7 @@ from typing import Any
 from ..array.base import ArrayBase, type_label
 from ..array.promote import number_type
 from ..array.special import of_components
+from .arguments import unexpected
 from .arithmetic import abs as abs_
 from .arithmetic import clip as clip_
 from .arithmetic import fma, maximum, mulsign, power, select
@@ -43,7 +44,7 @@ def _real(x: Any, what: str) -> Any:
     if isinstance(x, ArrayBase):
         return x if x._dtype.is_float else x * 1.0
     if number_type(type(x)) is None:
-        raise TypeError(f"{what}(): expected a number or an array, got {type_label(x)}")
+        raise unexpected(what, "a number or an array", x, "got")
     return float(x)
 
 
@@ -135,9 +136,7 @@ def _transform(matrix: Matrix, v: list) -> list:
 
 def _convert(value: Any, convert: Any, what: str) -> Any:
     if not isinstance(value, ArrayBase) or not value._dtype.is_float:
-        raise TypeError(
-            f"{what}(): expected a floating-point array or tensor, got {type_label(value)}"
-        )
+        raise unexpected(what, "a floating-point array or tensor", value, "got")
     cls = type(value)
     if value._kind == "nested" and value.__meta__.kind == "vector" and len(value._c) in (3, 4):
         return of_components(cls, [*convert(value._c[:3]), *value._c[3:]])

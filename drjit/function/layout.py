@@ -160,9 +160,7 @@ def unravel(dtype: type, array: Any, order: str = "A") -> Any:
     if not is_array_class(dtype) or dtype._kind == "tensor":
         raise TypeError(f"{what}(): 'dtype' must be a nested array type, not {label(dtype)}")
     if not is_array(array) or not parts.is_flat(type(array)):
-        raise TypeError(
-            f"{what}(): expected array of type {label(flat_class(dtype))}, not {label(array)}"
-        )
+        raise unexpected(what, f"array of type {label(flat_class(dtype))}", array)
     if parts.is_flat(dtype):
         return array if type(array) is dtype else dtype(array)
     dims = dtype.__meta__.dims

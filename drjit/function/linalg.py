@@ -14,7 +14,7 @@ from ..array.table import like
 from ..jit import dtype as dt
 from ..jit import op, record
 from ..jit.node import Node, apply, literal
-from .arguments import integer
+from .arguments import integer, unexpected
 from .arithmetic import rcp
 from .parts import related
 
@@ -31,9 +31,7 @@ def check_matrix(value: Any, what: str) -> None:
     TypeError: the value is not a matrix.
     """
     if not is_matrix(value):
-        raise TypeError(
-            f"{what}(): expected a matrix such as drjit.llvm.Matrix3f, got {type_label(value)}"
-        )
+        raise unexpected(what, "a matrix such as drjit.llvm.Matrix3f", value, "got")
 
 
 def rows_of(arg: Any) -> list[list]:
@@ -156,7 +154,7 @@ def polar_decomp(arg: Any, it: int = 10) -> tuple[Any, Any]:
     what = "dr.polar_decomp"
     check_matrix(arg, what)
     if arg.__meta__.dims[0] != len(arg._c[0]._c):
-        raise TypeError(f"{what}(): expected a square matrix, got {type_label(arg)}")
+        raise unexpected(what, "a square matrix", arg, "got")
     steps = integer(it, f"{what}(): 'it' must be an integer, got")
     if steps < 0:
         raise RuntimeError(f"{what}(): 'it' must not be negative, got {it}")

@@ -13,7 +13,7 @@ from ..jit import dtype as dt
 from ..jit import op
 from . import parts
 from .arguments import integers, unexpected
-from .parts import is_array, is_array_class, is_flat, label, normalized_axis, tensor
+from .parts import is_array, is_array_class, is_flat, normalized_axis, tensor
 
 
 def tensor_argument(value: Any, what: str) -> Any:
@@ -199,7 +199,7 @@ def take_interp(value: Any, pos: Any, axis: int = 0) -> Any:
         return take_interp(parts.tensor_class(type(value))(value), pos, axis)._array
     tensor_argument(value, what)
     if not value._dtype.is_float:
-        raise TypeError(f"{what}(): expected floating-point numbers, not {label(value)}")
+        raise unexpected(what, "floating-point numbers", value)
     (place,) = _axes(axis, len(value._shape), what)
     n = value._shape[place]
     if n == 0:

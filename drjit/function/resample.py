@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..array.base import type_label
 from ..array.meta import DYNAMIC
 from ..array.table import find
 from ..jit import dtype as dt
 from . import parts
-from .arguments import integers
+from .arguments import integers, unexpected
 from .evaluation import eval as evaluate
 from .layout import ravel
 from .parts import is_array, is_flat, tensor
@@ -49,10 +48,7 @@ def _storage(source: Any, what: str) -> tuple[Any, tuple[int, ...]]:
         return source._array, source._shape
     if fits and is_flat(type(source)):
         return source, (len(source),)
-    raise TypeError(
-        f"{what}(): expected a floating-point tensor or one-dimensional array, "
-        f"got {type_label(source)}"
-    )
+    raise unexpected(what, "a floating-point tensor or one-dimensional array", source, "got")
 
 
 def _result(source: Any, flat: Any, shape: Sequence[int], mode: str | None) -> Any:
@@ -188,7 +184,7 @@ def upsample(t: Any, shape: Any = None, scale_factor: Any = None) -> Any:
     what = "dr.upsample"
     texture = not is_array(t) and hasattr(t, "tensor") and hasattr(t, "wrap_mode")
     if not texture and not (is_array(t) and t._kind == "tensor"):
-        raise TypeError(f"{what}(): expected a tensor or a texture, got {type_label(t)}")
+        raise unexpected(what, "a tensor or a texture", t, "got")
     if shape is not None and scale_factor is not None:
         raise TypeError(f"{what}(): give either 'shape' or 'scale_factor', not both")
     sizes = tuple(t.shape)[:-1] if texture else t._shape

@@ -13,7 +13,7 @@ from ..array.pytree import is_container, map_tree
 from ..jit import dtype as dt
 from ..jit.op import ReduceMode
 from . import parts
-from .arguments import integers
+from .arguments import integers, unexpected
 from .layout import ravel
 from .parts import flat_size, is_array, is_flat, label, nested, pick, tensor
 
@@ -249,7 +249,7 @@ def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
     """
     what = "dr.concat"
     if not isinstance(arr, (list, tuple)):
-        raise TypeError(f"{what}(): expected a sequence of arrays, not {label(arr)}")
+        raise unexpected(what, "a sequence of arrays", arr)
     if not arr:
         raise RuntimeError(f"{what}(): at least one array is needed")
     if len(arr) == 1 and is_array(arr[0]) and (axis is not None or is_flat(type(arr[0]))):
@@ -354,7 +354,7 @@ def reverse(value: Any, axis: int | tuple[int, ...] = 0) -> Any:
     axes = axis if isinstance(axis, tuple) else (axis,)
     if not is_array(value):
         if not isinstance(value, (list, tuple, str)):
-            raise TypeError(f"{what}(): expected an array or a sequence, not {label(value)}")
+            raise unexpected(what, "an array or a sequence", value)
         for a in axes:
             parts.normalized_axis(a, 1, f"{what}(<{label(value)}>)")
         return value[::-1]

@@ -14,6 +14,7 @@ from ..array.elementwise import elementwise
 from ..array.promote import number_type, promote
 from ..array.special import of_components
 from ..jit import op
+from .arguments import unexpected
 from .arithmetic import copysign, fma, mulsign, select
 from .linalg import check_matrix, det, from_rows, polar_decomp, rows_of
 from .math import atan2, sincos, sqrt
@@ -34,7 +35,7 @@ def _related(a: Any, kind: str, *dims: int) -> Any:
 
 def _check_quaternion(value: Any, what: str) -> None:
     if not isinstance(value, ArrayBase) or value.__meta__.kind != "quaternion":
-        raise TypeError(f"{what}(): expected a quaternion, got {type_label(value)}")
+        raise unexpected(what, "a quaternion", value, "got")
 
 
 def _as_vector(value: Any, cls: Any, what: str) -> Any:
@@ -42,9 +43,7 @@ def _as_vector(value: Any, cls: Any, what: str) -> Any:
     if isinstance(value, ArrayBase):
         meta = value.__meta__
         if meta.kind != "vector" or len(meta.dims) != 1 or len(value._c) != cls._size:
-            raise TypeError(
-                f"{what}(): expected a vector of {cls._size} components, got {type_label(value)}"
-            )
+            raise unexpected(what, f"a vector of {cls._size} components", value, "got")
     elif not isinstance(value, (list, tuple)) or len(value) != cls._size:
         raise TypeError(f"{what}(): expected a vector of {cls._size} components, got {value!r}")
     return value if type(value) is cls else cls(value)
@@ -122,7 +121,7 @@ def matrix_to_quat(arg: Any, /) -> Any:
     what = "dr.matrix_to_quat"
     check_matrix(arg, what)
     if arg.__meta__.dims not in ((3, 3), (4, 4)):
-        raise TypeError(f"{what}(): expected a matrix with 3 or 4 rows, got {type_label(arg)}")
+        raise unexpected(what, "a matrix with 3 or 4 rows", arg, "got")
     (a, b, c), (d, e, f), (g, h, i) = (row[:3] for row in rows_of(arg)[:3])
     # Row k is 4 q_k (x, y, z, w), whose k-th entry is the square of 2 q_k.
     ways = [
@@ -190,7 +189,7 @@ def euler_to_quat(arg: Any, /) -> Any:
     if isinstance(arg, (list, tuple)) and len(arg) == 3:
         arg = _vector_of(arg)
     if not isinstance(arg, ArrayBase) or not arg._dtype.is_float:
-        raise TypeError(f"{what}(): expected three angles, got {type_label(arg)}")
+        raise unexpected(what, "three angles", arg, "got")
     arg = _as_vector(arg, _related(arg, "vector", 3), what)
     (sx, cx), (sy, cy), (sz, cz) = (sincos(c * 0.5) for c in arg._c)
     parts = [
@@ -330,7 +329,7 @@ def transform_decompose(a: Any, it: int = 10) -> tuple[Any, Any, Any]:
     what = "dr.transform_decompose"
     check_matrix(a, what)
     if a.__meta__.dims != (4, 4):
-        raise TypeError(f"{what}(): expected a matrix with 4 rows, got {type_label(a)}")
+        raise unexpected(what, "a matrix with 4 rows", a, "got")
     rows = rows_of(a)
     small = _related(a, "matrix", 3, 3)
     q, p = polar_decomp(from_rows(small, [row[:3] for row in rows[:3]]), it)
@@ -357,7 +356,7 @@ def transform_compose(s: Any, q: Any, t: Any, /) -> Any:
     check_matrix(s, what)
     _check_quaternion(q, what)
     if s.__meta__.dims != (3, 3):
-        raise TypeError(f"{what}(): expected a scaling matrix with 3 rows, got {type_label(s)}")
+        raise unexpected(what, "a scaling matrix with 3 rows", s, "got")
     if q._dtype is not s._dtype:
         raise TypeError(f"{what}(): {type_label(s)} and {type_label(q)} differ in element type")
     product = quat_to_matrix(_related(q, "matrix", 3, 3), q) @ s
