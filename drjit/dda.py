@@ -46,7 +46,7 @@ def dda(
     mode: str | None = None,
     max_iterations: int | None = None,
 ) -> Any:
-    """Calls a function for every cell of a grid that a ray meets, in order, and gives the final
+    """Calls a function for every cell of a grid that a ray meets, in order, and returns the final
     state.
 
     The ray goes from `ray_o` to `ray_o + ray_max * ray_d`; `ray_d` may have any length, and

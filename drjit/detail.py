@@ -122,7 +122,7 @@ def scope(backend: JitBackend) -> int:
 
 
 def set_scope(backend: JitBackend, scope: int) -> None:
-    """Sets what `scope` gives.
+    """Sets what `scope` returns.
 
     Raises:
         RuntimeError: the backend is not available.
@@ -289,7 +289,7 @@ def leak_warnings() -> bool:
 
 
 def set_leak_warnings(arg: bool, /) -> None:
-    """Sets what `leak_warnings` gives.
+    """Sets what `leak_warnings` returns.
 
     >>> dr.detail.set_leak_warnings(False); dr.detail.leak_warnings()
     False

@@ -42,7 +42,7 @@ def allclose(
     The default tolerances are those of the element type: `rtol` and `atol` are 1e-2 and 1e-2 for
     float16, 1e-3 and 1e-5 for float32, 1e-5 and 1e-8 for all others. Numbers, arrays and sequences
     of one entry go with all entries of a sequence; entries of matrices and complex numbers are
-    compared one by one. Gives a mask of one entry (a tensor of no dimensions for tensors) if an
+    compared one by one. Returns a mask of one entry (a tensor of no dimensions for tensors) if an
     argument is an array, else a Python bool.
 
     Raises:
@@ -76,7 +76,8 @@ def _is_sequence(value: Any) -> bool:
 
 
 def _rows(a: Any, b: Any) -> list[tuple[Any, Any]]:
-    """The entries of two sequences; a single entry, and what is no sequence, goes with all.
+    """The entries of two sequences; a single entry, and anything that is not a sequence, goes with
+    all.
 
     Raises:
         RuntimeError: the sequences differ in length.

@@ -51,7 +51,7 @@ def check_grad(
 ) -> bool:
     """Compares the derivatives of `f` at `args` in both modes with central differences.
 
-    `f` takes and gives arrays or PyTrees; it is called once per entry of the arguments and
+    `f` takes and returns arrays or PyTrees; it is called once per entry of the arguments and
     direction. Results are weighted by fixed numbers, so that every entry counts. `eps` is the step
     and `tol` the error that is accepted, relative to the larger of 1 and the derivative. If one is
     larger, the worst entry is printed, with the operation of the graph whose contribution to that

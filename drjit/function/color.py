@@ -99,8 +99,8 @@ def linear_srgb_to_oklab(value: Any) -> Any:
     a tensor; a fourth entry, alpha, stays as it is.
 
     Raises:
-        TypeError: the argument is not a floating-point array or tensor, or the axis has not 3 or 4
-            entries.
+        TypeError: the argument is not a floating-point array or tensor, or the axis does not have 3
+            or 4 entries.
 
     >>> dr.linear_srgb_to_oklab(Array3f(1, 0, 0))
     [[0.627955, 0.224863, 0.125846]]
@@ -117,8 +117,8 @@ def oklab_to_linear_srgb(value: Any) -> Any:
     same layout.
 
     Raises:
-        TypeError: the argument is not a floating-point array or tensor, or the axis has not 3 or 4
-            entries.
+        TypeError: the argument is not a floating-point array or tensor, or the axis does not have 3
+            or 4 entries.
 
     >>> dr.oklab_to_linear_srgb(Array3f(1, 0, 0))
     [[1, 1, 1]]

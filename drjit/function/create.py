@@ -325,7 +325,7 @@ def linspace(dtype: Any, start: float, stop: float, num: int, endpoint: bool = T
     `endpoint` is false.
 
     Raises:
-        TypeError: the type is not one-dimensional and of floating point numbers, or an argument is
+        TypeError: the type is not one-dimensional and of floating-point numbers, or an argument is
             no number.
 
     >>> from drjit.llvm import Float
@@ -367,7 +367,7 @@ def opaque(
     """An evaluated array: its value is data to a kernel, not part of the program, so that another
     value needs no other kernel.
 
-    `opaque(arg)` gives a copy of an array or PyTree, `opaque(dtype, value, shape)` makes what
+    `opaque(arg)` returns a copy of an array or PyTree, `opaque(dtype, value, shape)` makes what
     `full` makes.
 
     Raises:

@@ -138,7 +138,8 @@ class CustomOp(IntrusiveBase):
         )
 
     def add_input(self, arg: Any, /) -> None:
-        """Declares, within `eval`, an array that is no argument but on which the result depends.
+        """Declares, within `eval`, an array that is not an argument but on which the result
+        depends.
 
         The callbacks read and set its gradient by `dr.grad` and `dr.accum_grad`.
         """

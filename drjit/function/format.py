@@ -52,7 +52,7 @@ def print(
     mode: str = "auto",
     **kwargs: Any,
 ) -> None:
-    """Writes what `format` gives to a file, standard output by default.
+    """Writes what `format` returns to a file, standard output by default.
 
     With a mask as `active`, only the entries of arrays whose lanes are active appear, and nothing
     at all if there are none. Tensors, and arrays with another number of lanes than the mask, appear
@@ -229,7 +229,7 @@ def _take(value: Any, chosen: np.ndarray) -> Any:
 
 
 def formatted(what: str, args: tuple, kwargs: Mapping[str, Any], limit: int = 20) -> str:
-    """What `format` gives; `what` is the function that the user called."""
+    """What `format` returns; `what` is the function that the user called."""
     if not args and "fmt" in kwargs:
         args = (kwargs["fmt"],)
     if not args:

@@ -12,7 +12,7 @@ def _title(v: Var) -> str:
 
 
 def whos_ad(as_string: bool = False) -> str | None:
-    """Prints (or gives as a string) all variables of the graph of derivatives.
+    """Prints (or returns as a string) all variables of the graph of derivatives.
 
     `Refs` counts arrays and operations that refer to a variable. In debug mode the line that
     recorded it is shown as well.

@@ -38,7 +38,7 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Any:
 
     Raises:
         RuntimeError: there are none, or the axis is out of bounds.
-        TypeError: an argument is no array, or shapes differ.
+        TypeError: an argument is not an array, or shapes differ.
 
     >>> from drjit.llvm import TensorXf
     >>> stack([TensorXf([1, 2]), TensorXf([3, 4])], axis=1)
@@ -59,7 +59,7 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Any:
 
 
 def _at_least(ndim: int, a: Any) -> Any:
-    """A tensor of at least so many dimensions, as NumPy's `atleast_1d` and its like."""
+    """A tensor of at least `ndim` dimensions, as NumPy's `atleast_1d` and its like."""
     shape = a._shape
     if ndim == 3 and len(shape) in (1, 2):
         return reshaped(a, (*(1,) * (2 - len(shape)), *shape, 1))
@@ -71,7 +71,7 @@ def vstack(arrays: Sequence[Any], /) -> Any:
 
     Raises:
         RuntimeError: there are none.
-        TypeError: an argument is no array, or shapes do not go together.
+        TypeError: an argument is not an array, or shapes do not go together.
 
     >>> from drjit.llvm import Float
     >>> vstack([Float(1, 2), Float(3, 4)])
@@ -90,7 +90,7 @@ def hstack(arrays: Sequence[Any], /) -> Any:
 
     Raises:
         RuntimeError: there are none.
-        TypeError: an argument is no array, or shapes do not go together.
+        TypeError: an argument is not an array, or shapes do not go together.
     """
     what = "dr.hstack"
     found = [_at_least(1, a) for a in _tensors(arrays, what)]
@@ -102,7 +102,7 @@ def column_stack(arrays: Sequence[Any], /) -> Any:
 
     Raises:
         RuntimeError: there are none.
-        TypeError: an argument is no array, or shapes do not go together.
+        TypeError: an argument is not an array, or shapes do not go together.
     """
     what = "dr.column_stack"
     found = []
@@ -117,7 +117,7 @@ def dstack(arrays: Sequence[Any], /) -> Any:
 
     Raises:
         RuntimeError: there are none.
-        TypeError: an argument is no array, or shapes do not go together.
+        TypeError: an argument is not an array, or shapes do not go together.
     """
     what = "dr.dstack"
     return concat_tensors([_at_least(3, a) for a in _tensors(arrays, what)], 2, what)
@@ -144,8 +144,8 @@ def split(value: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0
     """A tensor cut along an axis into equal parts, or at the given positions.
 
     Raises:
-        TypeError: the value is no tensor.
-        RuntimeError: it cannot be cut into so many equal parts, or the axis is out of bounds.
+        TypeError: the value is not a tensor.
+        RuntimeError: it cannot be cut into that many equal parts, or the axis is out of bounds.
         ValueError: the number of parts is not positive.
 
     >>> from drjit.llvm import TensorXf
@@ -167,10 +167,11 @@ def split(value: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0
 
 
 def array_split(value: Any, sections: int | Sequence[int], /, axis: int = 0) -> list[Any]:
-    """A tensor cut along an axis into so many parts, of which the first may be longer by one.
+    """A tensor cut along an axis into a given number of parts, of which the first may be longer by
+    one.
 
     Raises:
-        TypeError: the value is no tensor.
+        TypeError: the value is not a tensor.
         RuntimeError: the axis is out of bounds.
         ValueError: the number of parts is not positive.
     """

@@ -31,7 +31,7 @@ def gather(
     mode: ReduceMode = ReduceMode.Auto,
     shape: tuple[int, ...] | None = None,
 ) -> Any:
-    """Reads entries of `source` at the positions `index`; gives 0 where `active` is false.
+    """Reads entries of `source` at the positions `index`; returns 0 where `active` is false.
 
     `source` is a one-dimensional array. If `dtype` is its class, the result has one entry per
     index. If `dtype` is a nested class with `k` innermost components, such as `Array3f`, the result
@@ -134,7 +134,7 @@ def _gather_components(dtype: type, source: Any, index: Any, active: Any, mode: 
 
 
 def _gather_tensor(dtype: type, source: Any, index: Any, active: Any, shape: Any, mode: Any) -> Any:
-    """A gather from the storage of a tensor, or from a flat array, that gives a tensor of the
+    """A gather from the storage of a tensor, or from a flat array, that returns a tensor of the
     index's shape."""
     storage = source._array if source._kind == "tensor" else source
     entries = gather(dtype.Array, storage, index, active, mode=mode)
@@ -143,7 +143,7 @@ def _gather_tensor(dtype: type, source: Any, index: Any, active: Any, shape: Any
         shape = index._shape if is_array(index) and index._kind == "tensor" else (size,)
     if prod(shape) != size:
         raise RuntimeError(f"dr.gather(): {size} entries do not make a tensor of shape {shape}")
-    return tensor(dtype, entries, shape)
+    return tensor(dtype, entries, tuple(shape))
 
 
 # Scatter
@@ -358,8 +358,8 @@ def _one_value(cls: type, value: Any, what: str) -> Any:
 
 
 def scatter_inc(target: Any, index: Any, active: Any = True) -> Any:
-    """Atomically adds 1 to the entries `index` of an integer array and gives the values from
-    before.
+    """Atomically adds 1 to the entries `index` of an integer array and returns the
+    previous values.
 
     Where several lanes increment the same entry, each gets another value, so the results can serve
     as distinct positions. Inactive lanes get 0.
@@ -383,8 +383,8 @@ def scatter_inc(target: Any, index: Any, active: Any = True) -> Any:
 
 
 def scatter_exch(target: Any, value: Any, index: Any, active: Any = True) -> Any:
-    """Atomically replaces the entries `index` of `target` by `value` and gives the values from
-    before; 0 for inactive lanes.
+    """Atomically replaces the entries `index` of `target` by `value` and returns the
+    previous values; 0 for inactive lanes.
 
     Raises:
         IndexError: an index is out of bounds.
@@ -409,7 +409,7 @@ def scatter_cas(
     """Atomically replaces the entries `index` of `target` that equal `compare`, bit by bit, by
     `value`.
 
-    Gives the values from before (0 for inactive lanes), and a mask of the lanes whose entry was
+    Returns the previous values (0 for inactive lanes), and a mask of the lanes whose entry was
     replaced.
 
     Raises:

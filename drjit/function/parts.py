@@ -138,7 +138,7 @@ def index_leaf(index: Any, cls: type, what: str) -> Any:
     Masks and floating-point numbers are converted as by the class of the indices.
 
     Raises:
-        TypeError: the index is no number, array or sequence of integers.
+        TypeError: the index is not a number, array or sequence of integers.
     """
     if is_array(index):
         if index._kind == "tensor":

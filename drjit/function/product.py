@@ -22,7 +22,7 @@ def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
 
     Tensors follow NumPy's rules: the last two axes are the matrices, those before are broadcast; a
     tensor of one dimension is a row on the left, a column on the right, and its axis is gone from
-    the result. `float16` is accumulated in `float32`. Arrays that are no tensors are multiplied as
+    the result. `float16` is accumulated in `float32`. Arrays that are not tensors are multiplied as
     their types say: matrices, a matrix and a vector, or two vectors, to a number. A number scales.
 
     Raises:

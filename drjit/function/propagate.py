@@ -44,7 +44,7 @@ def enqueue(mode: ADMode, *args: Any, **kwargs: Any) -> None:
     all that they depend on (`ADMode.Backward`). A single argument may be called `arg`.
 
     Raises:
-        TypeError: the mode is no `ADMode`, or another keyword is given.
+        TypeError: the mode is not an `ADMode`, or another keyword is given.
         RuntimeError: it is `ADMode.Primal`.
     """
     _check_mode(mode, "dr.enqueue")
@@ -67,7 +67,7 @@ def traverse(mode: ADMode, flags: ADFlag | int = ADFlag.Default) -> None:
     `ADFlag.KeepGraph` gradients can be differentiated again, and edges are kept.
 
     Raises:
-        TypeError: the mode is no `ADMode`, or the flags are no `ADFlag`.
+        TypeError: the mode is not an `ADMode`, or the flags are not a combination of `ADFlag`.
         RuntimeError: the mode is `ADMode.Primal`.
 
     >>> x = ad.Float(3)
@@ -88,7 +88,7 @@ def _checked(args: tuple, flags: Any, what: str) -> bool:
     """Whether any of the arguments has derivatives.
 
     Raises:
-        TypeError: the flags are not `ADFlag`.
+        TypeError: the flags are not a combination of `ADFlag`.
         RuntimeError: none has derivatives, `ADFlag.AllowNoGrad` is not set, and
             `JitFlag.SymbolicCalls` is.
     """
@@ -222,7 +222,7 @@ def _to(mode: ADMode, args: tuple, flags: Any, what: str) -> Any:
 
 @described
 def forward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
-    """Propagates gradients of inputs to `args`, and gives what arrives there.
+    """Propagates gradients of inputs to `args`, and returns what arrives there.
 
     Raises:
         RuntimeError: `args` have no derivatives; see `backward`.
@@ -238,7 +238,7 @@ def forward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
 
 @described
 def backward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
-    """Propagates gradients of outputs back to `args`, and to nothing else, and gives what arrives
+    """Propagates gradients of outputs back to `args`, and to nothing else, and returns what arrives
     there.
 
     Raises:

@@ -1,6 +1,6 @@
 """Reductions along axes.
 
-A reduction of a traced array of one dimension is itself traced: it gives an array with one entry,
+A reduction of a traced array of one dimension is itself traced: it yields an array with one entry,
 and nothing is evaluated. Axis 0 of a nested array are its components, the last axis its lanes;
 lanes of one entry count as broadcast."""
 
@@ -58,7 +58,7 @@ RULES = {key: _rule(key, o) for key, o in ops.REDUCTIONS.items()}
 
 
 def identity(rule: Rule, dtype: dt.DType) -> Any:
-    """What a reduction of no entries gives."""
+    """What a reduction of no entries returns."""
     return ops.identity(rule.key, dtype)
 
 
@@ -271,7 +271,7 @@ def reduction(name: str, op: Any) -> str:
     """The key of a reduction.
 
     Raises:
-        TypeError: it is no `ReduceOp`.
+        TypeError: it is not a `ReduceOp`.
         RuntimeError: it is `ReduceOp.Identity`.
     """
     if not isinstance(op, ReduceOp):
@@ -289,9 +289,9 @@ def reduce(
     Without `axis`, tensors are reduced along all axes, everything else along axis 0: an array of
     one dimension to one entry, a nested array to a combination of its components. `None` means all
     axes, a tuple several, negative ones count from the end. Python numbers are their own reduction,
-    iterables are folded. An empty axis gives the neutral element. `float16` sums are accumulated in
-    `float32`. `keepdims` keeps reduced axes of tensors with size 1. `mode` ('symbolic', 'evaluated'
-    or None) is a hint.
+    iterables are folded. An empty axis yields the neutral element. `float16` sums are accumulated
+    in `float32`. `keepdims` keeps reduced axes of tensors with size 1. `mode` ('symbolic',
+    'evaluated' or None) is a hint.
 
     Raises:
         RuntimeError: an axis is out of bounds, or the operation is not defined for the type.

@@ -40,7 +40,7 @@ def moveaxis(arg: Any, /, source: Any, destination: Any) -> Any:
     """A tensor with one or several axes moved to other places; the others keep their order.
 
     Raises:
-        TypeError: the argument is no tensor.
+        TypeError: the argument is not a tensor.
         ValueError: the numbers of axes differ.
         RuntimeError: an axis is out of bounds, or occurs twice.
 
@@ -63,8 +63,8 @@ def transpose(value: Any, /, axes: tuple[int, ...] | None = None) -> Any:
     """A tensor with its axes in the order `axes`, or reversed. Of a matrix type, the transpose.
 
     Raises:
-        TypeError: the argument is no tensor and no matrix.
-        RuntimeError: `axes` is no permutation of the axes.
+        TypeError: the argument is neither a tensor nor a matrix.
+        RuntimeError: `axes` is not a permutation of the axes.
 
     >>> from drjit.llvm import TensorXf
     >>> transpose(TensorXf([[1, 2], [3, 4]]))
@@ -90,7 +90,7 @@ def swapaxes(value: Any, /, axis1: int, axis2: int) -> Any:
     """A tensor with two axes exchanged.
 
     Raises:
-        TypeError: the argument is no tensor.
+        TypeError: the argument is not a tensor.
         RuntimeError: an axis is out of bounds.
     """
     what = "dr.swapaxes"
@@ -105,7 +105,7 @@ def expand_dims(value: Any, /, axis: int | tuple[int, ...]) -> Any:
     """A tensor with axes of size 1 inserted, so that they are at the given places of the result.
 
     Raises:
-        TypeError: the argument is no tensor.
+        TypeError: the argument is not a tensor.
         RuntimeError: an axis is out of bounds, or occurs twice.
 
     >>> from drjit.llvm import TensorXf
@@ -124,7 +124,7 @@ def squeeze(value: Any, /, axis: int | tuple[int, ...] | None = None) -> Any:
     """A tensor without the given axes of size 1, or without all of them.
 
     Raises:
-        TypeError: the argument is no tensor.
+        TypeError: the argument is not a tensor.
         RuntimeError: an axis is out of bounds, or not of size 1.
     """
     what = "dr.squeeze"
@@ -142,7 +142,7 @@ def reshaped(value: Any, shape: Any) -> Any:
     """A tensor with the same entries in another shape."""
     if tuple(shape) == value._shape:
         return value
-    return tensor(type(value), type(value._array)(value._array), shape)
+    return tensor(type(value), type(value._array)(value._array), tuple(shape))
 
 
 # Entries
@@ -155,7 +155,8 @@ def take(value: Any, index: Any, axis: int = 0) -> Any:
     count from the end. One-dimensional arrays are accepted as well.
 
     Raises:
-        TypeError: the value is no tensor, or the index no integer, array or sequence of integers.
+        TypeError: the value is not a tensor, or the index not an integer, array or sequence of
+            integers.
         IndexError: a position is out of bounds.
         RuntimeError: the axis is out of bounds.
 
@@ -187,7 +188,8 @@ def take_interp(value: Any, pos: Any, axis: int = 0) -> Any:
     beyond the first and last entry continue the first and last segment.
 
     Raises:
-        TypeError: the value is no tensor of floating-point numbers, or `pos` no numbers.
+        TypeError: the value is not a tensor of floating-point numbers, or `pos` does not hold
+            numbers.
         RuntimeError: the axis is out of bounds, or has no entries.
 
     >>> from drjit.llvm import Float, TensorXf
@@ -229,7 +231,7 @@ def take_interp(value: Any, pos: Any, axis: int = 0) -> Any:
 
 
 def slice_index(dtype: type, shape: tuple[int, ...], indices: tuple) -> tuple[tuple, Any]:
-    """The shape that a key of a tensor gives, and the flat positions of its entries.
+    """The shape that a key of a tensor selects, and the flat positions of its entries.
 
     `dtype` is a one-dimensional array type of 32-bit unsigned integers, `shape` that of the tensor,
     and `indices` the parts of the key.

@@ -51,7 +51,7 @@ def _storage(source: Any, what: str) -> tuple[Any, tuple[int, ...]]:
     raise unexpected(what, "a floating-point tensor or one-dimensional array", source, "got")
 
 
-def _result(source: Any, flat: Any, shape: Sequence[int], mode: str | None) -> Any:
+def _result(source: Any, flat: Any, shape: tuple[int, ...], mode: str | None) -> Any:
     if mode != "symbolic":
         evaluate(flat)
     return tensor(type(source), flat, shape) if source._kind == "tensor" else flat
@@ -71,7 +71,7 @@ def resample(
     is widened where there are fewer results than samples, so that it averages: `box` (radius 0.5),
     `linear` (1), `hamming` (a windowed sinc, 1), `cubic` (R. Keys, "Cubic Convolution
     Interpolation", 1981; 2), `lanczos` (3), `gaussian` (standard deviation 0.5, 2), or a function
-    of the distance, which needs a `filter_radius`. Weights are normalised. `boundary` says what
+    of the distance, which needs a `filter_radius`. Weights are normalized. `boundary` says what
     lies beyond the ends: nothing (`zero`), the last sample (`nearest`), the signal again (`wrap`),
     or its reflection, with the last sample repeated (`reflect`) or not (`mirror`).
 

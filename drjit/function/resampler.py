@@ -32,8 +32,8 @@ BOUNDARIES = ("zero", "nearest", "wrap", "reflect", "mirror")
 # state, so where there are derivatives, an evaluated result takes several launches of one kernel.
 _UNROLLED = 16
 _TAPS_PER_KERNEL = 32
-# With a loop of so many taps of neighbouring samples, several lanes share the taps of a result, so
-# that they read neighbouring samples at a time.
+# With a loop of at least this many taps of neighbouring samples, several lanes share the taps of a
+# result, so that they read neighbouring samples at a time.
 _SHARED = 128
 _LANES_PER_RESULT = 16
 
@@ -52,7 +52,7 @@ class Resampler:
         TypeError: the arguments are of wrong types.
         RuntimeError: a resolution is zero, a filter, its radius or the boundary mode is unknown or
             out
-            of range, or the weights of a result sum up to 0, so that they cannot be normalised.
+            of range, or the weights of a result sum up to 0, so that they cannot be normalized.
     """
 
     source_res = target_res = 0

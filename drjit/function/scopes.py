@@ -36,7 +36,7 @@ class NullContextManager:
 
 
 class ADContextManager:
-    """What `suspend_grad`, `resume_grad` and `isolate_grad` give: a context manager that enters a
+    """What `suspend_grad`, `resume_grad` and `isolate_grad` return: a context manager that enters a
     scope of the graph of derivatives. `indices` are the numbers (`index_ad`) of the variables that
     are suspended or resumed; without any, all are.
 

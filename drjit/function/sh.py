@@ -14,11 +14,11 @@ def sh_eval(d: Any, order: int) -> list[Any]:
     this order, with the phase factor (-1)^m.
 
     P.-P. Sloan, "Efficient Spherical Harmonic Evaluation" (2013): polynomials in the components,
-    from the recurrence of the normalised associated Legendre functions in l (their common factor
+    from the recurrence of the normalized associated Legendre functions in l (their common factor
     sin^m left out) and that of r^m cos(mφ) and r^m sin(mφ) in m.
 
     Raises:
-        TypeError: `d` has not three floating-point components, or `order` is not an integer.
+        TypeError: `d` does not have three floating-point components, or `order` is not an integer.
         RuntimeError: `order` is negative.
 
     >>> dr.sh_eval(Array3f(0, 0, 1), 1)

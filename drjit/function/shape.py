@@ -182,7 +182,7 @@ def tile(value: Any, reps: int | Sequence[int]) -> Any:
 
     Raises:
         ValueError: a number of repetitions is negative.
-        TypeError: `reps` is no int and no sequence of ints, or does not go with the type.
+        TypeError: `reps` is neither an int nor a sequence of ints, or does not go with the type.
 
     >>> from drjit.llvm import Float
     >>> dr.tile(Float(1, 2), 2)

@@ -51,7 +51,7 @@ def _moved_back(cls: Any, flat: Any, shape: Any, order: list[int]) -> Any:
 
 
 def _on_tensors(value: Any, axis: Any, what: str, f: Any) -> Any:
-    """Applies a function of a tensor and an axis to any array; gives an array of the same shape."""
+    """Applies a function of a tensor and an axis to any array; returns one of the same shape."""
     t = _as_tensor(_array(value, what))
     place = _axis(axis, len(t._shape), what)
     found = f(parts.traced(t), place) if prod(t._shape) else t
@@ -67,7 +67,7 @@ def sort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
     """The entries in increasing or decreasing order along an axis. The sort is stable.
 
     Raises:
-        TypeError: the argument is no array, or `axis` no int.
+        TypeError: the argument is not an array, or `axis` is not an int.
         RuntimeError: the axis is out of bounds.
 
     >>> from drjit.llvm import Float
@@ -89,7 +89,7 @@ def argsort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
     equal entries keep their order.
 
     Raises:
-        TypeError: the argument is no array, or `axis` no int.
+        TypeError: the argument is not an array, or `axis` is not an int.
         RuntimeError: the axis is out of bounds.
 
     >>> from drjit.llvm import Float
@@ -143,7 +143,7 @@ def median(
     middle = (run - 1) // 2
     rows = prod(shape) // run
     chosen = pick(found, parts.lanes(type(t), rows) * run + middle, "dr.sort")
-    kept = [1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes]
+    kept = tuple([1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes])
     values, indices = (
         parts.untraced(tensor(cls, found, kept), value._namespace)
         for cls, found in (
@@ -173,7 +173,7 @@ def _median_of_sequence(value: Any, what: str) -> tuple[Any, int]:
 
 
 def _like(value: Any, found: Any, axes: tuple[int, ...], ndim: int) -> Any:
-    """The result of a reduction of an array that is no tensor: one-dimensional, or nested if the
+    """The result of a reduction of an array that is not a tensor: one-dimensional, or nested if the
     lanes were not reduced or only they.
     """
     if is_flat(type(value)) or len(axes) == ndim:
@@ -189,7 +189,7 @@ def argmin(value: Any, /, axis: int | None = None, keepdims: bool = False) -> An
     an axis, the position among all entries as a one-dimensional array.
 
     Raises:
-        TypeError: the argument is no array, or no tensor or one-dimensional array.
+        TypeError: the argument is not an array, or neither a tensor nor one-dimensional.
         ValueError: there are no entries along the axis.
         RuntimeError: the axis is out of bounds.
 
@@ -220,7 +220,7 @@ def _extreme(value: Any, axis: int | None, keepdims: bool, best: Any, what: str)
     shape, n = t._shape, t._shape[place]
     if n == 0:
         raise ValueError(f"{what}(<{label(value)}>): axis {place} of {shape} has no entries")
-    kept = [1 if a == place else m for a, m in enumerate(shape) if keepdims or a != place]
+    kept = tuple([1 if a == place else m for a, m in enumerate(shape) if keepdims or a != place])
     t = parts.traced(t)
     found = tensor(parts.with_dtype(type(t), dt.u32), _first_of(t, place, best), kept)
     found = parts.untraced(found, value._namespace)

@@ -103,7 +103,7 @@ class Place:
 
     def totals(self, source: Any, count: int = 1) -> list[Any]:
         """The weighted sums of all taps, as a loop. With `count`, positions are those of records of
-        so many entries, and there is a sum for each of them.
+        that many entries, and there is a sum for each of them.
         """
         work, taps = self.work, leaf.literal(self.signed, self.r.taps)
         step = leaf.literal(self.signed, self.lanes)

@@ -90,7 +90,8 @@ def _size_text(nbytes: float) -> str:
 
 
 def whos(as_string: bool = False) -> str | None:
-    """Prints (or gives as a string) all live traced values, and what memory and kernels amount to.
+    """Prints (or returns as a string) all live traced values, and what memory and kernels amount
+    to.
 
     `Refs` counts arrays and operations that refer to a value, `Storage` is the memory of evaluated
     ones.
@@ -197,7 +198,7 @@ def has_backend(arg: JitBackend, /) -> int:
 
 
 def flush_malloc_cache() -> None:
-    """Gives memory that is not in use back to the system; waits for queued work.
+    """Returns memory that is not in use to the system; waits for queued work.
 
     >>> dr.flush_malloc_cache()
     """
@@ -238,7 +239,7 @@ def profile_mark(arg: str, /) -> None:
 
 
 class profile_range:
-    """Context manager that marks the begin and the end of a part of a program in the log.
+    """Context manager that marks the beginning and the end of a part of a program in the log.
 
     >>> with dr.profile_range("render"):
     ...     pass

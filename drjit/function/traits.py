@@ -1,6 +1,6 @@
 """Questions about types, `*_v`, and types derived from others, `*_t`. All take a type or a value.
 
-Types and values that are no arrays get the answer that fits Python numbers: `mask_t(1.0)` is
+Types and values that are not arrays get the answer that fits Python numbers: `mask_t(1.0)` is
 `bool`.
 """
 
@@ -158,7 +158,7 @@ def itemsize_v(arg: Any, /) -> int:
     """The size of an entry in bytes.
 
     Raises:
-        TypeError: it is no array.
+        TypeError: it is not an array.
     """
     return _array_meta(arg, "itemsize_v").dtype.itemsize
 
@@ -262,7 +262,7 @@ def replace_shape_t(arg0: Any, arg1: Sequence[int], arg2: Any = None) -> Any:
 
 
 def tensor_t(arg: Any, /) -> Any:
-    """The tensor type of the same elements; None if it is no array."""
+    """The tensor type of the same elements; None if it is not an array."""
     meta = _meta(arg)
     return None if meta is None else table.find(meta.namespace, "tensor", meta.dtype)
 
@@ -321,7 +321,8 @@ float16_array_t, float32_array_t, float64_array_t = map(_element, (dt.f16, dt.f3
 
 
 def reinterpret_array_t(arg0: Any, arg1: VarType, /) -> Any:
-    """The type that `reinterpret_array` gives for another element type; a Python type for numbers.
+    """The type that `reinterpret_array` returns for another element type; a Python type for
+    numbers.
 
     Raises:
         RuntimeError: there is no such type.

@@ -259,8 +259,8 @@ def rotate(dtype: type, axis: Any, angle: Any) -> Any:
     """The quaternion of a rotation by an angle in radians around an axis of length 1.
 
     Raises:
-        TypeError: `dtype` is not a quaternion type, `axis` has not three components, or they belong
-            to different namespaces or element types.
+        TypeError: `dtype` is not a quaternion type, `axis` does not have three components, or they
+            belong to different namespaces or element types.
 
     >>> dr.rotate(Quaternion4f, Array3f(0, 0, 1), 1)
     [0.479426k+0.877583]
@@ -285,7 +285,7 @@ def _component(cls: Any, value: Any) -> Any:
 
 def quat_apply(arg0: Any, arg1: Any, /) -> Any:
     """A vector rotated by a quaternion: the vector part of `q v q̄`, which is `|q|²` times the
-    rotation if `q` has not length 1.
+    rotation if `q` does not have length 1.
 
     Raises:
         TypeError: the arguments are not a quaternion and a vector of three components.

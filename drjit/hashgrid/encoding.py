@@ -65,8 +65,8 @@ class HashEncoding:
     are those of `w + smooth_weight_lambda * cosine_ramp(w)`, which changes no value.
 
     Raises:
-        TypeError: `dtype` is no floating point array type, or a count is no integer.
-        ValueError: a size is not positive, `hashmap_size` is no multiple of
+        TypeError: `dtype` is not a floating-point array type, or a count is not an integer.
+        ValueError: a size is not positive, `hashmap_size` is not a multiple of
             `n_features_per_level`, or the tables are too large to be indexed.
     """
 
@@ -203,10 +203,10 @@ class HashEncoding:
         self.set_params(values)
 
     def set_params(self, values: Any) -> None:
-        """Replaces the parameters; another floating point type is converted.
+        """Replaces the parameters; another floating-point type is converted.
 
         Raises:
-            TypeError: `values` is no one-dimensional floating point array.
+            TypeError: `values` is not a one-dimensional floating-point array.
             RuntimeError: the number of entries is wrong.
         """
         what = self._what("set_params")
@@ -351,7 +351,7 @@ class HashEncoding:
 
         Raises:
             RuntimeError: the number of components is not that of dimensions.
-            TypeError: a component is no number or array of numbers, or the mask no mask.
+            TypeError: a component is not a number or array of numbers, or the mask not a mask.
         """
         what = self._what()
         position = self._position(p)

@@ -50,14 +50,14 @@ class Generator:
     __module__ = "drjit.random"
 
     def random(self, dtype: type, shape: Any) -> Any:
-        """Uniform numbers in [0, 1) as an array or tensor of a floating point type. Numbers in half
+        """Uniform numbers in [0, 1) as an array or tensor of a floating-point type. Numbers in half
         precision are rounded from single precision, so that 1 can occur.
 
         `shape` is the result's shape: lanes last for nested arrays, such as (3, n) for `Array3f`.
 
         Raises:
-            RuntimeError: `dtype` is no floating point type, or does not go with `shape`.
-            TypeError: `shape` is no tuple of non-negative integers.
+            RuntimeError: `dtype` is not a floating-point type, or does not go with `shape`.
+            TypeError: `shape` is not a tuple of non-negative integers.
 
         >>> from drjit.llvm import Float
         >>> dr.rng(seed=5).random(Float, 3)
@@ -86,7 +86,7 @@ class Generator:
         apart, and bounds that are arrays are not checked.
 
         Raises:
-            RuntimeError: `dtype` is no 32-bit integer type, or does not go with `shape`.
+            RuntimeError: `dtype` is not a 32-bit integer type, or does not go with `shape`.
             ValueError: the interval is empty, or does not lie within the range of the type.
 
         >>> from drjit.llvm import Int
@@ -111,8 +111,8 @@ class Generator:
     def permutation(self, x: Any, /, *args: Any, **kwargs: Any) -> Any:
         """A random permutation.
 
-        `permutation(dtype, n)` gives the integers below `n` in random order, as the 32-bit unsigned
-        array type that goes with `dtype`. `permutation(array)` gives the entries of a
+        `permutation(dtype, n)` returns the integers below `n` in random order, as the 32-bit
+        unsigned array type that goes with `dtype`. `permutation(array)` returns the entries of a
         one-dimensional array, and `permutation(tensor, axis=0)` the slices of a tensor along an
         axis, in random order. The order is that of random numbers in single precision.
 
@@ -166,7 +166,7 @@ class Philox4x32Generator(Generator):
     `symbolic`, or while a program is recorded, the counter stays an expression instead.
 
     Raises:
-        TypeError: seed or counter are no integers, or out of range.
+        TypeError: seed or counter are not integers, or out of range.
     """
 
     __module__ = "drjit.random"
@@ -409,7 +409,7 @@ def rng(seed: Any = 0, method: str = "philox4x32", symbolic: bool = False) -> Ge
     use them, instead of data that they read.
 
     Raises:
-        TypeError: the seed is no integer, or out of range.
+        TypeError: the seed is not an integer, or out of range.
         RuntimeError: there is no such method.
 
     >>> from drjit.llvm import Array2f

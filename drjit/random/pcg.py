@@ -35,7 +35,7 @@ class Generator:
     being evaluated, evaluate the generator (`dr.eval(rng)`) to keep programs short.
 
     Raises:
-        TypeError: arguments are no integers.
+        TypeError: arguments are not integers.
 
     >>> from drjit.llvm import PCG32
     >>> rng = PCG32(2)
@@ -73,7 +73,7 @@ class Generator:
         """Starts again from an initial state and the number of a stream.
 
         Raises:
-            TypeError: arguments are no integers.
+            TypeError: arguments are not integers.
         """
         w = self._words
         state = w.word(dt.u64, initstate, "PCG32.seed(): 'initstate'")
@@ -142,7 +142,7 @@ class Generator:
         """The element type that an argument `dtype` asks for.
 
         Raises:
-            TypeError: it is no type of floating point numbers.
+            TypeError: it is not a type of floating-point numbers.
         """
         if not isinstance(dtype, type):
             raise TypeError(f"PCG32.{what}(): 'dtype' must be a type, not {dtype!r}")
@@ -159,7 +159,7 @@ class Generator:
 
     def _bounded(self, word: str, bits: int, bound: Any, mask: Any) -> Any:
         """A word below a bound. Words below `2**bits % bound` are rejected, so that an equal
-        number of words gives each remainder.
+        number of words yields each remainder.
         """
         w, what = self._words, f"{word}_bounded"
         if not isinstance(bound, int) or isinstance(bound, bool) or not 0 < bound < 1 << bits:
@@ -203,7 +203,7 @@ class Generator:
         """A uniform 32-bit integer in [0, bound), without bias.
 
         Raises:
-            TypeError: `bound` is no integer from 1 to 2**32 - 1.
+            TypeError: `bound` is not an integer from 1 to 2**32 - 1.
         """
         return self._bounded("next_uint32", 32, bound, mask)
 
@@ -211,7 +211,7 @@ class Generator:
         """A uniform 64-bit integer in [0, bound), without bias.
 
         Raises:
-            TypeError: `bound` is no integer from 1 to 2**64 - 1.
+            TypeError: `bound` is not an integer from 1 to 2**64 - 1.
         """
         return self._bounded("next_uint64", 64, bound, mask)
 

@@ -76,7 +76,7 @@ class Generator:
     object is a PyTree.
 
     Raises:
-        TypeError: arguments are no integers, or out of range.
+        TypeError: arguments are not integers, or out of range.
 
     >>> from drjit.llvm import Philox4x32
     >>> rng = Philox4x32(seed=0, counter_0=0, iterations=10)
@@ -148,7 +148,7 @@ def _method(name: str, doc: str, result: str, make: Any) -> Any:
     return method
 
 
-# name: what it gives, its class, the function from the words of a block
+# name: what it returns, its class, the function from the words of a block
 _METHODS: dict[str, tuple[str, str, Any]] = {
     "next_uint32x4": ("Four uniform 32-bit integers.", "uint32x4", lambda w, x: x),
     "next_uint64x2": ("Two uniform 64-bit integers.", "uint64x2", pairs),

@@ -48,7 +48,7 @@ class Words:
         """An argument as a word of the namespace; a new object if it is an array.
 
         Raises:
-            TypeError: it is no integer, or out of range.
+            TypeError: it is not an integer, or out of range.
         """
         cls = table.find(self.namespace, "leaf", dtype)
         if isinstance(value, ArrayBase) and self.traced:
@@ -162,7 +162,7 @@ def words(namespace: str) -> Words:
 
 
 def data(cls: Any, value: int) -> Any:
-    """A number as data, which is no part of programs."""
+    """A number as data, which is not part of programs."""
     return leaf.from_numpy(cls, np.array([value], cls._dtype.numpy), copy=True)
 
 

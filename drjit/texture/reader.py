@@ -16,7 +16,7 @@ from .texels import Texels
 
 
 class Reader:
-    """Reads texels where a mask holds, and 0 elsewhere, as numbers of a floating point type.
+    """Reads texels where a mask holds, and 0 elsewhere, as numbers of a floating-point type.
 
     Raises:
         TypeError: the mask is not a mask.

@@ -108,7 +108,7 @@ class Texture(Texels):
         make an `Array1f` to `Array4f`, more an `ArrayXf`.
 
         Raises:
-            TypeError: the position has the wrong number of components, or the mask is no mask.
+            TypeError: the position has the wrong number of components, or the mask is not a mask.
         """
         if active is True and repeatable():
             known = self._repeated(pos)
