@@ -20,6 +20,7 @@ from .flow.loop import while_loop
 from .flow.syntax import hint, syntax
 from .function.arithmetic import *
 from .function.asserts import allclose, assert_allclose, assert_equal, assert_false, assert_true
+from .function.backend import *
 from .function.check_grad import check_grad
 from .function.color import *
 from .function.complex import arg, conj, imag, real
@@ -31,7 +32,6 @@ from .function.evaluation import copy, eval, flush_thread, make_opaque, schedule
 from .function.format import format, print
 from .function.geometry import cross, normalize, sphdir, unit_angle
 from .function.grad import *
-from .function.graph import graphviz_ad, whos_ad
 from .function.join import *
 from .function.kernels import *
 from .function.layout import *
@@ -39,6 +39,7 @@ from .function.linalg import det, diag, frob, inverse, polar_decomp, trace
 from .function.math import *
 from .function.memory import *
 from .function.product import matmul
+from .function.profiling import *
 from .function.propagate import *
 from .function.protocols import *
 from .function.reduce import *
@@ -51,9 +52,10 @@ from .function.sh import sh_eval
 from .function.shape import *
 from .function.sorting import *
 from .function.statistics import std, var
-from .function.tools import *
 from .function.traits import *
 from .function.transform import *
+from .function.whos import *
+from .function.whos_ad import graphviz_ad, whos_ad
 from .function.wrap import wrap, wrap_ad
 from .jit.backend import JitBackend
 from .jit.dtype import VarType

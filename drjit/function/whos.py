@@ -1,31 +1,15 @@
-"""Looking at what a program holds: labels, lists and graphs of live values; backends; memory; marks
-for profilers.
-"""
+"""Labels of traced values, and lists and pictures of those alive: `whos` and `graphviz`."""
 
 import gc
 import sys
 from typing import Any
 
-from ..array import pytree, table
-from ..array.base import type_label
-from ..array.meta import JitBackend
-from ..jit import access, kernel, label, log, memory, runtime
-from ..jit.log import LogLevel
+from ..array import pytree
+from ..jit import access, kernel, label, memory
 from ..jit.node import Node, shared
-from ..jit.runtime import Event
 from . import drawing
 
 # ---- Labels
-
-
-def _event(namespace: str) -> type:
-    """The class `Event` of a namespace with traced arrays."""
-    if namespace == "scalar":
-        raise AttributeError("module 'drjit.scalar' has no type 'Event': nothing is queued there")
-    return Event
-
-
-table.extras["Event"] = _event
 
 
 def set_label(*args: Any, **kwargs: Any) -> None:
@@ -181,112 +165,4 @@ def graphviz(as_string: bool = False) -> Any:
     return drawing.picture(lines, as_string, "dr.graphviz")
 
 
-# ---- Backends and memory
-
-
-def has_backend(arg: JitBackend, /) -> int:
-    """Whether arrays of a backend can be used on this machine, as 1 or 0.
-
-    >>> dr.has_backend(dr.JitBackend.LLVM)
-    1
-    """
-    if not isinstance(arg, JitBackend):
-        raise TypeError(f"dr.has_backend(): expected a backend, got {arg!r}")
-    if arg is JitBackend.Invalid:
-        raise RuntimeError(f"dr.has_backend(): {arg} stands for no backend")
-    return int(arg is JitBackend.LLVM)
-
-
-def flush_malloc_cache() -> None:
-    """Returns memory that is not in use to the system; waits for queued work.
-
-    >>> dr.flush_malloc_cache()
-    """
-    memory.flush_malloc_cache()
-
-
-def expand_threshold() -> int:
-    """The largest target, in entries, for which scatter-reductions use a private copy per thread.
-
-    >>> before = dr.expand_threshold()
-    >>> dr.set_expand_threshold(1000); dr.expand_threshold()
-    1000
-    >>> dr.set_expand_threshold(before)
-    """
-    return access.expand_threshold
-
-
-def set_expand_threshold(arg: int, /) -> None:
-    """Sets the largest target for which scatter-reductions use private copies; see
-    `expand_threshold`.
-    """
-    if not isinstance(arg, int) or arg < 0:
-        raise TypeError(f"dr.set_expand_threshold(): expected a non-negative integer, got {arg!r}")
-    access.expand_threshold = arg
-
-
-# ---- Marks for profilers
-
-
-def profile_mark(arg: str, /) -> None:
-    """Writes a mark with the number of launches so far to the log, at level `Debug`.
-
-    >>> dr.profile_mark("scene loaded")
-    """
-    if not isinstance(arg, str):
-        raise TypeError(f"dr.profile_mark(): expected a string, got {type_label(arg)}")
-    log.log(LogLevel.Debug, "mark %s (%d jobs queued)", arg, runtime.submitted)
-
-
-class profile_range:
-    """Context manager that marks the beginning and the end of a part of a program in the log.
-
-    >>> with dr.profile_range("render"):
-    ...     pass
-    """
-
-    def __init__(self, arg: str, /) -> None:
-        if not isinstance(arg, str):
-            raise TypeError(f"dr.profile_range(): expected a name, got {arg!r}")
-        self._name = arg
-
-    def __enter__(self) -> None:
-        profile_mark(f"{self._name}: begin")
-
-    def __exit__(self, *_: object) -> None:
-        profile_mark(f"{self._name}: end")
-
-
-class profile_enable:
-    """Context manager that turns the marks on (or off) by way of the log level.
-
-    >>> with dr.profile_enable(False):
-    ...     dr.profile_mark("not shown")
-    """
-
-    def __init__(self, active: bool = True) -> None:
-        self._active = active
-
-    def __enter__(self) -> None:
-        self._before = log.level
-        limit = LogLevel.Debug.value
-        log.level = max(log.level, limit) if self._active else min(log.level, limit - 1)
-
-    def __exit__(self, *_: object) -> None:
-        log.level = self._before
-
-
-def get_cmake_dir() -> str:
-    """Raises:
-    RuntimeError: always, as this package has no C++ headers and libraries to build with.
-    """
-    raise RuntimeError(
-        "dr.get_cmake_dir(): this package is written in Python and has no C++ headers or libraries "
-        "that a CMake project could use"
-    )
-
-
-__all__ = [
-    "expand_threshold", "flush_malloc_cache", "get_cmake_dir", "graphviz", "has_backend",
-    "profile_enable", "profile_mark", "profile_range", "set_expand_threshold", "set_label", "whos",
-]  # fmt: skip
+__all__ = ["graphviz", "set_label", "whos"]
