@@ -55,6 +55,8 @@ def gather_packet(
     mode: Any = op.ReduceMode.Auto,
 ) -> list:
     """`count` consecutive entries per lane, from entry `index * count` on; see `gather`."""
+    if count == 1:
+        return [gather(source, index, active, what, inside, mode)]
     n, cls = source._n, type(source)
     if 2 <= count <= 16 and n.size % count == 0 and not n.is_literal:
         source_value = value_of(source)

@@ -111,12 +111,8 @@ class Place:
         def body(state: list[Node]) -> list[Node]:
             k = leaf.wrap(self.signed, state[0])
             where, weight, active = self.tap(k)
-            if count == 1:
-                values = [leaf_access.gather(source, where, active, "dr.resample", True)]
-            else:
-                values = leaf_access.gather_packet(
-                    source, where, active, count, "dr.resample", True
-                )
+            what = "dr.resample"
+            values = leaf_access.gather_packet(source, where, active, count, what, True)
             sums = [
                 fma(work(v), weight, leaf.wrap(work, n))
                 for v, n in zip(values, state[1:], strict=True)

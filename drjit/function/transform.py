@@ -6,7 +6,8 @@ and their signs follow the right-hand rule.
 """
 
 import math
-from functools import partial
+import operator
+from functools import partial, reduce
 from typing import Any
 
 from ..array.base import ArrayBase, type_label
@@ -59,10 +60,7 @@ def _check_scalar(value: Any, name: str, what: str) -> None:
 
 
 def _dot(a: Any, b: Any) -> Any:
-    total = a[0] * b[0]
-    for x, y in zip(a[1:], b[1:], strict=True):
-        total = total + x * y
-    return total
+    return reduce(operator.add, map(operator.mul, a, b))
 
 
 def quat_to_matrix(dtype: type, q: Any) -> Any:

@@ -3,10 +3,11 @@ weighted sum over the vertices around a position. A subclass says which vertices
 """
 
 import math
+import operator
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from numbers import Real
-from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,7 +48,7 @@ def cosine_ramp(x: Any) -> Any:
 
 def _setting(name: str, doc: str) -> Any:
     """The property that shows what an encoding was made with."""
-    return property(attrgetter(f"_{name}"), doc=doc)
+    return property(operator.attrgetter(f"_{name}"), doc=doc)
 
 
 class HashEncoding:
@@ -420,10 +421,7 @@ class HashEncoding:
                 weight = replace_grad(weight, weight + ramp)
             index = self._entry(vertex, level)
             # The remainder keeps entries inside of the table.
-            if count > 1:
-                values = leaf_access.gather_packet(data, index, mask, count, what, True, mode)
-            else:
-                values = [leaf_access.gather(data, index, mask, what, True, mode)]
+            values = leaf_access.gather_packet(data, index, mask, count, what, True, mode)
             values = [v if type(v) is number else leaf.cast(number, v) for v in values]
             sums = (
                 [fma(weight, v, s) for v, s in zip(values, sums, strict=True)]
@@ -440,7 +438,4 @@ def _storage(value: Any) -> Any:
 
 def linear(coordinates: list[Any], factors: list[int]) -> Any:
     """The sum of products, modulo 2**32."""
-    total = coordinates[0] * factors[0]
-    for x, factor in zip(coordinates[1:], factors[1:], strict=True):
-        total = total + x * factor
-    return total
+    return reduce(operator.add, map(operator.mul, coordinates, factors))

@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Iterator
+from functools import reduce
 from typing import Any
 
 from .encoding import HashEncoding, Vertex
@@ -56,10 +57,7 @@ class HashGridEncoding(HashEncoding):
                 f"{self._what('hash')}: defined for up to {len(_PRIMES)} coordinates, got "
                 f"{len(parts)}"
             )
-        total = parts[0] * _PRIMES[0]
-        for x, factor in zip(parts[1:], _PRIMES[1 : len(parts)], strict=True):
-            total = total ^ x * factor
-        return total
+        return reduce(operator.xor, map(operator.mul, parts, _PRIMES))
 
     def _vertices(self, level: Level, cell: list[Any], fraction: list[Any]) -> Iterator[Vertex]:
         factors = _PRIMES if level.hashed else self._strides(level)

@@ -6,7 +6,9 @@ covers has the singular values of the Jacobian as axes, so that a rotation of th
 which of them is the first, changes nothing.
 """
 
+import operator
 from collections.abc import Sequence
+from functools import reduce
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -59,10 +61,7 @@ def footprint(
 
 
 def _dot(x: Sequence[Any], y: Sequence[Any]) -> Any:
-    total = x[0] * y[0]
-    for a, b in zip(x[1:], y[1:], strict=True):
-        total = total + a * b
-    return total
+    return reduce(operator.add, map(operator.mul, x, y))
 
 
 def _root(values: list[Any], nothing: Any) -> Any:

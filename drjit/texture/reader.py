@@ -58,10 +58,9 @@ class Reader:
             found = self.source._c[number * count : (number + 1) * count]
             return found if self.active else [0] * count
         index = leaf.cast(self.index, number)
-        where = self.source, index, self.active
-        if count == 1:
-            return [leaf_access.gather(*where, self.what, self.inside)]
-        return leaf_access.gather_packet(*where, count, self.what, self.inside)
+        return leaf_access.gather_packet(
+            self.source, index, self.active, count, self.what, self.inside
+        )
 
     def mixed(self, numbers: list[Any], weights: list[Any]) -> Channels:
         """The sum of some texels with weights: one operation, where that exists."""
