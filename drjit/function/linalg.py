@@ -7,15 +7,14 @@ from typing import Any
 
 from ..array.base import ArrayBase, type_label
 from ..array.elementwise import elementwise
-from ..array.leaf import wrap
 from ..array.repeat import repeated
 from ..array.special import determinant, dot, fma, inverse_of, of_components, of_rows
 from ..array.table import like
 from ..jit import dtype as dt
-from ..jit import op, record
-from ..jit.node import Node, apply, literal
+from ..jit import op
 from .arguments import integer, unexpected
 from .arithmetic import rcp
+from .kernel_loop import kernel_loop
 from .parts import related
 
 _div, _sqrt = partial(elementwise, op.div), partial(elementwise, op.sqrt)
@@ -185,14 +184,10 @@ def _orthogonal(q: list, n: int, steps: int) -> list:
             q = _newton_step(q, n)
         return q
 
-    def body(state: list[Node]) -> list[Node]:
-        following = repeated(_newton_step, [wrap(leaf, c) for c in state[1:]], n)
-        return [apply(op.add, state[0], literal(dt.u32, 1)), *[c._n for c in following]]
+    def body(k: Any, *x: Any) -> list:
+        return [k + 1, *repeated(_newton_step, x, n)]
 
-    start = [literal(dt.u32, 0), *[c._n for c in q]]
-    end = literal(dt.u32, steps)
-    found = record.loop(start, lambda state: apply(op.lt, state[0], end), body)
-    return [wrap(leaf, c) for c in found[1:]]
+    return kernel_loop([like(leaf, dt.u32)(0), *q], lambda k, *_: k < steps, body)[1:]
 
 
 def _newton_step(q: list, n: int) -> list:

@@ -8,11 +8,9 @@ import numpy as np
 
 from ..array import leaf, leaf_access
 from ..jit import dtype as dt
-from ..jit import node as jit
-from ..jit import op, record
-from ..jit.node import Node
 from . import parts
 from .arithmetic import fma, maximum, minimum, select
+from .kernel_loop import kernel_loop
 from .parts import flat_class
 from .scan import block_sum
 
@@ -105,24 +103,17 @@ class Place:
         """The weighted sums of all taps, as a loop. With `count`, positions are those of records of
         that many entries, and there is a sum for each of them.
         """
-        work, taps = self.work, leaf.literal(self.signed, self.r.taps)
-        step = leaf.literal(self.signed, self.lanes)
+        work, taps, what = self.work, self.r.taps, "dr.resample"
 
-        def body(state: list[Node]) -> list[Node]:
-            k = leaf.wrap(self.signed, state[0])
+        def body(k: Any, *sums: Any) -> list[Any]:
             where, weight, active = self.tap(k)
-            what = "dr.resample"
             values = leaf_access.gather_packet(source, where, active, count, what, True)
-            sums = [
-                fma(work(v), weight, leaf.wrap(work, n))
-                for v, n in zip(values, state[1:], strict=True)
-            ]
-            return [(k + step)._n, *[total._n for total in sums]]
+            found = [fma(work(v), weight, total) for v, total in zip(values, sums, strict=True)]
+            return [k + self.lanes, *found]
 
-        start = leaf.literal(self.signed, 0) if self.number is None else self.number
-        state = [start._n, *[leaf.literal(work, 0)._n for _ in range(count)]]
-        found = record.loop(state, lambda s: jit.apply(op.lt, s[0], taps._n), body)[1:]
-        totals = [leaf.wrap(work, n) for n in found]
+        start = self.signed(0) if self.number is None else self.number
+        state = [start, *[work(0) for _ in range(count)]]
+        totals = kernel_loop(state, lambda k, *_: k < taps, body)[1:]
         return totals if self.lanes == 1 else [block_sum(t, self.lanes) for t in totals]
 
 

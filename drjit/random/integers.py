@@ -2,18 +2,18 @@
 
 import functools
 import operator
+from collections.abc import Sequence
 from typing import Any
 
-from ..array import leaf, table
+from ..array import table
 from ..array.base import ArrayBase
 from ..array.pytree import leaf_arrays
 from ..function import arithmetic
 from ..function.evaluation import eval as evaluate
+from ..function.kernel_loop import kernel_loop
 from ..function.reduce import any as any_of
 from ..jit import dtype as dt
-from ..jit import record
 from ..jit.dtype import DType
-from ..jit.node import Node
 from .words import Words, into
 
 
@@ -86,24 +86,19 @@ def _redrawn(rng: Any, target: Any, state: tuple, word: Any, extent: Any, thresh
     shown = word * 0
     limits = list(zip(*(leaf_arrays(shown + v) for v in (extent, threshold)), strict=True))
 
-    def rejected(numbers: list[Any]) -> list[Any]:
+    def rejected(numbers: Sequence[Any]) -> list[Any]:
         return [v * e < t for v, (e, t) in zip(numbers, limits, strict=True)]
 
-    def cond(nodes: list[Node]) -> Node:
-        masks = rejected([leaf.wrap(w.UInt, n) for n in nodes[1:]])
-        return functools.reduce(operator.or_, masks)._n
+    def cond(again: Any, *numbers: Any) -> Any:
+        return functools.reduce(operator.or_, rejected(numbers))
 
-    def body(nodes: list[Node]) -> list[Node]:
-        again, numbers = leaf.wrap(w.UInt, nodes[0]), [leaf.wrap(w.UInt, n) for n in nodes[1:]]
+    def body(again: Any, *numbers: Any) -> list[Any]:
         others, _ = rng._numbers(target, _words_of_block, seed, counter, again)
-        kept = [
-            arithmetic.select(r, b, a)
-            for r, a, b in zip(rejected(numbers), numbers, others, strict=True)
-        ]
-        return [(again + 1)._n, *[v._n for v in kept]]
+        rows = zip(rejected(numbers), others, numbers, strict=True)
+        return [again + 1, *[arithmetic.select(*row) for row in rows]]
 
-    start = [leaf.literal(w.UInt, 1)._n, *[a._n for a in leaf_arrays(word)]]
-    return target.build([leaf.wrap(w.UInt, n) for n in record.loop(start, cond, body)[1:]])
+    found = kernel_loop([w.UInt(1), *leaf_arrays(word)], cond, body)
+    return target.build(found[1:])
 
 
 def _entries(value: Any) -> Any:

@@ -9,11 +9,10 @@ from typing import Any, ClassVar
 
 from ..array import leaf, table
 from ..array.base import ArrayBase
+from ..function.kernel_loop import kernel_loop
 from ..function.parts import is_array_class
 from ..jit import dtype as dt
-from ..jit import record
 from ..jit.dtype import DType
-from ..jit.node import Node
 from .words import Words, words
 
 MULTIPLIER = 0x5851F42D4C957F2D
@@ -184,20 +183,19 @@ class Generator:
                 value = draw(rejected)
                 rejected = value < threshold
             return value
-        cls, before = type(value), self._state
+        before = self._state
 
-        def body(nodes: list[Node]) -> list[Node]:
-            rejected = leaf.wrap(w.Bool, nodes[0])
-            self._state = leaf.wrap(w.UInt64, nodes[1])
-            again = w.select(rejected, draw(rejected), leaf.wrap(cls, nodes[2]))
-            return [((again < threshold) & rejected)._n, self._state._n, again._n]
+        def body(rejected: Any, state: Any, value: Any) -> tuple[Any, ...]:
+            self._state = state
+            again = w.select(rejected, draw(rejected), value)
+            return (again < threshold) & rejected, self._state, again
 
         try:
-            found = record.loop([rejected._n, before._n, value._n], lambda nodes: nodes[0], body)
+            _, state, value = kernel_loop((rejected, before, value), lambda r, *_: r, body)
         finally:
             self._state = before
-        self._state = leaf.wrap(w.UInt64, found[1])
-        return leaf.wrap(cls, found[2])
+        self._state = state
+        return value
 
     def next_uint32_bounded(self, bound: int, mask: Any = True) -> Any:
         """A uniform 32-bit integer in [0, bound), without bias.

@@ -1,0 +1,27 @@
+"""Loops over one-dimensional arrays that become part of a kernel. They record no derivatives."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..array import leaf
+from ..jit import record
+from ..jit.node import Node
+
+
+def kernel_loop(
+    state: Iterable[Any], cond: Callable[..., Any], body: Callable[..., Iterable[Any]]
+) -> list[Any]:
+    """The final state of a loop: the traced arrays that `body(*state)` returns as long as the mask
+    `cond(*state)` holds."""
+    start = list(state)
+
+    def arrays(nodes: list[Node]) -> list[Any]:
+        return [leaf.wrap(type(a), n) for a, n in zip(start, nodes, strict=True)]
+
+    return arrays(
+        record.loop(
+            [a._n for a in start],
+            lambda nodes: cond(*arrays(nodes))._n,
+            lambda nodes: [a._n for a in body(*arrays(nodes))],
+        )
+    )
