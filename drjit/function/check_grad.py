@@ -122,19 +122,21 @@ def _entries(arrays: list[Any]) -> list[np.ndarray]:
 
 
 def _differences(f: Callable, args: tuple, points: list[np.ndarray], step: float) -> list:
-    found = []
-    for k, point in enumerate(points):
-        slopes = np.zeros(point.size)
-        for i in range(point.size):
-            h = step * max(1.0, abs(point[i]))
-            totals = []
-            for sign in (1, -1):
-                moved = [p.copy() for p in points]
-                moved[k][i] += sign * h
-                totals.append(_total(f(*detach(_with(args, moved)))))
-            slopes[i] = (totals[0] - totals[1]) / (2 * h)
-        found.append(slopes)
-    return found
+    def slope(k: int, i: int) -> float:
+        h = step * max(1.0, abs(points[k][i]))
+        totals = []
+        for sign in (1, -1):
+            moved = [p.copy() for p in points]
+            moved[k][i] += sign * h
+            totals.append(_total(f(*detach(_with(args, moved)))))
+        return (totals[0] - totals[1]) / (2 * h)
+
+    return _by_entry(slope, points)
+
+
+def _by_entry(slope: Callable[[int, int], float], points: list[np.ndarray]) -> list[np.ndarray]:
+    """A function of the number of an array and that of an entry, for all entries."""
+    return [np.array([slope(k, i) for i in range(p.size)]) for k, p in enumerate(points)]
 
 
 def _reverse(f: Callable, args: tuple) -> tuple[list[np.ndarray], list[str]]:
@@ -165,23 +167,20 @@ def _origin(v: Var, result: Any) -> str:
 
 
 def _forward(f: Callable, args: tuple, points: list[np.ndarray]) -> list[np.ndarray]:
-    found = []
-    for k, point in enumerate(points):
-        slopes = np.zeros(point.size)
-        for i in range(point.size):
-            tracked = detach(args)
-            enable_grad(tracked)
-            a = list(leaves(tracked))[k]
-            result = f(*tracked)
-            clear_grad(tracked)
-            unit = np.zeros(point.size)
-            unit[i] = 1
-            a._a.grad = leaf.node_from_numpy(a._dtype, unit, copy=True)
-            enqueue(ADMode.Forward, a)
-            traverse(ADMode.Forward, ADFlag.ClearEdges)
-            slopes[i] = _sum([(grad(r), w) for r, w in _weights(result)])
-        found.append(slopes)
-    return found
+    def slope(k: int, i: int) -> float:
+        tracked = detach(args)
+        enable_grad(tracked)
+        a = list(leaves(tracked))[k]
+        result = f(*tracked)
+        clear_grad(tracked)
+        unit = np.zeros(points[k].size)
+        unit[i] = 1
+        a._a.grad = leaf.node_from_numpy(a._dtype, unit, copy=True)
+        enqueue(ADMode.Forward, a)
+        traverse(ADMode.Forward, ADFlag.ClearEdges)
+        return _sum([(grad(r), w) for r, w in _weights(result)])
+
+    return _by_entry(slope, points)
 
 
 def _worst(mode: str, found: list[np.ndarray], expected: list[np.ndarray]) -> Mismatch:

@@ -318,7 +318,11 @@ def _on_host(resample: Callable, array: Any, stride: int) -> Any:
 
 
 def _is_integer(value: Any) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, ArrayBase)
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return not isinstance(value, ArrayBase)
 
 
 def _quoted(names: Iterable[str]) -> str:

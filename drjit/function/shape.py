@@ -93,9 +93,10 @@ def repeat(value: Any, repeats: Any, axis: int | None = None) -> Any:
         return value
     if not is_array(repeats):
         expected = f"{what}(): 'repeats' must be an int or an integer array, not"
-        if not hasattr(repeats, "__index__"):
-            raise TypeError(f"{expected} {label(repeats)}")
-        repeats = operator.index(repeats)
+        try:
+            repeats = operator.index(repeats)
+        except TypeError:
+            raise TypeError(f"{expected} {label(repeats)}") from None
         if repeats < 0:
             raise ValueError(f"{what}(): 'repeats' must not be negative, got {repeats}")
     if value._kind == "tensor":
