@@ -5,7 +5,8 @@ A program knows no buffers and no sizes: those are parameters. Its rendering (`s
 that a target sees.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 from . import op
@@ -156,109 +157,193 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
     """The program that computes `roots`; `nodes` are all nodes below them in order, with structural
     numbers in `Node.id`.
     """
-    inputs = [n for n in nodes if n.op is BUFFER]
-    # Literals that share a parameter have the same number.
-    literals = [*{n.id: n for n in nodes if n.op is LITERAL}.values()]
-    checks = sum(n.op is op.in_bounds for n in nodes)
-    first_literal = 1 + len(inputs)
-    first_check = first_literal + len(literals)
-    word = {"input": 1, "literal": first_literal, "check": first_check}
-    next_word = first_check + checks
-    numbers: dict[int, int] = {}
-    instrs: list[Instr] = []
-    effects: list[tuple[DType, str]] = []
-    shared: dict[tuple, int] = {}
-    labels = labels or {}
-    nesting = Nesting(nodes) if any(n.op.block for n in nodes) else None
-    used = _used(nodes) if nesting else {}
-    functions: dict[Body, Case] = {}
-    home, same = (nesting.home, nesting.same) if nesting else ({}, {})
-    for n in nodes:
-        if n.id in numbers:
-            continue
-        body = home.get(n)
-        if n in same:
-            numbers[n.id] = numbers[same[n].id]
-            continue
-        if n.op.plain:
-            args = tuple([numbers[d.id] for d in n.deps])
-            numbers[n.id] = len(instrs)
-            rounds = body.rounds if body else 1
-            label = labels.get(n, "") if labels else ""
-            instrs.append(Instr(n.op, n.dtype, args, n.data, 0, label, rounds))
-            continue
-        if nesting and n.op is op.result:
-            numbers[n.id] = _result(n, nesting, numbers, instrs)
-            continue
-        args = tuple([numbers[d.id] for d in n.deps]) if not n.op.block else ()
-        data, param = n.data, 0
-        if n.op is BUFFER:
-            data, param = n.size == 1, word["input"]
-            word["input"] += 1
-        elif n.op is LITERAL:
-            data, param = None, word["literal"]
-            word["literal"] += 1
-        elif n.op is op.in_bounds:
-            data, param = word["check"] - first_check, word["check"]
-            word["check"] += 1
-        elif n.op.effect:
-            key = shared_target(n.data)
-            data = (*n.data.static, *n.data.shape)
-            param = shared.get(key, next_word) if key else next_word
-            if param == next_word:
-                effects.append((n.data.dtype, n.data.mode))
-                next_word += effect_words(n.data.mode)
-                if key:
-                    shared[key] = param
-        elif nesting and n.op is op.loop:
-            data = _loop(n, used.get(n, ()), nesting, numbers)
-        elif nesting and n in nesting.calls:
-            data = _call(n, used, nesting, numbers, instrs, functions)
-        elif nesting and n.op is op.branch:
-            data = _branch(n, used.get(n, ()), nesting, numbers, instrs)
-        numbers[n.id] = len(instrs)
-        rounds = body.rounds if body else 1
-        instrs.append(Instr(n.op, n.dtype, args, data, param, labels.get(n, ""), rounds))
-    outputs = []
-    for n in roots:
-        if nesting and n in nesting.home:
-            raise leaked()
-        kind = "store"
-        if n.op is op.reduce:
-            kind = "reduce"
-        elif n.op.effect or n.op.block:
-            kind = "effect"
-        outputs.append(Output(kind, n.dtype, numbers[n.id], next_word))
-        next_word += {"reduce": 2, "store": 1, "effect": 0}[kind]
-    top = range(len(instrs))
-    if nesting:
-        at_top = [
-            n for n in nodes
-            if n.op not in SYMBOLS and (nesting.origin(n) if n in same else n) not in home
-        ]  # fmt: skip
-        top = sorted({numbers[n.id] for n in at_top})
+    builder = _Builder(nodes)
+    builder.add(nodes, labels or {})
+    outputs = builder.outputs(roots)
     return Program(
-        tuple(instrs),
-        tuple(outputs),
-        tuple([n.dtype for n in inputs]),
-        tuple([n.dtype.element for n in literals]),
-        checks,
-        tuple(effects),
-        next_word,
-        tuple(top),
+        tuple(builder.instrs),
+        outputs,
+        tuple([n.dtype for n in builder.inputs]),
+        tuple([n.dtype.element for n in builder.literals]),
+        builder.end_of_checks - builder.first_check,
+        tuple(builder.effects),
+        builder.words,
+        builder.top(nodes),
     )
 
 
 SYMBOLS = frozenset((op.state, op.result))
 
 
-def _result(n: Node, nesting: Nesting, numbers: dict[int, int], instrs: list[Instr]) -> int:
-    """The instruction that gives a result of a loop or branch."""
-    block = n.deps[0]
-    if block.op is op.loop:
-        return numbers[nesting.parts[block].inside[0][n.data].id]  # its variable, after the loop
-    branch = instrs[numbers[block.id]].data
-    return branch.results[branch.used.index(n.data)]
+class _Builder:
+    """A program that is made: its instructions so far, and which of them computes a node."""
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self.inputs = [n for n in nodes if n.op is BUFFER]
+        # Literals that share a parameter have the same number.
+        self.literals = [*{n.id: n for n in nodes if n.op is LITERAL}.values()]
+        first_literal = 1 + len(self.inputs)
+        self.first_check = first_literal + len(self.literals)
+        self.end_of_checks = self.first_check + sum(n.op is op.in_bounds for n in nodes)
+        self.word = {
+            BUFFER: count(1),
+            LITERAL: count(first_literal),
+            op.in_bounds: count(self.first_check),
+        }
+        self.words = self.end_of_checks  # those that are taken
+        self.numbers: dict[int, int] = {}
+        self.instrs: list[Instr] = []
+        self.effects: list[tuple[DType, str]] = []
+        self.shared: dict[tuple, int] = {}
+        self.nesting: Any = Nesting(nodes) if any(n.op.block for n in nodes) else None
+        self.used = _used(nodes) if self.nesting else {}
+        self.functions: dict[Body, Case] = {}
+
+    def add(self, nodes: list[Node], labels: dict[Node, str]) -> None:
+        """Adds the instructions of all nodes."""
+        numbers, instrs, nesting = self.numbers, self.instrs, self.nesting
+        home, same = (nesting.home, nesting.same) if nesting else ({}, {})
+        for n in nodes:
+            if n.id in numbers:
+                continue
+            if n in same:
+                numbers[n.id] = numbers[same[n].id]
+            elif nesting and n.op is op.result:
+                numbers[n.id] = self._result(n)
+            else:
+                args = () if n.op.block else tuple([numbers[d.id] for d in n.deps])
+                data, param = (n.data, 0) if n.op.plain else self._data(n)
+                body = home.get(n)
+                rounds = body.rounds if body else 1
+                numbers[n.id] = len(instrs)
+                instrs.append(Instr(n.op, n.dtype, args, data, param, labels.get(n, ""), rounds))
+
+    def _data(self, n: Node) -> tuple[Any, int]:
+        """What an operation needs beside its operands: constants, and the first of its words."""
+        if n.op in self.word:
+            param = next(self.word[n.op])
+            if n.op is BUFFER:
+                return n.size == 1, param
+            return None if n.op is LITERAL else param - self.first_check, param
+        if n.op.effect:
+            return (*n.data.static, *n.data.shape), self._effect(n.data)
+        if self.nesting and n.op is op.loop:
+            return self._loop(n), 0
+        if self.nesting and n in self.nesting.calls:
+            return self._call(n), 0
+        return self._branch(n) if n.op is op.branch else n.data, 0
+
+    def _effect(self, effect: Any) -> int:
+        """The first of the words of an effect."""
+        key = shared_target(effect)
+        if key is None or key not in self.shared:
+            param, self.words = self.words, self.words + effect_words(effect.mode)
+            self.effects.append((effect.dtype, effect.mode))
+            if key is None:
+                return param
+            self.shared[key] = param
+        return self.shared[key]
+
+    def outputs(self, roots: list[Node]) -> tuple[Output, ...]:
+        """The results, which take the last words."""
+        outputs = []
+        for n in roots:
+            if self.nesting and n in self.nesting.home:
+                raise leaked()
+            kind = "effect" if n.op.effect or n.op.block else "store"
+            kind = "reduce" if n.op is op.reduce else kind
+            outputs.append(Output(kind, n.dtype, self.numbers[n.id], self.words))
+            self.words += {"reduce": 2, "store": 1, "effect": 0}[kind]
+        return tuple(outputs)
+
+    def top(self, nodes: list[Node]) -> tuple[int, ...]:
+        """The instructions outside of all loops and branches."""
+        if not self.nesting:
+            return tuple(range(len(self.instrs)))
+        origin, home = self.nesting.origin, self.nesting.home
+        found = [n for n in nodes if n.op not in SYMBOLS and origin(n) not in home]
+        return tuple(sorted({self.numbers[n.id] for n in found}))
+
+    def _of(self, nodes: Iterable[Node]) -> tuple[int, ...]:
+        """The instructions of some nodes."""
+        return tuple([self.numbers[n.id] for n in nodes])
+
+    def _result(self, n: Node) -> int:
+        """The instruction that gives a result of a loop or branch."""
+        block = n.deps[0]
+        if block.op is op.loop:
+            # Its variable, after the loop.
+            return self.numbers[self.nesting.parts[block].inside[0][n.data].id]
+        branch = self.instrs[self.numbers[block.id]].data
+        return branch.results[branch.used.index(n.data)]
+
+    def _inside(self, body: Body, wanted: list[Node]) -> tuple[int, ...]:
+        """The instructions of a body that some values need, in order."""
+        needed = self.nesting.reached(body, wanted)
+        found = [n for n in body.nodes if n in needed and n.op not in SYMBOLS]
+        return tuple(dict.fromkeys(self._of(found)))
+
+    def _loop(self, n: Node) -> Loop:
+        """A loop with the state that somebody needs."""
+        nesting = self.nesting
+        parts, (body,) = nesting.parts[n], nesting.bodies[n]
+        (inside,), (results,), (effects,) = parts.inside, parts.results, parts.effects
+        wanted = [parts.test, *effects]
+        states = [k for k in self.used.get(n, ()) if inside[k] not in nesting.same]
+        while True:
+            needed = nesting.reached(body, wanted + [results[k] for k in states])
+            more = [k for k, s in enumerate(inside) if s in needed and k not in states]
+            if not more:
+                break
+            states += more
+        states.sort()
+        after = [results[k] for k in states]
+        return Loop(
+            self._of([inside[k] for k in states]),
+            self._of([parts.inputs[k] for k in states]),
+            self._of(after),
+            self.numbers[parts.live.id],
+            self.numbers[parts.outer.id],
+            self._inside(body, [parts.test]),
+            self.numbers[parts.test.id],
+            self._inside(body, [*effects, *after]),
+        )
+
+    def _branch(self, n: Node) -> Branch:
+        """A branch with the results that somebody needs, each an instruction of its own."""
+        parts, used = self.nesting.parts[n], self.used.get(n, ())
+        cases = []
+        for k, body in enumerate(self.nesting.bodies[n]):
+            results = [parts.results[k][j] for j in used]
+            inside = self._inside(body, [*parts.effects[k], *results])
+            cases.append(Case(self.numbers[parts.masks[k].id], inside, self._of(results)))
+        return Branch(tuple(cases), tuple(used), self._results(parts, used))
+
+    def _results(self, parts: Parts, used: Sequence[int]) -> tuple[int, ...]:
+        first = len(self.instrs)
+        self.instrs += [Instr(op.result, parts.results[0][k].dtype, ()) for k in used]
+        return tuple(range(first, first + len(used)))
+
+    def _call(self, n: Node) -> Branch:
+        """One of several calls that share a body, which has what one of them needs."""
+        nesting, used = self.nesting, self.used
+        parts, (body,) = nesting.parts[n], nesting.bodies[n]
+        parameters = body.arguments or []
+        found = self.functions.get(body)
+        if found is None:
+            (inside,), computed = parts.inside, n.data.shared.results
+            wanted = {k for m in nesting.calls[n] for k in used.get(m, ()) if k in computed}
+            returned = [parts.results[0][k] for k in sorted(wanted)]
+            function = Function(self._of([inside[k] for k in parameters]), self._of(returned))
+            found = Case(0, self._inside(body, returned), (), function)
+            self.functions[body] = found
+        own = used.get(n, ())
+        case = found._replace(
+            mask=self.numbers[parts.masks[0].id],
+            results=self._of([parts.results[0][k] for k in own]),
+            arguments=self._of([parts.inputs[k] for k in parameters]),
+        )
+        return Branch((case,), tuple(own), self._results(parts, own))
 
 
 def _used(nodes: list[Node]) -> dict[Node, list[int]]:
@@ -268,92 +353,6 @@ def _used(nodes: list[Node]) -> dict[Node, list[int]]:
         if n.op is op.result:
             found.setdefault(n.deps[0], set()).add(n.data)
     return {block: sorted(numbers) for block, numbers in found.items()}
-
-
-def _inside(body: Body, wanted: list[Node], nesting: Nesting, numbers: dict[int, int]) -> tuple:
-    """The instructions of a body that some values need, in order."""
-    needed = nesting.reached(body, wanted)
-    found = [numbers[n.id] for n in body.nodes if n in needed and n.op not in SYMBOLS]
-    return tuple(dict.fromkeys(found))
-
-
-def _loop(n: Node, used: Sequence[int], nesting: Nesting, numbers: dict[int, int]) -> Loop:
-    """A loop with the state that somebody needs."""
-    parts, (body,) = nesting.parts[n], nesting.bodies[n]
-    (inside,), (results,), (effects,) = parts.inside, parts.results, parts.effects
-    wanted = [parts.test, *effects]
-    states = [k for k in used if inside[k] not in nesting.same]
-    while True:
-        needed = nesting.reached(body, wanted + [results[k] for k in states])
-        more = [k for k, s in enumerate(inside) if s in needed and k not in states]
-        if not more:
-            break
-        states += more
-    states.sort()
-    return Loop(
-        tuple([numbers[inside[k].id] for k in states]),
-        tuple([numbers[parts.inputs[k].id] for k in states]),
-        tuple([numbers[results[k].id] for k in states]),
-        numbers[parts.live.id],
-        numbers[parts.outer.id],
-        _inside(body, [parts.test], nesting, numbers),
-        numbers[parts.test.id],
-        _inside(body, [*effects, *[results[k] for k in states]], nesting, numbers),
-    )
-
-
-def _branch(
-    n: Node, used: Sequence[int], nesting: Nesting, numbers: dict[int, int], instrs: list[Instr]
-) -> Branch:
-    """A branch with the results that somebody needs, each an instruction of its own."""
-    parts = nesting.parts[n]
-    cases = []
-    for k, body in enumerate(nesting.bodies[n]):
-        results = [parts.results[k][j] for j in used]
-        inside = _inside(body, [*parts.effects[k], *results], nesting, numbers)
-        mask = numbers[parts.masks[k].id]
-        cases.append(Case(mask, inside, tuple([numbers[r.id] for r in results])))
-    return Branch(tuple(cases), tuple(used), _results(parts, used, instrs))
-
-
-def _results(parts: Parts, used: Sequence[int], instrs: list[Instr]) -> tuple[int, ...]:
-    first = len(instrs)
-    instrs += [Instr(op.result, parts.results[0][k].dtype, ()) for k in used]
-    return tuple(range(first, first + len(used)))
-
-
-def _call(
-    n: Node,
-    used: dict[Node, list[int]],
-    nesting: Nesting,
-    numbers: dict[int, int],
-    instrs: list[Instr],
-    functions: dict[Body, Case],
-) -> Branch:
-    """One of several calls that share a body, which has what one of them needs."""
-    parts, (body,) = nesting.parts[n], nesting.bodies[n]
-    found = functions.get(body)
-    if found is None:
-        (inside,), computed = parts.inside, n.data.shared.results
-        wanted = sorted({k for m in nesting.calls[n] for k in used.get(m, ()) if k in computed})
-        returned = [parts.results[0][k] for k in wanted]
-        parameters = body.arguments or []
-        found = functions[body] = Case(
-            0,
-            _inside(body, returned, nesting, numbers),
-            (),
-            Function(
-                tuple([numbers[inside[k].id] for k in parameters]),
-                tuple([numbers[r.id] for r in returned]),
-            ),
-        )
-    own = used.get(n, ())
-    case = found._replace(
-        mask=numbers[parts.masks[0].id],
-        results=tuple([numbers[parts.results[0][k].id] for k in own]),
-        arguments=tuple([numbers[parts.inputs[k].id] for k in body.arguments or []]),
-    )
-    return Branch((case,), tuple(own), _results(parts, own, instrs))
 
 
 def check(p: Program) -> None:

@@ -5,7 +5,7 @@
 from collections.abc import Callable, Sequence
 
 from . import bodies, op
-from .program import Branch, Case, Function, Instr, Loop, Program
+from .program import Branch, Case, Function, Instr, Loop, Program, effect_words
 
 
 def _call(name: str, args: list[str]) -> str:
@@ -31,22 +31,14 @@ def _in_bounds(i: Instr, a: list[str]) -> str:
 
 
 def _scatter(i: Instr, a: list[str]) -> str:
-    code = i.dtype.code
     _, reduce, mode = i.data
-    target = f"p[{i.param}]"
-    if i.op is op.scatter_reduce:
-        if mode == "expand":
-            words = [target, f"p[{i.param + 1}]", f"p[{i.param + 2}]"]
-            return _call("scatter_reduce_expand", [code, repr(reduce), *words, *a])
-        return _call("scatter_reduce", [code, repr(reduce), repr(mode), target, *a])
-    if i.op is op.scatter_reduce_packet:
-        *values, index, active = a
-        words = [target, f"p[{i.param + 1}]", f"p[{i.param + 2}]"]
-        return _call(i.op.name, [code, repr(reduce), *words, index, active, *values])
-    if i.op is op.scatter_packet:
-        *values, index, active = a
-        return _call("scatter_packet", [code, target, index, active, *values])
-    return _call(i.op.name, [code, target, *a])
+    words = [f"p[{i.param + k}]" for k in range(effect_words(mode))]
+    if i.op in (op.scatter_packet, op.scatter_reduce_packet):
+        a = [*a[-2:], *a[:-2]]
+    if i.op is op.scatter_reduce and mode == "expand":
+        return _call("scatter_reduce_expand", [i.dtype.code, repr(reduce), *words, *a])
+    how = {op.scatter_reduce: [repr(reduce), repr(mode)], op.scatter_reduce_packet: [repr(reduce)]}
+    return _call(i.op.name, [i.dtype.code, *how.get(i.op, ()), *words, *a])
 
 
 def _vector(i: Instr, a: list[str]) -> str:
@@ -69,11 +61,15 @@ def _matvec(i: Instr, a: list[str]) -> str:
 
 
 def _sum_of_vectors(i: Instr, a: list[str]) -> str:
-    target = [f"p[{i.param + k}]" for k in range(3)]
+    target = [f"p[{i.param + k}]" for k in range(effect_words("expand"))]
     shape = [str(n) for n in i.data[3:]] if i.op is op.outer else []
     return _call(i.op.name, [i.dtype.code, *target, a[0], *shape, *a[1:]])
 
 
+_SCATTERS = (
+    "scatter", "scatter_packet", "scatter_reduce", "scatter_reduce_packet", "scatter_inc",
+    "scatter_exch", "scatter_cas",
+)  # fmt: skip
 RENDER: dict[str, Callable[[Instr, list[str]], str]] = {
     "prefix": lambda i, a: f"{i.op.text}{a[0]}",
     "infix": lambda i, a: f"{a[0]} {i.op.text} {a[1]}",
@@ -88,13 +84,7 @@ RENDER: dict[str, Callable[[Instr, list[str]], str]] = {
     "gather": lambda i, a: _call("gather", [i.dtype.code, *a]),
     "packet": lambda i, a: _call("gather_packet", [i.dtype.code, *a, str(i.data)]),
     "weighted": lambda i, a: _call("gather_weighted", [i.dtype.code, *a[:2], str(i.data), *a[2:]]),
-    "scatter": _scatter,
-    "scatter_packet": _scatter,
-    "scatter_reduce": _scatter,
-    "scatter_reduce_packet": _scatter,
-    "scatter_inc": _scatter,
-    "scatter_exch": _scatter,
-    "scatter_cas": _scatter,
+    **dict.fromkeys(_SCATTERS, _scatter),
     "vector": _vector,
     "feature": lambda i, a: f"feature({a[0]}, {i.data})",
     "total": lambda i, a: f"total({a[0]})",
@@ -162,67 +152,61 @@ class _Writer:
         pairs = _sines_and_cosines(self.program, numbers)
         done: set[int] = set()
         for number in numbers:
-            if number in done:
-                continue
             i = instrs[number]
-            o, kind = i.op, i.op.kind
-            args = [names[a] for a in i.args]
-            if o.plain and number not in pairs:
-                name = names[number] = self.fresh()
-                text = f"{indent}{name} = {RENDER[kind](i, args)}"
-                lines.append(f"{text}  # {i.label}" if i.label else text)
-                continue
-            if kind in ("copy", "reduce", "splat"):
-                names[number] = args[0]
-                continue
-            if kind == "component":
-                several = instrs[i.args[0]].op.several
-                names[number] = f"{args[0]}_{i.data}" if several else args[0]
-                continue
-            if kind == "feature" and self.is_uniform(i.args[0]):
-                names[number] = args[0]
-                continue
-            if kind == "loop":
-                self.loop(i.data, depth)
-                continue
-            if kind == "branch":
-                self.branch(i.data, depth)
-                continue
-            if kind == "buffer":
-                names[number] = f"x{i.param - 1}"
-                if number not in self.read:
-                    continue  # only gathered from
-            elif kind == "literal":
-                names[number] = f"c{i.param - 1 - len(self.program.inputs)}"
-                if number not in self.read:
-                    continue  # only a position
-            elif o.gives or not o.effect:
-                names[number] = self.fresh()
             if number in pairs:
                 other = pairs[number]
                 done.add(other)
-                names[other] = self.fresh()
-                both = [names[number], names[other]]
+                both = names[number], names[other] = self.fresh(), self.fresh()
                 sine, cosine = both if i.op is op.sin else both[::-1]
-                lines.append(f"{indent}{sine}, {cosine} = sincos({args[0]})")
-                continue
-            for k in o.words:
-                if k < len(args):
-                    args[k] = f"p[{instrs[i.args[k]].param}]"
-            if o.whole:
-                for k, a in enumerate(i.args):
-                    if self.is_uniform(a):
-                        args[k], text = self.fresh(), self.whole(a)
-                        lines.append(f"{indent}{args[k]} = {text}")
-            text = RENDER[kind](i, args)
-            if o is op.in_bounds and self.check is not None:
-                site, word = i.data - self.check.data, i.param - self.check.param
-                text = f"in_bounds(p[0], s + {site}, {args[0]}, p[n + {word}], {args[1]})"
-            if o.several:
-                text = ", ".join(f"{names[number]}_{j}" for j in range(i.data)) + f" = {text}"
-            elif o.gives or not o.effect:
-                text = f"{names[number]} = {text}"
-            lines.append(f"{indent}{text}" + (f"  # {i.label}" if i.label else ""))
+                lines.append(f"{indent}{sine}, {cosine} = sincos({names[i.args[0]]})")
+            elif type(i.data) is Loop:
+                self.loop(i.data, depth)
+            elif type(i.data) is Branch:
+                self.branch(i.data, depth)
+            elif not i.op.plain:
+                self.statement(number, indent)
+            elif number not in done:
+                name = self.fresh()
+                text = f"{indent}{name} = {RENDER[i.op.kind](i, [names[a] for a in i.args])}"
+                names[number] = name
+                lines.append(f"{text}  # {i.label}" if i.label else text)
+
+    def statement(self, number: int, indent: str) -> None:
+        """Writes an instruction that is more than an element-wise operation, if anything."""
+        names, i = self.names, self.instrs[number]
+        o, kind, args = i.op, i.op.kind, [names[a] for a in i.args]
+        if kind in ("copy", "reduce", "splat", "component", "feature"):
+            if kind == "component" and self.instrs[i.args[0]].op.several:
+                names[number] = f"{args[0]}_{i.data}"
+                return
+            if kind != "feature" or self.is_uniform(i.args[0]):
+                names[number] = args[0]
+                return
+        if kind == "buffer":
+            names[number] = f"x{i.param - 1}"
+        elif kind == "literal":
+            names[number] = f"c{i.param - 1 - len(self.program.inputs)}"
+        elif o.gives or not o.effect:
+            names[number] = self.fresh()
+        if kind in ("buffer", "literal") and number not in self.read:
+            return  # only gathered from, or a position
+        for k in o.words:
+            if k < len(args):
+                args[k] = f"p[{self.instrs[i.args[k]].param}]"
+        if o.whole:
+            for k, a in enumerate(i.args):
+                if self.is_uniform(a):
+                    args[k], text = self.fresh(), self.whole(a)
+                    self.lines.append(f"{indent}{args[k]} = {text}")
+        text = RENDER[kind](i, args)
+        if o is op.in_bounds and self.check is not None:
+            site, word = i.data - self.check.data, i.param - self.check.param
+            text = f"in_bounds(p[0], s + {site}, {args[0]}, p[n + {word}], {args[1]})"
+        if o.several:
+            text = ", ".join(f"{names[number]}_{j}" for j in range(i.data)) + f" = {text}"
+        elif o.gives or not o.effect:
+            text = f"{names[number]} = {text}"
+        self.lines.append(f"{indent}{text}" + (f"  # {i.label}" if i.label else ""))
 
     def is_uniform(self, number: int) -> bool:
         """Whether a value is a vector whose name stands for the one scalar that all its features
