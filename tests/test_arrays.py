@@ -1,5 +1,6 @@
 """Construction of arrays and their operators, against NumPy."""
 
+import math
 import operator
 from weakref import WeakKeyDictionary
 
@@ -521,3 +522,17 @@ def test_subclasses_of_arrays() -> None:
     same(red * 2, [[2], [0], [0]])
     same(red + L.Array3f(1), [[2], [1], [1]])
     assert type(red + red) is L.Array3f
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_numbers_are_rounded_alike_each_time(name: str) -> None:
+    cls, exact = getattr(A, name), LEAVES[name]
+    x = cls([1, 2])
+    for _ in range(2):
+        for value in (0.1, -0.1, 0.0, -0.0, 0, 3, 1 << 60, 1e-60, -1e-60, 1e300, math.nan):
+            with np.errstate(over="ignore"):
+                expected = exact(value)
+            for found in (cls(value), x * 0 + value, cls(-0.0) + value, cls([value])):
+                got = found.numpy()[-1]
+                assert np.array_equal(got, expected, equal_nan=True)
+            assert np.signbit(cls(value).numpy()[0]) == np.signbit(expected)

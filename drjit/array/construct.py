@@ -152,6 +152,7 @@ def is_sequence(value: Any) -> bool:
 
 
 _NUMBERS = (float, int, bool)
+_EXACT = 1 << 53  # up to which integers are floats of Python
 
 
 def _init_leaf(self: Any, cls: Any, args: tuple) -> None:
@@ -161,12 +162,13 @@ def _init_leaf(self: Any, cls: Any, args: tuple) -> None:
         if kind is cls:
             self._n = arg._n
             if cls._diff:
-                self._a = visible(arg._a)
+                v = arg._a
+                self._a = v if v is None else visible(v)
             return
         if kind in _NUMBERS:
-            dtype = cls._dtype
-            fits = kind is float and dtype.is_float
-            self._n = node.literals(dtype)(arg if fits else number(cls, dtype, arg))
+            made = node.literals(cls._dtype)
+            n = None if kind is int and abs(arg) > _EXACT else made(arg)
+            self._n = made(number(cls, cls._dtype, arg)) if n is None else n
             if cls._diff:
                 self._a = None
             return

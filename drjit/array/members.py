@@ -213,6 +213,21 @@ def _named(name: str) -> property:
     return property(get, put, doc=f"The component {name}.")
 
 
+def _component(name: str, position: int) -> property:
+    """The same of classes that have the component."""
+
+    def get(self: Any) -> Any:
+        return self._c[position]
+
+    def put(self: Any, value: Any) -> None:
+        self[position] = value
+
+    return property(get, put, doc=f"The component {name}.")
+
+
+_COMPONENTS = {name: _component(name, i) for name, i in _POSITIONS.items()}
+
+
 def transposed(self: Any) -> Any:
     """The transpose of a matrix, a square array, or a tensor of two dimensions."""
     if self._kind == "tensor" and len(self._shape) != 2:
@@ -309,7 +324,11 @@ def add_swizzles(cls: Any) -> None:
     """Gives a class of vectors the properties that name several components: `v.xy = v.yx`."""
     if cls._kind != "leaf":
         cls.__getattr__ = get_attribute
-    if cls.__meta__.kind in ("vector", "quaternion"):
+    meta = cls.__meta__
+    if meta.kind in ("vector", "quaternion"):
+        if len(meta.dims) == 1:
+            for name in "xyzw"[: max(meta.dims[0], 0)]:
+                setattr(cls, name, _COMPONENTS[name])
         for name, swizzle in _SWIZZLES.get(cls._size, {}).items():
             setattr(cls, name, swizzle)
 

@@ -90,7 +90,7 @@ def literals(dtype: DType) -> Callable[[Any], Node | None]:
     """What makes a literal of size 1 of a Python number, or gives None if the number is not one
     that arrays of the type take as it is: programs pay for it with every number in them."""
     kinds = (int,) if dtype.is_int else (bool,) if dtype.is_mask else (float, int)
-    normalized = None if dtype.is_int else _NORMALIZE[dtype]
+    normalized = _ROUNDED[dtype].__getitem__ if dtype.is_float else None
     low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
     high = low + (1 << dtype.bits) - 1
 
@@ -98,7 +98,7 @@ def literals(dtype: DType) -> Callable[[Any], Node | None]:
         if type(value) not in kinds:
             return None
         if normalized is not None:
-            value = normalized(value)
+            value = normalized(value) if value else float(value)
         elif not low <= value <= high:
             return None
         n = Node()
@@ -159,6 +159,25 @@ def _wrapper(dtype: DType) -> Callable[[Any], int]:
 
 _NORMALIZE: dict[DType, Callable[[Any], Any]] = {t: _wrapper(t) for t in dt.ALL if t.is_int}
 _NORMALIZE |= {dt.mask: bool, dt.f64: _to_float, dt.f16: _rounder("e"), dt.f32: _rounder("f")}
+
+
+class _Rounded(dict[float, float]):
+    """The numbers that a type of floats has for others. Those of a program are the same again and
+    again, and finding one is faster than rounding it. Not for zeros, of which both signs are equal.
+    """
+
+    def __init__(self, rounded: Callable[[Any], float]) -> None:
+        super().__init__()
+        self._rounded = rounded
+
+    def __missing__(self, value: float) -> float:
+        if len(self) >= 4096:
+            self.clear()
+        found = self[value] = self._rounded(value)
+        return found
+
+
+_ROUNDED = {t: _Rounded(_NORMALIZE[t]) for t in dt.ALL if t.is_float}
 
 
 _SHARED: dict[tuple[DType, float], Node] = {
@@ -377,7 +396,8 @@ def folder(op_: Op, dtype: DType) -> Callable[..., Any] | None:
     it gives None where it takes NumPy to say so, and there is none for most operations."""
     if op_ is op.fma and dtype is dt.f32:
         return _fma_f32
-    plain, normalized = _PLAIN.get(op_), _NORMALIZE[dtype]
+    plain = _PLAIN.get(op_)
+    normalized = _ROUNDED[dtype].__getitem__ if dtype.is_float else _NORMALIZE[dtype]
     if plain is None or op_.result == "mask":
         return plain
 
@@ -385,13 +405,13 @@ def folder(op_: Op, dtype: DType) -> Callable[..., Any] | None:
 
         def folded_pair(a: Any, b: Any) -> Any:
             value = plain(a, b)
-            return None if value is None else normalized(value)
+            return normalized(value) if value else value
 
         return folded_pair
 
     def folded(*values: Any) -> Any:
         value = plain(*values)
-        return None if value is None else normalized(value)
+        return normalized(value) if value else value
 
     return folded
 
@@ -403,7 +423,7 @@ def _fma_f32(a: float, b: float, c: float) -> float | None:
     total = product + c
     back = total - product
     error = (product - (total - back)) + (c - back)  # of the sum (Knuth, TAOCP 2, 4.2.2)
-    value = rounded(total)
+    value = _ROUNDED[dt.f32][total] if total else total
     if error == 0:
         return value
     if error != error or math.isinf(value):
