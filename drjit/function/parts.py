@@ -16,12 +16,13 @@ from ..array.leaf import unwritten as unwritten
 from ..array.meta import DYNAMIC
 from ..array.show import common_width, component_shape, inner
 from ..array.show import is_array as is_array
-from ..array.tensor import wrap as tensor
+from ..array.tensor import wrap
 from ..jit import dtype as dt
 from ..jit.dtype import DType
 from .arguments import integers
 
 label = type_label
+tensor = wrap
 
 
 @cache
@@ -287,81 +288,6 @@ def size_tuple(shape: Any, what: str) -> tuple[int, ...] | int:
     if any(s < 0 for s in sizes):
         raise TypeError(f"{what}(): 'shape' must not be negative, got {shape!r}")
     return sizes if isinstance(shape, (tuple, list)) else sizes[0]
-
-
-# Tensors of `drjit.scalar` where only traced ones have an operation
-
-
-def traced(t: Any) -> Any:
-    """A tensor of `drjit.scalar` as one of `drjit.llvm`, any other as it is."""
-    if t.__meta__.is_jit:
-        return t
-    cls = table.move(type(t), "llvm")
-    entries = np.array(t._array._c, t._dtype.numpy)
-    return tensor(cls, leaf.from_numpy(cls.Array, entries, copy=True), t._shape)
-
-
-def untraced(t: Any, namespace: str) -> Any:
-    """A traced tensor in the namespace of the one that it was computed from."""
-    if namespace != "scalar":
-        return t
-    cls = table.move(type(t), namespace)
-    return tensor(cls, nested(cls.Array, leaf.host(t._array).tolist()), t._shape)
-
-
-# Flat arrays: one-dimensional traced arrays, and those of `drjit.scalar`, whose indices are NumPy
-# arrays
-
-
-def flat_size(array: Any) -> int:
-    """The number of entries of a flat array."""
-    return array._n.size if array._kind == "leaf" else len(array._c)
-
-
-def take_entries(array: Any, size: int, index: Callable[[Any], Any], what: str) -> Any:
-    """The array of `size` entries whose entry i is entry `index(i)` of a flat array."""
-    cls = type(array)
-    if array._kind == "nested":
-        found = np.broadcast_to(index(np.arange(size)), size).tolist()
-        return nested(cls, [array._c[i] for i in found])
-    if array._n.is_literal and array._a is None:
-        return leaf.literal(cls, array._n.data, size)
-    if size == 0:
-        return leaf.literal(cls, 0, 0)
-    if array._n.size == 1:
-        return leaf.resize(array, size)
-    return pick(array, index(lanes(cls, size)), what)
-
-
-def places(index: Any, shape: Sequence[int]) -> list[Any]:
-    """The place along each axis of the entry of a tensor at a flat index."""
-    found: list[Any] = []
-    for axis in range(len(shape) - 1, -1, -1):
-        n = shape[axis]
-        if n == 1:
-            found.append(0)
-        elif prod(shape[:axis]) == 1:
-            found.append(index)
-        else:
-            found.append(index % n)
-            index = index // n
-    return found[::-1]
-
-
-def flat_index(places: Sequence[Any], shape: Sequence[int]) -> Any:
-    """The flat index of the entry of a tensor at a place along each axis."""
-    found: Any = None
-    for place, n in zip(places, shape, strict=True):
-        if n != 1:
-            found = place if found is None else found * n + place
-    return 0 if found is None else found
-
-
-def host_entries(array: Any, shape: Sequence[int]) -> np.ndarray:
-    """The entries of a flat array of `drjit.scalar` as Python numbers, in a shape."""
-    entries = np.empty(len(array._c), object)
-    entries[:] = array._c
-    return entries.reshape(shape)
 
 
 def map_leaves(value: Any, f: Callable[[Any], Any]) -> Any:

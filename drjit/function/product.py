@@ -12,7 +12,7 @@ from ..array.promote import convert, number_type, promote
 from ..array.tensor import broadcast_shape
 from ..jit import dtype as dt
 from ..jit.product import REMEMBERED, Layout, layout
-from . import parts
+from . import entries, parts
 from .dot import dot
 from .parts import Call, is_array, is_flat, label, tensor
 
@@ -98,9 +98,9 @@ def _product(a: Any, b: Any, at: bool, bt: bool, what: Call) -> Any:
         result, layout = (_layout if few else _layout.__wrapped__)(*shapes, at, bt)
     except ValueError as error:
         raise ValueError(f"{what}: {error}") from None
-    x, y = parts.traced(a), parts.traced(b)
+    x, y = entries.traced(a), entries.traced(b)
     made = tensor(type(x), leaf_access.matmul(x._array, y._array, layout), result)
-    return parts.untraced(made, a._namespace)
+    return entries.untraced(made, a._namespace)
 
 
 @lru_cache(256)

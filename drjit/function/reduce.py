@@ -23,6 +23,7 @@ from ..jit import node as jit
 from ..jit import op as ops
 from ..jit.op import ReduceOp
 from . import parts
+from .entries import host_entries
 from .memory import REDUCTIONS
 from .parts import Call, is_array, label, nested, spread, tensor
 
@@ -259,7 +260,7 @@ def _reduce_entries(rule: Rule, array: Any, shape: tuple, axes: tuple[int, ...])
     if not array._c:
         outer = product(n for a, n in enumerate(shape) if a not in axes)
         return nested(type(array), [jit.normalize(dtype, start)] * outer)
-    moved = np.moveaxis(parts.host_entries(array, shape), axes, range(-len(axes), 0))
+    moved = np.moveaxis(host_entries(array, shape), axes, range(-len(axes), 0))
     rows = moved.reshape(-1, product(shape[a] for a in axes))
     return nested(type(array), [jit.normalize(dtype, fold(rule.combine, r)) for r in rows])
 

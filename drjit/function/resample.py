@@ -12,7 +12,7 @@ import numpy as np
 from ..array.meta import DYNAMIC
 from ..array.table import find
 from ..jit import dtype as dt
-from . import parts
+from . import entries, parts
 from .arguments import integers, unexpected
 from .evaluation import eval as evaluate
 from .layout import ravel
@@ -210,10 +210,10 @@ def upsample(t: Any, shape: Any = None, scale_factor: Any = None) -> Any:
     factors = [m // n if n else 1 for n, m in zip(sizes, target, strict=True)]
 
     def index(i: Any) -> Any:
-        found = zip(parts.places(i, target), factors, strict=True)
-        return parts.flat_index([p // f for p, f in found], sizes)
+        found = zip(entries.places(i, target), factors, strict=True)
+        return entries.flat_index([p // f for p, f in found], sizes)
 
-    return tensor(type(t), parts.take_entries(t._array, prod(target), index, what), target)
+    return tensor(type(t), entries.take_entries(t._array, prod(target), index, what), target)
 
 
 def _upsample_texture(t: Any, target: tuple[int, ...]) -> Any:
@@ -229,7 +229,7 @@ def _upsample_texture(t: Any, target: tuple[int, ...]) -> Any:
         values = [v for centre in centres for v in t.eval(vector(*centre))]
         made = tensor(cls, cls.Array(values), (*target, t.shape[-1]))
         return type(t)(made, filter_mode=t.filter_mode(), wrap_mode=t.wrap_mode())
-    places = parts.places(parts.lanes(cls, prod(target)), target)
+    places = entries.places(parts.lanes(cls, prod(target)), target)
     position = [
         (vector.Value(p) + 0.5) * (1 / n) for p, n in zip(places[::-1], target[::-1], strict=True)
     ]

@@ -8,8 +8,9 @@ from ..array.pytree import is_container, map_tree
 from ..jit import freeze_size
 from . import parts
 from .arguments import integers
+from .entries import flat_size, take_entries
 from .layout import ravel, unravel_dims
-from .parts import flat_size, is_array, is_array_class, is_flat, label, take_entries, tensor
+from .parts import is_array, is_array_class, is_flat, label, tensor
 
 
 def reshape(

@@ -12,10 +12,11 @@ from ..array import leaf, leaf_access
 from ..array.pytree import is_container, map_tree
 from ..jit import dtype as dt
 from ..jit.op import ReduceMode
-from . import parts
+from . import entries, parts
 from .arguments import integers, unexpected
+from .entries import flat_size
 from .layout import ravel
-from .parts import flat_size, is_array, is_flat, label, nested, pick, tensor
+from .parts import is_array, is_flat, label, nested, pick, tensor
 
 
 def _each(f: Callable[[Any], Any], value: Any) -> Any:
@@ -61,8 +62,8 @@ def meshgrid(*args: Any, indexing: str = "xy") -> Any:
     sizes = [flat_size(args[k]) for k in order]
 
     def coordinates(axis: int) -> Any:
-        return parts.take_entries(
-            args[order[axis]], prod(sizes), lambda i: parts.places(i, sizes)[axis], what
+        return entries.take_entries(
+            args[order[axis]], prod(sizes), lambda i: entries.places(i, sizes)[axis], what
         )
 
     return tuple([coordinates(order.index(k)) for k in range(len(args))])
@@ -117,7 +118,7 @@ def _repeat_flat(value: Any, repeats: Any, what: str) -> Any:
         if value._kind == "nested":
             return nested(type(value), [value._c[i] for i in sources])
         return pick(value, sources, what) if flat_size(sources) else leaf.literal(type(value), 0, 0)
-    return parts.take_entries(value, flat_size(value) * repeats, lambda i: i // repeats, what)
+    return entries.take_entries(value, flat_size(value) * repeats, lambda i: i // repeats, what)
 
 
 def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
@@ -161,16 +162,16 @@ def _repeat_tensor(value: Any, repeats: Any, axis: int | None, what: str) -> Any
     result = blocks[0], count, blocks[2]
 
     def index(i: Any) -> Any:
-        outer, place, inner = parts.places(i, result)
+        outer, place, inner = entries.places(i, result)
         if sources is None:
             place = place // repeats
         elif isinstance(i, np.ndarray):
             place = np.array(sources, np.int64)[place]
         else:
             place = pick(sources, place, what) if count > 1 else sources
-        return parts.flat_index((outer, place, inner), blocks)
+        return entries.flat_index((outer, place, inner), blocks)
 
-    flat = parts.take_entries(array, prod(result), index, what)
+    flat = entries.take_entries(array, prod(result), index, what)
     return tensor(type(value), flat, (*shape[:k], count, *shape[k + 1 :]))
 
 
@@ -209,7 +210,7 @@ def tile(value: Any, reps: int | Sequence[int]) -> Any:
 
     def tiled(v: Any) -> Any:
         n = flat_size(v)
-        return parts.take_entries(v, n * count, lambda i: i % n if n else i, what)
+        return entries.take_entries(v, n * count, lambda i: i % n if n else i, what)
 
     return _each(tiled, value)
 
@@ -225,10 +226,10 @@ def _tile_tensor(value: Any, times: tuple[int, ...], what: str) -> Any:
     result = tuple([n * r for n, r in zip(shape, times, strict=True)])
 
     def index(i: Any) -> Any:
-        chosen = [p % n for p, n in zip(parts.places(i, result), shape, strict=True)]
-        return parts.flat_index(chosen, shape)
+        chosen = [p % n for p, n in zip(entries.places(i, result), shape, strict=True)]
+        return entries.flat_index(chosen, shape)
 
-    return tensor(cls, parts.take_entries(array, prod(result), index, what), result)
+    return tensor(cls, entries.take_entries(array, prod(result), index, what), result)
 
 
 # Concatenation
@@ -321,8 +322,8 @@ def concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
     total = sum(a._shape[k] for a in arr)
     joined = (*shape[:k], total, *shape[k + 1 :])
     if arr[0]._array._kind == "nested":
-        entries = np.concatenate([parts.host_entries(a._array, a._shape) for a in arr], k)
-        return tensor(cls, nested(cls.Array, entries.ravel().tolist()), joined)
+        rows = np.concatenate([entries.host_entries(a._array, a._shape) for a in arr], k)
+        return tensor(cls, nested(cls.Array, rows.ravel().tolist()), joined)
     stride = prod(shape[k + 1 :])
     result = parts.unwritten(cls.Array, prod(joined))
     start = 0
@@ -366,10 +367,10 @@ def reverse(value: Any, axis: int | tuple[int, ...] = 0) -> Any:
     shape, array = value._shape, value._array
 
     def index(i: Any) -> Any:
-        chosen = enumerate(zip(parts.places(i, shape), shape, strict=True))
-        return parts.flat_index([(n - 1) - p if k in found else p for k, (p, n) in chosen], shape)
+        chosen = enumerate(zip(entries.places(i, shape), shape, strict=True))
+        return entries.flat_index([(n - 1) - p if k in found else p for k, (p, n) in chosen], shape)
 
-    return tensor(type(value), parts.take_entries(array, prod(shape), index, what), shape)
+    return tensor(type(value), entries.take_entries(array, prod(shape), index, what), shape)
 
 
 def _reverse_axes(value: Any, axes: set[int], what: str) -> Any:
@@ -377,7 +378,7 @@ def _reverse_axes(value: Any, axes: set[int], what: str) -> Any:
         return value
     if is_flat(type(value)):
         n = flat_size(value)
-        return parts.take_entries(value, n, lambda i: (n - 1) - i, what)
+        return entries.take_entries(value, n, lambda i: (n - 1) - i, what)
     below = {a - 1 for a in axes if a > 0}
     components = [_reverse_axes(c, below, what) if below else c for c in value._c]
     return nested(type(value), components[::-1] if 0 in axes else components)

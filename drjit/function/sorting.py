@@ -11,7 +11,7 @@ from ..array.elementwise import elementwise
 from ..array.tensor import permuted
 from ..jit import dtype as dt
 from ..jit import freeze_size, op
-from . import parts, reduce
+from . import entries, parts, reduce
 from .arguments import integer, unexpected
 from .parts import is_array, is_flat, label, pick, tensor
 
@@ -54,8 +54,9 @@ def _on_tensors(value: Any, axis: Any, what: str, f: Any) -> Any:
     """Applies a function of a tensor and an axis to any array; returns one of the same shape."""
     t = _as_tensor(_array(value, what))
     place = _axis(axis, len(t._shape), what)
-    found = f(parts.traced(t), place) if prod(t._shape) else t
-    found = parts.untraced(found, t._namespace) if found is not t else t
+    found = t
+    if prod(t._shape):
+        found = entries.untraced(f(entries.traced(t), place), t._namespace)
     if value._kind == "tensor":
         return found
     if is_flat(type(value)):
@@ -129,7 +130,7 @@ def median(
     if not is_array(value):
         found, place = _median_of_sequence(value, what)
         return (found, place) if return_index else found
-    t = parts.traced(_as_tensor(value))
+    t = entries.traced(_as_tensor(value))
     shape = t._shape
     axes = reduce.axes_of(axis, len(shape), tuple(range(len(shape))), what)
     run = prod([shape[a] for a in axes])
@@ -144,13 +145,12 @@ def median(
     rows = prod(shape) // run
     chosen = pick(found, parts.lanes(type(t), rows) * run + middle, "dr.sort")
     kept = tuple([1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes])
-    values, indices = (
-        parts.untraced(tensor(cls, found, kept), value._namespace)
-        for cls, found in (
-            (type(t), pick(moved, chosen, "dr.sort")),
-            (parts.with_dtype(type(t), dt.u32), chosen % run),
-        )
-    )
+
+    def result(cls: Any, flat: Any) -> Any:
+        return entries.untraced(tensor(cls, flat, kept), value._namespace)
+
+    values = result(type(t), pick(moved, chosen, "dr.sort"))
+    indices = result(parts.with_dtype(type(t), dt.u32), chosen % run)
     if value._kind != "tensor":
         values, indices = (_like(value, v, axes, len(shape)) for v in (values, indices))
     return (values, indices) if return_index else values
@@ -160,16 +160,16 @@ def _median_of_sequence(value: Any, what: str) -> tuple[Any, int]:
     """The median of a Python sequence or number, and its position."""
     if not isinstance(value, (Sequence, np.ndarray)):
         return value, 0
-    entries = list(value)
-    if not entries:
+    items = list(value)
+    if not items:
         raise RuntimeError(f"{what}(<{label(value)}>): there are no entries")
 
     def key(i: int) -> tuple[bool, Any]:  # NaN comes last
-        v = entries[i]
+        v = items[i]
         return not isinstance(v, str) and bool(v != v), v
 
-    place = sorted(range(len(entries)), key=key)[(len(entries) - 1) // 2]
-    return entries[place], place
+    place = sorted(range(len(items)), key=key)[(len(items) - 1) // 2]
+    return items[place], place
 
 
 def _like(value: Any, found: Any, axes: tuple[int, ...], ndim: int) -> Any:
@@ -221,9 +221,9 @@ def _extreme(value: Any, axis: int | None, keepdims: bool, best: Any, what: str)
     if n == 0:
         raise ValueError(f"{what}(<{label(value)}>): axis {place} of {shape} has no entries")
     kept = tuple([1 if a == place else m for a, m in enumerate(shape) if keepdims or a != place])
-    t = parts.traced(t)
+    t = entries.traced(t)
     found = tensor(parts.with_dtype(type(t), dt.u32), _first_of(t, place, best), kept)
-    found = parts.untraced(found, value._namespace)
+    found = entries.untraced(found, value._namespace)
     return found._array if axis is None or value._kind != "tensor" else found
 
 
