@@ -77,10 +77,3 @@ def flat_index(places: Sequence[Any], shape: Sequence[int]) -> Any:
         if n != 1:
             found = place if found is None else found * n + place
     return 0 if found is None else found
-
-
-def host_entries(array: Any, shape: Sequence[int]) -> np.ndarray:
-    """The entries of a flat array of `drjit.scalar` as Python numbers, in a shape."""
-    entries = np.empty(len(array._c), object)
-    entries[:] = array._c
-    return entries.reshape(shape)

@@ -22,8 +22,7 @@ from ..jit import dtype as dt
 from ..jit import node as jit
 from ..jit import op as ops
 from ..jit.op import ReduceOp
-from . import parts
-from .entries import host_entries
+from . import entries, parts
 from .memory import REDUCTIONS
 from .parts import Call, is_array, label, nested, spread, tensor
 
@@ -148,9 +147,9 @@ def combine(rule: Rule, a: Any, b: Any) -> Any:
     return elementwise(rule.op, a, b) if is_array(a) or is_array(b) else rule.combine(a, b)
 
 
-def _total(rule: Rule, entries: Sequence[Any]) -> Any:
+def _total(rule: Rule, values: Sequence[Any]) -> Any:
     """The reduction of components or Python values. `min` and `max` ignore NaN."""
-    first, *rest = entries
+    first, *rest = values
     if rule.key in ("min", "max"):
         if is_array(first) and first._dtype.is_float:
             first = combine(rule, first, rule.identity)
@@ -184,18 +183,18 @@ def _reduce_python(rule: Rule, value: Any, axis: Any, mode: Any, keepdims: bool,
         )
     if axis not in (0, None, Ellipsis) and axis != (0,):
         raise RuntimeError(f"{what}: 'axis' must be 0 or None for Python iterables, not {axis!r}")
-    entries = list(value)
+    items = list(value)
     if axis is None:
-        entries = [
+        items = [
             reduce_axes(rule.key, v, None, mode, keepdims, name)
             if is_array(v) or isinstance(v, (list, tuple))
             else v
-            for v in entries
+            for v in items
         ]
-    if not entries:
+    if not items:
         return rule.identity
     try:
-        return _total(rule, entries)
+        return _total(rule, items)
     except TypeError as error:
         raise IncompatibleError(f"{what}: the entries do not go together: {error}") from error
 
@@ -209,10 +208,11 @@ def _reduce_tensor(rule: Rule, value: Any, axes: tuple[int, ...], keepdims: bool
     cls, shape, array = type(value), value._shape, value._array
     if not axes:
         return value
-    count, outer, result, runs = _layout(shape, axes, keepdims)
     if array._kind == "nested":
-        reduced = _reduce_entries(rule, array, shape, axes)
-    elif outer == 0 or count == 0:
+        found = _reduce_tensor(rule, entries.traced(value), axes, keepdims)
+        return entries.untraced(found, "scalar")
+    count, outer, result, runs = _layout(shape, axes, keepdims)
+    if outer == 0 or count == 0:
         reduced = leaf.literal(type(array), identity(rule, cls._dtype), outer)
     elif outer == 1:
         reduced = leaf_access.reduce_all(rule.key, array)
@@ -252,17 +252,6 @@ def _reduce_runs(key: str, array: Any, runs: tuple[tuple[int, int], ...]) -> Any
         else:
             array = leaf_access.reduce_rows(key, array, rows, columns)
     return array if type(array) is cls else cls(array)
-
-
-def _reduce_entries(rule: Rule, array: Any, shape: tuple, axes: tuple[int, ...]) -> Any:
-    """A reduction of the storage of a tensor of `drjit.scalar`."""
-    start, dtype = identity(rule, array._dtype), array._dtype
-    if not array._c:
-        outer = product(n for a, n in enumerate(shape) if a not in axes)
-        return nested(type(array), [jit.normalize(dtype, start)] * outer)
-    moved = np.moveaxis(host_entries(array, shape), axes, range(-len(axes), 0))
-    rows = moved.reshape(-1, product(shape[a] for a in axes))
-    return nested(type(array), [jit.normalize(dtype, fold(rule.combine, r)) for r in rows])
 
 
 # Public reductions
@@ -404,8 +393,8 @@ def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
         return int(value)
     if not isinstance(value, Iterable) or isinstance(value, (str, bytes)):
         raise RuntimeError(f"{name}(<{label(value)}>): expected a mask, or an iterable of masks")
-    entries = [_ones(v) if is_array(v) else count(v) for v in value]
-    return reduce_axes("add", entries, axis, None, keepdims, name)
+    ones = [_ones(v) if is_array(v) else count(v) for v in value]
+    return reduce_axes("add", ones, axis, None, keepdims, name)
 
 
 def _ones(mask: Any) -> Any:
