@@ -93,7 +93,7 @@ def prefix(reduce: str, a: Node, exclusive: bool, block_size: int = 0) -> Node:
     else:
         block = _blocks(n)
         count = -(-n // block)
-        accumulator = dt.f32 if t is dt.f16 else t
+        accumulator = t.accumulator
         totals = (allocate_for(dt.u64, count, host=True), accumulator, count)
         launch = kernel.for_text(_SCAN.format(**names), 4, 8)
         on_numpy = launch.prefers_numpy(n)
@@ -152,7 +152,7 @@ class _Rows(NamedTuple):
 
 @lru_cache(256)
 def _rows(t: dt.DType, matrices: int, rows: int, columns: int, threads: int) -> _Rows:
-    size, width = matrices * rows * columns, (dt.f32 if t is dt.f16 else t).itemsize
+    size, width = matrices * rows * columns, t.accumulator.itemsize
     strip = min(-(-columns // 64) * 64, _STRIP // width)
     strips = -(-columns // strip)
     tasks = matrices * strips
@@ -179,7 +179,7 @@ def reduce_rows(reduce: str, a: Node, rows: int, columns: int) -> Node:
         return a
     matrices = size // (rows * columns)
     plan = _rows(t, matrices, rows, columns, runtime.thread_count())
-    accumulator = dt.f32 if t is dt.f16 else t
+    accumulator = t.accumulator
     result = allocate_for(t, matrices * columns)
     launch = kernel.for_text(_REDUCE_ROWS.format(t=t.code, op=reduce), 6, 1)
     arguments = [

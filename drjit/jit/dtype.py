@@ -33,10 +33,12 @@ class DType:
     in bytes, and kind: `b`ool, `i`nteger or `f`loat.
 
     A vector type (`vector`) has a number of features, all of its `element` type, whose properties
-    it shares; the element of any other type is itself. `mask_type` is what comparisons give.
+    it shares; the element of any other type is itself. `mask_type` is what comparisons give, and
+    `accumulator` the type that reductions accumulate in.
     """
 
     __slots__ = (
+        "accumulator",
         "bits",
         "code",
         "count",
@@ -57,12 +59,14 @@ class DType:
         "var_type",
     )
 
+    accumulator: "DType"
     element: "DType"
     mask_type: "DType"
 
     def __init__(self, name: str, code: str, var_type: VarType):
         self.name, self.code, self.var_type = name, code, var_type
         self.element, self.count, self.is_vector = self, 1, False
+        self.accumulator = self
         self.numpy = np.dtype(name)
         self.scalar = self.numpy.type
         self.itemsize = self.numpy.itemsize
@@ -107,6 +111,7 @@ BY_NUMPY = {t.numpy: t for t in ALL}
 mask, i8, u8, i16, u16, i32, u32, i64, u64, f16, f32, f64 = ALL
 for _type in ALL:
     _type.mask_type = mask
+f16.accumulator = f32
 
 VECTOR_BLOCK = 64
 """Lanes of the blocks in which vectors lie in memory, each with a row for every feature: whole

@@ -575,7 +575,7 @@ def _accumulators(effect: Any, threads: int) -> Buffer:
     """Private copies of a scatter target, one per thread, set to what the reduction passes over;
     the first thread needs none if the target has the type of the accumulator.
     """
-    dtype = dt.f32 if effect.dtype is dt.f16 else effect.dtype
+    dtype = effect.dtype.accumulator
     size = (threads - (dtype is effect.dtype)) * effect.size
     copies = memory.allocate_for(dtype, size, host=True)
     kind = np.dtype(dtype.numpy)

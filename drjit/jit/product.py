@@ -103,7 +103,7 @@ def _cut_up(layout: Layout, t: dt.DType, threads: int) -> _Tiles:
     at, bt = layout.transposed
     rows = 1 if m == 1 else 4 if m <= 4 else 8
     columns = 8 if n <= 8 else 16 if n <= 16 else 64
-    accumulator = dt.f32 if t is dt.f16 else t
+    accumulator = t.accumulator
     packed = at or t is not accumulator
     depth = (_DEPTH_PACKED if packed else _DEPTH) // accumulator.itemsize
     tile_m, tile_n = _TILE_PACKED if packed else _TILE

@@ -99,7 +99,7 @@ def total(v: Node) -> Node:
     """The sum over features; halves accumulate in single precision."""
     t, count = v.dtype.element, v.dtype.count
     if v.op is LITERAL or v.op is SPLAT:
-        wide = accumulator(t)
+        wide = t.accumulator
         times = literal(wide, count)
         return cast(t, combine(op.mul, (cast(wide, feature(v, 0)), times)))
     return feature(v, 0) if count == 1 else make(op.total, t, v.size, (v,))
@@ -140,11 +140,6 @@ FEW = 16
 """Features that a vector may have to be made anew when one of them changes."""
 
 
-def accumulator(t: DType) -> DType:
-    """The type in which sums of an element type accumulate."""
-    return dt.f32 if t is dt.f16 else t
-
-
 def sum_lanes(v: Node) -> Node:
     """The vector of the sums over all lanes."""
     if v.op is SPLAT:
@@ -164,7 +159,7 @@ def _source(a: Node, t: DType, what: str) -> Node:
     nested = innermost() is not None
     if nested:
         access.refuse_written(a, what)
-    wide = accumulator(t)
+    wide = t.accumulator
     if a.dtype is wide and a.op is not LITERAL:
         return a
     known = _sources.get(a)
@@ -243,6 +238,6 @@ def _sum(
 
 
 __all__ = [
-    "Layout", "accumulate", "accumulator", "dense", "feature", "matvec", "outer", "place", "put",
+    "Layout", "accumulate", "dense", "feature", "matvec", "outer", "place", "put",
     "splat", "sum_lanes", "take", "total", "vector",
 ]  # fmt: skip

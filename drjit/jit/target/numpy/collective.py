@@ -10,26 +10,26 @@ import numpy as np
 
 from .elementwise import Type, Value
 from .memory import Lanes
-from .reduction import OPERATIONS, accumulator, identity
+from .reduction import OPERATIONS, identity
 
 # Elements that a block reduction gathers at once.
 _GATHERED = 1 << 22
 
 
 def _of_lanes(t: Type, i: Lanes, x: Value) -> Any:
-    return np.broadcast_to(np.asarray(x, accumulator(t)), i.end - i.begin)
+    return np.broadcast_to(np.asarray(x, t.accumulator), i.end - i.begin)
 
 
 def reduce(t: Type, op: str, partial: Any, buffer: Any, i: Lanes, x: Value) -> None:
     """Combines the values of all lanes into element 0 of the buffer."""
-    dtype = accumulator(t)
+    dtype = t.accumulator
     x = _of_lanes(t, i, x)
     buffer[0] = OPERATIONS[op].reduce(x, dtype=dtype, initial=identity(op, dtype))
 
 
 def block_reduce(t: Type, op: str, buffer: Any, x: Value, n: Value, m: Value) -> Value:
     """Combines `n` consecutive elements from index `x` on, 0 where the mask is false."""
-    dtype, length = accumulator(t), int(np.ravel(n)[0]) if np.size(n) else 0
+    dtype, length = t.accumulator, int(np.ravel(n)[0]) if np.size(n) else 0
     x, m = np.broadcast_arrays(np.atleast_1d(x), m)
     result = np.zeros(x.shape, t.dtype)
     lanes = np.flatnonzero(m & (x.astype(np.float64) + length <= buffer.size))
@@ -57,17 +57,17 @@ def _starting_value(op: str, dtype: np.dtype) -> Any:
 
 def scan_totals(t: Type, op: str, totals: Any, i: Lanes, x: Value) -> None:
     """Where the prefix reductions of the blocks start: the only block at the neutral element."""
-    totals[0] = _starting_value(op, accumulator(t))
+    totals[0] = _starting_value(op, t.accumulator)
 
 
 def scan(t: Type, op: str, totals: Any, i: Lanes, x: Value, inclusive: bool) -> Value:
     """The prefix reduction over all lanes, from the total of the block on."""
-    return t(_prefix(op, accumulator(t), totals[0], _of_lanes(t, i, x), inclusive))
+    return t(_prefix(op, t.accumulator, totals[0], _of_lanes(t, i, x), inclusive))
 
 
 def scan_blocks(t: Type, op: str, i: Lanes, x: Value, n: int, inclusive: bool) -> Value:
     """The prefix reduction within each run of `n` lanes."""
-    dtype, n = accumulator(t), int(n)
+    dtype, n = t.accumulator, int(n)
     x = _of_lanes(t, i, x)
     runs = np.full(-(-len(x) // n) * n, identity(op, dtype), dtype)
     runs[: len(x)] = x

@@ -23,10 +23,11 @@ _SIGNED = {np.dtype(f"{k}{n}"): np.dtype(f"i{n}") for k in "iu" for n in (1, 2, 
 class Type:
     """An element type in kernel text: `f32(x)` converts, `load(f32, ...)` names it."""
 
-    __slots__ = ("dtype", "highest", "kind", "lowest", "scalar", "upper")
+    __slots__ = ("accumulator", "dtype", "highest", "kind", "lowest", "scalar", "upper")
 
     def __init__(self, element: DType):
         self.dtype, self.scalar, self.kind = element.numpy, element.scalar, element.numpy.kind
+        self.accumulator = element.accumulator.numpy
         if element.is_int:
             self.lowest, self.highest = (int(f(self.dtype)) for f in (_lowest, _highest))
             self.upper = float(self.highest + 1)  # a power of two: exact

@@ -1,4 +1,4 @@
-"""What reductions and scatter-reductions share: operations, accumulators, neutral elements."""
+"""What reductions and scatter-reductions share: operations and neutral elements."""
 
 from typing import Any
 
@@ -6,7 +6,6 @@ import numpy as np
 
 from ...dtype import BY_NUMPY
 from ...op import neutral
-from .elementwise import Type
 
 # `min` and `max` prefer the operand that is not NaN.
 OPERATIONS = {
@@ -17,11 +16,6 @@ OPERATIONS = {
     "and": np.bitwise_and,
     "or": np.bitwise_or,
 }
-
-
-def accumulator(t: Type) -> np.dtype:
-    """The type in which reductions of a type accumulate."""
-    return np.dtype(np.float32) if t.dtype == np.float16 else t.dtype
 
 
 def identity(op: str, dtype: np.dtype) -> Any:

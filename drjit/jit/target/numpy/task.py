@@ -8,7 +8,7 @@ import numpy as np
 
 from .elementwise import Type, Value
 from .memory import Lanes
-from .reduction import OPERATIONS, accumulator, identity
+from .reduction import OPERATIONS, identity
 
 _DIGIT = 2047
 
@@ -33,7 +33,7 @@ def matmul(
         x, y = a[first_a : first_a + m * k], b[first_b : first_b + k * n]
         x = x.reshape((k, m)).T if a_transposed else x.reshape((m, k))
         y = y.reshape((n, k)).T if b_transposed else y.reshape((k, n))
-        x, y = (v.astype(accumulator(t), copy=False) for v in (x, y))
+        x, y = (v.astype(t.accumulator, copy=False) for v in (x, y))
         c[number * m * n : (number + 1) * m * n] = np.matmul(x, y).ravel()
 
 
@@ -42,7 +42,7 @@ def reduce_rows(
 ) -> None:
     """The reductions of rows, a result per column."""
     matrices, rows, columns = (int(v) for v in sizes[:3])
-    dtype = accumulator(t)
+    dtype = t.accumulator
     source = x[: matrices * rows * columns].reshape((matrices, rows, columns))
     # NumPy adds pairwise, with small errors, where the terms of a sum lie side by side.
     source = np.ascontiguousarray(source.swapaxes(1, 2))

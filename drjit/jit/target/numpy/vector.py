@@ -11,7 +11,6 @@ import numpy as np
 from ...dtype import VECTOR_BLOCK
 from .elementwise import Type, Value
 from .memory import Lanes
-from .reduction import accumulator
 
 
 def vector(t: Type, *features: Value) -> Value:
@@ -110,7 +109,7 @@ def matvec(
 ) -> Value:
     """The product of a matrix, or its transpose, with each lane of a vector, plus a bias."""
     matrix = _matrix(a, first, rows, columns, stride)
-    product = (matrix.T if transposed else matrix) @ x.astype(accumulator(t), copy=False)
+    product = (matrix.T if transposed else matrix) @ x.astype(t.accumulator, copy=False)
     if bias is not None:
         start = int(bias_first)
         product = product + bias[start : start + len(product), None]
@@ -142,7 +141,7 @@ def outer(
     m: Value,
 ) -> None:
     """Adds the outer products of two vectors, summed over active lanes, to a matrix."""
-    wide = accumulator(t)
+    wide = t.accumulator
     y, x = [v.astype(wide, copy=False) for v in _lanes(m, y, x)]
     _add(_matrix(buffer, first, rows, columns, stride), y @ x.T)
 
@@ -151,5 +150,5 @@ def accumulate(t: Type, buffer: Any, copies: Any, n: int, first: int, y: Value, 
     """Adds a vector, summed over active lanes, to a part of a buffer."""
     (y,) = _lanes(m, y)
     start = int(first)
-    sums = np.add.reduce(y, axis=1, dtype=accumulator(t))
+    sums = np.add.reduce(y, axis=1, dtype=t.accumulator)
     _add(buffer[start : start + len(y)], sums)

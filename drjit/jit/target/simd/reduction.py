@@ -19,7 +19,7 @@ from .translate import Translator
 
 def accumulator(code: str) -> str:
     """The type that a reduction accumulates in."""
-    return "f32" if code == "f16" else code
+    return BY_CODE[code].accumulator.code
 
 
 def identity(op: str, code: str) -> float:
