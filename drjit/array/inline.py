@@ -15,7 +15,6 @@ from typing import Any
 from ..ad.algebra import element_recorder
 from ..jit import node
 from ..jit import op as ops
-from ..jit.dtype import DType
 from ..jit.node import LITERAL, Node, next_serial
 from ..jit.op import Op
 from .leaf import beside, combined, new
@@ -36,7 +35,7 @@ def operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
             found[name] = _forward(op_, cls, mask, getattr(general, name))
     for op_ in ops.UNARY:
         if op_.accepts(cls._dtype):
-            found[f"__{op_.method}__"] = _unary(op_, cls)
+            found[f"__{op_.method}__"] = _unary(op_, cls, cls, nothing)
     return {name: _own_code(f, name, cls) for name, f in found.items()}
 
 
@@ -50,72 +49,85 @@ def _own_code(f: Any, name: str, cls: type) -> Callable:
     return method
 
 
-def _special(op_: Op, dtype: DType) -> tuple:
-    """The numbers beside which an operation may simplify."""
-    return (False, True) if dtype.is_mask else op_.simple
-
-
-def _unary(op_: Op, cls: Any) -> Callable:
-    dtype, diff = cls._dtype, cls._diff
-    inverse = op_ if op_ in node.SIMPLIFY else None
-    record, fold = element_recorder(op_, dtype), node.folder(op_, dtype)
-
-    def unary(self):
-        a, o, data = self._n, op_, None
-        deps = nodes = (a,)
-        made_by = a.op
-        if made_by is LITERAL and fold is not None:
-            deps, o, data = (), LITERAL, fold(a.data)
-        if made_by is inverse or (made_by is LITERAL and data is None):
-            return combined(cls, op_, nodes, (self._a,))
-        r = new(cls)
-        r._n = n = Node()
-        n.op = o
-        n.dtype = dtype
-        n.size = a.size
-        n.deps = deps
-        n.data = data
-        n.mark = None
-        n.serial = next_serial()
-        if diff:
-            v = self._a
-            if record is None or v is None:
+# The text of what records an operation; there is one function for each operation and class.
+# It tells how a node `x0`, `x1`, ... and a variable come of each operand: of an array of the class,
+# of what may be a number instead, of a number, of a mask.
+_OPERANDS = {
+    "array": """
+        {x} = {a}._n
+        {v} = {a}._a""",
+    "either": """
+        {v} = None
+        if type({a}) is cls:
+            {x} = {a}._n
+            {v} = {a}._a
+        elif ({x} := number({a})) is None:
+            return general({parameters})""",
+    "number": """
+        if ({x} := number({a})) is None:
+            return general({parameters})""",
+    "mask": """
+        if type({a}) is not mask:
+            return general({parameters})
+        {x} = {a}._n""",
+}
+# Whether the node is `plain`: the operation `o` on `deps`, or a literal with `data`; not where it
+# simplifies.
+_UNARY = """
+        made_by = x0.op
+        plain = made_by is not inverse
+        if made_by is LITERAL:
+            if fold is not None:
+                deps, o, data = (), LITERAL, fold(x0.data)
+            plain = data is not None"""
+_FORWARD = """
+        if x1.op is LITERAL:
+            if x0.op is not LITERAL:
+                plain = x1.size == 1 and x1.data not in special
+                if in_code and plain:
+                    deps, data = (x0,), x1.data
+            else:
+                if fold is not None and x1.size == size:
+                    deps, o, data = (), LITERAL, fold(x0.data, x1.data)
+                plain = data is not None
+        elif x0.op is LITERAL:
+            plain, size = size == 1 and x0.data not in special, x1.size
+        else:
+            plain = size == x1.size"""
+_BACKWARD = """
+        size = x1.size
+        if x1.op is LITERAL:
+            if fold is not None:
+                deps, o, data = (), LITERAL, fold(x0.data, x1.data)
+            plain = data is not None
+        else:
+            plain = x0.data not in special"""
+_TERNARY = """
+        plain = (
+            (x1.size == size or (x1.size == 1 and x1.op is LITERAL))
+            and (x2.size == size or (x2.size == 1 and x2.op is LITERAL))
+            and x1 is not x2
+        )
+        if plain and x0.op is LITERAL:
+            if fold is not None and x1.op is LITERAL and x2.op is LITERAL:
+                deps, o, data = (), LITERAL, fold(x0.data, x1.data, x2.data)
+            plain = data is not None"""
+_TRACK = """
+            if record is None or ({untracked}):
                 r._a = None
             else:
-                r._a = record(n, nodes, (v,))
-        return r
+                r._a = record(n, nodes, ({variables}))"""
+_TEXT = """
+def make(op_, cls, result, general):
+    dtype, out = cls._dtype, result._dtype
+    record, fold, number = element_recorder(op_, out), node.folder(op_, out), node.literals(dtype)
+    special = (False, True) if dtype.is_mask else op_.simple
+    in_code, inverse, mask = op_.in_code, op_ if op_ in node.SIMPLIFY else None, cls.Mask
 
-    return unary
-
-
-def _forward(op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
-    """The operation with an array of the class on the left."""
-    dtype, out, diff = cls._dtype, result._dtype, cls._diff
-    record, number, special = element_recorder(op_, out), node.literals(dtype), _special(op_, dtype)
-    fold, in_code = node.folder(op_, out), op_.in_code
-
-    def forward(self, other):
-        a, o = self._n, op_
-        v = data = None
-        if type(other) is cls:
-            b, v = other._n, other._a
-        elif (b := number(other)) is None:
-            return general(self, other)
-        deps = nodes = (a, b)
-        size = a.size
-        if b.op is LITERAL:
-            if a.op is not LITERAL:
-                plain = b.size == 1 and b.data not in special
-                if in_code and plain:
-                    deps, data = (a,), b.data
-            else:
-                if fold is not None and b.size == size:
-                    deps, o, data = (), LITERAL, fold(a.data, b.data)
-                plain = data is not None
-        elif a.op is LITERAL:
-            plain, size = size == 1 and a.data not in special, b.size
-        else:
-            plain = size == b.size
+    def recorded({parameters}):
+        o, data = op_, None{operands}
+        deps = nodes = ({nodes})
+        size = x0.size{check}
         if plain:
             r = new(result)
             r._n = n = Node()
@@ -125,127 +137,67 @@ def _forward(op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
             n.deps = deps
             n.data = data
             n.mark = None
-            n.serial = next_serial()
-            if diff:
-                u = self._a
-                if record is None or (u is None and v is None):
-                    r._a = None
-                else:
-                    r._a = record(n, nodes, (u, v))
+            n.serial = next_serial(){track}
             return r
         try:
-            return combined(result, op_, nodes, (self._a, v))
+            return combined(result, op_, nodes, ({variables}))
         except RuntimeError:
-            return general(self, other)
+            return general({parameters})
 
-    return forward
-
-
-def _backward(op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
-    """The operation with an array of the class on the right, and a number on the left."""
-    dtype, out, diff = cls._dtype, result._dtype, cls._diff
-    record, number, special = element_recorder(op_, out), node.literals(dtype), _special(op_, dtype)
-    fold = node.folder(op_, out)
-
-    def backward(self, other):
-        a = number(other)
-        if a is None:
-            return general(self, other)
-        b, o, data = self._n, op_, None
-        nodes = (a, b)
-        if b.op is LITERAL and fold is not None:
-            data, o = fold(a.data, b.data), LITERAL
-        plain = data is not None or (b.op is not LITERAL and a.data not in special)
-        if not plain:
-            return combined(result, op_, nodes, (None, self._a))
-        r = new(result)
-        r._n = n = Node()
-        n.op = o
-        n.dtype = out
-        n.size = b.size
-        n.deps = nodes if data is None else ()
-        n.data = data
-        n.mark = None
-        n.serial = next_serial()
-        if diff:
-            v = self._a
-            if record is None or v is None:
-                r._a = None
-            else:
-                r._a = record(n, nodes, (None, v))
-        return r
-
-    return backward
+    return recorded
+"""
 
 
-def _binary(op_: Op, cls: Any) -> Callable:
-    result = cls.Mask if op_.result == "mask" else cls
-    forward = _own_code(_forward(op_, cls, result, nothing), op_.name, cls)
-    backward = _own_code(_backward(op_, cls, result, nothing), op_.name, cls)
+def _maker(parameters: str, operands: dict[str, str], check: str) -> Callable[..., Any]:
+    """What makes the functions of one form: of an operation, the class, that of results, and what
+    takes other operands; from how each operand is given, in order."""
+    made = [_compiled(parameters, operands, check, diff) for diff in (False, True)]
+    return lambda op_, cls, result, general: made[cls._diff](op_, cls, result, general)
+
+
+def _compiled(parameters: str, operands: dict[str, str], check: str, diff: bool) -> Any:
+    """The same for classes with derivatives, or without."""
+    variables = [
+        f"v{k}" if diff and "{v}" in _OPERANDS[kind] else "None"
+        for k, kind in enumerate(operands.values())
+    ]
+    read = ""
+    for k, (a, kind) in enumerate(operands.items()):
+        lines = [line for line in _OPERANDS[kind].split("\n") if diff or "{v}" not in line]
+        read += "\n".join(lines).format(x=f"x{k}", v=f"v{k}", a=a, parameters=parameters)
+    all_variables = "".join([f"{v}, " for v in variables])
+    untracked = " and ".join([f"{v} is None" for v in variables if v != "None"])
+    text = _TEXT.format(
+        parameters=parameters,
+        operands=read,
+        nodes="".join([f"x{k}, " for k in range(len(operands))]),
+        check=check,
+        track=_TRACK.format(untracked=untracked, variables=all_variables) if diff else "",
+        variables=all_variables,
+    )
+    names: dict[str, Any] = {
+        "LITERAL": LITERAL, "Node": Node, "__name__": __name__, "combined": combined, "new": new,
+        "element_recorder": element_recorder, "next_serial": next_serial, "node": node,
+    }  # fmt: skip
+    exec(text, names)
+    return names["make"]
+
+
+_unary = _maker("self", {"self": "array"}, _UNARY)
+_forward = _maker("self, other", {"self": "array", "other": "either"}, _FORWARD)
+_backward = _maker("self, other", {"other": "number", "self": "array"}, _BACKWARD)
+_ternary = _maker("a, b, c", {"a": "either", "b": "either", "c": "either"}, _TERNARY)
+_select = _maker("a, b, c", {"a": "mask", "b": "either", "c": "either"}, _TERNARY)
+
+
+def _binary(op_: Op, cls: Any, result: Any, general: Callable) -> Callable:
+    forward = _own_code(_forward(op_, cls, result, general), op_.name, cls)
+    backward = _own_code(_backward(op_, cls, result, general), op_.name, cls)
 
     def binary(a, b):
         return forward(a, b) if type(a) is cls else backward(b, a)
 
     return binary
-
-
-def _ternary(op_: Op, cls: Any) -> Callable:
-    dtype, diff = cls._dtype, cls._diff
-    chooses = op_.result == "second"
-    first = cls.Mask if chooses else cls
-    record, number = element_recorder(op_, dtype), node.literals(dtype)
-    fold = node.folder(op_, dtype)
-
-    def ternary(a, b, c):
-        u = v = w = data = None
-        o = op_
-        if type(a) is first:
-            x = a._n
-            if not chooses:
-                u = a._a
-        elif chooses or (x := number(a)) is None:
-            return None
-        if type(b) is cls:
-            y, v = b._n, b._a
-        elif (y := number(b)) is None:
-            return None
-        if type(c) is cls:
-            z, w = c._n, c._a
-        elif (z := number(c)) is None:
-            return None
-        deps = nodes = (x, y, z)
-        size = x.size
-        plain = (
-            (y.size == size or (y.size == 1 and y.op is LITERAL))
-            and (z.size == size or (z.size == 1 and z.op is LITERAL))
-            and y is not z
-        )
-        if plain and x.op is LITERAL:
-            if fold is not None and y.op is LITERAL and z.op is LITERAL:
-                deps, o, data = (), LITERAL, fold(x.data, y.data, z.data)
-            plain = data is not None
-        if not plain:
-            try:
-                return combined(cls, op_, nodes, (u, v, w))
-            except RuntimeError:
-                return None
-        r = new(cls)
-        r._n = n = Node()
-        n.op = o
-        n.dtype = dtype
-        n.size = size
-        n.deps = deps
-        n.data = data
-        n.mark = None
-        n.serial = next_serial()
-        if diff:
-            if record is None or (u is None and v is None and w is None):
-                r._a = None
-            else:
-                r._a = record(n, nodes, (u, v, w))
-        return r
-
-    return ternary
 
 
 def _in_place(cls: type, operator: Callable) -> Callable:
@@ -340,7 +292,8 @@ def recorded(op_: Op, *args: Any) -> Any:
 
 def _for_class(op_: Op, cls: Any) -> Callable:
     if cls._kind == "leaf" and op_.accepts(cls._dtype):
-        made = (_unary, _binary, _ternary)[op_.arity - 1](op_, cls)
+        form = _select if op_.result == "second" else (_unary, _binary, _ternary)[op_.arity - 1]
+        made = form(op_, cls, cls.Mask if op_.result == "mask" else cls, nothing)
         return _own_code(made, op_.name, cls)
     meta = cls.__meta__
     of_leaves = meta.kind == "vector" and getattr(cls.Value, "_kind", "") == "leaf"
