@@ -9,7 +9,6 @@ import contextlib
 import functools
 import os
 import stat
-import struct
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -22,8 +21,9 @@ except ImportError:  # another interpreter; it is the same function, but OpenSSL
     from hashlib import blake2b
 
 FORMAT = 1
-_MAGIC = b"DRJITK01"
-_HEADER = struct.Struct("<8s32s?QQ")  # magic, checksum, has_finish, bytes of text, bytes of code
+# A file: the magic word, a checksum, whether there is a finish function, the bytes of the text as a
+# number of eight bytes, the text, the code.
+_MAGIC, _CHECKSUM, _LENGTH = b"DRJITK02", 32, 8
 _SUFFIX = ".kernel"
 _DEFAULT_MAXSIZE = 1 << 30
 _PUTS_PER_CHECK = 64
@@ -246,33 +246,24 @@ def _entries(where: Path) -> list[tuple[float, int, str]]:
     return found
 
 
-def _checksum(key: str, has_finish: bool, text: bytes, code: bytes) -> bytes:
-    state = blake2b(key.encode(), digest_size=32)
-    state.update(b"1" if has_finish else b"0")
-    state.update(len(text).to_bytes(8, "little"))
-    state.update(text)
-    state.update(code)
-    return state.digest()
+def _checksum(key: str, body: bytes) -> bytes:
+    return blake2b(key.encode() + b"\0" + body, digest_size=_CHECKSUM).digest()
 
 
 def _encode(key: str, text: str, code: bytes, has_finish: bool) -> bytes:
-    body = text.encode()
-    checksum = _checksum(key, has_finish, body, code)
-    return _HEADER.pack(_MAGIC, checksum, has_finish, len(body), len(code)) + body + code
+    written = text.encode()
+    body = bytes([has_finish]) + len(written).to_bytes(_LENGTH, "little") + written + code
+    return _MAGIC + _checksum(key, body) + body
 
 
 def _decode(key: str, data: bytes) -> Entry | None:
     """The entry, or None if the data are damaged or those of another key."""
-    if len(data) < _HEADER.size:
+    start = len(_MAGIC) + _CHECKSUM
+    body = data[start:]
+    if data[:start] != _MAGIC + _checksum(key, body):
         return None
-    magic, checksum, has_finish, text_size, code_size = _HEADER.unpack_from(data)
-    if magic != _MAGIC or len(data) != _HEADER.size + text_size + code_size:
-        return None
-    text = data[_HEADER.size : _HEADER.size + text_size]
-    code = data[_HEADER.size + text_size :]
-    if checksum != _checksum(key, has_finish, text, code):
-        return None
-    return Entry(text.decode(), code, has_finish)
+    code = 1 + _LENGTH + int.from_bytes(body[1 : 1 + _LENGTH], "little")
+    return Entry(body[1 + _LENGTH : code].decode(), body[code:], bool(body[0]))
 
 
 def _complain(what: str, error: object) -> None:

@@ -21,11 +21,13 @@ def statement(kinds: str) -> Callable[[Callable], Callable]:
     type that is an argument before it. A star stands before the kind of all further arguments; the
     lanes are checked, and left out.
     """
-    names = kinds.split()
+    *names, last = kinds.split()
+    more = last.removeprefix("*") if last.startswith("*") else None
+    names += [last] if more is None else []
 
     def register(function: Callable) -> Callable:
         def translated(t: "Translator", *nodes: ast.expr) -> Any:
-            return function(t, *t.arguments(names, nodes))
+            return function(t, *t.arguments(names, more, nodes))
 
         CALLS[function.__name__] = translated
         return function
@@ -49,10 +51,11 @@ class Arguments:
         """The value of an expression: one, several, or none."""
         raise NotImplementedError
 
-    def arguments(self, kinds: Sequence[str], nodes: Sequence[ast.expr]) -> list[Any]:
-        """The arguments of a call, each as the method that its kind names gives it."""
-        if kinds and kinds[-1].startswith("*"):
-            kinds = [*kinds[:-1], *[kinds[-1][1:]] * (len(nodes) - len(kinds) + 1)]
+    def arguments(self, kinds: list[str], more: str | None, nodes: Sequence[ast.expr]) -> list[Any]:
+        """The arguments of a call, each as the method that its kind names gives it; all further
+        ones are of one kind, if there may be any."""
+        if more is not None:
+            kinds = kinds + [more] * (len(nodes) - len(kinds))
         if len(kinds) != len(nodes):
             raise KernelError(f"{len(kinds)} arguments expected")
         code: str | None = None

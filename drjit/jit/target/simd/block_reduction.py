@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 from .arguments import statement
 from .atomic import combine
-from .compensated_sum import SHORT, is_long
-from .compensated_sum import add as add_long
+from .compensated_sum import SHORT, add_long, is_long
 from .conversion import convert
 from .ir import BYTES, MEMORY, Function, Value
 from .loops import address, choose, each_lane, least, loop

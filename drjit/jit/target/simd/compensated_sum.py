@@ -18,7 +18,7 @@ def is_long(op: str, code: str) -> bool:
     return op == "add" and code in FLOATS
 
 
-def add(f: Function, kind: str, before: Sequence[str], x: str) -> tuple[str, str]:
+def add_long(f: Function, kind: str, before: Sequence[str], x: str) -> tuple[str, str]:
     """A sum, and what rounding has taken from it, after one more term; scalars or vectors of an IR
     type. Starts from -0.0 for both, so that -0.0 is a sum of its like."""
     total, lost = before
@@ -50,7 +50,7 @@ class CompensatedSum:
 
     def add(self, f: Function, x: str) -> None:
         """Adds a packet."""
-        for place, after in zip(self.places, add(f, self.kind, self._load(f), x), strict=True):
+        for place, after in zip(self.places, add_long(f, self.kind, self._load(f), x), strict=True):
             f.do(f"store {self.kind} {after}, ptr {place}, align {self.align}")
 
     def value(self, f: Function) -> str:

@@ -105,9 +105,9 @@ def module_text(text: str, name: str, lanes: int, contract: bool, library: Libra
 def _body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[str]]:
     """Translates a function of the text, and gives the types of its parameters and results."""
     f = Function(t.f.lanes)
-    inner = Translator(t.module, f, "", is_kernel=True)
+    inner = Translator(t.module, f, "", is_kernel=True, depth=1)
     inner.crowded, inner.has_many_words = t.crowded, t.has_many_words
-    inner.has_runs, inner.depth = t.has_runs, 1
+    inner.has_runs, inner.returns = t.has_runs, True
     inner.expansions, inner.finishers = t.expansions, t.finishers
     parameters = definition.args.args[2:]
     codes = [ast.unparse(a.annotation) for a in parameters]  # type: ignore[arg-type]
@@ -115,12 +115,8 @@ def _body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[s
     for a, code in zip(parameters, codes, strict=True):
         if code in f.vector:
             f.variables[a.arg] = code, given(a.arg)
-    *statements, last = definition.body
-    returned = last.value if type(last) is ast.Return else None
-    inner.body(definition.body if returned is None else statements)
-    several = type(returned) is ast.Tuple
-    nodes = returned.elts if several else [] if returned is None else [returned]
-    values = [inner.typed(node) for node in nodes]
+    inner.body(definition.body)
+    values = inner.result
     kind = f.give(values)
     if inner.parts:
         f.start("never")

@@ -234,3 +234,24 @@ def concatenated(f: Function, element: str, lanes: int, parts: list[str]) -> str
         pairs = zip(parts[::2], parts[1::2], strict=True)
         parts = [f.shuffle(kind, a, b, range(lanes)) for a, b in pairs]
     return parts[0]
+
+
+def alternated(f: Function, kind: str, lanes: int, x: str, y: str, step: int, high: bool) -> str:
+    """Of two rows, the groups of `step` elements with an even (odd) number, alternating."""
+    places = []
+    for k in range(lanes):
+        source = k | step if high else k & ~step
+        places.append((lanes if k & step else 0) + source)
+    return f.shuffle(kind, x, y, places)
+
+
+def transposed(f: Function, kind: str, rows: list[str]) -> list[str]:
+    """A square of elements with rows and columns swapped."""
+    lanes, step = len(rows), 1
+    while step < lanes:
+        rows = [
+            alternated(f, kind, lanes, rows[k & ~step], rows[k | step], step, bool(k & step))
+            for k in range(lanes)
+        ]
+        step *= 2
+    return rows

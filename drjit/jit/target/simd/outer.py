@@ -9,7 +9,7 @@ import ast
 
 from .arguments import statement
 from .ir import FLOATS, SCALAR, Function, KernelError
-from .loops import address, load, loop, store, vector, when, width
+from .loops import address, alternated, load, loop, store, transposed, vector, when, width
 from .matvec import Block, accumulated, registers_across, rows_down, strips, times
 from .reduction import accumulator, private_copy
 from .vector import VectorTranslator
@@ -36,27 +36,6 @@ def _leave_if_none(f: Function, bits: str) -> None:
     f.start(none)
     f.do("ret void")
     f.start(some)
-
-
-def _shuffled(f: Function, kind: str, lanes: int, x: str, y: str, step: int, high: bool) -> str:
-    """Of two rows, the groups of `step` elements with an even (odd) number, alternating."""
-    places = []
-    for k in range(lanes):
-        source = k | step if high else k & ~step
-        places.append((lanes if k & step else 0) + source)
-    return f.shuffle(kind, x, y, places)
-
-
-def transposed(f: Function, kind: str, rows: list[str]) -> list[str]:
-    """A square of elements with rows and columns swapped."""
-    lanes, step = len(rows), 1
-    while step < lanes:
-        rows = [
-            _shuffled(f, kind, lanes, rows[k & ~step], rows[k | step], step, bool(k & step))
-            for k in range(lanes)
-        ]
-        step *= 2
-    return rows
 
 
 def _turned(f: Function, code: str, lanes: int, columns: int, bits: str) -> tuple[str, int]:
@@ -141,7 +120,7 @@ def _emit_accumulate(f: Function, code: str, rows: int) -> None:
         while len(parts) > 1:
             pairs = zip(parts[::2], parts[1::2], strict=True)
             halves = [
-                [_shuffled(f, kind, lanes, *pair, step, high) for high in (False, True)]
+                [alternated(f, kind, lanes, *pair, step, high) for high in (False, True)]
                 for pair in pairs
             ]
             parts = [f.op(f"fadd {kind} {x}, {y}") for x, y in halves]

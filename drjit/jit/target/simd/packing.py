@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .ir import BYTES, Function
-from .loops import address, below, cast, least, load, loop, store, vector
+from .loops import address, below, cast, least, load, loop, store, transposed, vector
 
 Rows = Callable[[str], list[str]]  # gives the registers of row k
 
@@ -97,7 +97,6 @@ def pack_b(
     columns as a register tile has, each row by row. Square blocks are transposed in registers.
     """
     n, kind = s.lanes, vector(s.acc, s.lanes)
-    halves = [[base + k // 2 + (n if k % 2 else 0) for k in range(n)] for base in (0, n // 2)]
     with loop(f, 0, count, s.columns) as (j1, _):
         target = address(f, s.acc, packed, f.op(f"mul i64 {j1}, {s.depth}"))
         for v in range(0, s.columns, n):
@@ -107,12 +106,7 @@ def pack_b(
             with loop(f, 0, deep, n) as (k, _):
                 mask = below(f, f.op(f"sub i64 {deep}, {k}"), n)
                 x = [loaded(f, s, address(f, s.code, p, k), n, mask) for p in lines]
-                step = 1
-                while step < n:
-                    pairs = [(x[j // 2], x[j // 2 + n // 2], halves[j % 2]) for j in range(n)]
-                    x = [f.shuffle(kind, *pair) for pair in pairs]
-                    step *= 2
-                for j, one in enumerate(x):
+                for j, one in enumerate(transposed(f, kind, x)):
                     row = f.op(f"mul i64 {f.op(f'add i64 {k}, {j}')}, {s.columns}")
                     store(f, s.acc, n, one, address(f, s.acc, target, row, v))
 

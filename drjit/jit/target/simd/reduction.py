@@ -8,8 +8,7 @@ from ...dtype import BY_CODE
 from ...op import neutral
 from .arguments import statement
 from .atomic import combine, updated
-from .compensated_sum import CompensatedSum, is_long
-from .compensated_sum import add as add_long
+from .compensated_sum import CompensatedSum, add_long, is_long
 from .conversion import convert, from_memory, to_memory
 from .ir import BYTES, FLOATS, MEMORY, SCALAR, Function, Value, constant
 from .loops import address, load, loop, store

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from .arguments import statement
 from .atomic import combine
-from .compensated_sum import add as add_long
-from .compensated_sum import is_long
+from .compensated_sum import add_long, is_long
 from .ir import SCALAR, Function, constant
 from .llvm import register_bytes
 from .loops import address, below, cast, choose, least, load, loop, numbers, store, vector, width

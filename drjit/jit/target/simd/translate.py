@@ -79,7 +79,7 @@ class Translator(Arguments):
         self, module: "Module", f: Function, source: str, *, is_kernel: bool, depth: int = 0
     ):
         self.module, self.f = module, f
-        self.is_kernel = is_kernel
+        self.is_kernel, self.returns = is_kernel, not is_kernel
         self.contract = module.contract and is_kernel
         self.crowded = source.count("literal(") > LITERALS_IN_REGISTERS
         self.has_many_words = source.count("p[") > WORDS_IN_REGISTERS
@@ -178,7 +178,7 @@ class Translator(Arguments):
 
     def leave(self, s: ast.Return) -> None:
         """`return`, at the end of a library function."""
-        if self.is_kernel or self.depth != self.top or s.value is None:
+        if not self.returns or self.depth != self.top or s.value is None:
             raise KernelError("return belongs at the end of a library function")
         nodes = s.value.elts if type(s.value) is ast.Tuple else [s.value]
         self.result = tuple(self.typed(node) for node in nodes)
