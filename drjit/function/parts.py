@@ -95,7 +95,8 @@ def assemble(cls: type, leaves: Sequence[Any], dims: Sequence[int]) -> Any:
 
 def fits(dims: Sequence[int], sizes: Sequence[int]) -> bool:
     """Whether a class with levels of the sizes `dims` has arrays with levels of these sizes."""
-    return len(dims) == len(sizes) and all(map(lambda d, s: d in (DYNAMIC, s), dims, sizes))
+    pairs = zip(dims, sizes, strict=False)
+    return len(dims) == len(sizes) and all(d in (DYNAMIC, s) for d, s in pairs)
 
 
 def dims_of(value: Any, what: str) -> tuple[int, ...]:
