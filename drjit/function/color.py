@@ -9,9 +9,10 @@ from .arguments import unexpected
 from .arithmetic import abs as abs_
 from .arithmetic import clip as clip_
 from .arithmetic import fma, maximum, mulsign, power, select
+from .entries import traced, untraced
 from .layout import ravel, unravel
 from .math import cbrt
-from .parts import nested, related, tensor
+from .parts import related, tensor
 
 Matrix = tuple[tuple[float, float, float], ...]
 
@@ -148,10 +149,7 @@ def _convert(value: Any, convert: Any, what: str) -> Any:
         )
     channels, flat = shape[-1], value._array
     if not cls.__meta__.is_jit:
-        parts = [nested(cls.Array, flat._c[k::channels]) for k in range(channels)]
-        parts[:3] = convert(parts[:3])
-        entries = [v for pixel in zip(*[p._c for p in parts], strict=True) for v in pixel]
-        return tensor(cls, nested(cls.Array, entries), shape)
+        return untraced(_convert(traced(value), convert, what), "scalar")
     if len(flat) == 0:
         return value
     vector = related(cls, kind="vector", dims=(channels,))

@@ -6,7 +6,7 @@ Times are in milliseconds, as everywhere in this interface.
 
 import enum
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..array.meta import JitBackend
@@ -148,27 +148,15 @@ class KernelInfo(NamedTuple):
     source: str
 
 
-class KernelTable:
-    """Kernels and what they cost; prints as a table, the most expensive one first."""
-
-    def __init__(self, rows: Sequence[KernelInfo]) -> None:
-        self.rows = sorted(rows, key=lambda row: -row.time)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[KernelInfo]:
-        return iter(self.rows)
-
-    def __getitem__(self, index: int) -> KernelInfo:
-        return self.rows[index]
+class KernelTable(list[KernelInfo]):
+    """Kernels and what they cost; prints as a table."""
 
     def __repr__(self) -> str:
         lines = [
             f"{'kernel':18}{'tier':>9}{'launches':>10}{'time [ms]':>12}"
             f"{'compile [ms]':>14}{'statements':>12}{'bytes':>8}"
         ]
-        for r in self.rows:
+        for r in self:
             lines.append(
                 f"{r.name:18}{r.tier:>9}{r.launches:10}{r.time:12.3f}"
                 f"{r.compile_time:14.1f}{r.statements:12}{r.bytes:8}"
@@ -185,8 +173,8 @@ def _info(k: kernel.Kernel) -> KernelInfo:
 
 
 def kernels() -> KernelTable:
-    """All kernels that ran in this process, with their number of launches, tier, and time; waits
-    for those under way.
+    """All kernels that ran in this process, with their number of launches, tier, and time, the most
+    expensive one first; waits for those under way.
 
     >>> dr.eval(dr.arange(Float, 1000) * 3)
     True
@@ -195,7 +183,8 @@ def kernels() -> KernelTable:
     (True, True)
     """
     runtime.sync()
-    return KernelTable([_info(k) for k in kernel.kernels() if k.launches])
+    rows = [_info(k) for k in kernel.kernels() if k.launches]
+    return KernelTable(sorted(rows, key=lambda row: -row.time))
 
 
 def flush_kernel_cache() -> None:
