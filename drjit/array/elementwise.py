@@ -38,7 +38,7 @@ def elementwise(op_: Op, *args: Any, name: str = "") -> Any:
     if result is not None:
         return result
     try:
-        return _promoted(op_, args, name)
+        return promoted(op_, args, name)
     except Unsupported as problem:
         raise RuntimeError(str(problem)) from None
 
@@ -51,11 +51,11 @@ def attempt(op_: Op, *args: Any, name: str = "") -> Any:
         RuntimeError: types, sizes or shapes are incompatible.
     """
     result = recorded(op_, *args)
-    return _promoted(op_, args, name) if result is None else result
+    return promoted(op_, args, name) if result is None else result
 
 
-def _promoted(op_: Op, args: tuple, name: str) -> Any:
-    """The operation on operands that meet in one type first, or where something is wrong."""
+def promoted(op_: Op, args: tuple, name: str) -> Any:
+    """`attempt` for operands that meet in one type first, or where something is wrong."""
     name = name or f"dr.{op_.name.rstrip('_')}"
     for a in args:
         if isinstance(a, KernelValue):

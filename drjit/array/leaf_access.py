@@ -20,8 +20,6 @@ from . import table
 from .leaf import from_value, wrap
 from .leaf import value as value_of
 
-_SCATTERS = (op.scatter, op.scatter_packet, op.scatter_reduce, op.scatter_reduce_packet)
-
 
 def _wide(index: Node) -> Node:
     """The index in 64 bits, where multiples of it cannot wrap."""

@@ -15,7 +15,7 @@ from ..jit import op as ops
 from ..jit.op import Op
 from . import leaf, special, tensor
 from .base import ArrayBase, IncompatibleError, OperandError, type_label
-from .elementwise import Unsupported, attempt, elementwise
+from .elementwise import Unsupported, elementwise, promoted
 from .promote import Incompatible, expr_t, number_type, operand
 
 _PRODUCTS = {ops.mul: special.product, ops.div: special.quotient}
@@ -38,7 +38,7 @@ def _expression(a: Any, symbol: str, b: Any) -> str:
 
 def _apply(op_: Op, a: Any, symbol: str, b: Any) -> Any:
     try:
-        return attempt(op_, a, b, name=f"operator {symbol}")
+        return promoted(op_, (a, b), f"operator {symbol}")
     except Unsupported:
         hint = _HINTS.get(symbol, "")
         text = f"unsupported operand type(s) for {_expression(a, symbol, b)}{hint}"

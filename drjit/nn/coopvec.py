@@ -197,7 +197,7 @@ def _direct(op_: Op, *args: Any) -> CoopVec[Any] | None:
     if first is None:
         return None
     t = first._n.dtype
-    if not t.is_float or ("f" not in op_.domain and not second):
+    if not t.is_float or not op_.accepts(t):
         return None
     nodes, variables = [], []
     for a in args:
@@ -229,11 +229,15 @@ def _direct(op_: Op, *args: Any) -> CoopVec[Any] | None:
 
 
 def _operator(op_: Op, reflected: bool, general: Any) -> Any:
-    def method(self: CoopVec[Any], *other: Any) -> Any:
-        result = _direct(op_, *other, self) if reflected else _direct(op_, self, *other)
-        return general(self, *other) if result is None else result
+    def unary(self: CoopVec[Any]) -> Any:
+        result = _direct(op_, self)
+        return general(self) if result is None else result
 
-    return method
+    def binary(self: CoopVec[Any], other: Any) -> Any:
+        result = _direct(op_, other, self) if reflected else _direct(op_, self, other)
+        return general(self, other) if result is None else result
+
+    return unary if op_.arity == 1 else binary
 
 
 for _op in op.TABLE.values():

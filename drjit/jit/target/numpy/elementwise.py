@@ -17,7 +17,6 @@ Value = Any  # an array of all lanes, or a NumPy or Python scalar
 
 _BOOL, _F16, _F32, _F64 = (np.dtype(t) for t in ("bool", "float16", "float32", "float64"))
 _UNSIGNED = {np.dtype(f"{k}{n}"): np.dtype(f"u{n}") for k in "iu" for n in (1, 2, 4, 8)}
-_SIGNED = {np.dtype(f"{k}{n}"): np.dtype(f"i{n}") for k in "iu" for n in (1, 2, 4, 8)}
 
 
 class Type:
