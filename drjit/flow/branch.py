@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from ..ad import capture
-from ..ad.graph import Scope
+from ..ad.graph import Scope, Value
 from ..array.base import type_label
 from ..function.evaluation import eval as evaluate
 from ..function.scopes import isolate_grad
@@ -18,13 +18,13 @@ from ..jit.flags import JitFlag
 from ..jit.node import AFTER, LITERAL, Node
 from ..jit.scope import StateTarget
 from .call_grad import Recorded
-from .captured import Captured
+from .closure import CapturedArrays
 from .condition import check_mode, chosen_mode, mask_of
-from .copies import Copies
+from .copies import FunctionCopies
 from .failure import call
 from .masked import masked, merged
 from .outcome import Outcome, Version, parted
-from .state import Content, Held, State, content, contents, names
+from .state import State, WeakValue, content, contents, names
 from .vectors import joined, spread, spreading
 
 
@@ -91,7 +91,7 @@ class _Branch:
     ) -> None:
         self.args, self.mask, self.bodies = args, mask, bodies
         self.labels, self.strict, self.what = labels, strict, args.what
-        self.before: list[Content | None] = [*args.contents()]
+        self.before: list[Value | None] = [*args.contents()]
         self.first = 0  # the serial number from which on nodes belong to the functions
         self.parted: list[int] = []
         if mask._n.size:
@@ -129,7 +129,7 @@ class _Branch:
                 found[k] = first, second.like(first, False)
         return found
 
-    def _version(self, k: int, held: Callable[[list[Any]], Sequence[Content | None]]) -> Version:
+    def _version(self, k: int, held: Callable[[list[Any]], Sequence[Value | None]]) -> Version:
         """An argument by number, as it is now."""
         state = State((self.args.objects()[k],), ("argument",), self.what)
         return Version(state, state.tree, [*held(state.leaves)])
@@ -138,7 +138,7 @@ class _Branch:
         self,
         result: Any,
         others: Sequence[Outcome],
-        given: Sequence[Content | None],
+        given: Sequence[Value | None],
         written: set[int] | None = None,
     ) -> Outcome:
         """What the function that ran last has given; `others` are the outcomes before it, `given`
@@ -158,7 +158,7 @@ class _Branch:
         tables = {id(a) for a, v in zip(args.leaves, self.before, strict=True) if v is None}
         first = self.first
 
-        def held(arrays: list[Any]) -> list[Content | None]:
+        def held(arrays: list[Any]) -> list[Value | None]:
             found = zip(arrays, contents(arrays), strict=True)
             if written is not None:
                 return [None if v.node.serial in written else v for _, v in found]
@@ -246,7 +246,7 @@ class _Branch:
                     f"the size of state variable '{path}' must be 1 or {size}"
                 )
 
-    def place(self, outcomes: Sequence[Outcome], contents: Sequence[Content | None]) -> Any:
+    def place(self, outcomes: Sequence[Outcome], contents: Sequence[Value | None]) -> Any:
         """The result, of which arrays get these contents; None leaves one that functions have
         written to as it is."""
         first, second = outcomes
@@ -275,18 +275,18 @@ class _Symbolic:
         size = branch.mask._n.size
         sizes = [v.node.size for v in branch.before if v is not None]
         wide = max(sizes, default=1) if size == 1 else size
-        self.outside: dict[int, Held] = {}
+        self.outside: dict[int, WeakValue] = {}
         for k, n in enumerate(sizes):
             if n not in (1, wide):
                 self._leave_outside(k)
-        self.captured = Captured(branch.bodies, branch.args.leaves)
+        self.captured = CapturedArrays(branch.bodies, branch.args.leaves)
         self.outcomes: list[Outcome] = []
-        self.inside: list[list[Content]] = []
+        self.inside: list[list[Value]] = []
 
     def _leave_outside(self, k: int) -> None:
         before = self.branch.before[k]
         if before is not None:
-            self.outside[k] = Held(before)
+            self.outside[k] = WeakValue(before)
             self.branch.before[k] = None
 
     def run(self) -> Any:
@@ -317,9 +317,9 @@ class _Symbolic:
         args = self.branch.args
         for k, held in self.outside.items():
             held.restore(args.leaves[k])
-            self.outside[k] = Held(content(args.leaves[k]))
+            self.outside[k] = WeakValue(content(args.leaves[k]))
         self.captured.restore()
-        self.captured = Captured(self.branch.bodies, args.leaves)
+        self.captured = CapturedArrays(self.branch.bodies, args.leaves)
 
     def _position(self, n: Node) -> int | None:
         for held in self.inside:
@@ -396,14 +396,14 @@ class _Symbolic:
         ]
 
     def _known(
-        self, first: list[Content | None], second: list[Content | None], places: list[int]
-    ) -> dict[int, Content | None]:
+        self, first: list[Value | None], second: list[Value | None], places: list[int]
+    ) -> dict[int, Value | None]:
         """The results, by number, that both functions leave alone: they stay what they were. None
         stands for those that are written to."""
         # Arguments by what the functions have for them.
         left = {(self.inside[0][k], self.inside[1][k]): k for k in reversed(places)}
         folds = flags.current & JitFlag.OptimizeCalls
-        known: dict[int, Content | None] = {}
+        known: dict[int, Value | None] = {}
         for j, (a, b) in enumerate(zip(first, second, strict=True)):
             if a is None or b is None:
                 known[j] = None
@@ -414,7 +414,7 @@ class _Symbolic:
         return known
 
 
-def _same_constant(a: Content, b: Content) -> bool:
+def _same_constant(a: Value, b: Value) -> bool:
     literals = a.node.op is LITERAL and b.node.op is LITERAL and a.node.size == b.node.size
     return literals and a.var is b.var is None and repr(a.node.data) == repr(b.node.data)
 
@@ -425,24 +425,24 @@ class _Functions:
     def __init__(
         self,
         branch: _Branch,
-        captured: list[tuple[Any, Content]],
-        found: list[list[Content | None]],
+        captured: list[tuple[Any, Value]],
+        found: list[list[Value | None]],
     ) -> None:
         args = branch.args
-        zeros = {t: Content(jit.literal(t, 0), None) for t in {a._n.dtype for a in args.leaves}}
+        zeros = {t: Value(jit.literal(t, 0), None) for t in {a._n.dtype for a in args.leaves}}
         self.resting = [zeros[a._n.dtype] for a in args.leaves]
         known = [*zip(args.leaves, self.resting, strict=True), *captured]
-        self.copies = Copies((args.values, *branch.bodies), known)
+        self.copies = FunctionCopies((args.values, *branch.bodies), known)
         values, *bodies = self.copies.roots
         self.values, self.titles = values, args.titles
         self.branch = copy(branch)
         del self.branch.args  # the program's; there will be one of the copies
         self.branch.bodies = tuple(bodies)
-        self.branch.before = list[Content | None](self.resting)
+        self.branch.before = list[Value | None](self.resting)
         self.in_place = [{k for k, v in enumerate(f) if v is None} for f in found]
         self.outcomes: list[Outcome] = []
 
-    def call(self, number: int, contents: list[Content]) -> list[Content]:
+    def call(self, number: int, contents: list[Value]) -> list[Value]:
         """The results of a function."""
         branch = self.branch
         if number == 0:
@@ -461,5 +461,5 @@ class _Functions:
             if number:
                 self.outcomes = []
         for k in self.in_place[number]:
-            found[k] = Content(found[k].node, None)
+            found[k] = Value(found[k].node, None)
         return found

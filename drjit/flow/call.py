@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from ..ad import capture
+from ..ad.graph import Value
 from ..array import leaf, leaf_access
 from ..array.base import ArrayBase, type_label
 from ..array.leaf import wrap
@@ -24,12 +25,12 @@ from ..jit.kernel import OutOfBoundsError
 from ..jit.node import LITERAL, Node
 from ..jit.scope import StateTarget
 from .call_grad import Recorded
-from .captured import Captured
+from .closure import CapturedArrays
 from .condition import chosen_mode
-from .copies import Copies
+from .copies import FunctionCopies
 from .failure import failed
 from .result import matched
-from .state import Content, contents, copied
+from .state import contents, copied
 from .vectors import has_vectors, joined, reading, spread
 
 T = TypeVar("T")
@@ -261,19 +262,19 @@ def _symbolic(call: Call) -> Any:
             return [v.node for v in found]
 
     functions = tuple([f.run for f in call.functions])
-    captured = Captured(functions)
+    captured = CapturedArrays(functions)
     bodies = [partial(trace, f) for f in call.functions]
     nodes = record.branches(masks, bodies, recorded.nodes, call.what)
     slots.finish()
     if recorded.repeatable:
-        recorded.trace = _again(Copies(functions, captured.contents()), given)
+        recorded.trace = _again(FunctionCopies(functions, captured.contents()), given)
     return joined(results[0].filled(recorded.attached(nodes))[0], results[0])
 
 
-def _again(copies: Copies, given: Callable[[list[Content]], Any]) -> Any:
+def _again(copies: FunctionCopies, given: Callable[[list[Value]], Any]) -> Any:
     """Calls copies of the functions, for what `given` makes of the contents of arguments."""
 
-    def call(number: int, held: list[Content]) -> list[Content]:
+    def call(number: int, held: list[Value]) -> list[Value]:
         args, kwargs = given(held)
         try:
             return contents(Tree((spread(copies.roots[number](*args, **kwargs)),)).leaves)

@@ -17,7 +17,7 @@ from ..jit.substitute import Substitution
 from .loop_trace import Term, is_sum, starts
 from .masked import rehearsed
 from .recorded import NOTHING, Body
-from .state import Content, as_content
+from .state import as_value
 from .targets import Targets, is_zero
 
 
@@ -35,7 +35,7 @@ class Recorded:
     def __init__(
         self,
         what: str,
-        arguments: Sequence[Content],
+        arguments: Sequence[Value],
         passed: Sequence[int],
         masks: list[Node],
         outside: set[int] | frozenset[int] = frozenset(),
@@ -46,13 +46,13 @@ class Recorded:
         self.scope = graph.scope() or Scope()
         self.arguments = [*arguments]
         if graph.hiding():
-            self.arguments = [Content(n, visible(v)) for n, v in arguments]
+            self.arguments = [Value(n, visible(v)) for n, v in arguments]
         self.tracked = [
             k for k, v in enumerate(self.arguments) if v.var is not None and k not in outside
         ]
         self.variables = [self.arguments[k].var for k in self.tracked]
         self.passed = passed
-        self.trace: Callable[[int, list[Content]], list[Content]] = lambda k, contents: contents
+        self.trace: Callable[[int, list[Value]], list[Value]] = lambda k, contents: contents
         self.outputs: set[int] = set()
         self.around: list[Var] = []
         self.bodies: list[Body] = []
@@ -63,22 +63,22 @@ class Recorded:
         """What the functions see symbolic arguments for."""
         return [self.arguments[k].node for k in self.passed]
 
-    def begin(self, names: list[Node], inner: Scope) -> tuple[Body, list[Content]]:
+    def begin(self, names: list[Node], inner: Scope) -> tuple[Body, list[Value]]:
         """A function that is about to be traced, and the arguments on other nodes, with variables
         of their own where those of the call have one."""
         found = [*self.arguments]
         body = Body(names, inner)
         for k, n in zip(self.passed, names, strict=True):
-            found[k] = as_content((n, None))
+            found[k] = as_value((n, None))
         nodes = [found[k].node for k in self.tracked]
         inputs, alias = graph.new_inputs(nodes), inner.slots.alias
         for k, n, own, around in zip(self.tracked, nodes, inputs, self.variables, strict=True):
-            found[k] = as_content((n, own))
+            found[k] = as_value((n, own))
             alias(own, around)
         body.inputs = [v.var for v in found]
         return body, found
 
-    def note(self, body: Body, results: Sequence[Content | None]) -> None:
+    def note(self, body: Body, results: Sequence[Value | None]) -> None:
         """Notes on what the results of a function depend, while its scope is open. None stands for
         arrays that it has written to."""
         found = [v or NOTHING for v in results]
@@ -128,10 +128,10 @@ class Recorded:
         none."""
         return bool(self.outputs) and not self.targets.rows
 
-    def attached(self, results: Sequence[Node]) -> list[Content]:
+    def attached(self, results: Sequence[Node]) -> list[Value]:
         """The results, made to depend on what they were computed from; so is what the functions
         have written to."""
-        found = [Content(n, None) for n in results]
+        found = [Value(n, None) for n in results]
         numbers, targets = sorted(self.outputs), self.targets
         if not self.differentiable:
             return found
@@ -140,7 +140,7 @@ class Recorded:
         outputs = [*[results[k] for k in numbers], *targets.outputs()]
         variables = attached(_Call(self), outputs, [*self._wanted(), *targets.inputs()])
         for k, v in zip(numbers, variables, strict=False):
-            found[k] = Content(results[k], v)
+            found[k] = Value(results[k], v)
         targets.attach(variables[len(numbers) :])
         return found
 
@@ -259,7 +259,7 @@ class Recorded:
             for number, mask in enumerate(self.masks):
                 with rehearsed(mask, self.what):
                     results = self.trace(number, self.arguments)
-                rows = [Value(*results[k]) for k in sorted(self.outputs)]
+                rows = [results[k] for k in sorted(self.outputs)]
                 found = found or [Value(node.literal(r.node.dtype, 0)) for r in rows]
                 pairs = zip(rows, found, strict=True)
                 found = [RECORDED.select(Value(mask), new, old) for new, old in pairs]

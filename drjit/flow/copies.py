@@ -9,16 +9,17 @@ from functools import partial
 from types import CellType, FunctionType, MethodType
 from typing import Any
 
+from ..ad.graph import Value
 from ..array.base import ArrayBase
 from ..array.leaf import new
 from ..array.pytree import ROLES, rebuilt, role
 from ..array.tree import inside, opened, set_contents
-from .state import Content, assign, holding
+from .state import assign, holding
 
 _SIMPLE = frozenset((bool, int, float, str, type(None)))
 
 
-class Copies:
+class FunctionCopies:
     """A copy of `roots`, functions and trees, in which each array of `known` holds what is given
     with it.
 
@@ -27,8 +28,8 @@ class Copies:
     The rest, such as what functions refer to by global names, is shared with the program.
     """
 
-    def __init__(self, roots: tuple, known: Iterable[tuple[Any, Content]]) -> None:
-        self._arrays: list[tuple[Any, Content]] = []
+    def __init__(self, roots: tuple, known: Iterable[tuple[Any, Value]]) -> None:
+        self._arrays: list[tuple[Any, Value]] = []
         self.roots = _Copier(known, self._arrays).run(roots)
 
     def restore(self) -> None:
@@ -41,10 +42,8 @@ class _Copier:
     """Makes copies, and adds those of arrays to a list, with what they hold. It refers to the
     originals."""
 
-    def __init__(
-        self, known: Iterable[tuple[Any, Content]], arrays: list[tuple[Any, Content]]
-    ) -> None:
-        self._known: dict[int, tuple[Any, Content]] = {}
+    def __init__(self, known: Iterable[tuple[Any, Value]], arrays: list[tuple[Any, Value]]) -> None:
+        self._known: dict[int, tuple[Any, Value]] = {}
         for a, value in known:
             self._known.setdefault(id(a), (a, value))
         self._arrays = arrays

@@ -4,11 +4,12 @@ the checks of what these return."""
 from collections.abc import Callable, Sequence, Set
 from typing import Any
 
+from ..ad.graph import Value
 from ..array.base import type_label
 from ..array.tree import Tree
 from .condition import mask_of
 from .failure import call
-from .state import Content, State
+from .state import State
 
 
 def returned(result: Any, count: int, what: str) -> tuple:
@@ -62,8 +63,8 @@ class Loop:
     def check_sizes(
         self,
         paths: Sequence[str],
-        before: Sequence[Content | None],
-        after: Sequence[Content],
+        before: Sequence[Value | None],
+        after: Sequence[Value],
         size: int,
         written: Set[int] = frozenset(),
         broadcast: bool = True,

@@ -14,8 +14,8 @@ from ..jit import op, record, scope
 from ..jit.node import LITERAL, Node
 from .loop_body import Loop
 from .masked import masked, merged
-from .shelter import Shelter
-from .state import Content, Held, State, assign, content
+from .private_state import PrivateState
+from .state import State, WeakValue, assign, content
 
 
 def run(loop: Loop, before: list[Any], compress: bool) -> tuple:
@@ -29,10 +29,10 @@ def run(loop: Loop, before: list[Any], compress: bool) -> tuple:
 
 
 def _run(
-    loop: Loop, before: list[Content | None], tables: dict[int, Held], compress: bool
+    loop: Loop, before: list[Value | None], tables: dict[int, WeakValue], compress: bool
 ) -> tuple:
-    shelter = Shelter(loop.start, tables.keys())
-    state, active = shelter.state, loop.test
+    private = PrivateState(loop.start, tables.keys())
+    state, active = private.state, loop.test
     # Masks around the loop are for all lanes, so that none can be dropped.
     compress = compress and scope.active() is scope.ACTIVE
     lanes = _Lanes(before, active._n.size) if compress else None
@@ -63,13 +63,15 @@ def _run(
         old = {k: table.recovered() for k, table in tables.items()}
         loop.start.restore([old.get(k, v) for k, v in enumerate(before)])
         raise
-    return shelter.returned(state.values)
+    return private.returned(state.values)
 
 
-def _tables(before: list[Content], size: int) -> dict[int, Held]:
+def _tables(before: list[Value], size: int) -> dict[int, WeakValue]:
     """The arrays that do not fit the lanes, so that a body can only gather from them or scatter to
     them, by position."""
-    return {k: Held(v) for k, v in enumerate(before) if size != 1 and v.node.size not in (1, size)}
+    return {
+        k: WeakValue(v) for k, v in enumerate(before) if size != 1 and v.node.size not in (1, size)
+    }
 
 
 def _iteration(
@@ -77,7 +79,7 @@ def _iteration(
     state: State,
     active: Any,
     memory: dict[int, int],
-    tables: dict[int, Held],
+    tables: dict[int, WeakValue],
     dropped: bool,
     written: set[int],
 ) -> State:
@@ -140,7 +142,7 @@ class _Lanes:
     `size` lanes by position, where they have changed, `known` the nodes whose values `full` holds.
     """
 
-    def __init__(self, before: list[Content | None], size: int) -> None:
+    def __init__(self, before: list[Value | None], size: int) -> None:
         self.before, self.size = before, size
         self.lane: Any = None
         self.full: dict[int, Any] = {}
@@ -175,7 +177,7 @@ class _Lanes:
         self._store(state, self.lane._n.size, memory)
         for k, array in enumerate(state.leaves):
             if k not in memory:
-                before = cast(Content, self.before[k])
+                before = cast(Value, self.before[k])
                 assign(array, content(self.full[k]) if k in self.full else before)
 
     def _store(self, state: State, size: int, memory: dict[int, int]) -> None:
@@ -187,7 +189,7 @@ class _Lanes:
                 self.full[k] = leaf.resize(array, self.size)
                 continue
             if k not in self.full:
-                before = cast(Content, self.before[k])
+                before = cast(Value, self.before[k])
                 initial = leaf.wrap(type(array), before.node)
                 assign(initial, before)
                 self.full[k] = leaf.resize(initial, self.size)

@@ -19,7 +19,7 @@ from .loop_replay import Replay, number, zero
 from .loop_trace import Trace
 from .loop_trajectory import trajectory
 from .recorded import Memories
-from .state import Content, State
+from .state import State
 from .targets import Targets, is_zero
 
 SUM = -1
@@ -34,7 +34,7 @@ class Tape(Replay):
     """
 
     def __init__(
-        self, what: str, state: State, before: list[Content], places: list[int], going: Node,
+        self, what: str, state: State, before: list[Value], places: list[int], going: Node,
         trace: Trace, targets: Targets, changing: set[int], sums: set[int], limit: int | None,
     ) -> None:  # fmt: skip
         given = {k for k in places if visible(before[k].var) is not None}
@@ -53,7 +53,7 @@ class Tape(Replay):
 
     # ---- Joining the graph
 
-    def attached(self, finals: list[Node]) -> dict[int, Content]:
+    def attached(self, finals: list[Node]) -> dict[int, Value]:
         """The final values of the variables, by position, as results of a differentiable
         operation."""
         self.size = max([n.size for n in finals], default=1)
@@ -62,7 +62,7 @@ class Tape(Replay):
         found = attached(_Loop(self), [*outputs, *self.targets.outputs()], inputs)
         self.targets.attach(found[len(outputs) :])
         pairs = zip(outputs, found, strict=False)
-        return {k: Content(*pair) for k, pair in zip(self.outputs, pairs, strict=True)}
+        return {k: Value(*pair) for k, pair in zip(self.outputs, pairs, strict=True)}
 
     def wanted(self) -> list[Var]:
         """The variables that gradients go to: of inputs, and captured ones."""
@@ -252,7 +252,7 @@ class _Loop(ValueOp):
     def recomputed(self) -> list[Value]:
         self.tape.targets.check_first_order(self.tape.what)
         contents = self.tape.unrolled()
-        return [Value(*contents[k]) for k in self.tape.outputs]
+        return [contents[k] for k in self.tape.outputs]
 
     def name(self) -> str:
         return self.tape.what

@@ -16,10 +16,10 @@ from ..jit import op, record, schedule
 from ..jit.dtype import DType
 from ..jit.node import Node, broadcast_size
 from ..jit.scope import ACTIVE, active, innermost
-from .copies import Copies
+from .copies import FunctionCopies
 from .masked import masked, merged, rehearsed
 from .recorded import Body
-from .state import Content, State
+from .state import State
 
 
 class Replay:
@@ -31,7 +31,7 @@ class Replay:
     """
 
     def __init__(
-        self, what: str, state: State, before: list[Content], places: list[int],
+        self, what: str, state: State, before: list[Value], places: list[int],
         changing: set[int], tracked: set[int], going: Node, recorded: Body,
     ) -> None:  # fmt: skip
         self.what, self.state, self.before = what, state, before
@@ -41,10 +41,10 @@ class Replay:
         self.loop: weakref.ref[Node] | None = None
         self.results = [recorded.results[k].node for k in places]
         self.test: Callable[[State], Node] = lambda state: ACTIVE
-        self.body: Callable[[State], list[Content]] = lambda state: []
+        self.body: Callable[[State], list[Value]] = lambda state: []
         self.size = 1
         self._mask = None if innermost() is None else active()
-        self.copies = Copies((), ())  # of the functions
+        self.copies = FunctionCopies((), ())  # of the functions
 
     def lanes(self) -> AbstractContextManager[Any]:
         """Restricts what is traced to the lanes that the loop was recorded for."""
@@ -150,7 +150,7 @@ class Replay:
     # ---- Step by step
 
     @contextmanager
-    def _restored(self, contents: list[Content]) -> Iterator[None]:
+    def _restored(self, contents: list[Value]) -> Iterator[None]:
         """Gives variables other contents for some time."""
         self.state.put(contents)
         try:
@@ -159,7 +159,7 @@ class Replay:
             self.state.restore(self.before)
             self.copies.restore()
 
-    def unrolled(self) -> list[Content]:
+    def unrolled(self) -> list[Value]:
         """The final contents of the variables, iteration by iteration with differentiable
         operations.
 

@@ -6,25 +6,25 @@ from copy import copy
 from types import CodeType
 
 from ..ad import capture, graph
-from ..ad.graph import visible
+from ..ad.graph import Value, visible
 from ..array.tree import Tree
 from ..jit import flags, record
 from ..jit.flags import JitFlag
 from ..jit.node import AFTER, BUFFER, LITERAL, Node, SizeError
 from ..jit.scope import ACTIVE, StateTarget
-from .captured import Captured
-from .copies import Copies
+from .closure import CapturedArrays
+from .copies import FunctionCopies
 from .loop_body import Loop
 from .loop_grad import Tape
 from .loop_replay import loop_of
 from .loop_trace import Trace, adds_to
+from .private_state import PrivateState
 from .recorded import NOTHING, Body
-from .shelter import Shelter
-from .state import Content, Held, as_content, content, contents
+from .state import WeakValue, as_value, content, contents
 from .targets import Targets
 
 
-def _differentiable(contents: Sequence[Content | None]) -> list[int]:
+def _differentiable(contents: Sequence[Value | None]) -> list[int]:
     """The positions of the contents that derivatives are recorded for."""
     return [k for k, v in enumerate(contents) if v and v.var is not None and visible(v.var)]
 
@@ -46,11 +46,11 @@ class Symbolic:
     turn out only when the body has been traced; then the recording is undone and starts again.
     """
 
-    def __init__(self, loop: Loop, before: list[Content], limit: int | None) -> None:
+    def __init__(self, loop: Loop, before: list[Value], limit: int | None) -> None:
         self.loop, self.limit = loop, limit
-        self.before: list[Content | None] = [*before]
+        self.before: list[Value | None] = [*before]
         self.state = loop.start
-        self.captured = Captured((loop.cond, loop.body), loop.start.leaves)
+        self.captured = CapturedArrays((loop.cond, loop.body), loop.start.leaves)
         self.serials = [v.node.serial for v in before]
         self.outside = self._misfits(loop.test._n.size)
         self.settled = loop.test._n.size != 1
@@ -64,19 +64,19 @@ class Symbolic:
         self.trace: Trace | None = None
         self.going = ACTIVE
         self.targets: Targets
-        self.lost: dict[int, Held] = {}  # what is in `before` no longer
+        self.lost: dict[int, WeakValue] = {}  # what is in `before` no longer
         if self.settled:
             for k in self.outside:
                 self._lose(k)
         self.sums: set[int] = set()
         self.after: Tree
-        self.results: list[Content]
+        self.results: list[Value]
 
     def _lose(self, k: int) -> None:
         """Gives up what an array was before: nobody may hold what the loop writes to."""
         before, self.before[k] = self.before[k], None
         if before is not None:
-            self.lost[k] = Held(before)
+            self.lost[k] = WeakValue(before)
 
     def _restore(self) -> None:
         """Undoes what the body did to the arrays. Its scatters are undone: what stood for their
@@ -110,8 +110,8 @@ class Symbolic:
     def _record(self) -> tuple:
         # Nobody may hold what the loop writes to.
         self.after, self.results = self.loop.start.tree, []
-        shelter = Shelter(self.loop.start, self.outside)
-        self.state = state = shelter.state
+        private = PrivateState(self.loop.start, self.outside)
+        self.state = state = private.state
         inside: list[Node] = []
         places = [k for k in range(len(self.before)) if k not in self.outside]
         slots = capture.Slots(atomic=True)
@@ -151,16 +151,16 @@ class Symbolic:
         found = list(self.results)
         for k, n in zip(places, finals, strict=True):
             before = self.before[k]
-            found[k] = before if before is not None and n is before.node else as_content((n, None))
+            found[k] = before if before is not None and n is before.node else as_value((n, None))
         if self.trace is not None:
             for k, value in self._tape(self.trace, places, finals).items():
                 found[k] = value
             for k in self.outside:
                 now = content(state.leaves[k])  # depends on what was written to it
                 found[k] = now if now.node is found[k].node else found[k]
-        return shelter.returned(state.place(self.after, found, True))
+        return private.returned(state.place(self.after, found, True))
 
-    def _tape(self, trace: Trace, places: list[int], finals: list[Node]) -> dict[int, Content]:
+    def _tape(self, trace: Trace, places: list[int], finals: list[Node]) -> dict[int, Value]:
         """The results that depend on differentiable variables."""
         loop, start = copy(self.loop), self.loop.start
         changing = {
@@ -168,7 +168,7 @@ class Symbolic:
             for k, n in zip(places, finals, strict=True)
             if (v := self.before[k]) is None or n is not v.node
         }
-        state = Shelter(start).state  # in which no body has changed anything
+        state = PrivateState(start).state  # in which no body has changed anything
         held = [
             v or self.lost[k].content() or self.lost[k].stand_in()
             for k, v in enumerate(self.before)
@@ -194,7 +194,7 @@ class Symbolic:
             state.forget()
         else:
             known = [*zip(start.leaves, held, strict=True), *self.captured.contents()]
-            tape.copies = copies = Copies((loop.cond, loop.body), known)
+            tape.copies = copies = FunctionCopies((loop.cond, loop.body), known)
             loop.cond, loop.body = copies.roots
             tape.test = lambda state: loop.run_cond(state)._n
             tape.body = lambda state: [content(a) for a in loop.run_body(state)[1]]
@@ -202,12 +202,12 @@ class Symbolic:
         tape.loop = loop_of(own)
         return tape.attached(finals)
 
-    def _put(self, places: list[int], nodes: list[Node]) -> list[Content | None]:
-        values: list[Content | None] = [None] * len(self.before)
+    def _put(self, places: list[int], nodes: list[Node]) -> list[Value | None]:
+        values: list[Value | None] = [None] * len(self.before)
         tracking, leaves = self.tracking, self.state.leaves
         for k, n in zip(places, nodes, strict=True):
             tracked = tracking and leaves[k]._diff and leaves[k]._dtype.is_float
-            values[k] = as_content((n, graph.new_input(n) if tracked else None))
+            values[k] = as_value((n, graph.new_input(n) if tracked else None))
         self.state.put(values)
         return values
 
@@ -264,7 +264,7 @@ class Symbolic:
             and not visible(after.var)
         )
 
-    def _note(self, places: list[int], inputs: list[Content | None], body: Body) -> None:
+    def _note(self, places: list[int], inputs: list[Value | None], body: Body) -> None:
         """Notes on which variables and captured arrays the results depend."""
         results = [NOTHING if k in self.outside else v for k, v in enumerate(self.results)]
         body.close(results, self.targets.note())

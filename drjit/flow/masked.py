@@ -14,7 +14,6 @@ from ..jit import node as jit
 from ..jit import op, record, schedule
 from ..jit.node import Node
 from ..jit.scope import Scope, active, stack
-from .state import Content
 
 
 class _Effects(list):
@@ -83,11 +82,11 @@ def rehearsed(mask: Node, what: str) -> Iterator[None]:
         del scopes[scopes.index(inner) :]
 
 
-def merged(mask: Any, first: Content, second: Content) -> Content:
+def merged(mask: Any, first: Value, second: Value) -> Value:
     """What an array holds: the first in the lanes of the mask, else the second."""
     if first == second:
         return first
-    chosen = RECORDED(op.select, Value(mask._n), Value(*first), Value(*second))
+    chosen = RECORDED(op.select, Value(mask._n), first, second)
     if not chosen.node.size:
         leaf.check_empty(op.select, (mask._n, first.node, second.node))
-    return Content(*chosen)
+    return chosen

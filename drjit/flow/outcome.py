@@ -5,8 +5,9 @@ place. Two such outcomes are merged lane by lane.
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
+from ..ad.graph import Value
 from ..array.tree import Tree
-from .state import Content, State
+from .state import State
 
 
 class Version(NamedTuple):
@@ -15,7 +16,7 @@ class Version(NamedTuple):
 
     state: State
     tree: Tree
-    contents: list[Content | None]
+    contents: list[Value | None]
 
     @property
     def arrays(self) -> list[Any]:
@@ -44,8 +45,8 @@ class Outcome:
     def __init__(self, result: Version) -> None:
         self.versions = [result]
         self.arrays, self.contents = result.arrays, result.contents
-        self.left: list[Content | None] = []
-        self.changed: dict[int, Version | list[Content | None]] = {}
+        self.left: list[Value | None] = []
+        self.changed: dict[int, Version | list[Value | None]] = {}
 
     def add(self, version: Version) -> None:
         """Adds the version of a parted argument."""

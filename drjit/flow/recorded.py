@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from ..ad import capture, graph, traverse
-from ..ad.graph import Scope, Var, visible
+from ..ad.graph import Scope, Value, Var, visible
 from ..ad.traverse import ADMode
 from ..ad.written import Written
 from ..function.custom import HUB, ValueOp
@@ -21,11 +21,10 @@ from ..jit import op, record
 from ..jit.node import Node, apply, literal, make
 from ..jit.scope import innermost
 from ..jit.substitute import Span, Substitution
-from .state import Content
 
 _serial = attrgetter("serial")
 
-NOTHING = Content(literal(dt.mask, False), None)
+NOTHING = Value(literal(dt.mask, False), None)
 Memories = list[list[Node]]
 """The memory of the derivatives of targets; see `targets`."""
 
@@ -52,7 +51,7 @@ class Body:
         self._span = Span(nodes[0].serial if nodes else None)
         self.begin = inner.isolate_from
         self.moves = False
-        self.results: list[Content] = []
+        self.results: list[Value] = []
         self.written: list[tuple[int, Written]] = []
         self.variables: list[Var] = []
         self.around: list[Var] = []
@@ -60,7 +59,7 @@ class Body:
         self._sources: list[Var] = []
         self._reach: dict[Var, int] = {}
 
-    def close(self, results: list[Content], written: list[tuple[int, Written]]) -> None:
+    def close(self, results: list[Value], written: list[tuple[int, Written]]) -> None:
         """Ends the tracing, with its results and the targets that it has written to."""
         self._span.close()
         recording = innermost()
@@ -68,7 +67,7 @@ class Body:
         self.moves = not any(e.op.block or e.data.value for e in recording.effects)
         # In this scope; derivatives are made in others.
         if graph.hiding():
-            results = [Content(n, visible(v)) for n, v in results]
+            results = [Value(n, visible(v)) for n, v in results]
         self.results = results
         self.written = written
         found = [r.var for r in self.results if r.var is not None]

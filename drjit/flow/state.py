@@ -12,7 +12,7 @@ from functools import partial
 from math import prod
 from operator import attrgetter
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..ad.graph import Value, Var
 from ..array import pytree
@@ -27,29 +27,22 @@ _NUMBERS = (bool, int, float)
 _PLAIN = (ModuleType, FunctionType, type, ArrayBase)
 
 
-class Content(NamedTuple):
-    """What an array of one dimension holds: its node and its place in the graph of derivatives."""
-
-    node: Node
-    var: Var | None
-
-
 # Without calls of Python functions, as there are many arrays.
 _held = attrgetter("_n", "_a")
-as_content: Callable[[tuple[Node, Var | None]], Content] = partial(tuple.__new__, Content)
+as_value: Callable[[tuple[Node, Var | None]], Value] = partial(tuple.__new__, Value)
 
 
-def content(array: Any) -> Content:
+def content(array: Any) -> Value:
     """What an array holds."""
-    return as_content(_held(array))
+    return as_value(_held(array))
 
 
-def contents(arrays: Iterable[Any]) -> list[Content]:
+def contents(arrays: Iterable[Any]) -> list[Value]:
     """What arrays hold."""
-    return [*map(as_content, map(_held, arrays))]
+    return [*map(as_value, map(_held, arrays))]
 
 
-def assign(array: Any, value: Content) -> None:
+def assign(array: Any, value: Value) -> None:
     """Makes an array hold something else."""
     array._n = value.node
     if array._diff:
@@ -88,7 +81,7 @@ class Attribute:
 
     def __init__(self, path: str, owner: Any, name: str, array: Any) -> None:
         self.path, self.owner, self.name, self.array = path, owner, name, array
-        self.before = [Held(content(a)) for a in pytree.leaf_arrays(array)]
+        self.before = [WeakValue(content(a)) for a in pytree.leaf_arrays(array)]
 
     def check(self, what: str, written: Set[int]) -> None:
         """Raises:
@@ -113,19 +106,19 @@ class Attribute:
             v.restore(a)
 
 
-class Held:
+class WeakValue:
     """The contents of an array, as long as they exist."""
 
-    def __init__(self, value: Content) -> None:
+    def __init__(self, value: Value) -> None:
         n, self.var, self.serial = value.node, value.var, value.node.serial
         has_memory = n.op is AFTER or n.op is BUFFER
         self.node: Callable[[], Node | None] = weakref.ref(n) if has_memory else lambda: n
         self.dtype, self.size = n.dtype, n.size
         self.memory = n.data if n.op is BUFFER else None
 
-    def content(self) -> Content | None:
+    def content(self) -> Value | None:
         n = self.node()
-        return None if n is None else Content(n, self.var)
+        return None if n is None else Value(n, self.var)
 
     def restore(self, array: Any) -> None:
         """Puts the contents back into an array that has changed other than by a scatter."""
@@ -133,16 +126,16 @@ class Held:
         if value is not None and array._n is not value.node and array._n.op is not AFTER:
             assign(array, value)
 
-    def recovered(self) -> Content | None:
+    def recovered(self) -> Value | None:
         """The contents; where a scatter that has been undone took them over, from their memory."""
         found = self.content()
         if found is None and self.memory is not None:
-            found = Content(make(BUFFER, self.dtype, self.size, (), self.memory), self.var)
+            found = Value(make(BUFFER, self.dtype, self.size, (), self.memory), self.var)
         return found
 
-    def stand_in(self) -> Content:
+    def stand_in(self) -> Value:
         """Contents of the same type and size."""
-        return Content(literal(self.dtype, 0, self.size), self.var)
+        return Value(literal(self.dtype, 0, self.size), self.var)
 
 
 def _has_traced_attributes(value: Any) -> bool:
@@ -211,11 +204,11 @@ class State:
         made._take_apart(Tree(values))
         return made
 
-    def contents(self) -> list[Content]:
+    def contents(self) -> list[Value]:
         """What the arrays hold now."""
         return contents(self.leaves)
 
-    def put(self, contents: Sequence[Content | None]) -> None:
+    def put(self, contents: Sequence[Value | None]) -> None:
         """Makes the arrays hold something else; None leaves one as it is."""
         for array, value in zip(self.leaves, contents, strict=True):
             if value is not None:
@@ -223,7 +216,7 @@ class State:
                 if array._diff:
                     array._a = var
 
-    def restore(self, contents: Sequence[Content | None]) -> None:
+    def restore(self, contents: Sequence[Value | None]) -> None:
         """Undoes what a body did to the arrays, and to the lists and structures around them."""
         self.put(contents)
         for row in self._containers:
@@ -249,7 +242,7 @@ class State:
         """The containers that the values consisted of when the state was made."""
         return [self.tree.objects[k] for k in self.tree.inside]
 
-    def changed(self, contents: Sequence[Content | None]) -> list[int]:
+    def changed(self, contents: Sequence[Value | None]) -> list[int]:
         """The positions in `objects` of those that have changed since they had these contents, the
         last one of each."""
         found: dict[int, int] = {}
@@ -265,7 +258,7 @@ class State:
                 found[id(c)] = k
         return [*found.values()]
 
-    def undo(self, k: int, contents: Sequence[Content | None]) -> None:
+    def undo(self, k: int, contents: Sequence[Value | None]) -> None:
         """Undoes what a body did to one of the `objects`."""
         if k >= len(self.leaves):
             self._put_back(self._containers[k - len(self.leaves)])
@@ -322,7 +315,7 @@ class State:
             found.append(j)
         return found
 
-    def place(self, after: Tree, contents: Sequence[Content], like: bool = False) -> tuple:
+    def place(self, after: Tree, contents: Sequence[Value], like: bool = False) -> tuple:
         """The values of `after`, a version that `match` has given, with the given contents: the
         objects themselves where both versions have the same, new ones elsewhere.
 
@@ -334,7 +327,7 @@ class State:
         for old, now, value in zip(before.leaves, after.leaves, contents, strict=True):
             if now is not old:
                 if isinstance(now, KernelValue):
-                    leaves.append(now._with(Value(*value)))
+                    leaves.append(now._with(value))
                     continue
                 now = new(type(now))
             now._n, var = value
@@ -397,10 +390,10 @@ def copied(array: Any) -> Any:
     return holding(array, content(array))
 
 
-def holding(array: Any, value: Content) -> Any:
+def holding(array: Any, value: Value) -> Any:
     """A new array, or vector, of the same type that holds something."""
     if isinstance(array, KernelValue):
-        return array._with(Value(*value))
+        return array._with(value)
     made = new(type(array))
     made._n, var = value
     if made._diff:

@@ -5,13 +5,14 @@ libraries that process the variables of a program themselves.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ..ad.graph import Value
 from ..array import leaf, numbered
 from ..array.base import type_label
 from ..array.tree import Tree
 from ..function import grad, traits
 from ..jit.node import AFTER, literal
 from .result import map_arrays, traced
-from .state import Content, State, names
+from .state import State, names
 
 
 def collect_indices(arg: Any, /) -> list[int]:
@@ -220,7 +221,7 @@ class VariableTracker:
     def clear(self) -> None:
         """Forgets the tree."""
         self._state: State | None = None
-        self._contents: list[Content] = []
+        self._contents: list[Value] = []
         self._latest: tuple = ()
 
     def _arrays(

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
+from ..ad.graph import Value
 from ..array import pytree
 from ..jit.node import AFTER
-from .state import Content, Held, content
+from .state import WeakValue, content
 
 
 def closure_arrays(functions: Sequence[Callable[..., Any]]) -> list[tuple[str, Any]]:
@@ -47,14 +48,16 @@ def _variables(f: FunctionType) -> Iterator[tuple[str, Any]]:
     yield from (f.__kwdefaults__ or {}).items()
 
 
-class Captured:
+class CapturedArrays:
     """What captured arrays hold before functions run, except for `state`."""
 
     def __init__(self, functions: Sequence[Callable[..., Any]], state: Iterable[Any] = ()) -> None:
-        self._arrays: list[tuple[str, Any, Held]] = []
+        self._arrays: list[tuple[str, Any, WeakValue]] = []
         if found := closure_arrays(functions):
             own = {id(a) for a in state}
-            self._arrays = [(name, a, Held(content(a))) for name, a in found if id(a) not in own]
+            self._arrays = [
+                (name, a, WeakValue(content(a))) for name, a in found if id(a) not in own
+            ]
 
     def check(self, what: str) -> None:
         """Raises:
@@ -68,7 +71,7 @@ class Captured:
                     "variables, and return it."
                 )
 
-    def contents(self) -> list[tuple[Any, Content]]:
+    def contents(self) -> list[tuple[Any, Value]]:
         """The arrays and what they held, for functions that are called again. Of arrays that
         functions have written to and not read, it is lost, and zeros serve as well."""
         return [(a, v.content() or v.stand_in()) for _, a, v in self._arrays]

@@ -7,10 +7,11 @@ from copy import copy
 from operator import is_not
 from typing import Any, NamedTuple
 
+from ..ad.graph import Value
 from ..array.base import ArrayBase
 from ..array.pytree import ROLES, leaf_arrays, role
 from ..array.tree import opened, rebuilt, set_contents
-from .state import Content, State, assign, content, contents, holding
+from .state import State, assign, content, contents, holding
 
 
 class _Copy(NamedTuple):
@@ -21,10 +22,10 @@ class _Copy(NamedTuple):
     original: Any
     inside: Sequence[Any]
     outside: Sequence[Any]
-    start: list[Content | None]
+    start: list[Value | None]
 
 
-class Shelter:
+class PrivateState:
     """The state with arrays and containers of its own: `state`. The arrays at the positions `kept`
     stay the same objects, as those that a body scatters to may have one owner only.
 
@@ -35,7 +36,7 @@ class Shelter:
     def __init__(self, state: State, kept: Set[int] = frozenset()) -> None:
         tree = self._tree = state.tree
         # Copies of one-dimensional arrays, their originals, and what they held, by number.
-        self._arrays: dict[int, tuple[Any, Any, Content]] = {}
+        self._arrays: dict[int, tuple[Any, Any, Value]] = {}
         self._copies: dict[int, _Copy] = {}
         leaves = [*tree.leaves]
         for k, original in enumerate(tree.leaves):
@@ -50,7 +51,7 @@ class Shelter:
         """The copy of a container, which consists of copies."""
         tree = self._tree
         cls, original, outside = tree.classes[k], tree.objects[k], tree.inside[k]
-        start: list[Content | None] = []
+        start: list[Value | None] = []
         if issubclass(cls, ArrayBase):
             for v in values:
                 if inner := self._copies.get(id(v)):
