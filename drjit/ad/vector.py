@@ -13,7 +13,7 @@ from ..jit import node, op, vector
 from ..jit.access import Target
 from ..jit.node import LITERAL, Node
 from ..jit.scope import active
-from ..jit.vector import Layout
+from ..jit.vector import MatrixLayout
 from .algebra import RECORDED, operands
 from .graph import Value, Var
 from .lanes import LaneRule, _value, full, gather, reduce
@@ -202,7 +202,7 @@ class Matrix(NamedTuple):
     its gradient may be asked for."""
 
     at: Node
-    layout: Layout
+    layout: MatrixLayout
     transposed: bool = False
     reversible: bool = True
 

@@ -179,6 +179,27 @@ class Tree:
                 parts = [places[key] for key in self.keys[i]]
             pending += [*zip(mine[i], parts, strict=True)][::-1]
 
+    def matched(
+        self,
+        other: "Tree",
+        check: Callable[[int, "Tree", int], None],
+        check_constant: Callable[[int, Any], None] | None,
+    ) -> "Tree":
+        """Another version of the tree in the order of this one. `check(i, other, j)` raises if what
+        is at corresponding positions does not go together, so that it need not be looked into, and
+        `check_constant(i, value)` if what is no array differs."""
+        if self.fits(other):
+            for k in self.others if check_constant else ():
+                check_constant(k, other.objects[k])  # type: ignore[misc]
+            return other
+        order = list[int]()
+        for i, j in self.paired(other):
+            check(i, other, j)
+            if check_constant and self.counts[i] == OTHER:
+                check_constant(i, other.objects[j])
+            order.append(j)
+        return other.ordered(order)
+
     def rows(self) -> list[list[int]]:
         """The positions of what each object consists of, and at the end those of the values."""
         found: list[list[int]] = []
@@ -227,8 +248,8 @@ class Tree:
     def put_together(
         self, leaves: Sequence[Any], make: Callable[[int, list[Any]], Any] | None = None
     ) -> list[Any]:
-        """The values with other arrays, or what `make(position, contents)` gives in place of each
-        container; by default that is a new one, and other arrays are copied."""
+        """The values with other arrays, and in place of each container what `make(position,
+        contents)` returns; by default that is a new one, and other arrays are copied."""
         counts, stack, k = self.counts, [], len(self.counts)
         take = reversed(leaves).__next__
         for n in reversed(counts):

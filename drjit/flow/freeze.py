@@ -21,7 +21,7 @@ from ..jit.freeze_size import plain
 from ..jit.node import BUFFER, LITERAL, Node
 from ..jit.scope import innermost
 from .failure import call
-from .freeze_layout import FreeVariables, Layout, by_identity
+from .freeze_layout import FreeVariables, InputLayout, by_identity
 from .freeze_recordings import Family, Structure
 from .freeze_result import Snapshot, reproduce
 
@@ -109,10 +109,10 @@ class FrozenFunction:
         self._keep(family, recording, implicit, find())
         return result
 
-    def _layout(self, names: Any, inputs: Sequence[Any], implicit: Sequence[Any]) -> Layout:
+    def _layout(self, names: Any, inputs: Sequence[Any], implicit: Sequence[Any]) -> InputLayout:
         """The inputs taken apart, and evaluated."""
         try:
-            layout = Layout(names, inputs, implicit)
+            layout = InputLayout(names, inputs, implicit)
         except RecursionError:
             raise too_deep() from None
         except TypeError as error:
@@ -122,7 +122,7 @@ class FrozenFunction:
             schedule.evaluate(todo)
         return layout
 
-    def _check_backend(self, layout: Layout) -> None:
+    def _check_backend(self, layout: InputLayout) -> None:
         """Raises if inputs are of another backend than the one that was asked for, or if there is
         no such backend here."""
         arrays = [a for a in layout.objects if isinstance(a, ArrayBase) and a._kind == "leaf"]
@@ -135,7 +135,7 @@ class FrozenFunction:
         if self._backend is not JitBackend.LLVM:
             raise RuntimeError(f"{self._what}: the backend {self._backend} is not available")
 
-    def _family(self, layout: Layout) -> tuple[Family, list[int]]:
+    def _family(self, layout: InputLayout) -> tuple[Family, list[int]]:
         """The recordings that inputs may fit to, and the numbers of the literals among these that
         are data."""
         key = layout.key
@@ -176,7 +176,7 @@ class FrozenFunction:
             found.changing |= changed
         found.last = values
 
-    def _prepare(self, layout: Layout, data: list[int]) -> None:
+    def _prepare(self, layout: InputLayout, data: list[int]) -> None:
         """Turns literals among the inputs into data."""
         for k in data:
             n = layout.nodes[k]
@@ -184,7 +184,7 @@ class FrozenFunction:
             for holder, name in layout.holders[k]:
                 setattr(holder, name, n)
 
-    def _recorded(self, tree: Any, inputs: Any, layout: Layout) -> tuple[Recording | str, Any]:
+    def _recorded(self, tree: Any, inputs: Any, layout: InputLayout) -> tuple[Recording | str, Any]:
         """A recording of a call, or why there can be none, and the result."""
         schedule.evaluate([])  # side effects that are no part of the function
         snapshot = Snapshot(layout, self._what)
@@ -249,7 +249,7 @@ class FrozenFunction:
 def _all_nodes(*trees: Any) -> list[Node]:
     """The values in what a call has left behind."""
     try:
-        return Layout(None, (), trees).nodes
+        return InputLayout(None, (), trees).nodes
     except RecursionError:
         raise too_deep() from None
 
@@ -259,7 +259,7 @@ def _as_data(n: Node) -> Node:
     return schedule.materialize(n) if n.size > schedule.FEW else schedule.filled(n)
 
 
-def _replayed(replay: Replay, layout: Layout) -> Any:
+def _replayed(replay: Replay, layout: InputLayout) -> Any:
     """The result of a recorded call for other inputs, which get their changes."""
     recording = replay.recording
     for k in recording.written:
@@ -273,7 +273,7 @@ def _replayed(replay: Replay, layout: Layout) -> Any:
     return result
 
 
-def _own(layout: Layout, k: int) -> None:
+def _own(layout: InputLayout, k: int) -> None:
     """Lets a value that is going to be written to belong to nobody but its arrays."""
     nodes, holders = layout.nodes, layout.holders[k]
     witness = weakref.ref(nodes[k])
@@ -416,7 +416,7 @@ def freeze(
     Arguments:
         limit: how many recordings to keep, those that were used last; None means all, and with 0
             the function is called as it is.
-        warn_after: after so many recordings, each further one gives a warning.
+        warn_after: after so many recordings, each further one causes a warning.
         backend: the backend that all inputs must be of; None means any.
         auto_opaque: a literal that is another one than in the call before becomes data. Otherwise
             all literals are, from the first call on.

@@ -22,7 +22,7 @@ from ..jit.node import LITERAL, Node
 from .instance import InstanceArray
 
 
-class Layout:
+class InputLayout:
     """The parts of `inputs`, and of those in `implicit`, among which anything is allowed.
 
     `objects` are the arrays, containers, variables of derivatives and other objects, each once.

@@ -3,7 +3,7 @@ new contents of the objects it was given. All of it is described by nested tuple
 replay makes it again.
 
 A description refers to values by their number in the recording, and to objects by their number: the
-`objects` of the `Layout` of the inputs come first, followed by those that the call has made.
+`objects` of the `InputLayout` of the inputs come first, followed by those that the call has made.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from ..array.tree import differs, rebuilt, set_contents
 from ..jit.freeze import Literal, Recorder, Slot
 from ..jit.freeze_size import Ratio, Shape, Size, plain
 from ..jit.node import LITERAL, Node, literal
-from .freeze_layout import Layout, kind_of, opened
+from .freeze_layout import InputLayout, kind_of, opened
 
 _CONSTANTS = (
     bool, int, float, complex, str, bytes, type(None), type, enum.Enum, np.generic, np.dtype,
@@ -90,7 +90,7 @@ class Snapshot:
     Of data, these are the numbers of nodes: to hold the nodes would make scatters copy them.
     """
 
-    def __init__(self, layout: Layout, what: str) -> None:
+    def __init__(self, layout: InputLayout, what: str) -> None:
         self._what = what
         self._objects = [*layout.objects]  # and new ones, as ids of what is gone may come back
         self._numbers = {id(o): Slot(k) for k, o in enumerate(self._objects)}
@@ -233,7 +233,7 @@ class Snapshot:
 _MISSING = object()
 
 
-def reproduce(outcome: Outcome, layout: Layout, values: list[Any]) -> Any:
+def reproduce(outcome: Outcome, layout: InputLayout, values: list[Any]) -> Any:
     """Changes inputs as a recorded call did, and returns its result, for the values of a replay."""
 
     def value(of: Value) -> Node:

@@ -39,7 +39,7 @@ class Cells(KernelValue):
 
     _tracks = True
 
-    def __init__(self, cls: Any, value: Value, layout: "Layout") -> None:
+    def __init__(self, cls: Any, value: Value, layout: "EntryLayout") -> None:
         self._type, self._layout, self._n = cls, layout, value.node
         self._a = value.var if cls._diff else None
 
@@ -86,7 +86,7 @@ class Cells(KernelValue):
         return [leaf.wrap(self._type, part) for part in parts]
 
 
-class Layout:
+class EntryLayout:
     """What the entries of local memory are made of: a tree of the structure of one of them, and the
     class of that if it is a single array."""
 
@@ -98,7 +98,7 @@ class Layout:
 
     def __eq__(self, other: object) -> bool:
         try:
-            compare("", self.tree, other.tree if isinstance(other, Layout) else other)
+            compare("", self.tree, other.tree if isinstance(other, EntryLayout) else other)
         except IncompatibleError:
             return False
         return True
@@ -272,7 +272,7 @@ def alloc_local(dtype: type, size: int, value: Any = None) -> Local:
         raise RuntimeError(f"{what}: tensors cannot be stored in local memory")
     made = object.__new__(Local)
     made.dtype = dtype
-    layout = Layout(map_arrays(lambda _, cls: leaf.literal(cls, 0), value))
+    layout = EntryLayout(map_arrays(lambda _, cls: leaf.literal(cls, 0), value))
     made.cells = [
         Cells(type(a), derivatives.splat(size, leaf.value(a)), layout)
         for a in traced(value)

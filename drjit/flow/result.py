@@ -3,10 +3,11 @@ whether two of them go together.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ..array.base import ArrayBase, IncompatibleError, type_label
-from ..array.tree import OTHER, Tree
+from ..array.tree import Tree
 
 
 def map_arrays(f: Callable[[Any, Any], Any], tree: Any) -> Any:
@@ -37,15 +38,9 @@ def matched(what: str, first: Tree, other: Tree) -> Tree:
     Raises:
         IncompatibleError: they do not go together.
     """
-    if not first.fits(other):
-        order = list[int]()
-        for i, j in first.paired(other):
-            _check_structure(what, first, i, other, j)
-            order.append(j)
-        other = other.ordered(order)
-    for k in first.others:
-        _check_constants(what, first, k, other.objects[k])
-    return other
+    return first.matched(
+        other, partial(_check_structure, what, first), partial(_check_constant, what, first)
+    )
 
 
 def _path(tree: Tree, k: int) -> str:
@@ -70,11 +65,9 @@ def _check_structure(what: str, first: Tree, i: int, other: Tree, j: int) -> Non
         raise IncompatibleError(
             f"{what}: inconsistent sizes for field '{_path(first, i)}' ({theirs} and {mine}){of}"
         )
-    if mine == OTHER:
-        _check_constants(what, first, i, other.objects[j])
 
 
-def _check_constants(what: str, first: Tree, k: int, other: Any) -> None:
+def _check_constant(what: str, first: Tree, k: int, other: Any) -> None:
     mine = first.objects[k]
     try:
         if isinstance(mine, ArrayBase):

@@ -2,8 +2,9 @@
 stay, comparison of the state before and after a body, and messages that name what differs.
 
 The position of an array is its place in the order of the leaves of the tree before the body, or of
-what the first function of a branch gives. An array that is the same object on both sides is updated
-in place, so that whoever holds it sees the result; everything else comes back as new objects.
+what the first function of a branch returns. An array that is the same object on both sides is
+updated in place, so that whoever holds it sees the result; everything else comes back as new
+objects.
 """
 
 import weakref
@@ -19,7 +20,7 @@ from ..array import pytree
 from ..array.base import ArrayBase, KernelValue, type_label
 from ..array.leaf import new
 from ..array.pytree import role
-from ..array.tree import ARRAY, OTHER, Tree, differs, opened, rebuilt, set_contents
+from ..array.tree import ARRAY, Tree, differs, opened, rebuilt, set_contents
 from ..jit.node import AFTER, BUFFER, Node, literal, make
 from .undefined import Undefined, UndefinedError
 
@@ -292,31 +293,54 @@ class State:
             RuntimeError: the versions differ in more than the contents of arrays; the message names
                 the variable.
         """
-        before = self.tree
-        if not before.fits(after):
-            after = after.ordered(self._order(after, strict))
-        elif strict:
-            for k in before.others:
-                _check_same(
-                    before.objects[k], after.objects[k], lambda k=k: self._path(k), self.what
-                )
-        return after
+        return self.tree.matched(after, self._check_pair, self._check_same if strict else None)
 
     def _path(self, k: int) -> str:
         return self.tree.labels(self.titles)[k]
 
-    def _order(self, after: Tree, strict: bool) -> list[int]:
-        """The positions of the objects of another version in the order of this one."""
-        before, paths, found = self.tree, self.tree.labels(self.titles), list[int]()
-        for i, j in before.paired(after):
-            _check_pair(before, i, after, j, paths[i], self.what)
-            if strict and before.counts[i] == OTHER:
-                _check_same(before.objects[i], after.objects[j], lambda i=i: paths[i], self.what)
-            found.append(j)
-        return found
+    def _check_pair(self, i: int, after: Tree, j: int) -> None:
+        """Raises:
+        RuntimeError: two corresponding objects are of different types, or consist of other parts.
+        """
+        before, what = self.tree, self.what
+        old, now = before.objects[i], after.objects[j]
+        if type(old) is not type(now):
+            raise _changed_type(old, now, self._path(i), what)
+        mine, theirs = before.keys.get(i), after.keys.get(j)
+        if isinstance(old, dict) and {*mine} != {*theirs}:  # type: ignore[misc]
+            raise RuntimeError(
+                f"{what}: the keys of state variable '{self._path(i)}' changed from "
+                f"{list(mine)} to {list(theirs)}"  # type: ignore[arg-type]
+            )
+        if before.counts[i] != after.counts[j]:
+            raise RuntimeError(
+                f"{what}: the size of state variable '{self._path(i)}' of type {type_label(now)} "
+                f"changed from {before.counts[i]} to {after.counts[j]}"
+            )
+        if isinstance(old, ArrayBase) and mine != theirs:
+            sizes = {before.inside[i][0]._n.size, after.inside[j][0]._n.size}
+            if len(sizes - {1}) > 1:
+                raise RuntimeError(
+                    f"{what}: the size of state variable '{self._path(i)}' of type "
+                    f"{type_label(now)} changed: it has the shape {mine} before and {theirs} "
+                    "afterwards"
+                )
+
+    def _check_same(self, k: int, after: Any) -> None:
+        """Raises:
+        RuntimeError: what is no array has changed.
+        """
+        before = self.tree.objects[k]
+        if not _same(before, after):
+            raise RuntimeError(
+                f"{self.what}: the non-array state variable '{self._path(k)}' of type "
+                f"{type_label(after)} changed from {before!r} to {after!r}. Its value would have "
+                "to be the same for all entries of the condition: make it an array, such as "
+                f"{_array_hint(after)}, or pass strict=False to ignore this."
+            )
 
     def place(self, after: Tree, contents: Sequence[Value], like: bool = False) -> tuple:
-        """The values of `after`, a version that `match` has given, with the given contents: the
+        """The values of `after`, a version that `match` has returned, with the given contents: the
         objects themselves where both versions have the same, new ones elsewhere.
 
         A tensor of one entry that gets more becomes one-dimensional, or, if it shall be `like` the
@@ -399,46 +423,6 @@ def holding(array: Any, value: Value) -> Any:
     if made._diff:
         made._a = var
     return made
-
-
-def _check_pair(before: Tree, i: int, after: Tree, j: int, path: str, what: str) -> None:
-    """Raises:
-    RuntimeError: two corresponding objects are of different types, or consist of other parts.
-    """
-    old, now = before.objects[i], after.objects[j]
-    if type(old) is not type(now):
-        raise _changed_type(old, now, path, what)
-    mine, theirs = before.keys.get(i), after.keys.get(j)
-    if isinstance(old, dict) and {*mine} != {*theirs}:  # type: ignore[misc]
-        raise RuntimeError(
-            f"{what}: the keys of state variable '{path}' changed from {list(mine)} to "  # type: ignore[arg-type]
-            f"{list(theirs)}"  # type: ignore[arg-type]
-        )
-    if before.counts[i] != after.counts[j]:
-        raise RuntimeError(
-            f"{what}: the size of state variable '{path}' of type {type_label(now)} changed from "
-            f"{before.counts[i]} to {after.counts[j]}"
-        )
-    if isinstance(old, ArrayBase) and mine != theirs:
-        sizes = {before.inside[i][0]._n.size, after.inside[j][0]._n.size}
-        if len(sizes - {1}) > 1:
-            raise RuntimeError(
-                f"{what}: the size of state variable '{path}' of type {type_label(now)} changed: "
-                f"it has the shape {mine} before and {theirs} afterwards"
-            )
-
-
-def _check_same(before: Any, after: Any, path: Callable[[], str], what: str) -> None:
-    """Raises:
-    RuntimeError: what is no array has changed.
-    """
-    if not _same(before, after):
-        raise RuntimeError(
-            f"{what}: the non-array state variable '{path()}' of type {type_label(after)} "
-            f"changed from {before!r} to {after!r}. Its value would have to be the same for "
-            "all entries of the condition: make it an array, such as "
-            f"{_array_hint(after)}, or pass strict=False to ignore this."
-        )
 
 
 def _array_hint(value: Any) -> str:

@@ -32,7 +32,7 @@ from .scope import ACTIVE, active, innermost
 VECTOR, FEATURE, RESULT = op.vector, op.feature, op.result
 
 
-class Layout(NamedTuple):
+class MatrixLayout(NamedTuple):
     """How a matrix lies in a buffer: its element (r, c) is `r * stride + c` elements after the
     first."""
 
@@ -180,7 +180,7 @@ def _source(a: Node, t: DType, what: str) -> Node:
 def matvec(
     a: Node,
     at: Node,
-    layout: Layout,
+    layout: MatrixLayout,
     transposed: bool,
     x: Node,
     bias: Node | None = None,
@@ -201,7 +201,7 @@ def matvec(
 def outer(
     target: Target,
     at: Node,
-    layout: Layout,
+    layout: MatrixLayout,
     y: Node,
     x: Node,
     what: str,
@@ -238,6 +238,6 @@ def _sum(
 
 
 __all__ = [
-    "Layout", "accumulate", "dense", "feature", "matvec", "outer", "place", "put",
+    "MatrixLayout", "accumulate", "dense", "feature", "matvec", "outer", "place", "put",
     "splat", "sum_lanes", "take", "total", "vector",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """Layers: affine maps, activations, conversions, and networks that are a sequence of layers.
 
-Each takes a tensor of shape (features, N) or a cooperative vector, and gives the same in kind.
+Each takes a tensor of shape (features, N) or a cooperative vector, and returns the same kind.
 """
 
 from math import log, pi, sqrt

@@ -16,7 +16,7 @@ from ..function.grad import grad
 from ..function.memory import gather
 from ..jit import dtype as dt
 from ..jit.dtype import VarType
-from ..jit.vector import Layout, place
+from ..jit.vector import MatrixLayout, place
 from .coopvec import CoopVec, wrap
 
 LAYOUTS = ("inference", "training", "row_major")
@@ -343,7 +343,7 @@ def matvec(
             f"vector of {len(x)} features"
         )
     matrix = derivatives.Matrix(
-        place(A.offset), Layout(rows, columns, A.stride), transposed, A.layout != "inference"
+        place(A.offset), MatrixLayout(rows, columns, A.stride), transposed, A.layout != "inference"
     )
     buffers = [A.buffer]
     bias = None
@@ -353,7 +353,7 @@ def matvec(
                 f"{what}: 'b' must be a vector of {count} entries (shape ({count}, 1), stride 1), "
                 f"but it has shape {b.shape} and stride {b.stride}"
             )
-        bias = derivatives.Matrix(place(b.offset), Layout(count, 1, 1))
+        bias = derivatives.Matrix(place(b.offset), MatrixLayout(count, 1, 1))
         buffers.append(b.buffer)
     values = [Value(a._n, visible(a._a)) for a in buffers]
     vector = Value(x._n, visible(x._a))

@@ -56,7 +56,7 @@ class Module(MutableMapping[str, ArrayBase]):
         """A copy of the network with initial parameters of a tensor type.
 
         `size` is the number of input features; from it follow the sizes that were declared as -1.
-        Weights are drawn from `rng`; without one, every call gives the same numbers.
+        Weights are drawn from `rng`; without one, every call draws the same numbers.
 
         Raises:
             TypeError: `dtype` is no tensor type of floating point numbers, `rng` no generator.

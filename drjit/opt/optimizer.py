@@ -34,8 +34,9 @@ from .parameter import (
 
 
 class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
-    """A mapping from names to the parameters that are optimized. It holds the current values; to
-    read one gives a differentiable array, and `step` moves all of them along their gradients.
+    """A mapping from names to the parameters that are optimized. It holds the current
+    values; reading one returns a differentiable array, and `step` moves all of them along their
+    gradients.
 
     Every parameter is a Dr.Jit array, nested array or tensor of a differentiable floating point
     type. It is optimized by its entries; real and imaginary parts of complex numbers count as two.
