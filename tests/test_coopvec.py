@@ -13,7 +13,7 @@ from drjit import nn
 from drjit.ad.graph import Value
 from drjit.jit import dtype as dt
 from drjit.jit import node, op, record
-from drjit.jit.vector import Layout, matvec, place
+from drjit.jit.vector import MatrixLayout, matvec, place
 from drjit.llvm import Float as PlainFloat
 from drjit.llvm.ad import (
     Array2f,
@@ -519,7 +519,7 @@ def test_showing_the_source_changes_nothing(tier):
 def layers(count, matrix):
     """A recorded loop that multiplies a vector by a matrix as often as a number says."""
     A = nn.view(TensorXf(matrix))
-    at, layout = place(0), Layout(2, 2, 2)
+    at, layout = place(0), MatrixLayout(2, 2, 2)
 
     def go_on(state):
         return node.apply(op.lt, state[0], node.cast(dt.u32, count))
