@@ -40,11 +40,11 @@ from .packing import (
     Rows,
     Shape,
     ahead,
-    ask,
     pack_a,
     pack_b,
     packed,
     packing,
+    prefetch,
     rows_of,
 )
 from .reduction import accumulator
@@ -141,7 +141,7 @@ def _tile(
                 place = address(f, s.code, c, line, left)
                 number = f.op(f"add i64 {first}, {f.op(f'udiv i64 {j1}, {s.columns}')}")
                 sums = address(f, acc, all_sums, f.op(f"mul i64 {number}, {s.rows * s.columns}"))
-                _prefetch(f, s, place, sums, size, last)
+                _prefetch_sums(f, s, place, sums, size, last)
                 next_rows = ahead(f, s, a, size, k0, f.op(f"add i64 {top}, {s.rows}"), j1)
                 products = partial(_accumulated, f, s, rows_a, next_rows, deep)
                 with_packed = partial(products, partial(packed, f, s, panel))
@@ -167,11 +167,11 @@ def _accumulated(
     with loop(f, 0, deep, s.line, zeros) as (line, total):
         end = f.op(f"add i64 {line}, {s.line}")
         for place in next_rows(line):
-            ask(f, place, L2)
+            prefetch(f, place, L2)
         beyond = f.op(f"mul i64 {end}, {s.rows}")
         for r in range(s.rows):
             base, offsets = (a[0], (beyond, r * s.line)) if s.a_transposed else (a[r], (end,))
-            ask(f, address(f, s.acc, base, *offsets), L1)
+            prefetch(f, address(f, s.acc, base, *offsets), L1)
         end = least(f, deep, end)
         with loop(f, line, end, 1, [(kind, x) for x in total]) as (k, sums):
             x = row_of_b(k)
@@ -185,18 +185,18 @@ def _accumulated(
     return total
 
 
-def _prefetch(f: Function, s: Shape, place: str, kept: str, size: dict, last: str) -> None:
+def _prefetch_sums(f: Function, s: Shape, place: str, kept: str, size: dict, last: str) -> None:
     """Asks for what the sums are added to and for the lines of the result, while the products are
     being added up.
     """
     with when(f, f.op(f"icmp sgt i64 {size['k']}, {s.depth}")):
         for offset in range(0, s.rows * s.columns, s.line):
-            ask(f, address(f, s.acc, kept, offset), WRITTEN)
+            prefetch(f, address(f, s.acc, kept, offset), WRITTEN)
     with when(f, last):
         for r in range(s.rows):
             line = address(f, s.code, place, f.op(f"mul i64 {size['n']}, {r}")) if r else place
             for v in range(s.vectors):
-                ask(f, address(f, s.code, line, v * s.lanes), WRITTEN)
+                prefetch(f, address(f, s.code, line, v * s.lanes), WRITTEN)
 
 
 def _add_to_result(

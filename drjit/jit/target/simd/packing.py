@@ -52,7 +52,8 @@ class Shape(NamedTuple):
 L1, L2, WRITTEN = "i32 0, i32 3", "i32 0, i32 2", "i32 1, i32 3"
 
 
-def ask(f: Function, place: str, how: str) -> None:
+def prefetch(f: Function, place: str, how: str) -> None:
+    """Fetches the cache line of an address ahead of its use."""
     f.do(f"call void @llvm.prefetch.p0(ptr {place}, {how}, i32 1)")
 
 
@@ -81,7 +82,7 @@ def packing(
         x = []
         for v, mask in enumerate(masks):
             offset = v * s.lanes
-            ask(f, address(f, s.code, far, line, offset), L2)
+            prefetch(f, address(f, s.code, far, line, offset), L2)
             x.append(loaded(f, s, address(f, s.code, b, line, offset), s.lanes, mask))
             if s.rows > 1:  # a single row of A reads B once
                 store(f, s.acc, s.lanes, x[-1], address(f, s.acc, panel, start, offset))

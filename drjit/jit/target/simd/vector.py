@@ -22,11 +22,11 @@ from .feature_loop import (
     load_row,
     rounded,
     row_address,
+    run,
     spelled,
     store_row,
     to_held,
 )
-from .feature_routine import run
 from .ir import BITS, BYTES, FLOATS, NUMBER, SCALAR, Function, KernelError, Value, constant
 from .liveness import last_uses, targets, vector_names
 from .module import Module, declare
