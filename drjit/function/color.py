@@ -9,10 +9,9 @@ from .arguments import unexpected
 from .arithmetic import abs as abs_
 from .arithmetic import clip as clip_
 from .arithmetic import fma, maximum, mulsign, power, select
-from .entries import traced, untraced
 from .layout import ravel, unravel
 from .math import cbrt
-from .parts import related, tensor
+from .parts import nested, related, tensor
 
 Matrix = tuple[tuple[float, float, float], ...]
 
@@ -149,7 +148,10 @@ def _convert(value: Any, convert: Any, what: str) -> Any:
         )
     channels, flat = shape[-1], value._array
     if not cls.__meta__.is_jit:
-        return untraced(_convert(traced(value), convert, what), "scalar")
+        columns = [nested(cls.Array, flat._c[k::channels]) for k in range(channels)]
+        columns[:3] = convert(columns[:3])
+        entries = [v for pixel in zip(*[c._c for c in columns], strict=True) for v in pixel]
+        return tensor(cls, nested(cls.Array, entries), shape)
     if len(flat) == 0:
         return value
     vector = related(cls, kind="vector", dims=(channels,))

@@ -1,5 +1,5 @@
 """Entries of flat arrays and tensors, taken by their index: of traced arrays, and of those of
-`drjit.scalar`, which become traced ones where only these have an operation.
+`drjit.scalar`.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,28 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..array import leaf, table
-from .parts import lanes, nested, pick, tensor
-
-# Tensors of `drjit.scalar` where only traced ones have an operation
-
-
-def traced(t: Any) -> Any:
-    """A tensor of `drjit.scalar` as one of `drjit.llvm`, any other as it is."""
-    if t.__meta__.is_jit:
-        return t
-    cls = table.move(type(t), "llvm")
-    entries = np.array(t._array._c, t._dtype.numpy)
-    return tensor(cls, leaf.from_numpy(cls.Array, entries, copy=True), t._shape)
-
-
-def untraced(t: Any, namespace: str) -> Any:
-    """A traced tensor in the namespace of the one that it was computed from."""
-    if namespace != "scalar":
-        return t
-    cls = table.move(type(t), namespace)
-    return tensor(cls, nested(cls.Array, leaf.host(t._array).tolist()), t._shape)
-
+from ..array import leaf
+from .parts import lanes, nested, pick
 
 # Flat arrays: one-dimensional traced arrays, and those of `drjit.scalar`, whose indices are NumPy
 # arrays
@@ -77,3 +57,10 @@ def flat_index(places: Sequence[Any], shape: Sequence[int]) -> Any:
         if n != 1:
             found = place if found is None else found * n + place
     return 0 if found is None else found
+
+
+def host_entries(array: Any, shape: Sequence[int]) -> np.ndarray:
+    """The entries of a flat array of `drjit.scalar` as Python numbers, in a shape."""
+    found = np.empty(len(array._c), object)
+    found[:] = array._c
+    return found.reshape(shape)

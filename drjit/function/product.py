@@ -12,7 +12,7 @@ from ..array.promote import convert, number_type, promote
 from ..array.tensor import broadcast_shape
 from ..jit import dtype as dt
 from ..jit.product import REMEMBERED, Layout, layout
-from . import entries, parts
+from . import parts
 from .dot import dot
 from .parts import Call, is_array, is_flat, label, tensor
 
@@ -98,9 +98,9 @@ def _product(a: Any, b: Any, at: bool, bt: bool, what: Call) -> Any:
         result, layout = (_layout if few else _layout.__wrapped__)(*shapes, at, bt)
     except ValueError as error:
         raise ValueError(f"{what}: {error}") from None
-    x, y = entries.traced(a), entries.traced(b)
-    made = tensor(type(x), leaf_access.matmul(x._array, y._array, layout), result)
-    return entries.untraced(made, a._namespace)
+    if a._array._kind == "nested":
+        return tensor(type(a), _on_host(a, b, at, bt), result)
+    return tensor(type(a), leaf_access.matmul(a._array, b._array, layout), result)
 
 
 @lru_cache(256)
@@ -145,6 +145,16 @@ def _starts(own: tuple[int, ...], lead: tuple[int, ...], area: int) -> np.ndarra
     """Where in the storage the matrix of each product begins."""
     first = np.arange(prod(own), dtype=np.int64).reshape(own) * area
     return np.broadcast_to(first, lead).ravel()
+
+
+def _on_host(a: Any, b: Any, at: bool, bt: bool) -> Any:
+    shape_a, shape_b = _as_matrices(a._shape, b._shape)
+    wide = np.float64 if a._dtype is dt.f64 else np.float32
+    x = np.array(a._array._c, wide).reshape(shape_a)
+    y = np.array(b._array._c, wide).reshape(shape_b)
+    x, y = x.swapaxes(-1, -2) if at else x, y.swapaxes(-1, -2) if bt else y
+    with np.errstate(all="ignore"):
+        return type(a._array)(np.matmul(x, y).ravel().tolist())
 
 
 operators.matmul["tensor"] = matmul

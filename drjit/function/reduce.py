@@ -208,11 +208,10 @@ def _reduce_tensor(rule: Rule, value: Any, axes: tuple[int, ...], keepdims: bool
     cls, shape, array = type(value), value._shape, value._array
     if not axes:
         return value
-    if array._kind == "nested":
-        found = _reduce_tensor(rule, entries.traced(value), axes, keepdims)
-        return entries.untraced(found, "scalar")
     count, outer, result, runs = _layout(shape, axes, keepdims)
-    if outer == 0 or count == 0:
+    if array._kind == "nested":
+        reduced = _reduce_entries(rule, array, shape, axes)
+    elif outer == 0 or count == 0:
         reduced = leaf.literal(type(array), identity(rule, cls._dtype), outer)
     elif outer == 1:
         reduced = leaf_access.reduce_all(rule.key, array)
@@ -252,6 +251,17 @@ def _reduce_runs(key: str, array: Any, runs: tuple[tuple[int, int], ...]) -> Any
         else:
             array = leaf_access.reduce_rows(key, array, rows, columns)
     return array if type(array) is cls else cls(array)
+
+
+def _reduce_entries(rule: Rule, array: Any, shape: tuple, axes: tuple[int, ...]) -> Any:
+    """A reduction of the storage of a tensor of `drjit.scalar`."""
+    start, dtype = identity(rule, array._dtype), array._dtype
+    if not array._c:
+        outer = product(n for a, n in enumerate(shape) if a not in axes)
+        return nested(type(array), [jit.normalize(dtype, start)] * outer)
+    moved = np.moveaxis(entries.host_entries(array, shape), axes, range(-len(axes), 0))
+    rows = moved.reshape(-1, product(shape[a] for a in axes))
+    return nested(type(array), [jit.normalize(dtype, fold(rule.combine, r)) for r in rows])
 
 
 # Public reductions

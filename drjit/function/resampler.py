@@ -15,7 +15,6 @@ import numpy as np
 
 from ..array import leaf, leaf_access
 from ..array.base import ArrayBase
-from ..array.table import find
 from ..jit import dtype as dt
 from ..jit import freeze
 from ..jit.op import ReduceMode
@@ -24,7 +23,7 @@ from .arithmetic import fma
 from .evaluation import eval as evaluate
 from .filters import FILTERS
 from .parts import flat_class, is_array, is_flat, label
-from .taps import Place, accumulator
+from .taps import Place, accumulator, folded
 
 BOUNDARIES = ("zero", "nearest", "wrap", "reflect", "mirror")
 
@@ -182,6 +181,19 @@ class Resampler:
             weights = weights / sums[:, None]
         self._weights = weights
 
+    def _rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """The weights and the samples of every result."""
+        index = self._first[:, None] + np.arange(self.taps)
+        if self._kernel is None:
+            weights = self._weights
+        else:
+            weights = np.broadcast_to(self._kernel, index.shape)
+            if self._row_scale is not None:
+                weights = weights * self._row_scale[:, None]
+            if self.boundary == "zero":
+                weights = np.where((index >= 0) & (index < self.source_res), weights, 0.0)
+        return weights, folded(index, self.source_res, self.boundary)
+
     def table(self, cls: Any, name: str, make: Callable[[], Any]) -> Any:
         """Numbers of this resampler in memory, as an array of a class; made once."""
         key = cls, name
@@ -214,7 +226,12 @@ class Resampler:
         """
         outer = self._outer(source, stride, self.source_res)
         if not source.__meta__.is_jit:
-            return _on_host(self.resample_fwd, source, stride)
+            blocks = _host(source).reshape(outer, self.source_res, stride)
+            out = np.zeros((outer, self.target_res, stride))
+            weights, index = self._rows()
+            for k in range(self.taps):
+                out += weights[:, k, None] * blocks[:, index[:, k]]
+            return type(source)(out.ravel())
         if outer == 0:
             return source
         cls, work = type(source), accumulator(type(source))
@@ -260,7 +277,13 @@ class Resampler:
         """
         outer = self._outer(target, stride, self.target_res)
         if not target.__meta__.is_jit:
-            return _on_host(self.resample_bwd, target, stride)
+            blocks = _host(target).reshape(outer, self.target_res, stride)
+            out = np.zeros((outer, self.source_res, stride))
+            weights, index = self._rows()
+            for k in range(self.taps):
+                for row, i in enumerate(index[:, k]):
+                    out[:, i] += weights[row, k] * blocks[:, row]
+            return type(target)(out.ravel())
         if outer == 0:
             return target
         cls, work = type(target), accumulator(type(target))
@@ -310,11 +333,8 @@ def _check_sums(sums: np.ndarray, sizes: np.ndarray) -> None:
         )
 
 
-def _on_host(resample: Callable, array: Any, stride: int) -> Any:
-    """A resampling of an array of `drjit.scalar`, by the same operations in double precision."""
-    double = find("llvm", "leaf", dt.f64)
-    found = resample(leaf.from_numpy(double, np.array(array._c, np.float64), copy=True), stride)
-    return type(array)(leaf.host(found))
+def _host(source: Any) -> np.ndarray:
+    return np.array(source._c, np.float64)
 
 
 def _is_integer(value: Any) -> bool:

@@ -322,8 +322,8 @@ def concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
     total = sum(a._shape[k] for a in arr)
     joined = (*shape[:k], total, *shape[k + 1 :])
     if arr[0]._array._kind == "nested":
-        found = concat_tensors([entries.traced(a) for a in arr], k, what)
-        return entries.untraced(found, "scalar")
+        rows = np.concatenate([entries.host_entries(a._array, a._shape) for a in arr], k)
+        return tensor(cls, nested(cls.Array, rows.ravel().tolist()), joined)
     stride = prod(shape[k + 1 :])
     result = parts.unwritten(cls.Array, prod(joined))
     start = 0

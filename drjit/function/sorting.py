@@ -11,9 +11,9 @@ from ..array.elementwise import elementwise
 from ..array.tensor import permuted
 from ..jit import dtype as dt
 from ..jit import freeze_size, op
-from . import entries, parts, reduce
+from . import parts, reduce
 from .arguments import integer, unexpected
-from .parts import is_array, is_flat, label, pick, tensor
+from .parts import is_array, is_flat, label, nested, pick, tensor
 
 
 def _array(value: Any, what: str) -> Any:
@@ -40,8 +40,27 @@ def _order_of(t: Any, axes: tuple[int, ...], descending: bool) -> tuple[Any, Any
     order = [a for a in range(len(shape)) if a not in axes] + list(axes)
     run = prod(shape[a] for a in axes)
     moved = permuted(t._array, shape, order)
-    found = leaf_access.argsort(moved, parts.flat_class(type(t), dt.u32), descending, run)
+    if moved._kind == "nested":
+        found = _order_on_host(moved, run, descending)
+    else:
+        found = leaf_access.argsort(moved, parts.flat_class(type(t), dt.u32), descending, run)
     return moved, found, run, order
+
+
+def _order_on_host(flat: Any, run: int, descending: bool) -> Any:
+    rows = np.array(flat._c, flat._dtype.numpy).reshape(-1, run)
+    if descending:  # the reverse of a stable sort of the reverse is stable again
+        found = run - 1 - np.argsort(rows[:, ::-1], axis=1, kind="stable")[:, ::-1]
+    else:
+        found = np.argsort(rows, axis=1, kind="stable")
+    found = found + np.arange(len(rows))[:, None] * run
+    return nested(parts.flat_class(type(flat), dt.u32), found.ravel().tolist())
+
+
+def _picked(flat: Any, index: Any) -> Any:
+    if flat._kind == "nested":
+        return nested(type(flat), [flat._c[i] for i in index._c])
+    return pick(flat, index, "dr.sort")
 
 
 def _moved_back(cls: Any, flat: Any, shape: Any, order: list[int]) -> Any:
@@ -54,9 +73,7 @@ def _on_tensors(value: Any, axis: Any, what: str, f: Any) -> Any:
     """Applies a function of a tensor and an axis to any array; returns one of the same shape."""
     t = _as_tensor(_array(value, what))
     place = _axis(axis, len(t._shape), what)
-    found = t
-    if prod(t._shape):
-        found = entries.untraced(f(entries.traced(t), place), t._namespace)
+    found = t if prod(t._shape) == 0 else f(t, place)
     if value._kind == "tensor":
         return found
     if is_flat(type(value)):
@@ -80,7 +97,7 @@ def sort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
         if t._array._kind == "leaf" and t._shape[place] == len(t._array):
             return tensor(type(t), leaf_access.sort(t._array, descending), t._shape)
         moved, found, _, order = _order_of(t, (place,), descending)
-        return _moved_back(type(t), pick(moved, found, "dr.sort"), t._shape, order)
+        return _moved_back(type(t), _picked(moved, found), t._shape, order)
 
     return _on_tensors(value, axis, "dr.sort", along)
 
@@ -130,7 +147,7 @@ def median(
     if not is_array(value):
         found, place = _median_of_sequence(value, what)
         return (found, place) if return_index else found
-    t = entries.traced(_as_tensor(value))
+    t = _as_tensor(value)
     shape = t._shape
     axes = reduce.axes_of(axis, len(shape), tuple(range(len(shape))), what)
     run = prod([shape[a] for a in axes])
@@ -139,18 +156,14 @@ def median(
     if axes and prod(shape):
         moved, found, _, _ = _order_of(t, axes, False)
     else:
-        moved, found = t._array, parts.lanes(type(t), prod(shape))
+        moved, found = t._array, _range(t, prod(shape))
     freeze_size.decided(*shape)
     middle = (run - 1) // 2
     rows = prod(shape) // run
-    chosen = pick(found, parts.lanes(type(t), rows) * run + middle, "dr.sort")
+    chosen = _picked(found, _range(t, rows) * run + middle)
     kept = tuple([1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes])
-
-    def result(cls: Any, flat: Any) -> Any:
-        return entries.untraced(tensor(cls, flat, kept), value._namespace)
-
-    values = result(type(t), pick(moved, chosen, "dr.sort"))
-    indices = result(parts.with_dtype(type(t), dt.u32), chosen % run)
+    values = tensor(type(t), _picked(moved, chosen), kept)
+    indices = tensor(parts.with_dtype(type(t), dt.u32), chosen % run, kept)
     if value._kind != "tensor":
         values, indices = (_like(value, v, axes, len(shape)) for v in (values, indices))
     return (values, indices) if return_index else values
@@ -170,6 +183,12 @@ def _median_of_sequence(value: Any, what: str) -> tuple[Any, int]:
 
     place = sorted(range(len(items)), key=key)[(len(items) - 1) // 2]
     return items[place], place
+
+
+def _range(t: Any, size: int) -> Any:
+    if t._array._kind == "nested":
+        return nested(parts.flat_class(type(t), dt.u32), range(size))
+    return parts.lanes(type(t), size)
 
 
 def _like(value: Any, found: Any, axes: tuple[int, ...], ndim: int) -> Any:
@@ -221,9 +240,12 @@ def _extreme(value: Any, axis: int | None, keepdims: bool, best: Any, what: str)
     if n == 0:
         raise ValueError(f"{what}(<{label(value)}>): axis {place} of {shape} has no entries")
     kept = tuple([1 if a == place else m for a, m in enumerate(shape) if keepdims or a != place])
-    t = entries.traced(t)
-    found = tensor(parts.with_dtype(type(t), dt.u32), _first_of(t, place, best), kept)
-    found = entries.untraced(found, value._namespace)
+    if t._array._kind == "nested":
+        _, order, _, _ = _order_of(t, (place,), best is reduce.max)
+        first = nested(type(order), [i % n for i in order._c[::n]])
+    else:
+        first = _first_of(t, place, best)
+    found = tensor(parts.with_dtype(type(t), dt.u32), first, kept)
     return found._array if axis is None or value._kind != "tensor" else found
 
 
@@ -234,7 +256,7 @@ def _first_of(t: Any, place: int, best: Any) -> Any:
     size, inner = prod(shape), prod(shape[place + 1 :])
     if size == 0:
         return index_type.Array()
-    at = parts.lanes(type(t), size)
+    at = _range(t, size)
     at = at // inner if inner > 1 else at
     at = at % n if prod(shape[:place]) > 1 else at
     keys = leaf_access.sort_keys(t._array)

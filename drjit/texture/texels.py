@@ -11,7 +11,7 @@ from ..array.base import ArrayBase
 from ..function.arithmetic import floor, minimum, select
 from ..function.color import linear_to_srgb, srgb_to_linear
 from ..function.create import zeros
-from ..function.parts import flat_class, lanes
+from ..function.parts import flat_class
 from ..function.shape import concat
 from ..jit import dtype as dt
 from ..jit.dtype import DType
@@ -338,7 +338,7 @@ class Texels:
         levels = averaged(self._computed(self._tensor._array), all_shapes)
         parts = decomposed(levels, all_shapes, self._wrap)
         cls = self._tensor_class
-        tensors = [cls(self._stored(p), s) for p, s in zip(parts, all_shapes, strict=True)]
+        tensors = [cls(leaf.cast(cls.Array, p), s) for p, s in zip(parts, all_shapes, strict=True)]
         self._tensor, self._coarser = tensors[0], tensors[1:]
 
     def _pyramid(self) -> Any:
@@ -354,10 +354,10 @@ class Texels:
             self._starts = leaf.from_numpy(integers, starts.astype(np.int32), True)
         if self._basis is MipBasis.Laplacian:
             parts = [self._computed(t._array) for t in (self._tensor, *self._coarser)]
-            levels = [self._stored(v) for v in summed(parts, all_shapes, self._wrap)]
+            levels = [leaf.cast(type(array), v) for v in summed(parts, all_shapes, self._wrap)]
         else:
             coarser = averaged(self._linear_light(array), all_shapes)[1:]
-            levels = [array, *[self._stored(v) for v in coarser]]
+            levels = [array, *[self._stored(v, array) for v in coarser]]
             cls = self._tensor_class
             self._coarser = [cls(v, s) for v, s in zip(levels[1:], all_shapes[1:], strict=True)]
         return concat(levels) if len(levels) > 1 else type(array)(array)
@@ -390,10 +390,11 @@ class Texels:
         return int(value) if isinstance(value, float) else value
 
     def _computed(self, array: Any) -> Any:
-        """Texels in the precision that levels are computed in, as a traced array."""
-        wide = dt.f64 if self._dtype is dt.f64 else dt.f32
+        """Texels in the precision that levels are computed in."""
         if self._namespace == "scalar":
-            return leaf.from_numpy(table.find("llvm", "leaf", wide), np.array(array._c), copy=True)
+            values = np.array(list(array), dtype=self._dtype.numpy)
+            return values.astype(np.float64 if self._dtype is dt.f64 else np.float32)
+        wide = dt.f64 if self._dtype is dt.f64 else dt.f32
         return leaf.cast(flat_class(type(array), wide), array)
 
     def _linear_light(self, array: Any) -> Any:
@@ -402,21 +403,36 @@ class Texels:
         if self._dtype is not dt.u8:
             return values
         values = values * (1.0 / 255.0)
-        return (
-            select(self._is_alpha(values), values, srgb_to_linear(values)) if self._srgb else values
-        )
+        if not self._srgb:
+            return values
+        linear = _light(srgb_to_linear, values)
+        return _where(self._is_alpha(values), values, linear)
 
-    def _stored(self, values: Any) -> Any:
+    def _stored(self, values: Any, like: Any) -> Any:
         """The opposite of `_linear_light`."""
-        cls = self._tensor_class.Array
         if self._dtype is dt.u8:
             if self._srgb:
-                values = select(self._is_alpha(values), values, linear_to_srgb(values))
-            values = floor(values * 255.0 + 0.5)
-        if self._namespace == "scalar":
-            return cls(leaf.host(values).astype(self._dtype.numpy))
-        return leaf.cast(cls, values)
+                coded = _light(linear_to_srgb, values)
+                values = _where(self._is_alpha(values), values, coded)
+            scaled = values * 255.0 + 0.5
+            values = np.floor(scaled) if isinstance(scaled, np.ndarray) else floor(scaled)
+        if isinstance(values, np.ndarray):
+            return type(like)(values.astype(self._dtype.numpy))
+        return leaf.cast(type(like), values)
 
     def _is_alpha(self, values: Any) -> Any:
         """Whether entries belong to every fourth channel, which has no colour."""
-        return lanes(type(values), len(values)) % self.channel_count() % 4 == 3
+        count = self._tensor._shape[-1]
+        if isinstance(values, np.ndarray):
+            return np.arange(values.size) % count % 4 == 3
+        return leaf.lane(flat_class(type(values), dt.u32), len(values)) % count % 4 == 3
+
+
+def _where(condition: Any, yes: Any, no: Any) -> Any:
+    return (
+        np.where(condition, yes, no) if isinstance(yes, np.ndarray) else select(condition, yes, no)
+    )
+
+
+def _light(curve: Any, values: Any) -> Any:
+    return np.vectorize(curve)(values) if isinstance(values, np.ndarray) else curve(values)
