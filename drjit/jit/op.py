@@ -60,7 +60,8 @@ class Op:
     - `in_code`: a constant count or divisor becomes part of the code, which is far shorter for it:
       such a node has one operand, and the number as its data;
     - `reduction` and `start`: what it is called as a reduction, and the number this starts from;
-    - `linear`, `guarded`, `masks`, `symmetric`: see `Rule` of the derivatives.
+    - `linear`: the gradients of operands are that of the result, up to signs;
+    - `guarded`, `masks`, `symmetric`: see `Rule` of the derivatives.
 
     Of the others:
 
