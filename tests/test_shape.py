@@ -139,6 +139,7 @@ def test_a_concatenation_does_not_change_its_parts():
         ([Array3f(1), Array3f(2)], 0, RuntimeError),
         ([TensorXf([[1]]), TensorXf([[1, 2]])], 0, TypeError),
         ([TensorXf([[1]]), TensorXf([1])], 0, TypeError),
+        ([TensorXf([[1]]), TensorXf([1])], 1, TypeError),
     ],
 )
 def test_concat_refuses(arrays, axis, error):

@@ -126,13 +126,14 @@ def tensor(namespace: str, data: np.ndarray, framework: str) -> Any:
         TypeError: there is no tensor of this element type.
     """
     try:
-        return interop.build(table.find(namespace, "tensor", dt.BY_NUMPY[data.dtype]), data)
+        cls = table.find(namespace, "tensor", dt.BY_NUMPY[data.dtype])
     except (KeyError, RuntimeError):  # no such element type, or no tensors of it
         hint = " Split it into real and imaginary part." if data.dtype.kind == "c" else ""
         raise TypeError(
             f"dr.wrap(): a {framework} array of type {data.dtype} has no equivalent in Dr.Jit."
             + hint
         ) from None
+    return interop.build(cls, data)
 
 
 @contextmanager

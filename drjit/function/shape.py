@@ -195,7 +195,7 @@ def tile(value: Any, reps: int | Sequence[int]) -> Any:
         return map_tree(lambda v: tile(v, reps), value, what=what)
     if not is_array(value):
         return value
-    given = tuple(reps) if isinstance(reps, Sequence) else reps
+    given = reps if isinstance(reps, tuple) or not isinstance(reps, Sequence) else list(reps)
     times = integers(given, f"{what}(): 'reps' must be an int or a sequence of ints, not")
     if any(r < 0 for r in times):
         raise ValueError(f"{what}(): 'reps' must not be negative, got {reps!r}")
@@ -314,9 +314,10 @@ def concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
     cls, shape = type(arr[0]), arr[0]._shape
     k = parts.normalized_axis(axis, len(shape), f"{what}(<{label(cls)}>)")
     for position, a in enumerate(arr):
-        if (*a._shape[:k], *a._shape[k + 1 :]) != (*shape[:k], *shape[k + 1 :]):
+        other = a._shape
+        if len(other) != len(shape) or other[:k] + other[k + 1 :] != shape[:k] + shape[k + 1 :]:
             raise TypeError(
-                f"{what}(): array {position} of shape {a._shape} does not go with one of "
+                f"{what}(): array {position} of shape {other} does not go with one of "
                 f"shape {shape} along axis {k}"
             )
     total = sum(a._shape[k] for a in arr)

@@ -259,7 +259,9 @@ class Generator:
         return self._assigned(self.__add__(steps))
 
     def __isub__(self, steps: Any) -> Any:
-        return NotImplemented if isinstance(steps, type(self)) else self._assigned(self - steps)
+        if isinstance(steps, type(self)):
+            return NotImplemented
+        return self._assigned(self.__sub__(steps))
 
     def _assigned(self, moved: Any) -> Any:
         """This generator in the state of another one, if that is one."""
