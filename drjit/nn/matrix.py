@@ -282,15 +282,32 @@ def check(v: MatrixView, what: str) -> None:
         )
 
 
-def _require_view(arg: Any, what: str, name: str) -> MatrixView:
-    if isinstance(arg, MatrixView):
-        return arg
-    hint = ""
-    if isinstance(arg, ArrayBase):
-        hint = f". Pack it first: {name} = nn.pack({name}, layout='training')"
-        if getattr(arg, "_kind", None) in ("leaf", "tensor"):
-            hint = f" of shape {tuple(arg.shape)}{hint}"
-    raise TypeError(f"{what}: '{name}' must be a drjit.nn.MatrixView, got {type_label(arg)}{hint}")
+def _check_operands(views: dict[str, Any], x: Any, what: str) -> None:
+    """Raises a TypeError unless a product is one of views and a vector, a RuntimeError if the views
+    do not lie within their buffers, or element types differ."""
+    for name, v in views.items():
+        if not isinstance(v, MatrixView):
+            hint = ""
+            if isinstance(v, ArrayBase):
+                hint = f". Pack it first: {name} = nn.pack({name}, layout='training')"
+                if getattr(v, "_kind", None) in ("leaf", "tensor"):
+                    hint = f" of shape {tuple(v.shape)}{hint}"
+            raise TypeError(
+                f"{what}: '{name}' must be a drjit.nn.MatrixView, got {type_label(v)}{hint}"
+            )
+    if not isinstance(x, CoopVec):
+        raise TypeError(
+            f"{what}: 'x' must be a cooperative vector, got {type_label(x)}; make one of it with "
+            "drjit.nn.CoopVec()"
+        )
+    for name, v in views.items():
+        check(v, what)
+        if v.buffer._dtype is not x._dtype:
+            raise IncompatibleError(
+                f"{what}: '{name}' has entries of type {v.buffer._dtype.name}, but 'x' has "
+                f"features of type {x._dtype.name}. Convert the vector with drjit.nn.cast(), "
+                "or pack matrices of that type."
+            )
 
 
 def matvec(
@@ -316,24 +333,8 @@ def matvec(
     [[17, 36]]
     """
     what = "drjit.nn.matvec()"
-    _require_view(A, what, "A")
-    if b is not None:
-        _require_view(b, what, "b")
-    if not isinstance(x, CoopVec):
-        raise TypeError(
-            f"{what}: 'x' must be a cooperative vector, got {type_label(x)}; make one of it with "
-            "drjit.nn.CoopVec()"
-        )
+    _check_operands({"A": A} if b is None else {"A": A, "b": b}, x, what)
     transposed = bool(transpose) != A.transpose
-    for v, name in ((A, "A"), (b, "b")):
-        if v is not None:
-            check(v, what)
-            if v.buffer._dtype is not x._dtype:
-                raise IncompatibleError(
-                    f"{what}: '{name}' has entries of type {v.buffer._dtype.name}, but 'x' has "
-                    f"features of type {x._dtype.name}. Convert the vector with drjit.nn.cast(), "
-                    "or pack matrices of that type."
-                )
     rows, columns = A.shape
     inner, count = (rows, columns) if transposed else (columns, rows)
     if inner != len(x):
