@@ -20,7 +20,6 @@ try:
 except ImportError:  # another interpreter; it is the same function, but OpenSSL is loaded with it
     from hashlib import blake2b
 
-FORMAT = 1
 # A file: the magic word, a checksum, whether there is a finish function, the bytes of the text as a
 # number of eight bytes, the text, the code.
 _MAGIC, _CHECKSUM, _LENGTH = b"DRJITK02", 32, 8
@@ -55,7 +54,6 @@ def _facts() -> tuple[str, ...]:
         status = path.stat()
         own.append(f"{path.relative_to(here)} {status.st_size} {status.st_mtime_ns}")
     return (
-        str(FORMAT),
         ".".join(map(str, llvm.llvm_version_info)),
         llvm.get_process_triple(),
         *processor.target(),

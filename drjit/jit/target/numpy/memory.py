@@ -107,13 +107,15 @@ def gather_weighted(t: Type, buffer: Any, m: Value, count: int, *taps: Value) ->
     return tuple(np.where(m, v, t.dtype.type(0))[()] for v in total)
 
 
-def _lanes(buffer: Any, x: Value, m: Value, *values: Value, count: int = 1) -> list[Any]:
-    """Indices and values of the valid lanes, without the others."""
+def _lanes(
+    buffer: Any, x: Value, m: Value, *values: Value, count: int = 1
+) -> tuple[Any, list[Any]]:
+    """Which lanes are valid, and the indices and values of these."""
     index, valid = _within(buffer, x, m, count)
     index, valid, *full = np.broadcast_arrays(np.atleast_1d(index), valid, *values)
     if np.all(valid):
-        return [index, *full]
-    return [index[valid], *(v[valid] for v in full)]
+        return valid, [index, *full]
+    return valid, [index[valid], *(v[valid] for v in full)]
 
 
 def scatter(t: Type, buffer: Any, v: Value, x: Value, m: Value) -> None:
@@ -124,14 +126,14 @@ def scatter(t: Type, buffer: Any, v: Value, x: Value, m: Value) -> None:
 def scatter_packet(t: Type, buffer: Any, x: Value, m: Value, *values: Value) -> None:
     """Writes elements `x * count + j`; the highest lane wins."""
     count = len(values)
-    index, *chosen = _lanes(buffer, x, m, *values, count=count)
+    _, (index, *chosen) = _lanes(buffer, x, m, *values, count=count)
     for j, v in enumerate(chosen):
         buffer[index * count + j] = v
 
 
 def scatter_reduce(t: Type, op: str, mode: str, buffer: Any, v: Value, x: Value, m: Value) -> None:
     """Combines `v` into element `x`, lane by lane."""
-    index, v = _lanes(buffer, x, m, v)
+    _, (index, v) = _lanes(buffer, x, m, v)
     OPERATIONS[op].at(buffer, index, v)
 
 
@@ -143,7 +145,7 @@ def scatter_reduce_expand(
         scatter_reduce(t, op, "direct", buffer, v, x, m)
         return
     function = OPERATIONS[op]
-    index, v = _lanes(buffer, x, m, v)
+    _, (index, v) = _lanes(buffer, x, m, v)
     total = np.full(buffer.size, passed_over(op, np.dtype(np.float32)), np.float32)
     function.at(total, index, v.astype(np.float32))
     buffer[:] = function(buffer.astype(np.float32), total).astype(np.float16)
@@ -173,8 +175,7 @@ def _groups(index: Any) -> tuple[Any, Any]:
 
 def scatter_inc(t: Type, buffer: Any, x: Value, m: Value) -> Value:
     """Adds 1 at `x`; gives the value before."""
-    index, valid = np.broadcast_arrays(*np.atleast_1d(*_within(buffer, x, m)))
-    index = index[valid]
+    valid, (index,) = _lanes(buffer, x, m)
     order, first = _groups(index)
     position = np.arange(len(index))
     rank = np.empty(len(index), np.int64)
@@ -186,8 +187,7 @@ def scatter_inc(t: Type, buffer: Any, x: Value, m: Value) -> Value:
 
 def scatter_exch(t: Type, buffer: Any, v: Value, x: Value, m: Value) -> Value:
     """Writes `v` at `x`; gives the value before."""
-    index, valid, v = np.broadcast_arrays(*np.atleast_1d(*_within(buffer, x, m), v))
-    index, v = index[valid], v[valid]
+    valid, (index, v) = _lanes(buffer, x, m, v)
     order, first = _groups(index)
     ordered = v[order]
     old = np.empty(len(index), buffer.dtype)
@@ -198,10 +198,7 @@ def scatter_exch(t: Type, buffer: Any, v: Value, x: Value, m: Value) -> Value:
 
 def scatter_cas(t: Type, buffer: Any, compare: Value, v: Value, x: Value, m: Value) -> Value:
     """Writes `v` at `x` where the bits there are those of `compare`; gives the value before."""
-    index, valid, compare, v = np.broadcast_arrays(
-        *np.atleast_1d(*_within(buffer, x, m), compare, v)
-    )
-    index, compare, v = index[valid], compare[valid], v[valid]
+    valid, (index, compare, v) = _lanes(buffer, x, m, compare, v)
     old = np.empty(len(index), buffer.dtype)
     for k, at in enumerate(index):
         old[k] = buffer[at]

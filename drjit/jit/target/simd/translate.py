@@ -20,8 +20,6 @@ from .parse import INFIXES, PREFIXES
 if TYPE_CHECKING:
     from .module import Module
 
-Result = Value | tuple[Value, ...] | None
-
 ACTIVE = "%active"  # the mask of the lanes below the end of the range
 # The parameters of a function of the text: those of its kernel, and the first lane of the packet.
 LANES = "ptr %p, i64 %i, i64 %end, i64 %block, i64 %thread"
