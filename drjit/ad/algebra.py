@@ -118,6 +118,13 @@ class Plain:
         return node.constant(like.dtype, value)
 
 
+def _named(op_: Op) -> Callable[..., Value]:
+    def compute(self: Any, *values: Value) -> Value:
+        return self(op_, *values)
+
+    return compute
+
+
 class Recorded:
     """The same on values with variables."""
 
@@ -127,23 +134,8 @@ class Recorded:
         n = combine(op_, nodes)
         return Value(n, record(op_, n, nodes, deps) if any(deps) else None)
 
-    def add(self, a: Value, b: Value) -> Value:
-        return self(op.add, a, b)
-
-    def sub(self, a: Value, b: Value) -> Value:
-        return self(op.sub, a, b)
-
-    def mul(self, a: Value, b: Value) -> Value:
-        return self(op.mul, a, b)
-
-    def div(self, a: Value, b: Value) -> Value:
-        return self(op.div, a, b)
-
-    def neg(self, a: Value) -> Value:
-        return self(op.neg, a)
-
-    def select(self, m: Value, a: Value, b: Value) -> Value:
-        return self(op.select, m, a, b)
+    add, sub, mul, div = _named(op.add), _named(op.sub), _named(op.mul), _named(op.div)
+    neg, select = _named(op.neg), _named(op.select)
 
     @staticmethod
     def number(like: Value, value: float) -> Value:

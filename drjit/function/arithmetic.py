@@ -290,11 +290,8 @@ def square(arg: Any, /) -> Any:
     >>> dr.square(Float(1, 2, 3)), dr.square(3)
     ([1, 4, 9], 9)
     """
-    if _is_array(arg):
-        result = special_form("square", arg)
-        if result is not None:
-            return result
-    return arg * arg
+    result = special_form("square", arg)
+    return arg * arg if result is None else result
 
 
 def sqr(arg: Any, /) -> Any:

@@ -31,7 +31,7 @@ def special_form(name: str, arg: Any) -> Any:
     """The function of that name of a complex number or quaternion; None if the argument is none or
     has no such function.
     """
-    kind = arg.__meta__.kind
+    kind = arg.__meta__.kind if isinstance(arg, ArrayBase) else ""
     if kind == "complex" and name in complex.FUNCTIONS:
         return type(arg)(*complex.FUNCTIONS[name](*arg._c))
     if kind == "quaternion" and name in quaternion.FUNCTIONS:
