@@ -6,6 +6,7 @@ loop that only depends on arguments which the loop does not change leaves the lo
 """
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 from . import op
@@ -21,32 +22,25 @@ class Parts:
     __slots__ = ("effects", "inputs", "inside", "live", "masks", "outer", "results", "test")
 
     def __init__(self, block: Node) -> None:
-        deps, counts = block.deps, block.data.counts
-        n = counts[0]
-        self.inputs = deps[:n]
+        deps = iter(block.deps)
+
+        def following(count: int) -> tuple[Node, ...]:
+            return tuple(islice(deps, count))
+
+        n, *more = block.data.counts
+        self.inputs = following(n)
         if block.op is op.loop:
-            self.inside = [deps[n : 2 * n]]
-            self.live, self.outer, self.test = deps[2 * n : 2 * n + 3]
-            self.results = [deps[2 * n + 3 : 3 * n + 3]]
-            self.effects = [deps[3 * n + 3 :]]
+            self.inside = [following(n)]
+            self.live, self.outer, self.test = following(3)
+            self.results = [following(n)]
             self.masks: tuple[Node, ...] = ()
+            self.effects = [tuple(deps)]
             return
-        _, results, effects = counts
-        cases = len(effects)
-        self.inside = _chunks(deps[n : n + n * cases], [n] * cases)
-        at = n + n * cases
-        self.masks = deps[at : at + cases]
-        at += cases
-        self.results = _chunks(deps[at : at + results * cases], [results] * cases)
-        self.effects = _chunks(deps[at + results * cases :], list(effects))
-
-
-def _chunks(deps: tuple[Node, ...], sizes: list[int]) -> list[tuple[Node, ...]]:
-    found, at = [], 0
-    for size in sizes:
-        found.append(deps[at : at + size])
-        at += size
-    return found
+        results, effects = more
+        self.inside = [following(n) for _ in effects]
+        self.masks = following(len(effects))
+        self.results = [following(results) for _ in effects]
+        self.effects = [following(count) for count in effects]
 
 
 class Body:
