@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ..array import tree
+from ..array import pytree, tree
 from ..array.base import ArrayBase, KernelValue, type_label
-from ..array.pytree import field_names
+from ..array.pytree import CONTAINERS, field_names
 from ..jit.node import LITERAL, Node
 from .instance import InstanceArray
 
@@ -60,12 +60,13 @@ class InputLayout:
         key, objects = self.key, self.objects
         for v in values:
             cls = type(v)
-            key.append(cls)
             kind = _kinds[cls]
+            if kind == "constant":
+                key += (cls, v)
+                continue
+            key.append(cls)
             if kind in _BY_VALUE:
                 key.append(_BY_VALUE[kind](v))
-            elif kind == "constant":
-                key.append(v)
             elif kind == "slice":
                 self._add((v.start, v.stop, v.step))
             else:
@@ -124,19 +125,17 @@ class InputLayout:
                 f"an input is or contains a {type_label(type(value))}, which exists within a "
                 "kernel only; pass the arrays that it is made of, and make it in the function"
             )
-        attributes = getattr(value, "__dict__", None)
-        if kind == "object" and (self._depth == _DEEPEST or type(attributes) is not dict):
+        if kind == "object" and (
+            self._depth == _DEEPEST or type(getattr(value, "__dict__", None)) is not dict
+        ):
             kind = "other"
         if kind == "other" or kind == "vector":
             key.append(self._identity(value))
             self.closed.add(len(self.objects) - 1)
             return
         keys, parts = opened(value, kind)
-        if kind == "tensor":
-            key.append((len(keys), *[min(n, 2) for n in keys[:1]], *keys[1:]))
-        else:
-            key.append(keys or len(parts))
-        if kind == "struct":
+        if kind == "struct":  # whose class says which fields there are
+            attributes = getattr(value, "__dict__", None)
             if attributes is not None and len(attributes) > len(keys):
                 # Code may depend on numbers and the like that are no fields.
                 for name, v in attributes.items():
@@ -146,6 +145,10 @@ class InputLayout:
                 instances = dict(sorted(value.instances().items()))
                 key += instances
                 parts += instances.values()
+        elif kind == "tensor":
+            key.append((len(keys), *[min(n, 2) for n in keys[:1]], *keys[1:]))
+        else:
+            key.append(keys or len(parts))
         if kind != "object":
             self._add(parts)
             return
@@ -183,6 +186,8 @@ def opened(value: Any, kind: str) -> tuple[Any, Any]:
     if kind == "struct":
         names = _names[type(value)]
         return names, [getattr(value, name, None) for name in names]
+    if kind in CONTAINERS:
+        return pytree.opened(value, kind)
     if kind == "object":
         attributes = vars(value)
         return tuple(attributes), [*attributes.values()]
