@@ -218,9 +218,9 @@ def child(name: str, count: int) -> dict[str, float]:
 
 def _watch() -> dict[str, float]:
     """Milliseconds that the stages of compiling take from now on."""
-    from drjit.jit import source
     from drjit.jit.target import simd
     from drjit.jit.target.simd import llvm
+    from drjit.jit.text import source
 
     stages: dict[str, float] = {}
 

@@ -9,60 +9,66 @@ from .array.annotations import *
 from .array.base import ArrayBase
 from .array.meta import DYNAMIC as Dynamic
 from .array.meta import VarState
-from .flow.branch import if_stmt
-from .flow.call import switch
-from .flow.dispatch import dispatch, reorder_threads
-from .flow.freeze import freeze
-from .flow.func import func
-from .flow.instance import InstanceArray, instance_t
-from .flow.local import Local, alloc_local
-from .flow.loop import while_loop
-from .flow.syntax import hint, syntax
-from .function.arithmetic import *
-from .function.asserts import allclose, assert_allclose, assert_equal, assert_false, assert_true
-from .function.backend import *
-from .function.check_grad import check_grad
-from .function.color import *
-from .function.complex import arg, conj, imag, real
-from .function.constants import *
-from .function.create import *
-from .function.custom import CustomOp, custom
-from .function.dot import *
+from .flow.call.branch import if_stmt
+from .flow.call.dispatch import dispatch, reorder_threads
+from .flow.call.func import func
+from .flow.call.instance import InstanceArray, instance_t
+from .flow.call.switch import switch
+from .flow.freeze.frozen import freeze
+from .flow.loop.while_loop import while_loop
+from .flow.region.local import Local, alloc_local
+from .flow.syntax.decorator import hint, syntax
+from .function.ad.check_grad import check_grad
+from .function.ad.custom import CustomOp, custom
+from .function.ad.grad import *
+from .function.ad.propagate import *
+from .function.ad.scopes import isolate_grad, resume_grad, suspend_grad
+from .function.data.create import *
+from .function.data.join import *
+from .function.data.layout import *
+from .function.data.memory import *
+from .function.data.reduce import *
+from .function.data.reorder import *
+from .function.data.reshape import reshape
+from .function.data.scan import *
+from .function.data.shape import *
+from .function.data.sorting import *
 from .function.evaluation import copy, eval, flush_thread, make_opaque, schedule, sync_thread
-from .function.format import format, print
-from .function.geometry import cross, normalize, sphdir, unit_angle
-from .function.grad import *
-from .function.join import *
-from .function.kernels import *
-from .function.layout import *
-from .function.linalg import det, diag, frob, inverse, polar_decomp, trace
-from .function.math import *
-from .function.memory import *
-from .function.product import matmul
-from .function.profiling import *
-from .function.propagate import *
+from .function.exchange.wrap import wrap, wrap_ad
+from .function.inspect.asserts import (
+    allclose,
+    assert_allclose,
+    assert_equal,
+    assert_false,
+    assert_true,
+)
+from .function.inspect.backend import *
+from .function.inspect.format import format, print
+from .function.inspect.kernels import *
+from .function.inspect.profiling import *
+from .function.inspect.traits import *
+from .function.inspect.whos import *
+from .function.inspect.whos_ad import graphviz_ad, whos_ad
+from .function.math.arithmetic import *
+from .function.math.color import *
+from .function.math.complex import arg, conj, imag, real
+from .function.math.constants import *
+from .function.math.dot import *
+from .function.math.geometry import cross, normalize, sphdir, unit_angle
+from .function.math.linalg import det, diag, frob, inverse, polar_decomp, trace
+from .function.math.matmul import matmul
+from .function.math.sh import sh_eval
+from .function.math.statistics import std, var
+from .function.math.transcendental import *
+from .function.math.transform import *
 from .function.protocols import *
-from .function.reduce import *
-from .function.reorder import *
-from .function.resample import *
-from .function.reshape import reshape
-from .function.scan import *
-from .function.scopes import isolate_grad, resume_grad, suspend_grad
-from .function.sh import sh_eval
-from .function.shape import *
-from .function.sorting import *
-from .function.statistics import std, var
-from .function.traits import *
-from .function.transform import *
-from .function.whos import *
-from .function.whos_ad import graphviz_ad, whos_ad
-from .function.wrap import wrap, wrap_ad
+from .function.signal.resample import *
 from .jit.backend import JitBackend
-from .jit.dtype import VarType
 from .jit.flags import JitFlag, flag, scoped_set_flag, set_flag
+from .jit.ir.dtype import VarType
+from .jit.ir.op import ReduceMode, ReduceOp
 from .jit.log import LogLevel, log_level, set_log_level
-from .jit.op import ReduceMode, ReduceOp
-from .jit.runtime import set_thread_count, thread_count
+from .jit.run.runtime import set_thread_count, thread_count
 from .random import rng
 from .texture import *
 

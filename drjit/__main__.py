@@ -83,7 +83,7 @@ def lanes() -> str:
 
 def threads() -> str:
     """Threads that run kernels."""
-    from drjit.jit import runtime
+    from drjit.jit.run import runtime
 
     return f"{runtime.thread_count()} of {os.cpu_count()} processors"
 
@@ -96,7 +96,7 @@ def system_memory() -> str:
 
 def cache_folder() -> str:
     """The folder of the kernel cache, and whether it can be written."""
-    from drjit.jit import cache
+    from drjit.jit.run import cache
 
     folder = cache.info()["folder"]
     if folder is None:
@@ -106,7 +106,7 @@ def cache_folder() -> str:
 
 def cache_size() -> str:
     """What the kernel cache holds."""
-    from drjit.jit import cache
+    from drjit.jit.run import cache
 
     info = cache.info()
     return (
@@ -117,7 +117,7 @@ def cache_size() -> str:
 
 def tier() -> str:
     """The pinned tier, and the variables that change what this package does."""
-    from drjit.jit import kernel
+    from drjit.jit.run import kernel
 
     set_ = [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("DRJIT_")]
     return f"{kernel.tier} ({', '.join(set_) or 'no DRJIT_ variables set'})"
@@ -140,7 +140,8 @@ def compute(tier: str) -> str:
 
     import numpy as np
 
-    from drjit.jit import dtype, kernel, node, op, runtime, schedule
+    from drjit.jit.ir import dtype, node, op
+    from drjit.jit.run import kernel, runtime, schedule
 
     x = np.arange(TEST_SIZE, dtype=np.float32)
     before, kernel.tier = kernel.tier, tier

@@ -15,17 +15,17 @@ from .array import leaf_access
 from .array.base import ArrayBase, type_label
 from .array.promote import number_type, promote
 from .array.table import find
-from .flow.loop import while_loop
-from .function.arithmetic import clip, floor, fma, maximum, minimum, select
-from .function.create import arange
-from .function.dot import norm
-from .function.parts import related
-from .function.reduce import all as all_
-from .function.reduce import any as any_
-from .function.reduce import max as max_
-from .function.reduce import min as min_
-from .jit import dtype as dt
-from .jit.node import LITERAL
+from .flow.loop.while_loop import while_loop
+from .function.conversion import related
+from .function.data.create import arange
+from .function.data.reduce import all as all_
+from .function.data.reduce import any as any_
+from .function.data.reduce import max as max_
+from .function.data.reduce import min as min_
+from .function.math.arithmetic import clip, floor, fma, maximum, minimum, select
+from .function.math.dot import norm
+from .jit.ir import dtype as dt
+from .jit.ir.node import LITERAL
 
 __all__ = ["dda", "integrate", "integrate_ref"]
 
@@ -95,7 +95,7 @@ def dda(
     active = all_(within & (res > 0)) & any_(moving) & (start < end) & active
     if not traced and not active:
         return state
-    if traced and active._n.op is LITERAL and not active._n.data:
+    if traced and active._node.op is LITERAL and not active._node.data:
         # The state gets the lanes of the rays, as it does where the mask is no constant.
         active = arange(find(vector._namespace, "leaf", dt.u32), len(start)) < 0
 

@@ -12,28 +12,28 @@ import numpy as np
 from .array import leaf, pytree, table
 from .array.base import ArrayBase, type_label
 from .array.meta import VarState
-from .flow.freeze import FrozenFunction as FrozenFunction
-from .flow.freeze import freeze_discard as freeze_discard
-from .flow.instance import clear_registry as clear_registry
-from .flow.variables import IndexVector as IndexVector
-from .flow.variables import VariableTracker as VariableTracker
-from .flow.variables import check_compatibility as check_compatibility
-from .flow.variables import collect_indices as collect_indices
-from .flow.variables import new_grad as new_grad
-from .flow.variables import traverse_py_cb_ro as traverse_py_cb_ro
-from .flow.variables import traverse_py_cb_rw as traverse_py_cb_rw
-from .flow.variables import update_indices as update_indices
-from .function.custom import IntrusiveBase as IntrusiveBase
-from .function.memory import gather
-from .function.resampler import Resampler as Resampler
-from .function.scopes import ADContextManager as ADContextManager
-from .function.scopes import ADScope as ADScope
-from .function.scopes import NullContextManager as NullContextManager
-from .function.sorting import argsort
-from .jit import dtype as dt
-from .jit import kernel, memory
+from .flow.call.instance import clear_registry as clear_registry
+from .flow.freeze.frozen import FrozenFunction as FrozenFunction
+from .flow.freeze.frozen import freeze_discard as freeze_discard
+from .flow.region.variables import IndexVector as IndexVector
+from .flow.region.variables import VariableTracker as VariableTracker
+from .flow.region.variables import check_compatibility as check_compatibility
+from .flow.region.variables import collect_indices as collect_indices
+from .flow.region.variables import new_grad as new_grad
+from .flow.region.variables import traverse_py_cb_ro as traverse_py_cb_ro
+from .flow.region.variables import traverse_py_cb_rw as traverse_py_cb_rw
+from .flow.region.variables import update_indices as update_indices
+from .function.ad.custom import IntrusiveBase as IntrusiveBase
+from .function.ad.scopes import ADContextManager as ADContextManager
+from .function.ad.scopes import ADScope as ADScope
+from .function.ad.scopes import NullContextManager as NullContextManager
+from .function.data.memory import gather
+from .function.data.sorting import argsort
+from .function.signal.resampler import Resampler as Resampler
 from .jit.backend import JitBackend
-from .jit.op import REDUCTIONS, ReduceOp, identity
+from .jit.ir import dtype as dt
+from .jit.ir.op import REDUCTIONS, ReduceOp, identity
+from .jit.run import kernel, memory
 
 _leak_warnings = False
 _numbers = itertools.count(1)

@@ -1,5 +1,5 @@
 """Functions that cross the border to other array frameworks."""
 
-from .function.wrap import wrap
+from .function.exchange.wrap import wrap
 
 __all__ = ["wrap"]

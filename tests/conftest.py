@@ -57,5 +57,5 @@ def pytest_unconfigure() -> None:
 @pytest.fixture(params=["numpy", "compiled"])
 def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Pins the tier: a test that has this fixture runs once on NumPy and once compiled."""
-    monkeypatch.setattr("drjit.jit.kernel.tier", request.param)
+    monkeypatch.setattr("drjit.jit.run.kernel.tier", request.param)
     return request.param

@@ -9,8 +9,8 @@ import pytest
 
 import drjit as dr
 from drjit.array import leaf
-from drjit.function import check_grad
-from drjit.function.grad import leaves
+from drjit.function.ad import check_grad
+from drjit.function.ad.grad import leaves
 
 STEP = 2.0**-17
 
@@ -27,7 +27,7 @@ def check(f: Callable, *args, together: bool = False, tol: float = 1e-6) -> None
         steps = [d if k in moving else 0 * d for k, d in enumerate(directions)]
         ends = [[p + h * d for p, d in zip(points, steps, strict=True)] for h in (STEP, -STEP)]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("drjit.jit.kernel.tier", "numpy")
+            patch.setattr("drjit.jit.run.kernel.tier", "numpy")
             ahead, behind = (
                 check_grad._total(f(*dr.detach(check_grad._with(args, end)))) for end in ends
             )
@@ -47,7 +47,7 @@ def _forward(f: Callable, args: tuple, moving, directions: list[np.ndarray]) -> 
     result = f(*tracked)
     dr.clear_grad(tracked)
     for k in moving:
-        inputs[k]._a.grad = leaf.node_from_numpy(inputs[k]._dtype, directions[k], copy=True)
+        inputs[k]._var.grad = leaf.node_from_numpy(inputs[k]._dtype, directions[k], copy=True)
         dr.enqueue(dr.ADMode.Forward, inputs[k])
     dr.traverse(dr.ADMode.Forward, dr.ADFlag.ClearEdges)  # a result may be an input
     return check_grad._sum([(dr.grad(r), w) for r, w in check_grad._weights(result)])

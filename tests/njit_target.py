@@ -14,7 +14,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic, overload, register_jitable
 
-from drjit.jit import memory
+from drjit.jit.run import memory
 from drjit.jit.target import library
 
 jit = numba.njit(error_model="numpy")
@@ -459,7 +459,7 @@ def run(text, p, size):
 
 
 def launch(kernel, size, inputs, literals, checks, targets):
-    """Does what `drjit.jit.kernel.run` does, for programs whose only side effects are scatters."""
+    """Does what `kernel.run` does, for programs whose only side effects are scatters."""
     p = [np.zeros(5, np.int64)]
     p += [n.data.array(n.dtype.numpy, n.size) for n in inputs]
     p += [n.dtype.scalar(n.data) for n in literals]

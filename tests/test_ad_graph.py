@@ -13,7 +13,7 @@ import pytest
 import drjit as dr
 from drjit import ADFlag, ADMode, JitFlag, nn
 from drjit.ad import graph, lanes, vector
-from drjit.jit import memory
+from drjit.jit.run import memory
 from drjit.llvm.ad import (
     Array2f,
     Array3f,
@@ -780,7 +780,7 @@ def test_results_of_operations_forget_gradients_if_a_traversal_fails(mode, monke
 
     x = tracked(1)
     y = dr.custom(Both, x)
-    rule = y.x._a.rule if mode is ADMode.Forward else y.x._a.deps[0].rule
+    rule = y.x._var.rule if mode is ADMode.Forward else y.x._var.deps[0].rule
     with monkeypatch.context() as patch:
         patch.setattr(type(rule), mode.name.lower(), fail)
         with pytest.raises(KeyboardInterrupt):
@@ -801,7 +801,7 @@ def test_the_operation_that_interrupts_has_no_gradient_afterwards(monkeypatch):
     dr.enable_grad(x)
     y = dr.gather(Float, x, UInt(1, 1))
     with monkeypatch.context() as patch:
-        patch.setattr("drjit.jit.access.scatter", fail)
+        patch.setattr("drjit.jit.trace.access.scatter", fail)
         with pytest.raises(ValueError, match="no"):
             dr.backward(y)
     assert list(y.grad) == [0, 0]

@@ -8,8 +8,8 @@ from drjit.ad import graph
 from drjit.ad.algebra import Guards
 from drjit.ad.rules import RULES
 from drjit.array import leaf
-from drjit.jit import dtype as dt
-from drjit.jit import node, op
+from drjit.jit.ir import dtype as dt
+from drjit.jit.ir import node, op
 from drjit.llvm.ad import Bool, Float, Float16, Float64
 
 # Points of each operand at which the operation is smooth.

@@ -472,7 +472,7 @@ def test_folded_fused_multiply_adds_are_rounded_once(a, b, exponent):
 
 
 def _same_bits(found, expected):
-    assert found._n.is_literal
+    assert found._node.is_literal
     value = found.numpy()[0]
     assert value.dtype == expected.dtype
     assert value.tobytes() == expected.tobytes() or (np.isnan(value) and np.isnan(expected))

@@ -9,9 +9,9 @@ import pytest
 
 import drjit as dr
 from drjit.array import leaf
-from drjit.jit import dtype as dt
-from drjit.jit import label
-from drjit.jit import op as ops
+from drjit.jit.ir import dtype as dt
+from drjit.jit.ir import label
+from drjit.jit.ir import op as ops
 
 L, S, A = dr.llvm, dr.scalar, dr.llvm.ad
 
@@ -509,9 +509,9 @@ def test_debug_mode_sees_every_operation(monkeypatch) -> None:
         c = (a + b) * 2 < -a
     d = c & (a < b)
     names = [n.op.name for n in seen]
-    assert d._n not in seen and all(line for _, line in seen.values())
+    assert d._node not in seen and all(line for _, line in seen.values())
     assert [n for n in names if n != "literal"] == ["add", "mul", "neg", "lt"]
-    assert c._n.dtype is dt.mask
+    assert c._node.dtype is dt.mask
 
 
 def test_subclasses_of_arrays() -> None:

@@ -10,7 +10,8 @@ import threading
 import pytest
 
 import drjit as dr
-from drjit.jit import background, cache, kernel, log, schedule
+from drjit.jit import log
+from drjit.jit.run import background, cache, kernel, schedule
 from drjit.jit.target import simd
 from drjit.llvm import Float, UInt32
 
@@ -154,7 +155,7 @@ def test_the_maximal_size(monkeypatch, value, size):
 
 def test_processes_share_a_folder(where):
     code = (
-        "from drjit.jit import cache\n"
+        "from drjit.jit.run import cache\n"
         "for k in range(300):\n"
         "    key = f'k{k % 7}'\n"
         "    entry = cache.get(key)\n"
@@ -289,7 +290,7 @@ def test_work_that_would_take_long_on_numpy_waits_for_the_background(monkeypatch
 NOT_IN_THE_WAY = """
 import atexit, os, threading
 import drjit as dr, llvmlite
-from drjit.jit import background, kernel
+from drjit.jit.run import background, kernel
 from drjit.llvm import Float
 
 kernel.tier, kernel.BACKGROUND, kernel.COMPILE_BASE = "auto", 0.0, 1.0

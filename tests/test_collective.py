@@ -5,12 +5,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from drjit.jit import collective, kernel, op, schedule
-from drjit.jit import dtype as dt
-from drjit.jit import node as jit
-from drjit.jit.dtype import DType
-from drjit.jit.node import Node
-from drjit.jit.op import identity
+from drjit.jit.ir import dtype as dt
+from drjit.jit.ir import node as ir
+from drjit.jit.ir import op
+from drjit.jit.ir.dtype import DType
+from drjit.jit.ir.node import Node
+from drjit.jit.ir.op import identity
+from drjit.jit.primitives import collective
+from drjit.jit.run import kernel, schedule
 
 FUNCTIONS: dict[str, Callable] = {
     "add": lambda a, b: a + b,
@@ -30,7 +32,7 @@ every_case = pytest.mark.parametrize(("t", "name"), CASES, ids=str)
 
 
 def opaque(t: DType, values: np.ndarray) -> Node:
-    return jit.buffer(t, values.size, kernel.from_numpy(t, values))
+    return ir.buffer(t, values.size, kernel.from_numpy(t, values))
 
 
 def result(n: Node) -> np.ndarray:
@@ -143,9 +145,9 @@ def test_sums_of_floats(tier: str) -> None:
 
 
 def test_prefix_of_unevaluated_and_literal_values(tier: str) -> None:
-    x = jit.apply(op.add, opaque(dt.i32, np.arange(4)), jit.literal(dt.i32, 1))
+    x = ir.apply(op.add, opaque(dt.i32, np.arange(4)), ir.literal(dt.i32, 1))
     assert result(collective.prefix("mul", x, False)).tolist() == [1, 2, 6, 24]
-    threes = jit.literal(dt.i32, 3, 4)
+    threes = ir.literal(dt.i32, 3, 4)
     assert result(collective.prefix("add", threes, True)).tolist() == [0, 3, 6, 9]
     assert result(collective.block_reduce("add", threes, 2)).tolist() == [6, 6]
 
@@ -167,7 +169,7 @@ def test_compress(tier: str, share: float) -> None:
 
 
 def test_compress_of_literals_and_expressions(tier: str) -> None:
-    assert result(collective.compress(jit.literal(dt.mask, True, 3))).tolist() == [0, 1, 2]
-    assert result(collective.compress(jit.literal(dt.mask, False, 3))).tolist() == []
-    mask = jit.apply(op.gt, opaque(dt.f32, np.arange(5)), jit.literal(dt.f32, 2.5))
+    assert result(collective.compress(ir.literal(dt.mask, True, 3))).tolist() == [0, 1, 2]
+    assert result(collective.compress(ir.literal(dt.mask, False, 3))).tolist() == []
+    mask = ir.apply(op.gt, opaque(dt.f32, np.arange(5)), ir.literal(dt.f32, 2.5))
     assert result(collective.compress(mask)).tolist() == [3, 4]

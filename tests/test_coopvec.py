@@ -11,9 +11,10 @@ import pytest
 import drjit as dr
 from drjit import nn
 from drjit.ad.graph import Value
-from drjit.jit import dtype as dt
-from drjit.jit import node, op, record
-from drjit.jit.vector import MatrixLayout, matvec, place
+from drjit.jit.ir import dtype as dt
+from drjit.jit.ir import node, op
+from drjit.jit.trace import record
+from drjit.jit.trace.feature_vectors import MatrixLayout, matvec, place
 from drjit.llvm import Float as PlainFloat
 from drjit.llvm.ad import (
     Array2f,
@@ -124,7 +125,7 @@ def test_copies_keep_the_data_and_derivatives(duplicate, tier):
 def test_a_copy_outlives_the_original():
     x = Float(np.full(1000, 7))
     tree = copy.deepcopy([nn.CoopVec(x, 1)])
-    address = weakref.ref(x._n.data)
+    address = weakref.ref(x._node.data)
     del x
     gc.collect()
     assert address() is not None  # the memory that the copy reads
@@ -456,7 +457,7 @@ def test_a_vector_may_go_into_several_kernels(tier):
 
 
 def test_a_program_longer_than_a_kernel(monkeypatch):
-    monkeypatch.setattr("drjit.jit.kernel.tier", "numpy")
+    monkeypatch.setattr("drjit.jit.run.kernel.tier", "numpy")
     x = Float(rand(5))
     total = x
     for k in range(2500):
@@ -528,10 +529,10 @@ def layers(count, matrix):
         i, v = state
         return [
             node.apply(op.add, i, node.literal(dt.u32, 1)),
-            matvec(A.buffer._n, at, layout, False, v),
+            matvec(A.buffer._node, at, layout, False, v),
         ]
 
-    return lambda v: record.loop([node.literal(dt.u32, 0), v._n], go_on, body)[1]
+    return lambda v: record.loop([node.literal(dt.u32, 0), v._node], go_on, body)[1]
 
 
 @pytest.mark.parametrize("start", ["array", "uniform", "literal", "splat"])
@@ -548,7 +549,7 @@ def test_vectors_are_states_of_recorded_loops(start, tier):
     expected = np.broadcast_to(features(v + 0), (2, 17)).copy()
     for k in range(17):
         expected[:, k] = np.linalg.matrix_power(matrix, counts[k]) @ expected[:, k]
-    result = layers(UInt(counts)._n, matrix)(v)
+    result = layers(UInt(counts)._node, matrix)(v)
     found = nn.CoopVec(Float(0), 0)._with(Value(result))
     np.testing.assert_allclose(features(found), expected, rtol=1e-5, atol=1e-6)
 
@@ -558,7 +559,7 @@ def test_vectors_are_results_of_recorded_branches(tier):
     v, mask = vector(values), Bool(np.arange(17) % 3 == 0)
     double = lambda args: [node.apply(op.add, args[0], args[0])]  # noqa: E731
     one = lambda args: [node.literal(args[0].dtype, 1)]  # noqa: E731
-    (result,) = record.branches([mask._n, (~mask)._n], [double, one], [v._n])
+    (result,) = record.branches([mask._node, (~mask)._node], [double, one], [v._node])
     found = features(v._with(Value(result)))
     np.testing.assert_allclose(found, np.where(mask.numpy(), 2 * values, 1))
 

@@ -62,7 +62,7 @@ def test_program_of_the_readme(program: str, tmp_path: Path, capsys: pytest.Capt
 
 
 def test_files_that_pages_name_exist():
-    """Paths such as `drjit/jit/node.py`; a line of a name may be wrapped, a path may not."""
+    """Paths such as `drjit/jit/ir/node.py`; a line of a name may be wrapped, a path may not."""
     for page in [README, *sorted(DOCS.glob("*.md"))]:
         named = re.findall(
             r"`((?:drjit|tests|examples|benchmarks)/[\w/]+(?:\.py)?)`", page.read_text()

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.jit import bodies, schedule
+from drjit.jit.run import schedule
+from drjit.jit.text import bodies
 from drjit.llvm import Float as Plain
 from drjit.llvm.ad import Float, Float64, Int, UInt32
 

@@ -420,7 +420,7 @@ def test_arguments_of_another_size_only_change_by_scatters():
 
 def test_arguments_are_written_in_place():
     x, table = Float(1, 2, 3), dr.opaque(Float, 0, 100)
-    before = table._n.data
+    before = table._node.data
 
     def write(x, table):
         dr.scatter_add(table, x, UInt(x))
@@ -428,7 +428,7 @@ def test_arguments_are_written_in_place():
 
     dr.if_stmt((x, table), x > 1, write, lambda x, table: x, mode="symbolic")
     dr.eval(table)
-    assert table._n.data is before
+    assert table._node.data is before
     np.testing.assert_array_equal(table.numpy()[:5], [0, 0, 2, 3, 0])
 
 

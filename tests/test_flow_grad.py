@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
-from drjit.jit import node
+from drjit.jit.ir import node
 from drjit.llvm.ad import PCG32, Array2f64, Bool, Float, TensorXf64, UInt
 from drjit.llvm.ad import Float64 as F
 
@@ -242,7 +242,7 @@ CASES = {
 )
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives(name, mode, target, monkeypatch):
-    monkeypatch.setattr("drjit.jit.kernel.tier", target)
+    monkeypatch.setattr("drjit.jit.run.kernel.tier", target)
     function, *args = CASES[name]
     together = target == "compiled"  # what propagates is the same for all targets
     check(lambda *a: function(mode, *a), *args, together=together)
@@ -300,7 +300,7 @@ def test_sums_need_no_storage(monkeypatch):
     def stored(*_):
         raise AssertionError("a sum was stored")
 
-    monkeypatch.setattr("drjit.flow.loop_grad.trajectory", stored)
+    monkeypatch.setattr("drjit.flow.loop.gradient.trajectory", stored)
     for limit in (-1, None, 2000):
         x = F(0.5, 0.7)
         dr.enable_grad(x)
@@ -354,7 +354,7 @@ def test_what_is_taken_for_a_sum(body, count, expected, captured, capfd):
 @pytest.mark.parametrize("limit", [1, 300, 1 << 30])
 def test_storage_is_limited(limit, monkeypatch, tier):
     """With less memory, iterations are computed again from those that are stored."""
-    monkeypatch.setattr("drjit.flow.loop_trajectory.MEMORY", limit)
+    monkeypatch.setattr("drjit.flow.loop.trajectory.MEMORY", limit)
     n = UInt(0, 1, 10, 17)
     f = lambda x: loop(  # noqa: E731
         "symbolic", lambda i, y, n: i < n, lambda i, y, n: (i + 1, dr.sin(y * x) + 0.5, n),

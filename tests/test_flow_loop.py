@@ -534,10 +534,10 @@ def test_nothing_is_kept_alive(in_place):
     def run(mode):
         x = ADFloat(1, 2)
         dr.enable_grad(x)
-        node = weakref.ref(x._n)
+        node = weakref.ref(x._node)
         if in_place:
             x *= 1.5
-            node = weakref.ref(x._n)
+            node = weakref.ref(x._node)
             dr.while_loop((UInt(0), x), lambda i, x: i < 3, double, mode=mode)
             dr.eval(x)
             return node

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.jit import schedule, scope
+from drjit.jit.ir import scope
+from drjit.jit.run import schedule
 from drjit.llvm.ad import Float64 as F
 from drjit.llvm.ad import UInt
 

@@ -9,7 +9,7 @@ import pytest
 from directional import check
 
 import drjit as dr
-from drjit.jit import schedule
+from drjit.jit.run import schedule
 from drjit.jit.target import numpy as numpy_target
 from drjit.llvm.ad import Float64 as F
 from drjit.llvm.ad import UInt
@@ -60,7 +60,7 @@ def test_bounds_only_matter_for_the_cost(function, limit, tier):
 
 @pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.sweep), 3])
 def test_a_stack_that_is_full(count, monkeypatch, tier):
-    monkeypatch.setattr("drjit.flow.loop_trajectory.CHECKPOINTS", count)
+    monkeypatch.setattr("drjit.flow.loop.trajectory.CHECKPOINTS", count)
     check(in_loop, F(X))
 
 
@@ -72,7 +72,7 @@ def test_iterations_are_not_computed_from_the_beginning_each(monkeypatch):
         rounds += 1
         return mask
 
-    monkeypatch.setattr("drjit.jit.kernel.tier", "numpy")
+    monkeypatch.setattr("drjit.jit.run.kernel.tier", "numpy")
     monkeypatch.setitem(numpy_target.namespace, "going", going)
 
     def run(n):
@@ -175,7 +175,7 @@ def test_a_failed_pass_within_another_loop():
     with pytest.raises(ValueError, match="no gradients"):
         dr.backward(y)
     assert not schedule.pending
-    reference = weakref.ref(y._n)
+    reference = weakref.ref(y._node)
     del y
     gc.collect()
     assert reference() is None
@@ -314,7 +314,7 @@ def test_a_tangent_that_a_loop_takes_in_twice():
         dr.enqueue(dr.ADMode.Forward, w)
         dr.traverse(dr.ADMode.Forward, dr.ADFlag.ClearNone)
         found.append(dr.grad(y))
-    below = [value._n for value in found]
+    below = [value._node for value in found]
     seen = set(below)
     for n in below:  # which grows
         assert all(d.serial < n.serial for d in n.deps), "operands come first"

@@ -190,7 +190,7 @@ RUNS = [
 
 @pytest.mark.parametrize(("flow", "body", "mode", "target"), RUNS)
 def test_derivatives(flow, body, mode, target, monkeypatch):
-    monkeypatch.setattr("drjit.jit.kernel.tier", target)
+    monkeypatch.setattr("drjit.jit.run.kernel.tier", target)
     together = target == "compiled"  # what propagates is the same for all targets
     check(lambda x, t: run(flow, mode, body, x, t), X, T, together=together)
 
@@ -434,15 +434,15 @@ def test_traversals_that_are_repeated():
 def test_a_target_is_written_in_place():
     x, t = F(X), dr.opaque(F, 0, 1000)
     dr.enable_grad(x)
-    before = t._n.data
+    before = t._node.data
     branch("symbolic", lambda k, x, t: dr.scatter_add(t, x * x, LANE), x, t)
     loop("symbolic", lambda k, x, t: dr.scatter_add(t, x * x, LANE), x, t)
     dr.eval(t)
-    assert t._n.data is before
+    assert t._node.data is before
     dr.backward(t)
     dr.scatter_add(t, F(1), UInt(0))
     dr.eval(t)
-    assert t._n.data is before
+    assert t._node.data is before
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -453,10 +453,10 @@ def test_components_are_written_in_place(mode):
 
     t = Array2f64(dr.arange(F, 5), dr.arange(F, 5))
     dr.make_opaque(t)
-    before = [c._n.data for c in t]
+    before = [c._node.data for c in t]
     dr.while_loop((UInt(0, 1, 2), t), lambda k, t: k < 4, body, mode=mode)
     dr.eval(t)
-    assert all(c._n.data is b for c, b in zip(t, before, strict=True))
+    assert all(c._node.data is b for c, b in zip(t, before, strict=True))
     np.testing.assert_array_equal(t.x.numpy(), [1, 3, 5, 6, 4])
 
 
@@ -560,7 +560,7 @@ def test_nothing_stays_behind():
                     dr.enable_grad(x, t)
                     y = t + 0
                     dr.eval(y)
-                    memory = weakref.ref(y._n.data)
+                    memory = weakref.ref(y._node.data)
                     z = flow(body, x, y)
                     dr.eval(y, z)
                     if backward:
@@ -802,7 +802,7 @@ def test_what_a_body_computes_for_nothing_holds_no_target(flow):
     """It would have to be copied."""
     x, one = F(X), dr.opaque(F, 2)
     dr.enable_grad(x)
-    memory = one._n.data
+    memory = one._node.data
 
     def body(k, x, t):
         dr.sin(x * one)  # of which the graph of derivatives remembers the operands
@@ -810,4 +810,4 @@ def test_what_a_body_computes_for_nothing_holds_no_target(flow):
 
     FLOWS[flow]("symbolic", body, x, F(T))
     dr.eval(one)
-    assert one._n.data is memory
+    assert one._node.data is memory

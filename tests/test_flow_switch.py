@@ -779,7 +779,7 @@ def test_nothing_is_kept_alive(mode):
             return dr.sin(x)
 
         y = dr.switch(UInt(0, 1, 0), [target, target], x, mode=mode)
-        return weakref.ref(watched), weakref.ref(x._a), y
+        return weakref.ref(watched), weakref.ref(x._var), y
 
     gc.disable()
     try:

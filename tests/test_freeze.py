@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import drjit as dr
 from drjit import llvm, nn
-from drjit.jit import kernel, memory
+from drjit.jit.run import kernel, memory
 from drjit.llvm.ad import (
     PCG32,
     Array2f,
@@ -116,7 +116,7 @@ def branch(x: Float, y: Float) -> Float:
 
 def scattered(x: Float, y: Float) -> Float:
     made = dr.zeros(Float, 20)
-    dr.scatter_add(made, x, dr.arange(UInt, x._n.size) % 20)
+    dr.scatter_add(made, x, dr.arange(UInt, x._node.size) % 20)
     dr.scatter(made, Float(7), UInt(3))
     return made
 
@@ -135,7 +135,9 @@ def forward(x: Float, y: Float) -> Any:
 
 
 def switched(x: Float, y: Float) -> Float:
-    return dr.switch(dr.arange(UInt, x._n.size) % 2, [lambda a, b: a + b, lambda a, b: a * b], x, y)
+    return dr.switch(
+        dr.arange(UInt, x._node.size) % 2, [lambda a, b: a + b, lambda a, b: a * b], x, y
+    )
 
 
 def recurrent(x: Float, y: Float) -> Any:
@@ -399,13 +401,13 @@ def test_scatters_into_an_input():
         x = Float(1, 2, 3, 4)
         dr.eval(x)
         other = Float(x) if k % 2 else None
-        memory_ = x._n.data if k == 2 else None
+        memory_ = x._node.data if k == 2 else None
         f(x, UInt(k) + dr.opaque(UInt, 0))
         expected = [1, 2, 3, 4]
         expected[k] = 9
         assert list(x) == expected
         assert other is None or list(other) == [1, 2, 3, 4]
-        assert memory_ is None or x._n.data is memory_  # in place
+        assert memory_ is None or x._node.data is memory_  # in place
     assert f.n_recordings == 1
 
 
@@ -1142,8 +1144,8 @@ def test_a_recording_keeps_neither_inputs_nor_results():
         x = data(100) * 2
         dr.eval(x)
         y = f(x)
-        seen += [weakref.ref(a._n.data) for a in (x, y[0], y[1]["a"])]
-        seen += [weakref.ref(a._n) for a in (x, y[0])]
+        seen += [weakref.ref(a._node.data) for a in (x, y[0], y[1]["a"])]
+        seen += [weakref.ref(a._node) for a in (x, y[0])]
         del x, y
     assert not any(r() for r in seen)
 
@@ -1269,7 +1271,7 @@ def test_small_launches_in_all_circumstances(monkeypatch):
     launched = sum(k.launches for k in kernel.kernels())
     for turn in range(4):
         for tier in ("numpy", "compiled", "compiled", "numpy"):
-            monkeypatch.setattr("drjit.jit.kernel.tier", tier)
+            monkeypatch.setattr("drjit.jit.run.kernel.tier", tier)
             for flags in ((), (dr.JitFlag.KernelHistory,), (dr.JitFlag.LaunchBlocking,)):
                 x, image = dr.arange(Float, 20) + turn, dr.full(Float, 1, 8)
                 index = dr.arange(UInt, 20) % 8

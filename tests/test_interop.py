@@ -182,7 +182,7 @@ def test_a_view_outlives_the_array() -> None:
     np.testing.assert_array_equal(part, [2, 3])
     a = Float(1, 2) + 0
     view = a.numpy()
-    buffer = a._n.data
+    buffer = a._node.data
     assert buffer.views == 1
     del view
     gc.collect()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
-from drjit.jit import kernel
+from drjit.jit.run import kernel
 from drjit.jit.target import simd
 from drjit.llvm import (
     Array3f,
@@ -327,7 +327,7 @@ def test_packets_of_any_width(lanes, code, count):
     store({code}, p[8], i, c)
     store({code}, p[9], i, d)
 """
-    from drjit.jit.dtype import BY_CODE
+    from drjit.jit.ir.dtype import BY_CODE
     from drjit.jit.target import numpy as numpy_target
 
     n, t = 128, BY_CODE[code].numpy

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import drjit as dr
 from drjit import scalar
-from drjit.jit import kernel, memory, product, runtime
+from drjit.jit.primitives import matmul as product
+from drjit.jit.run import kernel, memory, runtime
 from drjit.jit.target.simd import llvm
 from drjit.llvm import (
     Array3f,

@@ -801,7 +801,7 @@ STEP = st.tuples(
 def test_random_programs_match_numpy(steps, compiled):
     """Three arrays share memory, are written, read, and computed from one another in any order."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("drjit.jit.kernel.tier", "compiled" if compiled else "numpy")
+        patch.setattr("drjit.jit.run.kernel.tier", "compiled" if compiled else "numpy")
         arrays = [Int([1, 2, 3, 4, 5]) for _ in range(3)]
         models = [np.array([1, 2, 3, 4, 5], np.int32) for _ in range(3)]
         for kind, a, b, number in steps:
@@ -840,7 +840,7 @@ def test_a_target_of_its_own_is_written_in_place(tier):
     nested, tensor = Array3f(1, 2, 3) + Float(range(100)), TensorXf(np.ones((10, 10))) + 1
     dr.make_opaque(flat, nested, tensor, tree)
     leaves = [flat, nested.x, nested.y, nested.z, tensor.array, tree[0]]
-    before = [v._n.data.address for v in leaves]
+    before = [v._node.data.address for v in leaves]
     dr.scatter(flat, 1, UInt(1, 2))
     dr.scatter(flat, Array2f(1, 2), UInt(1, 2))
     dr.scatter_add(flat, 1, UInt(3))
@@ -849,7 +849,7 @@ def test_a_target_of_its_own_is_written_in_place(tier):
     dr.scatter(tensor, 5, UInt(3))
     dr.scatter(tree, [5], UInt(3))
     dr.eval(leaves)
-    assert [v._n.data.address for v in leaves] == before
+    assert [v._node.data.address for v in leaves] == before
 
 
 @pytest.mark.parametrize("mode", ["Auto", "Direct", "Local", "Expand"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drjit.jit import dtype
+from drjit.jit.ir import dtype
 from drjit.jit.target.numpy import Lanes, namespace, run
 
 INTEGERS = [t for t in dtype.ALL if t.is_int]

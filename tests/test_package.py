@@ -23,6 +23,12 @@ LAYERS = [
     {"jit"}, {"ad"}, {"array"}, NAMESPACES, {"function"}, {"random"}, {"flow"},
     {"hashgrid", "texture"}, {"nn", "opt"},
 ]  # fmt: skip
+# The same for the folders of a package. Modules beside them and folders not named come first.
+FOLDERS = {
+    "jit": [{"text"}, {"run"}, {"trace", "primitives"}],
+    "flow": [{"region"}, {"loop", "call"}, {"syntax", "freeze"}],
+    "function": [{"data"}, {"math", "inspect"}, {"ad", "signal"}, {"exchange"}],
+}
 
 
 def module_name(path: Path) -> str:
@@ -65,6 +71,13 @@ def imports(module: str) -> set[str]:
 def layer(module: str) -> int:
     first = [*module.split("."), ""][1]
     return next((k for k, names in enumerate(LAYERS) if first in names), len(LAYERS))
+
+
+def folder(module: str) -> tuple[str, int]:
+    """The package of a module, and the place of its folder among those of the package."""
+    _, package, name, *_ = [*module.split("."), "", ""]
+    places = FOLDERS.get(package, [])
+    return package, next((k for k, names in enumerate(places) if name in names), -1)
 
 
 def in_fresh_process(code: str) -> str:
@@ -117,6 +130,16 @@ def test_imports_point_downwards():
         for module in FILES
         for other in sorted(imports(module))
         if layer(other) > layer(module)
+    ]
+    assert upwards == []
+
+
+def test_folders_of_a_package_build_on_each_other_in_order():
+    upwards = [
+        f"{module} imports {other}"
+        for module in FILES
+        for other in sorted(imports(module))
+        if folder(other)[0] == folder(module)[0] and folder(other)[1] > folder(module)[1]
     ]
     assert upwards == []
 

@@ -10,7 +10,7 @@ import pytest
 
 import drjit as dr
 from drjit.array.leaf import wrap
-from drjit.jit import record
+from drjit.jit.trace import record
 from drjit.llvm import Array3f, Bool, Float, TensorXf, UInt32
 
 
@@ -26,9 +26,9 @@ def counted(limit: Float, body) -> UInt32:
     def step(state):
         i = wrap(UInt32, state[0])
         body(i)
-        return [(i + 1)._n]
+        return [(i + 1)._node]
 
-    (n,) = record.loop([UInt32(0)._n], lambda s: (wrap(UInt32, s[0]) < limit)._n, step)
+    (n,) = record.loop([UInt32(0)._node], lambda s: (wrap(UInt32, s[0]) < limit)._node, step)
     return wrap(UInt32, n)
 
 
@@ -154,7 +154,7 @@ def test_evaluating_in_a_recording_says_what_to_do() -> None:
 def test_nothing_is_kept_afterwards() -> None:
     x = dr.arange(Float, 4) + 1
     file = printed(x)
-    node = weakref.ref(x._n)
+    node = weakref.ref(x._node)
     dr.eval()
     assert file.getvalue()
     gc.disable()

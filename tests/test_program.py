@@ -10,20 +10,24 @@ import traceback
 import numpy as np
 import pytest
 
-from drjit.jit import access, flags, kernel, label, op, program, runtime, schedule, source
-from drjit.jit import dtype as dt
-from drjit.jit import node as jit
-from drjit.jit.dtype import DType
+from drjit.jit import flags
 from drjit.jit.flags import JitFlag
-from drjit.jit.node import Node
-from drjit.jit.program import Instr, Output, Program
+from drjit.jit.ir import dtype as dt
+from drjit.jit.ir import label, op
+from drjit.jit.ir import node as ir
+from drjit.jit.ir.dtype import DType
+from drjit.jit.ir.node import Node
+from drjit.jit.run import kernel, runtime, schedule
+from drjit.jit.text import program, source
+from drjit.jit.text.program import Instr, Output, Program
+from drjit.jit.trace import access
 
-TRUE = jit.literal(dt.mask, True)
+TRUE = ir.literal(dt.mask, True)
 
 
 def opaque(t: DType, values: object) -> Node:
     values = np.asarray(values, t.numpy)
-    return jit.buffer(t, values.size, kernel.from_numpy(t, values))
+    return ir.buffer(t, values.size, kernel.from_numpy(t, values))
 
 
 def lines(*roots: Node) -> list[str]:
@@ -41,7 +45,7 @@ def test_large_work_does_not_wait_for_numpy(monkeypatch: pytest.MonkeyPatch) -> 
     for f, size, expected in (
         (op.abs, 3, True), (op.abs, 1_000_000, True), (op.sin, 3, True), (op.sin, 1_000_000, False),
     ):  # fmt: skip
-        (found,) = schedule.preview([jit.apply(f, jit.apply(op.mul, x, x))])
+        (found,) = schedule.preview([ir.apply(f, ir.apply(op.mul, x, x))])
         monkeypatch.setattr(found, "spent", 0.0)
         monkeypatch.setattr(found, "time", 0.0)
         monkeypatch.setattr(found, "address", 0)
@@ -103,7 +107,7 @@ def test_element_wise_operations_read_as_in_the_table(name: str) -> None:
     operands = [opaque(t, [k, 1]) for k in range(row.arity)]
     if row is op.select:
         operands[1:] = [opaque(dt.f32, [k, 1]) for k in range(2)]
-    result = jit.apply(row, *operands)
+    result = ir.apply(row, *operands)
     names = [f"x{k}" for k in range(row.arity)]
     if row.kind == "infix":
         want = f"x0 {row.text} x1"
@@ -137,21 +141,21 @@ def test_identities_change_nothing(reduction: str, t: dt.DType) -> None:
     if t.is_float:
         ends = np.array([-np.inf, -0.0, 0.0, 1.5, np.inf], t.numpy)
     for x in ends:
-        found = jit.evaluate_literal(o, t, (jit.literal(t, x), jit.literal(t, change_nothing)))
+        found = ir.evaluate_literal(o, t, (ir.literal(t, x), ir.literal(t, change_nothing)))
         assert found == x and np.signbit(found) == np.signbit(x), (x, found)
 
 
 def test_conversions() -> None:
     x = opaque(dt.f32, [1, 2])
-    assert "v0 = i8(x0)" in lines(jit.cast(dt.i8, x))
-    assert "v0 = mask(x0)" in lines(jit.cast(dt.mask, x))
-    assert "v0 = bitcast(u32, x0)" in lines(jit.bitcast(dt.u32, x))
+    assert "v0 = i8(x0)" in lines(ir.cast(dt.i8, x))
+    assert "v0 = mask(x0)" in lines(ir.cast(dt.mask, x))
+    assert "v0 = bitcast(u32, x0)" in lines(ir.bitcast(dt.u32, x))
 
 
 def test_inputs_literals_and_lanes() -> None:
-    u, c = opaque(dt.f64, [1]), jit.literal(dt.f64, 2.5)
-    lanes = jit.cast(dt.f64, jit.lane(3))
-    assert lines(jit.apply(op.fma, lanes, u, c)) == [
+    u, c = opaque(dt.f64, [1]), ir.literal(dt.f64, 2.5)
+    lanes = ir.cast(dt.f64, ir.lane(3))
+    assert lines(ir.apply(op.fma, lanes, u, c)) == [
         "v0 = lane(i)",
         "v1 = f64(v0)",
         "x0 = broadcast(f64, p[1])",
@@ -213,10 +217,10 @@ def test_scatters(kind: op.Op, count: int, how: dict, want: str) -> None:
     values = [opaque(dt.f32, [1, 2]) for _ in range(2)]
     index = opaque(dt.u32, [0, 1])
     after = access.scatter(
-        kind, access.Target(opaque(dt.f32, range(4))), values[:count], index, TRUE, "s", **how
+        kind, access.Replacement(opaque(dt.f32, range(4))), values[:count], index, TRUE, "s", **how
     )
     # Both values are inputs, so that the numbers of words are the same in all cases.
-    (found,) = schedule.preview([jit.apply(op.add, *values)])
+    (found,) = schedule.preview([ir.apply(op.add, *values)])
     schedule.pending.clear()
     assert after is not None
     assert f"    {want}\n" in found.text
@@ -226,7 +230,7 @@ def test_reductions() -> None:
     x = opaque(dt.i32, range(4))
     total = access.reduce_all("add", x)
     assert lines(total) == ["x0 = load(i32, p[1], i)", "reduce(i32, 'add', p[2], p[3], i, x0)"]
-    y = jit.apply(op.neg, x)
+    y = ir.apply(op.neg, x)
     assert lines(y, access.reduce_all("min", y))[1:] == [
         "v0 = -x0",
         "store(i32, p[2], i, v0)",
@@ -248,7 +252,7 @@ def test_words_of_the_parameter_block(monkeypatch: pytest.MonkeyPatch) -> None:
         kernel, "for_program", lambda text, p: programs.append(p) or for_program(text, p)
     )
     x, index = opaque(dt.f32, range(4)), opaque(dt.u32, [0, 1])
-    y = jit.apply(op.mul, access.gather(x, index, TRUE), jit.literal(dt.f32, 3))
+    y = ir.apply(op.mul, access.gather(x, index, TRUE), ir.literal(dt.f32, 3))
     schedule.preview([y, access.reduce_all("add", y)])
     (p,) = programs
     assert p.inputs == (dt.u32, dt.f32)
@@ -266,20 +270,20 @@ def test_words_of_the_parameter_block(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_labels_are_comments() -> None:
     x = opaque(dt.f32, [1, 2])
     for name in ("square\nand # more", "another"):
-        y = jit.apply(op.mul, x, x)
+        y = ir.apply(op.mul, x, x)
         label.labels[y] = name
         assert f"v0 = x0 * x0  # [{' '.join(name.split())}]" in lines(y)
         # Comments stay with their nodes; others of the same structure have none.
-        assert "v0 = x0 * x0" in lines(jit.apply(op.mul, x, x))
+        assert "v0 = x0 * x0" in lines(ir.apply(op.mul, x, x))
 
 
 def test_debug_mode_shows_the_lines_that_traced_a_program() -> None:
     with flags.scoped_set_flag(JitFlag.Debug):
         x = opaque(dt.f32, [1, 2])
-        y = jit.apply(op.mul, x, x)  # the square
+        y = ir.apply(op.mul, x, x)  # the square
         line = sys._getframe().f_lineno - 1
         text = lines(y)
-    comment = f"# test_program.py:{line}  y = jit.apply(op.mul, x, x)  # the square"
+    comment = f"# test_program.py:{line}  y = ir.apply(op.mul, x, x)  # the square"
     assert f"v0 = x0 * x0  {' '.join(comment.split())}" in [
         re.sub(r"  # .*", lambda m: "  " + " ".join(m[0].split()), line) for line in text
     ]
@@ -289,7 +293,7 @@ def test_debug_mode_shows_the_lines_that_traced_a_program() -> None:
 
 
 def divided(x: list[float], y: list[float]) -> Node:
-    return jit.apply(op.div, opaque(dt.f32, x), opaque(dt.f32, y))
+    return ir.apply(op.div, opaque(dt.f32, x), opaque(dt.f32, y))
 
 
 def trapped(n: Node, *traps: JitFlag) -> list[float]:
@@ -319,7 +323,7 @@ def test_trap_nan(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_traps_pass_over_what_comes_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "tier", "auto")
-    n = jit.apply(op.add, opaque(dt.f32, [float("nan"), float("inf")]), opaque(dt.f32, [1, 1]))
+    n = ir.apply(op.add, opaque(dt.f32, [float("nan"), float("inf")]), opaque(dt.f32, [1, 1]))
     result = trapped(n, JitFlag.TrapNaN, JitFlag.TrapInf)
     assert result[0] != result[0] and result[1] == float("inf")
 
@@ -372,7 +376,7 @@ def test_kernels_can_be_stepped_through(monkeypatch: pytest.MonkeyPatch) -> None
             seen.append((text, sorted(frame.f_locals)))
         return follow
 
-    n = jit.apply(op.add, divided([6, 8], [2, 2]), jit.literal(dt.f32, 1))
+    n = ir.apply(op.add, divided([6, 8], [2, 2]), ir.literal(dt.f32, 1))
     before = sys.gettrace()
     sys.settrace(follow)
     try:

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.jit import access, kernel, node, op, record, runtime, schedule
-from drjit.jit import dtype as dt
-from drjit.jit.access import Target
-from drjit.jit.node import Node
+from drjit.jit.ir import dtype as dt
+from drjit.jit.ir import node, op
+from drjit.jit.ir.node import Node
+from drjit.jit.run import kernel, runtime, schedule
+from drjit.jit.trace import access, record
+from drjit.jit.trace.access import Replacement
 
 SIZES = (0, 1, 15, 17, 1000)
 
@@ -138,7 +140,7 @@ def test_side_effects_happen_once_for_the_lanes_that_are_there(tier) -> None:
 
     def body(s: list[Node]) -> list[Node]:
         nonlocal target
-        taken = Target(target)
+        taken = Replacement(target)
         target = None
         target = access.scatter(
             op.scatter_reduce, taken, [u32(1)], s[0], node.literal(dt.mask, True), "test", "add"
@@ -165,7 +167,7 @@ def test_a_scatter_before_and_after_a_loop_keep_their_order(tier) -> None:
 
     def put(value: Node) -> None:
         nonlocal target
-        taken = Target(target)
+        taken = Replacement(target)
         target = None
         yes = node.literal(dt.mask, True)
         target = access.scatter(op.scatter, taken, [value], u32(0), yes, "test")
@@ -220,7 +222,7 @@ def test_an_exception_undoes_the_recording() -> None:
 
     def body(s: list[Node]) -> list[Node]:
         nonlocal target
-        taken = Target(target)
+        taken = Replacement(target)
         target = None
         yes = node.literal(dt.mask, True)
         target = access.scatter(op.scatter, taken, [f32(1)], s[0], yes, "test")
@@ -293,7 +295,7 @@ def test_reading_what_the_same_loop_writes_is_refused() -> None:
 
     def body(s: list[Node]) -> list[Node]:
         nonlocal target
-        taken = Target(target)
+        taken = Replacement(target)
         target = None
         yes = node.literal(dt.mask, True)
         target = access.scatter(op.scatter, taken, [f32(1)], s[0], yes, "test")
@@ -315,7 +317,7 @@ def endless() -> Node:
 
 
 def test_an_interrupt_ends_an_endless_loop(tier, monkeypatch) -> None:
-    monkeypatch.setattr("drjit.jit.runtime.GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("drjit.jit.run.runtime.GRACE_SECONDS", 0.2)
     before = runtime.submitted
 
     def interrupt() -> None:
@@ -360,7 +362,7 @@ def test_a_loop_with_side_effects_that_has_run_gets_no_more_variables(tier):
     held = [schedule.materialize(node.literal(dt.u32, 0, 1))]
 
     def body(nodes):
-        taken, one = Target(held.pop()), u32(1)
+        taken, one = Replacement(held.pop()), u32(1)
         yes = node.literal(dt.mask, True)
         after = access.scatter(op.scatter_reduce, taken, [one], u32(0), yes, "", "add", "direct")
         held.append(after)

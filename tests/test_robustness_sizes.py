@@ -13,7 +13,7 @@ import pytest
 
 import drjit as dr
 from drjit import llvm
-from drjit.jit import memory
+from drjit.jit.run import memory
 from drjit.llvm import Array3f, ArrayXf, Bool, Float, Int, TensorXf, UInt
 
 DEPTH = 20_000
@@ -70,7 +70,7 @@ def test_a_long_chain_of_dependent_reductions_and_scatters(tier):
 @pytest.mark.parametrize("cls", [Float, llvm.ad.Float])
 def test_a_long_chain_is_dropped_without_recursion(cls):
     x = dr.opaque(cls, 1, 3)
-    first = weakref.ref((y := x * 2)._n)
+    first = weakref.ref((y := x * 2)._node)
     for _ in range(DEPTH):
         y = y * 2 + 1
     assert first() is not None
@@ -370,7 +370,7 @@ def test_exhausted_memory(which):
         import resource, sys
         import numpy as np
         import drjit as dr
-        from drjit.jit import kernel
+        from drjit.jit.run import kernel
         from drjit.llvm import Float, UInt
         kernel.tier = sys.argv[1]
 

@@ -11,8 +11,9 @@ import scipy.special
 
 import drjit as dr
 from drjit import llvm, scalar
-from drjit.jit import dtype as dt
-from drjit.jit import kernel, node, op, schedule
+from drjit.jit.ir import dtype as dt
+from drjit.jit.ir import node, op
+from drjit.jit.run import kernel, schedule
 from drjit.llvm import Bool, Float, Float16, Float64, Int, Int64, UInt, UInt64
 
 FLOATS = {np.float16: Float16, np.float32: Float, np.float64: Float64}

@@ -9,31 +9,23 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from drjit.jit import (
-    access,
-    flags,
-    kernel,
-    memory,
-    op,
-    program,
-    record,
-    runtime,
-    schedule,
-    stages,
-    structure,
-)
-from drjit.jit import dtype as dt
-from drjit.jit import node as jit
-from drjit.jit.dtype import DType
+from drjit.jit import flags
 from drjit.jit.flags import JitFlag
-from drjit.jit.node import Node
+from drjit.jit.ir import dtype as dt
+from drjit.jit.ir import node as ir
+from drjit.jit.ir import op
+from drjit.jit.ir.dtype import DType
+from drjit.jit.ir.node import Node
+from drjit.jit.run import kernel, memory, runtime, schedule, stages
+from drjit.jit.text import program, structure
+from drjit.jit.trace import access, record
 
-TRUE = jit.literal(dt.mask, True)
+TRUE = ir.literal(dt.mask, True)
 
 
 def opaque(values: object, t: DType = dt.f32) -> Node:
     values = np.atleast_1d(np.asarray(values, t.numpy))
-    return jit.buffer(t, values.size, kernel.from_numpy(t, values))
+    return ir.buffer(t, values.size, kernel.from_numpy(t, values))
 
 
 def ramp(size: int, t: DType = dt.f32) -> Node:
@@ -41,15 +33,15 @@ def ramp(size: int, t: DType = dt.f32) -> Node:
 
 
 def number(value: object, t: DType = dt.f32, size: int = 1) -> Node:
-    return jit.literal(t, value, size)
+    return ir.literal(t, value, size)
 
 
 def add(a: Node, b: Node) -> Node:
-    return jit.apply(op.add, a, b)
+    return ir.apply(op.add, a, b)
 
 
 def mul(a: Node, b: Node) -> Node:
-    return jit.apply(op.mul, a, b)
+    return ir.apply(op.mul, a, b)
 
 
 def values(n: Node) -> list:
@@ -71,7 +63,7 @@ class Array:
     ) -> Node:
         node, self.node = self.node, None
         witness = weakref.ref(node)
-        target = access.Target(node)
+        target = access.Replacement(node)
         del node
         after = None
         try:
@@ -108,7 +100,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 def test_outputs_of_equal_size_share_a_kernel(tier: str, launches: list) -> None:
     x = ramp(5)
-    a, b, c = add(x, x), mul(x, x), jit.cast(dt.i32, x)
+    a, b, c = add(x, x), mul(x, x), ir.cast(dt.i32, x)
     assert schedule.evaluate([a, b, c])
     assert [size for _, size in launches] == [5]
     assert [n.is_evaluated for n in (a, b, c)] == [True] * 3
@@ -144,20 +136,20 @@ def test_uniform_values_in_a_larger_kernel(tier: str, launches: list) -> None:
     assert values(y) == [10, 11, 12, 13, 14, 15]
     assert [size for _, size in launches] == [6]
     assert "broadcast(f32" in launches[0][0]
-    resized = jit.resize(uniform, 4)
+    resized = ir.resize(uniform, 4)
     assert values(resized) == [10] * 4
 
 
 def test_size_zero(tier: str, launches: list) -> None:
     x = ramp(0)
     y = add(x, number(1))
-    z = jit.apply(op.sin, y)
+    z = ir.apply(op.sin, y)
     assert values(z) == []
     assert values(access.reduce_all("add", z)) == [0]
-    assert values(access.gather(ramp(3), jit.lane(0), TRUE)) == []
+    assert values(access.gather(ramp(3), ir.lane(0), TRUE)) == []
     assert values(access.gather(ramp(0), number(0, dt.u32, 0), TRUE)) == []
     target = Array(ramp(3))
-    assert target.scatter(op.scatter, [y], jit.lane(0)) is None
+    assert target.scatter(op.scatter, [y], ir.lane(0)) is None
     assert values(target.node) == [0, 1, 2]
     assert not launches
 
@@ -165,8 +157,8 @@ def test_size_zero(tier: str, launches: list) -> None:
 def test_common_subexpressions(tier: str, launches: list) -> None:
     x = ramp(4)
     two = number(2)
-    a = jit.apply(op.sin, mul(x, two))
-    b = jit.apply(op.sin, mul(x, two))
+    a = ir.apply(op.sin, mul(x, two))
+    b = ir.apply(op.sin, mul(x, two))
     schedule.evaluate([a, b])
     ((text, _),) = launches
     assert text.count("sin(") == 1
@@ -213,7 +205,7 @@ def test_a_reduction_that_other_values_use(tier: str, order: list[int], launches
 def test_reductions_of_reductions(tier: str) -> None:
     x = ramp(8)
     mean = mul(access.reduce_all("add", x), number(1 / 8))
-    centred = jit.apply(op.sub, x, mean)
+    centred = ir.apply(op.sub, x, mean)
     variance = access.reduce_all("add", mul(centred, centred))
     y = mul(centred, variance)
     assert values(y) == [k * 42.0 for k in np.arange(8) - 3.5]
@@ -267,7 +259,7 @@ def test_scatter_of_what_the_target_holds(tier: str) -> None:
     """The values are those before the scatter."""
     target = Array(ramp(4))
     shifted = access.gather(target.node, opaque([1, 2, 3, 0], dt.u32), TRUE)
-    target.scatter(op.scatter, [shifted], jit.lane(4))
+    target.scatter(op.scatter, [shifted], ir.lane(4))
     del shifted
     assert values(target.node) == [1, 2, 3, 0]
 
@@ -296,7 +288,7 @@ def test_scatters_and_reads_in_turns(tier: str) -> None:
 @pytest.mark.parametrize("t", [dt.f32, dt.i64, dt.f16], ids=str)
 def test_scatter_reductions_add_up(tier: str, mode: str, t: DType) -> None:
     target = Array(ramp(8, t))
-    index = jit.apply(op.and_, jit.lane(8), number(7, dt.u32))
+    index = ir.apply(op.and_, ir.lane(8), number(7, dt.u32))
     for k in range(3):
         how = {"reduce": "add", "mode": mode}
         target.scatter(op.scatter_reduce, [number(k + 1, t, 8)], index, **how)
@@ -308,8 +300,8 @@ def test_scatter_reductions_share_a_kernel_unless_they_assume_no_conflicts(
 ) -> None:
     for mode, kernels in (("direct", 1), ("expand", 1), ("no_conflicts", 2)):
         target = Array(ramp(64))
-        forward = jit.lane(64)
-        backward = jit.apply(op.sub, number(63, dt.u32), forward)
+        forward = ir.lane(64)
+        backward = ir.apply(op.sub, number(63, dt.u32), forward)
         for index in (forward, backward):
             how = {"reduce": "add", "mode": mode}
             target.scatter(op.scatter_reduce, [number(1, size=64)], index, **how)
@@ -356,7 +348,7 @@ def test_scatter_inc_of_one_lane_in_a_larger_kernel(tier: str, use_first: bool) 
     after = counter.scatter(op.scatter_inc, [], number(0, dt.u32))
     old = schedule.effect_value(after, dt.u32)
     del after
-    y = add(jit.lane(40), old)
+    y = add(ir.lane(40), old)
     if use_first:
         assert values(y) == list(range(5, 45))
     else:
@@ -422,7 +414,7 @@ def test_scatter_into_foreign_memory_copies(tier: str) -> None:
     buffer = memory.adopt(foreign)
     if buffer is None:
         pytest.skip("this array cannot be adopted")
-    target = Array(jit.buffer(dt.f32, foreign.size, buffer))
+    target = Array(ir.buffer(dt.f32, foreign.size, buffer))
     target.scatter(op.scatter, [number(9)], number(2, dt.u32))
     assert values(target.node)[:4] == [0, 0, 9, 0]
     assert not foreign.any()
@@ -439,7 +431,7 @@ def test_scatter_into_what_is_not_evaluated(tier: str, make: Callable[[], Node])
 
 
 def test_a_target_cannot_be_taken_twice() -> None:
-    target = access.Target(ramp(2))
+    target = access.Replacement(ramp(2))
     target.own()
     with pytest.raises(RuntimeError, match="taken twice"):
         target.own()
@@ -454,7 +446,7 @@ def test_literals_never_make_a_new_kernel(tier: str, launches: list) -> None:
     known = 0
     for step in range(1, 9):
         y = mul(add(x, number(step * 0.1)), number(-step * 1e3))
-        z = jit.apply(op.sub, mul(k, number(step + 2, dt.i32)), number(step, dt.i32))
+        z = ir.apply(op.sub, mul(k, number(step + 2, dt.i32)), number(step, dt.i32))
         schedule.evaluate([y, z])
         results.append(values(z))
         known = known or len(schedule._kernels)
@@ -499,7 +491,7 @@ def test_the_age_of_inputs_makes_no_new_kernel(tier: str, launches: list) -> Non
     state, table = ramp(4), ramp(4)
     expected = np.arange(4.0)
     for _ in range(3):
-        state = jit.apply(op.sub, mul(add(state, number(2)), number(3)), table)
+        state = ir.apply(op.sub, mul(add(state, number(2)), number(3)), table)
         schedule.evaluate([state])
         expected = (expected + 2) * 3 - np.arange(4)
         assert values(state) == list(expected)
@@ -516,7 +508,7 @@ def test_a_program_that_is_known_is_not_numbered_again(
     def traced(first: bool) -> Node:
         y = mul(x, x) if first else None
         z = add(mul(x, number(2)), number(3))
-        return jit.apply(op.sub, y or mul(x, x), z)
+        return ir.apply(op.sub, y or mul(x, x), z)
 
     n = traced(True)
     assert values(n) == [k * k - 2 * k - 3 for k in range(4)]
@@ -571,9 +563,9 @@ def test_a_plan_keeps_the_order_of_side_effects(tier: str) -> None:
     """Of two scatters into one array the second one has the last word; those into two arrays are
     one kernel, which is no plan for the others."""
     for same in (False, True, False, True):
-        first = Array(jit.literal(dt.f32, 0, 64))
-        second = first if same else Array(jit.literal(dt.f32, 0, 64))
-        lane = jit.lane(64)
+        first = Array(ir.literal(dt.f32, 0, 64))
+        second = first if same else Array(ir.literal(dt.f32, 0, 64))
+        lane = ir.lane(64)
         first.scatter(op.scatter, [number(1)], mul(lane, number(0, dt.u32)))
         second.scatter(op.scatter, [number(2)], lane)
         both = [first.node] if same else [first.node, second.node]
@@ -585,7 +577,7 @@ def test_a_plan_keeps_the_order_of_side_effects(tier: str) -> None:
 
 def test_known_programs_keep_no_memory(tier: str) -> None:
     target = Array(ramp(4))
-    target.scatter(op.scatter_reduce, [number(1)], jit.lane(4), reduce="add")
+    target.scatter(op.scatter_reduce, [number(1)], ir.lane(4), reduce="add")
     assert values(access.reduce_all("add", mul(target.node, target.node))) == [30]
     memory_of = weakref.ref(target.node.data)
     del target
@@ -595,7 +587,7 @@ def test_known_programs_keep_no_memory(tier: str) -> None:
 def test_programs_that_differ_in_static_data_alone(tier: str) -> None:
     x = ramp(8, dt.u32)
     for k in (5, 7, 5):
-        n = jit.apply(op.remainder, x, number(k, dt.u32))
+        n = ir.apply(op.remainder, x, number(k, dt.u32))
         assert values(n) == [i % k for i in range(8)]
 
 
@@ -606,9 +598,9 @@ def test_a_literal_of_a_branch_that_others_use_too(tier: str) -> None:
     def body(value: float) -> record.Body:
         return lambda nodes: [mul(nodes[0], number(value))]
 
-    mask = jit.apply(op.lt, x, number(2))
+    mask = ir.apply(op.lt, x, number(2))
     bodies = [body(3.5), body(2.5)]
-    (chosen,) = record.branches([mask, jit.apply(op.not_, mask)], bodies, [x])
+    (chosen,) = record.branches([mask, ir.apply(op.not_, mask)], bodies, [x])
     y = add(chosen, number(3.5))
     assert values(y) == [3.5, 7, 8.5, 11]
 
@@ -616,7 +608,7 @@ def test_a_literal_of_a_branch_that_others_use_too(tier: str) -> None:
 def test_sizes_never_make_a_new_kernel(tier: str, launches: list) -> None:
     for size in (2, 3, 17, 64, 65, 1000):
         source = ramp(size + 1)
-        y = access.gather(source, jit.apply(op.add, jit.lane(size), number(1, dt.u32)), TRUE)
+        y = access.gather(source, ir.apply(op.add, ir.lane(size), number(1, dt.u32)), TRUE)
         total = access.reduce_all("max", y)
         schedule.evaluate([y, total])
         assert values(y) == list(range(1, size + 1))
@@ -629,7 +621,7 @@ def test_loops_over_steps_compile_once(launches: list, monkeypatch: pytest.Monke
     x = ramp(3)
     known = len(kernel.kernels())
     for step in range(1, 20):
-        x = jit.apply(op.fma, x, number(step * 0.1), number(step, size=1))
+        x = ir.apply(op.fma, x, number(step * 0.1), number(step, size=1))
         schedule.evaluate([x])
     assert len(kernel.kernels()) <= known + 1
     assert len({text for text, _ in launches}) == 1
@@ -647,7 +639,7 @@ def test_a_failed_allocation_leaves_everything_intact(
     tier: str, fail_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = Array(ramp(4))
-    target.scatter(op.scatter_reduce, [number(1, size=4)], jit.lane(4), reduce="add")
+    target.scatter(op.scatter_reduce, [number(1, size=4)], ir.lane(4), reduce="add")
     x = ramp(5)
     total = access.reduce_all("add", add(x, number(1)))
     y = mul(x, total)
@@ -758,7 +750,7 @@ def test_more_outputs_than_a_kernel_takes(
     x = ramp(3)
     roots = [add(x, opaque([k])) for k in range(schedule.LONGEST)]
     target = Array(ramp(3))
-    target.scatter(op.scatter, [roots[7]], jit.lane(3))
+    target.scatter(op.scatter, [roots[7]], ir.lane(3))
     schedule.evaluate(roots)
     assert len(launches) > 1
     assert max(text.count("\n") for text, _ in launches) <= 2 * schedule.LONGEST
@@ -788,12 +780,12 @@ def test_several_launches_of_which_one_is_cut(
 def test_few_entries_of_a_literal_become_data_without_a_kernel(
     tier: str, launches: list, dtype: DType, value: float
 ) -> None:
-    literal = jit.literal(dtype, value, 3)
+    literal = ir.literal(dtype, value, 3)
     found = schedule.materialize(literal)
     assert found is not literal
     assert values(found) == [value] * 3
     assert not launches
-    assert values(schedule.materialize(jit.literal(dtype, value, schedule.FEW + 1))) == (
+    assert values(schedule.materialize(ir.literal(dtype, value, schedule.FEW + 1))) == (
         [value] * (schedule.FEW + 1)
     )
     assert len(launches) == 1
@@ -808,14 +800,14 @@ def test_two_threads_trace_and_evaluate(tier: str) -> None:
     errors: list[BaseException] = []
     shared = [[mul(x, number(k, dt.i64)), None] for k in range(60)]
     for pair in shared:
-        pair[1] = jit.apply(op.neg, add(pair[0], x))
+        pair[1] = ir.apply(op.neg, add(pair[0], x))
     gate = threading.Barrier(2)
 
     def work(seed: int) -> None:
         try:
             gate.wait()
             for k, (inner, outer) in enumerate(shared):
-                own = add(jit.apply(op.neg, outer), mul(inner, number(seed, dt.i64)))
+                own = add(ir.apply(op.neg, outer), mul(inner, number(seed, dt.i64)))
                 want = [j * (k + 1) + j * k * seed for j in range(64)]
                 assert values(own) == want
                 first, second = (inner, outer) if seed % 2 else (outer, inner)
@@ -849,8 +841,8 @@ def test_two_threads_trace_and_evaluate(tier: str) -> None:
 def step(x: Node, target: Array) -> Node:
     y = mul(add(x, number(0.25)), number(0.5))
     total = access.reduce_all("add", y)
-    target.scatter(op.scatter_reduce, [y], jit.lane(4), reduce="add")
-    after = target.scatter(op.scatter_reduce, [number(0.0, size=4)], jit.lane(4), reduce="add")
+    target.scatter(op.scatter_reduce, [y], ir.lane(4), reduce="add")
+    after = target.scatter(op.scatter_reduce, [number(0.0, size=4)], ir.lane(4), reduce="add")
     del after
     result = add(y, mul(total, number(1e-9)))
     schedule.evaluate([result])
@@ -879,12 +871,12 @@ def test_no_reference_cycles(tier: str) -> None:
         for _ in range(3):
             x = step(x, target)
         counter = Array(ramp(4, dt.u32))
-        after = counter.scatter(op.scatter_inc, [], jit.lane(4))
+        after = counter.scatter(op.scatter_inc, [], ir.lane(4))
         old = schedule.effect_value(after, dt.u32)
         del after
         schedule.preview([old, add(x, x)])
         dropped = Array(ramp(4))
-        dropped.scatter(op.scatter, [x], jit.lane(4))
+        dropped.scatter(op.scatter, [x], ir.lane(4))
         del dropped
         values(old)
         runtime.sync()
@@ -905,7 +897,7 @@ def test_no_reference_cycles(tier: str) -> None:
 def test_preview_launches_nothing_and_shows_what_runs(tier: str, launches: list) -> None:
     target, counter = Array(ramp(4)), Array(ramp(4, dt.u32))
     target.scatter(op.scatter, [number(3.0, size=2)], opaque([1, 2], dt.u32))
-    after = counter.scatter(op.scatter_inc, [], jit.lane(4))
+    after = counter.scatter(op.scatter_inc, [], ir.lane(4))
     old = schedule.effect_value(after, dt.u32)
     del after
     x = ramp(6)
@@ -926,7 +918,7 @@ def test_preview_launches_nothing_and_shows_what_runs(tier: str, launches: list)
 
 def test_preview_shows_old_values_that_are_stored(tier: str, launches: list) -> None:
     counter = Array(ramp(4, dt.u32))
-    after = counter.scatter(op.scatter_inc, [], jit.lane(4))
+    after = counter.scatter(op.scatter_inc, [], ir.lane(4))
     old = schedule.effect_value(after, dt.u32)
     del after
     shown = [k.text for k in schedule.preview([])]
@@ -962,7 +954,7 @@ def test_programs_of_random_graphs_are_well_formed(monkeypatch: pytest.MonkeyPat
         for _ in range(15):
             a, b = (nodes[k] for k in rng.integers(0, len(nodes), 2))
             row = (op.add, op.mul, op.minimum, op.sub)[rng.integers(4)]
-            nodes.append(jit.apply(row, a, b))
+            nodes.append(ir.apply(row, a, b))
         nodes.append(access.reduce_all("add", nodes[-1]))
         schedule.evaluate(nodes[3:])
     assert len(checked) >= 10

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.jit import bodies, flags, sharing, source, structure
+from drjit.jit import flags
+from drjit.jit.text import bodies, source, structure
+from drjit.jit.trace import sharing
 from drjit.llvm import Float as Plain
 from drjit.llvm.ad import Bool, Float, Float64, UInt32
 
@@ -499,7 +501,7 @@ def test_debug_mode_and_threads(tier: str) -> None:
 def test_calls_in_loops_that_are_computed_again(stored, monkeypatch):
     """Reverse passes compute iterations again within loops of their own, also those of inner
     loops, where the calls of a function share its body as they did before."""
-    monkeypatch.setattr("drjit.flow.loop_trajectory.MEMORY", stored)
+    monkeypatch.setattr("drjit.flow.loop.trajectory.MEMORY", stored)
     c = Float64(1.1)
 
     def plain(x, k):

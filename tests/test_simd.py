@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from drjit.jit import dtype
+from drjit.jit.ir import dtype
 from drjit.jit.target import library, simd
 from drjit.jit.target import numpy as numpy_target
 

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from drjit.jit import collective, kernel, node, runtime, schedule
-from drjit.jit import dtype as dt
-from drjit.jit.op import identity
+from drjit.jit.ir import dtype as dt
+from drjit.jit.ir import node
+from drjit.jit.ir.op import identity
+from drjit.jit.primitives import collective
+from drjit.jit.run import kernel, runtime, schedule
 from drjit.jit.target import simd
 
 SIZES = (1, 15, 16, 17, 1000, 100003)

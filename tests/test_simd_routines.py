@@ -9,7 +9,7 @@ import pytest
 from test_simd import same
 from test_simd_vectors import FLOATS, Text, accumulator, every_type, every_width, numbers, whole
 
-from drjit.jit import dtype as dt
+from drjit.jit.ir import dtype as dt
 from drjit.jit.target import simd
 
 COUNTS = (1, 3, 15, 16, 17, 64)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_simd import RECORD, call, same
 
-from drjit.jit import dtype as dt
+from drjit.jit.ir import dtype as dt
 from drjit.jit.target import library, simd
 from drjit.jit.target import numpy as numpy_target
 

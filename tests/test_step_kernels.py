@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import drjit as dr
-from drjit.jit import kernel
+from drjit.jit.run import kernel
 from drjit.llvm.ad import Array3f, Float, UInt
 from drjit.opt import SGD, Adam, RMSProp
 
@@ -298,5 +298,5 @@ def test_where_a_gradient_is_0_is_asked_once() -> None:
     dr.set_grad(z, Float(0, 1, 2, 3))
     dr.enqueue(dr.ADMode.Backward, z)
     dr.traverse(dr.ADMode.Backward)
-    of_x, of_y = x.grad._n.deps, y.grad._n.deps
+    of_x, of_y = x.grad._node.deps, y.grad._node.deps
     assert of_x[:2] == of_y[:2] and of_x[1].is_literal

@@ -13,12 +13,14 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from drjit.jit import access, kernel, op, runtime, schedule
-from drjit.jit import dtype as dt
-from drjit.jit import node as jit
-from drjit.jit.dtype import DType
-from drjit.jit.node import Node
+from drjit.jit.ir import dtype as dt
+from drjit.jit.ir import node as ir
+from drjit.jit.ir import op
+from drjit.jit.ir.dtype import DType
+from drjit.jit.ir.node import Node
+from drjit.jit.run import kernel, runtime, schedule
 from drjit.jit.target import library
+from drjit.jit.trace import access
 
 njit_target = pytest.importorskip("njit_target", reason="the third execution needs Numba")
 
@@ -69,7 +71,7 @@ def sample(t: DType, size: int, rng: np.random.Generator) -> np.ndarray:
 def opaque(t: DType, values: np.ndarray) -> Node:
     """An evaluated node."""
     values = np.asarray(values, t.numpy)
-    return jit.buffer(t, values.size, kernel.from_numpy(t, values))
+    return ir.buffer(t, values.size, kernel.from_numpy(t, values))
 
 
 def results(nodes: list[Node]) -> list[np.ndarray]:
@@ -131,9 +133,9 @@ def applied(names: list[str], t: DType, operands: list[Node]) -> dict[str, Node]
     for name in names:
         row = op.TABLE[name]
         if row is op.select:
-            outputs[name] = jit.apply(row, jit.apply(op.lt, *operands[:2]), *operands[:2])
+            outputs[name] = ir.apply(row, ir.apply(op.lt, *operands[:2]), *operands[:2])
         elif kind(t) in row.domain:
-            outputs[name] = jit.apply(row, *operands[: row.arity])
+            outputs[name] = ir.apply(row, *operands[: row.arity])
     return outputs
 
 
@@ -167,9 +169,9 @@ def test_masks(monkeypatch: pytest.MonkeyPatch) -> None:
     def build() -> dict[str, Node]:
         x, y = opaque(dt.mask, a), opaque(dt.mask, b)
         names = ("and_", "or_", "xor", "eq", "ne")
-        outputs = {name: jit.apply(op.TABLE[name], x, y) for name in names}
-        outputs["not_"] = jit.apply(op.not_, x)
-        outputs["select"] = jit.apply(op.select, x, y, jit.apply(op.not_, y))
+        outputs = {name: ir.apply(op.TABLE[name], x, y) for name in names}
+        outputs["not_"] = ir.apply(op.not_, x)
+        outputs["select"] = ir.apply(op.select, x, y, ir.apply(op.not_, y))
         results_of.update(outputs)
         return outputs
 
@@ -183,12 +185,12 @@ def test_conversions(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def build(half: bool) -> dict[str, Node]:
         x = opaque(t, edges(t))
-        outputs = {to.name: jit.cast(to, x) for to in dt.ALL if half or to is not dt.f16}
+        outputs = {to.name: ir.cast(to, x) for to in dt.ALL if half or to is not dt.f16}
         if not t.is_mask:
             same = [to for to in dt.ALL if to.itemsize == t.itemsize and not to.is_mask]
-            bits = jit.apply(op.select, jit.apply(op.eq, x, x), x, jit.literal(t, 0))
+            bits = ir.apply(op.select, ir.apply(op.eq, x, x), x, ir.literal(t, 0))
             outputs |= {
-                f"bitcast {to}": jit.bitcast(to, bits) for to in same if half or to is not dt.f16
+                f"bitcast {to}": ir.bitcast(to, bits) for to in same if half or to is not dt.f16
             }
         return outputs
 
@@ -201,7 +203,7 @@ def test_conversions(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("t", SLOW, ids=str)
 def test_conversions_by_numba(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
     others = [to for to in dt.ALL if to is not dt.f16]
-    execute(lambda: {to.name: jit.cast(to, opaque(t, edges(t))) for to in others}, monkeypatch)
+    execute(lambda: {to.name: ir.cast(to, opaque(t, edges(t))) for to in others}, monkeypatch)
 
 
 def check_library(t: DType, some: list[str], njit: bool, patch: pytest.MonkeyPatch) -> None:
@@ -247,7 +249,7 @@ class Program:
         self.size = max(n.size for n in inputs)
         self.values: dict[DType, list[Node]] = {t: [] for t in types}
         self.values.setdefault(dt.mask, [])
-        self.values.setdefault(dt.u32, []).append(jit.lane(self.size))
+        self.values.setdefault(dt.u32, []).append(ir.lane(self.size))
         for n in inputs:
             self.values[n.dtype].append(n)
         self.outputs: list[Node] = []
@@ -269,27 +271,27 @@ class Program:
         a, b, c = (self.value(t, k) for k in operands)
         special = which % 8
         if special == 0:
-            return jit.cast(self.types[operands[1] % len(self.types)], a)
+            return ir.cast(self.types[operands[1] % len(self.types)], a)
         if special == 1:
             return self.gather(a, *operands)
         if special == 2:
             return self.reduction(a, operands[1])
         if special == 3:
-            return jit.apply(op.select, self.mask(a, b, operands[1]), b, c)
+            return ir.apply(op.select, self.mask(a, b, operands[1]), b, c)
         if special == 4 and t.is_int:
             to = [u for u in self.types if u.itemsize == t.itemsize and u.is_arithmetic]
-            return jit.bitcast(to[operands[2] % len(to)], a)
+            return ir.bitcast(to[operands[2] % len(to)], a)
         rows = [op.TABLE[name] for name in CALLS if kind(t) in op.TABLE[name].domain]
         rows = [row for row in rows if row is not op.select]
         row = rows[which // 8 % len(rows)]
-        return jit.apply(row, *(a, b, c)[: row.arity])
+        return ir.apply(row, *(a, b, c)[: row.arity])
 
     def mask(self, a: Node, b: Node, which: int) -> Node:
-        return jit.apply((op.eq, op.ne)[which % 2], a, b)
+        return ir.apply((op.eq, op.ne)[which % 2], a, b)
 
     def gather(self, a: Node, i: int, m: int, _: int) -> Node:
         index = self.value(dt.u32, i)
-        index = jit.apply(op.remainder, index, jit.literal(dt.u32, a.size))
+        index = ir.apply(op.remainder, index, ir.literal(dt.u32, a.size))
         return access.gather(a, index, self.value(dt.mask, m))
 
     def reduction(self, a: Node, which: int) -> Node:
@@ -299,9 +301,9 @@ class Program:
             return access.reduce_all(("and", "or")[which % 2], a)
         if t.is_int:
             return access.reduce_all(REDUCTIONS[which % 6], a)
-        small = jit.apply(op.lt, jit.apply(op.abs, a), jit.literal(t, 500))
-        whole = jit.apply(op.add, jit.apply(op.trunc, a), jit.literal(t, 0))
-        whole = jit.apply(op.select, small, whole, jit.literal(t, 1))
+        small = ir.apply(op.lt, ir.apply(op.abs, a), ir.literal(t, 500))
+        whole = ir.apply(op.add, ir.apply(op.trunc, a), ir.literal(t, 0))
+        whole = ir.apply(op.select, small, whole, ir.literal(t, 1))
         return access.reduce_all(("add", "min", "max")[which % 3], whole)
 
 
@@ -315,7 +317,7 @@ def check_program(
         rng = np.random.default_rng(seed)
         inputs = [opaque(t, sample(t, size, rng)) for t in types for _ in range(2)]
         inputs += [opaque(t, sample(t, 1, rng)) for t in types]
-        inputs += [jit.literal(t, sample(t, 1, rng).item()) for t in types]
+        inputs += [ir.literal(t, sample(t, 1, rng).item()) for t in types]
         return Program(inputs, types).run(program)
 
     execute(build, patch, njit=dt.f16 not in types)
@@ -351,7 +353,7 @@ def check_folding(program: list[tuple], seed: int) -> None:
     def build(literals: bool) -> list[Node]:
         rng = np.random.default_rng(seed)
         drawn = [(t, sample(t, 1, rng)) for t in dt.ALL for _ in range(4)]
-        inputs = [jit.literal(t, v.item()) if literals else opaque(t, v) for t, v in drawn]
+        inputs = [ir.literal(t, v.item()) if literals else opaque(t, v) for t, v in drawn]
         return list(Program(inputs, list(dt.ALL)).run(program).values())
 
     folded, computed = build(True), build(False)
@@ -391,16 +393,16 @@ def test_literals_hold_values_of_their_type() -> None:
         (dt.i64, float("nan"), 0),
         (dt.mask, 2, True),
     ):
-        assert jit.literal(t, value).data == want, (t, value)
+        assert ir.literal(t, value).data == want, (t, value)
 
 
 @pytest.mark.parametrize("t", dt.ALL, ids=str)
 def test_folded_conversions(tier: str, t: DType) -> None:
     values = edges(t)
     x = opaque(t, values)
-    outputs = [jit.cast(to, x) for to in dt.ALL]
+    outputs = [ir.cast(to, x) for to in dt.ALL]
     for to, got in zip(dt.ALL, results(outputs), strict=True):
-        folded = [jit.cast(to, jit.literal(t, v.item())) for v in values]
+        folded = [ir.cast(to, ir.literal(t, v.item())) for v in values]
         assert all(n.is_literal for n in folded)
         want = np.array([n.data for n in folded], to.numpy)
         wrong = differences(got, want)
@@ -417,12 +419,12 @@ def test_identities_hold_for_every_value(tier: str, t: DType) -> None:
     known, unknown, what = [], [], []
     for name in names:
         for value in constants:
-            c = jit.literal(t, value)
+            c = ir.literal(t, value)
             hidden = opaque(t, np.full(1, c.data, t.numpy))
             for flip in (False, True):
                 for nodes, n in ((known, c), (unknown, hidden)):
                     operands = (n, x) if flip else (x, n)
-                    nodes.append(jit.apply(op.TABLE[name], *operands))
+                    nodes.append(ir.apply(op.TABLE[name], *operands))
                 what.append(f"{name} with {value}, flipped: {flip}")
     agree({"numpy": results(known), "hidden": results(unknown)}, what)
 
@@ -438,7 +440,7 @@ def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def build() -> dict[str, Node]:
         x = opaque(dt.i32, np.arange(3))
-        return {"sum": jit.apply(op.add, x, x)}
+        return {"sum": ir.apply(op.add, x, x)}
 
     execute(build, monkeypatch)
     monkeypatch.setattr(njit_target, "launch", disturbed)

@@ -85,7 +85,7 @@ def test_put_together(name):
     assert type(made) is type(value)
     assert [a is b for a, b in zip(again.leaves, leaves, strict=True)] == [True] * len(paths)
     assert again.classes == tree.classes[:-1]
-    filled = tree.emptied().filled([(a._n, None) for a in leaves])
+    filled = tree.emptied().filled([(a._node, None) for a in leaves])
     for a, b in zip(Tree(filled).leaves, leaves, strict=True):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
 

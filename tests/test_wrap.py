@@ -589,9 +589,9 @@ def test_a_missing_framework_can_be_installed(
             raise ImportError(wanted)
         return load(wanted)
 
-    monkeypatch.setattr("drjit.function.bridge.importlib.import_module", refuse)
-    monkeypatch.setattr("drjit.function.wrap._framework", lambda n: found[n]())
-    found = importlib.import_module("drjit.function.wrap")._FRAMEWORKS
+    monkeypatch.setattr("drjit.function.exchange.bridge.importlib.import_module", refuse)
+    monkeypatch.setattr("drjit.function.exchange.wrap._framework", lambda n: found[n]())
+    found = importlib.import_module("drjit.function.exchange.wrap")._FRAMEWORKS
     message = f"{title} is not installed.*install {name}"
     with pytest.raises(ModuleNotFoundError, match=message):
         dr.wrap(name, "drjit")

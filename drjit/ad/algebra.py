@@ -5,10 +5,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..jit import node, op
-from ..jit.dtype import DType
-from ..jit.node import LITERAL, SIMPLIFY, Node, combine, make, next_serial
-from ..jit.op import Op
+from ..jit.ir import node, op
+from ..jit.ir.dtype import DType
+from ..jit.ir.node import LITERAL, SIMPLIFY, Node, combine, make, next_serial
+from ..jit.ir.op import Op
 from .graph import Value, Var, recorder, visible
 from .rules import RULES, Rule, same
 
@@ -125,7 +125,7 @@ def _named(op_: Op) -> Callable[..., Value]:
     return compute
 
 
-class Recorded:
+class Tracked:
     """The same on values with variables."""
 
     def __call__(self, op_: Op, *values: Value) -> Value:
@@ -168,7 +168,7 @@ def set_keep_graph(on: bool) -> bool:
 
 
 PLAIN = Plain()
-RECORDED = Recorded()
+RECORDED = Tracked()
 
 
 def checked(op_: Op, *values: Value) -> Value:

@@ -7,17 +7,19 @@ from it or propagates gradients itself.
 
 from typing import Any
 
-from ..jit import access, node, op, schedule
-from ..jit import dtype as dt
-from ..jit.access import Target
-from ..jit.node import Node
+from ..jit.ir import dtype as dt
+from ..jit.ir import node, op
+from ..jit.ir.node import Node
+from ..jit.run import schedule
+from ..jit.trace import access
+from ..jit.trace.access import Replacement
 from . import graph, traverse
 from .graph import Scope, Var
+from .scatter_target import ScatterTarget
 from .traverse import ADFlag, ADMode
-from .written import Written
 
 
-class Slots:
+class OuterGradients:
     """Gradients of variables from around bodies that are being recorded, each as a variable whose
     gradient has memory of its own, to which the bodies add atomically: what they gather from, and
     if `atomic` everything that a traversal within them reaches.
@@ -29,11 +31,11 @@ class Slots:
     """
 
     def __init__(self, atomic: bool = False) -> None:
-        self.outer: Slots | None = graph.slots()
+        self.outer: OuterGradients | None = graph.outer_gradients()
         self.atomic = atomic
         self.first = 0
         self.copies: Any = None
-        self.written: dict[int, Written] = {}
+        self.written: dict[int, ScatterTarget] = {}
         self.aliases: dict[Var, Var] = {}
         self.reached: set[Var] = set()  # those of the inputs that traversals have come to
         self._found: dict[Var, Var] = {}
@@ -82,7 +84,7 @@ class Slots:
         index = node.lane(v.size) if v.size > 1 else node.literal(dt.u32, 0)
         held = [slot.grad]
         slot.grad = None  # so that nobody else holds the node
-        target = Target(held.pop())  # type: ignore[arg-type]
+        target = Replacement(held.pop())  # type: ignore[arg-type]
         mode = access.reduce_mode(op.ReduceMode.Auto, target, g.size)
         slot.grad = access.scatter(
             op.scatter_reduce, target, [g], index, _ALWAYS, "gradient", "add", mode
@@ -116,18 +118,18 @@ _ALWAYS = node.literal(dt.mask, True)
 
 class body:
     """A scope for a body that is traced, which traversals do not leave: they put the gradients of
-    variables from outside into `slots`."""
+    variables from outside into `outer_gradients`."""
 
-    __slots__ = ("slots", "tape")
+    __slots__ = ("outer_gradients", "tape")
 
-    def __init__(self, slots: Slots) -> None:
-        self.slots = slots
+    def __init__(self, outer_gradients: OuterGradients) -> None:
+        self.outer_gradients = outer_gradients
         self.tape: list[Var] = []
 
     def __enter__(self) -> Scope:
         inner = (graph.scope() or _OUTSIDE).isolated()
-        inner.slots, inner.tape = self.slots, self.tape
-        self.slots.first = inner.isolate_from
+        inner.outer_gradients, inner.tape = self.outer_gradients, self.tape
+        self.outer_gradients.first = inner.isolate_from
         graph.push(inner)
         return inner
 

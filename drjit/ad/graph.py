@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable
 from itertools import chain, count
 from typing import Any, NamedTuple
 
-from ..jit import access, flags
-from ..jit.dtype import DType
-from ..jit.location import Location, describe, user_location
-from ..jit.node import Node
+from ..jit import flags
+from ..jit.ir.dtype import DType
+from ..jit.ir.location import Location, describe, user_location
+from ..jit.ir.node import Node
+from ..jit.trace import access
 
 next_serial = count(1).__next__
 
@@ -237,12 +238,12 @@ class Scope:
     With `all`, derivatives are off but for those of `variables`, which new ones are added to unless
     it is empty; otherwise they are on but for `variables`. Traversals stop at variables from before
     `isolate_from`; those that they gave gradients to wait in `postponed`, with the set of variables
-    that these go on to, or None for all. In the body of a loop, branch or call, `slots` says where
-    gradients of arrays from around it go that the body gathers from (`capture.Slots`), and `tape`
-    has the variables recorded so far.
+    that these go on to, or None for all. In the body of a loop, branch or call, `outer_gradients`
+    says where gradients of arrays from around it go that the body gathers from
+    (`capture.OuterGradients`), and `tape` has the variables recorded so far.
     """
 
-    __slots__ = ("all", "isolate_from", "postponed", "slots", "tape", "variables")
+    __slots__ = ("all", "isolate_from", "outer_gradients", "postponed", "tape", "variables")
 
     def __init__(
         self,
@@ -250,12 +251,12 @@ class Scope:
         variables: Iterable[int] = (),
         isolate_from: int = 0,
         postponed: dict[Var, Any] | None = None,
-        slots: Any = None,
+        outer_gradients: Any = None,
     ) -> None:
         self.all, self.variables = all_, set(variables)
         self.isolate_from = isolate_from
         self.postponed: dict[Var, Any] = {} if postponed is None else postponed
-        self.slots = slots
+        self.outer_gradients = outer_gradients
         self.tape: list[Var] | None = None
 
     def hides(self, v: Var) -> bool:
@@ -285,10 +286,10 @@ class Scope:
 
     def isolated(self) -> "Scope":
         """The scope within this one that traversals do not leave."""
-        return Scope(self.all, self.variables, next_serial(), None, self.slots)
+        return Scope(self.all, self.variables, next_serial(), None, self.outer_gradients)
 
     def _with(self, all_: bool, variables: Iterable[int]) -> "Scope":
-        return Scope(all_, variables, self.isolate_from, self.postponed, self.slots)
+        return Scope(all_, variables, self.isolate_from, self.postponed, self.outer_gradients)
 
 
 scopes: dict[int, list[Scope]] = {}
@@ -302,10 +303,10 @@ def scope() -> Scope | None:
     return found[-1] if found else None
 
 
-def slots() -> Any:
-    """The `capture.Slots` of the body that this thread is tracing, None outside of bodies."""
+def outer_gradients() -> Any:
+    """The `capture.OuterGradients` of the body that this thread is tracing, if any."""
     inner = scope()
-    return None if inner is None else inner.slots
+    return None if inner is None else inner.outer_gradients
 
 
 def push(inner: Scope) -> None:

@@ -8,11 +8,14 @@ give both directions in terms of the same functions, so that derivatives of any 
 from collections.abc import Callable
 from typing import Any
 
-from ..jit import access, collective, freeze_size, node, op, schedule
-from ..jit import dtype as dt
-from ..jit.access import Target
-from ..jit.dtype import DType
-from ..jit.node import LITERAL, Node
+from ..jit.ir import dtype as dt
+from ..jit.ir import node, op
+from ..jit.ir.dtype import DType
+from ..jit.ir.node import LITERAL, Node
+from ..jit.primitives import collective
+from ..jit.run import freeze_size, schedule
+from ..jit.trace import access
+from ..jit.trace.access import Replacement
 from .algebra import RECORDED, keep_graph
 from .graph import Value, Var, recorder
 
@@ -42,7 +45,7 @@ class LaneRule:
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         raise NotImplementedError
 
-    def backward(self, v: Var, g: Value, give: Any) -> None:
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
         raise NotImplementedError
 
     def reads(self, v: Var, add: Callable[[Node], Any]) -> None:
@@ -86,8 +89,8 @@ class _Cast(LaneRule):
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         return cast(v.dtype, tangents[0])
 
-    def backward(self, v: Var, g: Value, give: Any) -> None:
-        give.add(0, cast(v.deps[0].dtype, g))
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
+        sink.add(0, cast(v.deps[0].dtype, g))
 
 
 def cast(dtype: DType, a: Value) -> Value:
@@ -107,9 +110,9 @@ class _Gather(LaneRule):
         index, mask = v.inputs
         return gather(full(tangents[0], v.data[0]), index, mask)
 
-    def backward(self, v: Var, g: Value, give: Any) -> None:
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
         index, mask = v.inputs
-        give.scatter_add(0, [g], index, mask, v.data[1])
+        sink.scatter_add(0, [g], index, mask, v.data[1])
 
 
 def gather(
@@ -158,13 +161,13 @@ class _Packet(LaneRule):
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         return None
 
-    def backward(self, v: Var, g: Value | None, give: Any) -> None:
+    def backward(self, v: Var, g: Value | None, sink: Any) -> None:
         records, (index, mask) = v.data, v.inputs
         found, records.gradients = records.gradients, {}
         if found:
             zero = Value(node.literal(v.dtype, 0))
             values = [found.get(j, zero) for j in range(records.count)]
-            give.scatter_add(0, values, index, mask, records.mode)
+            sink.scatter_add(0, values, index, mask, records.mode)
 
     def reset(self, v: Var) -> None:
         v.data.gradients.clear()
@@ -185,7 +188,7 @@ class _Component(LaneRule):
         tangent = full(Value(source.grad, source.grad_var), records.size)
         return gather(tangent, entry(index, records.count, v.data), mask)
 
-    def backward(self, v: Var, g: Value | None, give: Any) -> None:
+    def backward(self, v: Var, g: Value | None, sink: Any) -> None:
         if g is not None:
             v.deps[0].data.gradients[v.data] = g
 
@@ -239,8 +242,8 @@ class _Broadcast(LaneRule):
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         return tangents[0]
 
-    def backward(self, v: Var, g: Value, give: Any) -> None:
-        give.add(0, g, v.size)
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
+        sink.add(0, g, v.size)
 
 
 def copy(a: Value) -> Value:
@@ -278,7 +281,7 @@ class _Scatter(LaneRule):
         # One entry may stand for many lanes, of which each adds its own.
         return scatter("add", target, _each(value, lanes, index, mask), index, mask)
 
-    def backward(self, v: Var, g: Value, give: Any) -> None:
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
         index, mask = v.inputs[:2]
         reduce, lanes = v.data
         zero = _lift(g, 0)
@@ -288,7 +291,7 @@ class _Scatter(LaneRule):
                 value = RECORDED(op.mul, value, self._others(v, 1))
             elif reduce in ("min", "max"):
                 value = _select(self._winners(v)[1], value, zero)
-            give.add(1, value, lanes if reduce in ("add", "mul") else 1)
+            sink.add(1, value, lanes if reduce in ("add", "mul") else 1)
         if v.deps[0] is not None:
             target = g
             if reduce == "":
@@ -297,7 +300,7 @@ class _Scatter(LaneRule):
                 target = RECORDED(op.mul, g, self._others(v, 0))
             elif reduce in ("min", "max"):
                 target = _select(self._winners(v)[0], g, zero)
-            give.add(0, target)
+            sink.add(0, target)
 
     def _winners(self, v: Var) -> tuple[Node, Node]:
         """Where the target's old entry, and where a lane's value, is what the reduction gave."""
@@ -339,9 +342,9 @@ def _scattered(reduce: str, target: Node, value: Node, index: Node, mask: Node) 
     """The target after a scatter, which leaves the given node alone."""
     if target.op is LITERAL:
         # Not evaluated with what is pending, such as the scatters of other tangents.
-        taken = Target(schedule.materialize(target))
+        taken = Replacement(schedule.materialize(target))
     else:
-        taken = Target(node.make(op.copy, target.dtype, target.size, (target,)))
+        taken = Replacement(node.make(op.copy, target.dtype, target.size, (target,)))
     if reduce:
         mode = access.reduce_mode(op.ReduceMode.Auto, taken, max(value.size, index.size))
         after = access.scatter(op.scatter_reduce, taken, [value], index, mask, "", reduce, mode)
@@ -385,14 +388,14 @@ class _Reduce(LaneRule):
             t = RECORDED(op.mul, t, self._weights(v))
         return reduce("add", t, run)
 
-    def backward(self, v: Var, g: Value, give: Any) -> None:
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
         reduction, run = v.data
         size = v.inputs[0].size
         if reduction != "add":
             g = RECORDED(op.mul, spread(g, size, run), self._weights(v))
         elif g.node.size > 1:
             g = spread(g, size, run)
-        give.add(0, g)
+        sink.add(0, g)
 
     def _weights(self, v: Var) -> Value:
         """The derivative of the result with respect to each entry."""
@@ -462,26 +465,26 @@ class _Prefix(LaneRule):
         index, valid = self._source(v)
         return gather(t, index, valid)
 
-    def backward(self, v: Var, g: Value, give: Any) -> None:
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
         reduction, exclusive, run = v.data
         g = full(g, v.size)
         if reduction == "add":
-            give.add(0, _reversed_prefix(g, exclusive, run))
+            sink.add(0, _reversed_prefix(g, exclusive, run))
         elif reduction == "mul" and keep_graph():
             x = Value(v.inputs[0], v.deps[0])
             following = reverse(_neighbour(x, 1, run), run)
             g = reverse(_neighbour(g, 1, run) if exclusive else g, run)
             after = reverse(recurrence(following, g, run), run)
-            give.add(0, RECORDED(op.mul, prefix("mul", x, True, run), after))
+            sink.add(0, RECORDED(op.mul, prefix("mul", x, True, run), after))
         elif reduction == "mul":
             factors, is_zero, first, result, rest = self._products(v)
             total = _reversed_prefix(RECORDED(op.mul, g, result), exclusive, run)
             missing = _reversed_prefix(RECORDED(op.mul, g, rest), exclusive, run)
             missing = _select(first, missing, _lift(g, 0))
-            give.add(0, _select(is_zero, missing, RECORDED(op.div, total, factors)))
+            sink.add(0, _select(is_zero, missing, RECORDED(op.div, total, factors)))
         else:
             index, valid = self._source(v)
-            give.scatter_add(0, [g], index, valid)
+            sink.scatter_add(0, [g], index, valid)
 
     def _products(self, v: Var) -> tuple[Value, Node, Node, Value, Value]:
         """What running products need where factors are 0: factors with 1 in their place, where they

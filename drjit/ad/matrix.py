@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..jit import collective, kernel, node, op, product
-from ..jit import dtype as dt
-from ..jit.node import Node
+from ..jit.ir import dtype as dt
+from ..jit.ir import node, op
+from ..jit.ir.node import Node
+from ..jit.primitives import collective
+from ..jit.primitives import matmul as product
+from ..jit.run import kernel
 from .algebra import operands
 from .graph import Value, Var
 from .lanes import LaneRule, _value, add, full, gather
@@ -32,7 +35,7 @@ class _Product(LaneRule):
                 total = term if total is None else add(total, term)
         return total
 
-    def backward(self, v: Var, g: Value, give: Any) -> None:
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
         layout = v.data[0]
         (m, n, k), (at, bt), offsets = layout.sizes, layout.transposed, layout.offsets
         a, b = operands(v)
@@ -50,23 +53,23 @@ class _Product(LaneRule):
                 d = times(b, g, (k, m, n), (bt, True), of_b, of_g)
             else:
                 d = times(g, b, (m, k, n), (False, not bt), of_g, of_b)
-            self._give(v, 0, d, m * k, of_a, give)
+            self._give(v, 0, d, m * k, of_a, sink)
         if v.deps[1] is not None:
             if bt:
                 d = times(g, a, (n, k, m), (True, at), of_g, of_a)
             else:
                 d = times(a, g, (k, n, m), (not at, False), of_a, of_g)
-            self._give(v, 1, d, k * n, of_b, give)
+            self._give(v, 1, d, k * n, of_b, sink)
 
     @staticmethod
-    def _give(v: Var, i: int, d: Value, area: int, offsets: np.ndarray, give: Any) -> None:
+    def _give(v: Var, i: int, d: Value, area: int, offsets: np.ndarray, sink: Any) -> None:
         """Passes on the gradients of the matrices of a batch, which operands may share."""
         count = len(offsets)
         if count * area == v.data[1][i] and (offsets == np.arange(count) * area).all():
-            give.add(i, d)
+            sink.add(i, d)
             return
         if (offsets == offsets[0]).all() and area == v.data[1][i]:
-            give.add(i, sum_rows(d, count, area))
+            sink.add(i, sum_rows(d, count, area))
             return
         lane, width = node.lane(count * area), node.literal(dt.u32, area)
         start = _integers(offsets)
@@ -74,14 +77,14 @@ class _Product(LaneRule):
         batch = node.apply(op.quotient, lane, width)
         first = gather(Value(start), batch, yes).node
         index = node.apply(op.add, first, node.apply(op.remainder, lane, width))
-        give.scatter_add(i, [d], index, yes)
+        sink.scatter_add(i, [d], index, yes)
 
 
 def _integers(values: np.ndarray) -> Node:
     return node.buffer(dt.u32, len(values), kernel.from_numpy(dt.u32, values))
 
 
-def matmul(a: Value, b: Value, layout: product.Layout) -> Value:
+def matmul(a: Value, b: Value, layout: product.ProductLayout) -> Value:
     """Products of matrices."""
     n = product.matmul(a.node, b.node, layout)
     sizes = (a.node.size, b.node.size)
@@ -99,14 +102,14 @@ class _SumRows(LaneRule):
         rows, columns, size = v.data
         return sum_rows(full(tangents[0], size), rows, columns)
 
-    def backward(self, v: Var, g: Value, give: Any) -> None:
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
         rows, columns, size = v.data
         lane, width = node.lane(size), node.literal(dt.u32, columns)
         index = node.apply(op.remainder, lane, width)
         if size > rows * columns:
             matrix = node.apply(op.quotient, lane, node.literal(dt.u32, rows * columns))
             index = node.apply(op.add, index, node.apply(op.mul, matrix, width))
-        give.add(0, gather(full(g, v.size), index, node.literal(dt.mask, True)))
+        sink.add(0, gather(full(g, v.size), index, node.literal(dt.mask, True)))
 
 
 def sum_rows(a: Value, rows: int, columns: int) -> Value:

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..jit import op
-from ..jit.op import Op
+from ..jit.ir import op
+from ..jit.ir.op import Op
 
 
 class Rule:

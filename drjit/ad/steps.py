@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from operator import attrgetter
 
-from ..jit import op, schedule
-from ..jit.scope import recording
+from ..jit.ir import op
+from ..jit.ir.scope import recording
+from ..jit.run import schedule
 from .graph import Value, Var, next_serial, recorder
 from .rules import Rule, same
 

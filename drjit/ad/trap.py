@@ -2,9 +2,11 @@
 
 import numpy as np
 
-from ..jit import flags, kernel, schedule, vector
+from ..jit import flags
 from ..jit.flags import JitFlag
-from ..jit.node import LITERAL, Node
+from ..jit.ir.node import LITERAL, Node
+from ..jit.run import kernel, schedule
+from ..jit.trace import feature_vectors as vector
 from .graph import Var, title, where
 
 _TRAPS = int(JitFlag.TrapNaN | JitFlag.TrapInf)

@@ -13,13 +13,15 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from ..jit import access, collector, node, op
+from ..jit import collector
 from ..jit import flags as jit_flags
-from ..jit.access import Target
+from ..jit.enumeration import Named
 from ..jit.flags import JitFlag
-from ..jit.named import Named
-from ..jit.node import LITERAL, Node
-from ..jit.scope import ACTIVE, active, recording
+from ..jit.ir import node, op
+from ..jit.ir.node import LITERAL, Node
+from ..jit.ir.scope import ACTIVE, active, recording
+from ..jit.trace import access
+from ..jit.trace.access import Replacement
 from . import lanes, steps, trap, vector
 from .algebra import PLAIN, RECORDED, Guards, guard, set_keep_graph
 from .graph import Scope, Value, Var, living, scope, title, where
@@ -124,8 +126,8 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
     if keep:
         flags = flags & ~ADFlag.ClearEdges
     members = None if modes == {mode} else set(variables)
-    give = Give(keep, members)
-    first = give.first
+    sink = GradientSink(keep, members)
+    first = sink.first
     if mode is ADMode.Forward:
         _check_outside(outside)
     if first:
@@ -137,22 +139,22 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
         if mode is ADMode.Backward:
             if first:
                 variables = [v for v in variables if v.serial >= first]
-                give.begin(variables)
+                sink.begin(variables)
             clears = flags & ADFlag.ClearVertices
             interior = _used() if clears not in (0, ADFlag.ClearVertices) else frozenset()
             for part in steps.parts(variables, True, keep):
-                _backward(part, flags, interior, give)
-            if give.inner is not None:
-                _postpone(give.inner, outside, members)
+                _backward(part, flags, interior, sink)
+            if sink.inner is not None:
+                _postpone(sink.inner, outside, members)
             if flags & ADFlag.ClearEdges:
                 for v in variables:
                     if v.rule is not None:
                         _cut(v, members)
         else:
-            _forward([*outside, *[v for v in variables if v.serial >= first]], flags, give)
+            _forward([*outside, *[v for v in variables if v.serial >= first]], flags, sink)
     except BaseException as error:
-        _fail(error, variables, give)
-        last = give.var if mode is ADMode.Backward else None
+        _fail(error, variables, sink)
+        last = sink.var if mode is ADMode.Backward else None
         for v in variables:
             # What a reverse traversal has visited keeps what the flags leave.
             if v.rule is not None and (last is None or v.serial <= last.serial):
@@ -170,24 +172,24 @@ def frees() -> bool:
 
 def visit(mode: ADMode, variables: list[Var]) -> None:
     """Visits the variables of a recorded body, which are in order, and clears nothing."""
-    give = Give(False, None)
+    sink = GradientSink(False, None)
     before = set_keep_graph(False)
     try:
         if mode is ADMode.Backward:
-            _backward(variables, 0, frozenset(), give)
+            _backward(variables, 0, frozenset(), sink)
         else:
-            _forward(variables, 0, give)
+            _forward(variables, 0, sink)
     except BaseException as error:
-        _fail(error, variables, give)
+        _fail(error, variables, sink)
         raise
     finally:
         set_keep_graph(before)
 
 
-def _fail(error: BaseException, variables: list[Var], give: "Give") -> None:
+def _fail(error: BaseException, variables: list[Var], sink: "GradientSink") -> None:
     """Says in an error which operation was differentiated, and forgets what operations that were
     to come had been handed by others."""
-    v = give.var
+    v = sink.var
     if v is not None and v.rule is not None:
         error.add_note(f"This was the derivative of '{title(v)}'{where(v)}.")
     for v in variables:
@@ -216,16 +218,16 @@ def _postpone(inner: Scope, outside: dict[Var, None], members: set[Var] | None) 
                 inner.postponed.setdefault(v, members)
 
 
-def _backward(variables: list[Var], flags: int, interior: Set[Var], give: "Give") -> None:
+def _backward(variables: list[Var], flags: int, interior: Set[Var], sink: "GradientSink") -> None:
     """Visits variables, last first, of which others depend on the `interior` ones.
 
     Programs pay for this loop with every edge, so it treats the common case by itself: plain nodes,
     and operands of the size of the result.
     """
-    plain = give.plain and give.members is None
+    plain = sink.plain and sink.members is None
     clears = flags & ADFlag.ClearVertices
-    selective = clears != ADFlag.ClearVertices or give.first > 0 or give.keep
-    masked, accumulate, mark = give.masked, give.accumulate, give.masked.add
+    selective = clears != ADFlag.ClearVertices or sink.first > 0 or sink.keep
+    masked, accumulate, mark = sink.masked, sink.accumulate, sink.masked.add
     guards = Guards()
     for v in reversed(variables):
         rule = v.rule
@@ -234,15 +236,15 @@ def _backward(variables: list[Var], flags: int, interior: Set[Var], give: "Give"
         g = v.grad
         if g is None:
             if rule.always:
-                _visit(v, rule, give)
+                _visit(v, rule, sink)
         elif not plain or rule.direct is None:
-            _visit(v, rule, give)
+            _visit(v, rule, sink)
         else:
-            give.var = v
+            sink.var = v
             (rule.masked if v in masked else rule.direct)(v, g, accumulate, mark, guards)
         if selective:
             if clears:
-                _clear(v, rule, v in interior, flags, give)
+                _clear(v, rule, v in interior, flags, sink)
         elif rule.keeps_gradient:
             rule.clears(v)
         else:
@@ -254,38 +256,38 @@ def _used() -> set[Var]:
     return {d for v in living() for d in v.deps if d is not None}
 
 
-def _clear(v: Var, rule: Any, interior: bool, flags: int, give: "Give") -> None:
+def _clear(v: Var, rule: Any, interior: bool, flags: int, sink: "GradientSink") -> None:
     """Forgets the gradient of a visited variable if the flags say so."""
-    if v.serial >= give.first and flags & (ADFlag.ClearInterior if interior else ADFlag.ClearInput):
+    if v.serial >= sink.first and flags & (ADFlag.ClearInterior if interior else ADFlag.ClearInput):
         if rule.keeps_gradient:
             rule.clears(v)
         else:
             v.grad = v.grad_var = None
 
 
-def _visit(v: Var, rule: Any, give: "Give") -> None:
+def _visit(v: Var, rule: Any, sink: "GradientSink") -> None:
     """Passes the gradient of a variable on: the general case."""
-    give.var = v
-    give.masking = rule.masks or v in give.masked
+    sink.var = v
+    sink.masking = rule.masks or v in sink.masked
     if rule.elementwise:
-        _partials(v, rule, rule.guarded or (rule.product and give.masking), give)
+        _partials(v, rule, rule.guarded or (rule.product and sink.masking), sink)
     else:
-        rule.backward(v, None if v.grad is None else Value(v.grad, v.grad_var), give)
-    give.masking = False
+        rule.backward(v, None if v.grad is None else Value(v.grad, v.grad_var), sink)
+    sink.masking = False
 
 
-def _partials(v: Var, rule: Any, guarded: bool, give: "Give") -> None:
+def _partials(v: Var, rule: Any, guarded: bool, sink: "GradientSink") -> None:
     """Passes the gradient of the result of an element-wise operation on to its operands."""
-    g, y, inputs, o = give.operands(v, v.grad, v.grad_var)
+    g, y, inputs, o = sink.operands(v, v.grad, v.grad_var)
     zeros = None
     for d, partial in zip(v.deps, rule.partials, strict=True):
-        if d is None or partial is None or not give.takes(d):
+        if d is None or partial is None or not sink.takes(d):
             continue
         c = partial(o, g, y, *inputs)
         if guarded and partial is not same:
             zeros = zeros or guard(o, g)
             c = o.select(*zeros, c)
-        give.accumulate(d, c, v.size)
+        sink.accumulate(d, c, v.size)
 
 
 def _cut(v: Var, members: set[Var] | None) -> None:
@@ -297,10 +299,10 @@ def _cut(v: Var, members: set[Var] | None) -> None:
     v.result = v.rule = v.data = None
 
 
-def _forward(variables: list[Var], flags: int, give: "Give") -> None:
+def _forward(variables: list[Var], flags: int, sink: "GradientSink") -> None:
     """Visits variables, first ones first. Programs pay for this with every edge."""
-    members, first, keep = set(variables), give.first, give.keep
-    plain, recording = give.plain, give.recording
+    members, first, keep = set(variables), sink.first, sink.keep
+    plain, recording = sink.plain, sink.recording
     for v in chain.from_iterable(steps.parts(variables, False, keep)):
         rule = v.rule
         if rule is None or v.serial < first:
@@ -308,7 +310,7 @@ def _forward(variables: list[Var], flags: int, give: "Give") -> None:
         if not rule.elementwise:
             if members.isdisjoint(v.deps):
                 continue
-            give.var = v
+            sink.var = v
             tangents = [
                 None if d is None or d.grad is None or d not in members
                 else Value(d.grad, d.grad_var)
@@ -317,38 +319,38 @@ def _forward(variables: list[Var], flags: int, give: "Give") -> None:
             if any(t is not None for t in tangents) or rule.always:
                 t = rule.forward(v, tangents)
                 if t is not None:
-                    give.accumulate(v, t if give.keep else t.node, 1)
+                    sink.accumulate(v, t if sink.keep else t.node, 1)
             continue
         if plain and rule.tangent is not None and (recording or v.size != 1):
-            give.var = v
+            sink.var = v
             rule.tangent(v, members)
             continue
         for d, partial in zip(v.deps, rule.partials, strict=True):
             if d is None or (g := d.grad) is None or partial is None or d not in members:
                 continue
-            give.var = v
+            sink.var = v
             t, y, inputs, o = g, v.result, v.inputs, PLAIN
             if keep:
-                t, y, inputs, o = give.operands(v, g, d.grad_var)
+                t, y, inputs, o = sink.operands(v, g, d.grad_var)
             c = partial(o, t, y, *inputs)
             if rule.guarded and (g.op is not LITERAL or not g.data):
                 c = o.select(*guard(o, t), c)
-            give.accumulate(v, c, 1)
+            sink.accumulate(v, c, 1)
     if flags & ADFlag.ClearVertices:
         sources = {d for v in variables for d in v.deps if d is not None and d in members}
     else:
         sources = set()
     for v in variables if sources else ():
         cleared = flags & (ADFlag.ClearInterior if any(v.deps) else ADFlag.ClearInput)
-        if cleared and v in sources and v.serial >= give.first:
+        if cleared and v in sources and v.serial >= sink.first:
             v.grad = v.grad_var = None
     if flags & ADFlag.ClearEdges:
         for v in variables:
-            if v.deps and v.serial >= give.first:
+            if v.deps and v.serial >= sink.first:
                 _cut(v, members)
 
 
-class Give:
+class GradientSink:
     """Where a traversal puts gradients: on nodes, or on recorded values if the graph is kept.
 
     `masked` are variables whose gradient may be 0 in some lanes because an operation passes nothing
@@ -371,9 +373,13 @@ class Give:
         self.recording = recording()
         current = jit_flags.current
         self.trap = bool(current & JitFlag.Debug and current & (JitFlag.TrapNaN | JitFlag.TrapInf))
-        slots = self.inner.slots if self.inner is not None and self.recording else None
+        outer_gradients = (
+            self.inner.outer_gradients if self.inner is not None and self.recording else None
+        )
         # Contributions are nodes, and only added up.
-        self.plain = not keep and not self.trap and (slots is None or not slots.atomic)
+        self.plain = (
+            not keep and not self.trap and (outer_gradients is None or not outer_gradients.atomic)
+        )
 
     def takes(self, v: Var) -> bool:
         """Whether the traversal visits a variable."""
@@ -383,13 +389,13 @@ class Give:
         """Prepares a traversal within a body: gradients of inputs of a body that is being recorded
         are handed over, those of code that is restricted to some lanes count in these only."""
         if self.recording:
-            slots: Any = self.inner and self.inner.slots
-            if slots is None or not slots.aliases:
+            outer_gradients: Any = self.inner and self.inner.outer_gradients
+            if outer_gradients is None or not outer_gradients.aliases:
                 return
             for v in variables:
-                if v in slots.aliases and v.grad is not None:
+                if v in outer_gradients.aliases and v.grad is not None:
                     g, v.grad = v.grad, None
-                    slots.add(v, g)
+                    outer_gradients.add(v, g)
         elif (mask := active()) is not ACTIVE:
             for v in variables:
                 if v.grad is not None and v.rule is not None:
@@ -416,10 +422,10 @@ class Give:
         for the one lane that executes it, and the sum is made when the body is known."""
         if self.trap:
             trap.check(self.var, c.node if self.keep else c)
-        if self.recording and self.inner is not None and self.inner.slots is not None:
-            slots = self.inner.slots
-            if slots.takes(v):
-                slots.add(v, c.node if self.keep else c)
+        if self.recording and self.inner is not None and self.inner.outer_gradients is not None:
+            outer_gradients = self.inner.outer_gradients
+            if outer_gradients.takes(v):
+                outer_gradients.add(v, c.node if self.keep else c)
                 self.mark(v)
                 return
         elif v.size == 1 and not self.recording:
@@ -478,8 +484,8 @@ class Give:
             for value in values:
                 trap.check(self.var, value.node)
         self.mark(d)
-        if self.recording and self.inner is not None and self.inner.slots is not None:
-            d = self.inner.slots[d]
+        if self.recording and self.inner is not None and self.inner.outer_gradients is not None:
+            d = self.inner.outer_gradients[d]
         count = len(values)
         size = max([v.node.size for v in values] + [index.size, mask.size])
         if size == 0 or (mask.op is LITERAL and not mask.data):
@@ -506,7 +512,7 @@ class Give:
             _scatter_add(d, op.scatter_reduce, [n], place, mask, how)
 
     def update(
-        self, i: int, in_place: Callable[[Target], Node], recorded: Callable[[Value], Value]
+        self, i: int, in_place: Callable[[Replacement], Node], recorded: Callable[[Value], Value]
     ) -> None:
         """Adds to the gradient of operand `i`, an array, by a side effect: `in_place` changes the
         gradient and gives the node that stands for it then, `recorded` gives a new value."""
@@ -514,8 +520,8 @@ class Give:
         if d is None or not self.takes(d):
             return
         self.mark(d)
-        if self.recording and self.inner is not None and self.inner.slots is not None:
-            d = self.inner.slots[d]
+        if self.recording and self.inner is not None and self.inner.outer_gradients is not None:
+            d = self.inner.outer_gradients[d]
         if self.keep:
             zero = Value(node.literal(d.dtype, 0, d.size))
             before = zero if d.grad is None else lanes.full(Value(d.grad, d.grad_var), d.size)
@@ -524,7 +530,7 @@ class Give:
         d.grad = node.literal(d.dtype, 0, d.size) if d.grad is None else node.resize(d.grad, d.size)
         held = [d.grad]
         d.grad = None  # so that nobody else holds the node
-        d.grad = in_place(Target(held.pop()))
+        d.grad = in_place(Replacement(held.pop()))
 
 
 def _scatter_add(
@@ -533,7 +539,7 @@ def _scatter_add(
     """Queues the addition of a record to a gradient."""
     held = [d.grad]
     d.grad = None  # so that nobody else holds the node
-    target = Target(held.pop())  # type: ignore[arg-type]
+    target = Replacement(held.pop())  # type: ignore[arg-type]
     what = "gradient of dr.gather"
     d.grad = access.scatter(
         kind, target, values, index, mask, what, "add", mode, len(values), checked=True

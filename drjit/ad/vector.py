@@ -8,12 +8,13 @@ one. Element-wise operations on vectors have the rules of scalars.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..jit import dtype as dt
-from ..jit import node, op, vector
-from ..jit.access import Target
-from ..jit.node import LITERAL, Node
-from ..jit.scope import active
-from ..jit.vector import MatrixLayout
+from ..jit.ir import dtype as dt
+from ..jit.ir import node, op
+from ..jit.ir.node import LITERAL, Node
+from ..jit.ir.scope import active
+from ..jit.trace import feature_vectors as vector
+from ..jit.trace.access import Replacement
+from ..jit.trace.feature_vectors import MatrixLayout
 from .algebra import RECORDED, operands
 from .graph import Value, Var
 from .lanes import LaneRule, _value, full, gather, reduce
@@ -30,10 +31,10 @@ class _Pack(LaneRule):
         zero = Value(node.literal(v.dtype.element, 0))
         return pack([t or zero for t in tangents])
 
-    def backward(self, v: Var, g: Value, give: Any) -> None:
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
         for k, d in enumerate(v.deps):
             if d is not None:
-                give.add(k, feature(g, k), v.size)
+                sink.add(k, feature(g, k), v.size)
 
 
 def pack(parts: Sequence[Value], what: str = "vector") -> Value:
@@ -50,8 +51,8 @@ class _Splat(LaneRule):
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         return splat(v.dtype.count, tangents[0])
 
-    def backward(self, v: Var, g: Value, give: Any) -> None:
-        give.add(0, total(g), v.size)
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
+        sink.add(0, total(g), v.size)
 
 
 def splat(count: int, a: Value) -> Value:
@@ -67,8 +68,8 @@ class _Total(LaneRule):
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         return total(tangents[0])
 
-    def backward(self, v: Var, g: Value, give: Any) -> None:
-        give.add(0, splat(v.deps[0].dtype.count, g), v.size)
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
+        sink.add(0, splat(v.deps[0].dtype.count, g), v.size)
 
 
 def total(a: Value) -> Value:
@@ -88,14 +89,14 @@ class _Unpack(LaneRule):
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         return None
 
-    def backward(self, v: Var, g: Value | None, give: Any) -> None:
+    def backward(self, v: Var, g: Value | None, sink: Any) -> None:
         found = dict(v.data)
         v.data.clear()
         if found:
             t = v.deps[0].dtype
             zero = Value(node.literal(t.element, 0))
-            give.masking = give.masking or len(found) < t.count
-            give.add(0, pack([found.get(k, zero) for k in range(t.count)]), v.size)
+            sink.masking = sink.masking or len(found) < t.count
+            sink.add(0, pack([found.get(k, zero) for k in range(t.count)]), v.size)
 
     def reset(self, v: Var) -> None:
         v.data.clear()
@@ -115,10 +116,10 @@ class _Feature(LaneRule):
             return None
         return feature(Value(source.grad, source.grad_var), v.data)
 
-    def backward(self, v: Var, g: Value | None, give: Any) -> None:
+    def backward(self, v: Var, g: Value | None, sink: Any) -> None:
         if g is not None:
             v.deps[0].data[v.data] = g
-            give.mark(v.deps[0])
+            sink.mark(v.deps[0])
 
 
 def unpack(a: Value, numbers: Sequence[int] | None = None) -> list[Value]:
@@ -143,10 +144,10 @@ class _Take(LaneRule):
         index, mask = v.inputs
         return take(tangents[0], index, mask)
 
-    def backward(self, v: Var, g: Value, give: Any) -> None:
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
         index, mask = v.inputs
         zero = Value(node.literal(v.deps[0].dtype, 0))
-        give.add(0, put(zero, index, g, _here(mask)), v.size)
+        sink.add(0, put(zero, index, g, _here(mask)), v.size)
 
 
 def take(a: Value, index: Node, mask: Node, what: str = "") -> Value:
@@ -167,13 +168,13 @@ class _Put(LaneRule):
         of_x = of_x or Value(node.literal(v.dtype.element, 0))
         return put(of_a, index, of_x, _here(mask))
 
-    def backward(self, v: Var, g: Value, give: Any) -> None:
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
         index, mask = v.inputs
         if v.deps[0] is not None:
             zero = Value(node.literal(v.dtype.element, 0))
-            give.add(0, put(g, index, zero, _here(mask)), v.size)
+            sink.add(0, put(g, index, zero, _here(mask)), v.size)
         if v.deps[1] is not None:
-            give.add(1, take(g, index, mask), v.size)
+            sink.add(1, take(g, index, mask), v.size)
 
 
 def put(a: Value, index: Node, x: Value, mask: Node, what: str = "") -> Value:
@@ -233,7 +234,7 @@ class _Matvec(LaneRule):
             return None
         return terms[0] if len(terms) == 1 else RECORDED.add(*terms)
 
-    def backward(self, v: Var, g: Value, give: Any) -> None:
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
         a, x, *_ = operands(v)
         matrix, bias = v.data
         if v.deps[0] is not None:
@@ -244,19 +245,19 @@ class _Matvec(LaneRule):
                 )
             y, z = (x, g) if matrix.transposed else (g, x)
             # Where no gradient arrives, the other vector may hold anything.
-            some = _nonzero(g.node) if give.masking else None
-            give.update(
+            some = _nonzero(g.node) if sink.masking else None
+            sink.update(
                 0,
                 lambda target: _add_outer(target, matrix, y.node, z.node, some),
                 lambda target: outer(target, matrix, y, z, some),
             )
         if v.deps[1] is not None:
             turned = matrix._replace(transposed=not matrix.transposed)
-            give.add(1, matvec(a, turned, g), v.size)
+            sink.add(1, matvec(a, turned, g), v.size)
         if len(v.deps) > 2 and v.deps[2] is not None:
             # One entry stands for all lanes.
             whole = full(g, v.size)
-            give.update(
+            sink.update(
                 2,
                 lambda target: vector.accumulate(target, bias.at, whole.node, _GRADIENT),
                 lambda target: accumulate(target, bias, whole),
@@ -272,7 +273,7 @@ def _nonzero(g: Node) -> Node:
     return node.apply(op.ne, size, node.literal(size.dtype, 0))
 
 
-def _add_outer(target: Target, matrix: Matrix, y: Node, x: Node, some: Node | None) -> Node:
+def _add_outer(target: Replacement, matrix: Matrix, y: Node, x: Node, some: Node | None) -> Node:
     return vector.outer(target, matrix.at, matrix.layout, y, x, _GRADIENT, some)
 
 
@@ -325,12 +326,12 @@ class _Outer(LaneRule):
             result = outer(result, matrix, y, full(of_x, x.node.size), some)
         return result
 
-    def backward(self, v: Var, g: Value, give: Any) -> None:
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
         _, y, x = operands(v)
         matrix, some = v.data
         lanes = max(y.node.size, x.node.size)
         if v.deps[0] is not None:
-            give.add(0, g)
+            sink.add(0, g)
         for i, other, transposed in ((1, x, False), (2, y, True)):
             if v.deps[i] is not None:
                 c = matvec(full(g, v.size), matrix._replace(transposed=transposed), other)
@@ -338,7 +339,7 @@ class _Outer(LaneRule):
                     zero = Value(node.literal(c.node.dtype, 0))
                     mask = Value(vector.splat(c.node.dtype.count, some))
                     c = RECORDED.select(mask, c, zero)
-                give.add(i, c, lanes)
+                sink.add(i, c, lanes)
 
 
 def outer(target: Value, matrix: Matrix, y: Value, x: Value, some: Node | None = None) -> Value:
@@ -349,9 +350,9 @@ def outer(target: Value, matrix: Matrix, y: Value, x: Value, some: Node | None =
     return _value(OUTER, n, inputs, (target.var, y.var, x.var), (matrix, some))
 
 
-def _copied(n: Node) -> Target:
+def _copied(n: Node) -> Replacement:
     """A target of its own that starts with the values of a buffer."""
-    return Target(n if n.op is LITERAL else node.make(op.copy, n.dtype, n.size, (n,)))
+    return Replacement(n if n.op is LITERAL else node.make(op.copy, n.dtype, n.size, (n,)))
 
 
 class _Accumulate(LaneRule):
@@ -368,12 +369,12 @@ class _Accumulate(LaneRule):
             return result
         return accumulate(result, v.data, full(of_y, v.inputs[1].size))
 
-    def backward(self, v: Var, g: Value, give: Any) -> None:
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
         g = full(g, v.size)
         if v.deps[0] is not None:
-            give.add(0, g)
+            sink.add(0, g)
         if v.deps[1] is not None:
-            give.add(1, load(g, v.data), v.inputs[1].size)
+            sink.add(1, load(g, v.data), v.inputs[1].size)
 
 
 def accumulate(target: Value, bias: Matrix, y: Value) -> Value:

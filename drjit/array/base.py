@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..ad.graph import Value
 from ..jit.backend import JitBackend
-from ..jit.dtype import DType
-from ..jit.node import Node
-from ..jit.op import Op
+from ..jit.ir.dtype import DType
+from ..jit.ir.node import Node
+from ..jit.ir.op import Op
 from .meta import ArrayMeta
 
 
@@ -37,10 +37,11 @@ class BoundsError(IndexError, TypeError, RuntimeError):
 class ArrayBase:
     """Base class of all arrays, with all operators and properties.
 
-    A traced one-dimensional array (`_kind` is `leaf`) holds a node in `_n`, and in `_a` what
-    differentiation knows about it. A `nested` array holds its components in `_c`, a `tensor` a
-    one-dimensional array in `_array` and its `_shape`. Components that are Python numbers are in
-    `_held`, a list or, once a NumPy array shares them, that array; `_c` is then a copy.
+    A traced one-dimensional array (`_kind` is `leaf`) holds a node in `_node`, and in `_var` what
+    differentiation knows about it. A `nested` array holds its components in `_components`, a
+    `tensor` a one-dimensional array in `_array` and its `_shape`. Components that are Python
+    numbers are in `_held`, a list or, once a NumPy array shares them, that array; `_components` is
+    then a copy.
     """
 
     __module__ = "drjit"
@@ -65,7 +66,7 @@ class ArrayBase:
     _leaf: ClassVar[Any]
     """The one-dimensional type that components end in; a Python type in `drjit.scalar`."""
 
-    _a: Any = None
+    _var: Any = None
 
     if TYPE_CHECKING:
         # What `operators`, `members` and `function.grad` give to this class.
@@ -96,50 +97,50 @@ class ArrayBase:
         """
         kind = self._kind
         if kind == "leaf":
-            self._n = other._n
+            self._node = other._node
             if self._diff:
-                self._a = other._a
+                self._var = other._var
         elif kind == "tensor":
             self._array._assign(other._array)
             self._shape = other._shape
         elif isinstance(self.Value, type) and issubclass(self.Value, ArrayBase):
-            mine, theirs = self._c, other._c
+            mine, theirs = self._components, other._components
             if len(mine) == len(theirs):
                 for a, b in zip(mine, theirs, strict=True):
                     a._assign(b)
             else:
-                self._c = list(theirs)
+                self._components = list(theirs)
         else:
-            entries = other._c
+            entries = other._components
             if len(entries) == len(self._held):
                 self._held[:] = entries
             else:
-                self._c = list(entries)
+                self._components = list(entries)
 
 
 class KernelValue:
     """Base of values that exist within kernels only, such as cooperative vectors: no arrays, but
     leaves of PyTrees beside them.
 
-    Like a one-dimensional array, such a value has a node in `_n`, and in `_a` what differentiation
-    knows about it; its `_kind` is `vector`, and `_type` the class of its features. Element-wise
-    operations with such an operand are left to its `_elementwise`, reductions of it to `_reduce`;
-    `_like` is another value as one that goes beside it, and `_with` the same kind of value for
-    another node. `_unpacked` are arrays, of which it consists from then on, so that these can be
-    evaluated.
+    Like a one-dimensional array, such a value has a node in `_node`, and in `_var` what
+    differentiation knows about it; its `_kind` is `vector`, and `_type` the class of its features.
+    Element-wise operations with such an operand are left to its `_elementwise`, reductions of it
+    to `_reduce`; `_like` is another value as one that goes beside it, and `_with` the same kind
+    of value for another node. `_unpacked` are arrays, of which it consists from then on, so
+    that these can be evaluated.
     """
 
-    __slots__ = ("_a", "_n", "_type")
+    __slots__ = ("_node", "_type", "_var")
 
     _kind: ClassVar[str] = "vector"
     _tracks: ClassVar[bool] = False  # whether derivatives with respect to it can be tracked
-    _n: Node
-    _a: Any
+    _node: Node
+    _var: Any
     _type: Any
 
     @property
     def _dtype(self) -> DType:
-        return self._n.dtype.element
+        return self._node.dtype.element
 
     @property
     def _diff(self) -> bool:
@@ -159,7 +160,7 @@ class KernelValue:
 
     # Nodes are never changed, so that copies share one.
     def __copy__(self) -> Any:
-        return self._with(Value(self._n, self._a))
+        return self._with(Value(self._node, self._var))
 
     def __deepcopy__(self, memo: dict) -> Any:
         return self.__copy__()

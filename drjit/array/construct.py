@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..ad.graph import visible
-from ..jit import dtype as dt
-from ..jit import node
-from ..jit.dtype import DType
+from ..jit.ir import dtype as dt
+from ..jit.ir import node
+from ..jit.ir.dtype import DType
 from . import interop, leaf, leaf_access, nested, pytree, table, tensor
 from .base import ArrayBase, type_label
 from .leaf import new
@@ -38,7 +38,7 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
             _init_leaf(self, cls, args)
             return
         if cls._kind == "nested" and cls.__meta__.kind != "matrix":
-            self._c = _nested(cls, args)
+            self._components = _nested(cls, args)
             return
     if cls._kind == "tensor":
         try:
@@ -63,9 +63,9 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
     if cls._kind == "leaf":
         _init_leaf(self, cls, args)
     elif cls.__meta__.kind == "matrix":
-        self._c = _matrix(cls, args)
+        self._components = _matrix(cls, args)
     else:
-        self._c = _nested(cls, args)
+        self._components = _nested(cls, args)
 
 
 def number(cls: Any, dtype: DType, value: Any, strict: bool = False) -> Any:
@@ -160,26 +160,26 @@ def _init_leaf(self: Any, cls: Any, args: tuple) -> None:
         arg = args[0]
         kind = type(arg)
         if kind is cls:
-            self._n = arg._n
+            self._node = arg._node
             if cls._diff:
-                v = arg._a
-                self._a = v if v is None else visible(v)
+                v = arg._var
+                self._var = v if v is None else visible(v)
             return
         if kind in _NUMBERS:
             made = node.literals(cls._dtype)
             n = None if kind is int and abs(arg) > _EXACT else made(arg)
-            self._n = made(number(cls, cls._dtype, arg)) if n is None else n
+            self._node = made(number(cls, cls._dtype, arg)) if n is None else n
             if cls._diff:
-                self._a = None
+                self._var = None
             return
         made = _leaf(cls, arg)
     elif args:
         made = _leaf_of_numbers(cls, list(args))
     else:
         made = leaf.literal(cls, 0, 0)
-    self._n = made._n
+    self._node = made._node
     if cls._diff:
-        self._a = made._a
+        self._var = made._var
 
 
 def _leaf(cls: Any, arg: Any) -> Any:
@@ -211,7 +211,7 @@ def _leaf_from_array(cls: Any, arg: Any) -> Any:
             )
         return _leaf_from_array(cls, arg._array)
     if arg._namespace == "scalar" and arg.__meta__.kind == "vector" and len(arg.__meta__.dims) == 1:
-        return leaf.from_numpy(cls, np.array(arg._c, arg._dtype.numpy), copy=True)
+        return leaf.from_numpy(cls, np.array(arg._components, arg._dtype.numpy), copy=True)
     raise TypeError(
         f"{type_label(cls)}(): cannot convert {type_label(arg)}, which has several components; "
         "use dr.ravel() for its entries in order"
@@ -298,14 +298,14 @@ def _nested(cls: Any, args: tuple[Any, ...]) -> list:
         if arg._kind == "leaf" and cls._namespace == "scalar":
             return _components(cls, leaf.host(arg).tolist())
         if arg._kind == "nested" and not nested.goes_into_each(cls, arg):
-            return _components(cls, list(arg._c))
+            return _components(cls, list(arg._components))
     elif _is_number(arg):
         if size == 0:
             raise _wrong_size(cls, 0, 1)
     elif isinstance(arg, complex) and kind == "complex":
         return [component(cls, arg.real), component(cls, arg.imag)]
     elif interop.is_foreign_array(arg):
-        return interop.from_object(cls, arg)._c
+        return interop.from_object(cls, arg)._components
     elif is_sequence(arg):
         return _components(cls, _sequence(cls, arg))
     elif arg is None and cls._dtype.is_mask:
@@ -322,11 +322,11 @@ def _nested(cls: Any, args: tuple[Any, ...]) -> list:
 def _from_nested(cls: Any, arg: Any) -> list:
     if arg.__meta__.kind == "matrix" and cls.__meta__.kind not in ("vector", "matrix"):
         raise TypeError(f"{type_label(cls)}(): cannot convert {type_label(arg)}")
-    if cls._size is not None and len(arg._c) != cls._size:
-        raise _wrong_size(cls, cls._size, len(arg._c))
+    if cls._size is not None and len(arg._components) != cls._size:
+        raise _wrong_size(cls, cls._size, len(arg._components))
     if issubclass(cls.Value, ArrayBase) or arg._dtype is cls._dtype:
-        return [component(cls, c, strict=False) for c in arg._c]
-    return [_cast_number(cls._dtype, c) for c in arg._c]
+        return [component(cls, c, strict=False) for c in arg._components]
+    return [_cast_number(cls._dtype, c) for c in arg._components]
 
 
 def _cast_number(dtype: DType, value: Any) -> Any:
@@ -350,8 +350,8 @@ def _from_tensor(cls: Any, arg: Any) -> list:
     if cls._namespace == "scalar":
         values = np.array(list(arg._array), arg._dtype.numpy).reshape(shape)
         if cls.__meta__.kind == "complex":
-            return interop.build(cls, values.astype(cls._dtype.numpy))._c
-        return interop.from_object(cls, values)._c
+            return interop.build(cls, values.astype(cls._dtype.numpy))._components
+        return interop.from_object(cls, values)._components
     count = math.prod(shape[1:])
     flat = arg._array
     index_type = table.find(flat._namespace, "leaf", dt.u32)
@@ -393,12 +393,12 @@ def _matrix(cls: Any, args: tuple) -> list:
                         f"{type_label(cls)}(): cannot convert {type_label(arg)}; a matrix is "
                         f"made from a number, {n} rows, or {n * n} entries"
                     )
-                return _components(cls, list(arg._c))
+                return _components(cls, list(arg._components))
             return _diagonal(cls, arg)
         if _is_number(arg):
             return _diagonal(cls, arg)
         if interop.is_foreign_array(arg):
-            return interop.from_object(cls, arg)._c
+            return interop.from_object(cls, arg)._components
         args = tuple(_sequence(cls, arg))
     if len(args) == n * n and n != 1:
         return [row([component(row, e) for e in args[i * n : i * n + n]]) for i in range(n)]
@@ -426,7 +426,11 @@ def _resized(cls: Any, arg: Any) -> list:
     return [
         row(
             [
-                component(row, arg._c[i]._c[j] if i < m and j < m else int(i == j), strict=False)
+                component(
+                    row,
+                    arg._components[i]._components[j] if i < m and j < m else int(i == j),
+                    strict=False,
+                )
                 for j in range(n)
             ]
         )
@@ -501,9 +505,11 @@ def _flat_nested(storage: Any, arg: Any) -> tuple[Any, tuple[int, ...]]:
         flat, (_, *lanes) = _joined(storage, [(storage(c), (len(c),)) for c in inner(arg)])
         return flat, (*shape, *lanes)
     if not issubclass(arg.Value, ArrayBase):
-        return storage(list(arg._c)), (len(arg._c),)
+        return storage(list(arg._components)), (len(arg._components),)
     nested = arg.Value._kind == "nested"
-    parts = [_flat_nested(storage, c) if nested else (storage(c), (len(c),)) for c in arg._c]
+    parts = [
+        _flat_nested(storage, c) if nested else (storage(c), (len(c),)) for c in arg._components
+    ]
     return _joined(storage, parts)
 
 
@@ -520,7 +526,9 @@ def _joined(storage: Any, parts: list) -> tuple[Any, tuple[int, ...]]:
     count = math.prod(widest)
     parts = [(tensor.broadcast(part, s, widest), s) for part, s in parts]
     if storage._kind == "nested":
-        entries = [v for part, _ in parts for v in (part._c * count if len(part) == 1 else part)]
+        entries = [
+            v for part, _ in parts for v in (part._components * count if len(part) == 1 else part)
+        ]
         return storage(entries), (len(parts), *widest)
     total = leaf.unwritten(storage, count * len(parts))
     index_type = table.find(storage._namespace, "leaf", dt.u32)

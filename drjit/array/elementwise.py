@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..jit import dtype as dt
-from ..jit import node
-from ..jit.dtype import DType
-from ..jit.op import Op
+from ..jit.ir import dtype as dt
+from ..jit.ir import node
+from ..jit.ir.dtype import DType
+from ..jit.ir.op import Op
 from . import leaf, table, tensor
 from .base import ArrayBase, IncompatibleError, KernelValue, type_label
 from .inline import recorded
@@ -176,10 +176,10 @@ def _map(op_: Op, cls: Any, operands: list) -> Any:
     size = _common_size([len(c) for c in columns if isinstance(c, list)])
     r = new(result)
     traced = issubclass(cls.Value, ArrayBase)
-    r._c = []
+    r._components = []
     for i in range(size):
         entry = [c[i if len(c) > 1 else 0] if isinstance(c, list) else c for c in columns]
-        r._c.append(attempt(op_, *entry) if traced else numbers(op_, cls._dtype, entry))
+        r._components.append(attempt(op_, *entry) if traced else numbers(op_, cls._dtype, entry))
     return r
 
 
@@ -190,8 +190,12 @@ def _components(cls: Any, value: Any, is_mask: bool) -> Any:
         meta = value.__meta__
         if value._kind == "nested" and meta.dims and not goes_into_each(cls, value):
             if len(meta.dims) != len(cls.__meta__.dims) and cls.__meta__.kind == "matrix":
-                return (cls.Mask if is_mask else cls)(value)._c
-            return value._c if issubclass(cls.Value, ArrayBase) else _entries(cls, value, is_mask)
+                return (cls.Mask if is_mask else cls)(value)._components
+            return (
+                value._components
+                if issubclass(cls.Value, ArrayBase)
+                else _entries(cls, value, is_mask)
+            )
         if value._kind == "tensor":
             raise Incompatible(f"{type_label(value)} does not go together with {type_label(cls)}")
         if is_mask:
@@ -205,12 +209,16 @@ def _components(cls: Any, value: Any, is_mask: bool) -> Any:
         return value
     elif is_mask:
         return value
-    return convert(cls.Mask if is_mask else cls, value)._c
+    return convert(cls.Mask if is_mask else cls, value)._components
 
 
 def _entries(cls: Any, value: Any, is_mask: bool) -> list:
     dtype = dt.mask if is_mask else cls._dtype
-    return value._c if value._dtype is dtype else (cls.Mask if is_mask else cls)(value)._c
+    return (
+        value._components
+        if value._dtype is dtype
+        else (cls.Mask if is_mask else cls)(value)._components
+    )
 
 
 def _common_size(sizes: list[int]) -> int:

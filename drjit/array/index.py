@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..jit import access, freeze_size, kernel, op, schedule
-from ..jit import dtype as dt
-from ..jit.node import BUFFER, LITERAL, normalize
+from ..jit.ir import dtype as dt
+from ..jit.ir import op
+from ..jit.ir.node import BUFFER, LITERAL, normalize
+from ..jit.run import freeze_size, kernel, schedule
+from ..jit.trace import access
 from . import elementwise, leaf, leaf_access, table, tensor, tensor_index
 from .base import ArrayBase, BoundsError, ComponentError, type_label
 from .meta import DYNAMIC
@@ -33,12 +35,12 @@ def getitem(self: Any, key: Any) -> Any:
     kind = self._kind
     if type(key) is int:
         if kind == "nested":
-            c = self._c
+            c = self._components
             if 0 <= key < len(c):
                 return c[key]
             return c[_position(self, key, len(c), "__getitem__")]
         if kind == "leaf":
-            n = self._n
+            n = self._node
             i = key if 0 <= key < n.size else _position(self, key, n.size, "__getitem__")
             if n.op is not BUFFER or schedule.pending or schedule.observers:
                 schedule.evaluate([n])
@@ -67,12 +69,12 @@ def getitem(self: Any, key: Any) -> Any:
         return getitem(self, operator.index(key))
     if kind == "leaf" and _is_index_array(key):
         index = _index(self, key)
-        if self._n.size == 1:
-            return leaf.resize(self, index._n.size)
+        if self._node.size == 1:
+            return leaf.resize(self, index._node.size)
         return leaf_access.gather(self, index, _active(self), _what(self, "__getitem__"))
     if _has_entries(self) and _is_entries_index(key):
         indices: Any = key
-        return _copies(type(self), [self[i] for i in indices._c])
+        return _copies(type(self), [self[i] for i in indices._components])
     raise _bad_key(self, key, "__getitem__")
 
 
@@ -101,18 +103,18 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         if kind == "leaf":
             _scatter(self, _range_index(self, key), value)
         else:
-            _set_components(self, list(range(*key.indices(len(self._c)))), value)
+            _set_components(self, list(range(*key.indices(len(self._components)))), value)
     elif _is_integer(key):
         if kind == "leaf":
-            i = _position(self, operator.index(key), self._n.size, "__setitem__")
+            i = _position(self, operator.index(key), self._node.size, "__setitem__")
             _set_entry(self, i, value)
         else:
-            i = _position(self, operator.index(key), len(self._c), "__setitem__")
+            i = _position(self, operator.index(key), len(self._components), "__setitem__")
             _set_component(self, i, value)
     elif kind == "leaf" and _is_index_array(key):
         _scatter(self, _index(self, key), value)
     elif _has_entries(self) and _is_entries_index(key):
-        _set_entries(self, key._c, value)
+        _set_entries(self, key._components, value)
     else:
         raise _bad_key(self, key, "__setitem__")
 
@@ -160,8 +162,8 @@ def _is_entries_index(key: Any) -> bool:
 
 
 def _set_entries(self: Any, index: list, value: Any) -> None:
-    cls, size = type(self), len(self._c)
-    values = (value if type(value) is cls else cls(value))._c
+    cls, size = type(self), len(self._components)
+    values = (value if type(value) is cls else cls(value))._components
     if len(values) not in (1, len(index)):
         raise TypeError(
             f"{_what(self, '__setitem__')}: cannot assign {len(values)} values to "
@@ -200,7 +202,7 @@ def _index(self: Any, key: Any) -> Any:
     """An index array of the namespace of `self`, negative indices counted from the end."""
     if key._kind == "tensor":
         key = key._array
-    size = self._n.size
+    size = self._node.size
     cls = _index_type(self, key._dtype.is_signed, key._dtype.bits == 64 or size >= 1 << 31)
     index = key if type(key) is cls else cls(key)
     if not key._dtype.is_signed:
@@ -212,14 +214,14 @@ def _index(self: Any, key: Any) -> Any:
 
 def _range_index(self: Any, key: slice) -> Any:
     """The index array of a slice of a 1-D array."""
-    chosen = freeze_size.positions(key, self._n.size)
-    lanes = leaf.lane(_index_type(self, True, self._n.size >= 1 << 31), len(chosen))
+    chosen = freeze_size.positions(key, self._node.size)
+    lanes = leaf.lane(_index_type(self, True, self._node.size >= 1 << 31), len(chosen))
     return lanes * chosen.step + chosen.start
 
 
 def _leaf_slice(self: Any, key: slice) -> Any:
     cls = type(self)
-    size = self._n.size
+    size = self._node.size
     chosen = freeze_size.positions(key, size)
     if chosen == range(size):
         return cls(self)
@@ -236,8 +238,10 @@ def _scatter(self: Any, index: Any, value: Any) -> None:
     if is_array(value) and value._kind == "nested":
         raise TypeError(f"{what}: cannot assign a '{type_label(value)}' to entries of a 1-D array")
     source = value if type(value) is cls else cls(value)
-    if source._n.size not in (1, index._n.size):
-        raise TypeError(f"{what}: cannot assign {source._n.size} values to {index._n.size} entries")
+    if source._node.size not in (1, index._node.size):
+        raise TypeError(
+            f"{what}: cannot assign {source._node.size} values to {index._node.size} entries"
+        )
     leaf_access.scatter(self, [source], index, _active(self), what)
 
 
@@ -245,20 +249,20 @@ def _set_entry(self: Any, i: int, value: Any) -> None:
     """Assigns a Python number to an entry, at once where no derivative is involved and nothing is
     recorded."""
     number = _number(self, type(self), value)
-    if self._a is not None or kernel.on_read is not None:
+    if self._var is not None or kernel.on_read is not None:
         _scatter(self, leaf.literal(_index_type(self, False, i >= 1 << 32), i), number)
         return
-    node = self._n
+    node = self._node
     witness = weakref.ref(node)
-    held = access.Target(node)
-    self._n = None
+    held = access.Replacement(node)
+    self._node = None
     del node
     try:
         owned = held.own()
     except BaseException:
-        self._n = witness()
+        self._node = witness()
         raise
-    self._n = owned
+    self._node = owned
     schedule.evaluate([owned])
     kernel.to_numpy(owned.dtype, owned.size, owned.data)[i] = number
 
@@ -302,7 +306,7 @@ def _set_component(self: Any, i: int, value: Any) -> None:
             value = self.Value(value)
         except (TypeError, RuntimeError) as error:
             raise _no_component(self, value) from error
-    self._c[i]._assign(value)
+    self._components[i]._assign(value)
 
 
 def _no_component(self: Any, value: Any) -> TypeError:
@@ -330,7 +334,7 @@ def _set_components(self: Any, positions: Sequence[int], value: Any) -> None:
 
 
 def _nested_slice(self: Any, key: slice) -> Any:
-    parts = self._c[key]
+    parts = self._components[key]
     cls = type(self)
     same = self._size == len(parts) or (self._size is None and not self.__meta__.is_jit)
     return _copies(cls if same else _sized(cls, len(parts)), parts)
@@ -357,7 +361,7 @@ def _sized(cls: Any, count: int) -> Any:
 def _copies(cls: Any, parts: Sequence[Any]) -> Any:
     """An array of copies of components."""
     result = leaf.new(cls)
-    result._c = [type(c)(c) if is_array(c) else c for c in parts]
+    result._components = [type(c)(c) if is_array(c) else c for c in parts]
     return result
 
 
@@ -408,7 +412,7 @@ def getattr_swizzle(self: Any, name: str) -> Any:
     Raises:
         AttributeError: the array has no such components.
     """
-    parts = [self._c[i] for i in _letters(self, name)]
+    parts = [self._components[i] for i in _letters(self, name)]
     return _copies(_sized(type(self), len(parts)), parts)
 
 
@@ -423,10 +427,10 @@ def setattr_swizzle(self: Any, name: str, value: Any) -> None:
     """
     positions = _letters(self, name)
     if is_array(value) and value._kind == "nested":
-        if len(value._c) != len(positions):
+        if len(value._components) != len(positions):
             raise IndexError(
                 f"{type_label(self)}.{name}: Mismatched sizes in swizzle assignment, cannot assign "
-                f"{len(value._c)} components to {len(positions)}"
+                f"{len(value._components)} components to {len(positions)}"
             )
     elif isinstance(value, (list, tuple)):
         if self.__meta__.is_jit:

@@ -13,10 +13,10 @@ from types import FunctionType
 from typing import Any
 
 from ..ad.algebra import element_recorder
-from ..jit import node
-from ..jit import op as ops
-from ..jit.node import LITERAL, Node, next_serial
-from ..jit.op import Op
+from ..jit.ir import node
+from ..jit.ir import op as ops
+from ..jit.ir.node import LITERAL, Node, next_serial
+from ..jit.ir.op import Op
 from .leaf import beside, combined, new
 
 
@@ -54,13 +54,13 @@ def _own_code(f: Any, name: str, cls: type) -> Callable:
 # of what may be a number instead, of a number, of a mask.
 _OPERANDS = {
     "array": """
-        {x} = {a}._n
-        {v} = {a}._a""",
+        {x} = {a}._node
+        {v} = {a}._var""",
     "either": """
         {v} = None
         if type({a}) is cls:
-            {x} = {a}._n
-            {v} = {a}._a
+            {x} = {a}._node
+            {v} = {a}._var
         elif ({x} := number({a})) is None:
             return general({parameters})""",
     "number": """
@@ -69,7 +69,7 @@ _OPERANDS = {
     "mask": """
         if type({a}) is not mask:
             return general({parameters})
-        {x} = {a}._n""",
+        {x} = {a}._node""",
 }
 # Whether the node is `plain`: the operation `o` on `deps`, or a literal with `data`; not where it
 # simplifies.
@@ -114,9 +114,9 @@ _TERNARY = """
             plain = data is not None"""
 _TRACK = """
             if record is None or ({untracked}):
-                r._a = None
+                r._var = None
             else:
-                r._a = record(n, nodes, ({variables}))"""
+                r._var = record(n, nodes, ({variables}))"""
 _TEXT = """
 def make(op_, cls, result, general):
     dtype, out = cls._dtype, result._dtype
@@ -130,7 +130,7 @@ def make(op_, cls, result, general):
         size = x0.size{check}
         if plain:
             r = new(result)
-            r._n = n = Node()
+            r._node = n = Node()
             n.op = o
             n.dtype = out
             n.size = size
@@ -207,9 +207,9 @@ def _in_place(cls: type, operator: Callable) -> Callable:
         r = operator(self, other)
         if type(r) is not cls:
             return r
-        self._n = r._n
+        self._node = r._node
         if diff:
-            self._a = r._a
+            self._var = r._var
         return self
 
     return in_place
@@ -233,10 +233,10 @@ def _on_components(op_: Op, cls: Any) -> Callable:
         for (several, one), a in zip(kinds, args):  # noqa: B905
             kind = type(a)
             if kind is several:
-                if count not in (0, len(a._c)):
+                if count not in (0, len(a._components)):
                     return None
-                count = len(a._c)
-                columns.append(a._c)
+                count = len(a._components)
+                columns.append(a._components)
             elif kind in one:
                 columns.append(repeat(shared(a) if kind is float or kind is int else a))
             else:
@@ -244,7 +244,7 @@ def _on_components(op_: Op, cls: Any) -> Callable:
         if not count:
             return None
         r = new(result)
-        r._c = found = []
+        r._components = found = []
         for row in zip(*columns):  # noqa: B905
             c = on_entries(*row)
             if c is None:

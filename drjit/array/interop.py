@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..jit import dtype as dt
-from ..jit import kernel, schedule
-from ..jit.dtype import DType
+from ..jit.ir import dtype as dt
+from ..jit.ir.dtype import DType
+from ..jit.run import kernel, schedule
 from ..jit.target import numpy as numpy_target
 from . import leaf
 from .base import ArrayBase
@@ -129,7 +129,7 @@ def _nested(cls: type, data: np.ndarray) -> Any:
     if cls._kind == "leaf":
         return leaf.from_numpy(cls, data.reshape(-1))
     result = cls.__new__(cls)
-    result._c = [_nested(cls.Value, row) for row in data]
+    result._components = [_nested(cls.Value, row) for row in data]
     return result
 
 
@@ -199,9 +199,9 @@ def components(value: Any) -> np.ndarray:
 
 def _ragged(value: Any) -> RuntimeError:
     sizes = (
-        [leaf._n.size for leaf in inner(value)]
+        [leaf._node.size for leaf in inner(value)]
         if value.__meta__.is_jit
-        else [len(c._c) for c in value._c]
+        else [len(c._components) for c in value._components]
     )
     return RuntimeError(
         f"{_name(type(value))}: the components have different sizes {tuple(sizes)}, "
@@ -210,11 +210,11 @@ def _ragged(value: Any) -> RuntimeError:
 
 
 def _leaf_view(value: Any) -> np.ndarray:
-    n = value._n
+    n = value._node
     if n.size == 0:
         return np.empty(0, n.dtype.numpy)
     if not n.is_evaluated:
-        n = value._n = schedule.materialize(n)
+        n = value._node = schedule.materialize(n)
     kernel.await_data(n.data)
     return n.data.view(n.dtype.numpy, n.size)
 
@@ -245,7 +245,7 @@ def _shared(value: Any) -> np.ndarray:
 def _vectors(value: Any) -> Iterator[Any]:
     """The components of an array of `drjit.scalar` that have numbers as components."""
     if issubclass(value.Value, ArrayBase):
-        for c in value._c:
+        for c in value._components:
             yield from _vectors(c)
     else:
         yield value
@@ -371,8 +371,8 @@ def set_state(value: Any, state: tuple[tuple[int, ...], bytes]) -> None:
     except (TypeError, ValueError) as error:
         raise TypeError(f"{_name(cls)}.__setstate__(): not a pickled state: {error}") from None
     made = build(cls, entries.astype(cls._dtype.numpy, copy=False), state)
-    for name in ("_n", "_c", "_array", "_shape"):
+    for name in ("_node", "_components", "_array", "_shape"):
         if hasattr(cls, name):
             object.__setattr__(value, name, getattr(made, name))
     if cls._kind == "leaf" and cls._diff:
-        value._a = None
+        value._var = None

@@ -10,11 +10,12 @@ import numpy as np
 
 from ..ad import algebra, lanes
 from ..ad.graph import Value
-from ..jit import kernel, memory, node, schedule
-from ..jit.dtype import DType
-from ..jit.freeze import uninitialized
-from ..jit.node import BUFFER, LITERAL, Node
-from ..jit.op import Op
+from ..jit.ir import node
+from ..jit.ir.dtype import DType
+from ..jit.ir.node import BUFFER, LITERAL, Node
+from ..jit.ir.op import Op
+from ..jit.run import kernel, memory, schedule
+from ..jit.run.freeze import uninitialized
 
 new = object.__new__
 
@@ -22,9 +23,9 @@ new = object.__new__
 def wrap(cls: type, n: Node) -> Any:
     """An array of the class for a node, without derivative."""
     array = new(cls)
-    array._n = n
+    array._node = n
     if cls._diff:
-        array._a = None
+        array._var = None
     return array
 
 
@@ -40,9 +41,9 @@ def apply(op_: Op, *args: Any) -> Any:
         cls = cls.Mask
     elif op_.result == "second":
         cls = type(args[1])
-    nodes = tuple([a._n for a in args])
+    nodes = tuple([a._node for a in args])
     node.check_types(op_, nodes)
-    return combined(cls, op_, nodes, tuple([a._a for a in args]))
+    return combined(cls, op_, nodes, tuple([a._var for a in args]))
 
 
 def combined(cls: Any, op_: Op, nodes: tuple[Node, ...], variables: tuple) -> Any:
@@ -50,11 +51,11 @@ def combined(cls: Any, op_: Op, nodes: tuple[Node, ...], variables: tuple) -> An
     be right and their variables.
     """
     result = new(cls)
-    result._n = n = node.combine(op_, nodes)
+    result._node = n = node.combine(op_, nodes)
     if not n.size:
         check_empty(op_, nodes)
     if cls._diff:
-        result._a = algebra.record(op_, n, nodes, variables) if any(variables) else None
+        result._var = algebra.record(op_, n, nodes, variables) if any(variables) else None
     return result
 
 
@@ -75,15 +76,15 @@ def check_empty(op_: Op, nodes: tuple[Node, ...]) -> None:
 
 def value(a: Any) -> Value:
     """The traced value of an array, with its place in the graph of derivatives."""
-    return Value(a._n, a._a)
+    return Value(a._node, a._var)
 
 
 def from_value(cls: type, v: Value) -> Any:
     """An array of the class for a traced value."""
     array = new(cls)
-    array._n = v.node
+    array._node = v.node
     if cls._diff:
-        array._a = v.var
+        array._var = v.var
     return array
 
 
@@ -106,14 +107,14 @@ def beside(cls: Any) -> Callable[[Any], Any]:
 
 def cast(cls: type, a: Any) -> Any:
     """Conversion to the element type of another class."""
-    if a._a is None:
-        return wrap(cls, node.cast(cls._dtype, a._n))
+    if a._var is None:
+        return wrap(cls, node.cast(cls._dtype, a._node))
     return from_value(cls, lanes.cast(cls._dtype, value(a)))
 
 
 def bitcast(cls: type, a: Any) -> Any:
     """The same bits as another element type of the same size."""
-    return wrap(cls, node.bitcast(cls._dtype, a._n))
+    return wrap(cls, node.bitcast(cls._dtype, a._node))
 
 
 def unwritten(cls: Any, size: int) -> Any:
@@ -136,7 +137,7 @@ def resize(a: Any, size: int) -> Any:
 
 def host(a: Any) -> np.ndarray:
     """The entries as a NumPy array for reading while `a` is alive; evaluates and waits."""
-    return host_node(a._n)
+    return host_node(a._node)
 
 
 def host_node(n: Node) -> np.ndarray:

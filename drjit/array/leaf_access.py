@@ -8,14 +8,17 @@ fails, the target is as it was."""
 import weakref
 from typing import Any
 
-from ..ad import lanes, matrix, written
+from ..ad import lanes, matrix, scatter_target
 from ..ad.graph import Value, visible
-from ..jit import access, collective, op, schedule, sorting
-from ..jit import dtype as dt
-from ..jit import node as jit
-from ..jit.node import Node
-from ..jit.scope import active as active_lanes
-from ..jit.scope import innermost, recording
+from ..jit.ir import dtype as dt
+from ..jit.ir import node as ir
+from ..jit.ir import op
+from ..jit.ir.node import Node
+from ..jit.ir.scope import active as active_lanes
+from ..jit.ir.scope import innermost, recording
+from ..jit.primitives import collective, sorting
+from ..jit.run import schedule
+from ..jit.trace import access
 from . import table
 from .leaf import from_value, wrap
 from .leaf import value as value_of
@@ -23,7 +26,7 @@ from .leaf import value as value_of
 
 def _wide(index: Node) -> Node:
     """The index in 64 bits, where multiples of it cannot wrap."""
-    return jit.cast(dt.i64 if index.dtype.is_signed else dt.u64, index)
+    return ir.cast(dt.i64 if index.dtype.is_signed else dt.u64, index)
 
 
 def gather(
@@ -36,10 +39,12 @@ def gather(
 ) -> Any:
     """The entries of `source` at `index`; 0 where `active` is false or the index out of bounds,
     which with `inside` it cannot be. `mode` is for the adjoint."""
-    if source._a is None:
-        return wrap(type(source), access.gather(source._n, index._n, active._n, what, inside))
+    if source._var is None:
+        return wrap(
+            type(source), access.gather(source._node, index._node, active._node, what, inside)
+        )
     return from_value(
-        type(source), lanes.gather(value_of(source), index._n, active._n, what, inside, mode)
+        type(source), lanes.gather(value_of(source), index._node, active._node, what, inside, mode)
     )
 
 
@@ -55,14 +60,16 @@ def gather_packet(
     """`count` consecutive entries per lane, from entry `index * count` on; see `gather`."""
     if count == 1:
         return [gather(source, index, active, what, inside, mode)]
-    n, cls = source._n, type(source)
+    n, cls = source._node, type(source)
     if 2 <= count <= 16 and n.size % count == 0 and not n.is_literal:
         source_value = value_of(source)
-        values = lanes.gather_packet(source_value, index._n, active._n, count, what, inside, mode)
+        values = lanes.gather_packet(
+            source_value, index._node, active._node, count, what, inside, mode
+        )
         return [from_value(cls, c) for c in values]
     if n.size == 1:
         return [gather(source, index, active, what, mode=mode) for _ in range(count)]
-    index, mask = access.bounds(index._n, active._n, n.size, what, count)
+    index, mask = access.bounds(index._node, active._node, n.size, what, count)
     return [
         from_value(cls, lanes.gather(value_of(source), i, mask, what, mode=mode))
         for i in entries(index, count)
@@ -76,12 +83,12 @@ def gather_weighted(
     cannot be out of bounds; None where gathers and products serve better, or have to, since
     derivatives are recorded.
     """
-    if source._a is not None or not 2 <= count <= 16 or source._n.size % count:
+    if source._var is not None or not 2 <= count <= 16 or source._node.size % count:
         return None
-    if any(type(w) is not type(source) or w._a is not None for w in weights):
+    if any(type(w) is not type(source) or w._var is not None for w in weights):
         return None
-    taps = [(i._n, w._n) for i, w in zip(indices, weights, strict=True)]
-    found = access.gather_weighted(source._n, taps, active._n, count, what)
+    taps = [(i._node, w._node) for i, w in zip(indices, weights, strict=True)]
+    found = access.gather_weighted(source._node, taps, active._node, count, what)
     return None if found is None else [wrap(type(source), n) for n in found]
 
 
@@ -98,10 +105,10 @@ def _update(
 ) -> bool:
     """Queues a scatter and puts the node that results into the target, which alone holds it, so
     that the next scatter finds it free. Returns whether there was anything to do."""
-    node = target._n
+    node = target._node
     witness = weakref.ref(node)
-    target._n = None
-    taken = access.Target(node)
+    target._node = None
+    taken = access.Replacement(node)
     del node
     after = None
     try:
@@ -109,15 +116,15 @@ def _update(
     finally:
         # Until the scatter has replaced it, the old node lives in `taken` or in a frame of the
         # exception's traceback.
-        target._n = witness() if after is None else after
+        target._node = witness() if after is None else after
     return after is not None
 
 
 def _differentiable(target: Any, values: list) -> bool:
     """Whether a scatter is part of the graph of derivatives."""
-    if not target._diff or not any(v._a is not None for v in (target, *values)):
+    if not target._diff or not any(v._var is not None for v in (target, *values)):
         return False
-    return not recording() or any(visible(v._a) is not None for v in (target, *values))
+    return not recording() or any(visible(v._var) is not None for v in (target, *values))
 
 
 def _record(
@@ -126,21 +133,21 @@ def _record(
     """Records what has become of a target whose node was `before`; that is needed for some
     reductions only."""
     if recording():
-        written.record(reduce, target, value_of(value), index, mask)
+        scatter_target.record(reduce, target, value_of(value), index, mask)
         return
     if innermost() is not None:
-        mask = jit.apply(op.and_, mask, active_lanes())
-    n = target._n
-    old = Value(n if before is None else before, target._a)
-    new = Value(value._n, value._a)
-    target._a = lanes.record_scatter(reduce, old, new, index, mask, n).var
+        mask = ir.apply(op.and_, mask, active_lanes())
+    n = target._node
+    old = Value(n if before is None else before, target._var)
+    new = Value(value._node, value._var)
+    target._var = lanes.record_scatter(reduce, old, new, index, mask, n).var
 
 
 def check(size: int, values: list, index: Any, active: Any, what: str) -> None:
     """Raises what a scatter into a target of `size` entries would raise at once, and changes
     nothing."""
-    jit.broadcast_size((*[v._n for v in values], index._n, active._n), what)
-    access.bounds(index._n, active._n, size, what)
+    ir.broadcast_size((*[v._node for v in values], index._node, active._node), what)
+    access.bounds(index._node, active._node, size, what)
 
 
 def scatter(
@@ -153,19 +160,21 @@ def scatter(
 ) -> None:
     """Writes components `values` to `target` at entries `index * len(values) + 0, 1, ...`. Several
     with the mode `disjoint` write to different entries, so that their order does not matter."""
-    nodes = [v._n for v in values]
+    nodes = [v._node for v in values]
     count = len(nodes)
-    if 2 <= count <= 16 and target._n.size % count == 0:
+    if 2 <= count <= 16 and target._node.size % count == 0:
         differentiable = _differentiable(target, values)
-        done = _update(target, op.scatter_packet, nodes, index._n, active._n, what, "", mode, count)
+        done = _update(
+            target, op.scatter_packet, nodes, index._node, active._node, what, "", mode, count
+        )
         if done and differentiable:
             for j, v in enumerate(values):
-                _record("", target, v, lanes.entry(index._n, count, j), active._n, None)
+                _record("", target, v, lanes.entry(index._node, count, j), active._node, None)
         return
     where, mask = _records(target, index, active, count, what)
     for value, entry in zip(values, where, strict=True):
         differentiable = _differentiable(target, [value])
-        done = _update(target, op.scatter, [value._n], entry, mask, what, "", mode)
+        done = _update(target, op.scatter, [value._node], entry, mask, what, "", mode)
         if done and differentiable:
             _record("", target, value, entry, mask, None)
 
@@ -176,8 +185,8 @@ def _records(
     """The entries of the components of records, and the mask of lanes whose record lies within the
     target as a whole."""
     if count == 1:
-        return [index._n], active._n
-    bounded, mask = access.bounds(index._n, active._n, target._n.size, what, count)
+        return [index._node], active._node
+    bounded, mask = access.bounds(index._node, active._node, target._node.size, what, count)
     return entries(bounded, count), mask
 
 
@@ -186,8 +195,8 @@ def entries(index: Node, count: int) -> list[Node]:
     if count == 1:
         return [index]
     wide = _wide(index)
-    first = jit.apply(op.mul, wide, jit.literal(wide.dtype, count))
-    return [jit.apply(op.add, first, jit.literal(wide.dtype, j)) for j in range(count)]
+    first = ir.apply(op.mul, wide, ir.literal(wide.dtype, count))
+    return [ir.apply(op.add, first, ir.literal(wide.dtype, j)) for j in range(count)]
 
 
 def scatter_reduce(
@@ -206,10 +215,10 @@ def scatter_reduce(
     # Sums do not need the old entries, so the target may change in place.
     keep = differentiable and reduce != "add" and not recording()
     for value, entry in zip(values, where, strict=True):
-        size = jit.broadcast_size((value._n, entry, mask), what)
-        how = access.reduce_mode(mode, target._n, size)
-        before = target._n if keep else None
-        done = _update(target, op.scatter_reduce, [value._n], entry, mask, what, reduce, how)
+        size = ir.broadcast_size((value._node, entry, mask), what)
+        how = access.reduce_mode(mode, target._node, size)
+        before = target._node if keep else None
+        done = _update(target, op.scatter_reduce, [value._node], entry, mask, what, reduce, how)
         if done and differentiable:
             _record(reduce, target, value, entry, mask, before)
 
@@ -218,11 +227,11 @@ def _atomic(
     target: Any, kind: op.Op, values: list[Node], index: Any, active: Any, what: str
 ) -> Node:
     """Queues an atomic operation; gives the old values."""
-    size = jit.broadcast_size((*values, index._n, active._n), what)
-    dtype = target._n.dtype
-    if not _update(target, kind, values, index._n, active._n, what):
-        return jit.literal(dtype, 0, size)
-    return schedule.effect_value(target._n, dtype)
+    size = ir.broadcast_size((*values, index._node, active._node), what)
+    dtype = target._node.dtype
+    if not _update(target, kind, values, index._node, active._node, what):
+        return ir.literal(dtype, 0, size)
+    return schedule.effect_value(target._node, dtype)
 
 
 def scatter_inc(target: Any, index: Any, active: Any, what: str = "dr.scatter_inc") -> Any:
@@ -236,10 +245,10 @@ def scatter_exch(
     """Atomically replaces entries of `target`; gives their old values. Derivatives hold where no
     index occurs twice."""
     differentiable = _differentiable(target, [value])
-    old = _atomic(target, op.scatter_exch, [value._n], index, active, what)
+    old = _atomic(target, op.scatter_exch, [value._node], index, active, what)
     if not differentiable:
         return wrap(type(target), old)
-    return _old_value("scatter_exch", target, value, index._n, active._n, active._n, old)
+    return _old_value("scatter_exch", target, value, index._node, active._node, active._node, old)
 
 
 def scatter_cas(
@@ -248,11 +257,11 @@ def scatter_cas(
     """Atomically replaces entries of `target` that equal `compare` bit by bit; gives their old
     values. Derivatives hold where no index occurs twice."""
     differentiable = _differentiable(target, [value])
-    old = _atomic(target, op.scatter_cas, [compare._n, value._n], index, active, what)
+    old = _atomic(target, op.scatter_cas, [compare._node, value._node], index, active, what)
     if not differentiable:
         return wrap(type(target), old)
-    swapped = jit.apply(op.and_, active._n, jit.apply(op.eq, old, compare._n))
-    return _old_value("scatter_cas", target, value, index._n, active._n, swapped, old)
+    swapped = ir.apply(op.and_, active._node, ir.apply(op.eq, old, compare._node))
+    return _old_value("scatter_cas", target, value, index._node, active._node, swapped, old)
 
 
 def _old_value(
@@ -261,7 +270,7 @@ def _old_value(
     """Records an atomic operation that has replaced the entries of the lanes of `mask`; gives the
     array of the old values, which all `active` lanes have."""
     if recording():
-        v = written.record(kind, target, value_of(value), index, mask)
+        v = scatter_target.record(kind, target, value_of(value), index, mask)
         return from_value(type(target), Value(old, v))
     source = value_of(target)
     _record("", target, value, index, mask, None)
@@ -285,54 +294,54 @@ def block_reduce(reduce: str, value: Any, block_size: int) -> Any:
 
 def compress(mask: Any, result: type) -> Any:
     """The indices, as an array of class `result`, at which a mask holds."""
-    return wrap(result, collective.compress(mask._n))
+    return wrap(result, collective.compress(mask._node))
 
 
 def bounded(index: Any, active: Any, size: int, what: str) -> tuple[Any, Any]:
     """An unsigned index, and the mask of lanes where it is below `size`; others are reported."""
-    n, mask = access.bounds(index._n, active._n, size, what)
+    n, mask = access.bounds(index._node, active._node, size, what)
     if mask is access.ACTIVE:  # stands for the lanes of a kernel, and is no value to keep
-        mask = jit.literal(dt.mask, True)
+        mask = ir.literal(dt.mask, True)
     cls = table.find(index._namespace, "leaf", n.dtype)
     return wrap(cls, n), wrap(cls.Mask, mask)
 
 
 def reduce_rows(reduce: str, value: Any, rows: int, columns: int) -> Any:
     """The reductions along the columns of matrices of `rows` by `columns` entries."""
-    if value._a is not None and reduce == "add":
+    if value._var is not None and reduce == "add":
         return from_value(type(value), matrix.sum_rows(value_of(value), rows, columns))
-    if value._a is not None:
+    if value._var is not None:
         # In terms of what has derivatives: the rows of the transposed matrices.
         index = table.find(value._namespace, "leaf", dt.u32)
-        lane = wrap(index, jit.lane(value._n.size))
+        lane = wrap(index, ir.lane(value._node.size))
         place = lane // (rows * columns) * (rows * columns)
         place = place + lane % rows * columns + lane // rows % columns
-        yes = wrap(value.Mask, jit.literal(dt.mask, True))
+        yes = wrap(value.Mask, ir.literal(dt.mask, True))
         return block_reduce(reduce, gather(value, place, yes), rows)
-    return wrap(type(value), collective.reduce_rows(reduce, value._n, rows, columns))
+    return wrap(type(value), collective.reduce_rows(reduce, value._node, rows, columns))
 
 
 def argsort(value: Any, result: type, descending: bool, run: int = 0) -> Any:
     """The order of the entries, or of those of each run, as an array of class `result`."""
-    return wrap(result, sorting.argsort(value._n, descending, run))
+    return wrap(result, sorting.argsort(value._node, descending, run))
 
 
 def sort_keys(value: Any) -> Any:
     """Unsigned integers that order as the entries do, with NaN as the largest."""
-    n = sorting.keys(value._n, False)
+    n = sorting.keys(value._node, False)
     if n.dtype.bits < 32:
-        n = jit.cast(dt.u32, n)
+        n = ir.cast(dt.u32, n)
     return wrap(table.find(value._namespace, "leaf", n.dtype), n)
 
 
 def sort(value: Any, descending: bool) -> Any:
     """All entries in order."""
-    if value._a is not None:
+    if value._var is not None:
         index = argsort(value, table.find(value._namespace, "leaf", dt.u32), descending)
-        return gather(value, index, wrap(value.Mask, jit.literal(dt.mask, True)))
-    return wrap(type(value), sorting.sort(value._n, descending))
+        return gather(value, index, wrap(value.Mask, ir.literal(dt.mask, True)))
+    return wrap(type(value), sorting.sort(value._node, descending))
 
 
 def matmul(a: Any, b: Any, layout: Any) -> Any:
-    """Products of matrices; see `drjit.jit.product.Layout`."""
+    """Products of matrices; see `drjit.jit.primitives.matmul.Layout`."""
     return from_value(type(a), matrix.matmul(value_of(a), value_of(b), layout))

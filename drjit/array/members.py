@@ -9,12 +9,12 @@ from itertools import product
 from typing import Any, NoReturn
 
 from ..ad import graph as derivatives
-from ..jit import freeze_size
-from ..jit import label as labels
-from ..jit.node import AFTER, BUFFER, LITERAL
-from ..jit.scope import recording
-from ..jit.structure import is_open
-from . import index, interop, leaf, numbered, show, table, tensor
+from ..jit.ir import label as labels
+from ..jit.ir.node import AFTER, BUFFER, LITERAL
+from ..jit.ir.scope import recording
+from ..jit.run import freeze_size
+from ..jit.text.structure import is_open
+from . import index, interop, leaf, show, table, tensor, variable_index
 from .base import ArrayBase, ComponentError, type_label
 from .construct import init
 from .meta import VarState
@@ -26,7 +26,7 @@ _STATES = {LITERAL: VarState.Literal, BUFFER: VarState.Evaluated, AFTER: VarStat
 
 def components(self: Any) -> list:
     """The components of a nested array, or the storage of a tensor."""
-    return [self._array] if self._kind == "tensor" else self._c
+    return [self._array] if self._kind == "tensor" else self._components
 
 
 def state(self: Any) -> VarState:
@@ -34,7 +34,7 @@ def state(self: Any) -> VarState:
     (dirty), symbolic in the body of a loop, branch or call that is being recorded, or mixed.
     """
     if self._kind == "leaf":
-        n = self._n
+        n = self._node
         if n.size == 0:
             return VarState.Invalid
         known = _STATES.get(n.op)
@@ -74,7 +74,7 @@ def _shape(self: Any) -> tuple[int, ...] | None:
     if self._kind == "tensor":
         return self._shape
     if self._kind == "leaf":
-        return (self._n.size,)
+        return (self._node.size,)
     sizes = show.component_shape(self)
     if sizes is None or self._namespace == "scalar":
         return sizes
@@ -100,10 +100,14 @@ def item(self: Any) -> Any:
         RuntimeError: the array has components, or not exactly one entry.
     """
     flat = self._array if self._kind == "tensor" else self
-    if flat._kind == "leaf" and flat._n.size == 1:
-        return flat._n.data if flat._n.op is LITERAL else leaf.host(flat).item()
-    if flat._kind == "nested" and len(flat._c) == 1 and not isinstance(flat._c[0], ArrayBase):
-        return flat._c[0]
+    if flat._kind == "leaf" and flat._node.size == 1:
+        return flat._node.data if flat._node.op is LITERAL else leaf.host(flat).item()
+    if (
+        flat._kind == "nested"
+        and len(flat._components) == 1
+        and not isinstance(flat._components[0], ArrayBase)
+    ):
+        return flat._components[0]
     raise RuntimeError(
         f"{type_label(self)}.item(): can only convert arrays of length 1 to Python scalars, the "
         f"shape is {self.shape}"
@@ -113,10 +117,10 @@ def item(self: Any) -> Any:
 def length(self: Any) -> int:
     kind = self._kind
     if kind == "leaf":
-        return freeze_size.length(self._n.size)
+        return freeze_size.length(self._node.size)
     if kind == "tensor":
         return freeze_size.length(self._shape[0] if self._shape else 0)
-    return len(self._c)
+    return len(self._components)
 
 
 def iterate(self: Any) -> Iterator[Any]:
@@ -125,7 +129,7 @@ def iterate(self: Any) -> Iterator[Any]:
     if kind == "leaf":
         yield from leaf.host(self).tolist()
     elif kind == "nested":
-        yield from list(self._c)
+        yield from list(self._components)
     else:
         for i in range(length(self)):
             yield self[i]
@@ -168,10 +172,10 @@ def truth(self: Any) -> bool:
         )
     flat = self._array if self._kind == "tensor" else self
     if flat._kind == "nested":
-        one_dimensional = flat._namespace == "scalar" and len(flat._c) == 1
-        if one_dimensional and not isinstance(flat._c[0], ArrayBase):
-            return flat._c[0]
-    elif flat._n.size == 1:
+        one_dimensional = flat._namespace == "scalar" and len(flat._components) == 1
+        if one_dimensional and not isinstance(flat._components[0], ArrayBase):
+            return flat._components[0]
+    elif flat._node.size == 1:
         return bool(item(flat))
     raise RuntimeError(
         f"{type_label(self)}: an implicit conversion to 'bool' needs an array with one entry, not "
@@ -205,7 +209,7 @@ def _named(name: str) -> property:
         if name in ("real", "imag") and kind not in ("complex", "quaternion"):
             return self if name == "real" else filled(self, 0)
         position = _position(self, name)
-        return self._c[position]
+        return self._components[position]
 
     def put(self: Any, value: Any) -> None:
         self[_position(self, name)] = value
@@ -217,7 +221,7 @@ def _component(name: str, position: int) -> property:
     """The same of classes that have the component."""
 
     def get(self: Any) -> Any:
-        return self._c[position]
+        return self._components[position]
 
     def put(self: Any, value: Any) -> None:
         self[position] = value
@@ -251,7 +255,9 @@ def matrix_transposed(self: Any) -> Any:
     if self._kind != "nested" or len(dims) < 2 or dims[0] != dims[1]:
         raise TypeError(f"{type_label(self)}: only matrices and square arrays have a transpose")
     cls = type(self)
-    return cls([cls.Value([row._c[i] for row in self._c]) for i in range(dims[0])])
+    return cls(
+        [cls.Value([row._components[i] for row in self._components]) for i in range(dims[0])]
+    )
 
 
 # Identity and labels
@@ -259,7 +265,7 @@ def matrix_transposed(self: Any) -> Any:
 
 def _nodes(self: Any) -> list:
     if self._kind == "leaf":
-        return [self._n]
+        return [self._node]
     return [n for c in components(self) if isinstance(c, ArrayBase) for n in _nodes(c)]
 
 
@@ -274,27 +280,31 @@ def set_label(self: Any, name: str) -> None:
         raise TypeError(f"{type_label(self)}.label: expected a string, got {type_label(name)}")
     names = ["x", "y", "z", "w"]
     if self._kind == "leaf":
-        labels.labels[self._n] = name
-        if self._a is not None:
-            derivatives.labels[self._a] = name
+        labels.labels[self._node] = name
+        if self._var is not None:
+            derivatives.labels[self._var] = name
         return
     if self._kind == "tensor":
         set_label(self._array, name)
         return
-    for i, c in enumerate(self._c):
+    for i, c in enumerate(self._components):
         if isinstance(c, ArrayBase):
-            part = names[i] if len(self._c) <= 4 and self.__meta__.kind != "matrix" else str(i)
+            part = (
+                names[i]
+                if len(self._components) <= 4 and self.__meta__.kind != "matrix"
+                else str(i)
+            )
             set_label(c, f"{name}_{part}")
 
 
 def number_of(self: Any) -> int:
     """A number that identifies the traced value of a one-dimensional array; 0 for others."""
-    return numbered.number_of_node(self._n) if self._kind == "leaf" else 0
+    return variable_index.number_of_node(self._node) if self._kind == "leaf" else 0
 
 
 def number_of_derivative(self: Any) -> int:
     """A number that identifies the value in the graph of derivatives; 0 without one."""
-    return numbered.number_of_var(self._a)
+    return variable_index.number_of_var(self._var)
 
 
 def _swizzle(name: str) -> property:
@@ -339,7 +349,7 @@ def derive(cls: Any) -> None:
         cls.__getattr__ = get_attribute
 
 
-_CONTENTS = frozenset(("_n", "_a", "_c", "_array", "_shape"))
+_CONTENTS = frozenset(("_node", "_var", "_components", "_array", "_shape"))
 
 
 def get_attribute(self: Any, name: str) -> Any:
@@ -359,7 +369,7 @@ def _detached_copy(a: Any) -> Any:
     made = copy(a)
     if made._diff:
         for part in leaf_arrays(made):
-            part._a = None
+            part._var = None
     return made
 
 

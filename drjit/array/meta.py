@@ -2,10 +2,10 @@
 
 import enum
 
-from ..jit import dtype as dt
 from ..jit.backend import JitBackend
-from ..jit.dtype import DType
-from ..jit.named import Named
+from ..jit.enumeration import Named
+from ..jit.ir import dtype as dt
+from ..jit.ir.dtype import DType
 
 
 class VarState(Named, enum.Enum):

@@ -7,7 +7,7 @@ from itertools import repeat
 from types import FunctionType
 from typing import Any
 
-from ..jit.op import ARITHMETIC, COMPARISONS, UNARY
+from ..jit.ir.op import ARITHMETIC, COMPARISONS, UNARY
 from .leaf import beside, new
 
 _EQUALITY = ("eq", "ne")
@@ -64,7 +64,7 @@ def operators(cls: type, general: type) -> dict[str, Callable]:
 def _unary(cls: type, function: Callable) -> Callable:
     def unary(self):
         r = new(cls)
-        r._c = list(map(function, self._c))
+        r._components = list(map(function, self._components))
         return r
 
     return unary
@@ -81,13 +81,13 @@ def _forward(
         kind = type(other)
         if kind is cls and pairs:
             r = new(result)
-            r._c = list(map(combine, self._c, other._c))
+            r._components = list(map(combine, self._components, other._components))
             return r
         if kind in scalars:
             if kind is not leaf:
                 other = shared(other)
             r = new(result)
-            r._c = list(map(combine, self._c, repeat(other)))
+            r._components = list(map(combine, self._components, repeat(other)))
             return r
         return otherwise(self, other)
 
@@ -100,7 +100,7 @@ def _backward(cls: Any, result: Any, method: str, scalars: frozenset, general: t
     def binary(self, other):
         if type(other) in scalars:
             r = new(result)
-            r._c = list(map(combine, self._c, repeat(other)))
+            r._components = list(map(combine, self._components, repeat(other)))
             return r
         return otherwise(self, other)
 

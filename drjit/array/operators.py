@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..jit import op as ops
-from ..jit.op import Op
+from ..jit.ir import op as ops
+from ..jit.ir.op import Op
 from . import leaf, special, tensor
 from .base import ArrayBase, IncompatibleError, OperandError, type_label
 from .elementwise import Unsupported, elementwise, promoted
@@ -134,7 +134,7 @@ def _order_of_masks(op_: Op, a: Any, b: Any) -> Any:
 def _unary(op_: Op) -> Callable:
     def method(self: Any) -> Any:
         if op_ is ops.abs and self.__meta__.kind in ("complex", "quaternion"):
-            return special.formulas[self.__meta__.kind, "abs"](tuple(self._c))
+            return special.formulas[self.__meta__.kind, "abs"](tuple(self._components))
         return elementwise(op_, self, name=f"{type_label(self)}.__{op_.method}__")
 
     return method
@@ -232,7 +232,9 @@ def filled(a: Any, number: int) -> Any:
     if a._kind == "tensor":
         return tensor.wrap(cls, filled(a._array, number), a._shape)
     python = cls.Value
-    entries = [filled(c, number) if isinstance(c, ArrayBase) else python(number) for c in a._c]
+    entries = [
+        filled(c, number) if isinstance(c, ArrayBase) else python(number) for c in a._components
+    ]
     return special.of_components(cls, entries)
 
 
@@ -275,13 +277,13 @@ def _matmul(a: Any, b: Any) -> Any:
         return function(a, b)
     if _is_factor(a, b) or _is_factor(b, a):
         return a * b
-    if kinds == ["vector", "vector"] and len(a._c) == len(b._c):
+    if kinds == ["vector", "vector"] and len(a._components) == len(b._components):
         if len(a.__meta__.dims) == 2:
             square = len(b.__meta__.dims) == 2
             cls = expr_t(type(a) if square else type(a).Value, type(b))
-            return special.of_components(cls, [_matmul(row, b) for row in a._c])
-        total = a._c[0] * b._c[0]
-        for x, y in zip(a._c[1:], b._c[1:], strict=True):
+            return special.of_components(cls, [_matmul(row, b) for row in a._components])
+        total = a._components[0] * b._components[0]
+        for x, y in zip(a._components[1:], b._components[1:], strict=True):
             total = total + x * y
         return total
     raise OperandError(

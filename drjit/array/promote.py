@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..jit import dtype as dt
-from ..jit.dtype import DType
+from ..jit.ir import dtype as dt
+from ..jit.ir.dtype import DType
 from . import leaf, table
 from .base import ArrayBase, IncompatibleError, OperandError, type_label
 from .meta import BACKENDS, DYNAMIC

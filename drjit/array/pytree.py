@@ -252,13 +252,13 @@ def _collect(values: Iterable[Any], found: list[Any]) -> None:
         if kind == "leaf" or kind == "vector":
             found.append(v)
         elif kind == "nested":
-            _collect(v._c, found)
+            _collect(v._components, found)
         elif kind == "tensor":
             found.append(v._array)
         elif kind != "other":
             _collect(opened(v, kind)[1], found)
         elif isinstance(v, ArrayBase):  # of numbers, or never initialized: this says so
-            getattr(v, "_array" if v._kind == "tensor" else "_c")
+            getattr(v, "_array" if v._kind == "tensor" else "_components")
 
 
 def map_tree(f: Callable[..., Any], *trees: Any, what: str = "map_tree", stop: Classes = ()) -> Any:

@@ -9,9 +9,9 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from ..jit import dtype as dt
-from ..jit import kernel, schedule
-from ..jit.node import Node
+from ..jit.ir import dtype as dt
+from ..jit.ir.node import Node
+from ..jit.run import kernel, schedule
 from .base import ArrayBase
 
 LIMIT = 20
@@ -63,7 +63,7 @@ def component_shape(value: Any) -> tuple[int, ...] | None:
     """The numbers of components of a nested array by level, or None if they vary."""
     if not is_array(value) or value._kind == "leaf":
         return ()
-    parts = value._c
+    parts = value._components
     shapes = {component_shape(c) for c in parts}
     if len(shapes) > 1 or None in shapes:
         return None
@@ -76,13 +76,13 @@ def inner(value: Any) -> Iterator[Any]:
     if not is_array(value) or value._kind == "leaf":
         yield value
     else:
-        for c in value._c:
+        for c in value._components:
             yield from inner(c)
 
 
 def common_width(leaves: Sequence[Any]) -> int | None:
     """The number of lanes of leaf arrays, of which some may have one; None if they disagree."""
-    widths = {leaf._n.size for leaf in leaves}
+    widths = {leaf._node.size for leaf in leaves}
     if len(widths) > 1:
         widths.discard(1)
     if len(widths) > 1:
@@ -102,7 +102,7 @@ def reader(n: Node) -> Callable[[int], Any]:
 
 def evaluated(leaves: Sequence[Any]) -> list[Node]:
     """The nodes of leaf arrays, evaluated."""
-    nodes = [leaf._n for leaf in leaves]
+    nodes = [leaf._node for leaf in leaves]
     schedule.evaluate(nodes)
     return nodes
 
@@ -119,7 +119,7 @@ def _number_cell(value: Any) -> Cell:
     def cell(index: tuple[int, ...]) -> str:
         entry = value
         for i in index:
-            entry = entry._c[i]
+            entry = entry._components[i]
         return text(entry)
 
     return cell
@@ -131,7 +131,7 @@ def _flat_cell(array: Any, shape: tuple[int, ...]) -> Cell:
     if array._kind == "leaf":
         read = reader(evaluated([array])[0])
     else:
-        read = array._c.__getitem__
+        read = array._components.__getitem__
     strides = [prod(shape[k + 1 :]) for k in range(len(shape))]
     return lambda index: text(read(sum(i * s for i, s in zip(index, strides, strict=True))))
 

@@ -8,14 +8,14 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from ..jit import op
+from ..jit.ir import op
 from . import leaf, table
 from .base import ArrayBase, type_label
 from .elementwise import elementwise
 from .leaf import new
 from .meta import DYNAMIC
 from .promote import Incompatible, convert, number_type, resolve
-from .repeat import repeated
+from .recorded_function import repeated
 
 SPECIAL = ("complex", "quaternion", "matrix")
 formulas: dict[tuple[str, str], Callable] = {}
@@ -41,7 +41,7 @@ def of_components(cls: Any, components: Any) -> Any:
     if not issubclass(cls.Value, ArrayBase):
         return cls(list(components))
     r = new(cls)
-    r._c = list(components)
+    r._components = list(components)
     return r
 
 
@@ -61,12 +61,14 @@ def scale(factor: Any, value: Any, combine: Callable) -> Any:
     """Each component of a special array combined with a scalar."""
     cls, operands = resolve((value, factor))
     value = convert(cls, operands[0])
-    return of_components(cls, [_each(c, operands[1], combine) for c in value._c])
+    return of_components(cls, [_each(c, operands[1], combine) for c in value._components])
 
 
 def _each(component: Any, factor: Any, combine: Callable) -> Any:
     if isinstance(component, ArrayBase) and component._kind == "nested":
-        return of_components(type(component), [_each(c, factor, combine) for c in component._c])
+        return of_components(
+            type(component), [_each(c, factor, combine) for c in component._components]
+        )
     return combine(component, factor)
 
 
@@ -83,7 +85,9 @@ def product(a: Any, b: Any) -> Any:
     if "matrix" in (_kind(a), _kind(b)):
         return matrix_product(a, b)
     cls, a, b = _both(a, b)
-    return of_components(cls, formulas[cls.__meta__.kind, "mul"](tuple(a._c), tuple(b._c)))
+    return of_components(
+        cls, formulas[cls.__meta__.kind, "mul"](tuple(a._components), tuple(b._components))
+    )
 
 
 def quotient(a: Any, b: Any) -> Any:
@@ -103,7 +107,9 @@ def quotient(a: Any, b: Any) -> Any:
     if _kind(a) == "matrix":
         raise Incompatible(f"cannot divide {type_label(a)} by {type_label(b)}")
     cls, a, b = _both(a, b)
-    return of_components(cls, formulas[cls.__meta__.kind, "div"](tuple(a._c), tuple(b._c)))
+    return of_components(
+        cls, formulas[cls.__meta__.kind, "div"](tuple(a._components), tuple(b._components))
+    )
 
 
 def reciprocal(a: Any) -> Any:
@@ -111,9 +117,9 @@ def reciprocal(a: Any) -> Any:
     cls = type(a)
     if cls.__meta__.kind == "matrix":
         n = cls._size
-        found = repeated(inverse_of, [c for row in a._c for c in row._c], n)
+        found = repeated(inverse_of, [c for row in a._components for c in row._components], n)
         return of_rows(cls, found, n)
-    return of_components(cls, formulas[cls.__meta__.kind, "rcp"](tuple(a._c)))
+    return of_components(cls, formulas[cls.__meta__.kind, "rcp"](tuple(a._components)))
 
 
 def power(a: Any, b: Any) -> Any:
@@ -121,7 +127,9 @@ def power(a: Any, b: Any) -> Any:
     cls, a, b = _both(a, b)
     if cls.__meta__.kind == "matrix":
         raise Incompatible("matrices only have integer powers")
-    return of_components(cls, formulas[cls.__meta__.kind, "power"](tuple(a._c), tuple(b._c)))
+    return of_components(
+        cls, formulas[cls.__meta__.kind, "power"](tuple(a._components), tuple(b._components))
+    )
 
 
 def _kind(value: Any) -> str:
@@ -134,7 +142,7 @@ def _both(a: Any, b: Any) -> tuple[Any, Any, Any]:
 
 
 def _rows(a: Any) -> list[list]:
-    return [list(row._c) for row in a._c]
+    return [list(row._components) for row in a._components]
 
 
 def fma(a: Any, b: Any, c: Any) -> Any:
@@ -167,9 +175,9 @@ def matrix_product(a: Any, b: Any) -> Any:
     ka, kb = _kind(a), _kind(b)
     if ka == kb == "matrix":
         cls, a, b = _both(a, b)
-        n = len(a._c)
-        operands = [c for m in (a, b) for row in m._c for c in row._c]
-        return of_rows(cls, repeated(_products, operands, n), len(b._c[0]._c))
+        n = len(a._components)
+        operands = [c for m in (a, b) for row in m._components for c in row._components]
+        return of_rows(cls, repeated(_products, operands, n), len(b._components[0]._components))
     matrix, vector = (a, b) if ka == "matrix" else (b, a)
     sizes = getattr(vector, "__meta__", None)
     if (
@@ -181,13 +189,15 @@ def matrix_product(a: Any, b: Any) -> Any:
             f"cannot multiply {type_label(a)} and {type_label(b)}: a matrix goes with a matrix "
             "or a vector of its size"
         )
-    if len(vector._c) != matrix._size:
-        raise Incompatible(f"a matrix of {matrix._size} rows times {len(vector._c)} components")
+    if len(vector._components) != matrix._size:
+        raise Incompatible(
+            f"a matrix of {matrix._size} rows times {len(vector._components)} components"
+        )
     rows = _rows(matrix)
     if matrix is b:
         rows = [list(column) for column in zip(*rows, strict=True)]
-    components = [dot(row, vector._c) for row in rows]
-    cls, _ = resolve((matrix._c[0], vector))
+    components = [dot(row, vector._components) for row in rows]
+    cls, _ = resolve((matrix._components[0], vector))
     return of_components(cls, components)
 
 

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..jit import dtype as dt
 from ..jit.backend import JitBackend
-from ..jit.dtype import DType
+from ..jit.ir import dtype as dt
+from ..jit.ir.dtype import DType
 from . import inline, nested
 from .base import ArrayBase
 from .meta import DYNAMIC, LEAF_NAME, SUFFIX, ArrayMeta, type_name
@@ -119,7 +119,13 @@ def _build(namespace: str, name: str) -> type:
     kind, dtype, dims = SPECS[name]
     meta = ArrayMeta(namespace, kind, dtype, dims)
     is_leaf, is_tensor = kind == "leaf", kind == "tensor"
-    slots = ("_n", "_a") if is_leaf and meta.is_diff else ("_n",) if is_leaf else ("_c",)
+    slots = (
+        ("_node", "_var")
+        if is_leaf and meta.is_diff
+        else ("_node",)
+        if is_leaf
+        else ("_components",)
+    )
     of_numbers = namespace == "scalar" and len(dims) == 1
     if of_numbers:
         slots = ("_held",)
@@ -139,7 +145,7 @@ def _build(namespace: str, name: str) -> type:
     cls: Any = type(name, (ArrayBase,), members)
     _unfinished[namespace, name] = cls
     if of_numbers:
-        cls._c = property(_numbers, cls._held.__set__)
+        cls._components = property(_numbers, cls._held.__set__)
     cls._leaf = cls if is_leaf else find(namespace, "leaf", dtype)
     cls.Mask = _mask(meta)
     if is_leaf:

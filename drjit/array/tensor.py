@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..jit import dtype as dt
-from ..jit import op as ops
+from ..jit.ir import dtype as dt
+from ..jit.ir import op as ops
 from . import leaf, leaf_access, table
 from .base import ArrayBase
 from .leaf import new
@@ -68,7 +68,7 @@ def broadcast(array: Any, shape: Shape, target: Shape) -> Any:
     if size == full or size == 1:
         return array
     if array._kind == "nested":
-        values = np.array(array._c, array._dtype.numpy).reshape(shape)
+        values = np.array(array._components, array._dtype.numpy).reshape(shape)
         return type(array)(np.broadcast_to(values, target).ravel())
     return leaf_access.gather(array, broadcast_index(array, shape, target), _true(array))
 
@@ -104,7 +104,7 @@ def permuted(array: Any, shape: Shape, order: Sequence[int], what: str = "dr.gat
         return array
     if array._kind == "nested":
         positions = np.arange(prod(shape)).reshape(shape).transpose(order)
-        return type(array)([array._c[i] for i in positions.ravel().tolist()])
+        return type(array)([array._components[i] for i in positions.ravel().tolist()])
     cls = table.find(array._namespace, "leaf", dt.u32 if prod(shape) < 1 << 32 else dt.u64)
     rest = leaf.lane(cls, prod(shape))
     index = None

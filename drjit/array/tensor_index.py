@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..jit import dtype as dt
-from ..jit import freeze_size, op
+from ..jit.ir import dtype as dt
+from ..jit.ir import op
+from ..jit.run import freeze_size
 from . import elementwise, leaf, leaf_access, table, tensor
 from .base import BoundsError, OperandError, type_label
 from .meta import DYNAMIC
@@ -50,7 +51,7 @@ def getitem(self: Any, key: Any, what: str = "") -> Any:
     if prod(shape) == 0:
         return tensor.wrap(cls, type(array)(), shape)
     if array._kind == "nested":
-        return tensor.wrap(cls, type(array)([array._c[i] for i in index]), shape)
+        return tensor.wrap(cls, type(array)([array._components[i] for i in index]), shape)
     return tensor.wrap(cls, leaf_access.gather(array, index, active, what), shape)
 
 
@@ -86,7 +87,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         return
     if array._kind == "nested":
         for k, i in enumerate(index):
-            array._held[i] = source._c[k if size > 1 else 0]
+            array._held[i] = source._components[k if size > 1 else 0]
         return
     leaf_access.scatter(array, [source], index, active, what)
 
@@ -202,7 +203,7 @@ def _positions_of(mask: Any, shape: Shape, axis: int, what: str) -> list[Any]:
         raise BoundsError(f"{what}: a mask of shape {own} does not fit axes of shape {given}")
     if flat._kind == "nested":
         index_type = table.find("scalar", "vector", dt.u32, (DYNAMIC,))
-        where = np.nonzero(np.array(flat._c, bool).reshape(own))
+        where = np.nonzero(np.array(flat._components, bool).reshape(own))
         return [index_type(positions.tolist()) for positions in where]
     rest = leaf_access.compress(flat, table.find(flat._namespace, "leaf", dt.u32))
     if len(rest) == 0:
@@ -225,7 +226,7 @@ def _host_selection(shape: Shape, keys: list[Any], what: str) -> Selection:
     for k in keys:
         if is_array(k):
             flat, own = _flat(k)
-            entries = flat._c if flat._kind == "nested" else leaf.host(flat)
+            entries = flat._components if flat._kind == "nested" else leaf.host(flat)
             k = np.array(entries, np.int64).reshape(own)
         if not isinstance(k, (int, np.integer)):
             host.append(k)
@@ -369,4 +370,4 @@ def _traced_index(
         # Unsigned arithmetic wraps, so that a negative step works as well.
         index = index + positions.start * stride
         index = index + along * (positions.step * stride % (1 << cls._dtype.bits))
-    return leaf.resize(index, total) if index._n.size != total else index
+    return leaf.resize(index, total) if index._node.size != total else index

@@ -7,7 +7,7 @@ from math import prod
 from operator import is_not
 from typing import Any
 
-from ..jit.node import Node
+from ..jit.ir.node import Node
 from . import pytree
 from .base import ArrayBase
 from .leaf import new
@@ -22,7 +22,7 @@ def opened(value: Any, kind: str) -> tuple[Any, Sequence[Any]]:
     """The keys, names of fields or shape of a container, which may be an array, and what it
     consists of."""
     if kind == "nested":
-        return None, value._c[:]
+        return None, value._components[:]
     if kind == "tensor":
         return value._shape, [value._array]
     return pytree.opened(value, kind)
@@ -44,9 +44,9 @@ def rebuilt(cls: Any, keys: Any, values: list[Any]) -> Any:
         return pytree.rebuilt(cls, keys, values)
     made: Any = new(cls)
     if cls._kind == "nested":
-        made._c = values
+        made._components = values
     else:
-        made._array, size = values[0], values[0]._n.size
+        made._array, size = values[0], values[0]._node.size
         made._shape = keys if prod(keys) == size else (size,)
     return made
 
@@ -57,7 +57,7 @@ def differs(container: Any, keys: Any, values: Sequence[Any]) -> bool:
         array: Any = container
         if array._kind == "tensor":
             return array._array is not values[0] or array._shape != keys
-        now = array._c
+        now = array._components
     elif isinstance(container, dict):
         if len(container) != len(values):
             return True
@@ -79,7 +79,7 @@ def set_contents(container: Any, keys: Any, values: Sequence[Any]) -> None:
         if array._kind == "tensor":
             array._array, array._shape = values[0], keys
         else:
-            array._c[:] = values
+            array._components[:] = values
     elif isinstance(container, list):
         container[:] = values
     elif isinstance(container, dict):
@@ -239,9 +239,9 @@ class Tree:
         leaves = []
         for cls, (n, var) in zip(kinds, contents, strict=True):
             made: Any = new(cls)
-            made._n = n
+            made._node = n
             if cls._diff:  # type: ignore[attr-defined]
-                made._a = var
+                made._var = var
             leaves.append(made)
         return self.put_together(leaves)
 

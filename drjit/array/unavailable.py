@@ -35,7 +35,7 @@ class _Unavailable:
 
 def _finish(cls: Any) -> None:
     if cls._kind == "leaf" and not cls._usable:
-        cls._n = _Unavailable()
+        cls._node = _Unavailable()
 
 
 table.finishers.append(_finish)

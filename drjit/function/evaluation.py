@@ -8,9 +8,9 @@ from ..ad import lanes
 from ..array import leaf
 from ..array.base import ArrayBase
 from ..array.pytree import ROLES, leaf_arrays, map_tree
-from ..jit import runtime
-from ..jit import schedule as scheduler
-from ..jit.node import BUFFER, LITERAL, Node
+from ..jit.ir.node import BUFFER, LITERAL, Node
+from ..jit.run import runtime
+from ..jit.run import schedule as scheduler
 
 # Weak: what nobody holds any more need not be computed.
 _scheduled: deque[weakref.ref[Node]] = deque()
@@ -21,9 +21,9 @@ def _nodes(args: tuple) -> list[Node]:
     nodes = []
     for arg in args:
         if ROLES.get(type(arg)) == "leaf":
-            nodes.append(arg._n)
+            nodes.append(arg._node)
         else:
-            nodes += [a._n for a in _traced((arg,))]
+            nodes += [a._node for a in _traced((arg,))]
     return nodes
 
 
@@ -107,9 +107,9 @@ def make_opaque(*args: Any) -> None:
     """
     arrays = _traced(args, opaque=True)
     for a in arrays:
-        if a._n.is_literal:
-            a._n = scheduler.as_data(a._n)
-    scheduler.evaluate([a._n for a in arrays])
+        if a._node.is_literal:
+            a._node = scheduler.as_data(a._node)
+    scheduler.evaluate([a._node for a in arrays])
 
 
 def copy(arg: Any, /) -> Any:
@@ -133,8 +133,8 @@ def separate(value: Any) -> Any:
         return value
     made = type(value)(value)
     for a in leaf_arrays(made):
-        if a._a is not None:
-            a._a = lanes.copy(leaf.value(a)).var
+        if a._var is not None:
+            a._var = lanes.copy(leaf.value(a)).var
     return made
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..array import leaf
-from ..jit import record
-from ..jit.node import Node
+from ..jit.ir.node import Node
+from ..jit.trace import record
 
 
 def kernel_loop(
@@ -20,8 +20,8 @@ def kernel_loop(
 
     return arrays(
         record.loop(
-            [a._n for a in start],
-            lambda nodes: cond(*arrays(nodes))._n,
-            lambda nodes: [a._n for a in body(*arrays(nodes))],
+            [a._node for a in start],
+            lambda nodes: cond(*arrays(nodes))._node,
+            lambda nodes: [a._node for a in body(*arrays(nodes))],
         )
     )

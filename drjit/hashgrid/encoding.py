@@ -15,16 +15,16 @@ import numpy as np
 from ..array import leaf, leaf_access, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
+from ..function.ad.grad import detach, grad_enabled, replace_grad
 from ..function.arguments import integer
-from ..function.arithmetic import floor, fma
+from ..function.conversion import assemble, is_array_class, mask_leaf
 from ..function.evaluation import eval as evaluate
-from ..function.grad import detach, grad_enabled, replace_grad
-from ..function.math import cos
-from ..function.parts import assemble, is_array_class, mask_leaf
-from ..function.traits import is_integral_v, leaf_t
-from ..jit import dtype as dt
-from ..jit.op import ReduceMode
-from ..jit.runtime import thread_count
+from ..function.inspect.traits import is_integral_v, leaf_t
+from ..function.math.arithmetic import floor, fma
+from ..function.math.transcendental import cos
+from ..jit.ir import dtype as dt
+from ..jit.ir.op import ReduceMode
+from ..jit.run.runtime import thread_count
 from ..random import Generator
 from ..random import rng as make_rng
 from .levels import Level, levels, next_multiple

@@ -5,7 +5,7 @@ more than dimensions.
 from collections.abc import Iterator
 from typing import Any
 
-from ..function.arithmetic import select
+from ..function.math.arithmetic import select
 from .encoding import HashEncoding, Vertex, linear
 from .levels import Level
 

@@ -2,7 +2,7 @@
 
 import enum
 
-from .named import Named
+from .enumeration import Named
 
 
 class JitBackend(Named, enum.Enum):

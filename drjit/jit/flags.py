@@ -8,7 +8,7 @@ JitFlag.Debug`.
 import enum
 from collections.abc import Callable
 
-from .named import Named
+from .enumeration import Named
 
 
 class JitFlag(Named, enum.IntEnum):

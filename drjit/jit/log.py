@@ -7,7 +7,7 @@ current `LogLevel`.
 import enum
 import sys
 
-from .named import Named
+from .enumeration import Named
 
 
 class LogLevel(Named, enum.Enum):

@@ -16,9 +16,9 @@ from ..array import leaf, pytree, table
 from ..array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ..array.inline import RECORDERS
 from ..array.promote import Incompatible, check_range, convert, number_type
-from ..jit import dtype as dt
-from ..jit import node, op
-from ..jit.op import Op
+from ..jit.ir import dtype as dt
+from ..jit.ir import node, op
+from ..jit.ir.op import Op
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class CoopVec(KernelValue, Generic[T]):
     def __init__(self, *args: Any) -> None:
         if len(args) == 1 and isinstance(args[0], CoopVec):
             other = args[0]
-            self._type, self._n, self._a = other._type, other._n, visible(other._a)
+            self._type, self._node, self._var = other._type, other._node, visible(other._var)
             return
         parts: list[Any] = []
         for arg in args:
@@ -79,9 +79,9 @@ class CoopVec(KernelValue, Generic[T]):
             found = [leaf.value(convert(cls, p)) for p in parts]
         except Incompatible as problem:
             raise IncompatibleError(f"{what}: {problem}") from None
-        self._n, self._a = derivatives.pack(found, what)
+        self._node, self._var = derivatives.pack(found, what)
         if not cls._diff:
-            self._a = None
+            self._var = None
 
     @property
     def type(self) -> Any:
@@ -91,14 +91,14 @@ class CoopVec(KernelValue, Generic[T]):
     @property
     def index(self) -> int:
         """A number that identifies the traced value."""
-        return self._n.serial
+        return self._node.serial
 
     def __len__(self) -> int:
-        return self._n.dtype.count
+        return self._node.dtype.count
 
     def __iter__(self) -> Iterator[T]:
         cls = self._type
-        found = derivatives.unpack(Value(self._n, self._a))
+        found = derivatives.unpack(Value(self._node, self._var))
         return iter([leaf.from_value(cls, f) for f in found])
 
     def __getitem__(self, key: Any) -> NoReturn:
@@ -108,7 +108,7 @@ class CoopVec(KernelValue, Generic[T]):
         raise TypeError(_INDEX)
 
     def __repr__(self) -> str:
-        shape = (len(self), self._n.size)
+        shape = (len(self), self._node.size)
         return f"drjit.nn.CoopVec[{type_label(self._type)}, shape={shape}]"
 
     def _with(self, value: Value, detached: bool = False) -> "CoopVec[Any]":
@@ -120,12 +120,12 @@ class CoopVec(KernelValue, Generic[T]):
         return wrap(cls, value)
 
     def _with_number(self, number: float) -> "CoopVec[Any]":
-        return wrap(self._type, Value(node.literal(self._n.dtype, number)))
+        return wrap(self._type, Value(node.literal(self._node.dtype, number)))
 
     def _like(self, value: Any, name: str) -> Value:
-        t = self._n.dtype
+        t = self._node.dtype
         if isinstance(value, CoopVec):
-            other = value._n.dtype
+            other = value._node.dtype
             if other.count != t.count:
                 raise RuntimeError(
                     f"{name}(): cooperative vectors of different lengths do not go together "
@@ -137,7 +137,7 @@ class CoopVec(KernelValue, Generic[T]):
                     f"together ({t.element.name} and {other.element.name}). Convert one of them "
                     "with drjit.nn.cast()."
                 )
-            return Value(value._n, visible(value._a))
+            return Value(value._node, visible(value._var))
         return _broadcast(self._type, t, value, name)
 
     def _elementwise(self, op_: Op, args: tuple, name: str) -> "CoopVec[Any]":
@@ -167,7 +167,7 @@ class CoopVec(KernelValue, Generic[T]):
 
     def _mask(self, value: Any, name: str) -> Value:
         """A mask as the first operand of a select with this vector."""
-        t = self._n.dtype.mask_type
+        t = self._node.dtype.mask_type
         if isinstance(value, CoopVec):
             return self._with(Value(node.literal(t, False)))._like(value, name)
         return _broadcast(self._type.Mask, t, value, name)
@@ -176,7 +176,7 @@ class CoopVec(KernelValue, Generic[T]):
         if self._dtype.is_mask != (key in ("and", "or")):
             raise TypeError(f"the reduction '{key}' is not defined for the features of {self!r}")
         if key == "add" and self._dtype.is_float:
-            total = derivatives.total(Value(self._n, visible(self._a)))
+            total = derivatives.total(Value(self._node, visible(self._var)))
             return leaf.from_value(self._type, total)
         operation = op.REDUCTIONS[key]
         first, *rest = [leaf.value(x) for x in self]
@@ -196,18 +196,18 @@ def _direct(op_: Op, *args: Any) -> CoopVec[Any] | None:
             break
     if first is None:
         return None
-    t = first._n.dtype
+    t = first._node.dtype
     if not t.is_float or not op_.accepts(t):
         return None
     nodes, variables = [], []
     for a in args:
         kind = type(a)
         if kind is CoopVec:
-            n = a._n
+            n = a._node
             if n.dtype is not t and not (second and a is args[0] and n.dtype is t.mask_type):
                 return None
             nodes.append(n)
-            variables.append(a._a)
+            variables.append(a._var)
         elif kind is float or kind is int:
             nodes.append(node.literal(t, a))
             variables.append(None)
@@ -220,11 +220,11 @@ def _direct(op_: Op, *args: Any) -> CoopVec[Any] | None:
         return None
     made = object.__new__(CoopVec)
     cls = first._type
-    made._type, made._n, made._a = cls, n, None
+    made._type, made._node, made._var = cls, n, None
     if op_.result == "mask":
         made._type = cls.Mask
     elif cls._diff and any(variables):
-        made._a = record(op_, n, operands, tuple(variables))
+        made._var = record(op_, n, operands, tuple(variables))
     return made
 
 
@@ -252,8 +252,8 @@ for _op in op.TABLE.values():
 def wrap(cls: Any, value: Value) -> CoopVec[Any]:
     """A cooperative vector with features of a class, for a traced value."""
     made = object.__new__(CoopVec)
-    made._type, made._n = cls, value.node
-    made._a = value.var if cls._diff else None
+    made._type, made._node = cls, value.node
+    made._var = value.var if cls._diff else None
     return made
 
 
@@ -263,7 +263,7 @@ def _flatten(arg: Any, parts: list[Any]) -> None:
         if arg._kind == "leaf":
             parts.append(arg)
         elif arg._kind == "nested":
-            for c in arg._c:
+            for c in arg._components:
                 _flatten(c, parts)
         elif len(arg._shape) == 1 or len(arg._shape) == 2:
             for row in arg:
@@ -331,7 +331,7 @@ def _broadcast(cls: Any, t: dt.DType, value: Any, name: str) -> Value:
             ) from None
     if cls._dtype.is_mask and not value._dtype.is_mask:
         raise TypeError(f"{name}(): expected a mask, got {type_label(value)}")
-    scalar = lanes.cast(t.element, Value(value._n, visible(value._a)))
+    scalar = lanes.cast(t.element, Value(value._node, visible(value._var)))
     return derivatives.splat(t.count, scalar)
 
 
@@ -361,5 +361,5 @@ def cast(arg0: CoopVec[Any], arg1: Any, /) -> CoopVec[Any]:
             f"{type_label(arg1) if isinstance(arg1, type) else repr(arg1)}"
         )
     target = table.find(arg0._type._namespace, "leaf", dtype)
-    value = lanes.cast(dt.vector(dtype, len(arg0)), Value(arg0._n, visible(arg0._a)))
+    value = lanes.cast(dt.vector(dtype, len(arg0)), Value(arg0._node, visible(arg0._var)))
     return wrap(target, value)

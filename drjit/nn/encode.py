@@ -12,13 +12,13 @@ import numpy as np
 from ..ad.graph import Value, visible
 from ..ad.vector import pack, unpack
 from ..array.base import type_label
-from ..function.arithmetic import abs, fma, round
-from ..function.math import sin
-from ..function.reshape import reshape
-from ..function.traits import float32_array_t, is_float_v, is_half_v, is_tensor_v, shape
-from ..jit.dtype import DType
-from ..jit.node import Node, literal
-from ..jit.vector import vector
+from ..function.data.reshape import reshape
+from ..function.inspect.traits import float32_array_t, is_float_v, is_half_v, is_tensor_v, shape
+from ..function.math.arithmetic import abs, fma, round
+from ..function.math.transcendental import sin
+from ..jit.ir.dtype import DType
+from ..jit.ir.node import Node, literal
+from ..jit.trace.feature_vectors import vector
 from ..random import Generator
 from .coopvec import CoopVec, cast, wrap
 from .module import Module
@@ -92,7 +92,7 @@ class Encoding(Module):
             constants = _constants(
                 arg._dtype, channels, self.octaves, float(self.shift), self.quarters
             )
-            parts = [x for x in unpack(Value(arg._n, visible(arg._a))) for _ in range(waves)]
+            parts = [x for x in unpack(Value(arg._node, visible(arg._var))) for _ in range(waves)]
             x = wrap(arg.type, pack(parts))
             return self._wave(x, *[wrap(arg.type, Value(n)) for n in constants])
         kind, n = type(arg), shape(arg)[1]

@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 from ..array.base import type_label
-from ..function.traits import is_tensor_v, tensor_t
+from ..function.inspect.traits import is_tensor_v, tensor_t
 from ..hashgrid import HashEncoding
 from ..random import Generator
 from .coopvec import CoopVec

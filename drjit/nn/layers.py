@@ -8,11 +8,11 @@ from textwrap import indent
 from typing import Any, ClassVar, Self
 
 from ..array.base import ArrayBase, type_label
-from ..function.arithmetic import abs, fma, maximum, select
-from ..function.create import zeros
+from ..function.data.create import zeros
 from ..function.evaluation import make_opaque
-from ..function.math import exp, exp2, log2, tanh
-from ..function.traits import float32_array_t, is_tensor_v, shape, tensor_t
+from ..function.inspect.traits import float32_array_t, is_tensor_v, shape, tensor_t
+from ..function.math.arithmetic import abs, fma, maximum, select
+from ..function.math.transcendental import exp, exp2, log2, tanh
 from ..jit.flags import JitFlag, flag
 from ..random import Generator
 from .coopvec import CoopVec, cast

@@ -11,12 +11,12 @@ from ..ad import vector as derivatives
 from ..ad.graph import Value, visible
 from ..array import pytree, table
 from ..array.base import ArrayBase, BoundsError, IncompatibleError, type_label
-from ..function.create import arange
-from ..function.grad import grad
-from ..function.memory import gather
-from ..jit import dtype as dt
-from ..jit.dtype import VarType
-from ..jit.vector import MatrixLayout, place
+from ..function.ad.grad import grad
+from ..function.data.create import arange
+from ..function.data.memory import gather
+from ..jit.ir import dtype as dt
+from ..jit.ir.dtype import VarType
+from ..jit.trace.feature_vectors import MatrixLayout, place
 from .coopvec import CoopVec, wrap
 
 LAYOUTS = ("inference", "training", "row_major")
@@ -356,8 +356,8 @@ def matvec(
             )
         bias = derivatives.Matrix(place(b.offset), MatrixLayout(count, 1, 1))
         buffers.append(b.buffer)
-    values = [Value(a._n, visible(a._a)) for a in buffers]
-    vector = Value(x._n, visible(x._a))
+    values = [Value(a._node, visible(a._var)) for a in buffers]
+    vector = Value(x._node, visible(x._var))
     result = derivatives.matvec(values[0], matrix, vector, *values[1:], bias=bias, what=what)
     return wrap(_joined(x, buffers, what), result)
 

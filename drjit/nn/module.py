@@ -12,9 +12,9 @@ from typing import Any, Self
 from ..array.base import ArrayBase, type_label
 from ..array.pytree import CONTAINERS, opened, rebuilt, role
 from ..array.tree import set_contents
-from ..function.create import full
-from ..function.memory import gather
-from ..function.traits import is_float_v, is_tensor_v, shape
+from ..function.data.create import full
+from ..function.data.memory import gather
+from ..function.inspect.traits import is_float_v, is_tensor_v, shape
 from ..random import Generator
 from ..random import rng as make_rng
 from .matrix import MatrixView

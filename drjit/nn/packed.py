@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from ..array import pytree
 from ..array.base import ArrayBase, type_label
-from ..function.shape import concat
+from ..function.data.shape import concat
 from .matrix import LayoutName, MatrixView, check, entries, viewed
 from .module import Module
 

@@ -13,8 +13,8 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from ..array.base import ArrayBase, type_label
-from ..function.grad import detach
-from ..function.traits import shape
+from ..function.ad.grad import detach
+from ..function.inspect.traits import shape
 
 Arrays = dict[str, np.ndarray]
 

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 from ..array.base import ArrayBase
 from ..array.pytree import leaf_arrays
 from ..function import evaluation
-from ..function.arithmetic import fma, lerp, maximum, sqr, sqrt
-from ..function.parts import flat_class, related
-from ..function.reduce import max as over_axis
-from ..jit import dtype as dt
-from ..jit.freeze import active as active_recorder
+from ..function.conversion import flat_class, related
+from ..function.data.reduce import max as over_axis
+from ..function.math.arithmetic import fma, lerp, maximum, sqr, sqrt
+from ..jit.ir import dtype as dt
+from ..jit.run.freeze import active as active_recorder
 from .optimizer import Optimizer
 from .parameter import RateCache, blank, option, with_leaves
 from .rmsprop import check_epsilon, check_fraction, normalized
@@ -103,7 +103,7 @@ class Adam(Optimizer[tuple[Any, Any, Any, Any]]):
     def _counted(self, cache: RateCache, steps: Any) -> tuple[Any, Any]:
         """The number of steps from now on, and the factor of the learning rate in this one; shared
         by all parameters that have made as many."""
-        key = "steps", steps._n.data if steps._n.is_literal else steps._n
+        key = "steps", steps._node.data if steps._node.is_literal else steps._node
         if key not in cache:
             after = steps + 1
             if active_recorder() is not None:  # data, so that the step can be repeated
@@ -185,7 +185,7 @@ def _uniform(v: Any) -> Any:
     if v._kind == "leaf":
         return over_axis(v)
     largest = leaf_arrays(over_axis(v, axis=0))
-    pairs = [pair for c in v._c for pair in zip(largest, leaf_arrays(c), strict=True)]
+    pairs = [pair for c in v._components for pair in zip(largest, leaf_arrays(c), strict=True)]
     # A component that all entries share remains one number.
     leaves = [a if len(a) == len(b) else over_axis(a) for a, b in pairs]
     return with_leaves(type(v), v, leaves)

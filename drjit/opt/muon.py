@@ -5,15 +5,15 @@ from math import sqrt
 from typing import Any, ClassVar
 
 from ..array.base import ArrayBase, type_label
-from ..function import traits
-from ..function.arithmetic import fma, sqr
-from ..function.math import sqrt as root
-from ..function.parts import tensor, tensor_class
-from ..function.product import matmul
-from ..function.reduce import sum as total
-from ..function.reorder import swapaxes
-from ..function.reshape import reshape
-from ..function.shape import concat
+from ..function.conversion import tensor, tensor_class
+from ..function.data.reduce import sum as total
+from ..function.data.reorder import swapaxes
+from ..function.data.reshape import reshape
+from ..function.data.shape import concat
+from ..function.inspect import traits
+from ..function.math.arithmetic import fma, sqr
+from ..function.math.matmul import matmul
+from ..function.math.transcendental import sqrt as root
 from .adam import check_decay, decayed
 from .optimizer import Optimizer
 from .parameter import Job, RateCache, blank, option

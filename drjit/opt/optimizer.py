@@ -11,10 +11,13 @@ import numpy as np
 
 from ..array.base import ArrayBase, IncompatibleError, type_label
 from ..array.pytree import leaf_arrays, map_tree, walk
-from ..function import arithmetic, evaluation, scopes, traits
-from ..function import grad as derivatives
-from ..function.parts import related
-from ..jit import dtype as dt
+from ..function import evaluation
+from ..function.ad import grad as derivatives
+from ..function.ad import scopes
+from ..function.conversion import related
+from ..function.inspect import traits
+from ..function.math import arithmetic
+from ..jit.ir import dtype as dt
 from .parameter import (
     Extra,
     Job,

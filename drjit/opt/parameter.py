@@ -13,9 +13,12 @@ from ..array.annotations import ArrayOrFloat as LearningRate
 from ..array.annotations import Extra
 from ..array.base import ArrayBase
 from ..array.pytree import leaf_arrays
-from ..function import create, evaluation, scopes, traits
-from ..function import grad as derivatives
-from ..function.parts import map_leaves, nested, related, tensor
+from ..function import evaluation
+from ..function.ad import grad as derivatives
+from ..function.ad import scopes
+from ..function.conversion import map_leaves, nested, related, tensor
+from ..function.data import create
+from ..function.inspect import traits
 
 State = tuple[Any, bool, LearningRate | None, Extra]
 """A parameter, differentiable, and in single precision if it is promoted from half precision;
@@ -78,7 +81,7 @@ def _built(cls: Any, like: Any, leaves: Iterator[Any]) -> Any:
         return next(leaves)
     if like._kind == "tensor":
         return tensor(cls, next(leaves), like._shape)
-    return nested(cls, [_built(cls.Value, c, leaves) for c in like._c])
+    return nested(cls, [_built(cls.Value, c, leaves) for c in like._components])
 
 
 def blank(value: Any) -> Any:
@@ -100,7 +103,7 @@ def like(value: Any, x: Any) -> Any:
 
 def tracked(value: Any, x: Any) -> Any:
     """A new differentiable parameter like `value`, with the given entries."""
-    leaves = [leaf.wrap(type(a), a._n) for a in leaf_arrays(x)]
+    leaves = [leaf.wrap(type(a), a._node) for a in leaf_arrays(x)]
     made = with_leaves(type(value), value, leaves)
     with scopes.resume_grad():
         derivatives.enable_grad(made)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ..array.base import ArrayBase
-from ..function.arithmetic import fma, lerp, sqr
-from ..function.math import sqrt
-from ..function.parts import flat_class
+from ..function.conversion import flat_class
+from ..function.math.arithmetic import fma, lerp, sqr
+from ..function.math.transcendental import sqrt
 from .optimizer import Optimizer
 from .parameter import RateCache, blank, option
 

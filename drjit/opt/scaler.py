@@ -7,12 +7,13 @@ import numpy as np
 
 from ..array.base import ArrayBase, type_label
 from ..array.pytree import leaf_arrays
-from ..function import create, evaluation
-from ..function import grad as derivatives
-from ..function.arithmetic import isfinite, select
-from ..function.parts import flat_class, related
-from ..function.reduce import all as all_of
-from ..jit import dtype as dt
+from ..function import evaluation
+from ..function.ad import grad as derivatives
+from ..function.conversion import flat_class, related
+from ..function.data import create
+from ..function.data.reduce import all as all_of
+from ..function.math.arithmetic import isfinite, select
+from ..jit.ir import dtype as dt
 from .optimizer import Optimizer
 
 

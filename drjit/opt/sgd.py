@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ..array.base import ArrayBase
-from ..function.arithmetic import fma
-from ..function.parts import flat_class
+from ..function.conversion import flat_class
+from ..function.math.arithmetic import fma
 from .optimizer import Optimizer
 from .parameter import RateCache, blank, option
 

@@ -15,11 +15,7 @@ from typing import Any, ClassVar
 from ..array import leaf, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
-from ..function.create import arange
-from ..function.evaluation import copy
-from ..function.evaluation import eval as evaluate
-from ..function.memory import gather
-from ..function.parts import (
+from ..function.conversion import (
     assemble,
     fits,
     flat_class,
@@ -28,15 +24,19 @@ from ..function.parts import (
     size_tuple,
     tensor,
 )
-from ..function.sorting import argsort
-from ..jit import dtype as dt
+from ..function.data.create import arange
+from ..function.data.memory import gather
+from ..function.data.sorting import argsort
+from ..function.evaluation import copy
+from ..function.evaluation import eval as evaluate
 from ..jit import flags
-from ..jit.dtype import DType
 from ..jit.flags import JitFlag
-from ..jit.freeze import active as active_recorder
-from ..jit.node import Node
-from ..jit.scope import innermost, stack
-from ..jit.template import Template, repeatable
+from ..jit.ir import dtype as dt
+from ..jit.ir.dtype import DType
+from ..jit.ir.node import Node
+from ..jit.ir.scope import innermost, stack
+from ..jit.run.freeze import active as active_recorder
+from ..jit.trace.template import Template, repeatable
 from .integers import bound, bounded, check_interval
 from .philox import block, normals, units
 from .words import Words, data, into, words
@@ -268,15 +268,15 @@ class Philox4x32Generator(Generator):
         if not w.traced or self._keeps():
             self._counter = w.wrapped32(counter + calls)
             return
-        if w.namespace.startswith("llvm") and counter._n.size == 1:
+        if w.namespace.startswith("llvm") and counter._node.size == 1:
             # Data in memory of the host, which nobody computes: no kernel is needed.
             # The value is remembered, as to read it would wait for all kernels that run.
             known, value = self._remembered
-            if counter._n is not known:
+            if counter._node is not known:
                 value = int(leaf.host(counter)[0])
             value = (value + calls) & 0xFFFFFFFF
             self._counter = data(w.UInt, value)
-            self._remembered = self._counter._n, value
+            self._remembered = self._counter._node, value
         else:
             self._counter = counter + calls
             evaluate(self._counter)
@@ -301,7 +301,7 @@ def _repeated(w: Words, make: Any, dtype: DType, counter: list[Any], seed: Any) 
     """The same, without tracing it again where seed and counter are data."""
     template, cls = _template(w, make, dtype)
     first, lanes, *_ = counter
-    nodes = template((seed._n, first._n), (lanes._n,))
+    nodes = template((seed._node, first._node), (lanes._node,))
     if nodes is None:
         return _block(w, make, dtype, counter, seed)
     return [leaf.wrap(cls, n) for n in nodes]
@@ -318,7 +318,7 @@ def _template(w: Words, make: Any, dtype: DType) -> tuple[Template, Any]:
         counter = [first, leaf.wrap(w.UInt, lanes[0]), zero, zero]
         found = _block(w, make, dtype, counter, seed)
         kinds.append(type(found[0]))
-        return [a._n for a in found]
+        return [a._node for a in found]
 
     return Template(trace, [(dt.u64, 1), (dt.u32, 1)], [dt.u32]), kinds[0]
 

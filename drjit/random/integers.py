@@ -8,12 +8,12 @@ from typing import Any
 from ..array import table
 from ..array.base import ArrayBase
 from ..array.pytree import leaf_arrays
-from ..function import arithmetic
+from ..function.data.reduce import any as any_of
 from ..function.evaluation import eval as evaluate
 from ..function.kernel_loop import kernel_loop
-from ..function.reduce import any as any_of
-from ..jit import dtype as dt
-from ..jit.dtype import DType
+from ..function.math import arithmetic
+from ..jit.ir import dtype as dt
+from ..jit.ir.dtype import DType
 from .words import Words, into
 
 

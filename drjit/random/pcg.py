@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 from ..array import leaf, table
 from ..array.base import ArrayBase
+from ..function.conversion import is_array_class
 from ..function.kernel_loop import kernel_loop
-from ..function.parts import is_array_class
-from ..jit import dtype as dt
-from ..jit.dtype import DType
+from ..jit.ir import dtype as dt
+from ..jit.ir.dtype import DType
 from .words import Words, words
 
 MULTIPLIER = 0x5851F42D4C957F2D

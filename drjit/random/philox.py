@@ -8,8 +8,8 @@ from operator import attrgetter
 from typing import Any, ClassVar
 
 from ..array import table
-from ..function.parts import nested
-from ..jit import dtype as dt
+from ..function.conversion import nested
+from ..jit.ir import dtype as dt
 from .words import Words, words
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -126,8 +126,8 @@ class Generator:
     def _block(self, mask: Any, what: str) -> list[Any]:
         w = self._words
         mask = w.mask(mask, f"Philox4x32.{what}()")
-        counter = self._counter._c
-        found = block(w, counter, self._seed._c, self._iterations)
+        counter = self._counter._components
+        found = block(w, counter, self._seed._components, self._iterations)
         following = w.wrapped32(counter[3] + 1)
         advanced = [*counter[:3], w.select(mask, following, counter[3])]
         self._counter = nested(self._types["counter"], advanced)

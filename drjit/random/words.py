@@ -9,13 +9,14 @@ import numpy as np
 
 from ..array import leaf, table
 from ..array.base import ArrayBase
-from ..function import arithmetic, math
-from ..function.constants import sqrt_two, two_pi
 from ..function.evaluation import copy, make_opaque
-from ..jit import dtype as dt
-from ..jit import node, op
-from ..jit.dtype import DType
-from ..jit.node import BUFFER
+from ..function.math import arithmetic
+from ..function.math import transcendental as math
+from ..function.math.constants import sqrt_two, two_pi
+from ..jit.ir import dtype as dt
+from ..jit.ir import node, op
+from ..jit.ir.dtype import DType
+from ..jit.ir.node import BUFFER
 
 _BITS = {32: 0xFFFFFFFF, 64: 0xFFFFFFFFFFFFFFFF}
 
@@ -179,6 +180,6 @@ def into(w: Words, dtype: DType, value: Any, opaque: bool) -> Any:
         return data(cls, value) if opaque else leaf.literal(cls, value)
     if type(value) is not cls:
         value = cls(value)
-    if opaque and value._n.op is not BUFFER:
+    if opaque and value._node.op is not BUFFER:
         make_opaque(value)
     return value

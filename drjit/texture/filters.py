@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from ..array import leaf
 from ..array.base import ArrayBase
-from ..function import arithmetic
-from ..jit import op
+from ..function.math import arithmetic
+from ..jit.ir import op
 
 Channels = list[Any]
 

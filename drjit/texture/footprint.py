@@ -12,8 +12,8 @@ from functools import reduce
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from ..function.arithmetic import ceil, maximum, minimum, select
-from ..function.math import log2, sqrt
+from ..function.math.arithmetic import ceil, maximum, minimum, select
+from ..function.math.transcendental import log2, sqrt
 
 # Ratios of axes that exceed a whole number by rounding need no further tap.
 _SLACK = 1e-3

@@ -4,7 +4,7 @@ import enum
 import operator
 from typing import Any
 
-from ..jit.named import Named
+from ..jit.enumeration import Named
 
 
 class FilterMode(Named, enum.Enum):

@@ -15,9 +15,9 @@ import numpy as np
 
 from ..array import leaf
 from ..array.base import ArrayBase
-from ..function.arithmetic import floor
-from ..function.parts import flat_class, lanes, pick
-from ..jit import dtype as dt
+from ..function.conversion import flat_class, lanes, pick
+from ..function.math.arithmetic import floor
+from ..jit.ir import dtype as dt
 from .modes import WrapMode
 from .wrap import wrapped
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..array import leaf, leaf_access, table
 from ..array.base import ArrayBase
-from ..function.parts import mask_leaf
-from ..jit import dtype as dt
-from ..jit.dtype import DType
+from ..function.conversion import mask_leaf
+from ..jit.ir import dtype as dt
+from ..jit.ir.dtype import DType
 from .filters import Channels, convert, weighted_sum
 from .texels import Texels
 
@@ -55,7 +55,7 @@ class Reader:
     def _stored(self, number: Any) -> Channels:
         count = self.count
         if not self.traced:
-            found = self.source._c[number * count : (number + 1) * count]
+            found = self.source._components[number * count : (number + 1) * count]
             return found if self.active else [0] * count
         index = leaf.cast(self.index, number)
         return leaf_access.gather_packet(

@@ -8,13 +8,13 @@ import numpy as np
 
 from ..array import leaf, table
 from ..array.base import ArrayBase
-from ..function.arithmetic import floor, minimum, select
-from ..function.color import linear_to_srgb, srgb_to_linear
-from ..function.create import zeros
-from ..function.parts import flat_class
-from ..function.shape import concat
-from ..jit import dtype as dt
-from ..jit.dtype import DType
+from ..function.conversion import flat_class
+from ..function.data.create import zeros
+from ..function.data.shape import concat
+from ..function.math.arithmetic import floor, minimum, select
+from ..function.math.color import linear_to_srgb, srgb_to_linear
+from ..jit.ir import dtype as dt
+from ..jit.ir.dtype import DType
 from .modes import FilterMode, MipBasis, MipFilter, WrapMode, mode_of
 from .pyramid import averaged, decomposed, shapes, summed
 

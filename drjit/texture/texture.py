@@ -14,15 +14,15 @@ import numpy as np
 from ..array import leaf, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
-from ..flow.loop import while_loop
-from ..function.arithmetic import floor, maximum, minimum, select
-from ..function.grad import detach
-from ..function.memory import scatter
-from ..function.parts import assemble, flat_class, pick
-from ..jit import dtype as dt
-from ..jit.dtype import DType
-from ..jit.node import Node
-from ..jit.template import Template, repeatable
+from ..flow.loop.while_loop import while_loop
+from ..function.ad.grad import detach
+from ..function.conversion import assemble, flat_class, pick
+from ..function.data.memory import scatter
+from ..function.math.arithmetic import floor, maximum, minimum, select
+from ..jit.ir import dtype as dt
+from ..jit.ir.dtype import DType
+from ..jit.ir.node import Node
+from ..jit.trace.template import Template, repeatable
 from .filters import Channels, Taps, cells, combinations, derivatives, lerp_weights, spline_weights
 from .footprint import footprint
 from .modes import FilterMode, MipFilter, WrapMode
@@ -137,12 +137,12 @@ class Texture(Texels):
         if template is None:
             template = self._templates[key] = self._template(type(pos))
         texels = self._texels
-        if not template or texels._a is not None:
+        if not template or texels._var is not None:
             return None
-        for p in pos._c:
-            if p._a is not None:
+        for p in pos._components:
+            if p._var is not None:
                 return None
-        nodes = template((texels._n,), [p._n for p in pos._c])
+        nodes = template((texels._node,), [p._node for p in pos._components])
         if nodes is None:
             return None
         entry = type(pos).Value
@@ -161,7 +161,7 @@ class Texture(Texels):
         def trace(sources: list[Node], lanes: list[Node]) -> list[Node]:
             image._texels = leaf.wrap(type(self._texels), sources[0])
             where = [leaf.wrap(vector.Value, n) for n in lanes]
-            return [v._n for v in image._sample(where, dtype, True)]
+            return [v._node for v in image._sample(where, dtype, True)]
 
         return Template(trace, [(self._dtype, size)], [dtype] * self._dims)
 
@@ -338,7 +338,7 @@ class Texture(Texels):
         if dtype is None:
             dtype = _float_type(pos)
         if isinstance(pos, ArrayBase) and pos._kind == "nested":
-            count = len(pos._c)
+            count = len(pos._components)
         else:
             count = len(pos) if isinstance(pos, (list, tuple)) else n
         if count != n or (isinstance(pos, ArrayBase) and len(pos.__meta__.dims) > 1):
@@ -348,7 +348,7 @@ class Texture(Texels):
             )
         vector = table.find(self._namespace, "vector", dtype, (n,))
         converted: Any = pos if type(pos) is vector else vector(pos)
-        return converted._c, dtype
+        return converted._components, dtype
 
     def _taps(self, where: list[Any], count: int, order: int = 0) -> list[Taps]:
         """The texels that a filter reads along each dimension: the nearest one, the two of linear

@@ -4,8 +4,8 @@ from typing import Any
 
 from ..array import leaf
 from ..array.base import ArrayBase
-from ..function import arithmetic
-from ..jit import op
+from ..function.math import arithmetic
+from ..jit.ir import op
 from .modes import WrapMode
 
 

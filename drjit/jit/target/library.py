@@ -9,7 +9,7 @@ import ast
 import os
 from functools import cache
 
-from ..op import TABLE
+from ..ir.op import TABLE
 
 # Which module of mathlib defines a function.
 MODULES = {o.name: o.library for o in TABLE.values() if o.library} | {"sincos": "trig"}

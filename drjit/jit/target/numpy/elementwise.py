@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtype import ALL, DType
+from ...ir.dtype import ALL, DType
 from .fused import fma_f32, fma_f64
 
 Value = Any  # an array of all lanes, or a NumPy or Python scalar

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from ...dtype import BY_NUMPY
-from ...op import neutral
+from ...ir.dtype import BY_NUMPY
+from ...ir.op import neutral
 
 # `min` and `max` prefer the operand that is not NaN.
 OPERATIONS = {

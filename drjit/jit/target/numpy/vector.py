@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtype import VECTOR_BLOCK
+from ...ir.dtype import VECTOR_BLOCK
 from .elementwise import Type, Value
 from .memory import Lanes
 

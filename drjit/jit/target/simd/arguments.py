@@ -4,8 +4,8 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...dtype import BY_CODE
-from ...op import REDUCTIONS
+from ...ir.dtype import BY_CODE
+from ...ir.op import REDUCTIONS
 from .ir import NUMBER, SCALAR, Function, KernelError, Value
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from ...dtype import BY_CODE
-from ...op import COMPARISONS
-from ...op import TABLE as OPERATIONS
+from ...ir.dtype import BY_CODE
+from ...ir.op import COMPARISONS
+from ...ir.op import TABLE as OPERATIONS
 from .ir import BITS, FLOATS, INTEGERS, SCALAR, SIGNED, UNSIGNED, Function
 
 Emit = Callable[..., str]

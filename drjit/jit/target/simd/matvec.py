@@ -23,7 +23,7 @@ from .vector import VectorTranslator
 _IN_FLIGHT = 8
 
 
-class Block(NamedTuple):
+class Tile(NamedTuple):
     """What the innermost loop works on: element type, lanes of a register, rows and registers of
     accumulators, and the steps from one row, and one term of the sums, to the next in the operands.
     """
@@ -54,7 +54,7 @@ def rows_down(count: int, registers: int) -> int:
 
 
 def accumulated(
-    f: Function, s: Block, terms: int, a: str, b: str, start: Sequence[str]
+    f: Function, s: Tile, terms: int, a: str, b: str, start: Sequence[str]
 ) -> list[str]:
     """The accumulators after so many terms: `start[r][c] + sum_k a[r, k] * b[k][c]`."""
     kind, size, split = vector(s.code, s.lanes), s.rows * s.registers, 1
@@ -131,7 +131,7 @@ def _product(s: _Shape, f: Function, pointers: Sequence[str], use: Callable[...,
     registers = f.lanes // lanes
     for first, number in strips(f, s.rows, rows_down(s.rows, registers)):
         a = address(f, held, pointers[0], times(f, first, s.a_row))
-        block = Block(held, lanes, number, registers, s.a_row, s.a_term, f.lanes)
+        block = Tile(held, lanes, number, registers, s.a_row, s.a_term, f.lanes)
         start = ["zeroinitializer"] * number * registers
         if s.bias:
             source, start = address(f, held, pointers[2], first), []

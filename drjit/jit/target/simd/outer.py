@@ -10,7 +10,7 @@ import ast
 from .arguments import statement
 from .ir import FLOATS, SCALAR, Function, KernelError
 from .loops import address, alternated, load, loop, store, transposed, vector, when, width
-from .matvec import Block, accumulated, registers_across, rows_down, strips, times
+from .matvec import Tile, accumulated, registers_across, rows_down, strips, times
 from .reduction import accumulator, private_copy
 from .vector import VectorTranslator
 
@@ -91,7 +91,7 @@ def _emit_outer(f: Function, code: str, rows: int, columns: int, stride: int) ->
                 for c in range(registers)
             ]
             start = [load(f, code, lanes, place, mask) for place, mask in places]
-            block = Block(code, lanes, height, registers, f.lanes, 1, step)
+            block = Tile(code, lanes, height, registers, f.lanes, 1, step)
             sums = accumulated(f, block, f.lanes, a, b, start)
             for x, (place, mask) in zip(sums, places, strict=True):
                 store(f, code, lanes, x, place, mask)

@@ -4,8 +4,8 @@ their partial results.
 
 from collections.abc import Callable
 
-from ...dtype import BY_CODE
-from ...op import neutral
+from ...ir.dtype import BY_CODE
+from ...ir.op import neutral
 from .arguments import statement
 from .atomic import combine, updated
 from .compensated_sum import CompensatedSum, add_long, is_long

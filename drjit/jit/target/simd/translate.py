@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...op import TABLE
+from ...ir.op import TABLE
 from . import elementwise
 from .arguments import CALLS, Arguments, statement
 from .conversion import convert, reinterpret

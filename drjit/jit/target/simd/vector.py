@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
-from ...op import TABLE as OPERATIONS
+from ...ir.op import TABLE as OPERATIONS
 from . import elementwise
 from .arguments import statement
 from .conversion import convert
@@ -31,7 +31,7 @@ from .ir import BITS, BYTES, FLOATS, NUMBER, SCALAR, Function, KernelError, Valu
 from .liveness import last_uses, targets, vector_names
 from .module import Module, declare
 from .translate import Translator, assigned
-from .vector_memory import HELD, Slot, Variables, Vector, row_bytes
+from .vector_memory import HELD, StackSlot, Variables, Vector, row_bytes
 
 # Element-wise operations that a product goes on with, at most: they are repeated for every row of
 # its block.
@@ -118,7 +118,7 @@ class VectorTranslator(Translator):
             self.variables[name] = before
         self.move(moves)
 
-    def move(self, moves: list[tuple[Slot, Any]]) -> None:
+    def move(self, moves: list[tuple[StackSlot, Any]]) -> None:
         """Copies vectors at the same time, as if all were read before any is written."""
         while moves:
             sources = [v.slot for _, v in moves]
@@ -135,25 +135,30 @@ class VectorTranslator(Translator):
     # --------------------------------------------------------------------------------- memory
 
     def room(
-        self, v: Vector, taken: Collection[Slot | None] = (), wanted: Sequence[Slot | None] = ()
-    ) -> Slot:
+        self,
+        v: Vector,
+        taken: Collection[StackSlot | None] = (),
+        wanted: Sequence[StackSlot | None] = (),
+    ) -> StackSlot:
         """Memory for a vector: one of the wanted places if it is free, else any that is."""
         read = [w for operations in self.waiting.values() for o in operations for w in o.operands]
         used = {w.slot for w in read if isinstance(w, Vector)}.union(taken)
         return self.variables.room(row_bytes(v.code, self.f.lanes) * v.count, used, wanted)
 
-    def homes_of(self, name: str) -> list[Slot]:
+    def homes_of(self, name: str) -> list[StackSlot]:
         """The places that a variable will go to, the innermost body's first."""
         homes = [places[name].slot for places in reversed(self.homes) if name in places]
         return [slot for slot in homes if slot is not None]
 
-    def fresh(self, code: str, count: int, taken: Sequence[Slot] | set[Slot] = ()) -> Vector:
+    def fresh(
+        self, code: str, count: int, taken: Sequence[StackSlot] | set[StackSlot] = ()
+    ) -> Vector:
         """A vector with memory that nothing else is in, for the variable that is being assigned."""
         v = Vector(code, count)
         v.slot = self.room(v, taken, self.homes_of(self.target))
         return v
 
-    def copied(self, v: Vector, slot: Slot) -> Vector:
+    def copied(self, v: Vector, slot: StackSlot) -> Vector:
         """A copy of a vector in other memory."""
         copy = Vector(v.code, v.count)
         operation = Operation(lambda f, x: x, "copy", [v])
@@ -168,7 +173,7 @@ class VectorTranslator(Translator):
             self.flush([v])
         slot: Any = v.slot
         if _is_short(v):
-            rows = Slot(f"{slot.name}.{v.count}", row_bytes(v.code, self.f.lanes) * v.count)
+            rows = StackSlot(f"{slot.name}.{v.count}", row_bytes(v.code, self.f.lanes) * v.count)
             self.f.once(rows.name, f"alloca [{rows.size} x i8], align 64")
             slot = self.copied(v, rows).slot
         return slot.name
@@ -357,12 +362,12 @@ class VectorTranslator(Translator):
         it and has rows of the same size.
         """
         lanes = self.f.lanes
-        read: dict[Slot, set[int]] = {}
+        read: dict[StackSlot, set[int]] = {}
         for operation in operations:
             for v in operation.operands:
                 if type(v) is Vector and v.slot is not None:
                     read.setdefault(v.slot, set()).add(row_bytes(v.code, lanes))
-        places: dict[Vector, Slot] = {}
+        places: dict[Vector, StackSlot] = {}
         for v, name in stored.items():
             size = row_bytes(v.code, lanes)
             others = {slot for slot, sizes in read.items() if sizes != {size}}
@@ -435,7 +440,7 @@ def _uniform(t: VectorTranslator, code: str, words: list[int]) -> Vector:
     """A vector of literals: its features are put side by side once a block."""
     f, v, held = t.f, Vector(code, len(words)), SCALAR[HELD[code]]
     name = f"%literals.{code}." + ".".join(map(str, words))
-    v.slot = Slot(name, len(words) * BYTES[HELD[code]], uniform=True)
+    v.slot = StackSlot(name, len(words) * BYTES[HELD[code]], uniform=True)
     if name in f.head:
         return v
     f.once(name, f"alloca [{len(words)} x {held}], align 64")

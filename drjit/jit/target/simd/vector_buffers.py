@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from ...dtype import VECTOR_BLOCK
+from ...ir.dtype import VECTOR_BLOCK
 from .arguments import statement
 from .conversion import from_memory, to_memory
 from .feature_loop import from_held, load_row, row_address, spelled, store_row, to_held

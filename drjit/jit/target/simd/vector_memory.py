@@ -18,7 +18,7 @@ WIDE = {code: "u32" for code, bits in BITS.items() if bits < 32 and code != "f16
 STACK = 4 << 20
 
 
-class Slot:
+class StackSlot:
     """Stack memory for the rows of a vector; for its features alone if these are `uniform`, the
     same for all lanes of all packets. `holders` are the variables whose vectors lie there.
     """
@@ -40,17 +40,17 @@ class Vector:
 
     def __init__(self, code: str, count: int, op: "Operation | None" = None):
         self.code, self.count, self.op = code, count, op
-        self._slot: Slot | None = None
+        self._slot: StackSlot | None = None
         self.run = 1
         self.holders = 0
 
     @property
-    def slot(self) -> Slot | None:
+    def slot(self) -> StackSlot | None:
         """The memory that the vector lies in, if it has any yet."""
         return self._slot
 
     @slot.setter
-    def slot(self, slot: Slot) -> None:
+    def slot(self, slot: StackSlot) -> None:
         self._slot = slot
         slot.holders += self.holders
 
@@ -85,7 +85,7 @@ class Variables(dict):
         self.slots = 0
         self.size = 0  # of all slots, in bytes
         # Slots without holders, and some that have got one again.
-        self.free: dict[Slot, None] = {}
+        self.free: dict[StackSlot, None] = {}
 
     def bound(self, name: str) -> Vector | None:
         """The vector that a name stands for."""
@@ -118,8 +118,11 @@ class Variables(dict):
         self.pop(name)
 
     def room(
-        self, size: int, taken: Collection[Slot | None], wanted: Iterable[Slot | None] = ()
-    ) -> Slot:
+        self,
+        size: int,
+        taken: Collection[StackSlot | None],
+        wanted: Iterable[StackSlot | None] = (),
+    ) -> StackSlot:
         """Memory of so many bytes that no variable and nothing of what is taken lies in: one of the
         wanted places if that is possible, else what was freed last, as it is in the cache.
         """
@@ -137,7 +140,7 @@ class Variables(dict):
                 f"the vectors that are needed at the same time take {self.size >> 10} KiB of stack "
                 f"memory, more than {STACK >> 10} KiB"
             )
-        slot = Slot(f"%rows{self.slots}", size)
+        slot = StackSlot(f"%rows{self.slots}", size)
         self.slots += 1
         self.f.once(slot.name, f"alloca [{size} x i8], align 64")
         self.free[slot] = None

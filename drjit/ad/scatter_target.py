@@ -1,0 +1,160 @@
+"""Scatters of differentiable values in bodies that are being recorded.
+
+What a body writes to lies around it, and is no value of a lane. In the graph of the body, a scatter
+has a variable that nothing depends on. In derivatives of the body, the
+tangents or the gradient of a target have memory of their own, which these variables access at the
+entries where the scatters do: tangents are scattered in the same way, gradients are gathered, and a
+scatter that replaces entries takes their gradient away.
+"""
+
+from typing import Any
+
+from ..jit.ir import node, op
+from ..jit.ir.node import LITERAL, Node, broadcast_size
+from ..jit.run import schedule
+from ..jit.trace import access
+from ..jit.trace.access import Replacement
+from . import graph
+from .algebra import keep_graph
+from .graph import Value, Var
+from .lanes import LaneRule
+
+LINEAR = {"", "add"}
+"""The reductions that have derivatives within bodies: none, and the sum."""
+
+
+class Memory:
+    """Where the gradient, or the tangents, of a target lie: `held` has the node, and is empty if
+    there is none. `kinds` are the reductions by which bodies write to the target."""
+
+    __slots__ = ("held", "kinds")
+
+    def __init__(self) -> None:
+        self.held: list[Node] = []
+        self.kinds: set[str] = set()
+
+
+class ScatterTarget:
+    """A target of scatters in a body: the array, the variable that stands for it in the graph of
+    the body, and those of the scatters."""
+
+    __slots__ = ("array", "memory", "scatters", "var")
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.memory = array, Memory()
+        self.var = graph.new_slot(array._node)
+        self.scatters: list[Var] = []
+
+
+def written(target: Any) -> ScatterTarget:
+    """The target, an array, in the body that is being traced."""
+    outer_gradients = graph.outer_gradients()
+    found = outer_gradients.written.get(id(target))
+    if found is None:
+        found = outer_gradients.written[id(target)] = ScatterTarget(target)
+    return found
+
+
+def take() -> list[ScatterTarget]:
+    """The targets of the body that has been traced, in the order of the first scatters."""
+    outer_gradients = graph.outer_gradients()
+    found = [*outer_gradients.written.values()]
+    outer_gradients.written.clear()
+    return found
+
+
+def record(kind: str, target: Any, value: Value, index: Node, mask: Node) -> Var | None:
+    """Notes that the body which is being traced scatters a value: by a reduction, '' for none, or
+    an atomic operation. Gives the variable for that."""
+    found = written(target)
+    deps = (found.var, value.var)
+    v = SCATTER.record(value.node, (index, mask), deps, (kind, found.memory))
+    if v is not None:
+        found.scatters.append(v)
+        found.memory.kinds.add(kind)
+    return v
+
+
+def owned(n: Node, size: int) -> Node:
+    """The entries in memory that nobody else holds."""
+    if n.op is LITERAL:
+        return schedule.materialize(node.literal(n.dtype, n.data, size))
+    copy = node.make(op.copy, n.dtype, size, (node.resize(n, size),))
+    schedule.evaluate([copy])
+    return copy
+
+
+class _Scatter(LaneRule):
+    """Operands: the target, and the value. `data` is how it is written, and the memory of the
+    target's derivatives."""
+
+    name = "scatter"
+    always = True
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        kind, memory = v.data
+        _check(kind)
+        if not memory.held:
+            raise RuntimeError(
+                "the tangents of an array that the body of a symbolic loop, branch or call writes "
+                "to were to be propagated from within the body. Propagate them outside of it, or "
+                "use mode='evaluated'."
+            )
+        if tangents[1] is None and kind == "add":
+            return None
+        value = tangents[1].node if tangents[1] else node.literal(v.dtype, 0)
+        reduction = op.scatter_reduce if kind else op.scatter
+        _access(memory, reduction, value, v.inputs, kind)
+        return None
+
+    def backward(self, v: Var, g: Value | None, sink: Any) -> None:
+        kind, memory = v.data
+        if g is None and not memory.held:
+            return
+        _check(kind)
+        index, mask = v.inputs
+        if kind == "add":
+            n = access.gather(memory.held[0], index, mask, "gradient of dr.scatter_add")
+        else:
+            n = _access(memory, op.scatter_exch, node.literal(v.dtype, 0), v.inputs)
+        sink.add(1, Value(n))
+
+
+def _check(kind: str) -> None:
+    if kind not in LINEAR:
+        raise RuntimeError(
+            f"derivatives of {_name(kind)} within a symbolic loop, branch or call are not "
+            "available, only those of dr.scatter and dr.scatter_add. Use mode='evaluated', or "
+            "dr.detach() on what is written and on its target."
+        )
+    if keep_graph():
+        raise RuntimeError(
+            "ADFlag.KeepGraph: scatters within a symbolic loop, branch or call have no second "
+            "derivatives. Use mode='evaluated'."
+        )
+
+
+def _name(kind: str) -> str:
+    return f"dr.{kind}" if kind.startswith("scatter") else f"dr.scatter_reduce ('{kind}')"
+
+
+def _access(
+    memory: Memory, how: op.Op, value: Node, where: tuple[Node, ...], reduce: str = ""
+) -> Node:
+    """Writes to the memory at an index and with a mask; gives the old values if the operation
+    does."""
+    what = "derivative of dr.scatter"
+    index, mask = where
+    lanes_ = broadcast_size((value, index, mask), what)
+    if access.is_idle([value], index, mask, memory.held[0].size, what):
+        return node.literal(value.dtype, 0, lanes_)
+    target = Replacement(memory.held.pop())
+    mode = access.reduce_mode(op.ReduceMode.Auto, target, lanes_) if reduce else "direct"
+    after = access.scatter(how, target, [value], index, mask, what, reduce, mode)
+    if after is None:
+        raise RuntimeError(f"{what}: nothing was written")
+    memory.held.append(after)
+    return value if how is not op.scatter_exch else schedule.effect_value(after, value.dtype)
+
+
+SCATTER = _Scatter()

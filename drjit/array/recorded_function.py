@@ -1,0 +1,39 @@
+"""Functions of many operations on one-dimensional arrays, such as the inverse of a matrix: what
+they trace is recorded once and repeated for other arrays.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from ..jit import flags
+from ..jit.ir.node import Node
+from ..jit.trace.template import Template
+from .base import ArrayBase
+from .leaf import wrap
+
+Function = Callable[..., Sequence[Any]]
+
+
+def repeated(function: Function, arrays: Sequence[Any], *args: Any) -> Sequence[Any]:
+    """`function(arrays, *args)`, which takes arrays, or numbers, and gives some of the same class.
+    It must do arithmetic only and not look at their contents, and `args` have to be hashable.
+    """
+    cls = type(arrays[0])
+    if not flags.current & 1 and issubclass(cls, ArrayBase) and cls._kind == "leaf":
+        for a in arrays:
+            if type(a) is not cls or a._var is not None:
+                break
+        else:
+            nodes = _template(function, cls, len(arrays), args)((), [a._node for a in arrays])
+            if nodes is not None:
+                return [wrap(cls, n) for n in nodes]
+    return function(arrays, *args)
+
+
+@lru_cache(maxsize=256)
+def _template(function: Function, cls: Any, count: int, args: tuple) -> Template:
+    def trace(_: list[Node], lanes: list[Node]) -> list[Node]:
+        return [a._node for a in function([wrap(cls, n) for n in lanes], *args)]
+
+    return Template(trace, (), [cls._dtype] * count)

@@ -1,0 +1,1 @@
+"""Branches and calls: `if_stmt`, `switch`, `dispatch`, `func`, and their derivatives."""

@@ -1,0 +1,467 @@
+"""Branches whose lanes go different ways: `if_stmt`, in its three modes."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from copy import copy
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from ...ad import capture
+from ...ad.graph import Scope, Value
+from ...array.base import type_label
+from ...function.ad.scopes import isolate_grad
+from ...function.evaluation import eval as evaluate
+from ...jit import flags
+from ...jit.flags import JitFlag
+from ...jit.ir import node as ir
+from ...jit.ir import op
+from ...jit.ir.node import AFTER, LITERAL, Node
+from ...jit.ir.scope import StateTarget
+from ...jit.trace import record
+from ..region.closure import CapturedArrays
+from ..region.condition import check_mode, chosen_mode, mask_of
+from ..region.copies import FunctionCopies
+from ..region.failure import call
+from ..region.masked import masked, merged
+from ..region.outcome import Outcome, Version, parted
+from ..region.state import State, WeakValue, content, contents, names
+from ..region.vectors import joined, spread, spreading
+from .gradient import RecordedCall
+
+
+def if_stmt(
+    args: tuple,
+    cond: Any,
+    true_fn: Callable[..., Any],
+    false_fn: Callable[..., Any],
+    arg_labels: Sequence[str] = (),
+    rv_labels: Sequence[str] = (),
+    label: str | None = None,
+    mode: str | None = None,
+    strict: bool = True,
+) -> Any:
+    """`true_fn(*args)` in the lanes where the mask `cond` holds, `false_fn(*args)` in the others.
+
+    Both functions give arrays or PyTrees of the same structure and types. `arg_labels` and
+    `rv_labels` are names of the arguments and of the entries of the result for messages. If `cond`
+    is a Python `bool` (mode 'scalar'), only one function is called. Otherwise both are traced, and
+    become part of a kernel that skips what no lane needs ('symbolic'), or both are evaluated for
+    all lanes ('evaluated'); the default is symbolic unless `JitFlag.SymbolicConditionals` is off.
+    `strict` forbids that entries that are no arrays differ.
+
+    Raises:
+        RuntimeError: the results differ in structure, type or size, or `cond` is no mask.
+
+    >>> from drjit.llvm import Float
+    >>> x = Float(-1, 4)
+    >>> dr.if_stmt((x,), x > 0, lambda x: dr.sqrt(x), lambda x: -x)
+    [1, 2]
+    """
+    what = f"dr.if_stmt('{label}')" if label else "dr.if_stmt()"
+    check_mode(mode, what)
+    if not isinstance(args, tuple):
+        raise TypeError(f"{what}: 'args' must be a tuple, not {type_label(args)}")
+    titles = names(len(args), arg_labels, "args", what)
+    if mode == "scalar" or (type(cond) is bool and mode is None):
+        return call(what, true_fn if cond else false_fn, *args)
+    mask = mask_of(cond, what, "'cond'")
+    if mask._node.op is LITERAL and mask._node.size:
+        return call(what, true_fn if mask._node.data else false_fn, *args)
+    mode = chosen_mode(mode, JitFlag.SymbolicConditionals, what)
+    if mode == "evaluated" and record.recording():
+        mode = "symbolic"  # which has the same values
+    if mode == "evaluated":
+        args, true_fn, false_fn = spread(args), spreading(true_fn), spreading(false_fn)
+    branch = _Branch(State(args, titles, what), mask, (true_fn, false_fn), rv_labels, strict)
+    if mode == "evaluated":
+        evaluate(mask, args)
+        return joined(branch.select())
+    if mask._node.size == 0:
+        return branch.select()
+    return _Symbolic(branch, label or "").run()
+
+
+class _Branch:
+    """The parts of a branch.
+
+    What each lane has made of `parted` arguments, given by number, is a further result.
+    """
+
+    def __init__(
+        self, args: State, mask: Any, bodies: tuple, labels: Sequence[str], strict: bool
+    ) -> None:
+        self.args, self.mask, self.bodies = args, mask, bodies
+        self.labels, self.strict, self.what = labels, strict, args.what
+        self.before: list[Value | None] = [*args.contents()]
+        self.first = 0  # the serial number from which on nodes belong to the functions
+        self.parted: list[int] = []
+        if mask._node.size:
+            args.check_initialized()
+
+    def select(self) -> Any:
+        """Runs both functions for all lanes and merges their results; derivatives follow."""
+        args, before = self.args, self.before
+        outcomes: list[Outcome] = []
+        try:
+            with isolate_grad():  # what functions propagate goes on when both have run
+                for body, mask in zip(self.bodies, (self.mask, ~self.mask), strict=True):
+                    with masked(mask._node) as written:
+                        result = call(self.what, body, *args.values)
+                    outcomes.append(self.outcome(result, outcomes, before, written))
+                    args.restore(before)
+        except BaseException:
+            args.restore(before)
+            raise
+        for versions in self.parted_versions(outcomes).values():
+            for outcome, version in zip(outcomes, versions, strict=True):
+                outcome.add(version)
+        self.check(outcomes)
+        pairs = zip(outcomes[0].contents, outcomes[1].contents, strict=True)
+        return self.place(outcomes, [a and b and merged(self.mask, a, b) for a, b in pairs])
+
+    def parted_versions(self, outcomes: Sequence[Outcome]) -> dict[int, tuple[Version, Version]]:
+        """The versions of parted arguments by number. What cannot be merged is not among them: it
+        stays as it was."""
+        found: dict[int, tuple[Version, Version]] = {}
+        for k in parted(outcomes, self.args):
+            unchanged = self._version(k, contents)
+            first, second = (o.version(k, unchanged, self.args) for o in outcomes)
+            with suppress(RuntimeError):
+                found[k] = first, second.like(first, False)
+        return found
+
+    def _version(self, k: int, held: Callable[[list[Any]], Sequence[Value | None]]) -> Version:
+        """An argument by number, as it is now."""
+        state = State((self.args.objects()[k],), ("argument",), self.what)
+        return Version(state, state.tree, [*held(state.leaves)])
+
+    def outcome(
+        self,
+        result: Any,
+        others: Sequence[Outcome],
+        given: Sequence[Value | None],
+        written: set[int] | None = None,
+    ) -> Outcome:
+        """What the function that ran last has given; `others` are the outcomes before it, `given`
+        is what its arguments held.
+
+        Arrays that it wrote to by scatters, which have masks, keep what they hold, and nobody else
+        may hold it, as it would have to be copied. They are those whose nodes have the serial
+        numbers `written`, or that wait for their scatters.
+
+        Raises:
+            RuntimeError: the arrays do not match those of the first function.
+        """
+        args = self.args
+        args.check_attributes(written or frozenset())
+
+        # Nobody may hold what waits in tables, as the other function may write to them.
+        tables = {id(a) for a, v in zip(args.leaves, self.before, strict=True) if v is None}
+        first = self.first
+
+        def held(arrays: list[Any]) -> list[Value | None]:
+            found = zip(arrays, contents(arrays), strict=True)
+            if written is not None:
+                return [None if v.node.serial in written else v for _, v in found]
+            return [
+                None if v.node.op is AFTER and (v.node.serial > first or id(a) in tables) else v
+                for a, v in found
+            ]
+
+        rows = self._rows(result)
+        found = Version(rows, rows.tree, held(rows.leaves))
+        if others:
+            found = found.like(others[0].versions[0], self.strict)
+        for k, v in enumerate(held(args.leaves)):
+            if v is None:
+                self.before[k] = None
+        outcome = Outcome(found)
+        changed = args.changed([v and g for v, g in zip(self.before, given, strict=True)])
+        places = outcome.places(args, changed)
+        for k in changed:
+            if k not in places:  # nobody gets to see it
+                args.undo(k, given)
+        if written is not None:
+            outcome.left = held(args.leaves)
+        for k in places:
+            if k < len(args.leaves):
+                outcome.changed[k] = held([args.leaves[k]])
+            else:
+                outcome.changed[k] = self._version(k, held)
+        for j, k in enumerate(self.parted, 1):
+            version = self._version(k, held)
+            if others:
+                version = version.like(others[0].versions[j], False)
+            outcome.add(version)
+        return outcome
+
+    def _rows(self, result: Any) -> State:
+        """A result as a tuple with names."""
+        if not self.labels:
+            values, titles = (result,), ["rv"]
+        else:
+            values, titles = self._checked(result), list(self.labels)
+        state = State(values, titles, self.what)
+        if self.mask._node.size:
+            state.check_initialized()
+        return state
+
+    def _checked(self, result: Any) -> tuple:
+        if not isinstance(result, tuple):
+            raise RuntimeError(
+                f"{self.what}: there are names for the results, so that functions must return a "
+                f"tuple, not {type_label(result)}"
+            )
+        if len(result) != len(self.labels):
+            raise RuntimeError(
+                f"{self.what}: there are {len(self.labels)} names for {len(result)} results"
+            )
+        return result
+
+    def check(self, outcomes: Sequence[Outcome]) -> None:
+        """Raises:
+        RuntimeError: the sizes of results do not fit, or one is in one function an array that
+            has been written to, and another array in the other one.
+        """
+        first, second = outcomes
+        size = self.mask._node.size
+        rows = zip(first.contents, second.contents, first.arrays, second.arrays, strict=True)
+        for k, (a, b, one, other) in enumerate(rows):
+            if a is None or b is None:
+                if one is not other:
+                    path = first.paths[k]
+                    raise RuntimeError(
+                        f"{self.what}: the result '{path}' is in one function an array that it has "
+                        "written to by scatters, and another array in the other function. What "
+                        "such an array holds is known only afterwards; choose between them then."
+                    )
+                continue
+            one, other = a.node, b.node
+            if one is other or size == 1:
+                continue
+            if one.size not in (1, size) or other.size not in (1, size):
+                path = first.paths[k]
+                raise RuntimeError(
+                    f"{self.what}: the results '{path}' have {one.size} and {other.size} "
+                    f"entries, which does not fit 'cond' with {size}: incompatible sizes; "
+                    f"the size of state variable '{path}' must be 1 or {size}"
+                )
+
+    def place(self, outcomes: Sequence[Outcome], contents: Sequence[Value | None]) -> Any:
+        """The result, of which arrays get these contents; None leaves one that functions have
+        written to as it is."""
+        first, second = outcomes
+        pairs = zip(contents, second.arrays, strict=True)
+        rest = iter([v or content(array) for v, array in pairs])
+        placed = [
+            one.state.place(other.tree, [*islice(rest, len(one.arrays))])
+            for one, other in zip(first.versions, second.versions, strict=True)
+        ]
+        return placed[0] if self.labels else placed[0][0]
+
+
+class _Again(Exception):
+    """The branch has to be recorded again, with further results."""
+
+
+class _Symbolic:
+    """A branch whose functions are recorded, with arrays that stand for their arguments.
+
+    Arguments that do not fit the mask, or that are written to by scatters, are used as they are:
+    they are `outside`, and nobody may hold what they hold.
+    """
+
+    def __init__(self, branch: _Branch, label: str) -> None:
+        self.branch, self.label = branch, label
+        size = branch.mask._node.size
+        sizes = [v.node.size for v in branch.before if v is not None]
+        wide = max(sizes, default=1) if size == 1 else size
+        self.outside: dict[int, WeakValue] = {}
+        for k, n in enumerate(sizes):
+            if n not in (1, wide):
+                self._leave_outside(k)
+        self.captured = CapturedArrays(branch.bodies, branch.args.leaves)
+        self.outcomes: list[Outcome] = []
+        self.inside: list[list[Value]] = []
+
+    def _leave_outside(self, k: int) -> None:
+        before = self.branch.before[k]
+        if before is not None:
+            self.outside[k] = WeakValue(before)
+            self.branch.before[k] = None
+
+    def run(self) -> Any:
+        """The result."""
+        branch = self.branch
+        while True:
+            try:
+                return self._record()
+            except StateTarget as target:
+                branch.args.restore(branch.before)
+                k = self._position(target.node)
+                if k is None:
+                    raise
+                self._leave_outside(k)
+                self._begin_again()
+            except _Again:
+                branch.args.restore(branch.before)
+                self._begin_again()
+            except BaseException:
+                branch.args.restore(branch.before)
+                for k, held in self.outside.items():
+                    held.restore(branch.args.leaves[k])
+                self.captured.restore()
+                raise
+
+    def _begin_again(self) -> None:
+        """Takes note of what tables hold: scatters that are undone may have left other nodes."""
+        args = self.branch.args
+        for k, held in self.outside.items():
+            held.restore(args.leaves[k])
+            self.outside[k] = WeakValue(content(args.leaves[k]))
+        self.captured.restore()
+        self.captured = CapturedArrays(self.branch.bodies, args.leaves)
+
+    def _position(self, n: Node) -> int | None:
+        for held in self.inside:
+            for k in self._places():
+                if held[k].node is n:
+                    return k
+        return None
+
+    def _places(self) -> list[int]:
+        return [k for k in range(len(self.branch.before)) if k not in self.outside]
+
+    def _record(self) -> Any:
+        branch, places = self.branch, self._places()
+        self.outcomes, self.inside = [], []
+        branch.first = ir.next_serial()
+        mask, outer_gradients = branch.mask._node, capture.OuterGradients(atomic=True)
+        masks = [mask, ir.apply(op.not_, mask)]
+        arguments = [v or self.outside[k].stand_in() for k, v in enumerate(branch.before)]
+        recorded = RecordedCall(branch.what, arguments, places, masks, set(self.outside))
+        del arguments
+
+        def traced(function: Any, nodes: list[Node]) -> list[Node]:
+            with capture.body(outer_gradients) as inner:
+                return self._body(function, recorded, nodes, inner)
+
+        bodies = [partial(traced, f) for f in branch.bodies]
+        finals = record.branches(masks, bodies, recorded.nodes, self.label)
+        outer_gradients.finish()
+        found = [o.contents for o in self.outcomes]
+        known = self._known(found[0], found[1], places)
+        recorded.outputs.difference_update(known)
+        if recorded.differentiable:
+            for k, held in self.outside.items():
+                recorded.arguments[k] = held.content() or held.stand_in()
+        if recorded.repeatable:
+            recorded.trace = _Functions(branch, self.captured.contents(), found).call
+        made = recorded.attached(finals)
+        return branch.place(self.outcomes, [known.get(k, v) for k, v in enumerate(made)])
+
+    def _body(
+        self, function: Any, recorded: RecordedCall, nodes: list[Node], inner: Scope
+    ) -> list[Node]:
+        branch, args = self.branch, self.branch.args
+        body, values = recorded.begin(nodes, inner)
+        given = [None if k in self.outside else v for k, v in enumerate(values)]
+        args.put(given)
+        self.inside.append(values)
+        result = call(branch.what, function, *args.values)
+        self.captured.check(branch.what)
+        for k, held in self.outside.items():
+            now = args.leaves[k]._node
+            if now.serial != held.serial and now.op is not AFTER:
+                raise RuntimeError(
+                    f"{branch.what}: argument '{args.paths[k]}' changes, but it has {now.size} "
+                    f"entries, which does not fit 'cond' with {branch.mask._node.size}; or it is "
+                    "the target of a scatter, and changes in other ways as well"
+                )
+        outcome = branch.outcome(result, self.outcomes, given)
+        arrays, found = outcome.arrays, outcome.contents
+        recorded.note(body, found)
+        self.outcomes.append(outcome)
+        args.restore(branch.before)
+        if len(self.outcomes) == 2:
+            if more := branch.parted_versions(self.outcomes).keys() - branch.parted:
+                branch.parted += sorted(more)
+                raise _Again
+            branch.check(self.outcomes)  # here, so that an error undoes what is recorded
+        size = branch.mask._node.size
+        return [
+            ir.literal(a._node.dtype, 0)
+            if v is None or (size != 1 and v.node.size not in (1, size))
+            else v.node
+            for a, v in zip(arrays, found, strict=True)
+        ]
+
+    def _known(
+        self, first: list[Value | None], second: list[Value | None], places: list[int]
+    ) -> dict[int, Value | None]:
+        """The results, by number, that both functions leave alone: they stay what they were. None
+        stands for those that are written to."""
+        # Arguments by what the functions have for them.
+        left = {(self.inside[0][k], self.inside[1][k]): k for k in reversed(places)}
+        folds = flags.current & JitFlag.OptimizeCalls
+        known: dict[int, Value | None] = {}
+        for j, (a, b) in enumerate(zip(first, second, strict=True)):
+            if a is None or b is None:
+                known[j] = None
+            elif a == b or (folds and a.node.op is LITERAL and _same_constant(a, b)):
+                known[j] = a
+            elif (k := left.get((a, b))) is not None and self.branch.before[k] is not None:
+                known[j] = self.branch.before[k]
+        return known
+
+
+def _same_constant(a: Value, b: Value) -> bool:
+    literals = a.node.op is LITERAL and b.node.op is LITERAL and a.node.size == b.node.size
+    return literals and a.var is b.var is None and repr(a.node.data) == repr(b.node.data)
+
+
+class _Functions:
+    """Copies of the functions of a branch, to be called again when it is differentiated."""
+
+    def __init__(
+        self,
+        branch: _Branch,
+        captured: list[tuple[Any, Value]],
+        found: list[list[Value | None]],
+    ) -> None:
+        args = branch.args
+        zeros = {t: Value(ir.literal(t, 0), None) for t in {a._node.dtype for a in args.leaves}}
+        self.resting = [zeros[a._node.dtype] for a in args.leaves]
+        known = [*zip(args.leaves, self.resting, strict=True), *captured]
+        self.copies = FunctionCopies((args.values, *branch.bodies), known)
+        values, *bodies = self.copies.roots
+        self.values, self.titles = values, args.titles
+        self.branch = copy(branch)
+        del self.branch.args  # the program's; there will be one of the copies
+        self.branch.bodies = tuple(bodies)
+        self.branch.before = list[Value | None](self.resting)
+        self.in_place = [{k for k, v in enumerate(f) if v is None} for f in found]
+        self.outcomes: list[Outcome] = []
+
+    def call(self, number: int, contents: list[Value]) -> list[Value]:
+        """The results of a function."""
+        branch = self.branch
+        if number == 0:
+            self.outcomes = []
+            branch.args = State(self.values, self.titles, branch.what)
+            branch.args.ignore_attributes()
+        state = branch.args
+        try:
+            state.put(contents)
+            result = branch.bodies[number](*state.values)
+            self.outcomes.append(branch.outcome(result, self.outcomes, contents))
+            found = [content(a) for a in self.outcomes[-1].arrays]
+        finally:
+            state.restore(self.resting)
+            self.copies.restore()
+            if number:
+                self.outcomes = []
+        for k in self.in_place[number]:
+            found[k] = Value(found[k].node, None)
+        return found

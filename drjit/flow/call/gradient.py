@@ -1,0 +1,306 @@
+"""Derivatives of symbolic calls and branches: gradients are propagated through what each function
+has recorded, and become a block of their own.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+from ...ad import capture, graph, vector
+from ...ad.algebra import RECORDED
+from ...ad.graph import Scope, Value, Var, visible
+from ...function.ad.custom import ValueOp, attached
+from ...jit.ir import node, op
+from ...jit.ir.dtype import DType
+from ...jit.ir.node import LITERAL, Node
+from ...jit.ir.scope import active, innermost
+from ...jit.trace import access, record
+from ...jit.trace.substitute import Substitution
+from ..region.dependence import Term, is_sum, starts
+from ..region.masked import rehearsed
+from ..region.recorded import NOTHING, RecordedRegion
+from ..region.state import as_value
+from ..region.targets import Targets, is_zero
+
+
+class RecordedCall:
+    """A call or branch as its derivatives need it: the masks of the lanes of the functions, and
+    what the arguments hold.
+
+    `passed` numbers the arguments that the functions see as symbolic ones, `outside` those that
+    they see as they are, like captured arrays. `bodies` are the functions. `outputs` numbers the
+    differentiable results, `around` are variables that are no arguments but on which results
+    depend, `targets` what the functions write to. `trace(k, contents)` calls function `k` again
+    and gives its results, for second derivatives.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        arguments: Sequence[Value],
+        passed: Sequence[int],
+        masks: list[Node],
+        outside: set[int] | frozenset[int] = frozenset(),
+    ) -> None:
+        self.what, self.masks = what, masks
+        if innermost() is not None:
+            self.masks = [node.apply(op.and_, m, active()) for m in masks]
+        self.scope = graph.scope() or Scope()
+        self.arguments = [*arguments]
+        if graph.hiding():
+            self.arguments = [Value(n, visible(v)) for n, v in arguments]
+        self.tracked = [
+            k for k, v in enumerate(self.arguments) if v.var is not None and k not in outside
+        ]
+        self.variables = [self.arguments[k].var for k in self.tracked]
+        self.passed = passed
+        self.trace: Callable[[int, list[Value]], list[Value]] = lambda k, contents: contents
+        self.outputs: set[int] = set()
+        self.around: list[Var] = []
+        self.bodies: list[RecordedRegion] = []
+        self.targets = Targets()
+
+    @property
+    def nodes(self) -> list[Node]:
+        """What the functions see symbolic arguments for."""
+        return [self.arguments[k].node for k in self.passed]
+
+    def begin(self, names: list[Node], inner: Scope) -> tuple[RecordedRegion, list[Value]]:
+        """A function that is about to be traced, and the arguments on other nodes, with variables
+        of their own where those of the call have one."""
+        found = [*self.arguments]
+        body = RecordedRegion(names, inner)
+        for k, n in zip(self.passed, names, strict=True):
+            found[k] = as_value((n, None))
+        nodes = [found[k].node for k in self.tracked]
+        inputs, alias = graph.new_inputs(nodes), inner.outer_gradients.alias
+        for k, n, own, around in zip(self.tracked, nodes, inputs, self.variables, strict=True):
+            found[k] = as_value((n, own))
+            alias(own, around)
+        body.inputs = [v.var for v in found]
+        return body, found
+
+    def note(self, body: RecordedRegion, results: Sequence[Value | None]) -> None:
+        """Notes on what the results of a function depend, while its scope is open. None stands for
+        arrays that it has written to."""
+        found = [v or NOTHING for v in results]
+        body.close(found, self.targets.note())
+        self.bodies.append(body)
+        self.outputs |= {k for k, v in enumerate(body.results) if v.var is not None}
+        self.around = list(dict.fromkeys([*self.around, *body.around]))
+
+    @cached_property
+    def terms(self) -> dict[int, Term]:
+        """Which results are, in all functions, the same argument plus something: a loop around may
+        sum up, which is when this is asked for."""
+        found: dict[int, Term] = {}
+        for number, body in enumerate(self.bodies):
+            found = self._terms(body, found if number else None)
+        return found
+
+    def _terms(self, body: RecordedRegion, known: dict[int, Term] | None) -> dict[int, Term]:
+        """The same for a function, of those that are `known` from others."""
+        inputs = {
+            own: outer
+            for own, (_, outer) in zip(body.inputs, self.arguments, strict=True)
+            if own is not None and outer is not None and own.serial >= body.begin
+        }
+        terms: dict[int, Term] = {}
+        for k in range(len(body.results)) if known is None else known:
+            v, before = body.results[k].var, None if known is None else known[k]
+            if not is_sum(v):
+                continue
+            for own in body.of_bits(starts(v, body.reach(inputs), body)):
+                outer = inputs[own]
+                if before is None or before.start is outer:
+                    found = [inputs.get(d, d) for d in body.sources([v]) if d is not own]
+                    others = {d for d in found if d.serial < body.begin}
+                    terms[k] = Term(outer, others | (before.others if before else set()))
+                    break
+        return terms
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether a result or target depends on a differentiable variable."""
+        return bool(self.outputs or self.targets.rows)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether functions may be called again, for second derivatives: what writes to targets has
+        none."""
+        return bool(self.outputs) and not self.targets.rows
+
+    def attached(self, results: Sequence[Node]) -> list[Value]:
+        """The results, made to depend on what they were computed from; so is what the functions
+        have written to."""
+        found = [Value(n, None) for n in results]
+        numbers, targets = sorted(self.outputs), self.targets
+        if not self.differentiable:
+            return found
+        for body in self.bodies:
+            body.share(results)
+        outputs = [*[results[k] for k in numbers], *targets.outputs()]
+        variables = attached(_Call(self), outputs, [*self._wanted(), *targets.inputs()])
+        for k, v in zip(numbers, variables, strict=False):
+            found[k] = Value(results[k], v)
+        targets.attach(variables[len(numbers) :])
+        return found
+
+    def _wanted(self) -> list[Var]:
+        """The variables on which results depend: of arguments, and captured ones."""
+        return [v for v in (*self.variables, *self.around) if v is not None]
+
+    def backward(self, gradients: list[Node]) -> list[Node]:
+        """The gradients of arguments, captured variables and targets before from those of the
+        results and targets."""
+        given, written = gradients[: len(self.outputs)], gradients[len(self.outputs) :]
+        outer_gradients = capture.OuterGradients()
+        wanted = self._wanted()
+        held = self.targets.gradients(written)
+        touched: set[int] = set()  # those with a gradient that is not all 0
+
+        def propagate(
+            body: RecordedRegion, seeds: list[Node], copies: Substitution | None
+        ) -> list[Node]:
+            pairs = [
+                (v, g)
+                for k, g in zip(sorted(self.outputs), seeds, strict=True)
+                if (v := body.results[k].var) is not None
+            ]
+            inputs = self._inputs(body)
+            pulled = body.pull(pairs, inputs, held, copies)
+            at = dict(zip(body.around, pulled[len(inputs) :], strict=True))
+            found = [*pulled[: len(inputs)], *[at.get(v) for v in self.around]]
+            touched.update([k for k, g in enumerate(found) if not is_zero(g)])
+            return [_or_zero(g, v.dtype) for g, v in zip(found, wanted, strict=True)]
+
+        found = self._derived(given, outer_gradients, propagate)
+        for k, v in enumerate(wanted):
+            n, added = found[k], outer_gradients.pop(v)
+            if k not in touched:
+                n = node.literal(v.dtype, 0)
+            elif v.size == 1 and not record.recording():
+                is_vector = n.dtype.is_vector
+                n = vector.sum_lanes(Value(n)).node if is_vector else access.reduce_all("add", n)
+            found[k] = n if added is None else node.apply(op.add, added, n)
+        return found + self.targets.before(held)
+
+    def forward(self, gradients: list[Node]) -> list[Node]:
+        """The gradients of results and targets from those of the arguments and of targets before;
+        captured variables have theirs."""
+        count = len(self.variables)
+        given, before = gradients[:count], gradients[count + len(self.around) :]
+        held = self.targets.tangents(before)
+
+        def propagate(
+            body: RecordedRegion, seeds: list[Node], copies: Substitution | None
+        ) -> list[Node]:
+            results = [body.results[k] for k in sorted(self.outputs)]
+            pairs = zip(self._inputs(body), seeds, strict=True)
+            found = body.push(pairs, [v.var for v in results], held, copies)
+            return [
+                _or_zero(g, self._type(k)) for k, g in zip(sorted(self.outputs), found, strict=True)
+            ]
+
+        found = self._derived(given, capture.OuterGradients(), propagate)
+        return found + self.targets.after(held)
+
+    def _type(self, k: int) -> DType:
+        """The type of a result."""
+        kinds = [b.results[k] for b in self.bodies if b.results[k].var is not None]
+        return kinds[0].node.dtype
+
+    def _inputs(self, body: RecordedRegion) -> list[Var]:
+        """The variables that stand for arguments in a function."""
+        return [body.inputs[k] for k in self.tracked]  # type: ignore[misc]
+
+    def _derived(
+        self,
+        given: list[Node],
+        outer_gradients: capture.OuterGradients,
+        propagate: Callable[[RecordedRegion, list[Node], Substitution | None], list[Node]],
+    ) -> list[Node]:
+        """Records, for every function, what `propagate` computes from it and `given` values."""
+        passed = [n for n in given if n.op is not LITERAL]
+        count = len(self.passed)
+        masks, nodes = self.masks, self.nodes
+        around = outer_gradients.outer and outer_gradients.outer.copies
+        if around is not None:
+            copied = around([*masks, *nodes])
+            masks, nodes = copied[: len(masks)], copied[len(masks) :]
+
+        def block(body: RecordedRegion) -> Callable[[list[Node]], list[Node]]:
+            def trace(names: list[Node]) -> list[Node]:
+                rest = iter(names[count:])
+                seeds = [n if n.op is LITERAL else next(rest) for n in given]
+                if not body.follows:
+                    with body.derived(outer_gradients, active()) as derived:
+                        derived.close(propagate(body, seeds, None))
+                    return derived.again(names[:count])
+                copies = body.substitution(names[:count], active(), around=around)
+                with body.entered(outer_gradients, copies):
+                    return propagate(body, seeds, copies)
+
+            return trace
+
+        now, then = graph.scope(), self.scope
+        graph.push(
+            Scope(then.all, then.variables, outer_gradients=now.outer_gradients if now else None)
+        )
+        try:
+            bodies = [block(b) for b in self.bodies]
+            return record.branches(masks, bodies, nodes + passed, self.what)
+        finally:
+            graph.pop()
+
+    def recomputed(self) -> list[Value]:
+        """The differentiable results once more, by operations that can be differentiated: every
+        function runs for all lanes.
+
+        Raises:
+            RuntimeError: functions scatter differentiable values.
+        """
+        self.targets.check_first_order(self.what)
+        then, found = self.scope, list[Value]()
+        graph.push(Scope(then.all, then.variables, graph.next_serial()))
+        try:
+            for number, mask in enumerate(self.masks):
+                with rehearsed(mask, self.what):
+                    results = self.trace(number, self.arguments)
+                rows = [results[k] for k in sorted(self.outputs)]
+                found = found or [Value(node.literal(r.node.dtype, 0)) for r in rows]
+                pairs = zip(rows, found, strict=True)
+                found = [RECORDED.select(Value(mask), new, old) for new, old in pairs]
+        finally:
+            graph.pop()
+        return found
+
+
+def _or_zero(n: Node | None, dtype: DType) -> Node:
+    return node.literal(dtype, 0) if n is None else n
+
+
+class _Call(ValueOp):
+    """A symbolic call or branch in the graph of derivatives."""
+
+    def __init__(self, recorded: RecordedCall) -> None:
+        self.recorded = recorded
+
+    def follows(self) -> bool:
+        return all(body.follows for body in self.recorded.bodies)
+
+    def term(self, number: int) -> Term | None:
+        """What one of its results is if it is an argument plus something; see
+        `loop_trace.starts`."""
+        return self.recorded.terms.get(sorted(self.recorded.outputs)[number])
+
+    def forward(self) -> None:
+        self.accumulate(self.results, self.recorded.forward(self.gradients(self.arguments)))
+
+    def backward(self) -> None:
+        self.accumulate(self.arguments, self.recorded.backward(self.gradients(self.results)))
+
+    def recomputed(self) -> list[Value]:
+        return self.recorded.recomputed()
+
+    def name(self) -> str:
+        return self.recorded.what

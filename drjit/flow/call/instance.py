@@ -1,0 +1,194 @@
+"""Arrays that refer to Python objects. The objects of a class that arrays refer to are registered
+by number, so that a call of a method can be made part of a kernel.
+"""
+
+import weakref
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, ClassVar
+
+from ...array import leaf, table
+from ...array.base import ArrayBase, IncompatibleError, type_label
+from ...jit.ir import dtype as dt
+
+
+class _Registry:
+    """The registered objects by their numbers, which begin at 1; 0 stands for none."""
+
+    def __init__(self) -> None:
+        self.objects: dict[int, Any] = {}
+        self._numbers: dict[int, int] = {}
+        self._last = 0
+
+    def add(self, instance: Any) -> int:
+        """The number of an object, which is registered if it is not yet."""
+        number = self._numbers.get(id(instance))
+        if number is None:
+            self._last += 1
+            number = self._numbers[id(instance)] = self._last
+            self.objects[number] = instance
+        return number
+
+    def remove(self, instance: Any) -> bool:
+        """Forgets an object; gives whether it was registered."""
+        number = self._numbers.pop(id(instance), None)
+        return number is not None and self.objects.pop(number, None) is not None
+
+    def clear(self) -> None:
+        """Forgets all objects. Numbers are not used again, as arrays may still hold them."""
+        self.objects.clear()
+        self._numbers.clear()
+
+
+_registries: "weakref.WeakSet[_Registry]" = weakref.WeakSet()
+
+
+def clear_registry() -> None:
+    """Forgets all objects that arrays of instances refer to; such arrays then refer to none.
+
+    >>> dr.detail.clear_registry()
+    """
+    for registry in list(_registries):
+        registry.clear()
+
+
+class InstanceArray:
+    """Base class of the types that `instance_t` makes: arrays of references to Python objects, a
+    PyTree with the numbers of the objects as its only array.
+
+    The objects are kept alive until `unregister` or `dr.detail.clear_registry` is called. A
+    reference to none, or to one that has been forgotten, is a null pointer: `dr.dispatch` gives
+    zeros there.
+    """
+
+    __module__ = "drjit"
+
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
+    domain: ClassVar[type]
+    _registry: ClassVar[_Registry]
+    index: Any
+
+    def __init__(self, value: Any = ()) -> None:
+        """References to one object, to each of a sequence of objects (None for null pointers), or
+        those of another array of this type.
+
+        Raises:
+            TypeError: an object is not of the class that this type is for.
+        """
+        cls = self.DRJIT_STRUCT["index"]
+        if isinstance(value, type(self)):
+            self.index = cls(value.index)
+        elif value is None or isinstance(value, self.domain):
+            self.index = leaf.literal(cls, self.register(value))
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            for v in value:
+                self._check(v)  # all of them before one is registered
+            self.index = cls([self.register(v) for v in value])
+        else:
+            self._check(value)
+
+    @classmethod
+    def _check(cls, instance: Any) -> None:
+        if instance is not None and not isinstance(instance, cls.domain):
+            raise TypeError(
+                f"{cls.__name__}: expected objects of class {cls.domain.__qualname__} or None, not "
+                f"{type_label(instance)}"
+            )
+
+    @classmethod
+    def register(cls, instance: Any) -> int:
+        """The number of an object, 0 for None; a new object gets one.
+
+        Raises:
+            TypeError: the object is not of the class that this type is for.
+        """
+        cls._check(instance)
+        return 0 if instance is None else cls._registry.add(instance)
+
+    @classmethod
+    def unregister(cls, instance: Any) -> None:
+        """Forgets an object: references to it become null pointers.
+
+        Raises:
+            RuntimeError: the object is not registered.
+        """
+        if not cls._registry.remove(instance):
+            raise RuntimeError(f"{cls.__name__}.unregister(): {instance!r} is not registered")
+
+    @classmethod
+    def instances(cls) -> dict[int, Any]:
+        """The registered objects by number."""
+        return dict(cls._registry.objects)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, k: int) -> Any:
+        """The object that entry `k` refers to, or None."""
+        return self._registry.objects.get(self.index[k])
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self._registry.objects.get(number) for number in self.index])
+
+    def __eq__(self, other: Any) -> Any:
+        """Where two arrays refer to the same object, or this one to an object or (None) to none."""
+        return self.index == self._numbers(other)
+
+    def __ne__(self, other: Any) -> Any:
+        return self.index != self._numbers(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _numbers(self, other: Any) -> Any:
+        if isinstance(other, type(self)):
+            return other.index
+        if isinstance(other, InstanceArray):
+            raise IncompatibleError(
+                f"cannot compare references of type {type(self).__name__} and "
+                f"{type(other).__name__}"
+            )
+        return self.register(other)
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+@cache
+def instance_t(dtype: type, domain: type) -> type[InstanceArray]:
+    """The type of arrays of references to Python objects of class `domain` (or subclasses), on the
+    backend of an array type. Each entry is a number, by which `dr.dispatch` finds the object.
+
+    Raises:
+        TypeError: `dtype` is no traced array type, or `domain` no class.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> class Shape:
+    ...     def __init__(self, size):
+    ...         self.size = size
+    >>> ShapePtr = dr.instance_t(Float, Shape)
+    >>> p = ShapePtr([Shape(2), None, Shape(3)])
+    >>> dr.dispatch(p, lambda shape, x: x * shape.size, Float(10, 20, 30))
+    [20, 0, 90]
+    """
+    is_array = isinstance(dtype, type) and issubclass(dtype, ArrayBase)
+    if not is_array or not dtype.__meta__.is_jit:
+        raise TypeError(
+            f"dr.instance_t(): 'dtype' is {dtype!r}; expected a traced array type such as "
+            "drjit.llvm.Float"
+        )
+    if not isinstance(domain, type):
+        raise TypeError(f"dr.instance_t(): 'domain' is {domain!r}; expected a class")
+    index = table.find(dtype._namespace, "leaf", dt.u32)
+    registry = _Registry()
+    _registries.add(registry)
+    members = {
+        "DRJIT_STRUCT": {"index": index},
+        "__doc__": InstanceArray.__doc__,
+        "__module__": domain.__module__,
+        "domain": domain,
+        "_registry": registry,
+    }
+    return type(f"{domain.__name__}Ptr", (InstanceArray,), members)
+
+
+__all__ = ["InstanceArray", "clear_registry", "instance_t"]

@@ -1,0 +1,359 @@
+"""Calls of one of several functions, chosen lane by lane.
+
+In symbolic mode every function is traced once and becomes a block of the kernel that runs where
+some lane needs it. In evaluated mode lanes are grouped by function, and every function is called
+for its group. Derivatives of symbolic calls are in `call_grad`.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from ...ad import capture
+from ...ad.graph import Value
+from ...array import leaf, leaf_access
+from ...array.base import ArrayBase, type_label
+from ...array.leaf import wrap
+from ...array.tree import Tree
+from ...function.ad.scopes import isolate_grad
+from ...function.conversion import mask_leaf
+from ...function.protocols import CallablePT
+from ...jit.flags import JitFlag
+from ...jit.ir import dtype as dt
+from ...jit.ir import node, op, scope
+from ...jit.ir.node import LITERAL, Node
+from ...jit.ir.scope import StateTarget
+from ...jit.run.kernel import OutOfBoundsError
+from ...jit.trace import record
+from ..region.closure import CapturedArrays
+from ..region.condition import chosen_mode
+from ..region.copies import FunctionCopies
+from ..region.failure import failed
+from ..region.result import matched
+from ..region.state import contents, copied
+from ..region.vectors import has_vectors, joined, reading, spread
+from .gradient import RecordedCall
+
+T = TypeVar("T")
+
+
+class Function(NamedTuple):
+    """One of the functions of a call: how messages name it, and the number by which lanes choose
+    it."""
+
+    name: str
+    number: int
+    run: Callable[..., Any]
+
+
+class Call(NamedTuple):
+    """A call that has been checked: the functions, the number that chooses one for each lane, the
+    lanes that take part, the tree of positional and named arguments, and the number of lanes."""
+
+    what: str
+    functions: list[Function]
+    chosen: Node
+    active: Node
+    arguments: Tree
+    size: int
+
+    def mask(self, function: Function) -> Node:
+        """The lanes that call a function."""
+        number = node.literal(self.chosen.dtype, function.number)
+        chosen = node.combine(op.eq, (self.chosen, number))
+        return node.combine(op.and_, (chosen, self.active))
+
+
+def switch(
+    index: Any,
+    targets: Sequence[CallablePT[..., T]],
+    *args: Any,
+    mode: str | None = None,
+    label: str | None = None,
+    **kwargs: Any,
+) -> T:
+    """Calls `targets[index](*args, **kwargs)`, where every lane may have another index, and gives
+    what the functions return: arrays, or PyTrees of them, of the same types for all.
+
+    `index` is a 32-bit unsigned integer array, or an integer for a plain call. A mask as the last
+    positional argument, or named `active`, says which lanes take part; the others, and those whose
+    index is out of bounds, get zeros. Functions get copies of the arguments. `mode` is `symbolic`
+    (the default, see `JitFlag.SymbolicCalls`) or `evaluated`.
+
+    Raises:
+        IndexError: an index is out of bounds, at the next synchronisation.
+        RuntimeError: the index, the mode or the sizes of arguments are not valid, or a function
+            failed; `__cause__` says why, and the error is also of its type.
+        TypeError: the results of functions differ in structure or type.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> dr.switch(UInt(0, 1, 0), [lambda x: x + 1, lambda x: x * 10], Float(1, 2, 3))
+    [2, 20, 4]
+    """
+    what = f"dr.switch({label})" if isinstance(label, str) else "dr.switch()"
+    symbolic = check_mode(what, mode, label)
+    if isinstance(targets, dict) or not isinstance(targets, Sequence):
+        raise TypeError(f"{what}: 'targets' must be a sequence of functions, not {targets!r}")
+    for k, f in enumerate(targets):
+        if not callable(f):
+            raise TypeError(f"{what}: targets[{k}] is {f!r}, which cannot be called")
+    if type(index) is int:
+        return _plain(what, index, targets, args, kwargs)
+    if not isinstance(index, ArrayBase) or index._kind != "leaf" or index._dtype is not dt.u32:
+        raise RuntimeError(
+            f"{what}: 'index' is of type {type_label(index)}; expected a traced one-dimensional "
+            "32-bit unsigned integer array such as drjit.llvm.UInt, or an int"
+        )
+    if not targets:
+        raise RuntimeError(f"{what}: 'targets' is empty")
+    functions = [Function(f"targets[{k}] ({title(f)})", k, f) for k, f in enumerate(targets)]
+    active, args, kwargs = split_mask(what, index, args, kwargs)
+    chosen, inside = leaf_access.bounded(index, active, len(targets), what)
+    return run(what, symbolic, functions, chosen, inside, args, kwargs)
+
+
+def title(function: Callable[..., Any]) -> str:
+    """How a function is named in messages."""
+    return getattr(function, "__qualname__", type(function).__qualname__)
+
+
+def check_mode(what: str, mode: Any, label: Any) -> bool:
+    """Whether a call is symbolic, by its mode or the flags.
+
+    Raises:
+        RuntimeError: mode or label are not valid.
+    """
+    if mode not in (None, "symbolic", "evaluated"):
+        raise RuntimeError(f"{what}: 'mode' is {mode!r}; expected 'symbolic', 'evaluated' or None")
+    if not isinstance(label, str | None):
+        raise RuntimeError(f"{what}: 'label' is of type {type_label(label)}; expected a string")
+    if mode is None:
+        return chosen_mode(None, JitFlag.SymbolicCalls, what) == "symbolic"
+    if mode == "evaluated" and record.recording():
+        raise RuntimeError(
+            f"{what}: cannot perform a call in evaluated mode while a loop, branch or another call "
+            "is recorded, as values are known only when its kernel runs. Leave mode='evaluated' "
+            "out, or use it for what is around as well."
+        )
+    return mode == "symbolic"
+
+
+def _plain(
+    what: str, index: int, targets: Sequence[Callable[..., Any]], args: tuple, kwargs: dict
+) -> Any:
+    """The call of a function for all lanes."""
+    mask = kwargs.get("active", args[-1] if args else None)
+    if isinstance(mask, ArrayBase) and mask._dtype.is_mask:
+        raise RuntimeError(
+            f"{what}: the mask is of type {type_label(mask)}; it must be a bool if the index is "
+            "one integer for all lanes"
+        )
+    if mask is False:
+        return None
+    try:
+        target = targets[index]
+    except IndexError as error:
+        raise OutOfBoundsError(
+            f"{what}: the index {index} is out of bounds: it must be strictly smaller than the "
+            f"number of functions, {len(targets)} (out-of-bounds callable ID)"
+        ) from error
+    return _guarded(
+        what, Function(f"targets[{index}] ({title(target)})", index, target), args, kwargs
+    )
+
+
+def _guarded(what: str, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """The result of a function; what it raises is the cause of a `RuntimeError` that names it."""
+    try:
+        return function.run(*args, **kwargs)
+    except StateTarget:  # the statement around will record it again
+        raise
+    except Exception as error:
+        # As text: ctypes makes another error of one that occurs while it converts arguments.
+        if isinstance(error, RecursionError) or "RecursionError" in str(error):
+            raise RecursionError(f"{what}: {function.name} calls itself without end") from None
+        raise failed(f"{what}: {function.name}", error) from error
+
+
+def split_mask(what: str, index: Any, args: tuple, kwargs: dict) -> tuple[Any, tuple, dict]:
+    """The mask of the lanes that take part; functions get one that holds everywhere."""
+    if "active" in kwargs:
+        mask = kwargs["active"]
+    else:
+        mask = args[-1] if args else None
+    if mask is None or not _is_mask(mask):
+        return mask_leaf(True, type(index), what), args, kwargs
+    active = mask_leaf(mask, type(index), what)
+    inner = leaf.literal(type(mask), True) if isinstance(mask, ArrayBase) else True
+    if "active" in kwargs:
+        return active, args, kwargs | {"active": inner}
+    return active, (*args[:-1], inner), kwargs
+
+
+def _is_mask(value: Any) -> bool:
+    if isinstance(value, ArrayBase):
+        return value._kind == "leaf" and value._dtype.is_mask
+    return isinstance(value, bool)
+
+
+def run(
+    what: str,
+    symbolic: bool,
+    functions: list[Function],
+    chosen: Any,
+    active: Any,
+    args: tuple,
+    kwargs: dict[str, Any],
+) -> Any:
+    """Calls for every active lane the function whose number is `chosen` there."""
+    arguments = Tree((args, kwargs))
+    if has_vectors(arguments):
+        functions = [f._replace(run=reading(f.run)) for f in functions]
+        arguments = Tree((spread(args), spread(kwargs)))
+    nodes = [chosen._node, active._node, *[a._node for a in arguments.leaves]]
+    sizes = dict.fromkeys([n.size for n in nodes])
+    if len(sizes.keys() - {1}) > 1:
+        raise RuntimeError(
+            f"{what}: some of the call arguments have incompatible sizes: there are arrays of the "
+            f"sizes {' and '.join(map(str, sizes))}"
+        )
+    size = node.broadcast_size(tuple(nodes), what)
+    call = Call(what, functions, chosen._node, active._node, arguments, size)
+    if symbolic:
+        return _symbolic(call)
+    with isolate_grad():  # what functions propagate goes on when all of them have been called
+        return _evaluated(call, type(chosen))
+
+
+def _result(call: Call, function: Function, args: tuple, kwargs: dict, count: int | None) -> Tree:
+    """The result of a function, which is called for so many lanes, or any number."""
+    result = _guarded(call.what, function, args, kwargs)
+    tree = Tree((result,))
+    if has_vectors(tree):
+        tree = Tree((spread(result),))
+    for a in tree.leaves:
+        if a._node.size != 1 and a._node.size != count and count is not None:
+            raise _misfit(call, function, a._node.size, count)
+    return tree
+
+
+def _symbolic(call: Call) -> Any:
+    """Records every function; see the module's beginning."""
+    masks = [call.mask(f) for f in call.functions]
+    # Constants stay what they are, so that functions are simplified for them.
+    passed = [k for k, a in enumerate(call.arguments.leaves) if a._node.op is not LITERAL]
+    held = contents(call.arguments.leaves)
+    recorded = RecordedCall(call.what, held, passed, masks)
+    given = call.arguments.emptied().filled  # positional and named arguments of functions
+    results: list[Tree] = []
+    outer_gradients = capture.OuterGradients(atomic=True)
+    size = None if call.size == 1 else call.size
+
+    def trace(function: Function, names: list[Node]) -> list[Node]:
+        with capture.body(outer_gradients) as inner:
+            body, arguments = recorded.begin(names, inner)
+            args, kwargs = given(arguments)
+            result = _result(call, function, args, kwargs, size)
+            if results:
+                result = matched(call.what, results[0], result)
+            else:
+                results.append(result.emptied())
+            found = contents(result.leaves)
+            recorded.note(body, found)
+            return [v.node for v in found]
+
+    functions = tuple([f.run for f in call.functions])
+    captured = CapturedArrays(functions)
+    bodies = [partial(trace, f) for f in call.functions]
+    nodes = record.branches(masks, bodies, recorded.nodes, call.what)
+    outer_gradients.finish()
+    if recorded.repeatable:
+        recorded.trace = _again(FunctionCopies(functions, captured.contents()), given)
+    return joined(results[0].filled(recorded.attached(nodes))[0], results[0])
+
+
+def _again(copies: FunctionCopies, given: Callable[[list[Value]], Any]) -> Any:
+    """Calls copies of the functions, for what `given` makes of the contents of arguments."""
+
+    def call(number: int, held: list[Value]) -> list[Value]:
+        args, kwargs = given(held)
+        try:
+            return contents(Tree((spread(copies.roots[number](*args, **kwargs)),)).leaves)
+        finally:
+            copies.restore()
+
+    return call
+
+
+def _evaluated(call: Call, index_class: Any) -> Any:
+    """Calls every function that some lane needs on the lanes that need it."""
+    mask_class = index_class.Mask
+    first: Tree | None = None  # the first result, with which others are compared
+    merged: list[Any] = []
+    waiting = len(call.functions)
+    for function in call.functions:
+        mask = call.mask(function)
+        around = scope.active()
+        if around is not scope.ACTIVE:  # which has no value outside of a kernel
+            mask = node.apply(op.and_, mask, around)
+        mask = node.resize(mask, call.size)
+        lanes = leaf_access.compress(wrap(mask_class, mask), index_class)
+        count = lanes._node.size
+        waiting -= 1
+        if count == 0 and (waiting or first):
+            continue  # the last function is called for no lane, if none was called, for its types
+        with scope.unmasked():
+            args, kwargs = call.arguments.put_together(_grouped(call, lanes))
+        # What has one entry for all lanes stands for as many as a call around this one has.
+        with scope.group(count * scope.lanes() if call.size == 1 else count):
+            result = _result(call, function, args, kwargs, count)
+        if first:
+            result = matched(call.what, first, result)
+        else:
+            first = result.emptied()
+            merged = [leaf.literal(type(a), 0, call.size) for a in result.leaves]
+        with scope.unmasked():
+            _merge(merged, result.leaves, lanes, call.size)
+    assert first is not None
+    return joined(first.put_together(merged)[0], first)
+
+
+def _grouped(call: Call, lanes: Any) -> list[Any]:
+    """The arguments with the entries of the given lanes; arrays of one entry go with all."""
+    arrays = call.arguments.leaves
+    if lanes._node.size == call.size or call.size == 1:
+        return [copied(a) for a in arrays]
+    everywhere = leaf.literal(lanes.Mask, True)
+    return [
+        copied(a)
+        if a._node.size == 1
+        else leaf_access.gather(a, lanes, everywhere, "dr.switch", inside=True)
+        for a in arrays
+    ]
+
+
+def _misfit(call: Call, function: Function, size: int, count: int) -> RuntimeError:
+    """The error for a result of a function that has been called for so many lanes."""
+    if size == 0:
+        return RuntimeError(
+            f"{call.what}: field 'result' is uninitialized: {function.name} gave an empty array"
+        )
+    return RuntimeError(
+        f"{call.what}: {function.name} gave an array of size {size}; it was called for {count} "
+        "lanes and must give one entry for each, or one for all. It may come from an operation "
+        "that mixes symbolic values with arrays of another size."
+    )
+
+
+def _merge(merged: list[Any], result: list[Any], lanes: Any, size: int) -> None:
+    """Puts the results of a group where they belong."""
+    count = lanes._node.size
+    everywhere = leaf.literal(lanes.Mask, True)
+    for target, value in zip(merged, result, strict=True):
+        if count == size:
+            target._assign(leaf.resize(value, size))
+        elif count:
+            leaf_access.scatter(target, [leaf.resize(value, count)], lanes, everywhere, "dr.switch")
+
+
+__all__ = ["switch"]

@@ -1,0 +1,1 @@
+"""Frozen functions: what was launched once is launched again for other inputs."""

@@ -1,0 +1,464 @@
+"""Frozen functions: `freeze` makes a function that traces its body once, takes note of all that is
+launched, and in later calls launches the same for other inputs.
+"""
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from typing import Any, TypeVar, overload
+
+from ...ad import graph
+from ...array.base import ArrayBase, type_label
+from ...array.pytree import too_deep
+from ...function.ad.scopes import ADContextManager, ADScope
+from ...jit import flags, log
+from ...jit.backend import JitBackend
+from ...jit.flags import JitFlag
+from ...jit.ir.node import BUFFER, LITERAL, Node
+from ...jit.ir.scope import innermost
+from ...jit.run import schedule
+from ...jit.run.freeze import Recorder, Recording, Replay, SizeChanged, active
+from ...jit.run.freeze_size import plain
+from ...jit.trace.access import Replacement
+from ..region.failure import call
+from .layout import FreeVariables, InputLayout, by_identity
+from .recordings import Family, Structure
+from .result import Snapshot, reproduce
+
+# Flags that say what happens beside the computation.
+_IMPORTANT = ~int(
+    JitFlag.KernelHistory | JitFlag.LaunchBlocking | JitFlag.PrintIR | JitFlag.FreezingScope
+)
+_FREEZING = int(JitFlag.KernelFreezing)
+
+
+class FrozenFunction:
+    """A function with its recordings. It is called with a tree of inputs.
+
+    At most `limit` recordings are kept (-1: all), those used last. After `warn_after` of them, each
+    further one causes a warning (-1: none). With `auto_opaque`, a literal becomes data when its
+    value changes; otherwise, all of them are data from the start.
+    """
+
+    __module__ = "drjit.detail"
+
+    def __init__(
+        self,
+        arg0: Callable[[Any], Any],
+        arg1: int,
+        arg2: int,
+        arg3: JitBackend,
+        arg4: bool,
+        /,
+    ) -> None:
+        self._function = arg0
+        self._limit, self._warn_after, self._backend, self._auto_opaque = arg1, arg2, arg3, arg4
+        self._lock = threading.RLock()
+        self._what = f"dr.freeze({getattr(arg0, '__qualname__', 'function')})"
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets all recordings."""
+        self._structures: dict[tuple, Structure] = {}
+        self._recordings = 0
+
+    @property
+    def n_recordings(self) -> int:
+        """How often the function has been recorded since it was made or cleared."""
+        return self._recordings
+
+    @property
+    def n_cached_recordings(self) -> int:
+        """The number of recordings that are kept."""
+        return sum(map(len, self._families()))
+
+    def _families(self) -> list[Family]:
+        return [f for s in self._structures.values() for f in s.families.values()]
+
+    def __call__(self, arg: dict, /) -> Any:
+        """Calls the function, or replays what it did for inputs like these."""
+        return self.call(arg, None, (arg,), list)
+
+    def call(
+        self, tree: Any, names: Any, inputs: Sequence[Any], find: Callable[[], Sequence[Any]]
+    ) -> Any:
+        """The same, for a tree that consists of `inputs` with `names`; `find` returns further
+        inputs, which the function reads without being passed them."""
+        frozen = flags.current & _FREEZING and self._limit
+        if not frozen or active() is not None or innermost() is not None:
+            return self._function(tree)
+        implicit = find()
+        layout = self._layout(names, inputs, implicit)
+        if self._backend is not JitBackend.Invalid:
+            self._check_backend(layout)
+        sizes = tuple(layout.sizes)
+        with self._lock:
+            family, data = self._family(layout)
+            ready = family.find(sizes)
+        if ready is not None:
+            values = layout.nodes
+            for k in data:
+                values[k] = _as_data(values[k])
+            try:
+                return _replayed(ready, layout)
+            except SizeChanged:
+                with self._lock:
+                    family.drop(sizes)
+        self._prepare(layout, data)
+        recording, result = self._recorded(tree, (inputs, implicit), layout)
+        self._keep(family, recording, implicit, find())
+        return result
+
+    def _layout(self, names: Any, inputs: Sequence[Any], implicit: Sequence[Any]) -> InputLayout:
+        """The inputs taken apart, and evaluated."""
+        try:
+            layout = InputLayout(names, inputs, implicit)
+        except RecursionError:
+            raise too_deep() from None
+        except TypeError as error:
+            raise TypeError(f"{self._what}: {error}") from None
+        todo = [n for n in layout.nodes if n.op is not BUFFER and n.op is not LITERAL]
+        if todo:
+            schedule.evaluate(todo)
+        return layout
+
+    def _check_backend(self, layout: InputLayout) -> None:
+        """Raises if inputs are of another backend than the one that was asked for, or if there is
+        no such backend here."""
+        arrays = [a for a in layout.objects if isinstance(a, ArrayBase) and a._kind == "leaf"]
+        for found in {a._namespace.partition(".")[0] for a in arrays}:
+            if found != self._backend.name.lower():
+                raise RuntimeError(
+                    f"{self._what}: backend mismatch, an input is of the backend {found}, but "
+                    f"the function was frozen with backend={self._backend}"
+                )
+        if self._backend is not JitBackend.LLVM:
+            raise RuntimeError(f"{self._what}: the backend {self._backend} is not available")
+
+    def _family(self, layout: InputLayout) -> tuple[Family, list[int]]:
+        """The recordings that inputs may fit to, and the numbers of the literals among these that
+        are data."""
+        key = layout.key
+        key.append(flags.current & _IMPORTANT)
+        if graph.scopes:
+            variables = [v for v in layout.objects if type(v) is graph.Var]
+            seen = [graph.visible(v) is not None for v in variables]
+            key.append((graph.suspended(), *seen))
+        literals, data = layout.literals, []
+        while True:
+            values = [repr(layout.nodes[k].data) for k, _ in literals]
+            found = self._structures.get(tuple(key))
+            if found is None:
+                changing = set() if self._auto_opaque else set(range(len(values)))
+                found = self._structures[tuple(key)] = Structure(values, changing)
+            elif values != found.last:
+                self._note_changes(found, values)
+            if not found.changing:
+                break
+            # Further on as if they were data already.
+            for j in found.changing:
+                number, place = literals[j]
+                key[place] = number
+                data.append(number)
+            literals = [v for j, v in enumerate(literals) if j not in found.changing]
+        family = found.families.get(tuple(values))
+        if family is None:
+            family = found.families[tuple(values)] = Family()
+        return family, data
+
+    def _note_changes(self, found: Structure, values: list[str]) -> None:
+        """Literals that are others than in the last call become data."""
+        changed = {j for j, v in enumerate(values) if v != found.last[j]} - found.changing
+        if changed:
+            pairs = ", ".join([f"{found.last[j]} to {values[j]}" for j in sorted(changed)])
+            text = "%s: literals that have changed (from %s) are data from now on"
+            log.log(log.LogLevel.Info, text, self._what, pairs)
+            found.changing |= changed
+        found.last = values
+
+    def _prepare(self, layout: InputLayout, data: list[int]) -> None:
+        """Turns literals among the inputs into data."""
+        for k in data:
+            n = layout.nodes[k]
+            layout.nodes[k] = n = _as_data(n) if n.op is LITERAL else n
+            for holder, name in layout.holders[k]:
+                setattr(holder, name, n)
+
+    def _recorded(self, tree: Any, inputs: Any, layout: InputLayout) -> tuple[Recording | str, Any]:
+        """A recording of a call, or why there can be none, and the result."""
+        schedule.evaluate([])  # side effects that are no part of the function
+        snapshot = Snapshot(layout, self._what)
+        buffers = [n.data if n.op is BUFFER else None for n in layout.nodes]
+        layout.nodes = []  # whose owners are the arrays: those that nobody else has are overwritten
+        recorder = Recorder(buffers, self._what)
+        del buffers
+        with ADContextManager(ADScope.Isolate, ()):
+            recorder.start()
+            try:
+                result = plain(call(self._what, self._function, tree))
+                schedule.evaluate(snapshot.nodes() + _all_nodes(result, inputs))
+                inner = graph.scope()
+                waiting = list(inner.postponed) if inner is not None else []
+                outcome = snapshot.outcome(recorder, result, waiting)
+            finally:
+                recorder.stop()
+        if recorder.discarded is not None:
+            return recorder.discarded, result
+        return recorder.recording(tuple(layout.sizes), outcome), result
+
+    def _keep(
+        self, family: Family, recording: Recording | str, old: Sequence[Any], new: Sequence[Any]
+    ) -> None:
+        """Adds a recording, if it can be replayed."""
+        if any(a is not b for a, b in zip(old, new, strict=False)) or len(old) != len(new):
+            recording = (
+                "it binds a variable outside of it, or an attribute that 'state_fn' returns, to a "
+                "new array; a PyTree could be changed"
+            )
+        if isinstance(recording, str):
+            self._recordings += 1
+            log.log(log.LogLevel.Warn, "%s is traced in every call: %s.", self._what, recording)
+        else:
+            with self._lock:
+                self._recordings += family.add(recording)
+                self._evict()
+        if 0 <= self._warn_after < self._recordings:
+            log.log(
+                log.LogLevel.Warn,
+                "%s has been recorded %d times, which costs more than calling the function as it "
+                "is. Are there Python numbers or sizes that change from call to call? Numbers can "
+                "be given as arrays, such as dr.opaque(Float, x).",
+                self._what,
+                self._recordings,
+            )
+
+    def _evict(self) -> None:
+        """Drops recordings that have not been used for longest until there are no more than the
+        limit."""
+        if self._limit < 0:
+            return
+        left = self._families()
+        while sum(map(len, left)) > self._limit:
+            min([f for f in left if len(f)], key=lambda f: f.used).drop_oldest()
+        for key, structure in list(self._structures.items()):
+            structure.families = {k: f for k, f in structure.families.items() if len(f)}
+            if not structure.families and not structure.changing:
+                del self._structures[key]
+
+
+def _all_nodes(*trees: Any) -> list[Node]:
+    """The values in what a call has left behind."""
+    try:
+        return InputLayout(None, (), trees).nodes
+    except RecursionError:
+        raise too_deep() from None
+
+
+def _as_data(n: Node) -> Node:
+    """A literal as a buffer."""
+    return schedule.materialize(n) if n.size > schedule.FEW else schedule.filled(n)
+
+
+def _replayed(replay: Replay, layout: InputLayout) -> Any:
+    """The result of a recorded call for other inputs, which get their changes."""
+    recording = replay.recording
+    for k in recording.written:
+        _own(layout, k)
+    result = reproduce(recording.outcome, layout, replay(layout.nodes))
+    waiting = [layout.objects[k] for k in recording.outcome.waiting]
+    inside = [v for v in waiting if v.rule is not None]
+    if inside:
+        with ADContextManager(ADScope.Isolate, ()):
+            graph.scope().postponed.update(dict.fromkeys(inside))  # type: ignore[union-attr]
+    return result
+
+
+def _own(layout: InputLayout, k: int) -> None:
+    """Lets a value that is going to be written to belong to nobody but its arrays."""
+    nodes, holders = layout.nodes, layout.holders[k]
+    witness = weakref.ref(nodes[k])
+    held = Replacement(nodes[k])
+    nodes[k] = None
+    for o, name in holders:
+        setattr(o, name, None)
+    n = None
+    try:
+        n = held.own()
+    finally:
+        n = n or witness()
+        for o, name in holders:
+            setattr(o, name, n)
+    nodes[k] = n
+
+
+class Frozen:
+    """A function made by `freeze`. `f` is the function itself; with `enabled` off, it is called as
+    it is."""
+
+    def __init__(
+        self, f: Callable, state_fn: Callable | None, frozen: FrozenFunction, enabled: bool
+    ) -> None:
+        self.f, self.frozen, self.enabled = f, frozen, enabled
+        self._state_fn = state_fn
+        self._free_variables = FreeVariables(f)
+        update_wrapper(self, f)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self.enabled:
+            return self.f(*args, **kwargs)
+        inputs = (*args, *kwargs.values()) if kwargs else args
+        names = (len(args), *kwargs)
+        return self.frozen.call((args, kwargs), names, inputs, lambda: self._implicit(args, kwargs))
+
+    def _implicit(self, args: tuple, kwargs: dict) -> list[Any]:
+        found = self._free_variables.values()
+        if self._state_fn is not None:
+            state = self._state_fn(*args, **kwargs)
+            found += state if isinstance(state, (list, tuple)) else [state]
+        return found
+
+    @property
+    def n_recordings(self) -> int:
+        """How often the function has been recorded since it was made or cleared."""
+        return self.frozen.n_recordings
+
+    @property
+    def n_cached_recordings(self) -> int:
+        """The number of recordings that are kept."""
+        return self.frozen.n_cached_recordings
+
+    def clear(self) -> None:
+        """Forgets all recordings."""
+        self.frozen.clear()
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else FrozenMethod(self, instance)
+
+
+class FrozenMethod:
+    """A frozen function as a method of an object."""
+
+    def __init__(self, function: Frozen, instance: Any) -> None:
+        self.__func__, self.__self__ = function, instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__func__(self.__self__, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__func__, name)
+
+
+by_identity(FrozenFunction, Frozen, FrozenMethod)
+
+F = TypeVar("F", bound=Callable)
+
+
+@overload
+def freeze(
+    f: None = None,
+    *,
+    state_fn: Callable | None = None,
+    limit: int | None = None,
+    warn_after: int = 10,
+    backend: JitBackend | None = None,
+    auto_opaque: bool = True,
+    enabled: bool = True,
+) -> Callable[[F], F]: ...
+
+
+@overload
+def freeze(
+    f: F,
+    *,
+    state_fn: Callable | None = None,
+    limit: int | None = None,
+    warn_after: int = 10,
+    backend: JitBackend | None = None,
+    auto_opaque: bool = True,
+    enabled: bool = True,
+) -> F: ...
+
+
+def freeze(
+    f: Any = None,
+    *,
+    state_fn: Callable | None = None,
+    limit: int | None = None,
+    warn_after: int = 10,
+    backend: JitBackend | None = None,
+    auto_opaque: bool = True,
+    enabled: bool = True,
+) -> Any:
+    """Decorator of functions whose body is traced once: later calls only launch the kernels again,
+    with the arrays that they are given. They take a fraction of the time of tracing.
+
+    >>> @dr.freeze
+    ... def f(x, y):
+    ...     return dr.sin(x) + y
+    >>> for n in (2, 3):
+    ...     print(f(dr.zeros(Float, n), dr.arange(Float, n)))
+    [0, 1]
+    [0, 1, 2]
+    >>> f.n_recordings
+    1
+
+    A recording is used again for inputs of the same structure: PyTrees of the same types, arrays
+    of equal sizes and identical arrays at the same places, equal Python values, and the same
+    arrays being differentiable. Otherwise the function is traced once more. That also happens at
+    the first call with arrays of another size; see docs/freezing.md.
+
+    What counts as input are the arguments, variables outside of the function that its code refers
+    to by name, and what `state_fn`, which is called with the arguments, returns. Changes of these,
+    such as scatters, assignments to attributes and gradients, are repeated as well. Gradients are
+    propagated to the inputs, but not from the result: the function is an island, as if it was
+    within `isolate_grad`.
+
+    Arguments:
+        limit: how many recordings to keep, those that were used last; None means all, and with 0
+            the function is called as it is.
+        warn_after: after so many recordings, each further one causes a warning.
+        backend: the backend that all inputs must be of; None means any.
+        auto_opaque: a literal that is another one than in the call before becomes data. Otherwise
+            all literals are, from the first call on.
+        enabled: False calls the function as it is. It is also an attribute, and
+            `JitFlag.KernelFreezing` a switch for all functions.
+
+    The result has the attributes `n_recordings` and `n_cached_recordings`, and the method `clear`.
+
+    Raises:
+        RuntimeError: the function reads the contents of an array, or uses one that is no input; or
+            an input is of another backend, or `backend` is not available. What the function raises
+            when it is recorded is of that type as well, with the original as its cause.
+        TypeError: an input or a result is an object that is neither a PyTree nor hashable.
+    """
+    if not callable(f) and f is not None:
+        raise TypeError(f"dr.freeze(): expected a function, got {type_label(f)}")
+
+    def decorator(f: Callable) -> Frozen:
+        def call(arguments: tuple[tuple, dict]) -> Any:
+            args, kwargs = arguments
+            return f(*args, **kwargs)
+
+        update_wrapper(call, f)
+        frozen = FrozenFunction(
+            call,
+            -1 if limit is None else limit,
+            warn_after,
+            JitBackend.Invalid if backend is None else backend,
+            auto_opaque,
+        )
+        return Frozen(f, state_fn, frozen, enabled)
+
+    return decorator if f is None else decorator(f)
+
+
+def freeze_discard(arg0: JitBackend, arg1: str, /) -> None:
+    """Says that the call of a frozen function that is being recorded cannot be replayed, for the
+    given reason: it goes on, but the recording is not kept. Otherwise it has no effect.
+
+    >>> dr.detail.freeze_discard(dr.JitBackend.LLVM, "it asks a sensor")
+    """
+    recorder = active()
+    if recorder is not None:
+        recorder.discarded = arg1

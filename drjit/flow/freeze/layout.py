@@ -1,0 +1,318 @@
+"""What the inputs of a frozen function are made of: the values and objects in them, and a key that
+says whether a recording fits.
+
+Everything is visited in a fixed order, so that what was at some place of the inputs of the recorded
+call is at the same place of those of another call with the same key.
+"""
+
+import dis
+import enum
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ...array import pytree, tree
+from ...array.base import ArrayBase, KernelValue, type_label
+from ...array.pytree import CONTAINERS, field_names
+from ...jit.ir.node import LITERAL, Node
+from ..call.instance import InstanceArray
+
+
+class InputLayout:
+    """The parts of `inputs`, and of those in `implicit`, among which anything is allowed.
+
+    `objects` are the arrays, containers, variables of derivatives and other objects, each once.
+    `nodes` are the values of one-dimensional arrays, each followed by its gradient if there is one,
+    with the objects and attributes that hold it in `holders`; equal entries of `nodes` are one
+    value. `literals` numbers the constants among them and their places in the key. `sizes` are the
+    different sizes, 0 and 1 left out. `closed` numbers the objects that are not looked into.
+    """
+
+    __slots__ = (
+        "_depth", "_lenient", "_node_numbers", "_numbers", "_size_numbers", "closed", "holders",
+        "key", "literals", "nodes", "objects", "sizes",
+    )  # fmt: skip
+
+    def __init__(self, names: Any, inputs: Sequence[Any], implicit: Sequence[Any]) -> None:
+        self.key: list[Any] = [names]
+        self.objects: list[Any] = []
+        self.nodes: list[Any] = []
+        self.holders: list[list[tuple[Any, str]]] = []
+        self.sizes: list[int] = []
+        self.literals: list[tuple[int, int]] = []
+        self.closed: set[int] = set()
+        self._numbers: dict[int, int] = {}
+        self._node_numbers: dict[int, int] = {}
+        self._size_numbers = {0: -1, 1: -2}  # sizes for which code may differ
+        self._lenient = False
+        self._depth = 0
+        self._add(inputs)
+        if implicit:
+            self._lenient = True
+            self.key.append(len(implicit))
+            self._add(implicit)
+
+    def _add(self, values: Iterable[Any]) -> None:
+        key, objects = self.key, self.objects
+        for v in values:
+            cls = type(v)
+            kind = _kinds[cls]
+            if kind == "constant":
+                key += (cls, v)
+                continue
+            key.append(cls)
+            if kind in _BY_VALUE:
+                key.append(_BY_VALUE[kind](v))
+            elif kind == "slice":
+                self._add((v.start, v.stop, v.step))
+            else:
+                before = self._numbers.setdefault(id(v), len(objects))
+                if before != len(objects):
+                    key += (..., before)
+                    continue
+                objects.append(v)
+                if kind == "leaf":
+                    self._add_leaf(v)
+                else:
+                    self._add_object(v, kind)
+
+    def _add_leaf(self, a: Any) -> None:
+        key = self.key
+        self._add_node(a._node, a, "_node")
+        v = a._var
+        if v is None:
+            key.append(None)
+            return
+        before = self._numbers.setdefault(id(v), len(self.objects))
+        if before != len(self.objects):
+            key += (..., before)
+            return
+        self.objects.append(v)
+        key.append(v.rule is None)
+        if v.grad is None:
+            key.append(None)
+        else:
+            self._add_node(v.grad, v, "grad")
+
+    def _add_node(self, n: Node, holder: Any, attribute: str) -> None:
+        number = len(self.nodes)
+        size = self._size_numbers.get(n.size)
+        if size is None:
+            size = self._size_numbers[n.size] = len(self.sizes)
+            self.sizes.append(n.size)
+        if n.op is LITERAL:
+            self.literals.append((number, len(self.key)))
+            self.key += (-1, size)
+        else:
+            before = self._node_numbers.setdefault(id(n), number)
+            if before != number:
+                self.key.append(before)
+                self.holders[before].append((holder, attribute))
+                return
+            self.key += (number, size)
+        self.nodes.append(n)
+        self.holders.append([(holder, attribute)])
+
+    def _add_object(self, value: Any, kind: str) -> None:
+        """Adds an object that consists of others, or counts by its identity."""
+        key = self.key
+        if kind == "vector" and not self._lenient:
+            raise TypeError(
+                f"an input is or contains a {type_label(type(value))}, which exists within a "
+                "kernel only; pass the arrays that it is made of, and make it in the function"
+            )
+        if kind == "object" and (
+            self._depth == _DEEPEST or type(getattr(value, "__dict__", None)) is not dict
+        ):
+            kind = "other"
+        if kind == "other" or kind == "vector":
+            key.append(self._identity(value))
+            self.closed.add(len(self.objects) - 1)
+            return
+        keys, parts = opened(value, kind)
+        if kind == "struct":  # whose class says which fields there are
+            attributes = getattr(value, "__dict__", None)
+            if attributes is not None and len(attributes) > len(keys):
+                # Code may depend on numbers and the like that are no fields.
+                for name, v in attributes.items():
+                    if type(v) in _SIMPLE and name not in keys:
+                        key += (name, type(v), v)
+            if isinstance(value, InstanceArray):  # calls may read all attributes of the objects
+                instances = dict(sorted(value.instances().items()))
+                key += instances
+                parts += instances.values()
+        elif kind == "tensor":
+            key.append((len(keys), *[min(n, 2) for n in keys[:1]], *keys[1:]))
+        else:
+            key.append(keys or len(parts))
+        if kind != "object":
+            self._add(parts)
+            return
+        key.append(None if type(value).__hash__ is None else _reference(value))
+        lenient, self._lenient = self._lenient, True
+        self._depth += 1
+        self._add(parts)
+        self._depth -= 1
+        self._lenient = lenient
+
+    def _identity(self, value: Any) -> Any:
+        """What stands for an object that counts by its identity, or by what it is equal to."""
+        cls = type(value)
+        if cls.__hash__ is not None:
+            return _reference(value)
+        if self._lenient:
+            return None
+        raise TypeError(
+            f"an input of type {type_label(cls)} cannot be told from others: it is neither an "
+            "array nor a PyTree (list, tuple, dictionary, data class, or class with "
+            "DRJIT_STRUCT), and not hashable"
+        )
+
+
+def _reference(value: Any) -> Any:
+    """What is equal for equal objects, and does not keep an object alive if it can be helped."""
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return value
+
+
+def opened(value: Any, kind: str) -> tuple[Any, Any]:
+    """The keys, names of attributes or shape of a container, and what it consists of."""
+    if kind == "struct":
+        names = _names[type(value)]
+        return names, [getattr(value, name, None) for name in names]
+    if kind in CONTAINERS:
+        return pytree.opened(value, kind)
+    if kind == "object":
+        attributes = vars(value)
+        return tuple(attributes), [*attributes.values()]
+    if kind == "method":
+        return None, [value.__func__, value.__self__]
+    if kind == "partial":
+        return None, [value.func, value.args, value.keywords]
+    return tree.opened(value, kind)
+
+
+def _number(value: Any) -> Any:
+    # 0.0 and -0.0 differ, NaN is NaN.
+    return repr(value) if not value or value != value else value
+
+
+def _host_array(value: Any) -> tuple:
+    return value.shape, value.dtype.str, value.tobytes()
+
+
+def _foreign_array(value: Any) -> tuple:
+    """An array of another library."""
+    try:
+        return _host_array(np.asarray(value))
+    except Exception as error:
+        raise TypeError(
+            f"the entries of an input of type {type_label(type(value))} cannot be read ({error})"
+        ) from None
+
+
+_DEEPEST = 3  # objects within objects whose attributes are looked at
+_FIXED = (ModuleType, type, BuiltinFunctionType)
+_SIMPLE = frozenset((bool, int, float, str, type(None)))
+
+_BY_VALUE: dict[str, Callable[[Any], Any]] = {
+    "number": _number, "set": frozenset, "host": _host_array, "foreign": _foreign_array,
+    "hashed": _reference,
+}  # fmt: skip
+"""What stands in the key for values that count by what they are, not by which object they are."""
+
+_CLASSES: tuple[tuple[Any, str], ...] = (
+    (KernelValue, "vector"),
+    ((list, tuple), "sequence"),
+    (dict, "dict"),
+    (np.ndarray, "host"),
+    ((float, complex, np.inexact), "number"),
+    ((*_FIXED, FunctionType), "other"),
+    ((np.generic, enum.Enum, int, str, bytes, range, frozenset), "hashed"),
+)
+
+
+_names: dict[type, tuple[str, ...]] = {}  # of the attributes of structures
+
+
+class _Kinds(dict[type, str]):
+    """How values are visited, by class."""
+
+    def __missing__(self, cls: type) -> str:
+        found = self[cls] = _classify(cls)
+        return found
+
+
+_kinds = _Kinds({
+    **dict.fromkeys((bool, int, str, bytes, type(None)), "constant"),
+    set: "set", slice: "slice", MethodType: "method", partial: "partial",
+})  # fmt: skip
+
+
+def kind_of(cls: type) -> str:
+    """What the values of a class are: the kinds of PyTrees, and a few more."""
+    return _kinds[cls]
+
+
+def by_identity(*classes: type) -> None:
+    """Says that only the identity of the objects of some classes matters."""
+    _kinds.update(dict.fromkeys(classes, "other"))
+
+
+def _classify(cls: Any) -> str:
+    if issubclass(cls, ArrayBase):
+        is_leaf = cls._kind == "leaf" and cls._namespace != "scalar"
+        return "leaf" if is_leaf else "tensor" if cls._kind == "tensor" else "nested"
+    names = getattr(cls, "_traversed", field_names(cls))
+    if names is not None and not issubclass(cls, KernelValue):
+        _names[cls] = tuple(names)
+        return "struct"
+    for classes, kind in _CLASSES:
+        if issubclass(cls, classes):
+            return kind
+    return "foreign" if hasattr(cls, "__array__") or hasattr(cls, "__dlpack__") else "object"
+
+
+# What a function refers to without being given it.
+
+
+class FreeVariables:
+    """The variables outside of a function that its code refers to, those of its closure, defaults
+    of its arguments, and the object itself if it is no function of Python's."""
+
+    __slots__ = ("_cells", "_names", "_objects", "_scope")
+
+    def __init__(self, function: Any) -> None:
+        self._names: tuple[str, ...] = ()
+        self._cells, self._objects, self._scope = (), [], {}
+        code = getattr(function, "__code__", None)
+        if code is None:
+            self._objects = [function]
+            return
+        pending: list[CodeType] = [code]
+        names: dict[str, None] = {}
+        for c in pending:  # which grows
+            used = [i.argval for i in dis.get_instructions(c) if i.opname == "LOAD_GLOBAL"]
+            names.update(dict.fromkeys(used))
+            pending += [k for k in c.co_consts if isinstance(k, CodeType)]
+        self._names, self._scope = tuple(names), function.__globals__
+        self._cells = function.__closure__ or ()
+        defaults = (function.__defaults__ or (), function.__kwdefaults__ or {})
+        self._objects = [d for d in defaults if d]
+
+    def values(self) -> list[Any]:
+        """What is there now; modules and classes are left out."""
+        scope = self._scope
+        found = [scope[name] for name in self._names if name in scope]
+        for cell in self._cells:
+            try:
+                found.append(cell.cell_contents)
+            except ValueError:  # not set yet
+                continue
+        return self._objects + [v for v in found if not isinstance(v, _FIXED)]

@@ -1,0 +1,90 @@
+"""The recordings of a frozen function: those for inputs of one structure, for certain values of
+literals among them, and for certain sizes of arrays.
+"""
+
+from itertools import count
+from typing import Any
+
+from ...jit.run.freeze import Recording, Replay
+from .sizes import Different, General, merged
+
+_READY = 16  # sizes of inputs for which steps are kept ready
+_TIED = 16  # recordings of inputs of one structure that go with their own sizes only
+
+_tick = count().__next__
+
+
+class Family:
+    """The recordings for inputs that differ in nothing but the sizes of arrays."""
+
+    __slots__ = ("general", "ready", "recorded", "used")
+
+    def __init__(self) -> None:
+        self.recorded: dict[tuple[int, ...], Recording] = {}
+        self.general: list[General] = []
+        self.ready: dict[tuple[int, ...], Replay] = {}
+        self.used = 0
+
+    def __len__(self) -> int:
+        return len(self.general) + len(self.recorded)
+
+    def find(self, sizes: tuple[int, ...]) -> Replay | None:
+        """The recording for arrays of some sizes, if there is one."""
+        self.used = _tick()
+        found = self.ready.get(sizes)
+        if found is None:
+            recording = self.recorded.pop(sizes, None)
+            if recording is not None:
+                self.recorded[sizes] = recording  # as the one used last
+            for general in self.general:
+                recording = recording or general.for_sizes(sizes)
+            if recording is not None:
+                if len(self.ready) >= _READY:
+                    del self.ready[next(iter(self.ready))]
+                found = self.ready[sizes] = Replay(recording, recording.outcome.values())
+        return found
+
+    def add(self, recording: Recording) -> bool:
+        """Adds a recording, and returns whether it is a new one, and not what another one says if
+        its sizes are changed."""
+        self.ready.pop(recording.sizes, None)
+        self.recorded.pop(recording.sizes, None)
+        for sizes, other in self.recorded.items():
+            try:
+                general = merged(other, recording)
+            except Different:
+                continue
+            del self.recorded[sizes]
+            # Others that are a special case of it.
+            self.general = [g for g in self.general if general.for_sizes(g.recording.sizes) is None]
+            self.recorded = {n: p for n, p in self.recorded.items() if general.for_sizes(n) is None}
+            self.general.append(general)
+            return False
+        if len(self.recorded) >= _TIED:
+            self.drop(next(iter(self.recorded)))
+        self.recorded[recording.sizes] = recording
+        return True
+
+    def drop_oldest(self) -> None:
+        """Forgets one recording."""
+        if self.recorded:
+            self.drop(next(iter(self.recorded)))
+        else:
+            self.general.pop(0)
+            self.ready.clear()
+
+    def drop(self, sizes: tuple[int, ...]) -> None:
+        """Forgets a recording that turned out not to fit."""
+        self.ready.pop(sizes, None)
+        self.recorded.pop(sizes, None)
+
+
+class Structure:
+    """What is known about inputs of one structure: the recordings by the values of literals, the
+    last of these values, and the literals that change from call to call, so that they are data."""
+
+    __slots__ = ("changing", "families", "last")
+
+    def __init__(self, values: list[Any], changing: set[int]) -> None:
+        self.last, self.changing = values, changing
+        self.families: dict[tuple, Family] = {}

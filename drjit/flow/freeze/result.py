@@ -1,0 +1,272 @@
+"""What a call of a frozen function leaves behind: its result, arrays that it changed in place, and
+new contents of the objects it was given. All of it is described by nested tuples, from which a
+replay makes it again.
+
+A description refers to values by their number in the recording, and to objects by their number: the
+`objects` of the `InputLayout` of the inputs come first, followed by those that the call has made.
+"""
+
+import dataclasses
+import enum
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...ad import graph
+from ...ad.graph import Var
+from ...array import leaf
+from ...array.base import ArrayBase, IncompatibleError, type_label
+from ...array.tree import differs, rebuilt, set_contents
+from ...jit.ir.node import LITERAL, Node, literal
+from ...jit.run.freeze import Literal, Recorder, ValueNumber
+from ...jit.run.freeze_size import Ratio, Shape, Size, plain
+from .layout import InputLayout, kind_of, opened
+
+_CONSTANTS = (
+    bool, int, float, complex, str, bytes, type(None), type, enum.Enum, np.generic, np.dtype,
+    range, slice, FunctionType, BuiltinFunctionType, MethodType, ModuleType,
+)  # fmt: skip
+_CONTAINERS = frozenset(("nested", "tensor", "sequence", "dict", "struct"))
+_CHANGING = _CONTAINERS | {"object"}
+
+Value = ValueNumber | Literal
+"""A value that the recording computes or is given, or a literal."""
+
+
+class Array(NamedTuple):
+    """A one-dimensional array."""
+
+    cls: Any
+    value: Value
+    variable: ValueNumber | None
+
+
+class Variable(NamedTuple):
+    """A variable of derivatives of an array with the given value."""
+
+    value: Value
+    gradient: Value | None
+
+
+class Container(NamedTuple):
+    """An object with keys, names of attributes or a shape, and what it consists of: numbers of
+    objects, and constants."""
+
+    cls: Any
+    keys: Any
+    parts: tuple
+
+
+class Outcome(NamedTuple):
+    """All that a call leaves behind.
+
+    `made` are new objects. The others are changes of objects with a number: `arrays` by value and
+    variable, `gradients` of variables, `contents` of containers by keys and parts. `waiting` are
+    the variables whose gradients are propagated further after the call.
+    """
+
+    result: Any
+    made: tuple[Array | Variable | Container, ...]
+    arrays: tuple[tuple[ValueNumber, Value, ValueNumber | None], ...]
+    gradients: tuple[tuple[ValueNumber, Value | None], ...]
+    contents: tuple[tuple[ValueNumber, Any, tuple], ...]
+    waiting: tuple[ValueNumber, ...]
+
+    def values(self) -> set[int]:
+        """The numbers of the values that are needed."""
+        found: list[Any] = [value for _, value, *_ in (*self.arrays, *self.gradients)]
+        for row in self.made:
+            if isinstance(row, Array):
+                found.append(row.value)
+            elif isinstance(row, Variable):
+                found += row
+        return {v for v in found if type(v) is ValueNumber}
+
+
+class Snapshot:
+    """What inputs are like before a call that is recorded, and which outcome it has then.
+
+    Of data, these are the numbers of nodes: to hold the nodes would make scatters copy them.
+    """
+
+    def __init__(self, layout: InputLayout, what: str) -> None:
+        self._what = what
+        self._objects = [*layout.objects]  # and new ones, as ids of what is gone may come back
+        self._numbers = {id(o): ValueNumber(k) for k, o in enumerate(self._objects)}
+        self._made: list[Any] = []
+        self._detached: dict[ValueNumber, Var] = {}
+        held = [(k, id(o), name) for k, held in enumerate(layout.holders) for o, name in held]
+        nodes = layout.nodes
+        self._nodes = {
+            (o, name): nodes[k] if nodes[k].op is LITERAL else ValueNumber(k) for k, o, name in held
+        }
+        self._leaves: list[tuple[int, Any, Any]] = []
+        self._variables: list[tuple[int, Var]] = []
+        self._containers: list[tuple[int, Any, Any, Any]] = []
+        for k, o in enumerate(layout.objects):
+            kind = "variable" if type(o) is Var else kind_of(type(o))
+            if kind == "variable":
+                self._variables.append((k, o))
+            elif kind == "leaf":
+                self._leaves.append((k, o, o._var))  # type: ignore[union-attr]
+            elif k not in layout.closed and kind in _CHANGING and not isinstance(o, tuple):
+                self._containers.append((k, o, *opened(o, kind)))
+
+    def nodes(self) -> list[Node]:
+        """What the arrays that were given hold now, and their gradients."""
+        gradients = [v.grad for _, v in self._variables if v.grad is not None]
+        return [a._node for _, a, _ in self._leaves] + gradients
+
+    def outcome(self, recorder: Recorder, result: Any, waiting: list[Any]) -> Outcome:
+        """What the call left behind, which has been evaluated.
+
+        Raises:
+            TypeError: a replay could not make something of it.
+        """
+        self._recorder = recorder
+        described = self._part(result)
+        contents = []
+        for k, o, keys, parts in self._containers:
+            now = opened(o, kind_of(type(o)))
+            if now[0] != keys or differs(o, keys, parts):
+                contents.append((ValueNumber(k), *self._changed(o, (keys, parts), now)))
+        arrays = []
+        for k, a, variable in self._leaves:
+            if a._var is not variable or not self._is_same(a, "_node"):
+                arrays.append((ValueNumber(k), self._value(a._node), self._variable(a)))
+        gradients = []
+        for k, v in self._variables:
+            if not self._is_same(v, "grad"):
+                v.grad_var = None  # which would lead into the function
+                gradients.append((ValueNumber(k), None if v.grad is None else self._value(v.grad)))
+        known = [self._numbers.get(id(v)) for v in waiting]
+        late = tuple([k for k in known if k is not None])
+        return Outcome(
+            described, tuple(self._made), tuple(arrays), tuple(gradients), tuple(contents), late
+        )
+
+    def _is_same(self, holder: Any, attribute: str) -> bool:
+        """Whether an array or variable holds the node that it did."""
+        n, before = getattr(holder, attribute), self._nodes.get((id(holder), attribute))
+        if n is None or n.op is LITERAL:
+            return n is before
+        return type(before) is ValueNumber and self._recorder.slot(n) == before
+
+    def _changed(
+        self, container: Any, before: tuple[Any, Any], now: tuple[Any, Any]
+    ) -> tuple[Any, tuple]:
+        """The new contents of a container; of other objects than arrays, lists and dictionaries,
+        the attributes that have changed."""
+        keys, parts = now
+        if not isinstance(container, (ArrayBase, list, dict)):
+            old = dict(zip(*before, strict=True))
+            rows = zip(keys, parts, strict=True)
+            changed = {n: v for n, v in rows if old.get(n, _MISSING) is not v}
+            keys, parts = tuple(changed), changed.values()
+        return keys, tuple(map(self._part, parts))
+
+    def _part(self, value: Any) -> Any:
+        """The number of an object, or a constant."""
+        known = self._numbers.get(id(value))
+        if known is not None:
+            return known
+        if isinstance(value, (Size, Ratio, Shape)):
+            value = plain(value)
+        cls = type(value)
+        kind = kind_of(cls)
+        if kind == "leaf":
+            found: Any = Array(cls, self._value(value._node), self._variable(value))
+        elif kind in _CONTAINERS:
+            if kind == "struct":
+                self._check_constructible(cls)
+            keys, parts = opened(value, kind)
+            found = Container(cls, keys, tuple(map(self._part, parts)))
+        elif isinstance(value, _CONSTANTS):
+            return value
+        else:
+            raise TypeError(
+                f"{self._what}: the recorded function returns or stores an object of type "
+                f"{type_label(cls)}, which could not be made again in later calls. Results can be "
+                "arrays, Python numbers and the like, and lists, tuples, dictionaries, data "
+                "classes and classes with DRJIT_STRUCT of them."
+            )
+        return self._add(value, found)
+
+    def _add(self, value: Any, row: Any) -> ValueNumber:
+        number = self._numbers[id(value)] = ValueNumber(len(self._objects))
+        self._objects.append(value)
+        self._made.append(row)
+        return number
+
+    def _check_constructible(self, cls: type) -> None:
+        if dataclasses.is_dataclass(cls):
+            return
+        try:
+            cls()
+        except TypeError as error:
+            raise IncompatibleError(
+                f"{self._what}: the recorded function returns or stores a new {type_label(cls)}. "
+                f"To make one in later calls, it must be constructible without arguments ({error})"
+            ) from None
+
+    def _value(self, n: Node) -> Value:
+        return Literal(n.dtype, n.data, n.size) if n.op is LITERAL else self._recorder.slot(n)
+
+    def _variable(self, a: Any) -> ValueNumber | None:
+        """The number of the variable of an array, which may be new."""
+        v = a._var
+        if v is None:
+            return None
+        number = self._numbers.get(id(v))
+        if number is None:
+            row = Variable(self._value(a._node), None if v.grad is None else self._value(v.grad))
+            number = self._add(v, row)
+            if v.rule is not None:
+                # Derivatives are not propagated through the function, whether replayed or not.
+                made = self._detached[number] = graph.new_input(a._node)
+                made.grad = v.grad
+        a._var = self._detached.get(number, v)
+        return number
+
+
+_MISSING = object()
+
+
+def reproduce(outcome: Outcome, layout: InputLayout, values: list[Any]) -> Any:
+    """Changes inputs as a recorded call did, and returns its result, for the values of a replay."""
+
+    def value(of: Value) -> Node:
+        return values[of] if type(of) is ValueNumber else literal(*of)  # type: ignore[misc]
+
+    objects = [*layout.objects]
+    for k, of, _ in outcome.arrays:
+        objects[k]._node = value(of)
+    for row in outcome.made:
+        if isinstance(row, Array):
+            cls, of, variable = row
+            made: Any = leaf.new(cls)
+            made._node = value(of)
+            if cls._diff:
+                made._var = None if variable is None else objects[variable]
+        elif isinstance(row, Variable):
+            made = graph.new_input(value(row.value))
+            if row.gradient is not None:
+                made.grad = value(row.gradient)
+        else:
+            made = rebuilt(row.cls, row.keys, _parts(objects, row.parts))
+        objects.append(made)
+    for k, keys, parts in outcome.contents:
+        set_contents(objects[k], keys, _parts(objects, parts))
+    for k, _, variable in outcome.arrays:
+        if objects[k]._diff:
+            objects[k]._var = None if variable is None else objects[variable]
+    for k, of in outcome.gradients:
+        v = objects[k]
+        v.grad, v.grad_var = None if of is None else value(of), None
+    result = outcome.result
+    return objects[result] if type(result) is ValueNumber else result
+
+
+def _parts(objects: list[Any], parts: tuple) -> list[Any]:
+    return [objects[p] if type(p) is ValueNumber else p for p in parts]

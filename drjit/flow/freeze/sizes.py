@@ -1,0 +1,217 @@
+"""Recordings for arrays of any size. Two recordings of a function for different sizes are
+compared: if they differ only in numbers that are in proportion to a size, they say what happens for
+others.
+
+Numbers that do not change are taken as constants, hence a size that was the same in both has to
+stay the same. Whatever cannot be explained leaves the recordings to their own sizes.
+"""
+
+from operator import index
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...jit.ir.dtype import DType
+from ...jit.ir.node import Node, normalize
+from ...jit.run.freeze import Recording, ValueNumber
+from ...jit.run.freeze_size import Size
+
+
+class Different(Exception):
+    """Recordings differ in more than sizes."""
+
+
+class _Proportion(NamedTuple):
+    """A number that was `value` where size number `which` had `at` parts of a length."""
+
+    value: int
+    which: int
+    at: int
+    length: int
+
+    def number(self, sizes: tuple[int, ...]) -> int:
+        number, rest = divmod(self.value * _parts(sizes[self.which], self.length), self.at)
+        if rest:
+            raise Different
+        return number
+
+
+class _Number(NamedTuple):
+    """A number that depends on sizes; `options` are equally good explanations. `dtype` is the
+    element type of a literal, which may be the reciprocal."""
+
+    options: tuple[_Proportion, ...]
+    dtype: DType | None = None
+    inverse: bool = False
+
+    def value(self, sizes: tuple[int, ...]) -> Any:
+        found = {option.number(sizes) for option in self.options}
+        if len(found) > 1:
+            raise Different
+        number = found.pop()
+        return number if self.dtype is None else _literal(self.dtype, number, self.inverse)
+
+
+class General(NamedTuple):
+    """A recording in which some numbers depend on sizes. Sizes in `fixed` may not change, and those
+    in `even` must remain multiples of a length."""
+
+    recording: Recording
+    fixed: tuple[tuple[int, int], ...]
+    even: tuple[tuple[int | _Number, int], ...]
+
+    def for_sizes(self, sizes: tuple[int, ...]) -> Recording | None:
+        """The recording for given sizes; None if there is no telling what it would be."""
+        if any(sizes[k] != n for k, n in self.fixed):
+            return None
+        recording = self.recording
+        try:
+            even = _filled(self.even, sizes)
+            steps, outcome = _filled((recording.steps, recording.outcome), sizes)
+        except Different:
+            return None
+        if any(n % length for n, length in even):
+            return None
+        return recording._replace(steps=steps, outcome=outcome, sizes=sizes)
+
+
+def merged(a: Recording, b: Recording) -> General:
+    """What two recordings for different sizes have in common.
+
+    Raises:
+        Different: it is not enough.
+    """
+    if (
+        a.decisions != b.decisions
+        or a.count != b.count
+        or a.written != b.written
+        or not _same_constants(a, b)
+    ):
+        raise Different
+    if any(getattr(s, "sizes", None) is not None for s in a.steps):
+        raise Different
+    merger = _Merger(a, b)
+    even = merger.divisions()
+    steps, outcome = merger.merge((a.steps, a.outcome), (b.steps, b.outcome))
+    fixed = [(k, n) for k, (n, m) in enumerate(zip(a.sizes, b.sizes, strict=True)) if n == m]
+    return General(a._replace(steps=steps, outcome=outcome), tuple(fixed), even)
+
+
+def _same_constants(a: Recording, b: Recording) -> bool:
+    return len(a.constants) == len(b.constants) and all(
+        k == j and n.dtype is m.dtype and n.size == m.size and _bytes(n) == _bytes(m)
+        for (k, n), (j, m) in zip(a.constants, b.constants, strict=True)
+    )
+
+
+def _bytes(n: Node) -> bytes:
+    """The contents of a constant, which no kernel writes to."""
+    return n.data.array(n.dtype.numpy, n.size).tobytes()
+
+
+class _Merger:
+    def __init__(self, first: Recording, second: Recording) -> None:
+        self._first, self._second = first.divisions, second.divisions
+        lengths = dict.fromkeys([1, *[length for _, length in self._first]])
+        self._pairs = [
+            (k, length, _parts(n, length), _parts(m, length))
+            for k, (n, m) in enumerate(zip(first.sizes, second.sizes, strict=True))
+            for length in lengths
+        ]
+
+    def divisions(self) -> tuple[tuple[int | _Number, int], ...]:
+        """The sizes that were divided without a rest, each with the length of the parts."""
+        found = []
+        if len(self._first) != len(self._second):
+            raise Different
+        for (n, length), (m, other) in zip(self._first, self._second, strict=True):
+            even = not n % length
+            if length != other or even is not (not m % length):
+                raise Different
+            if n != m and _parts(n, length) == _parts(m, length):
+                raise Different  # which does not show how their number depends on the size
+            if even:
+                found.append((self.merge(n, m), length))
+        return tuple(dict.fromkeys(found))
+
+    def merge(self, a: Any, b: Any) -> Any:
+        """Nested tuples with proportions in place of numbers that differ."""
+        if a is b:
+            return a
+        cls = type(a)
+        if isinstance(a, Size) or isinstance(b, Size):
+            a, b, cls = index(a), index(b), int
+        if cls is not type(b):
+            raise Different
+        if isinstance(a, tuple):
+            if len(a) != len(b):
+                raise Different
+            items = [self.merge(x, y) for x, y in zip(a, b, strict=True)] if not (
+                a and isinstance(a[0], DType)
+            ) else self._literal(a, b)  # fmt: skip
+            return tuple(items) if cls is tuple else cls(*items)
+        if cls is int and a != b:
+            return _Number(self._options(a, b))
+        if cls is np.ndarray:
+            same = a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+        else:
+            same = bool(a == b) and (cls is not float or repr(a) == repr(b))
+        if not same:
+            raise Different
+        return a
+
+    def _options(self, a: int, b: int) -> tuple[_Proportion, ...]:
+        found = [
+            _Proportion(a, k, n, length)
+            for k, length, n, m in self._pairs
+            if n != m and a * m == b * n
+        ]
+        if not found:
+            raise Different
+        return tuple(found)
+
+    def _literal(self, a: tuple, b: tuple) -> list[Any]:
+        """A literal: its element type, its value and perhaps a size."""
+        dtype, x, *rest = a
+        other, y, *others = b
+        if dtype is not other:
+            raise Different
+        value = x
+        if repr(x) != repr(y):
+            value = self._explained(dtype, x, y)
+        return [dtype, value, *[self.merge(p, q) for p, q in zip(rest, others, strict=True)]]
+
+    def _explained(self, dtype: DType, x: Any, y: Any) -> _Number:
+        """A literal that is a number of entries, or the reciprocal of one."""
+        for inverse in (False, True):
+            numbers = [_whole(1 / v if inverse and v else v) for v in (x, y)]
+            if all(
+                n is not None and n > 0 and _literal(dtype, n, inverse) == v
+                for n, v in zip(numbers, (x, y), strict=True)
+            ):
+                return _Number(self._options(*numbers), dtype, inverse)  # type: ignore[arg-type]
+        raise Different
+
+
+def _parts(size: int, length: int) -> int:
+    return -(-size // length)
+
+
+def _whole(x: float) -> int | None:
+    return round(x) if abs(x) < 1 << 53 else None
+
+
+def _literal(dtype: DType, number: int, inverse: bool) -> Any:
+    return normalize(dtype, 1 / number if inverse else number)
+
+
+def _filled(d: Any, sizes: tuple[int, ...]) -> Any:
+    """Nested tuples with numbers in place of proportions."""
+    if type(d) is _Number:
+        return d.value(sizes)
+    if not isinstance(d, tuple) or type(d) is ValueNumber:
+        return d
+    items = [_filled(x, sizes) for x in d]
+    if all(x is y for x, y in zip(d, items, strict=True)):
+        return d
+    return tuple(items) if type(d) is tuple else type(d)(*items)

@@ -1,0 +1,1 @@
+"""Loops: symbolic and evaluated, and their derivatives."""

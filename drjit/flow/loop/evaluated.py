@@ -1,0 +1,198 @@
+"""Loops that are carried out step by step: an iteration is evaluated before the next one is traced,
+for as long as some lane goes on."""
+
+from typing import Any, cast
+
+from ...ad.graph import Value
+from ...ad.steps import Steps
+from ...array import leaf, leaf_access
+from ...function.ad.scopes import isolate_grad
+from ...function.conversion import flat_class
+from ...function.evaluation import evaluate
+from ...jit.ir import dtype as dt
+from ...jit.ir import op, scope
+from ...jit.ir.node import LITERAL, Node
+from ...jit.trace import record
+from ..region.masked import masked, merged
+from ..region.private_state import PrivateState
+from ..region.state import State, WeakValue, assign, content
+from .body import Loop
+
+
+def run(loop: Loop, before: list[Any], compress: bool) -> tuple:
+    """The final values of the variables, which hold `before` at first. Gradients that iterations
+    propagate go on to what is outside of the loop when it has ended."""
+    tables = _tables(before, loop.test._node.size)
+    for k in tables:
+        before[k] = None  # nobody may hold what the loop writes to
+    with isolate_grad():
+        return _run(loop, before, tables, compress)
+
+
+def _run(
+    loop: Loop, before: list[Value | None], tables: dict[int, WeakValue], compress: bool
+) -> tuple:
+    private = PrivateState(loop.start, tables.keys())
+    state, active = private.state, loop.test
+    # Masks around the loop are for all lanes, so that none can be dropped.
+    compress = compress and scope.active() is scope.ACTIVE
+    lanes = _Lanes(before, active._node.size) if compress else None
+    memory = {k: table.serial for k, table in tables.items()}
+    steps = Steps()
+    try:
+        while True:
+            evaluate([active._node, *[a._node for a in state.leaves]])
+            _end_iteration(steps, state)
+            if not _any(active):
+                break
+            if lanes is not None:
+                active = lanes.compress(state, active, memory)
+            dropped = lanes is not None and lanes.lane is not None
+            with masked(active._node) as written:
+                state = _iteration(loop, state, active, memory, tables, dropped, written)
+                test = loop.run_cond(state)
+            active = leaf.apply(op.and_, active, leaf.wrap(type(active), test._node))
+        if lanes is not None:
+            lanes.expand(state, memory)
+    except BaseException as error:
+        if lanes is not None and lanes.lane is not None:
+            error.add_note(
+                f"{loop.what}: with compress=True, the body only sees the lanes that go on. All "
+                "arrays that it uses have to be variables of the loop, or have one entry."
+            )
+        record.discard_writes([t.memory for t in tables.values()])
+        old = {k: table.recovered() for k, table in tables.items()}
+        loop.start.restore([old.get(k, v) for k, v in enumerate(before)])
+        raise
+    return private.returned(state.values)
+
+
+def _tables(before: list[Value], size: int) -> dict[int, WeakValue]:
+    """The arrays that do not fit the lanes, so that a body can only gather from them or scatter to
+    them, by position."""
+    return {
+        k: WeakValue(v) for k, v in enumerate(before) if size != 1 and v.node.size not in (1, size)
+    }
+
+
+def _iteration(
+    loop: Loop,
+    state: State,
+    active: Any,
+    memory: dict[int, int],
+    tables: dict[int, WeakValue],
+    dropped: bool,
+    written: set[int],
+) -> State:
+    """The state after an iteration of the active lanes; `dropped` says that these are not all.
+
+    `memory` are the positions of `tables`, and of other arrays that the body writes to by scatters,
+    which have masks of their own, and the serial numbers of their nodes; `written` will be those of
+    all nodes that it makes by scatters.
+    """
+    # Such an array alone may hold its node: else it would have to be copied.
+    held = [None if k in memory else v for k, v in enumerate(state.contents())]
+    after, arrays = loop.run_body(state, written)
+    values = [content(a) for a in arrays]
+    loop.check_sizes(state.paths, held, values, active._node.size, written, not dropped)
+    for k, (array, old) in enumerate(zip(arrays, held, strict=True)):
+        serial = array._node.serial
+        if serial in written:
+            memory[k] = serial
+        elif old is not None and not _has_put(array._node, old.node):
+            values[k] = merged(active, values[k], old)
+        elif old is None and memory[k] != serial:
+            if k in tables:
+                size = active._node.size
+                loop.check_sizes([state.paths[k]], [tables[k].stand_in()], [values[k]], size)
+            raise RuntimeError(
+                f"{loop.what}: variable '{state.paths[k]}' is the target of a scatter, and changes "
+                "in other ways as well. Use two variables."
+            )
+    state.put(held)
+    return State(state.place(after, values, True), state.titles, state.what)
+
+
+def _end_iteration(steps: Steps, state: State) -> None:
+    """Gives what has changed in an iteration variables of derivatives that begin the next one."""
+    tracked = [a for a in state.leaves if a._var is not None]
+    if tracked:
+        ended = steps.end([Value(a._node, a._var) for a in tracked])
+        for array, v in zip(tracked, ended, strict=True):
+            array._var = v
+
+
+def _has_put(after: Node, before: Node) -> bool:
+    """Whether a vector is another one with other features, in active lanes only."""
+    while after.op is op.put:
+        after = after.deps[0]
+    return after is before and after.dtype.is_vector
+
+
+def _any(mask: Any) -> bool:
+    n = mask._node
+    if n.op is LITERAL:
+        return bool(n.data) and n.size > 0
+    return bool(leaf.host(mask).any())
+
+
+class _Lanes:
+    """The lanes that are still in the loop, and the values of those that have left it.
+
+    `lane` are the numbers of the current ones, None as long as these are all, `full` arrays of all
+    `size` lanes by position, where they have changed, `known` the nodes whose values `full` holds.
+    """
+
+    def __init__(self, before: list[Value | None], size: int) -> None:
+        self.before, self.size = before, size
+        self.lane: Any = None
+        self.full: dict[int, Any] = {}
+        self.known = [None if v is None else v.node for v in before]
+
+    def compress(self, state: State, active: Any, memory: dict[int, int]) -> Any:
+        """Drops the lanes that are not active, once these are half of the current ones."""
+        size = active._node.size
+        if size == 1 or active._node.op is LITERAL:
+            return active
+        cls = type(active)
+        chosen = leaf_access.compress(active, flat_class(cls, dt.u32))
+        count = chosen._node.size
+        if 2 * count > size:
+            return active
+        self._store(state, size, memory)
+        yes = leaf.literal(cls, True)
+        for k, array in enumerate(state.leaves):
+            if array._node.size == size and k not in memory:
+                picked = leaf_access.gather(array, chosen, yes, "dr.while_loop", inside=True)
+                assign(array, content(picked))
+                self.known[k] = picked._node
+        if self.lane is not None:
+            chosen = leaf_access.gather(self.lane, chosen, yes, "dr.while_loop", inside=True)
+        self.lane = chosen
+        return leaf.literal(cls, True, count)
+
+    def expand(self, state: State, memory: dict[int, int]) -> None:
+        """Gives the variables the values of all lanes."""
+        if self.lane is None:
+            return
+        self._store(state, self.lane._node.size, memory)
+        for k, array in enumerate(state.leaves):
+            if k not in memory:
+                before = cast(Value, self.before[k])
+                assign(array, content(self.full[k]) if k in self.full else before)
+
+    def _store(self, state: State, size: int, memory: dict[int, int]) -> None:
+        """Notes what has become of the variables in the current lanes."""
+        for k, array in enumerate(state.leaves):
+            if k in memory or array._node is self.known[k]:
+                continue
+            if self.lane is None:
+                self.full[k] = leaf.resize(array, self.size)
+                continue
+            if k not in self.full:
+                before = cast(Value, self.before[k])
+                initial = leaf.wrap(type(array), before.node)
+                assign(initial, before)
+                self.full[k] = leaf.resize(initial, self.size)
+            values, yes = [leaf.resize(array, size)], leaf.literal(array.Mask, True)
+            leaf_access.scatter(self.full[k], values, self.lane, yes, "dr.while_loop")

@@ -1,0 +1,260 @@
+"""Derivatives of symbolic loops, made from the body that was recorded.
+
+Forward mode runs tangents along with the state. Reverse mode runs the loop backwards: it visits
+iterations from the last to the first, has the body on what they began with (`loop_trajectory`),
+and propagates gradients through it. A loop that only sums up terms needs no storage: the gradient
+of every term is that of the sum, so that one pass, in any order, does.
+"""
+
+from collections.abc import Sequence
+
+from ...ad import capture, traverse
+from ...ad.graph import Value, Var, visible
+from ...function.ad.custom import ValueOp, attached
+from ...jit import log
+from ...jit.ir import node as ir
+from ...jit.ir import op
+from ...jit.ir.node import Node
+from ...jit.ir.scope import active
+from ...jit.trace import access, record
+from ..region.dependence import Trace
+from ..region.recorded import Memories
+from ..region.state import State
+from ..region.targets import Targets, is_zero
+from .recorded_loop import RecordedLoop, number, zero
+from .trajectory import trajectory
+
+SUM = -1
+
+
+class Tape(RecordedLoop):
+    """A recorded loop as its derivatives need it; see `RecordedLoop`.
+
+    `inputs` are the positions of differentiable variables, `outputs` those of differentiable
+    results, `around` variables from outside on which results depend. `sums` are the positions of
+    variables that the loop only adds to, `targets` what it writes to.
+    """
+
+    def __init__(
+        self, what: str, state: State, before: list[Value], places: list[int], going: Node,
+        trace: Trace, targets: Targets, changing: set[int], sums: set[int], limit: int | None,
+    ) -> None:  # fmt: skip
+        given = {k for k in places if visible(before[k].var) is not None}
+        tracked = trace.spread(given) & set(places)
+        super().__init__(what, state, before, places, changing, tracked, going, trace.body)
+        self.limit, self.around, self.targets = limit or 0, trace.body.around, targets
+        self.sums = sums & tracked
+        self.inputs = sorted(given)
+        self.outputs = sorted(tracked & changing)
+        self.simple = all(
+            k in self.sums and not trace.reach[k] & (set(self.outputs) - {k}) for k in self.outputs
+        )
+        # What replaces entries is undone in the opposite order.
+        kinds = {kind for t in targets.rows for kind in t.kinds}
+        self.simple = self.simple and kinds <= {"add"} and not trace.written & set(self.outputs)
+
+    # ---- Joining the graph
+
+    def attached(self, finals: list[Node]) -> dict[int, Value]:
+        """The final values of the variables, by position, as results of a differentiable
+        operation."""
+        self.size = max([n.size for n in finals], default=1)
+        outputs = [finals[self.places.index(k)] for k in self.outputs]
+        inputs = [*self.wanted(), *self.targets.inputs()]
+        found = attached(_Loop(self), [*outputs, *self.targets.outputs()], inputs)
+        self.targets.attach(found[len(outputs) :])
+        pairs = zip(outputs, found, strict=False)
+        return {k: Value(*pair) for k, pair in zip(self.outputs, pairs, strict=True)}
+
+    def wanted(self) -> list[Var]:
+        """The variables that gradients go to: of inputs, and captured ones."""
+        found = [visible(self.before[k].var) for k in self.inputs]
+        return [v for v in (*found, *self.around) if v is not None]
+
+    # ---- Forward mode
+
+    def forward(self, tangents: list[Node]) -> list[Node]:
+        """The tangents of the outputs and targets, from those of the inputs and of targets before;
+        captured variables have theirs."""
+        given = dict(zip(self.inputs, tangents, strict=False))
+        held = self.targets.tangents(tangents[len(self.inputs) + len(self.around) :])
+        body, moving, outer_gradients = self.recorded, self.outputs, capture.OuterGradients()
+        kinds = [body.results[k].node.dtype for k in moving]
+        fixed = [(body.inputs[k], given[k]) for k in self.inputs if k not in moving]
+
+        def push(nodes: list[Node]) -> list[Node]:
+            """The tangents after an iteration, from those before."""
+            seeds = [(body.inputs[k], n) for k, n in zip(moving, nodes, strict=True)]
+            found = body.push(seeds + fixed, [body.results[k].var for k in moving], held)
+            return [n or zero(t) for t, n in zip(kinds, found, strict=True)]
+
+        start = [given.get(k, zero(self.before[k].node.dtype)) for k in moving]
+        with body.entered(outer_gradients):
+            found = self.extended(start, push)
+        if found is None:
+            found = self.repeated(start, push, outer_gradients)
+        return found + self.targets.after(held)
+
+    # ---- Reverse mode
+
+    def backward(self, gradients: list[Node]) -> list[Node]:
+        """The gradients of the wanted variables and of targets before, from those of the outputs
+        and targets."""
+        if self.limit == SUM and not self.simple:
+            self._check_sum()
+        outer_gradients = capture.OuterGradients()
+        count = len(self.outputs)
+        held = self.targets.gradients(gradients[count:])
+        if self.simple or self.limit == SUM:
+            found = self._backward_sum(gradients[:count], held, outer_gradients)
+        else:
+            found = self._backward_general(gradients[:count], held, outer_gradients)
+        for k, v in enumerate(self.wanted()):
+            if v.size == 1 and found[k].size != 1 and not record.recording():
+                found[k] = access.reduce_all("add", found[k])
+            elif v.size == 1 and self.size > 1 and not record.recording():
+                found[k] = ir.apply(op.mul, found[k], ir.literal(v.dtype, self.size))
+            added = outer_gradients.pop(v)
+            if added is not None:
+                found[k] = added if v.size != found[k].size else _sum(added, found[k])
+        return found + self.targets.before(held)
+
+    def _check_sum(self) -> None:
+        """Warns that a loop with `max_iterations=-1` is taken for one that sums up terms which do
+        not depend on the sums.
+
+        Raises:
+            RuntimeError: a variable that it changes is an input of the derivatives, or the loop
+                replaces entries of arrays.
+        """
+        wrong = [k for k in self.outputs if k not in self.sums] or self.outputs
+        name = f"'{self.state.paths[wrong[0]]}'" if wrong else "an array"
+        hint = "Leave 'max_iterations' out, or give an upper bound."
+        text = (
+            f"{self.what}: max_iterations=-1 promises a loop that only sums up terms which do not "
+            f"depend on the sums, but variable {name} is not such a sum"
+        )
+        kinds = {kind for t in self.targets.rows for kind in t.kinds}
+        if {*self.inputs} & {*self.outputs} or not kinds <= {"add"}:
+            raise RuntimeError(f"{text}. {hint}")
+        log.log(
+            log.LogLevel.Warn,
+            f"{text}: its derivatives are those of each iteration by itself. {hint}",
+        )
+
+    def _fixed(self) -> list[int]:
+        """The inputs that the loop does not change."""
+        return [k for k in self.inputs if k not in self.changing]
+
+    def _pull(
+        self, gradients: Sequence[Node], held: Memories, moving: Sequence[int]
+    ) -> tuple[list[Node], list[Node]]:
+        """The gradients of the variables `moving`, and of the fixed ones with captured variables,
+        before an iteration, from those of the outputs after it and of what it writes to, which are
+        `held` in memory."""
+        body = self.recorded
+        seeds = [
+            (v, g)
+            for k, g in zip(self.outputs, gradients, strict=True)
+            if (v := body.results[k].var) is not None
+        ]
+        wanted = [*moving, *self._fixed()]
+        pulled = body.pull(seeds, [body.inputs[k] for k in wanted], held)
+        kinds = [self.before[k].node.dtype for k in wanted] + [v.dtype for v in self.around]
+        found = [n or zero(t) for t, n in zip(kinds, pulled, strict=True)]
+        return found[: len(moving)], found[len(moving) :]
+
+    def _collected(self) -> list[Node]:
+        """The initial values of sums of gradients, of fixed inputs and captured variables."""
+        kinds = [self.before[k].node.dtype for k in self._fixed()]
+        return [zero(t) for t in (*kinds, *[v.dtype for v in self.around])]
+
+    def _in_order(self, moved: dict[int, Node], collected: list[Node]) -> list[Node]:
+        """Gradients in the order of `wanted`."""
+        fixed = dict(zip(self._fixed(), collected, strict=False))
+        inputs = [moved[k] if k in moved else fixed[k] for k in self.inputs]
+        return [*inputs, *collected[len(fixed) :]]
+
+    def _backward_sum(
+        self, gradients: list[Node], held: Memories, outer_gradients: capture.OuterGradients
+    ) -> list[Node]:
+        def pull(sums: list[Node]) -> list[Node]:
+            return [*map(_sum, sums, self._pull(gradients, held, ())[1])]
+
+        found = self.repeated(self._collected(), pull, outer_gradients)
+        return self._in_order(dict(zip(self.outputs, gradients, strict=True)), found)
+
+    def _backward_general(
+        self, gradients: list[Node], held: Memories, outer_gradients: capture.OuterGradients
+    ) -> list[Node]:
+        moving, recorded = self.outputs, self.recorded
+        with recorded.derived(outer_gradients) as derived:
+            pulled, more = self._pull(derived.stand_ins(gradients), held, moving)
+            derived.close([*pulled, *more])
+        needs = derived.needs()
+        own = {k: n for k, n in zip(self.places, recorded.nodes, strict=True) if n in needs}
+        stored = own.keys() & self.changing
+        found = trajectory(self, self.limit, stored)
+        collected = self._collected()
+        first, last = 1 + len(moving), 1 + len(moving) + len(collected)
+        start, names = [found.count, *gradients, *collected, *found.start], None
+        if traverse.frees() and not found.start and self.is_free([*self.nodes(), *start]):
+            # What the loop leaves alone is a variable that this one leaves alone.
+            fixed = own.keys() - stored
+            count, *sums = recorded.stand_ins([found.count, *collected])
+            names = [count, *derived.given, *sums, *[own[k] for k in fixed]], recorded.mask
+            start += [self.before[k].node for k in fixed]
+            self.loop = None  # the nodes of the body now belong to this one
+
+        def test(nodes: list[Node]) -> Node:
+            return ir.apply(op.ne, nodes[0], number(0))
+
+        def body(nodes: list[Node]) -> list[Node]:
+            iteration = ir.apply(op.sub, nodes[0], number(1))
+            begin, kept = found.at(iteration, nodes[last:])
+            at = dict(zip(self.places, begin, strict=True))
+            if names is None or not derived.moved({own[k]: at[k] for k in stored}):
+                out = derived.again(begin, nodes[1:first], active())
+            else:
+                out = derived.results
+            sums = map(_sum, nodes[first:last], out[len(moving) :])
+            return [iteration, *out[: len(moving)], *sums, *kept]
+
+        try:
+            finals = record.loop(start, test, body, self.what, names)
+        except BaseException:
+            found.discard()
+            raise
+        moved = dict(zip(moving, finals[1:first], strict=True))
+        return self._in_order(moved, finals[first:last])
+
+
+def _sum(a: Node, b: Node) -> Node:
+    return a if is_zero(b) else ir.apply(op.add, a, b)
+
+
+class _Loop(ValueOp):
+    """A symbolic loop in the graph of derivatives."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+
+    def forward(self) -> None:
+        gradients = self.gradients(self.arguments)
+        with self.tape.lanes():
+            found = self.tape.forward(gradients)
+        self.accumulate(self.results, found)
+
+    def backward(self) -> None:
+        gradients = self.gradients(self.results)
+        with self.tape.lanes():
+            found = self.tape.backward(gradients)
+        self.accumulate(self.arguments, found)
+
+    def recomputed(self) -> list[Value]:
+        self.tape.targets.check_first_order(self.tape.what)
+        contents = self.tape.unrolled()
+        return [contents[k] for k in self.tape.outputs]
+
+    def name(self) -> str:
+        return self.tape.what

@@ -1,0 +1,214 @@
+"""A recorded symbolic loop that can run again, as its derivatives need it: in a kernel, from given
+values of its variables, or step by step.
+"""
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from ...ad import capture
+from ...ad.graph import Value
+from ...array import leaf
+from ...jit.ir import dtype as dt
+from ...jit.ir import node as ir
+from ...jit.ir import op
+from ...jit.ir.dtype import DType
+from ...jit.ir.node import Node, broadcast_size
+from ...jit.ir.scope import ACTIVE, active, innermost
+from ...jit.run import schedule
+from ...jit.trace import record
+from ..region.copies import FunctionCopies
+from ..region.masked import masked, merged, rehearsed
+from ..region.recorded import RecordedRegion
+from ..region.state import State
+
+
+class RecordedLoop:
+    """A recorded loop.
+
+    `state` holds arrays of its own with what the variables were before, `places` are the positions
+    that are symbolic, `changing` those of them that the loop changes, `tracked` those that depend
+    on differentiable values. `going` is the condition, and `recorded` the body as it was traced.
+    """
+
+    def __init__(
+        self, what: str, state: State, before: list[Value], places: list[int],
+        changing: set[int], tracked: set[int], going: Node, recorded: RecordedRegion,
+    ) -> None:  # fmt: skip
+        self.what, self.state, self.before = what, state, before
+        self.places, self.changing, self.tracked = places, changing, tracked
+        self.going, self.recorded = going, recorded
+        # The loop that the nodes of the body belong to, until it has run.
+        self.loop: weakref.ref[Node] | None = None
+        self.results = [recorded.results[k].node for k in places]
+        self.test: Callable[[State], Node] = lambda state: ACTIVE
+        self.body: Callable[[State], list[Value]] = lambda state: []
+        self.size = 1
+        self._mask = None if innermost() is None else active()
+        self.copies = FunctionCopies((), ())  # of the functions
+
+    def lanes(self) -> AbstractContextManager[Any]:
+        """Restricts what is traced to the lanes that the loop was recorded for."""
+        if self._mask is None or self._mask is active():
+            return nullcontext()
+        return masked(self._mask)
+
+    def nodes(self) -> list[Node]:
+        """What the variables at the places were before the loop."""
+        return [self.before[k].node for k in self.places]
+
+    def kinds(self) -> dict[int, DType]:
+        """The types of the variables that change."""
+        return {k: self.before[k].node.dtype for k in self.places if k in self.changing}
+
+    # ---- Parts of a kernel
+
+    def run_test(self, nodes: Sequence[Node]) -> Node:
+        """The condition on given nodes, as that of a loop."""
+        return self.recorded.again([self.going], nodes, active())[0]
+
+    def run_body(self, nodes: Sequence[Node]) -> list[Node]:
+        """What the body makes of given nodes, as that of a loop."""
+        return self.recorded.again(self.results, nodes, active())
+
+    def count(self) -> Node:
+        """The number of iterations of each lane."""
+        return ir.resize(self.counting()[-1], self.size)
+
+    def counting(self, visit: Callable[[list[Node]], None] = lambda nodes: None) -> list[Node]:
+        """Runs the loop with a counter as the last variable, which `visit` sees in every iteration
+        along with the others. If it has not run, it need not do so once more."""
+
+        def step(nodes: list[Node]) -> list[Node]:
+            visit([*self.recorded.nodes, *nodes])
+            return [ir.apply(op.add, nodes[0], number(1))]
+
+        found = self.extended([number(0)], step)
+        if found is not None:
+            return found
+
+        def body(nodes: list[Node]) -> list[Node]:
+            visit(nodes)
+            return [*self.run_body(nodes[:-1]), ir.apply(op.add, nodes[-1], number(1))]
+
+        start = [*self.nodes(), number(0)]
+        return record.loop(start, lambda nodes: self.run_test(nodes[:-1]), body, self.what)
+
+    def extended(self, start: list[Node], step: record.Body) -> list[Node] | None:
+        """The final values of more variables of the loop that has been recorded, which `step`
+        advances; None if it has run, or belongs to something that is being recorded."""
+        loop = self.loop and self.loop()
+        return None if loop is None else record.extend(loop, start, step)
+
+    def is_free(self, start: Sequence[Node]) -> bool:
+        """Whether the nodes of the body can be those of a loop that starts with given values."""
+        body = self.recorded
+        return (
+            body.moves
+            and body.depth == 1
+            and not record.recording()
+            and self.loop is not None
+            and self.loop() is None
+            and broadcast_size((*start, active()), self.what) == body.lanes
+        )
+
+    def repeated(
+        self, start: list[Node], step: record.Body, outer_gradients: capture.OuterGradients
+    ) -> list[Node]:
+        """Runs the loop once more, with more variables, which `step` advances as it propagates
+        derivatives; gives their final values."""
+        body, count = self.recorded, len(self.places)
+        before = [*self.nodes(), *start]
+        if self.is_free(before):
+            own = body.stand_ins(start)
+            with body.entered(outer_gradients):
+                finals = record.loop(
+                    before,
+                    lambda _: self.going,
+                    lambda nodes: [*self.results, *step(nodes[count:])],
+                    self.what,
+                    ([*body.nodes, *own], body.mask),
+                )
+            self.loop = loop_of([n for n, b in zip(finals, before, strict=True) if n is not b])
+            return finals[count:]
+        with body.derived(outer_gradients) as derived:
+            derived.close([*self.results, *step(derived.stand_ins(start))])
+        finals = record.loop(
+            before,
+            lambda nodes: self.run_test(nodes[:count]),
+            lambda nodes: derived.again(nodes[:count], nodes[count:], active()),
+            self.what,
+        )
+        return finals[count:]
+
+    def advanced(self, begin: list[Node], count: Node) -> list[Node]:
+        """What the variables are some iterations later."""
+
+        def body(nodes: list[Node]) -> list[Node]:
+            return [*self.run_body(nodes[:-1]), ir.apply(op.sub, nodes[-1], number(1))]
+
+        left = lambda nodes: ir.apply(op.ne, nodes[-1], number(0))  # noqa: E731
+        return record.loop([*begin, count], left, body, self.what)[:-1]
+
+    # ---- Step by step
+
+    @contextmanager
+    def _restored(self, contents: list[Value]) -> Iterator[None]:
+        """Gives variables other contents for some time."""
+        self.state.put(contents)
+        try:
+            yield
+        finally:
+            self.state.restore(self.before)
+            self.copies.restore()
+
+    def unrolled(self) -> list[Value]:
+        """The final contents of the variables, iteration by iteration with differentiable
+        operations.
+
+        Raises:
+            RuntimeError: the loop is part of something that is being recorded, so that the number
+                of iterations is not known, or vectors are among its variables.
+        """
+        if record.recording() or any(t.is_vector for t in self.kinds().values()):
+            raise RuntimeError(
+                f"{self.what}: ADFlag.KeepGraph needs derivatives of derivatives, for which "
+                "symbolic loops are carried out step by step. That is not possible while another "
+                "loop, branch or call around them is recorded, nor with cooperative vectors as "
+                "variables. Use mode='evaluated' for what is around."
+            )
+        contents = list(self.before)
+        with self.lanes():
+            going = active()
+            while True:
+                with self._restored(contents):
+                    test = self.test(self.state)
+                going = ir.apply(op.and_, going, test)
+                schedule.evaluate([contents[k].node for k in self.places])
+                # All lanes of a kernel are no value to evaluate.
+                if going is not ACTIVE and not leaf.host_node(going).any():
+                    return contents
+                with self._restored(contents), rehearsed(going, self.what):
+                    results = self.body(self.state)
+                mask = ir.literal(dt.mask, True) if going is ACTIVE else going
+                for k in self.changing:
+                    cls = type(self.state.leaves[k])
+                    yes = leaf.from_value(cls.Mask, Value(mask))
+                    contents[k] = merged(yes, results[k], contents[k])
+
+
+def loop_of(results: list[Node]) -> weakref.ref[Node] | None:
+    """The loop that gave some results."""
+    found = [n.deps[0] for n in results if n.op is op.result and n.deps[0].op is op.loop]
+    return weakref.ref(found[0]) if found else None
+
+
+def number(value: int) -> Node:
+    """A counter's value."""
+    return ir.literal(dt.u32, value)
+
+
+def zero(dtype: DType) -> Node:
+    """The initial value of a sum."""
+    return ir.literal(dtype, 0)

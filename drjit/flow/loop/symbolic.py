@@ -1,0 +1,317 @@
+"""Symbolic loops: the body is traced once, and becomes part of a kernel."""
+
+import weakref
+from collections.abc import Sequence
+from copy import copy
+from types import CodeType
+
+from ...ad import capture, graph
+from ...ad.graph import Value, visible
+from ...array.tree import Tree
+from ...jit import flags
+from ...jit.flags import JitFlag
+from ...jit.ir.node import AFTER, BUFFER, LITERAL, Node, SizeError
+from ...jit.ir.scope import ACTIVE, StateTarget
+from ...jit.trace import record
+from ..region.closure import CapturedArrays
+from ..region.copies import FunctionCopies
+from ..region.dependence import Trace, adds_to
+from ..region.private_state import PrivateState
+from ..region.recorded import NOTHING, RecordedRegion
+from ..region.state import WeakValue, as_value, content, contents
+from ..region.targets import Targets
+from .body import Loop
+from .gradient import Tape
+from .recorded_loop import loop_of
+
+
+def _differentiable(contents: Sequence[Value | None]) -> list[int]:
+    """The positions of the contents that derivatives are recorded for."""
+    return [k for k, v in enumerate(contents) if v and v.var is not None and visible(v.var)]
+
+
+class _Again(Exception):
+    """The loop has to be recorded again, with other arrays as its state."""
+
+
+_tracked: weakref.WeakSet[CodeType] = weakref.WeakSet()
+"""The bodies that refer to differentiable arrays, which is known only when they have been traced:
+the next time, derivatives are recorded at once."""
+
+
+class Symbolic:
+    """A loop that is recorded once, with arrays that stand for any iteration.
+
+    Arrays that do not fit the number of lanes, such as tables that the body reads or accumulators
+    that it scatters to, are not part of the state: they are `outside`. Which ones these are may
+    turn out only when the body has been traced; then the recording is undone and starts again.
+    """
+
+    def __init__(self, loop: Loop, before: list[Value], limit: int | None) -> None:
+        self.loop, self.limit = loop, limit
+        self.before: list[Value | None] = [*before]
+        self.state = loop.start
+        self.captured = CapturedArrays((loop.cond, loop.body), loop.start.leaves)
+        self.serials = [v.node.serial for v in before]
+        self.outside = self._misfits(loop.test._node.size)
+        self.settled = loop.test._node.size != 1
+        # Whether arrays of several entries are taken for variables of lanes.
+        self.guessed = not (self.settled or self.outside or {v.node.size for v in before} <= {1})
+        # Whether derivatives are recorded: from the beginning, or once they turn out to be needed.
+        self.code = getattr(loop.body, "__code__", None)
+        self.tracking = bool(_differentiable(before))
+        self.presumed = not self.tracking and self.code is not None and self.code in _tracked
+        self.tracking = self.tracking or self.presumed
+        self.trace: Trace | None = None
+        self.going = ACTIVE
+        self.targets: Targets
+        self.lost: dict[int, WeakValue] = {}  # what is in `before` no longer
+        if self.settled:
+            for k in self.outside:
+                self._lose(k)
+        self.sums: set[int] = set()
+        self.after: Tree
+        self.results: list[Value]
+
+    def _lose(self, k: int) -> None:
+        """Gives up what an array was before: nobody may hold what the loop writes to."""
+        before, self.before[k] = self.before[k], None
+        if before is not None:
+            self.lost[k] = WeakValue(before)
+
+    def _restore(self) -> None:
+        """Undoes what the body did to the arrays. Its scatters are undone: what stood for their
+        targets is the memory of these again."""
+        before = list(self.before)
+        for k, held in self.lost.items():
+            now = self.state.leaves[k]._node
+            if now.op is AFTER or (now.op is BUFFER and now.data is held.memory):
+                continue
+            before[k] = held.recovered()
+        self.state.restore(before)
+
+    def _misfits(self, width: int) -> set[int]:
+        """The arrays that have another number of entries than 1 and `width`. If that is 1, any
+        number may be that of the lanes; of several, which one turns out when the body is traced."""
+        sizes = [1 if v is None else v.node.size for v in self.before]
+        if width == 1 and len({*sizes} - {1}) == 1:
+            width = max(sizes)
+        return {k for k, size in enumerate(sizes) if size not in (1, width)}
+
+    def run(self) -> tuple:
+        """The final values of the variables."""
+        if self.loop.test._node.size == 0:
+            return self.state.values
+        while True:
+            try:
+                return self._record()
+            except _Again:
+                continue
+
+    def _record(self) -> tuple:
+        # Nobody may hold what the loop writes to.
+        self.after, self.results = self.loop.start.tree, []
+        private = PrivateState(self.loop.start, self.outside)
+        self.state = state = private.state
+        inside: list[Node] = []
+        places = [k for k in range(len(self.before)) if k not in self.outside]
+        outer_gradients = capture.OuterGradients(atomic=True)
+        self.trace, self.targets = None, Targets()
+
+        def cond(nodes: list[Node]) -> Node:
+            inside[:] = nodes
+            return self._cond(places, nodes)
+
+        try:
+            finals = record.loop(
+                [self.before[k].node for k in places],  # type: ignore[union-attr]
+                cond,
+                lambda nodes: self._body(places, nodes, outer_gradients),
+                self.loop.label,
+            )
+        except StateTarget as target:
+            self._restore()
+            for k, n in zip(places, inside, strict=False):
+                if n is target.node:
+                    self.outside.add(k)
+                    if target.written:
+                        self._lose(k)
+                    raise _Again from None
+            raise
+        except BaseException as error:
+            self._restore()
+            self.captured.restore()
+            if isinstance(error, SizeError) and self.guessed:
+                # The arrays of another size may be tables, or targets of scatters.
+                self.guessed = False
+                sizes = [1 if v is None else v.node.size for v in self.before]
+                self.outside = {k for k, size in enumerate(sizes) if size != 1}
+                raise _Again from None
+            raise
+        outer_gradients.finish()
+        found = list(self.results)
+        for k, n in zip(places, finals, strict=True):
+            before = self.before[k]
+            found[k] = before if before is not None and n is before.node else as_value((n, None))
+        if self.trace is not None:
+            for k, value in self._tape(self.trace, places, finals).items():
+                found[k] = value
+            for k in self.outside:
+                now = content(state.leaves[k])  # depends on what was written to it
+                found[k] = now if now.node is found[k].node else found[k]
+        return private.returned(state.place(self.after, found, True))
+
+    def _tape(self, trace: Trace, places: list[int], finals: list[Node]) -> dict[int, Value]:
+        """The results that depend on differentiable variables."""
+        loop, start = copy(self.loop), self.loop.start
+        changing = {
+            k
+            for k, n in zip(places, finals, strict=True)
+            if (v := self.before[k]) is None or n is not v.node
+        }
+        state = PrivateState(start).state  # in which no body has changed anything
+        held = [
+            v or self.lost[k].content() or self.lost[k].stand_in()
+            for k, v in enumerate(self.before)
+        ]
+        state.put(held)
+        state.ignore_attributes()
+        loop.start = state
+        tape = Tape(
+            self.loop.what,
+            state,
+            held,
+            places,
+            self.going,
+            trace,
+            self.targets,
+            changing,
+            self.sums,
+            self.limit,
+        )
+        if not tape.outputs and not self.targets.rows:
+            return {}
+        if self.targets.rows:  # which have no second derivatives
+            state.forget()
+        else:
+            known = [*zip(start.leaves, held, strict=True), *self.captured.contents()]
+            tape.copies = copies = FunctionCopies((loop.cond, loop.body), known)
+            loop.cond, loop.body = copies.roots
+            tape.test = lambda state: loop.run_cond(state)._node
+            tape.body = lambda state: [content(a) for a in loop.run_body(state)[1]]
+        own = [n for k, n in zip(places, finals, strict=True) if k in changing]
+        tape.loop = loop_of(own)
+        return tape.attached(finals)
+
+    def _put(self, places: list[int], nodes: list[Node]) -> list[Value | None]:
+        values: list[Value | None] = [None] * len(self.before)
+        tracking, leaves = self.tracking, self.state.leaves
+        for k, n in zip(places, nodes, strict=True):
+            tracked = tracking and leaves[k]._diff and leaves[k]._dtype.is_float
+            values[k] = as_value((n, graph.new_input(n) if tracked else None))
+        self.state.put(values)
+        return values
+
+    def _cond(self, places: list[int], nodes: list[Node]) -> Node:
+        self._put(places, nodes)
+        test = self.loop.run_cond(self.state)
+        for k, n in zip(places, nodes, strict=True):
+            if self.state.leaves[k]._node is not n:
+                raise RuntimeError(
+                    f"{self.loop.what}: the condition changes variable '{self.state.paths[k]}'"
+                )
+        self.going = test._node
+        return test._node
+
+    def _body(
+        self, places: list[int], nodes: list[Node], outer_gradients: capture.OuterGradients
+    ) -> list[Node]:
+        with capture.body(outer_gradients) as inner:
+            inputs = self._put(places, nodes)
+            body = RecordedRegion(nodes, inner)
+            body.inputs = [a._var for a in self.state.leaves]
+            if self.tracking:
+                for v, before in zip(inputs, self.before, strict=True):
+                    if v is not None and before is not None and v.var and visible(before.var):
+                        outer_gradients.alias(v.var, before.var)  # type: ignore[arg-type]
+            self.after, arrays = self.loop.run_body(self.state)
+            self.captured.check(self.loop.what)
+            self.results = results = contents(arrays)
+            for k in self.outside:
+                self._check_outside(k, results[k].node)
+            for k, v in enumerate(inputs if outer_gradients.reached else ()):
+                if (
+                    v is not None
+                    and v.var in outer_gradients.reached
+                    and results[k].node is not v.node
+                ):
+                    raise RuntimeError(
+                        f"{self.loop.what}: the body propagates gradients to variable "
+                        f"'{self.state.paths[k]}', which it changes, so that they would have to go "
+                        "back through the iterations before. Use mode='evaluated'."
+                    )
+            self._note(places, inputs, body)
+        self.state.put([None if k in self.outside else v for k, v in enumerate(self.before)])
+        self.loop.check_sizes(self.state.paths, inputs, results, self.loop.test._node.size)
+        found = [results[k].node for k in places]
+        if flags.current & JitFlag.OptimizeLoops:
+            for i, k in enumerate(places):
+                if found[i].op is LITERAL and self._stays(k):
+                    found[i] = nodes[i]
+        return found
+
+    def _stays(self, k: int) -> bool:
+        """Whether a variable that becomes a constant in an iteration has been the same one."""
+        before, after = self.before[k], self.results[k]
+        return (
+            before is not None
+            and before.node.op is LITERAL
+            and repr(after.node.data) == repr(before.node.data)
+            and not visible(before.var)
+            and not visible(after.var)
+        )
+
+    def _note(self, places: list[int], inputs: list[Value | None], body: RecordedRegion) -> None:
+        """Notes on which variables and captured arrays the results depend."""
+        results = [NOTHING if k in self.outside else v for k, v in enumerate(self.results)]
+        body.close(results, self.targets.note())
+        # Lanes that never enter the loop keep what a variable was before.
+        tracked = _differentiable(self.before)
+        replaced = [
+            k for k in tracked if (now := inputs[k]) and self.results[k].node is not now.node
+        ]
+        variables = [v.var for v in body.results]
+        if not any(variables) and not body.scatters and not replaced:
+            return
+        if not self.tracking:
+            self.tracking = True
+            if self.code is not None:
+                _tracked.add(self.code)
+            raise _Again
+        owners = {v.var: k for k, v in enumerate(inputs) if v is not None and v.var is not None}
+        self.trace = trace = Trace(body, variables, owners)
+        if self.presumed and not body.around:
+            self.trace, self.presumed = None, False
+            if body.scatters:  # would make their targets differentiable
+                self.tracking = False
+                raise _Again
+            return
+        self.sums = {
+            k
+            for own, k in owners.items()
+            if k in trace.reach[k] and adds_to(variables[k], own, body)
+        }
+
+    def _check_outside(self, k: int, now: Node) -> None:
+        """An array that is no part of the state only changes by scatters."""
+        if now.serial == self.serials[k] or now.op is AFTER:
+            return
+        if not self.settled:
+            self.settled = True
+            self.outside = self._misfits(now.size)
+            raise _Again
+        raise RuntimeError(
+            f"{self.loop.what}: variable '{self.state.paths[k]}' has {now.size} entries, which "
+            "does not fit the other variables and the condition, and so has an incompatible size; "
+            "or it is the target of a scatter, and changes in other ways as well"
+        )

@@ -1,0 +1,115 @@
+"""Loops whose lanes leave them one by one: `while_loop`."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...array.base import type_label
+from ...jit import flags
+from ...jit.flags import JitFlag
+from ...jit.ir.node import LITERAL
+from ...jit.trace import record
+from ..region.condition import check_mode, chosen_mode, mask_of
+from ..region.failure import call
+from ..region.state import State, names
+from ..region.vectors import holds_vectors, joined, reading, spread, spreading
+from . import evaluated as loop_evaluated
+from .body import Loop, returned
+from .symbolic import Symbolic
+
+LARGEST_COUNT = (1 << 32) - 1
+
+
+def while_loop(
+    state: tuple,
+    cond: Callable[..., Any],
+    body: Callable[..., tuple],
+    labels: Sequence[str] = (),
+    label: str | None = None,
+    mode: str | None = None,
+    strict: bool = True,
+    compress: bool | None = None,
+    max_iterations: int | None = None,
+) -> tuple:
+    """The final state of the loop `while cond(*state): state = body(*state)`, in which every lane
+    goes on for as long as its entry of the condition holds.
+
+    `state` is a tuple of arrays or PyTrees; `labels` are their names for messages. If `cond` gives
+    a Python `bool`, this is an ordinary loop (mode 'scalar'). Otherwise the loop becomes part of a
+    kernel ('symbolic'), or is carried out step by step ('evaluated'); the default is symbolic
+    unless `JitFlag.SymbolicLoops` is off. In evaluated mode, `compress` (default:
+    `JitFlag.CompressLoops`) drops lanes that have left the loop from the arrays.
+
+    Variables keep type, shape and number of entries. `strict` forbids that variables that are no
+    arrays change. `max_iterations` helps reverse-mode differentiation: an upper bound on the number
+    of iterations, or -1 for a loop that only sums up terms that do not depend on the sum; of any
+    other loop it gives the sum of the derivatives of single iterations.
+
+    Raises:
+        RuntimeError: the state is not initialized or changes in structure, type or size, or
+            the condition is no mask.
+
+    >>> from drjit.llvm import UInt
+    >>> dr.while_loop((UInt(1, 5, 20),), lambda i: i < 10, lambda i: (i * 2,))
+    ([16, 10, 20],)
+    """
+    what = f"dr.while_loop('{label}')" if label else "dr.while_loop()"
+    check_mode(mode, what)
+    if not isinstance(state, tuple):
+        raise TypeError(f"{what}: 'state' must be a tuple, not {type_label(state)}")
+    limit = max_iterations
+    if limit is not None and not (type(limit) is int and -1 <= limit <= LARGEST_COUNT):
+        raise RuntimeError(
+            f"{what}: 'max_iterations' must be an integer from -1 to {LARGEST_COUNT}, not {limit!r}"
+        )
+    titles = names(len(state), labels, "state", what)
+    evaluated = mode == "evaluated" or not (mode or flags.current & JitFlag.SymbolicLoops)
+    if compress is None:
+        compress = bool(flags.current & JitFlag.CompressLoops)
+    if evaluated and compress and not record.recording() and holds_vectors(state):
+        result = while_loop(
+            spread(state),
+            reading(cond),
+            spreading(body),
+            labels,
+            label,
+            mode,
+            strict,
+            compress,
+            max_iterations,
+        )
+        return joined(result)
+    if mode == "scalar":
+        return _scalar(state, cond, body, call(what, cond, *state), what)
+    start = State(state, titles, what)
+    before = start.contents()
+    try:
+        test = call(what, cond, *start.values)
+    except BaseException:
+        start.restore(before)
+        raise
+    if type(test) is bool and mode is None:
+        return _scalar(state, cond, body, test, what)
+    loop = Loop(start, cond, body, label or "", strict, mask_of(test, what, "the loop condition"))
+    mode = chosen_mode(mode, JitFlag.SymbolicLoops, what)
+    if mode == "evaluated" and record.recording():
+        raise RuntimeError(
+            f"{what}: cannot execute a loop in evaluated mode while another loop, branch or call "
+            "is recorded, as values are known only when its kernel runs. Leave mode='evaluated' "
+            "out, or use it for what is around as well."
+        )
+    if loop.test._node.op is LITERAL and not loop.test._node.data:
+        start.restore(before)
+        return state
+    if mode == "symbolic":
+        start.put(before)
+        symbolic = Symbolic(loop, before, limit)
+        del before  # nobody may hold what the loop writes to
+        return symbolic.run()
+    return loop_evaluated.run(loop, before, compress)
+
+
+def _scalar(state: tuple, cond: Callable, body: Callable, test: Any, what: str) -> tuple:
+    while test:
+        state = returned(call(what, body, *state), len(state), what)
+        test = call(what, cond, *state)
+    return state

@@ -1,0 +1,82 @@
+"""Arrays that functions refer to as variables of the functions around them.
+
+A loop or branch cannot exchange their values, so that its functions may read them, and scatter to
+them, but not change them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import FunctionType
+from typing import Any
+
+from ...ad.graph import Value
+from ...array import pytree
+from ...jit.ir.node import AFTER
+from .state import WeakValue, content
+
+
+def closure_arrays(functions: Sequence[Callable[..., Any]]) -> list[tuple[str, Any]]:
+    """The traced one-dimensional arrays, each once, in the variables that functions have captured,
+    and the names of these."""
+    found: dict[int, tuple[str, Any]] = {}
+    seen: set[int] = set()
+    stack = list(functions)
+    while stack:
+        f = stack.pop()
+        if id(f) in seen or not isinstance(f, FunctionType):
+            continue
+        seen.add(id(f))
+        for name, value in _variables(f):
+            if isinstance(value, FunctionType):
+                stack.append(value)
+            for a in pytree.leaf_arrays(value):
+                if a._kind == "leaf":
+                    found.setdefault(id(a), (name, a))
+    return list(found.values())
+
+
+def _variables(f: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The variables that a function has captured, and the defaults of its arguments."""
+    code = f.__code__
+    for name, cell in zip(code.co_freevars, f.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # a variable without a value
+            continue
+    defaults = f.__defaults__ or ()
+    end = code.co_argcount
+    yield from zip(code.co_varnames[end - len(defaults) : end], defaults, strict=True)
+    yield from (f.__kwdefaults__ or {}).items()
+
+
+class CapturedArrays:
+    """What captured arrays hold before functions run, except for `state`."""
+
+    def __init__(self, functions: Sequence[Callable[..., Any]], state: Iterable[Any] = ()) -> None:
+        self._arrays: list[tuple[str, Any, WeakValue]] = []
+        if found := closure_arrays(functions):
+            own = {id(a) for a in state}
+            self._arrays = [
+                (name, a, WeakValue(content(a))) for name, a in found if id(a) not in own
+            ]
+
+    def check(self, what: str) -> None:
+        """Raises:
+        RuntimeError: an array has changed, other than by a scatter; it is put back.
+        """
+        for name, a, before in self._arrays:
+            if a._node.serial != before.serial and a._node.op is not AFTER:
+                self.restore()
+                raise RuntimeError(
+                    f"{what}: the captured variable '{name}' changes. Pass it as one of the "
+                    "variables, and return it."
+                )
+
+    def contents(self) -> list[tuple[Any, Value]]:
+        """The arrays and what they held, for functions that are called again. Of arrays that
+        functions have written to and not read, it is lost, and zeros serve as well."""
+        return [(a, v.content() or v.stand_in()) for _, a, v in self._arrays]
+
+    def restore(self) -> None:
+        """Undoes changes."""
+        for _, a, before in self._arrays:
+            before.restore(a)

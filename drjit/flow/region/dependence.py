@@ -1,0 +1,82 @@
+"""What the results of a loop's body depend on, as far as derivatives need it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...ad.graph import Var
+from .recorded import RecordedRegion
+
+
+class Term(NamedTuple):
+    """What a result of an operation is if it is the value of the variable `start` plus something
+    that depends on `others`."""
+
+    start: Var
+    others: set[Var]
+
+
+class Trace:
+    """How the results of a body depend on its inputs, by position: `reach[k]` are the positions of
+    the inputs, `written` those on which scatters, further results, depend. `results` are variables
+    or None, `inputs` the positions of the variables that stood for the state."""
+
+    def __init__(
+        self, body: RecordedRegion, results: Sequence[Var | None], inputs: dict[Var, int]
+    ) -> None:
+        self.body, self.inputs = body, inputs
+        self.reach: list[set[int]] = []
+        self.touches: list[bool] = []
+        for v in results:
+            sources = body.sources([v])
+            self.reach.append({inputs[d] for d in sources if d in inputs})
+            self.touches.append(any(d.serial < body.begin for d in sources))
+        self.written = {inputs[d] for d in body.sources(body.scatters) if d in inputs}
+
+    def spread(self, active: set[int]) -> set[int]:
+        """The positions whose values come to depend on those of `active`, or on variables from
+        before, in some iteration."""
+        active = active | {k for k, touches in enumerate(self.touches) if touches}
+        while True:
+            more = {k for k, reach in enumerate(self.reach) if reach & active} - active
+            if not more:
+                return active
+            active |= more
+
+
+def adds_to(result: Var | None, own: Var, body: RecordedRegion) -> bool:
+    """Whether a result is `own`, an input, plus something that does not depend on it."""
+    return result is own or bool(starts(result, body.reach([own]), body))
+
+
+_SUMS = frozenset(("add", "sub", "fma", "select", "result"))
+
+
+def is_sum(v: Var | None) -> bool:
+    """Whether `starts` may find something: if not, nobody has to know what a value depends on."""
+    return v is not None and (v.rule is None or v.rule.name in _SUMS)
+
+
+def starts(v: Var | None, inputs: int, body: RecordedRegion) -> int:
+    """Those of some inputs to each of which a value adds something that does not depend on it; one
+    bit stands for each."""
+    if v is None or not is_sum(v) or not (inputs := inputs & body.reach([v])):
+        return 0
+    if v.rule is None:
+        return inputs
+    match v.rule.name:
+        case "add":
+            a, b = v.deps
+            rest = inputs & ~body.reach([b])
+            return starts(a, rest, body) | starts(b, inputs & ~body.reach([a]), body)
+        case "sub":
+            return starts(v.deps[0], inputs & ~body.reach(v.deps[1:]), body)
+        case "fma":
+            return starts(v.deps[2], inputs & ~body.reach(v.deps[:2]), body)
+        case "select":  # of which both add to it: elsewhere the sum would start again
+            rest = starts(v.deps[1], inputs & ~body.reach(v.deps[:1]), body)
+            return starts(v.deps[2], rest, body)
+        case "result":  # of a branch, call or other custom operation
+            known = getattr(v.deps[0].data.op, "term", None)  # type: ignore[union-attr]
+            if known is not None and (term := known(v.data)) is not None:
+                return starts(term.start, inputs & ~body.reach(term.others), body)
+    return 0

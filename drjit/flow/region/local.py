@@ -1,0 +1,327 @@
+"""Memory that every lane has for itself: `alloc_local` and `Local`.
+
+Each array that an entry consists of has one vector for all entries, a value that exists within
+kernels only. Kernels keep it in memory, where an access takes the same time however many entries
+there are; it can be the state of symbolic loops, be an argument of functions, and be
+differentiated.
+"""
+
+import operator
+from dataclasses import dataclass
+from types import GenericAlias
+from typing import Any, NoReturn
+
+from ...ad import algebra
+from ...ad import vector as derivatives
+from ...ad.graph import Value
+from ...array import leaf, pytree, table
+from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
+from ...function.conversion import index_leaf, mask_leaf
+from ...function.data.create import zeros
+from ...jit.ir import dtype as dt
+from ...jit.ir import node, op
+from ...jit.ir.node import LITERAL, Node
+from ...jit.ir.op import Op
+from ...jit.ir.scope import ACTIVE
+from ...jit.ir.scope import active as active_lanes
+from ...jit.run.kernel import OutOfBoundsError, out_of_bounds
+from ...jit.trace import access
+from ...jit.trace import feature_vectors as vector
+from .result import compare, map_arrays, traced
+
+LARGEST = 65536
+_UNIFORM = (LITERAL, op.splat)
+
+
+class Cells(KernelValue):
+    """One array of every entry of local memory: a vector with a feature for each entry."""
+
+    __module__ = "drjit"
+    __slots__ = ("_layout",)
+
+    _tracks = True
+
+    def __init__(self, cls: Any, value: Value, layout: "EntryLayout") -> None:
+        self._type, self._layout, self._node = cls, layout, value.node
+        self._var = value.var if cls._diff else None
+
+    def __len__(self) -> int:
+        return self._node.dtype.count
+
+    def __repr__(self) -> str:
+        return f"{len(self)} entries of local memory of type {type_label(self._type)}"
+
+    def _with(self, value: Value, detached: bool = False) -> "Cells":
+        cls = self._type
+        if detached and cls._diff:
+            cls = table.find(cls._namespace.removesuffix(".ad"), "leaf", cls._dtype)
+        return Cells(cls, value, self._layout)
+
+    def _with_number(self, number: float) -> "Cells":
+        return self._with(Value(node.literal(self._node.dtype, number)))
+
+    def _like(self, value: Any, name: str) -> Value:
+        if isinstance(value, Cells) and value._node.dtype is self._node.dtype:
+            return leaf.value(value)
+        raise TypeError(f"{name}(): {type_label(value)} does not go together with {self!r}")
+
+    def _elementwise(self, op_: Op, args: tuple, name: str) -> "Cells":
+        if op_ is not op.select or not isinstance(args[0], ArrayBase):
+            raise TypeError(f"{name}(): operation not supported for local memory")
+        values = [leaf.value(args[0]), *[self._like(a, name) for a in args[1:]]]
+        return self._with(algebra.checked(op_, *values))
+
+    def _reduce(self, key: str) -> NoReturn:
+        raise TypeError(f"the reduction '{key}' is not defined for local memory")
+
+    def _unpacked(self, opaque: bool) -> list[Any]:
+        n, count = self._node, len(self)
+        parts = [vector.feature(n, k) for k in range(1 if n.op in _UNIFORM else count)]
+        if opaque:
+            parts = [
+                node.make(op.copy, p.dtype, p.size, (p,)) if p.op is LITERAL else p for p in parts
+            ]
+        if len(parts) < count:
+            self._node = node.splat(count, parts[0])
+        elif n.op is not op.vector or opaque:
+            self._node = node.make(op.vector, n.dtype, n.size, tuple(parts))
+        return [leaf.wrap(self._type, part) for part in parts]
+
+
+class EntryLayout:
+    """What the entries of local memory are made of: a tree of the structure of one of them, and the
+    class of that if it is a single array."""
+
+    __slots__ = ("leaf", "tree")
+
+    def __init__(self, tree: Any) -> None:
+        self.tree = tree
+        self.leaf: Any = type(tree) if getattr(type(tree), "_kind", None) == "leaf" else None
+
+    def __eq__(self, other: object) -> bool:
+        try:
+            compare("", self.tree, other.tree if isinstance(other, EntryLayout) else other)
+        except IncompatibleError:
+            return False
+        return True
+
+    def __hash__(self) -> int:
+        return hash(tuple([type(a) for a in traced(self.tree)]))
+
+
+@dataclass(init=False, repr=False, eq=False)
+class Local:
+    """Local memory of a fixed number of entries of type `dtype`, of which each lane has its own;
+    see `alloc_local`. It is a PyTree.
+
+    `Local(other)` is a copy.
+    """
+
+    __module__ = "drjit"
+    __class_getitem__ = classmethod(GenericAlias)
+
+    dtype: type
+    cells: list  # an item for each array in an entry
+
+    def __init__(self, arg: "Local") -> None:
+        if not isinstance(arg, Local):
+            raise TypeError(
+                f"dr.Local(): expected local memory to copy, not {type_label(arg)}; "
+                "dr.alloc_local() makes new memory"
+            )
+        self.dtype = arg.dtype
+        self.cells = [c._with(leaf.value(c)) for c in arg.cells]
+
+    def __len__(self) -> int:
+        return len(self.cells[0]) if self.cells else 0
+
+    def __repr__(self) -> str:
+        return f"Local[{type_label(self.dtype)}, {len(self)}]"
+
+    def __getitem__(self, arg: Any, /) -> Any:
+        return self.read(arg)
+
+    def __setitem__(self, arg0: Any, arg1: Any, /) -> None:
+        self.write(arg1, arg0)
+
+    def read(self, index: Any, active: Any = True) -> Any:
+        """The entry at `index`, an integer or an array of them; zeros where `active` is false.
+
+        Raises:
+            IndexError: the index is out of bounds (an array: at the next synchronisation).
+            TypeError: the index is no integer, or `active` no mask.
+        """
+        what = "dr.Local.read"
+        place, mask = self._place(index, active, what)
+        if active is True and place.op is LITERAL:
+            mask = ACTIVE  # nothing can be wrong where no lane is active
+        found = [derivatives.take(leaf.value(c), place, mask, what) for c in self.cells]
+        layout = self.cells[0]._layout
+        if layout.leaf is not None:
+            return leaf.from_value(layout.leaf, found[0])
+        values = iter(found)
+        return map_arrays(lambda _, cls: leaf.from_value(cls, next(values)), layout.tree)
+
+    def write(self, value: Any, index: Any, active: Any = True) -> None:
+        """Sets the entry at `index`, an integer or an array of them, where `active` holds.
+
+        Raises:
+            IndexError: the index is out of bounds (an array: at the next synchronisation).
+            TypeError: the index is no integer, `active` no mask, or the value of another type.
+        """
+        what = "dr.Local.write"
+        place, mask = self._place(index, active, what)
+        layout = self.cells[0]._layout
+        fits = type(value) is layout.leaf
+        values = [value] if fits else traced(_fitting(layout.tree, value, what))
+        self.cells = [
+            c._with(derivatives.put(leaf.value(c), place, leaf.value(v), mask, what))
+            for c, v in zip(self.cells, values, strict=True)
+        ]
+
+    def _place(self, index: Any, active: Any, what: str) -> tuple[Node, Node]:
+        """The index as `u32`, and the mask of lanes in which it is within bounds."""
+        size = len(self)
+        if type(index) is int and not 0 <= index < size:
+            raise OutOfBoundsError(out_of_bounds(f"{what}()", index, size, 1, "local memory"))
+        if not size:
+            raise OutOfBoundsError(f"{what}(): the local memory has no entries")
+        if isinstance(index, float) or getattr(index, "_dtype", dt.u32).is_float:
+            raise TypeError(f"{what}(): the index is of type {type_label(index)}, not an integer")
+        cls = self.cells[0]._type
+        place = (
+            node.literal(dt.u32, index)
+            if type(index) is int
+            else index_leaf(index, cls, what)._node
+        )
+        inside = _is_below(place, size)
+        if inside and active is True and place.op is LITERAL:
+            return node.cast(dt.u32, place), active_lanes()
+        mask = mask_leaf(active, cls, what)._node
+        place, mask = access.bounds(place, mask, size, what, 1, inside)
+        place = node.cast(dt.u32, place)
+        if mask.op is not op.in_bounds and not inside:
+            place = node.apply(op.minimum, place, node.literal(dt.u32, size - 1))
+        return place, mask
+
+
+def _is_below(index: Node, size: int) -> bool:
+    """Whether an index is a constant, or the result of an operation, that is always below a
+    size."""
+    if index.op is LITERAL:
+        return 0 <= index.data < size
+    if index.dtype.is_signed:
+        return False
+    deps = index.deps  # read before the op: another thread may be evaluating the node
+    if index.op is op.remainder:
+        return index.data is not None and 0 < index.data <= size
+    return index.op is op.and_ and any(d.op is LITERAL and d.data < size for d in deps)
+
+
+def _fitting(entry: Any, value: Any, what: str) -> Any:
+    """A value as a tree of the types of an entry."""
+
+    def convert(old: Any, new: Any) -> Any:
+        if not isinstance(old, ArrayBase) or type(new) is type(old):
+            return new
+        try:
+            return type(old)(new)
+        except (TypeError, RuntimeError) as error:
+            raise TypeError(
+                f"{what}(): a value of type {type_label(new)} cannot be stored as "
+                f"{type_label(old)}: {error}"
+            ) from None
+
+    made = pytree.map_tree(convert, entry, value, what=what)
+    if len(traced(made)) != len(traced(entry)):
+        raise IncompatibleError(f"{what}(): the value has another number of components")
+    return made
+
+
+def alloc_local(dtype: type, size: int, value: Any = None) -> Local:
+    """Local memory of `size` entries of type `dtype` (an array or PyTree type), of which each lane
+    has its own, filled with `value` or zeros.
+
+    An access takes the same time however large `size` is. The first one in a kernel fills the
+    memory.
+
+    Raises:
+        RuntimeError: the type contains tensors, or arrays of a size that is not known without a
+            `value`; there are more than 65536 entries.
+        TypeError: the type contains no traced arrays, the value is not of the type, or the size is
+            negative.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> stack = dr.alloc_local(Float, 3)
+    >>> stack[UInt(0, 2)] = Float(5, 6)
+    >>> stack[0], stack[2]
+    ([5, 0], [0, 6])
+    """
+    what = f"dr.alloc_local({type_label(dtype)})" if isinstance(dtype, type) else "dr.alloc_local()"
+    if not isinstance(dtype, type):
+        raise TypeError(f"{what}: 'dtype' is {dtype!r}; expected an array or PyTree type")
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise TypeError(f"{what}: 'size' is {size!r}; expected an integer that is not negative")
+    size = operator.index(size)
+    if size > LARGEST:
+        raise RuntimeError(f"{what}: {size} entries are too many; the limit is {LARGEST}")
+    if value is None:
+        _check_known(what, dtype)
+        value = zeros(dtype)
+    else:
+        _check_type(what, dtype, value)
+    if not traced(value):
+        raise TypeError(f"{what}: the type does not contain any Jit-tracked arrays")
+    if any(a._kind == "tensor" for a in pytree.arrays(value)):
+        raise RuntimeError(f"{what}: tensors cannot be stored in local memory")
+    made = object.__new__(Local)
+    made.dtype = dtype
+    layout = EntryLayout(map_arrays(lambda _, cls: leaf.literal(cls, 0), value))
+    made.cells = [
+        Cells(type(a), derivatives.splat(size, leaf.value(a)), layout)
+        for a in traced(value)
+        if size
+    ]
+    return made
+
+
+def _check_known(what: str, dtype: Any) -> None:
+    """Raises if zeros of a type cannot be made."""
+    if issubclass(dtype, ArrayBase):
+        if dtype._kind == "tensor":
+            raise RuntimeError(f"{what}: tensors cannot be stored in local memory")
+        if dtype._kind == "nested" and None in _sizes(dtype):
+            raise RuntimeError(
+                f"{what}: {type_label(dtype)} has a dynamic size; pass a 'value' that has it"
+            )
+    elif issubclass(dtype, (list, tuple, dict)):
+        raise RuntimeError(f"{what}: a {type_label(dtype)} has a dynamic size; pass a 'value'")
+    else:
+        fields = pytree.struct_fields(dtype)
+        if fields is None:
+            raise TypeError(f"{what}: the type does not contain any Jit-tracked arrays")
+        for field in fields.values():
+            if isinstance(field, type) and field not in (bool, int, float):
+                _check_known(what, field)
+
+
+def _sizes(cls: Any) -> list[int | None]:
+    found = []
+    while isinstance(cls, type) and issubclass(cls, ArrayBase) and cls._kind == "nested":
+        found.append(cls._size)
+        cls = cls.Value
+    return found
+
+
+def _check_type(what: str, dtype: Any, value: Any) -> None:
+    if type(value) is not dtype:
+        raise IncompatibleError(
+            f"{what}: 'value' is of type {type_label(value)}; expected {type_label(dtype)}"
+        )
+    fields = None if isinstance(value, ArrayBase) else pytree.struct_fields(dtype)
+    for name, field in (fields or {}).items():
+        if isinstance(field, type) and issubclass(field, ArrayBase):
+            _check_type(f"{what}, field '{name}'", field, getattr(value, name))
+
+
+__all__ = ["Local", "alloc_local"]

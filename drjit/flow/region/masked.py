@@ -1,0 +1,94 @@
+"""Restriction of code that is traced as usual to some lanes, for the evaluated mode. Within
+`masked`, memory is accessed in those lanes only; `merged` puts values of different lanes together.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ...ad import graph
+from ...ad.algebra import RECORDED
+from ...ad.graph import Value
+from ...array import leaf
+from ...jit.ir import node as ir
+from ...jit.ir import op
+from ...jit.ir.node import Node
+from ...jit.ir.scope import Scope, active, stack
+from ...jit.run import schedule
+from ...jit.trace import record
+
+
+class _Effects(list):
+    """Passes side effects on to the program, or to the recording, around; `written` gets the serial
+    numbers of the nodes that stand for their targets."""
+
+    def __init__(self, target: list, written: set[int]) -> None:
+        self._target, self._written = target, written
+
+    def append(self, effect: Any) -> None:
+        data = getattr(effect, "data", None)
+        for after in data.afters if isinstance(data, schedule.Effect) else ():
+            self._written.add(after().serial)
+        self._target.append(effect)
+
+    def __iadd__(self, effects: Any) -> Any:
+        self._target.extend(effects)
+        return self
+
+
+@contextmanager
+def masked(mask: Node) -> Iterator[set[int]]:
+    """Restricts the memory accesses of this thread to the lanes of a mask. Gives the set of the
+    serial numbers of nodes that stand for what scatters have written to.
+    """
+    scopes = stack()
+    mask = ir.apply(op.and_, mask, active())  # also: not beyond the end of the arrays
+    inner = scopes[-1] if scopes else None
+    scope = Scope(mask, inner.depth if inner else 0)
+    written: set[int] = set()
+    scope.effects = _Effects(inner.effects if inner else schedule.pending, written)
+    scope.afters = _Effects(inner.afters if inner else [], written)
+    scopes.append(scope)
+    try:
+        yield written
+    finally:
+        del scopes[scopes.index(scope) :]
+
+
+@contextmanager
+def rehearsed(mask: Node, what: str) -> Iterator[None]:
+    """Restricts code that has run before, and is traced again for its derivatives, to the lanes of
+    a mask. Its side effects do not happen again.
+
+    Raises:
+        RuntimeError: it propagates gradients to what is around it, or uses old values that atomic
+            operations have given.
+    """
+    scopes = stack()
+    inner = Scope(ir.apply(op.and_, mask, active()), scopes[-1].depth if scopes else 0)
+    scopes.append(inner)
+    graph.push((graph.scope() or graph.Scope()).isolated())
+    try:
+        try:
+            yield
+        finally:
+            reached = graph.pop().postponed
+            record.drop_effects()
+        if reached:
+            raise RuntimeError(
+                f"{what}: ADFlag.KeepGraph needs derivatives of derivatives, for which functions "
+                "run again; but one of them propagates gradients to arrays from around it, which "
+                "must not happen twice. Use mode='evaluated'."
+            )
+    finally:
+        del scopes[scopes.index(inner) :]
+
+
+def merged(mask: Any, first: Value, second: Value) -> Value:
+    """What an array holds: the first in the lanes of the mask, else the second."""
+    if first == second:
+        return first
+    chosen = RECORDED(op.select, Value(mask._node), first, second)
+    if not chosen.node.size:
+        leaf.check_empty(op.select, (mask._node, first.node, second.node))
+    return chosen

@@ -1,0 +1,91 @@
+"""What the functions of a branch leave behind: their results, and the arguments that they change in
+place. Two such outcomes are merged lane by lane.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+from ...ad.graph import Value
+from ...array.tree import Tree
+from .state import State
+
+
+class Version(NamedTuple):
+    """A value as a function has left it, in the order of what the first function has left, and what
+    its one-dimensional arrays hold, or None if the function has scattered to them."""
+
+    state: State
+    tree: Tree
+    contents: list[Value | None]
+
+    @property
+    def arrays(self) -> list[Any]:
+        return self.tree.leaves
+
+    def like(self, first: "Version", strict: bool) -> "Version":
+        """The same with the arrays in the order of those of another version.
+
+        Raises:
+            RuntimeError: the versions differ in more than what arrays hold.
+        """
+        tree = first.state.match(self.tree, strict)
+        if tree is self.tree:
+            return self
+        held = {id(a): v for a, v in zip(self.arrays, self.contents, strict=True)}
+        return Version(self.state, tree, [held[id(a)] for a in tree.leaves])
+
+
+class Outcome:
+    """The versions that a function has left of the result and of parted arguments, and by number
+    (see `State.objects`) those of the arguments that it has changed in place and returned, or what
+    they hold if they are arrays of one dimension. `left` is what the arrays of the arguments hold,
+    if functions run one after the other. `arrays` are those of all versions, `contents` what they
+    hold."""
+
+    def __init__(self, result: Version) -> None:
+        self.versions = [result]
+        self.arrays, self.contents = result.arrays, result.contents
+        self.left: list[Value | None] = []
+        self.changed: dict[int, Version | list[Value | None]] = {}
+
+    def add(self, version: Version) -> None:
+        """Adds the version of a parted argument."""
+        self.versions.append(version)
+        self.arrays = self.arrays + version.arrays
+        self.contents = self.contents + version.contents
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for v in self.versions for path in v.state.paths]
+
+    def version(self, k: int, unchanged: Version, args: State) -> Version:
+        """What the function has left of an argument, when it is again what it was before."""
+        found = self.changed.get(k)
+        if isinstance(found, Version):
+            return found
+        if found is None and self.left:
+            left = {id(a): v for a, v in zip(args.leaves, self.left, strict=True)}
+            found = [left[id(a)] for a in unchanged.arrays]
+        return unchanged if found is None else unchanged._replace(contents=found)
+
+    def places(self, args: State, numbers: Collection[int]) -> dict[int, list[int]]:
+        """Where in the result arguments of these numbers are, by number."""
+        if not numbers:
+            return {}
+        given = args.objects()
+        wanted = {id(given[k]): k for k in numbers}
+        result, found = self.versions[0], dict[int, list[int]]()
+        for objects in (result.arrays, result.state.origins()):
+            for place, k in enumerate(map(wanted.get, map(id, objects))):
+                if k is not None:
+                    found.setdefault(k, []).append(place)
+        return found
+
+
+def parted(outcomes: Sequence[Outcome], args: State) -> list[int]:
+    """The numbers of the arguments that one function changes in place and returns, and that are not
+    at the same places of what the other one returns."""
+    first, second = outcomes
+    changed = first.changed.keys() | second.changed.keys()
+    a, b = (o.places(args, changed) for o in outcomes)
+    return sorted([k for k in changed if a.get(k) != b.get(k)])

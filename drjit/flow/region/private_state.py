@@ -1,0 +1,144 @@
+"""Copies of the state of a loop for its body, so that whatever else refers to the same arrays does
+not see them change while the loop runs, or is recorded.
+"""
+
+from collections.abc import Sequence, Set
+from copy import copy
+from operator import is_not
+from typing import Any, NamedTuple
+
+from ...ad.graph import Value
+from ...array.base import ArrayBase
+from ...array.pytree import ROLES, leaf_arrays, role
+from ...array.tree import opened, rebuilt, set_contents
+from .state import State, assign, content, contents, holding
+
+
+class _Copy(NamedTuple):
+    """A copy of a container, which is kept alive so that nothing else gets its number, its
+    original, and what each of them consisted of; of arrays what those of one dimension held."""
+
+    copy: Any
+    original: Any
+    inside: Sequence[Any]
+    outside: Sequence[Any]
+    start: list[Value | None]
+
+
+class PrivateState:
+    """The state with arrays and containers of its own: `state`. The arrays at the positions `kept`
+    stay the same objects, as those that a body scatters to may have one owner only.
+
+    An object that occurs at several places, be it an array, list, dictionary or structure, is
+    several objects here.
+    """
+
+    def __init__(self, state: State, kept: Set[int] = frozenset()) -> None:
+        tree = self._tree = state.tree
+        # Copies of one-dimensional arrays, their originals, and what they held, by number.
+        self._arrays: dict[int, tuple[Any, Any, Value]] = {}
+        self._copies: dict[int, _Copy] = {}
+        leaves = [*tree.leaves]
+        for k, original in enumerate(tree.leaves):
+            if k not in kept:
+                held = content(original)
+                made = leaves[k] = holding(original, held)
+                self._arrays[id(made)] = made, original, held
+        self._same = {id(tree.leaves[k]) for k in kept}
+        self.state = state.like(tuple(tree.put_together(leaves, self._copy)))
+
+    def _copy(self, k: int, values: list[Any]) -> Any:
+        """The copy of a container, which consists of copies."""
+        tree = self._tree
+        cls, original, outside = tree.classes[k], tree.objects[k], tree.inside[k]
+        start: list[Value | None] = []
+        if issubclass(cls, ArrayBase):
+            for v in values:
+                if inner := self._copies.get(id(v)):
+                    start += inner.start
+                else:
+                    known = self._arrays.get(id(v))
+                    start.append(known and known[2])  # nobody may hold what others do
+        elif not any(map(is_not, values, outside)):
+            return original
+        made = _like(original, tree.keys.get(k), values)
+        self._copies[id(made)] = _Copy(made, original, values, outside, start)
+        return made
+
+    def returned(self, values: tuple) -> tuple:
+        """The results of the loop: original objects, with new contents, for copies.
+
+        Of several copies of one object, those that change give it their contents in order. Those
+        that do not are that object as well, unless it has changed by then: they become objects of
+        their own.
+        """
+        return tuple(self._returned(values)[0])
+
+    def _returned(self, values: Sequence[Any]) -> tuple[list[Any], bool]:
+        """What is returned for some objects, and whether any of them is something else than the
+        loop began with."""
+        found: list[Any] = []
+        changed = False
+        for v in values:
+            kind = ROLES.get(type(v)) or role(type(v))
+            if kind == "other":
+                found.append(v)
+                continue
+            is_array = kind == "leaf" or kind == "vector"
+            made, other = self._array(v) if is_array else self._container(v, kind)
+            found.append(made)
+            changed = changed or other
+        return found, changed
+
+    def _array(self, value: Any) -> tuple[Any, bool]:
+        known = self._arrays.get(id(value))
+        if known is None:
+            return value, id(value) not in self._same
+        _, original, start = known
+        now = content(value)
+        if now == start:
+            return (original if content(original) == start else value), False
+        assign(original, now)
+        return original, True
+
+    def _container(self, value: Any, kind: str) -> tuple[Any, bool]:
+        known = self._copies.get(id(value))
+        keys, now = opened(value, kind)
+        original = value if known is None else known.original
+        if isinstance(value, ArrayBase):
+            if known is not None and contents(leaf_arrays(value)) == known.start:
+                same = contents(leaf_arrays(original)) == known.start
+                return (original if same else value), False
+            set_contents(original, keys, self._returned(now)[0])
+            return original, True
+        values, changed = self._returned(now)
+        if known is None:
+            if any(map(is_not, values, now)):
+                value = _with(value, keys, values)
+            return value, True
+        changed = changed or not _equal(now, known.inside)
+        if _equal(values, known.outside) and (not changed or isinstance(value, tuple)):
+            return original, changed
+        # What has not changed, but consisted of arrays that have in another place, is parted.
+        return _with(original if changed else value, keys, values), changed
+
+
+def _with(container: Any, keys: Any, values: list[Any]) -> Any:
+    """A container with other contents: itself, if it can change."""
+    if isinstance(container, tuple):
+        return rebuilt(type(container), keys, values)
+    set_contents(container, keys, values)
+    return container
+
+
+def _like(container: Any, keys: Any, values: list[Any]) -> Any:
+    """A container of the same kind and keys or fields with other values."""
+    if role(type(container)) != "struct":
+        return rebuilt(type(container), keys, values)
+    made = copy(container)
+    set_contents(made, keys, values)
+    return made
+
+
+def _equal(values: Sequence[Any], others: Sequence[Any]) -> bool:
+    return len(values) == len(others) and not any(map(is_not, values, others))

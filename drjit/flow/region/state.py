@@ -1,0 +1,457 @@
+"""The state of loops and branches: PyTrees of arrays whose values are exchanged while the objects
+stay, comparison of the state before and after a body, and messages that name what differs.
+
+The position of an array is its place in the order of the leaves of the tree before the body, or of
+what the first function of a branch returns. An array that is the same object on both sides is
+updated in place, so that whoever holds it sees the result; everything else comes back as new
+objects.
+"""
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from functools import partial
+from math import prod
+from operator import attrgetter
+from types import FunctionType, ModuleType
+from typing import Any
+
+from ...ad.graph import Value, Var
+from ...array import pytree
+from ...array.base import ArrayBase, KernelValue, type_label
+from ...array.leaf import new
+from ...array.pytree import role
+from ...array.tree import ARRAY, Tree, differs, opened, rebuilt, set_contents
+from ...jit.ir.node import AFTER, BUFFER, Node, literal, make
+from .undefined import Undefined, UndefinedError
+
+_NUMBERS = (bool, int, float)
+_PLAIN = (ModuleType, FunctionType, type, ArrayBase)
+
+
+# Without calls of Python functions, as there are many arrays.
+_held = attrgetter("_node", "_var")
+as_value: Callable[[tuple[Node, Var | None]], Value] = partial(tuple.__new__, Value)
+
+
+def content(array: Any) -> Value:
+    """What an array holds."""
+    return as_value(_held(array))
+
+
+def contents(arrays: Iterable[Any]) -> list[Value]:
+    """What arrays hold."""
+    return [*map(as_value, map(_held, arrays))]
+
+
+def assign(array: Any, value: Value) -> None:
+    """Makes an array hold something else."""
+    array._node = value.node
+    if array._diff:
+        array._var = value.var
+
+
+def is_traced(value: Any) -> bool:
+    """Whether a value is an array, or a vector, that can be part of kernels."""
+    kind = type(value)
+    if issubclass(kind, ArrayBase):
+        return kind.__meta__.is_jit
+    return issubclass(kind, KernelValue)
+
+
+def names(count: int, labels: Sequence[str], noun: str, what: str) -> list[str]:
+    """What messages call the entries of a tuple.
+
+    Raises:
+        RuntimeError: there are labels, but not as many as entries.
+    """
+    if not labels:
+        return [f"{noun}[{k}]" for k in range(count)]
+    if len(labels) != count:
+        raise RuntimeError(
+            f"{what}: there are {count} variables ('{noun}') and {len(labels)} labels"
+        )
+    return list(labels)
+
+
+class Attribute:
+    """An array that is an attribute of an object which is no PyTree, so that a loop or branch
+    cannot exchange its value.
+
+    What has memory is held weakly, as a scatter would have to copy what somebody else holds.
+    """
+
+    def __init__(self, path: str, owner: Any, name: str, array: Any) -> None:
+        self.path, self.owner, self.name, self.array = path, owner, name, array
+        self.before = [WeakValue(content(a)) for a in pytree.leaf_arrays(array)]
+
+    def check(self, what: str, written: Set[int]) -> None:
+        """Raises:
+        RuntimeError: the array has changed, other than by a scatter.
+        """
+        now = vars(self.owner).get(self.name)
+        if now is self.array and all(
+            a._node.serial == v.serial or a._node.op is AFTER or a._node.serial in written
+            for a, v in zip(pytree.leaf_arrays(now), self.before, strict=True)
+        ):
+            return
+        raise RuntimeError(
+            f"{what}: attribute '{self.name}' of variable '{self.path}' changes, but "
+            f"{type_label(self.owner)} is no PyTree. Make it a data class, or give it a table "
+            "DRJIT_STRUCT of its fields, or use a variable of its own for the attribute."
+        )
+
+    def restore(self) -> None:
+        """Undoes a change."""
+        vars(self.owner)[self.name] = self.array
+        for a, v in zip(pytree.leaf_arrays(self.array), self.before, strict=True):
+            v.restore(a)
+
+
+class WeakValue:
+    """The contents of an array, as long as they exist."""
+
+    def __init__(self, value: Value) -> None:
+        n, self.var, self.serial = value.node, value.var, value.node.serial
+        has_memory = n.op is AFTER or n.op is BUFFER
+        self.node: Callable[[], Node | None] = weakref.ref(n) if has_memory else lambda: n
+        self.dtype, self.size = n.dtype, n.size
+        self.memory = n.data if n.op is BUFFER else None
+
+    def content(self) -> Value | None:
+        n = self.node()
+        return None if n is None else Value(n, self.var)
+
+    def restore(self, array: Any) -> None:
+        """Puts the contents back into an array that has changed other than by a scatter."""
+        value = self.content()
+        if value is not None and array._node is not value.node and array._node.op is not AFTER:
+            assign(array, value)
+
+    def recovered(self) -> Value | None:
+        """The contents; where a scatter that has been undone took them over, from their memory."""
+        found = self.content()
+        if found is None and self.memory is not None:
+            found = Value(make(BUFFER, self.dtype, self.size, (), self.memory), self.var)
+        return found
+
+    def stand_in(self) -> Value:
+        """Contents of the same type and size."""
+        return Value(literal(self.dtype, 0, self.size), self.var)
+
+
+def _has_traced_attributes(value: Any) -> bool:
+    if not hasattr(value, "__dict__") or isinstance(value, _PLAIN):
+        return False
+    return any(map(is_traced, vars(value).values()))
+
+
+def _attributes(value: Any, path: str) -> list[Attribute]:
+    """The traced arrays among the attributes of an object that is no PyTree."""
+    found = vars(value).items()
+    return [Attribute(path, value, name, array) for name, array in found if is_traced(array)]
+
+
+class State:
+    """The values of named variables, and the arrays in them.
+
+    `leaves` are the arrays of one dimension that hold the contents. The `tree` is what the values
+    consist of now, also if a body changes them in place.
+    """
+
+    def __init__(self, values: tuple, titles: Sequence[str], what: str) -> None:
+        self.titles, self.what = titles, what
+        self.values: tuple[Any, ...] = values
+        self._undone = False  # whether containers, put back since, have become others
+        self._take_apart(Tree(values))
+        self._attributes: list[Attribute] = []
+        objects = self.tree.objects
+        if others := [k for k in self.tree.others if _has_traced_attributes(objects[k])]:
+            paths = self.tree.labels(titles)
+            self._attributes = [a for k in others for a in _attributes(objects[k], paths[k])]
+
+    def _take_apart(self, tree: Tree) -> None:
+        self.tree, self.leaves = tree, tree.leaves
+        # What changes in place, with what it consists of.
+        self._containers: list[tuple[Any, Any, Sequence[Any]]] = []
+        for k, found in tree.inside.items():
+            v = tree.objects[k]
+            if not isinstance(v, tuple):
+                self._containers.append((v, tree.keys.get(k), found))
+        for k in tree.others:
+            v = tree.objects[k]
+            if isinstance(v, ArrayBase):
+                self._containers.append((v, *opened(v, v._kind)))
+
+    @property
+    def paths(self) -> "Paths":
+        """What messages call the arrays."""
+        return Paths(self.tree, self.titles)
+
+    def forget(self) -> None:
+        """No longer refers to values; messages still have names for the arrays."""
+        self.tree = self.tree.emptied()
+        self.tree.objects, self.leaves = [], []
+        self.values, self._containers, self._attributes = (), [], []
+
+    def ignore_attributes(self) -> None:
+        """No longer checks attributes of objects, which may have changed for good reasons."""
+        self._attributes = []
+
+    def like(self, values: tuple) -> "State":
+        """The same with other values of the same structure, but for arrays."""
+        made = object.__new__(State)
+        vars(made).update(vars(self))
+        made.values = values
+        made._take_apart(Tree(values))
+        return made
+
+    def contents(self) -> list[Value]:
+        """What the arrays hold now."""
+        return contents(self.leaves)
+
+    def put(self, contents: Sequence[Value | None]) -> None:
+        """Makes the arrays hold something else; None leaves one as it is."""
+        for array, value in zip(self.leaves, contents, strict=True):
+            if value is not None:
+                array._node, var = value
+                if array._diff:
+                    array._var = var
+
+    def restore(self, contents: Sequence[Value | None]) -> None:
+        """Undoes what a body did to the arrays, and to the lists and structures around them."""
+        self.put(contents)
+        for row in self._containers:
+            if differs(*row):
+                self._put_back(row)
+        for a in self._attributes:
+            a.restore()
+        if self._undone:
+            self._undone = False
+            self._take_apart(Tree(self.values))
+
+    def _put_back(self, row: tuple[Any, Any, Sequence[Any]]) -> None:
+        """Makes a container consist of what it did."""
+        set_contents(*row)
+        if differs(*row):  # as a structure may copy what its attributes are set to
+            self._undone = True
+
+    def objects(self) -> list[Any]:
+        """What may change in place: the arrays of one dimension, then what consists of others."""
+        return [*self.leaves, *[row[0] for row in self._containers]]
+
+    def origins(self) -> list[Any]:
+        """The containers that the values consisted of when the state was made."""
+        return [self.tree.objects[k] for k in self.tree.inside]
+
+    def changed(self, contents: Sequence[Value | None]) -> list[int]:
+        """The positions in `objects` of those that have changed since they had these contents, the
+        last one of each."""
+        found: dict[int, int] = {}
+        for k, (a, v) in enumerate(zip(self.leaves, contents, strict=True)):
+            if v is not None and (a._node is not v.node or a._var is not v.var):
+                found[id(a)] = k
+            elif found:
+                found.pop(id(a), None)
+        for k, row in enumerate(self._containers, len(self.leaves)):
+            c, _, inside = row
+            is_tensor = isinstance(c, ArrayBase) and c._kind == "tensor"
+            if differs(*row) or (is_tensor and id(inside[0]) in found):
+                found[id(c)] = k
+        return [*found.values()]
+
+    def undo(self, k: int, contents: Sequence[Value | None]) -> None:
+        """Undoes what a body did to one of the `objects`."""
+        if k >= len(self.leaves):
+            self._put_back(self._containers[k - len(self.leaves)])
+        elif (value := contents[k]) is not None:
+            assign(self.leaves[k], value)
+
+    def check_initialized(self) -> None:
+        """Raises:
+        RuntimeError: an array is empty, or a variable not defined.
+        """
+        for k, array in enumerate(self.leaves):
+            if array._node.size == 0:
+                raise RuntimeError(
+                    f"{self.what}: state variable '{self.paths[k]}' of type {type_label(array)} is "
+                    "uninitialized (it has 0 entries). Give it a value first, for example with "
+                    "dr.zeros()."
+                )
+
+    def check_attributes(self, written: Set[int] = frozenset()) -> None:
+        """Raises:
+        RuntimeError: an array that is an attribute of an object that is no PyTree has changed,
+            other than by scatters, which made nodes of the serial numbers `written`.
+        """
+        for a in self._attributes:
+            a.check(self.what, written)
+
+    def match(self, after: Tree, strict: bool) -> Tree:
+        """Another version of the values, in the order of this one.
+
+        Raises:
+            RuntimeError: the versions differ in more than the contents of arrays; the message names
+                the variable.
+        """
+        return self.tree.matched(after, self._check_pair, self._check_same if strict else None)
+
+    def _path(self, k: int) -> str:
+        return self.tree.labels(self.titles)[k]
+
+    def _check_pair(self, i: int, after: Tree, j: int) -> None:
+        """Raises:
+        RuntimeError: two corresponding objects are of different types, or consist of other parts.
+        """
+        before, what = self.tree, self.what
+        old, now = before.objects[i], after.objects[j]
+        if type(old) is not type(now):
+            raise _changed_type(old, now, self._path(i), what)
+        mine, theirs = before.keys.get(i), after.keys.get(j)
+        if isinstance(old, dict) and {*mine} != {*theirs}:  # type: ignore[misc]
+            raise RuntimeError(
+                f"{what}: the keys of state variable '{self._path(i)}' changed from "
+                f"{list(mine)} to {list(theirs)}"  # type: ignore[arg-type]
+            )
+        if before.counts[i] != after.counts[j]:
+            raise RuntimeError(
+                f"{what}: the size of state variable '{self._path(i)}' of type {type_label(now)} "
+                f"changed from {before.counts[i]} to {after.counts[j]}"
+            )
+        if isinstance(old, ArrayBase) and mine != theirs:
+            sizes = {before.inside[i][0]._node.size, after.inside[j][0]._node.size}
+            if len(sizes - {1}) > 1:
+                raise RuntimeError(
+                    f"{what}: the size of state variable '{self._path(i)}' of type "
+                    f"{type_label(now)} changed: it has the shape {mine} before and {theirs} "
+                    "afterwards"
+                )
+
+    def _check_same(self, k: int, after: Any) -> None:
+        """Raises:
+        RuntimeError: what is no array has changed.
+        """
+        before = self.tree.objects[k]
+        if not _same(before, after):
+            raise RuntimeError(
+                f"{self.what}: the non-array state variable '{self._path(k)}' of type "
+                f"{type_label(after)} changed from {before!r} to {after!r}. Its value would have "
+                "to be the same for all entries of the condition: make it an array, such as "
+                f"{_array_hint(after)}, or pass strict=False to ignore this."
+            )
+
+    def place(self, after: Tree, contents: Sequence[Value], like: bool = False) -> tuple:
+        """The values of `after`, a version that `match` has returned, with the given contents: the
+        objects themselves where both versions have the same, new ones elsewhere.
+
+        A tensor of one entry that gets more becomes one-dimensional, or, if it shall be `like` the
+        others, has the shape of the first one with so many.
+        """
+        before = self.tree
+        leaves = []
+        for old, now, value in zip(before.leaves, after.leaves, contents, strict=True):
+            if now is not old:
+                if isinstance(now, KernelValue):
+                    leaves.append(now._with(value))
+                    continue
+                now = new(type(now))
+            now._node, var = value
+            if now._diff:
+                now._var = var
+            leaves.append(now)
+        return tuple(after.put_together(leaves, lambda k, v: self._container(after, k, v, like)))
+
+    def _container(self, after: Tree, k: int, values: list[Any], like: bool) -> Any:
+        """What takes the place of a container of another version."""
+        before = self.tree
+        own, other, keys = after.objects[k], before.objects[k], before.keys.get(k)
+        if isinstance(own, ArrayBase):
+            made: Any = own if own is other else new(type(own))
+            if own._kind == "tensor":
+                known = [after.keys[k], before.keys[k], own._shape]
+                made._shape = self._shape(values[0]._node.size, known, like)
+                made._array = values[0]
+            elif made is own:
+                made._components[:] = values
+            else:
+                made._components = values
+            return made
+        if isinstance(own, tuple):
+            if all(v is x for v, x in zip(values, after.inside[k], strict=True)):
+                return own
+        elif own is other:
+            set_contents(own, keys, values)
+            return own
+        return rebuilt(type(own), keys, values)
+
+    def _shape(self, size: int, known: list[tuple[int, ...]], like: bool) -> tuple[int, ...]:
+        if prod(known[0]) != 1 and not any(prod(shape) == size for shape in known):
+            return known[0]  # of a loop that drops lanes
+        if like:
+            tree = self.tree
+            known = known + [tree.keys[k] for k in tree.keys if role(tree.classes[k]) == "tensor"]
+        return next((s for s in known if prod(s) == size), (size,))
+
+
+class Paths(Sequence[str]):
+    """What messages call the arrays of a tree, found out when it is asked for."""
+
+    def __init__(self, tree: Tree, titles: Sequence[str]) -> None:
+        self._tree, self._titles = tree, titles
+
+    def __len__(self) -> int:
+        return self._tree.counts.count(ARRAY)
+
+    def __getitem__(self, k: Any) -> Any:
+        return [*self][k]
+
+    def __iter__(self) -> Iterator[str]:
+        found = zip(self._tree.labels(self._titles), self._tree.counts, strict=True)
+        return iter([path for path, n in found if n == ARRAY])
+
+
+def copied(array: Any) -> Any:
+    """An array of one dimension, or a vector, with the same contents, derivatives included."""
+    return holding(array, content(array))
+
+
+def holding(array: Any, value: Value) -> Any:
+    """A new array, or vector, of the same type that holds something."""
+    if isinstance(array, KernelValue):
+        return array._with(value)
+    made = new(type(array))
+    made._node, var = value
+    if made._diff:
+        made._var = var
+    return made
+
+
+def _array_hint(value: Any) -> str:
+    kind = {bool: "Bool", int: "Int", float: "Float"}.get(type(value), "Float")
+    return f"{kind}({value!r})" if type(value) in _NUMBERS else f"{kind}(...)"
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    if isinstance(a, ArrayBase):
+        return list(a) == list(b)
+    try:
+        return bool(a == b) or (a != a and b != b)
+    except Exception:  # a comparison that somebody has defined
+        return False
+
+
+def _changed_type(before: Any, after: Any, path: str, what: str) -> RuntimeError:
+    if isinstance(before, Undefined) or isinstance(after, Undefined):
+        return UndefinedError(
+            f"{what}: variable '{path}' does not have a value on all paths. It is of type "
+            f"{type_label(after if isinstance(before, Undefined) else before)} on one of them; "
+            "give it a value of that type before the statement."
+        )
+    hint = ""
+    if type(before) in _NUMBERS and isinstance(after, ArrayBase):
+        hint = f" Start with an array: {type(after).__name__}({before!r})."
+    return RuntimeError(
+        f"{what}: the type of state variable '{path}' changed from {type_label(before)} to "
+        f"{type_label(after)}.{hint}"
+    )

@@ -1,0 +1,324 @@
+"""Trees of arrays taken apart into the numbers of their variables and put together again, for
+libraries that process the variables of a program themselves.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ...ad.graph import Value
+from ...array import leaf, variable_index
+from ...array.base import type_label
+from ...array.tree import Tree
+from ...function.ad import grad
+from ...function.inspect import traits
+from ...jit.ir.node import AFTER, literal
+from .result import map_arrays, traced
+from .state import State, names
+
+
+def collect_indices(arg: Any, /) -> list[int]:
+    """The numbers of the variables of a tree, in order: `index_ad << 32 | index`.
+
+    >>> x = Float(1, 2)
+    >>> dr.detail.collect_indices([x, "a", 3]) == [x.index]
+    True
+    """
+    return [variable_index.number(a) for a in traced(arg)]
+
+
+def _found(index: int, array: Any, what: str) -> Any:
+    """The variable of a number as an array of the class of another one."""
+    try:
+        value = variable_index.find(index)
+    except RuntimeError as error:
+        raise RuntimeError(f"{what}: {error}") from None
+    cls = type(array)
+    if value is None:
+        return leaf.wrap(cls, literal(cls._dtype, 0, 0))
+    if value.node.dtype is not cls._dtype:
+        raise RuntimeError(
+            f"{what}: variable {index} has the element type {value.node.dtype.name}, "
+            f"but {type_label(cls)} takes its place"
+        )
+    made = leaf.wrap(cls, value.node)
+    if cls._diff:
+        made._var = value.var
+    return made
+
+
+def update_indices(value: Any, indices: Sequence[int]) -> Any:
+    """A copy of a tree with the variables of the given numbers (see `collect_indices`) instead of
+    its own. A tensor that gets another number of entries becomes one-dimensional.
+
+    Raises:
+        RuntimeError: too many or too few numbers, one that no variable has, or whose variable has
+            another element type.
+
+    >>> x, y = Float(1, 2), Float(3, 4)
+    >>> dr.detail.update_indices({"a": x}, dr.detail.collect_indices(y))
+    {'a': [3, 4]}
+    """
+    what = "drjit.detail.update_indices()"
+    needed = len(traced(value))
+    if needed != len(indices):
+        raise RuntimeError(f"{what}: {len(indices)} indices for {needed} variables")
+    new = iter(indices)
+    return map_arrays(lambda a, _: _found(next(new), a, what), value)
+
+
+def traverse_py_cb_ro(arg0: Any, arg1: Callable[..., Any], /) -> None:
+    """Calls a function with the number of every variable that the attributes of an object hold, and
+    with two empty texts.
+
+    >>> class Point:
+    ...     pass
+    >>> p, numbers = Point(), []
+    >>> p.x = Float(1, 2)
+    >>> dr.detail.traverse_py_cb_ro(p, lambda index, *_: numbers.append(index))
+    >>> numbers == [p.x.index]
+    True
+    """
+    for index in collect_indices(_attributes(arg0)):
+        arg1(index, "", "")
+
+
+def traverse_py_cb_rw(arg0: Any, arg1: Callable[..., int], /) -> None:
+    """Calls a function as `traverse_py_cb_ro` does, and puts the variables whose numbers it returns
+    in the place of the others.
+
+    Raises:
+        RuntimeError: it does not return the number of a variable of the same element type.
+
+    >>> class Point:
+    ...     pass
+    >>> p, y = Point(), Float(3, 4)
+    >>> p.x = Float(1, 2)
+    >>> dr.detail.traverse_py_cb_rw(p, lambda index, *_: y.index)
+    >>> p.x
+    [3, 4]
+    """
+    what = "drjit.detail.traverse_py_cb_rw()"
+    for array in traced(_attributes(arg0)):
+        index = arg1(variable_index.number(array), "", "")
+        if not isinstance(index, int):
+            raise RuntimeError(f"{what}: expected an index from the callback, not {index!r}")
+        _assign(array, _found(index, array, what))
+
+
+def _attributes(owner: Any) -> Any:
+    """What holds the variables of an object: itself if it is a tree, else its attributes."""
+    if traits.is_array_v(owner) or isinstance(owner, (list, tuple, dict)):
+        return owner
+    return getattr(owner, "__dict__", None) or owner
+
+
+def _assign(array: Any, other: Any) -> None:
+    array._node = other._node
+    if array._diff:
+        array._var = other._var
+
+
+def new_grad(arg: Any, /) -> Any:
+    """A copy of a tree whose floating point arrays of `.ad` types are differentiable variables of
+    their own, independent of how they were computed.
+
+    >>> x = dr.detail.new_grad(ad.Float(1, 2))
+    >>> dr.backward(x * x)
+    >>> x.grad
+    [2, 4]
+    """
+    made = map_arrays(lambda a, cls: leaf.wrap(cls, a._node), arg)
+    grad.enable_grad(made)
+    return made
+
+
+def check_compatibility(arg0: Any, arg1: Any, arg2: bool, arg3: str, /) -> None:
+    """Checks that two trees have the same structure and types; if the third argument is set, also
+    that the sizes of arrays go together. The fourth names the tree in messages.
+
+    Raises:
+        RuntimeError: they differ.
+
+    >>> dr.detail.check_compatibility([Float(1, 2)], [Float(3)], True, "state")
+    """
+    what = "drjit.detail.check_compatibility()"
+    state = State((arg0,), (arg3,), what)
+    after = state.match(Tree((arg1,)), True).leaves
+    if arg2:
+        _check_sizes(state, after, what)
+
+
+def _check_sizes(state: State, after: list[Any], what: str) -> None:
+    for path, a, b in zip(state.paths, state.leaves, after, strict=True):
+        before, now = a._node.size, b._node.size
+        if before != now and 1 not in (before, now):
+            raise RuntimeError(
+                f"{what}: the size of variable '{path}' of type {type_label(a)} changed from "
+                f"{before} to {now}, which do not go together"
+            )
+
+
+class IndexVector:
+    """A list of numbers of variables (see `collect_indices`) that keeps the variables alive.
+
+    >>> v = dr.detail.IndexVector()
+    >>> x = Float(1, 2)
+    >>> v.append(x.index)
+    >>> dr.detail.update_indices(Float(), list(v))
+    [1, 2]
+    """
+
+    def __init__(self) -> None:
+        self._indices: list[int] = []
+        self._values: list[Any] = []
+
+    def append(self, arg: int, /) -> None:
+        """Adds a number. Raises `RuntimeError` if no variable has it."""
+        self._values.append(variable_index.find(arg))
+        self._indices.append(arg)
+
+    def clear(self) -> None:
+        """Removes all numbers."""
+        self._indices.clear()
+        self._values.clear()
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._indices)
+
+    def __getitem__(self, arg: int, /) -> int:
+        return self._indices[arg]
+
+    def __setitem__(self, arg0: int, arg1: int, /) -> None:
+        value = variable_index.find(arg1)
+        self._indices[arg0], self._values[arg0] = arg1, value
+
+
+class VariableTracker:
+    """Reads and writes the variables of a tree again and again, and checks that its structure, the
+    types and (with `check_size`) the sizes stay; with `strict`, also what is no array.
+
+    `labels` names the entries of a tuple or list in messages; without them, the tree as a whole is
+    called `default_label`.
+
+    >>> x, y = Float(1, 2), Float(3, 4)
+    >>> tracker, new = dr.detail.VariableTracker(), dr.detail.IndexVector()
+    >>> tracker.read((x,))[0] == x.index
+    True
+    >>> new.append(y.index)
+    >>> tracker.write((x,), new)
+    >>> x
+    [3, 4]
+    >>> tracker.restore()
+    ([1, 2],)
+    """
+
+    def __init__(self, strict: bool = True, check_size: bool = True) -> None:
+        self._strict, self._check_size = strict, check_size
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets the tree."""
+        self._state: State | None = None
+        self._contents: list[Value] = []
+        self._latest: tuple = ()
+
+    def _arrays(
+        self, state: Any, labels: Sequence[str], default_label: str, what: str
+    ) -> list[Any]:
+        """The one-dimensional arrays of a version of the tree, which is the first one or compatible
+        with it."""
+        values = tuple(state) if labels else (state,)
+        titles = names(len(values), labels, "state", what) if labels else [default_label]
+        if self._state is None or self._state.titles != titles:
+            self._state = State(values, titles, what)
+            self._contents = self._state.contents()
+        after = self._state.match(Tree(values), self._strict).leaves
+        if self._check_size:
+            _check_sizes(self._state, after, what)
+        self._latest = values
+        return after
+
+    def read(
+        self, state: Any, labels: Sequence[str] = (), default_label: str = "state"
+    ) -> IndexVector:
+        """The numbers of the variables of the tree.
+
+        Raises:
+            RuntimeError: the tree is not compatible with the one that was there first.
+        """
+        found = IndexVector()
+        for a in self._arrays(state, labels, default_label, "drjit.detail.VariableTracker.read()"):
+            found.append(variable_index.number(a))
+        return found
+
+    def write(
+        self,
+        state: Any,
+        indices: IndexVector,
+        preserve_dirty: bool = False,
+        labels: Sequence[str] = (),
+        default_label: str = "state",
+    ) -> None:
+        """Makes the arrays of the tree hold the variables of the numbers; with `preserve_dirty`,
+        those with pending side effects keep theirs.
+
+        Raises:
+            RuntimeError: the tree is not compatible with the one that was there first, or the
+                numbers do not fit.
+        """
+        what = "drjit.detail.VariableTracker.write()"
+        arrays = self._arrays(state, labels, default_label, what)
+        if len(arrays) != len(indices):
+            raise RuntimeError(f"{what}: {len(indices)} indices for {len(arrays)} variables")
+        made = [_found(index, a, what) for a, index in zip(arrays, indices, strict=True)]
+        for a, new in zip(arrays, made, strict=True):
+            if not (preserve_dirty and a._node.op is AFTER):
+                _assign(a, new)
+
+    def verify_size(self, arg: int, /) -> None:
+        """Raises:
+        RuntimeError: an array has neither this size nor 1.
+        """
+        paths = self._state.paths if self._state else ()
+        for path, a in zip(paths, traced(self._latest), strict=True):
+            if a._node.size not in (1, arg):
+                raise RuntimeError(
+                    f"drjit.detail.VariableTracker.verify_size(): variable '{path}' has "
+                    f"{a._node.size} entries, which does not go with {arg}"
+                )
+
+    def rebuild(self, labels: Sequence[str] = (), default_label: str = "state") -> Any:
+        """The tree in its latest version."""
+        self._known(labels, default_label, "rebuild")
+        return self._latest if labels else self._latest[0]
+
+    def restore(self, labels: Sequence[str] = (), default_label: str = "state") -> Any:
+        """The tree in its first version: arrays, lists and structures get their contents back."""
+        state = self._known(labels, default_label, "restore")
+        state.restore(self._contents)
+        self._latest = state.values
+        return state.values if labels else state.values[0]
+
+    def _known(self, labels: Sequence[str], default_label: str, what: str) -> State:
+        wanted = list(labels) or [default_label]
+        if self._state is None or self._state.titles != wanted:
+            raise RuntimeError(
+                f"drjit.detail.VariableTracker.{what}(): no tree with the labels {wanted} was read "
+                "or written"
+            )
+        return self._state
+
+
+__all__ = [
+    "IndexVector",
+    "VariableTracker",
+    "check_compatibility",
+    "collect_indices",
+    "new_grad",
+    "traverse_py_cb_ro",
+    "traverse_py_cb_rw",
+    "update_indices",
+]

@@ -1,0 +1,84 @@
+"""Cooperative vectors as lists of their features, for what drops lanes on the way or hands arrays
+to functions.
+"""
+
+from collections.abc import Callable
+from operator import is_not
+from typing import Any
+
+from ...ad import vector
+from ...ad.graph import Value
+from ...array import leaf, pytree, table
+from ...array.base import KernelValue
+from ...array.tree import Tree, rebuilt
+
+
+class _Features(list):
+    """The features of a vector; a subclass for each type of vectors knows one of these."""
+
+    like: KernelValue
+
+
+_classes: dict[tuple[Any, ...], type[_Features]] = {}
+
+
+def _class(v: KernelValue) -> type[_Features]:
+    key = (type(v), v.__meta__, v._node.dtype, getattr(v, "_layout", None))
+    found = _classes.get(key)
+    if found is None:
+        like = v._with_number(0)
+        found = _classes.setdefault(key, type(type(v).__name__, (_Features,), {"like": like}))
+    return found
+
+
+def holds_vectors(tree: Any) -> bool:
+    """Whether there are cooperative vectors in a tree."""
+    return has_vectors(Tree((tree,)))
+
+
+def has_vectors(tree: Tree) -> bool:
+    """See `holds_vectors`."""
+    return bool([cls for cls in {*tree.classes} if issubclass(cls, KernelValue)])
+
+
+def spread(tree: Any) -> Any:
+    """The tree with the features of cooperative vectors instead of these."""
+    return pytree.map_tree(_spread, tree) if holds_vectors(tree) else tree
+
+
+def _spread(value: Any) -> Any:
+    if not isinstance(value, KernelValue):
+        return value
+    meta = value.__meta__
+    cls = table.find(meta.namespace, "leaf", value._dtype)
+    parts = vector.unpack(Value(value._node, value._var))
+    return _class(value)([leaf.from_value(cls, part) for part in parts])
+
+
+def joined(tree: Any, like: Tree | None = None) -> Any:
+    """The opposite of `spread`; a tree without such features is given back as it is. `like` has
+    its structure, if that is known."""
+    known = like or Tree((tree,))
+    if not [cls for cls in {*known.classes} if issubclass(cls, _Features)]:
+        return tree
+    apart = Tree((tree,))
+
+    def made(k: int, values: list[Any]) -> Any:
+        cls, before = apart.classes[k], apart.inside[k]
+        if issubclass(cls, _Features):
+            return cls.like._with(vector.pack([leaf.value(a) for a in values]))
+        if any(map(is_not, values, before)):
+            return rebuilt(cls, apart.keys.get(k), values)
+        return apart.objects[k]
+
+    return apart.put_together(apart.leaves, made)[0]
+
+
+def reading(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of such trees, from one of trees with vectors."""
+    return lambda *args, **kwargs: function(*joined(args), **joined(kwargs))
+
+
+def spreading(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, with such trees as results."""
+    return lambda *args, **kwargs: spread(function(*joined(args), **joined(kwargs)))

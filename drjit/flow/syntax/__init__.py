@@ -1,0 +1,1 @@
+"""The decorator `syntax`: Python statements turned into loops and branches."""

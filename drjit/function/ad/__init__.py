@@ -1,0 +1,1 @@
+"""Derivatives: gradients, traversals, custom operations, scopes, and a test of derivatives."""

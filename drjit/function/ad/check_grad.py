@@ -1,0 +1,195 @@
+"""A test of derivatives: both modes against finite differences."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...ad import graph
+from ...ad.graph import Var
+from ...ad.traverse import ADFlag, ADMode
+from ...array import leaf, pytree
+from ...array.base import ArrayBase
+from ...jit import flags as jit_flags
+from ...jit.flags import JitFlag
+from ...jit.run import schedule
+from .grad import accum_grad, clear_grad, detach, enable_grad, grad, leaves, map_arrays
+from .propagate import enqueue, traverse
+
+
+class Mismatch(NamedTuple):
+    """The entry in which a derivative differs most from the finite difference."""
+
+    mode: str
+    argument: int
+    entry: int
+    found: float
+    expected: float
+
+    @property
+    def error(self) -> float:
+        """The difference relative to the larger of 1 and the expected value."""
+        if np.isnan(self.found) != np.isnan(self.expected):
+            return float("inf")
+        if self.found == self.expected or np.isnan(self.found):
+            return 0.0
+        return abs(self.found - self.expected) / max(1.0, abs(self.expected))
+
+
+# Steps and tolerances by the size of the element type in bytes: central differences have an error
+# of the order of the machine epsilon to the power of 2/3.
+_STEP = {2: 2.0**-4, 4: 2.0**-7, 8: 2.0**-17}
+_TOLERANCE = {2: 5e-2, 4: 5e-3, 8: 1e-6}
+
+
+def check_grad(
+    f: Callable[..., Any],
+    *args: Any,
+    eps: float | None = None,
+    tol: float | None = None,
+    verbose: bool = True,
+) -> bool:
+    """Compares the derivatives of `f` at `args` in both modes with central differences.
+
+    `f` takes and returns arrays or PyTrees; it is called once per entry of the arguments and
+    direction. Results are weighted by fixed numbers, so that every entry counts. `eps` is the step
+    and `tol` the error that is accepted, relative to the larger of 1 and the derivative. If one is
+    larger, the worst entry is printed, with the operation of the graph whose contribution to that
+    argument came last, and the line that recorded it.
+
+    Raises:
+        TypeError: no argument is a differentiable floating-point array.
+
+    >>> dr.check_grad(lambda x: dr.sin(x) * x, ad.Float64(0.5, 1, 2))
+    True
+    """
+    inputs = list(leaves(args))
+    if not inputs:
+        raise TypeError("dr.check_grad(): no argument is a differentiable array")
+    width = min(a._dtype.itemsize for a in inputs)
+    step = _STEP[width] if eps is None else eps
+    limit = _TOLERANCE[width] if tol is None else tol
+    points = _entries(inputs)
+    expected = _differences(f, args, points, step)
+    reverse, origins = _reverse(f, args)
+    worst = _worst("reverse", reverse, expected)
+    forward = _forward(f, args, points)
+    found = max((worst, _worst("forward", forward, expected)), key=lambda m: m.error)
+    if found.error <= limit:
+        return True
+    if verbose:
+        print(
+            f"dr.check_grad(): in {found.mode} mode, the derivative with respect to entry "
+            f"{found.entry} of array {found.argument} is {found.found:.8g}, the finite difference "
+            f"is {found.expected:.8g} (error {found.error:.3g}, accepted {limit:.3g}).\n"
+            f"  It came from {origins[found.argument]}."
+        )
+    return False
+
+
+def _with(args: tuple, points: list[np.ndarray]) -> Any:
+    """The arguments with other entries."""
+    values = iter(points)
+
+    def one(a: Any, cls: Any) -> Any:
+        if not isinstance(a, ArrayBase) or not (cls._diff and cls._dtype.is_float):
+            return a
+        return leaf.from_numpy(cls, next(values), copy=True)
+
+    return map_arrays(one, args)
+
+
+def _weights(result: Any) -> list[tuple[Any, np.ndarray]]:
+    """The floating-point leaves of a result, each with the weights of its entries."""
+    found = [a for a in pytree.leaf_arrays(result) if a._kind == "leaf" and a._dtype.is_float]
+    return [(a, 1 + 0.5 * np.cos(np.arange(a._node.size) + k)) for k, a in enumerate(found)]
+
+
+def _total(result: Any) -> float:
+    """The weighted sum of a result."""
+    return _sum(_weights(result))
+
+
+def _sum(weighted: list[tuple[Any, np.ndarray]]) -> float:
+    found = _entries([a for a, _ in weighted])
+    return sum(float(np.dot(a, w)) for a, (_, w) in zip(found, weighted, strict=True))
+
+
+def _entries(arrays: list[Any]) -> list[np.ndarray]:
+    """The entries of one-dimensional arrays, which one kernel computes."""
+    schedule.evaluate([a._node for a in arrays])
+    return [np.array(leaf.host(a), np.float64) for a in arrays]
+
+
+def _differences(f: Callable, args: tuple, points: list[np.ndarray], step: float) -> list:
+    def slope(k: int, i: int) -> float:
+        h = step * max(1.0, abs(points[k][i]))
+        totals = []
+        for sign in (1, -1):
+            moved = [p.copy() for p in points]
+            moved[k][i] += sign * h
+            totals.append(_total(f(*detach(_with(args, moved)))))
+        return (totals[0] - totals[1]) / (2 * h)
+
+    return _by_entry(slope, points)
+
+
+def _by_entry(slope: Callable[[int, int], float], points: list[np.ndarray]) -> list[np.ndarray]:
+    """A function of the number of an array and that of an entry, for all entries."""
+    return [np.array([slope(k, i) for i in range(p.size)]) for k, p in enumerate(points)]
+
+
+def _reverse(f: Callable, args: tuple) -> tuple[list[np.ndarray], list[str]]:
+    """Gradients by the reverse mode, and for each argument what made the last contribution."""
+    before = jit_flags.flag(JitFlag.Debug)
+    tracked = detach(args)
+    enable_grad(tracked)
+    inputs = list(leaves(tracked))
+    jit_flags.set_flag(JitFlag.Debug, True)  # so that variables know their lines
+    try:
+        result = f(*tracked)
+    finally:
+        jit_flags.set_flag(JitFlag.Debug, before)
+    for a, w in _weights(result):
+        accum_grad(a, leaf.from_numpy(type(a), w, copy=True))
+    origins = [_origin(a._var, result) for a in inputs]
+    enqueue(ADMode.Backward, result)
+    traverse(ADMode.Backward)
+    return _entries([grad(a) for a in inputs]), origins
+
+
+def _origin(v: Var, result: Any) -> str:
+    """The operation that first used a variable, and the line that recorded it."""
+    users = [u for u in graph.living() if any(d is v for d in u.deps)]
+    if not users:
+        return "nothing: the result does not depend on it"
+    return f"'{users[0].rule.name}'{graph.where(users[0])}"
+
+
+def _forward(f: Callable, args: tuple, points: list[np.ndarray]) -> list[np.ndarray]:
+    def slope(k: int, i: int) -> float:
+        tracked = detach(args)
+        enable_grad(tracked)
+        a = list(leaves(tracked))[k]
+        result = f(*tracked)
+        clear_grad(tracked)
+        unit = np.zeros(points[k].size)
+        unit[i] = 1
+        a._var.grad = leaf.node_from_numpy(a._dtype, unit, copy=True)
+        enqueue(ADMode.Forward, a)
+        traverse(ADMode.Forward, ADFlag.ClearEdges)
+        return _sum([(grad(r), w) for r, w in _weights(result)])
+
+    return _by_entry(slope, points)
+
+
+def _worst(mode: str, found: list[np.ndarray], expected: list[np.ndarray]) -> Mismatch:
+    entries = [
+        Mismatch(mode, k, i, float(a[i]), float(b[i]))
+        for k, (a, b) in enumerate(zip(found, expected, strict=True))
+        for i in range(len(a))
+    ]
+    return max(entries, key=lambda m: m.error, default=Mismatch(mode, 0, 0, 0.0, 0.0))
+
+
+__all__ = ["check_grad"]

@@ -1,0 +1,466 @@
+"""Operations whose derivatives the user defines: `CustomOp` and `custom`."""
+
+import inspect
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any, ParamSpec, TypeVar
+
+from ...ad import graph, lanes, traverse
+from ...ad.algebra import keep_graph
+from ...ad.graph import Scope, Value, Var, visible
+from ...ad.lanes import LaneRule
+from ...ad.traverse import ADFlag, ADMode
+from ...array import leaf
+from ...array.base import ArrayBase, IncompatibleError, type_label
+from ...jit.ir import dtype as dt
+from ...jit.ir import node as ir
+from ...jit.ir.node import Node
+from ..protocols import CustomOpT
+from .grad import accum_grad, accumulate, detach, fitting, grad, leaves, map_arrays, variables
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class IntrusiveBase:
+    """Base class of objects that other languages may share: here, of `CustomOp`."""
+
+    __module__ = "drjit.detail"
+
+
+class CustomOp(IntrusiveBase):
+    """Base class of operations that define their own derivatives; see `custom`.
+
+    A subclass overrides `eval`, `forward`, `backward` and `name`. `eval` gets the arguments
+    detached and returns an array or a PyTree. It may keep intermediate values as attributes.
+
+    >>> class Square(dr.CustomOp):
+    ...     def eval(self, x):
+    ...         self.x = x
+    ...         return x * x
+    ...     def forward(self):
+    ...         self.set_grad_out(2 * self.x * self.grad_in("x"))
+    ...     def backward(self):
+    ...         self.set_grad_in("x", 2 * self.x * self.grad_out())
+    >>> x = ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> dr.backward(dr.custom(Square, x))
+    >>> x.grad
+    [6]
+    """
+
+    __module__ = "drjit"
+
+    # Stand-ins for arguments and result: trees of arrays with variables but without values, so that
+    # the operation does not hold memory, nor itself by way of its result.
+    _inputs: dict[Any, Any]
+    _variadic: tuple[str, str] = ("", "")  # the names of those behind * and **
+    _output: Any = None
+    _more_inputs: tuple = ()
+    _more_outputs: tuple = ()
+    _assigned = False
+
+    def name(self) -> str:
+        """The name of the operation in messages and graphs."""
+        return type_label(self)
+
+    def eval(self, *args: Any, **kwargs: Any) -> Any:
+        """Computes the result from detached arguments."""
+        raise RuntimeError(f"{type_label(self)}.eval(): not implemented")
+
+    def forward(self) -> None:
+        """Computes the gradient of the result from `grad_in` and passes it to `set_grad_out`."""
+        raise RuntimeError(f"{type_label(self)}.forward(): not implemented")
+
+    def backward(self) -> None:
+        """Computes gradients of the arguments from `grad_out` and passes them to `set_grad_in`."""
+        raise RuntimeError(f"{type_label(self)}.backward(): not implemented")
+
+    def grad_in(self, arg: str | int, /) -> Any:
+        """The gradient of the argument of that name, zeros if it has none. Those behind `*args` are
+        a tuple of that name, or have numbers; those behind `**kwargs` are a dictionary.
+
+        Raises:
+            RuntimeError: there is no such argument.
+        """
+        return grad(self._input(arg, "grad_in"))
+
+    def set_grad_in(self, arg0: str | int, arg1: Any, /) -> None:
+        """Adds to the gradient of the argument of that name; see `grad_in`.
+
+        Raises:
+            RuntimeError: there is no such argument, or the sizes do not fit.
+        """
+        target = self._input(arg0, "set_grad_in")
+        self._assigned = True
+        accum_grad(target, arg1)
+
+    def _input(self, name: str | int, what: str) -> Any:
+        inputs = self._inputs
+        if name in inputs:
+            return inputs[name]
+        positional, named = self._variadic
+        if isinstance(name, int) and 0 <= name < len(inputs.get(positional, ())):
+            return inputs[positional][name]
+        if name in inputs.get(named, ()):
+            return inputs[named][name]
+        known = ", ".join(repr(n) for n in inputs)
+        raise RuntimeError(
+            f"drjit.CustomOp.{what}(): could not find an input argument named {name!r} of "
+            f"{self.name()}, only {known}"
+        )
+
+    def grad_out(self) -> Any:
+        """The gradient of the result, in its structure, zeros where it has none."""
+        return grad(self._output)
+
+    def set_grad_out(self, arg: Any, /) -> None:
+        """Adds to the gradient of the result.
+
+        Raises:
+            RuntimeError: the sizes do not fit.
+        """
+        self._assigned = True
+        accum_grad(self._output, arg)
+
+    def recomputed(self) -> list[Value]:
+        """The one-dimensional arrays of the result once more, computed from the arguments by
+        operations that can be differentiated twice. The operations of this package that can do so
+        have it.
+
+        Raises:
+            RuntimeError: the operation cannot.
+        """
+        raise RuntimeError(
+            f"dr.custom(<{self.name()}>): ADFlag.KeepGraph needs derivatives of derivatives, "
+            "which a custom operation does not define"
+        )
+
+    def add_input(self, arg: Any, /) -> None:
+        """Declares, within `eval`, an array that is not an argument but on which the result
+        depends.
+
+        The callbacks read and set its gradient by `dr.grad` and `dr.accum_grad`.
+        """
+        self._more_inputs = (*self._more_inputs, arg)
+
+    def add_output(self, arg: Any, /) -> None:
+        """Declares, within `eval`, an array that is not returned but depends on the arguments.
+
+        The callbacks read and set its gradient by `dr.grad` and `dr.accum_grad`.
+
+        Raises:
+            RuntimeError: the array already is the result of a differentiable computation.
+        """
+        self._more_outputs = (*self._more_outputs, arg)
+
+
+class ValueOp(CustomOp):
+    """An operation of this package, whose arguments and results are variables instead of arrays:
+    it is made by `attached`, and has no `eval`."""
+
+    arguments: list[Var]
+    results: list[Var]
+
+    def follows(self) -> bool:
+        """Whether its primal values, in the derivatives of a body, are those of the copy of that
+        body (see `flow.recorded`)."""
+        return False
+
+    def gradients(self, variables: list[Var]) -> list[Node]:
+        """The gradients of its arguments or results."""
+        return [_gradient(v) for v in variables]
+
+    def accumulate(self, variables: list[Var], gradients: list[Node]) -> None:
+        """Adds to the gradients of its arguments or results."""
+        self._assigned = True
+        pairs = zip(variables, gradients, strict=True)
+        accumulate([(v, fitting(v, g, self.name())) for v, g in pairs if visible(v)])
+
+
+def _gradient(v: Var) -> Node:
+    """The gradient of a variable, zeros if it has none."""
+    if v.grad is None or not visible(v):
+        return ir.literal(v.dtype, 0, v.size)
+    return ir.resize(v.grad, v.size)
+
+
+def attached(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var | None]:
+    """The variables of results of an operation, which depend on those of its arguments."""
+    if not any(visible(v) for v in arguments):
+        return [None] * len(results)
+    state = _State(op)
+    hub = state.hub(tuple(arguments))
+    op.arguments = arguments
+    op.results = state.outer_gradients = [graph.new_slot(n) for n in results]
+    state.keep_scope()
+    return [_RESULT.record(n, (), (hub,), k) for k, n in enumerate(results)]
+
+
+class _State:
+    """What the graph knows of a custom operation: where gradients of its results are put
+    (`outer_gradients`), whether there are any, variables whose gradients its callback still has
+    to read, the tracing of the body that it is part of, and the scope in which it was made, whose
+    suspensions hold for its callbacks."""
+
+    def __init__(self, op: CustomOp) -> None:
+        self.op = op
+        self.scope = Scope()
+        self.outer_gradients: list[Var] = []
+        self.active = False
+        self.kept: list[Var] = []
+
+    def hub(self, arguments: tuple[Var, ...]) -> Any:
+        """The variable of the operation itself."""
+        hub: Any = HUB.record(ir.literal(dt.f32, 0), (), arguments, self)
+        graph.labels[hub] = self.op.name()
+        return hub
+
+    def keep_scope(self) -> None:
+        """Keeps the scope around, which by now has the variables of the results."""
+        around = graph.scope()
+        if around is not None:
+            self.scope = Scope(around.all, around.variables)
+
+    def run(self, name: str, setter: str, inputs: list[Var]) -> None:
+        """Passes gradients on between the inputs and the results by the callback of that name."""
+        op = self.op
+        if keep_graph():
+            self._differentiate(ADMode.Forward if name == "forward" else ADMode.Backward, inputs)
+            return
+        op._assigned = False
+        outer = graph.scope()
+        outer_gradients = None if outer is None else outer.outer_gradients
+        graph.push(Scope(self.scope.all, self.scope.variables, outer_gradients=outer_gradients))
+        try:
+            getattr(op, name)()
+        finally:
+            graph.pop()
+        if not op._assigned and not op._more_inputs and not op._more_outputs:
+            warnings.warn(
+                f"{type_label(op)}.{name}() did not call {setter}(): the gradient is taken to be 0",
+                RuntimeWarning,
+            )
+
+    def _differentiate(self, mode: ADMode, inputs: list[Var]) -> None:
+        """The same by operations that can be differentiated in turn."""
+        inner = (graph.scope() or Scope()).isolated()
+        graph.push(inner)
+        try:
+            found = zip(self.outer_gradients, self.op.recomputed(), strict=True)
+            pairs: list[tuple[Var, Var]] = []
+            for slot, value in found:
+                v = None if value.var is None else lanes.full(lanes.copy(value), slot.size).var
+                if v is not None:
+                    pairs.append((slot, v))
+            if mode is ADMode.Backward:
+                for slot, v in pairs:
+                    v.grad, v.grad_var = slot.grad, slot.grad_var
+            seeds = inputs if mode is ADMode.Forward else [v for _, v in pairs]
+            traverse.enqueue(mode, seeds, inner.isolate_from)
+            traverse.traverse(mode, ADFlag.Default | ADFlag.KeepGraph)
+            if mode is ADMode.Forward:
+                for slot, v in pairs:
+                    slot.grad, slot.grad_var = v.grad, v.grad_var
+        finally:
+            graph.pop()
+
+
+class _Hub(LaneRule):
+    """The operation itself. Its variable has no value and no gradient: those of the results depend
+    on it."""
+
+    name = "custom"
+    always = True
+    keeps_inputs = False
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        if not any(t is not None for t in tangents):
+            return None
+        # What has a gradient without taking part, such as that of an earlier traversal.
+        idle = [d for d, t in zip(v.deps, tangents, strict=True) if d is not None and t is None]
+        before = [(d, d.grad, d.grad_var) for d in idle]
+        for d in idle:
+            d.grad = d.grad_var = None
+        try:
+            v.data.run("forward", "set_grad_out", [d for d in v.deps if d is not None])
+        finally:
+            for d, g, own in before:
+                d.grad, d.grad_var = g, own
+        return None
+
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
+        state = v.data
+        if not state.active:
+            return
+        state.active = False
+        inputs = [d for d in v.deps if d is not None]
+        elsewhere = [(d, d.grad, d.grad_var) for d in inputs if not sink.takes(d)]
+        try:
+            state.run("backward", "set_grad_in", inputs)
+            for d, gradient, own in elsewhere:
+                d.grad, d.grad_var = gradient, own
+            for d in inputs:
+                if d.grad is not None:
+                    sink.mark(d)
+        finally:
+            self.reset(v)
+
+    def reset(self, v: Var) -> None:
+        state = v.data
+        state.active = False
+        for d in (*state.outer_gradients, *state.kept):
+            d.grad = d.grad_var = None
+        state.kept = []
+
+
+class _Result(LaneRule):
+    """A result of the operation; `data` is its number. The operation has no state any more when an
+    earlier traversal, that of another result, has freed its edges."""
+
+    name = "result"
+    always = True
+    keeps_inputs = False
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        state = v.deps[0].data
+        if state is None:
+            return None
+        slot = state.outer_gradients[v.data]
+        found = None if slot.grad is None else Value(slot.grad, slot.grad_var)
+        slot.grad = slot.grad_var = None
+        return found
+
+    def backward(self, v: Var, g: Value | None, sink: Any) -> None:
+        state = v.deps[0].data
+        if g is not None and state is not None:
+            slot = state.outer_gradients[v.data]
+            slot.grad, slot.grad_var = g
+            state.active = True
+
+
+class _SideResult(LaneRule):
+    """An array that the operation has changed; its callbacks use the gradient themselves."""
+
+    name = "side result"
+    keeps_inputs = False
+    keeps_gradient = True
+
+    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
+        return None
+
+    def backward(self, v: Var, g: Value, sink: Any) -> None:
+        state = v.deps[0].data
+        if state is not None:
+            state.active = True
+
+    @staticmethod
+    def clears(v: Var) -> None:
+        """Defers the clearing of a gradient until the callback has read it."""
+        state = v.deps[0].data
+        if state is not None:
+            state.kept.append(v)
+        else:
+            v.grad = v.grad_var = None
+
+
+HUB, _RESULT, _SIDE_RESULT = _Hub(), _Result(), _SideResult()
+
+
+_POSITIONAL, _NAMED = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+
+
+@cache
+def _signature(function: Callable) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+def _named(op: CustomOp, args: tuple, kwargs: dict) -> dict[str, Any]:
+    """The arguments by name; those behind `*` are a tuple, those behind `**` a dictionary."""
+    try:
+        bound = _signature(type(op).eval).bind(op, *args, **kwargs)
+    except TypeError as error:
+        raise IncompatibleError(f"dr.custom(<{type_label(op)}>): {error}") from None
+    kinds = {p.kind: p.name for p in bound.signature.parameters.values()}
+    op._variadic = kinds.get(_POSITIONAL, ""), kinds.get(_NAMED, "")
+    return dict(list(bound.arguments.items())[1:])
+
+
+def _stand_in(a: Any, cls: Any) -> Any:
+    """An array without a value, with the variable of another one."""
+    if not isinstance(a, ArrayBase):
+        return a
+    return leaf.from_value(cls, Value(ir.literal(cls._dtype, 0, a._node.size), visible(a._var)))
+
+
+def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """The result of a custom operation, a subclass of `CustomOp`, on arguments that are passed to
+    its method `eval`.
+
+    If one of the arguments (arrays or PyTrees) has derivatives, so has the result.
+
+    Raises:
+        TypeError: not a subclass of `CustomOp`, or the arguments do not fit its `eval` (which is a
+            RuntimeError as well).
+        RuntimeError: `eval` failed.
+    """
+    if not isinstance(arg0, type) or not issubclass(arg0, CustomOp):
+        raise TypeError(
+            f"dr.custom(): incompatible function arguments: expected a subclass of dr.CustomOp, "
+            f"not {arg0!r}"
+        )
+    op = arg0()
+    named = _named(op, args, kwargs)
+    op._more_inputs = op._more_outputs = ()
+    try:
+        result = op.eval(*detach(args), **detach(kwargs))
+    except Exception as error:
+        raise RuntimeError(
+            f"dr.custom(<{type_label(op)}>): eval() failed: {type(error).__name__}: {error}"
+        ) from error
+    deps = tuple(variables((named, op._more_inputs)))
+    if not deps:
+        return detach(result)
+    op._inputs = map_arrays(_stand_in, named)
+    state = _State(op)
+    hub = state.hub(deps)
+
+    def attach(a: Any, cls: Any) -> Any:
+        if not isinstance(a, ArrayBase):
+            return a
+        v = None
+        if cls._diff and cls._dtype.is_float:
+            v = _RESULT.record(a._node, (), (hub,), len(state.outer_gradients))
+            state.outer_gradients.append(graph.new_slot(a._node))
+        return leaf.from_value(cls, Value(a._node, v))
+
+    joined = map_arrays(attach, result)
+    outer_gradients = iter(state.outer_gradients)
+
+    def slot(a: Any, cls: Any) -> Any:
+        found = _stand_in(a, cls)
+        if isinstance(a, ArrayBase) and cls._diff:
+            found._var = next(outer_gradients) if cls._dtype.is_float else None
+        return found
+
+    op._output = map_arrays(slot, result)
+    for a in leaves(op._more_outputs):
+        _change(op, a, hub)
+    state.keep_scope()
+    return joined
+
+
+def _change(op: CustomOp, a: Any, hub: Var) -> None:
+    """Makes an array that an operation has changed depend on it."""
+    v = a._var = a._var or graph.new_input(a._node)
+    if v.rule is not None:
+        raise RuntimeError(
+            f"drjit.CustomOp.add_output(): {op.name()} names an array that was computed from "
+            "others; only arrays with dr.enable_grad() can be outputs"
+        )
+    v.rule, v.deps = _SIDE_RESULT, (hub,)
+    graph.renew(v)
+
+
+__all__ = ["CustomOp", "custom"]

@@ -1,0 +1,399 @@
+"""Gradients of arrays and PyTrees: which ones are tracked, reading and setting them. The traversals
+that compute them are in `propagate.py`.
+
+Everywhere, `args` are arrays or PyTrees of arrays. What is not a differentiable floating-point
+array is passed over.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from ...ad import graph, lanes, vector
+from ...ad.graph import Value, Var, visible
+from ...array import leaf, pytree
+from ...array.base import ArrayBase, KernelValue, type_label
+from ...array.promote import promote
+from ...jit.ir import node as ir
+from ...jit.ir.node import Node
+from ...jit.ir.scope import recording
+from ..conversion import converted
+from ..data import create
+from ..inspect.traits import detached_t
+from ..math.arithmetic import select
+from ..signature import described
+
+# ---- Leaves
+
+
+def leaves(args: Iterable[Any]) -> Iterator[Any]:
+    """The one-dimensional arrays, and cooperative vectors, among the arguments that may have a
+    gradient."""
+    for arg in args:
+        for a in pytree.leaf_arrays(arg):
+            if a._kind != "tensor" and a._diff and a._dtype.is_float:
+                yield a
+
+
+def variables(args: Iterable[Any]) -> list[Var]:
+    """The variables of the arguments that are not suspended."""
+    found = [visible(a._var) for a in leaves(args)]
+    return [v for v in found if v is not None]
+
+
+def detached_class(cls: Any, preserve_type: bool) -> Any:
+    return cls if preserve_type or not cls._diff else detached_t(cls)
+
+
+def map_arrays(f: Callable[[Any, Any], Any], tree: Any) -> Any:
+    """A tree with each of its arrays `converted` to its own class."""
+    return pytree.map_tree(
+        lambda v: converted(v, type(v), f) if isinstance(v, ArrayBase) else v, tree
+    )
+
+
+# ---- Tracking
+
+
+@described
+def set_grad_enabled(arg: Any, value: bool, /) -> None:
+    """Starts or stops to track derivatives with respect to arrays.
+
+    >>> x = ad.Float(1)
+    >>> dr.set_grad_enabled(x, True); dr.grad_enabled(x)
+    True
+    """
+    for a in leaves((arg,)):
+        if not value:
+            a._var = None
+        elif a._var is None and not graph.suspended():
+            if isinstance(a, KernelValue) and not a._tracks:
+                raise RuntimeError(
+                    f"drjit.enable_grad(): cannot track derivatives with respect to {a!r}. To "
+                    "create a differentiable cooperative vector, construct it from grad-enabled "
+                    "components: dr.enable_grad(x, y); v = nn.CoopVec(x, y)"
+                )
+            a._var = graph.new_input(a._node)
+
+
+@described
+def enable_grad(*args: Any) -> None:
+    """Tracks derivatives with respect to arrays, from now on.
+
+    Arrays that already depend on a tracked one stay what they are. Within `suspend_grad` it has no
+    effect.
+
+    >>> x = ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> dr.backward(x * x)
+    >>> x.grad
+    [6]
+    """
+    set_grad_enabled(args, True)
+
+
+@described
+def disable_grad(*args: Any) -> None:
+    """Detaches arrays, in place, from what they were computed from.
+
+    >>> x = ad.Float(1)
+    >>> dr.enable_grad(x)
+    >>> dr.disable_grad(x); dr.grad_enabled(x)
+    False
+    """
+    set_grad_enabled(args, False)
+
+
+@described
+def grad_enabled(*args: Any) -> bool:
+    """Whether derivatives are tracked for any of the arrays.
+
+    >>> dr.grad_enabled(ad.Float(1))
+    False
+    """
+    return bool(variables(args))
+
+
+@described
+def detach(arg: Any, preserve_type: bool = True) -> Any:
+    """The same values without derivatives, by default as the same types, else as types that have
+    none.
+
+    >>> x = ad.Float(1)
+    >>> dr.enable_grad(x)
+    >>> dr.grad_enabled(dr.detach(x)), type(dr.detach(x, preserve_type=False))
+    (False, <class 'drjit.llvm.Float'>)
+    """
+    return pytree.map_tree(lambda v: _detached(v, preserve_type), arg, what="dr.detach")
+
+
+def _detached(value: Any, preserve_type: bool) -> Any:
+    if isinstance(value, KernelValue):
+        return value._with(Value(value._node), not preserve_type)
+    if not isinstance(value, ArrayBase) or not value._diff:
+        return value
+    cls = detached_class(type(value), preserve_type)
+    return converted(value, cls, lambda a, c: leaf.wrap(c, a._node))
+
+
+# ---- Gradients
+
+
+@described
+def grad(arg: Any, preserve_type: bool = True) -> Any:
+    """The gradients of arrays, in the structure of the argument; zeros where there is none.
+
+    >>> x = ad.Float(1, 2)
+    >>> dr.enable_grad(x)
+    >>> dr.backward(x * x)
+    >>> dr.grad({"x": x})
+    {'x': [2, 4]}
+    """
+    return pytree.map_tree(lambda v: _gradient(v, preserve_type), arg, what="dr.grad")
+
+
+def _gradient(value: Any, preserve_type: bool) -> Any:
+    if isinstance(value, KernelValue):
+        return value._with(_gradient_of(value), not preserve_type)
+    if not isinstance(value, ArrayBase):
+        return 0 if type(value) is int else 0.0
+    return converted(value, detached_class(type(value), preserve_type), _leaf_gradient)
+
+
+def _leaf_gradient(a: Any, cls: Any) -> Any:
+    if not isinstance(a, ArrayBase):
+        return type(a)(0)
+    return leaf.from_value(cls, _gradient_of(a))
+
+
+def _gradient_of(a: Any) -> Value:
+    """The gradient of a one-dimensional array or cooperative vector."""
+    v = visible(a._var)
+    if v is None or v.grad is None:
+        return Value(ir.literal(a._node.dtype, 0, a._node.size))
+    gradient = Value(v.grad, v.grad_var)
+    if v.grad_var is not None:
+        gradient = lanes.copy(gradient)  # others may go on from that variable
+    return lanes.full(gradient, a._node.size)
+
+
+def _pairs(target: Any, source: Any, what: str) -> Iterator[tuple[Any, Any]]:
+    """Corresponding leaves of two trees; arrays may stand beside what converts to them, and
+    structures beside a number or an array for all of their fields."""
+    branches = pytree.children(target)
+    if branches is None:
+        yield target, source
+        return
+    other = pytree.children(source)
+    if other is None and pytree.is_struct(target) and _is_value(source):
+        for _, t in branches:
+            yield from _pairs(t, source, what)
+        return
+    others = [v for _, v in other or ()]
+    matches = other is not None and len(others) == len(branches)
+    if matches and isinstance(target, dict):
+        matches = isinstance(source, dict) and target.keys() == source.keys()
+        others = [source[k] for k in target] if matches else []
+    elif matches and not isinstance(target, (list, tuple)):
+        matches = type(source) is type(target)
+    if not matches or isinstance(source, dict) != isinstance(target, dict):
+        raise TypeError(
+            f"{what}(): incompatible function arguments: the gradients, of type "
+            f"{type_label(source)}, do not have the structure of the variables, of type "
+            f"{type_label(target)}"
+        )
+    for (_, t), s in zip(branches, others, strict=True):
+        yield from _pairs(t, s, what)
+
+
+def _is_value(source: Any) -> bool:
+    return isinstance(source, (bool, int, float, ArrayBase))
+
+
+def _assignments(target: Any, source: Any, what: str) -> list[tuple[Var, Value]]:
+    """Variables, each as often as it occurs, and the gradients that they shall get."""
+    if source is None:
+        raise TypeError(
+            f"{what}(): incompatible function arguments: expected an array or a number as the "
+            "gradient, not None"
+        )
+    found: list[tuple[Var, Value]] = []
+    for t, s in _pairs(target, source, what):
+        if isinstance(t, KernelValue):
+            v = visible(t._var)
+            if v is not None:
+                found.append((v, fitting(v, t._like(s, what).node, what)))
+            continue
+        if not isinstance(t, ArrayBase) or not t._diff or not t._dtype.is_float:
+            continue
+        if t._kind == "tensor" and not isinstance(s, (int, float, type(t), type(t._array))):
+            s = type(t)(s)
+        if t._kind == "tensor":  # entries count, not the shape
+            t, s = t._array, s._array if isinstance(s, type(t)) else s
+        if type(s) is not type(t):
+            s = type(t)(s)
+        mine, theirs = pytree.leaf_arrays(t), pytree.leaf_arrays(s)
+        if len(theirs) == 1:
+            theirs = theirs * len(mine)
+        if len(mine) != len(theirs):
+            raise RuntimeError(
+                f"{what}(): attempted to store a gradient with {len(theirs)} components in a "
+                f"variable with {len(mine)}"
+            )
+        for a, b in zip(mine, theirs, strict=True):
+            v = visible(a._var)
+            if v is not None:
+                found.append((v, fitting(v, b._node, what)))
+    return found
+
+
+def fitting(v: Var, gradient: Node, what: str) -> Value:
+    """A gradient for a variable: one entry stands for all, those for a single entry are summed (in
+    a body that is being recorded: when that is known)."""
+    size = gradient.size
+    if size in (1, v.size) or (v.size == 1 and recording()):
+        return Value(gradient)
+    if v.size == 1:
+        total = vector.sum_lanes if v.dtype.is_vector else (lambda g: lanes.reduce("add", g))
+        return total(Value(gradient))
+    raise RuntimeError(
+        f"{what}(): attempted to store a gradient of size {size} in a variable of size {v.size}"
+        f"{graph.where(v)}"
+    )
+
+
+@described
+def set_grad(target: Any, source: Any) -> None:
+    """Sets the gradients of arrays, which have no derivatives of their own. A source of one entry
+    goes to all, and so does a number or an array beside a structure; arrays that are not tracked
+    stay without gradient. Where a variable occurs several times, its gradients add up.
+
+    Raises:
+        RuntimeError: the sizes do not fit.
+        TypeError: the trees differ in structure, or the source does not convert to an array.
+
+    >>> x = ad.Float(1, 2)
+    >>> dr.enable_grad(x)
+    >>> dr.set_grad(x, 5)
+    >>> x.grad
+    [5, 5]
+    """
+    assignments = _assignments(target, source, "dr.set_grad")
+    clear_grad(target)
+    for v, g in assignments:
+        _add(v, g)
+
+
+def _add(v: Var, g: Value) -> None:
+    v.grad, v.grad_var = g if v.grad is None else lanes.add(Value(v.grad, v.grad_var), g)
+
+
+@described
+def accum_grad(target: Any, source: Any) -> None:
+    """Adds to the gradients of arrays; see `set_grad`.
+
+    >>> x = ad.Float(1, 2)
+    >>> dr.enable_grad(x)
+    >>> dr.accum_grad(x, 5); dr.accum_grad(x, ad.Float(1, 2))
+    >>> x.grad
+    [6, 7]
+    """
+    accumulate(_assignments(target, source, "dr.accum_grad"))
+
+
+def accumulate(gradients: list[tuple[Var, Value]]) -> None:
+    """Adds to the gradients of variables."""
+    inner = graph.scope() if recording() else None
+    outer_gradients = None if inner is None else inner.outer_gradients
+    for v, g in gradients:
+        if outer_gradients is not None and outer_gradients.takes(v):
+            outer_gradients.add(v, g.node)
+            continue
+        _add(v, g)
+
+
+@described
+def clear_grad(arg: Any, /) -> None:
+    """Sets the gradients of arrays to 0.
+
+    >>> x = ad.Float(1)
+    >>> dr.enable_grad(x)
+    >>> x.grad = 5
+    >>> dr.clear_grad(x)
+    >>> x.grad
+    [0]
+    """
+    for a in leaves((arg,)):  # also where it is suspended
+        if a._var is not None:
+            a._var.grad = a._var.grad_var = None
+
+
+@described
+def replace_grad(arg0: Any, arg1: Any, /) -> Any:
+    """The values of the first argument with the derivatives of the second.
+
+    Raises:
+        RuntimeError: the types or sizes are incompatible.
+
+    >>> x = ad.Float(2)
+    >>> dr.enable_grad(x)
+    >>> y = dr.replace_grad(ad.Float(10), x * x)
+    >>> dr.backward(y)
+    >>> y, x.grad
+    ([10], [4])
+    """
+    for array, other in ((arg0, arg1), (arg1, arg0)):
+        if isinstance(array, ArrayBase) and isinstance(other, (list, tuple)):
+            return _replaced(arg0, arg1)  # what converts to an array, and is no tree
+    return pytree.map_tree(_replaced, arg0, arg1, what="dr.replace_grad")
+
+
+def relative_grad(x: Any) -> Any:
+    """A value of 1 whose derivative is that of `x` relative to `x`: the gradient of `log(x)`, and 0
+    where `x` is 0.
+
+    >>> x = ad.Float(2, 4)
+    >>> dr.enable_grad(x)
+    >>> y = dr.relative_grad(x * x)
+    >>> dr.backward(y)
+    >>> y, x.grad
+    ([1, 1], [1, 0.5])
+    """
+    value = detach(x)
+    return replace_grad(create.ones_like(x), x * select(value != 0, 1 / value, 0))
+
+
+def _replaced(a: Any, b: Any) -> Any:
+    if isinstance(a, KernelValue):
+        return a._with(_with_gradient(Value(a._node), a._like(b, "dr.replace_grad")))
+    if not isinstance(a, ArrayBase) and not isinstance(b, ArrayBase):
+        return a
+    a, b = promote(a, b, name="dr.replace_grad")
+    if not a._diff:
+        return a
+    gradients = iter(pytree.leaf_arrays(b))
+    return converted(a, type(a), lambda x, cls: _replaced_leaf(x, next(gradients)))
+
+
+def _replaced_leaf(a: Any, b: Any) -> Any:
+    return leaf.from_value(type(a), _with_gradient(leaf.value(a), leaf.value(b)))
+
+
+def _with_gradient(a: Value, b: Value) -> Value:
+    """The first value with the derivatives of the second."""
+    try:
+        size = ir.broadcast_size((a.node, b.node), "dr.replace_grad")
+    except RuntimeError as error:
+        raise RuntimeError(f"dr.replace_grad(): incompatible input sizes: {error}") from None
+    v = visible(b.var)
+    if v is not None:
+        v = lanes.full(Value(b.node, v), size).var
+    return Value(ir.resize(a.node, size), v)
+
+
+ArrayBase.grad = property(grad, set_grad, doc="The gradient; see `dr.grad` and `dr.set_grad`.")
+
+
+__all__ = [
+    "accum_grad", "clear_grad", "detach", "disable_grad", "enable_grad", "grad", "grad_enabled",
+    "relative_grad", "replace_grad", "set_grad", "set_grad_enabled",
+]  # fmt: skip

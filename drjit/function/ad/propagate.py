@@ -1,0 +1,260 @@
+"""Traversals of the graph of derivatives, from and to arrays and PyTrees: `dr.forward`,
+`dr.backward`, and what these are made of.
+
+Everywhere, `args` are arrays or PyTrees of arrays. What is not a differentiable floating-point
+array is passed over.
+"""
+
+from typing import Any
+
+from ...ad import traverse as traversal
+from ...ad.graph import Var
+from ...ad.traverse import ADFlag, ADMode
+from ...array import pytree
+from ...array.base import type_label
+from ...jit import flags as jit_flags
+from ...jit.flags import JitFlag
+from ...jit.ir import node as ir
+from ...jit.ir import op
+from ...jit.ir.node import LITERAL
+from ..signature import described
+from .grad import grad, grad_enabled, variables
+
+
+def _check_mode(mode: Any, what: str) -> None:
+    if not isinstance(mode, ADMode):
+        raise TypeError(
+            f"{what}(): incompatible function arguments: 'mode' must be a dr.ADMode, not {mode!r}"
+        )
+    if mode is ADMode.Primal:
+        raise RuntimeError(f"{what}(): 'mode' must be ADMode.Forward or ADMode.Backward")
+
+
+def _check_flags(flags: Any, what: str) -> None:
+    if not isinstance(flags, int):
+        raise TypeError(
+            f"{what}(): incompatible function arguments: 'flags' must be a combination of "
+            f"dr.ADFlag, not {flags!r}"
+        )
+
+
+@described
+def enqueue(mode: ADMode, *args: Any, **kwargs: Any) -> None:
+    """Collects what the next `traverse` visits: all that arrays influence (`ADMode.Forward`), or
+    all that they depend on (`ADMode.Backward`). A single argument may be called `arg`.
+
+    Raises:
+        TypeError: the mode is not an `ADMode`, or another keyword is given.
+        RuntimeError: it is `ADMode.Primal`.
+    """
+    _check_mode(mode, "dr.enqueue")
+    if kwargs:
+        if args or list(kwargs) != ["arg"]:
+            raise TypeError(
+                "dr.enqueue(): incompatible function arguments: the arrays are given "
+                "by position, or a single one as 'arg'"
+            )
+        args = (kwargs["arg"],)
+    traversal.enqueue(mode, variables(args))
+
+
+@described
+def traverse(mode: ADMode, flags: ADFlag | int = ADFlag.Default) -> None:
+    """Propagates gradients through all that is enqueued, in the given direction.
+
+    `flags` say what is forgotten on the way: edges (`ADFlag.ClearEdges`), gradients where the
+    traversal begins (`ClearInput`) and between its two ends (`ClearInterior`). With
+    `ADFlag.KeepGraph` gradients can be differentiated again, and edges are kept.
+
+    Raises:
+        TypeError: the mode is not an `ADMode`, or the flags are not a combination of `ADFlag`.
+        RuntimeError: the mode is `ADMode.Primal`.
+
+    >>> x = ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> y = x * x
+    >>> y.grad = 10
+    >>> dr.enqueue(dr.ADMode.Backward, y)
+    >>> dr.traverse(dr.ADMode.Backward)
+    >>> x.grad
+    [60]
+    """
+    _check_mode(mode, "dr.traverse")
+    _check_flags(flags, "dr.traverse")
+    traversal.traverse(mode, int(flags))
+
+
+def _checked(args: tuple, flags: Any, what: str) -> bool:
+    """Whether any of the arguments has derivatives.
+
+    Raises:
+        TypeError: the flags are not a combination of `ADFlag`.
+        RuntimeError: none has derivatives, `ADFlag.AllowNoGrad` is not set, and
+            `JitFlag.SymbolicCalls` is.
+    """
+    _check_flags(flags, what)
+    if grad_enabled(*args):
+        return True
+    if not flags & ADFlag.AllowNoGrad and jit_flags.current & JitFlag.SymbolicCalls:
+        shown = ", ".join(type_label(a) for a in args)
+        raise RuntimeError(
+            f"{what}(<{shown}>): the argument does not depend on the input of a differentiation, "
+            "that is on any variable that derivatives are tracked for. Did you forget "
+            "dr.enable_grad(), or is it suspended, detached, or an integer? If this may happen, "
+            "pass flags=dr.ADFlag.Default | dr.ADFlag.AllowNoGrad."
+        )
+    return False
+
+
+def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:
+    """Propagates the gradient of an argument, which is set to 1 if `anew`, or if it has none."""
+    if not pytree.arrays(arg):
+        raise TypeError(
+            f"{what}(): incompatible function arguments: expected an array, not a {type_label(arg)}"
+        )
+    if not _checked((arg,), flags, what):
+        return
+    seeds = variables((arg,))
+    if anew or not any(_has_gradient(v) for v in seeds):
+        for v in seeds:
+            v.grad = v.grad_var = None
+        for v in seeds:  # a variable may occur several times
+            one = ir.literal(v.dtype, 1)
+            v.grad = one if v.grad is None else ir.apply(op.add, v.grad, one)
+    traversal.enqueue(mode, seeds)
+    traverse(mode, flags)
+
+
+def _has_gradient(v: Var) -> bool:
+    """Whether a gradient other than a constant 0 has been set for a variable."""
+    return v.grad is not None and not (v.grad.op is LITERAL and not v.grad.data)
+
+
+@described
+def forward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
+    """Propagates the gradient of `arg` to everything that was computed from it.
+
+    It is set to 1 if `arg` as a whole has none, or a constant 0.
+
+    Raises:
+        RuntimeError: no derivatives are tracked for `arg`; see `backward`.
+
+    >>> x = ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> y = x * x
+    >>> x.grad = 10
+    >>> dr.forward_from(x)
+    >>> y.grad
+    [60]
+    """
+    _from(ADMode.Forward, arg, flags, "dr.forward_from", anew=False)
+
+
+@described
+def forward(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
+    """Derivatives of everything that was computed from `arg`, with respect to it: sets its gradient
+    to 1 and calls `forward_from`.
+
+    Raises:
+        RuntimeError: no derivatives are tracked for `arg`; see `backward`.
+
+    >>> x = ad.Float(10)
+    >>> dr.enable_grad(x)
+    >>> y = x**2
+    >>> dr.forward(x)
+    >>> y.grad
+    [20]
+    """
+    _from(ADMode.Forward, arg, flags, "dr.forward", anew=True)
+
+
+@described
+def backward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
+    """Propagates the gradient of `arg` to everything that it was computed from.
+
+    It is set to 1 if `arg` as a whole has none, or a constant 0.
+
+    Raises:
+        RuntimeError: `arg` has no derivatives; see `backward`.
+
+    >>> x = ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> y = x * x
+    >>> y.grad = 10
+    >>> dr.backward_from(y)
+    >>> x.grad
+    [60]
+    """
+    _from(ADMode.Backward, arg, flags, "dr.backward_from", anew=False)
+
+
+@described
+def backward(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
+    """Derivatives of `arg` with respect to everything that it was computed from: sets its gradient
+    to 1 and calls `backward_from`.
+
+    Gradients add up over several calls. By default the graph behind `arg` is freed, so that a
+    second call does nothing; see `traverse` for the flags.
+
+    Raises:
+        RuntimeError: `arg` has no derivatives, and `flags` do not contain `ADFlag.AllowNoGrad`
+            (where `JitFlag.SymbolicCalls` is off, it is not raised).
+        TypeError: `arg` holds no array.
+
+    >>> x = ad.Float(10)
+    >>> dr.enable_grad(x)
+    >>> dr.backward(x**2)
+    >>> x.grad
+    [20]
+    """
+    _from(ADMode.Backward, arg, flags, "dr.backward", anew=True)
+
+
+def _to(mode: ADMode, args: tuple, flags: Any, what: str) -> Any:
+    if len(args) == 2 and type(args[1]) is int:
+        args, flags = args[:1], args[1]
+    if _checked(args, flags, what):
+        opposite = ADMode.Forward if mode is ADMode.Backward else ADMode.Backward
+        enqueue(opposite, *args)
+        traverse(mode, flags)
+    return grad(args[0]) if len(args) == 1 else grad(args)
+
+
+@described
+def forward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
+    """Propagates gradients of inputs to `args`, and returns what arrives there.
+
+    Raises:
+        RuntimeError: `args` have no derivatives; see `backward`.
+
+    >>> x = ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> x.grad = 10
+    >>> dr.forward_to(x * x)
+    [60]
+    """
+    return _to(ADMode.Forward, args, flags, "dr.forward_to")
+
+
+@described
+def backward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
+    """Propagates gradients of outputs back to `args`, and to nothing else, and returns what arrives
+    there.
+
+    Raises:
+        RuntimeError: no derivatives are tracked for `args`; see `backward`.
+
+    >>> x = ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> y = x * x
+    >>> y.grad = 10
+    >>> dr.backward_to(x)
+    [60]
+    """
+    return _to(ADMode.Backward, args, flags, "dr.backward_to")
+
+
+__all__ = [
+    "ADFlag", "ADMode", "backward", "backward_from", "backward_to", "enqueue", "forward",
+    "forward_from", "forward_to", "traverse",
+]  # fmt: skip

@@ -1,0 +1,319 @@
+"""What the functions on memory, reductions and shapes share: related classes, the innermost
+components of nested arrays, and the conversion of indices, masks, sizes and axes."""
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..array import leaf, leaf_access, table
+from ..array.base import ArrayBase, type_label
+from ..array.interop import host_array, is_foreign_array
+from ..array.leaf import unwritten as unwritten
+from ..array.meta import DYNAMIC
+from ..array.show import common_width, component_shape, inner
+from ..array.show import is_array as is_array
+from ..array.tensor import wrap
+from ..jit.ir import dtype as dt
+from ..jit.ir.dtype import DType
+from .arguments import integers
+
+label = type_label
+tensor = wrap
+
+
+@cache
+def related(cls: type, **changes: Any) -> Any:
+    """The class whose descriptor differs in some fields: `dtype`, `kind`, `dims`, `namespace`."""
+    fields = {name: getattr(cls.__meta__, name) for name in ("namespace", "kind", "dtype", "dims")}
+    return table.find(**(fields | changes))
+
+
+def with_dtype(cls: type, dtype: DType) -> type:
+    """The class of the same shape with another element type."""
+    return cls if cls._dtype is dtype else related(cls, dtype=dtype)
+
+
+@cache
+def flat_class(cls: type, dtype: DType | None = None) -> Any:
+    """The one-dimensional array class of a namespace, of an element type: `Float` for `Array3f`,
+    `ArrayXf` for `drjit.scalar.Array3f`."""
+    dtype = dtype or cls._dtype
+    if cls.__meta__.is_jit:
+        return related(cls, kind="leaf", dims=(), dtype=dtype)
+    return related(cls, kind="vector", dims=(DYNAMIC,), dtype=dtype)
+
+
+def tensor_class(cls: type) -> Any:
+    """The tensor class of a namespace and element type."""
+    return related(cls, kind="tensor", dims=())
+
+
+class Call:
+    """What a user called and with what, for messages; as text only where one is written."""
+
+    __slots__ = ("_arguments", "_name")
+
+    def __init__(self, name: str, *arguments: Any) -> None:
+        self._name, self._arguments = name, arguments
+
+    def __str__(self) -> str:
+        return f"{self._name}({', '.join([f'<{label(a)}>' for a in self._arguments])})"
+
+
+def is_array_class(cls: Any) -> bool:
+    return isinstance(cls, type) and issubclass(cls, ArrayBase)
+
+
+def is_flat(cls: type) -> bool:
+    """Whether an array class is one-dimensional and of dynamic size."""
+    if cls._kind == "leaf":
+        return True
+    meta = cls.__meta__
+    return meta.kind == "vector" and meta.dims == (DYNAMIC,) and not meta.is_jit
+
+
+def nested(cls: type, components: Sequence[Any]) -> Any:
+    """A nested array of the given components."""
+    made = object.__new__(cls)
+    made._components = list(components)
+    return made
+
+
+def assemble(cls: type, leaves: Sequence[Any], dims: Sequence[int]) -> Any:
+    """A nested array of class `cls` from its innermost components in row-major order; `dims` are
+    the sizes of its levels."""
+    if not dims:
+        return leaves[0]
+    size, step = dims[0], prod(dims[1:])
+    parts = [assemble(cls.Value, leaves[k * step : (k + 1) * step], dims[1:]) for k in range(size)]
+    return nested(cls, parts)
+
+
+def fits(dims: Sequence[int], sizes: Sequence[int]) -> bool:
+    """Whether a class with levels of the sizes `dims` has arrays with levels of these sizes."""
+    pairs = zip(dims, sizes, strict=False)
+    return len(dims) == len(sizes) and all(d in (DYNAMIC, s) for d, s in pairs)
+
+
+def dims_of(value: Any, what: str) -> tuple[int, ...]:
+    """The sizes of the levels of a nested array, without its lanes.
+
+    Raises:
+        RuntimeError: they differ between components.
+    """
+    shape = component_shape(value)
+    if shape is None:
+        raise RuntimeError(f"{what}(<{label(value)}>): the components have different sizes")
+    return shape
+
+
+def width_of(leaves: Sequence[Any], what: str, cls: type) -> int:
+    """The number of lanes of innermost components.
+
+    Raises:
+        RuntimeError: it is not the same everywhere.
+    """
+    width = common_width(leaves)
+    if width is None:
+        sizes = ", ".join(str(v._node.size) for v in leaves)
+        raise RuntimeError(
+            f"{what}(<{label(cls)}>): the array is ragged, its components have {sizes} entries. "
+            "They must all have the same number of entries, or one."
+        )
+    return width
+
+
+def even_leaves(value: Any, what: str) -> tuple[list[Any], int]:
+    """The innermost components of a traced array, all brought to the same number of lanes, and that
+    number."""
+    leaves = list(inner(value))
+    width = width_of(leaves, what, type(value))
+    return [leaf.resize(v, width) for v in leaves], width
+
+
+def index_leaf(index: Any, cls: type, what: str) -> Any:
+    """An index argument as a traced integer array of one dimension; `cls` names the namespace.
+    Masks and floating-point numbers are converted as by the class of the indices.
+
+    Raises:
+        TypeError: the index is not a number, array or sequence of integers.
+    """
+    if is_array(index):
+        if index._kind == "tensor":
+            index = index._array
+        if index._kind == "leaf":
+            return index if index._dtype.is_int else leaf.cast(flat_class(cls, dt.u32), index)
+        if index.__meta__.is_jit or not is_flat(type(index)):
+            raise _no_index(index, cls, what)
+        index = index._components
+    if isinstance(index, (bool, int, float, np.generic)):
+        index = int(index)
+        return leaf.literal(flat_class(cls, _index_dtype(index, index)), index)
+    accepted = "biu"
+    if is_foreign_array(index):
+        data = np.atleast_1d(host_array(index)).reshape(-1)
+        accepted = "biuf"
+    elif isinstance(index, (list, tuple, range)):
+        try:
+            data = np.array(index, np.int64 if len(index) == 0 else None).reshape(-1)
+        except ValueError:  # rows of different length, or arrays among the entries
+            raise _no_index(index, cls, what) from None
+    else:
+        try:
+            return index_leaf(operator.index(index), cls, what)
+        except TypeError:
+            raise _no_index(index, cls, what) from None
+    if data.dtype.kind not in accepted:
+        raise TypeError(f"{what}(): the index has elements of type {data.dtype}, not integers")
+    if data.dtype.kind in "bf":
+        data = data.astype(np.int64)
+    low, high = (int(data.min()), int(data.max())) if data.size else (0, 0)
+    return leaf.from_numpy(flat_class(cls, _index_dtype(low, high)), data, copy=True)
+
+
+def _no_index(index: Any, cls: type, what: str) -> TypeError:
+    return TypeError(
+        f"{what}(): the index is of type {label(index)}; expected an integer, a sequence of "
+        "integers, or a one-dimensional integer array such as "
+        f"{label(flat_class(cls, dt.u32))}"
+    )
+
+
+def _index_dtype(low: int, high: int) -> DType:
+    if low < 0:
+        return dt.i32 if low >= -(1 << 31) and high < 1 << 31 else dt.i64
+    return dt.u32 if high < 1 << 32 else dt.u64
+
+
+def mask_leaf(active: Any, cls: type, what: str) -> Any:
+    """A mask argument as a traced mask of one dimension; `cls` names the namespace. Entries of
+    other arrays are true where they are not 0, and an object of any other kind is as true as Python
+    finds it.
+
+    Raises:
+        TypeError: it is None, text, or a sequence of other things than bools.
+    """
+    if active is True:
+        return yes(cls)
+    target = flat_class(cls, dt.mask)
+    if is_array(active):
+        if active._kind == "tensor":
+            active = active._array
+        if active._kind == "leaf":
+            return active if active._dtype.is_mask else leaf.cast(target, active)
+        if active.__meta__.is_jit or not active._dtype.is_mask:
+            raise _no_mask(active, target, what)
+        active = list(active)
+    if is_foreign_array(active) or isinstance(active, Iterable):
+        try:
+            return target(active)
+        except (TypeError, RuntimeError):
+            raise _no_mask(active, target, what) from None
+    if active is None:
+        raise _no_mask(active, target, what)
+    return leaf.literal(target, bool(active))
+
+
+def _no_mask(active: Any, target: type, what: str) -> TypeError:
+    return TypeError(
+        f"{what}(): 'active' is of type {label(active)}; expected a bool, a sequence of bools, or "
+        f"a one-dimensional mask such as {label(target)}"
+    )
+
+
+def lanes(cls: type, size: int) -> Any:
+    """0 ... size-1 as a traced array of unsigned integers, in the namespace of `cls`."""
+    return leaf.lane(flat_class(cls, dt.u32), size)
+
+
+@cache
+def yes(cls: type) -> Any:
+    """The mask that always holds, in the namespace of `cls`. It is shared: for operands only."""
+    return leaf.literal(flat_class(cls, dt.mask), True)
+
+
+def pick(source: Any, index: Any, what: str) -> Any:
+    """Entries of a traced array at an index that is known to be in bounds."""
+    return leaf_access.gather(source, index, yes(type(source)), what)
+
+
+def normalized_axis(axis: int, ndim: int, what: str | Call) -> int:
+    """An axis counted from the front.
+
+    Raises:
+        RuntimeError: it is out of range.
+    """
+    found = axis + ndim if axis < 0 else axis
+    if not 0 <= found < ndim:
+        raise RuntimeError(
+            f"{what}: axis {axis} is out of bounds for an array of {ndim} dimensions"
+        )
+    return found
+
+
+def ndim_of(value: Any) -> int:
+    """The number of dimensions of an array, lanes included."""
+    if value._kind == "tensor":
+        return len(value._shape)
+    return len(value.__meta__.dims) + value.__meta__.is_jit
+
+
+def shape_of(value: Any, what: str) -> tuple[int, ...]:
+    """The sizes of all dimensions of an array, lanes last.
+
+    Raises:
+        RuntimeError: they differ between components.
+    """
+    if value._kind == "tensor":
+        return value._shape
+    if value._kind == "leaf":
+        return (value._node.size,)
+    dims = component_shape(value)
+    width = common_width(list(inner(value))) if value.__meta__.is_jit else 0
+    if dims is None or width is None:
+        raise RuntimeError(f"{what}(<{label(value)}>): the array is ragged")
+    return (*dims, width) if value.__meta__.is_jit else dims
+
+
+def size_tuple(shape: Any, what: str) -> tuple[int, ...] | int:
+    """A `shape` argument: an int, or a tuple of ints.
+
+    Raises:
+        TypeError: it is neither, or negative.
+    """
+    sizes = integers(shape, f"{what}(): 'shape' must be an int or a tuple of ints, not")
+    if any(s < 0 for s in sizes):
+        raise TypeError(f"{what}(): 'shape' must not be negative, got {shape!r}")
+    return sizes if isinstance(shape, (tuple, list)) else sizes[0]
+
+
+def map_leaves(value: Any, f: Callable[[Any], Any]) -> Any:
+    """A nested array of the same class with `f` applied to its innermost components."""
+    if not is_array(value) or value._kind == "leaf":
+        return f(value)
+    return nested(type(value), [map_leaves(c, f) for c in value._components])
+
+
+def converted(value: Any, cls: Any, f: Callable[[Any, Any], Any]) -> Any:
+    """An array of class `cls`, of the shape of another one, from `f(leaf, class)` of its leaves."""
+    kind = cls._kind
+    if kind == "leaf":
+        return f(value, cls)
+    made = object.__new__(cls)
+    if kind == "tensor":
+        made._array, made._shape = converted(value._array, cls.Array, f), value._shape
+    elif issubclass(cls.Value, ArrayBase):
+        made._components = [converted(c, cls.Value, f) for c in value._components]
+    else:
+        made._components = [f(c, cls.Value) for c in value._components]
+    return made
+
+
+def spread(value: Any) -> Any:
+    """A nested array whose innermost components all have its width, unless it is ragged."""
+    width = common_width(list(inner(value)))
+    return value if width in (None, 1) else map_leaves(value, lambda v: leaf.resize(v, width))

@@ -1,0 +1,1 @@
+"""Creation, layout and movement of data: shapes, memory, reductions, scans, sorting."""

@@ -1,0 +1,195 @@
+"""Stacking and splitting of tensors along an axis."""
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...array.promote import promote
+from .. import conversion
+from ..arguments import integer, unexpected
+from ..conversion import is_array, normalized_axis
+from .reorder import expand_dims, reshaped, tensor_argument
+from .shape import concat_tensors
+
+
+def _tensors(arrays: Any, what: str) -> list[Any]:
+    """The arguments as tensors of one type."""
+    if not isinstance(arrays, (list, tuple)):
+        raise unexpected(what, "a sequence of tensors", arrays)
+    if not arrays:
+        raise RuntimeError(f"{what}(): at least one tensor is needed")
+    found = []
+    for a in arrays:
+        if not is_array(a):
+            raise unexpected(what, "tensors or arrays", a)
+        found.append(a if a._kind == "tensor" else conversion.tensor_class(type(a))(a))
+    classes = [type(a) for a in found]
+    if len(set(classes)) > 1:
+        # Promotion broadcasts nothing: only the type is taken from empty tensors.
+        cls = type(promote(*[c() for c in classes])[0])
+        found = [cls(a) for a in found]
+    return found
+
+
+def stack(arrays: Sequence[Any], /, axis: int = 0) -> Any:
+    """Tensors of the same shape, joined along a new axis. Other arrays become tensors first.
+
+    Raises:
+        RuntimeError: there are none, or the axis is out of bounds.
+        TypeError: an argument is not an array, or shapes differ.
+
+    >>> from drjit.llvm import TensorXf
+    >>> stack([TensorXf([1, 2]), TensorXf([3, 4])], axis=1)
+    [[1, 3],
+     [2, 4]]
+    """
+    what = "dr.stack"
+    found = _tensors(arrays, what)
+    shape = found[0]._shape
+    for number, a in enumerate(found):
+        if a._shape != shape:
+            raise TypeError(
+                f"{what}(): all inputs must have the same shape, but tensor {number} has "
+                f"{a._shape} and tensor 0 has {shape}"
+            )
+    place = normalized_axis(operator.index(axis), len(shape) + 1, f"{what}()")
+    return concat_tensors([expand_dims(a, place) for a in found], place, what)
+
+
+def _at_least(ndim: int, a: Any) -> Any:
+    """A tensor of at least `ndim` dimensions, as NumPy's `atleast_1d` and its like."""
+    shape = a._shape
+    if ndim == 3 and len(shape) in (1, 2):
+        return reshaped(a, (*(1,) * (2 - len(shape)), *shape, 1))
+    return reshaped(a, (1,) * (ndim - len(shape)) + shape) if len(shape) < ndim else a
+
+
+def vstack(arrays: Sequence[Any], /) -> Any:
+    """Tensors joined along the first axis; one-dimensional ones are rows.
+
+    Raises:
+        RuntimeError: there are none.
+        TypeError: an argument is not an array, or shapes do not go together.
+
+    >>> from drjit.llvm import Float
+    >>> vstack([Float(1, 2), Float(3, 4)])
+    [[1, 2],
+     [3, 4]]
+    """
+    what = "dr.vstack"
+    return concat_tensors([_at_least(2, a) for a in _tensors(arrays, what)], 0, what)
+
+
+row_stack = vstack
+
+
+def hstack(arrays: Sequence[Any], /) -> Any:
+    """Tensors joined along the second axis, one-dimensional ones along their only one.
+
+    Raises:
+        RuntimeError: there are none.
+        TypeError: an argument is not an array, or shapes do not go together.
+    """
+    what = "dr.hstack"
+    found = [_at_least(1, a) for a in _tensors(arrays, what)]
+    return concat_tensors(found, 0 if len(found[0]._shape) == 1 else 1, what)
+
+
+def column_stack(arrays: Sequence[Any], /) -> Any:
+    """Tensors joined along the second axis; one-dimensional ones are columns.
+
+    Raises:
+        RuntimeError: there are none.
+        TypeError: an argument is not an array, or shapes do not go together.
+    """
+    what = "dr.column_stack"
+    found = []
+    for a in _tensors(arrays, what):
+        a = _at_least(1, a)
+        found.append(expand_dims(a, 1) if len(a._shape) == 1 else a)
+    return concat_tensors(found, 1, what)
+
+
+def dstack(arrays: Sequence[Any], /) -> Any:
+    """Tensors joined along the third axis; those of fewer dimensions get it, and 1-D ones are rows.
+
+    Raises:
+        RuntimeError: there are none.
+        TypeError: an argument is not an array, or shapes do not go together.
+    """
+    what = "dr.dstack"
+    return concat_tensors([_at_least(3, a) for a in _tensors(arrays, what)], 2, what)
+
+
+# Splitting
+
+
+def _pieces(value: Any, ends: Sequence[int | None], axis: int) -> list[Any]:
+    """The tensors between consecutive positions along an axis."""
+    lead = (slice(None),) * axis
+    starts = [0, *ends[:-1]]
+    return [value[(*lead, slice(a, b))] for a, b in zip(starts, ends, strict=True)]
+
+
+def _sections(count: Any, what: str) -> int:
+    n = integer(count, f"{what}(): expected a number of parts or a list of positions, not")
+    if n <= 0:
+        raise ValueError(f"{what}(): the number of parts must be positive, got {n}")
+    return n
+
+
+def split(value: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0) -> list[Any]:
+    """A tensor cut along an axis into equal parts, or at the given positions.
+
+    Raises:
+        TypeError: the value is not a tensor.
+        RuntimeError: it cannot be cut into that many equal parts, or the axis is out of bounds.
+        ValueError: the number of parts is not positive.
+
+    >>> from drjit.llvm import TensorXf
+    >>> split(TensorXf([1, 2, 3, 4]), [1, 3])
+    [[1], [2, 3], [4]]
+    """
+    what = "dr.split"
+    place, n = _axis_of(value, axis, what)
+    if isinstance(indices_or_sections, (list, tuple)):
+        expected = f"{what}(): expected a number of parts or a list of positions, not"
+        return _pieces(value, [*[integer(i, expected) for i in indices_or_sections], None], place)
+    count = _sections(indices_or_sections, what)
+    if n % count:
+        raise RuntimeError(
+            f"{what}(): axis {place} of size {n} cannot be equally split into {count} parts; "
+            "dr.array_split() makes parts of different sizes"
+        )
+    return array_split(value, count, place)
+
+
+def array_split(value: Any, sections: int | Sequence[int], /, axis: int = 0) -> list[Any]:
+    """A tensor cut along an axis into a given number of parts, of which the first may be longer by
+    one.
+
+    Raises:
+        TypeError: the value is not a tensor.
+        RuntimeError: the axis is out of bounds.
+        ValueError: the number of parts is not positive.
+    """
+    what = "dr.array_split"
+    place, n = _axis_of(value, axis, what)
+    if isinstance(sections, (list, tuple)):
+        return split(value, sections, place)
+    count = _sections(sections, what)
+    sizes = [n // count + (k < n % count) for k in range(count)]
+    return _pieces(value, np.cumsum(sizes).tolist(), place)
+
+
+def _axis_of(value: Any, axis: int, what: str) -> tuple[int, int]:
+    shape = tensor_argument(value, what)._shape
+    place = normalized_axis(operator.index(axis), len(shape), f"{what}()")
+    return place, shape[place]
+
+
+__all__ = [
+    "array_split", "column_stack", "dstack", "hstack", "row_stack", "split", "stack", "vstack",
+]  # fmt: skip

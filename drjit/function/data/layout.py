@@ -1,0 +1,292 @@
+"""Changes of layout: slices, flat and nested forms of the same entries, indices of masks,
+reinterpretation of bits; and binary search."""
+
+import builtins
+from collections.abc import Callable, Sequence
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...array import leaf, leaf_access, table
+from ...array.base import KernelValue
+from ...array.elementwise import elementwise
+from ...array.meta import DYNAMIC
+from ...array.pytree import is_container, map_tree
+from ...array.show import inner
+from ...jit.ir import dtype as dt
+from ...jit.ir import node as ir
+from ...jit.ir import op
+from .. import conversion
+from ..arguments import unexpected
+from ..conversion import assemble, flat_class, is_array, is_array_class, label, nested
+from .memory import gather
+
+
+def slice(value: Any, index: Any = 0) -> Any:
+    """The entries `index` along the lanes: of the last axis of an array, for every array of a
+    PyTree.
+
+    With an integer, arrays become Python numbers, or arrays of `drjit.scalar`; with several
+    indices (an array or a sequence of integers), they stay of their type. Everything that has no
+    lanes, such as numbers, tensors and arrays of a fixed size, is returned as it is.
+
+    Raises:
+        IndexError: the index is out of bounds.
+        TypeError: the index is not an integer and does not consist of integers.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> dr.slice(Array2f([1, 2], [3, 4]), 1)
+    [2, 4]
+    >>> dr.slice(Float(5, 6, 7), 2)
+    7.0
+    >>> dr.slice(Float(5, 6, 7), [0, 2])
+    [5, 7]
+    """
+    what = "dr.slice"
+    if is_container(value):
+        return map_tree(lambda v: slice(v, index), value, what=what)
+    if not is_array(value) or value._kind == "tensor":
+        return value
+    meta = value.__meta__
+    if not meta.is_jit and meta.dims[-1] != DYNAMIC:
+        return value
+    single = isinstance(index, (int, np.integer)) and not isinstance(index, bool)
+    if not single and not isinstance(index, builtins.slice):
+        if not meta.is_jit:
+            return gather(type(value), value, index)
+        index = conversion.index_leaf(index, type(value), what)
+    if conversion.is_flat(type(value)):
+        return value[index]
+    dims = conversion.dims_of(value, what)
+    if not single:
+        leaves, _ = conversion.even_leaves(value, what)
+        return assemble(type(value), [v[index] for v in leaves], dims)
+    cls = conversion.related(type(value), namespace="scalar")
+    return assemble(cls, [v[index] for v in inner(value)], dims)
+
+
+def _check_order(order: str, what: str) -> None:
+    if order not in ("A", "C", "F"):
+        raise RuntimeError(f"{what}(): order parameter must equal 'A', 'C' or 'F', not {order!r}")
+
+
+@cache
+def _column_major(dims: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major positions of components in column-major order."""
+    return tuple(np.arange(prod(dims)).reshape(dims).ravel(order="F").tolist())
+
+
+def ravel(array: Any, order: str = "A") -> Any:
+    """The entries of an array as one array of one dimension.
+
+    'C' is row-major: the lanes of a component stay together. 'F' is column-major: the components of
+    a lane stay together, in the layout that `gather` and `scatter` of nested types use. 'A' is 'F'
+    for nested arrays and 'C' for tensors. Lists of numbers become arrays of `drjit.scalar`.
+
+    Raises:
+        RuntimeError: the array is ragged, or `order` unknown, or 'F' for a tensor.
+
+    >>> from drjit.llvm import Array2f
+    >>> dr.ravel(Array2f([1, 2, 3], [4, 5, 6]))
+    [1, 4, 2, 5, 3, 6]
+    >>> dr.ravel(Array2f([1, 2, 3], [4, 5, 6]), order='C')
+    [1, 2, 3, 4, 5, 6]
+    """
+    what = "dr.ravel"
+    _check_order(order, what)
+    if isinstance(array, (list, tuple, KernelValue)):
+        return _ravel_sequence(list(array), order)
+    if not is_array(array) or array._kind == "leaf":
+        return array
+    if array._kind == "tensor":
+        if order == "F":
+            raise RuntimeError(f"{what}({label(array)}): tensors are laid out in 'C' order only")
+        return array._array
+    if conversion.is_flat(type(array)):
+        return array
+    dims = conversion.dims_of(array, what)
+    if not array.__meta__.is_jit:
+        entries = list(inner(array))
+        if order != "C":
+            entries = [entries[k] for k in _column_major(dims)]
+        return nested(flat_class(type(array)), entries)
+    leaves, width = conversion.even_leaves(array, what)
+    cls, count = array._leaf, len(leaves)
+    if count == 1:
+        return leaves[0]
+    result = conversion.unwritten(cls, count * width)
+    if width == 0:
+        return result
+    lane, yes = conversion.lanes(cls, width), conversion.yes(cls)
+    if order == "C":
+        for k, v in enumerate(leaves):
+            leaf_access.scatter(result, [v], lane + k * width, yes, what, "disjoint")
+    else:
+        ordered = [leaves[k] for k in _column_major(dims)]
+        leaf_access.scatter(result, ordered, lane, yes, what)
+    return result
+
+
+def _ravel_sequence(array: Sequence[Any], order: str) -> Any:
+    if any(is_array(v) for v in array):
+        first = next(v for v in array if is_array(v))
+        if first._kind != "leaf":
+            raise TypeError(f"dr.ravel(): cannot join a list of {label(first)}")
+        cls = conversion.related(type(first), kind="vector", dims=(DYNAMIC,))
+        return ravel(cls(*array), order)
+    data = np.array(array, np.float32)
+    cls = table.find("scalar", "vector", dt.f32, (DYNAMIC,))
+    return cls(data.ravel(order="C" if order == "C" else "F").tolist())
+
+
+def unravel(dtype: type, array: Any, order: str = "A") -> Any:
+    """A nested array of class `dtype` from the entries of a one-dimensional array; the inverse of
+    `ravel`.
+
+    Raises:
+        TypeError: `dtype` is a tensor or of dynamic size, or `array` is not one-dimensional.
+        RuntimeError: the entries do not fill all components, or `order` is unknown.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> dr.unravel(Array2f, Float(1, 2, 3, 4, 5, 6))
+    [[1, 2],
+     [3, 4],
+     [5, 6]]
+    """
+    what = "dr.unravel"
+    _check_order(order, what)
+    if not is_array_class(dtype) or dtype._kind == "tensor":
+        raise TypeError(f"{what}(): 'dtype' must be a nested array type, not {label(dtype)}")
+    if not is_array(array) or not conversion.is_flat(type(array)):
+        raise unexpected(what, f"array of type {label(flat_class(dtype))}", array)
+    if conversion.is_flat(dtype):
+        return array if type(array) is dtype else dtype(array)
+    dims = dtype.__meta__.dims
+    if DYNAMIC in dims:
+        raise TypeError(f"{what}(): the number of components of {label(dtype)} is not fixed")
+    return unravel_dims(dtype, array, dims, order, what)
+
+
+def unravel_dims(dtype: type, array: Any, dims: tuple[int, ...], order: str, what: str) -> Any:
+    """`unravel` with given sizes of the levels."""
+    count, size = prod(dims), len(array)
+    scalar = not dtype.__meta__.is_jit
+    if count == 0 or size % count or (scalar and size != count):
+        raise RuntimeError(
+            f"{what}(<{label(dtype)}>): {size} entries are not divisible among {count} components"
+        )
+    positions = _column_major(tuple(dims))
+    if scalar:
+        values = [ir.normalize(dtype._dtype, v) for v in array._components]
+        if order != "C":
+            values = [values[positions.index(k)] for k in range(count)]
+        return assemble(dtype, values, dims)
+    width = size // count
+    if count == 1:
+        leaves = [array]
+    elif order == "C":
+        lane = conversion.lanes(type(array), width)
+        leaves = [conversion.pick(array, lane + k * width, what) for k in range(count)]
+    else:
+        lane, yes = conversion.lanes(type(array), width), conversion.yes(type(array))
+        packet = leaf_access.gather_packet(array, lane, yes, count, what)
+        leaves = [packet[positions.index(k)] for k in range(count)]
+    return assemble(dtype, [dtype._leaf(v) for v in leaves], dims)
+
+
+def compress(arg: Any, /) -> Any:
+    """The indices at which a one-dimensional mask holds, in increasing order, as unsigned integers.
+    Evaluates the mask.
+
+    Raises:
+        RuntimeError: the argument is not a one-dimensional mask.
+
+    >>> from drjit.llvm import Bool
+    >>> dr.compress(Bool(True, False, True))
+    [0, 2]
+    """
+    if not is_array(arg):
+        raise unexpected("dr.compress", "a mask", arg)
+    cls = type(arg)
+    if not conversion.is_flat(cls) or not cls._dtype.is_mask:
+        raise RuntimeError(f"dr.compress(<{label(cls)}>): expected a one-dimensional mask")
+    result = flat_class(cls, dt.u32)
+    if cls._kind == "leaf":
+        return leaf_access.compress(arg, result)
+    return nested(result, [i for i, on in enumerate(arg._components) if on])
+
+
+def reinterpret_array(dtype: type, value: Any, /) -> Any:
+    """The bits of every entry as an element type of the same size.
+
+    Raises:
+        RuntimeError: the types differ in shape, or in the size of their elements.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> dr.reinterpret_array(UInt, Float(1.0))
+    [1065353216]
+    """
+    what = "dr.reinterpret_array"
+    if not is_array_class(dtype) or not is_array(value):
+        raise TypeError(
+            f"{what}({label(dtype)}, {label(value)}): expected an array type and an array"
+        )
+    a, b = type(value), dtype
+    if a._dtype.itemsize != b._dtype.itemsize or a._dtype.is_mask is not b._dtype.is_mask:
+        raise RuntimeError(
+            f"{what}(): cannot reinterpret-cast between types of different size, {label(a)} and "
+            f"{label(b)}"
+        )
+    if len({(c._kind, c.__meta__.dims, c.__meta__.is_jit) for c in (a, b)}) > 1:
+        raise RuntimeError(f"{what}(): {label(a)} and {label(b)} are of different shape")
+
+    def reinterpret(v: Any, cls: Any) -> Any:
+        if is_array(v):
+            return leaf.bitcast(cls, v)
+        return np.array(v, a._dtype.numpy).view(b._dtype.numpy).item()
+
+    return value if a is b else conversion.converted(value, dtype, reinterpret)
+
+
+def binary_search(start: Any, end: Any, pred: Callable[[Any], Any]) -> Any:
+    """The first index in [start, end) for which `pred` is false, or `end` if it always holds.
+
+    `pred` maps indices to masks, and must hold for all indices below some position, and for none
+    from there on. With arrays, every lane searches for itself; all steps are traced, so that `pred`
+    may gather.
+
+    Raises:
+        RuntimeError: `start` and `end` differ in size.
+
+    >>> from drjit.llvm import Float
+    >>> a = Float(1, 3, 5, 7)
+    >>> dr.binary_search(0, 4, lambda i: dr.gather(Float, a, i) < Float(0, 4, 9))
+    [0, 2, 4]
+    """
+    plain = not is_array(start) and not is_array(end)
+    span = end - start if plain else (end - start).numpy().max(initial=0)
+    steps = max(int(span), 0).bit_length()
+    low, high = start, end
+    for _ in range(steps):
+        # Lanes that are done ask once more, at a valid index, and ignore the answer.
+        middle = low + ((high - low) >> 1)
+        last = end - 1
+        if is_array(middle) or is_array(last):
+            middle = elementwise(op.minimum, middle, last, name="dr.minimum")
+        elif middle > last:
+            break
+        holds = pred(middle)
+        if is_array(holds) or is_array(middle):
+            up = holds & (low < high)
+            low = elementwise(op.select, up, middle + 1, low, name="dr.select")
+            high = elementwise(op.select, holds, high, middle, name="dr.select")
+        elif holds:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+__all__ = ["binary_search", "compress", "ravel", "reinterpret_array", "slice", "unravel"]

@@ -1,0 +1,451 @@
+"""Gathers, scatters, and atomic operations.
+
+Every index is checked: one that is out of bounds raises IndexError at the latest at the next
+synchronisation, reads 0, and writes nothing."""
+
+from math import prod
+from typing import Any
+
+from ...array import leaf, leaf_access
+from ...array.base import IncompatibleError
+from ...array.meta import DYNAMIC
+from ...array.pytree import is_container, map_tree, pairs
+from ...array.show import inner
+from ...jit.ir import dtype as dt
+from ...jit.ir import op
+from ...jit.ir.op import ReduceMode, ReduceOp
+from .. import conversion
+from ..conversion import (
+    assemble,
+    index_leaf,
+    is_array,
+    is_array_class,
+    label,
+    mask_leaf,
+    nested,
+    tensor,
+)
+from . import scalar_access
+
+REDUCTIONS = {r: r.name.lower() for r in ReduceOp if r is not ReduceOp.Identity}
+
+
+# Gather
+
+
+def gather(
+    dtype: type,
+    source: Any,
+    index: Any,
+    active: Any = True,
+    mode: ReduceMode = ReduceMode.Auto,
+    shape: tuple[int, ...] | None = None,
+) -> Any:
+    """Reads entries of `source` at the positions `index`; returns 0 where `active` is false.
+
+    `source` is a one-dimensional array. If `dtype` is its class, the result has one entry per
+    index. If `dtype` is a nested class with `k` innermost components, such as `Array3f`, the result
+    takes the `k` consecutive entries from `index * k` on. A nested source, or a PyTree, is read
+    component by component, where components of one entry go with the others; a tensor by its flat
+    index. A class of dynamic size needs a `shape`, such as (2, n). `mode` is for the adjoint.
+
+    Raises:
+        IndexError: an index is out of bounds: at once if it is constant, else at the next
+            synchronisation.
+        TypeError: `dtype` does not go with the type of `source`, or index and mask have wrong
+            types.
+        RuntimeError: index and mask differ in size.
+
+    >>> from drjit.llvm import Float, Array2f, UInt
+    >>> dr.gather(Float, Float(1, 2, 3, 4), UInt(3, 0))
+    [4, 1]
+    >>> dr.gather(Array2f, Float(1, 2, 3, 4), UInt(1, 0))
+    [[3, 4],
+     [1, 2]]
+    """
+    what = "dr.gather"
+    if type(source) is dtype and getattr(dtype, "_kind", "") == "leaf":
+        where, enabled = index_leaf(index, dtype, what), mask_leaf(active, dtype, what)
+        return leaf_access.gather(source, where, enabled, what, mode=mode)
+    if is_container(source):
+        if dtype is not type(source):
+            raise TypeError(
+                f"{what}(): unsupported dtype {label(dtype)}, the source is of type {label(source)}"
+            )
+        return map_tree(
+            lambda s: gather(type(s), s, index, active, mode=mode) if is_array(s) else s,
+            source,
+            what=what,
+        )
+    if not is_array_class(dtype) or not is_array(source):
+        wrong = dtype if not is_array_class(dtype) else type(source)
+        raise TypeError(
+            f"{what}({label(dtype)}, {label(source)}): unsupported dtype or source. 'dtype' must "
+            f"be an array type and 'source' an array of one dimension, {label(wrong)} is neither"
+        )
+    if dtype._kind == "tensor":
+        return _gather_tensor(dtype, source, index, active, shape, mode)
+    if source._kind == "tensor":
+        source = source._array
+    if not dtype.__meta__.is_jit:
+        return scalar_access.gather(dtype, source, index, active, shape)
+    if source._kind == "nested":
+        return _gather_components(dtype, source, index, active, mode)
+    if dtype.__meta__.namespace != source.__meta__.namespace or dtype._dtype is not source._dtype:
+        raise TypeError(
+            f"{what}({label(dtype)}): unsupported dtype, a {label(source)} has entries of another "
+            f"type. Gather as {label(source)}, or a nested type of it, and convert the result."
+        )
+    if dtype._kind == "leaf":
+        return gather(dtype, source, index, active, mode=mode)  # the storage of a tensor
+    dims = _result_dims(dtype, shape, what)
+    if is_array(index) and index._kind == "nested":
+        return _gather_components(dtype, source, index, active, mode)
+    where, enabled = index_leaf(index, dtype, what), mask_leaf(active, dtype, what)
+    packet = leaf_access.gather_packet(source, where, enabled, prod(dims), what, mode=mode)
+    return assemble(dtype, packet, dims)
+
+
+def _result_dims(dtype: type, shape: Any, what: str) -> tuple[int, ...]:
+    """The sizes of the levels of a nested result."""
+    dims = dtype.__meta__.dims
+    if shape is None:
+        if DYNAMIC in dims:
+            raise RuntimeError(
+                f"{what}(): the type {label(dtype)} has a dynamic size; give a 'shape' such as "
+                "(2, n)"
+            )
+        return dims
+    if not isinstance(shape, (tuple, list)):
+        raise RuntimeError(f"{what}(): 'shape' must be a tuple of ints, not {shape!r}")
+    sizes = tuple(shape[:-1])
+    if len(shape) != len(dims) + 1 or not conversion.fits(dims, sizes):
+        raise RuntimeError(f"{what}(): the shape {tuple(shape)} does not fit {label(dtype)}")
+    return sizes
+
+
+def _gather_components(dtype: type, source: Any, index: Any, active: Any, mode: Any) -> Any:
+    """A gather in which source or index is nested: component by component."""
+    sources = source._components if source._kind == "nested" else None
+    indices = index._components if is_array(index) and index._kind == "nested" else None
+    if sources is not None and dtype is not type(source):
+        raise TypeError(
+            f"dr.gather({label(dtype)}): the source is of type {label(source)}; a nested source "
+            "is read component by component, which gives its own type"
+        )
+    count = len(source._components if sources is not None else index._components)
+    if (indices is not None and len(indices) != count) or dtype._size not in (None, count):
+        raise TypeError(
+            f"dr.gather({label(dtype)}): index of type {label(index)} has the wrong number of "
+            f"components; expected one index for all, or {dtype._size} components"
+        )
+    rows = zip(sources or [source] * count, indices or [index] * count, strict=True)
+    return nested(dtype, [gather(dtype.Value, s, i, active, mode=mode) for s, i in rows])
+
+
+def _gather_tensor(dtype: type, source: Any, index: Any, active: Any, shape: Any, mode: Any) -> Any:
+    """A gather from the storage of a tensor, or from a flat array, that returns a tensor of the
+    index's shape."""
+    storage = source._array if source._kind == "tensor" else source
+    entries = gather(dtype.Array, storage, index, active, mode=mode)
+    size = len(entries)
+    if shape is None:
+        shape = index._shape if is_array(index) and index._kind == "tensor" else (size,)
+    if prod(shape) != size:
+        raise RuntimeError(f"dr.gather(): {size} entries do not make a tensor of shape {shape}")
+    return tensor(dtype, entries, tuple(shape))
+
+
+# Scatter
+
+
+def scatter(
+    target: Any,
+    value: Any,
+    index: Any,
+    active: Any = True,
+    mode: ReduceMode = ReduceMode.Auto,
+) -> None:
+    """Writes `value` to the entries `index` of `target`, where `active` holds.
+
+    `value` is converted to the element type of `target`. A nested value with `k` innermost
+    components goes to the `k` consecutive entries of a one-dimensional target from `index * k` on;
+    a nested target, or a PyTree, is written component by component, a tensor by its flat index. If
+    an index occurs twice in one call, either value may end up there; later calls overwrite earlier
+    ones. Other arrays keep their contents.
+
+    Raises:
+        IndexError: an index is out of bounds: at once if it is constant, else at the next
+            synchronisation.
+        TypeError: the target is not an array, or value, index and mask have wrong types.
+        RuntimeError: value, index and mask differ in size.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> a = Float(1, 2, 3)
+    >>> dr.scatter(a, Float(10, 20), UInt(2, 0))
+    >>> a
+    [20, 2, 10]
+    """
+    _scatter(None, target, value, index, active, mode, "dr.scatter")
+
+
+def scatter_reduce(
+    op: ReduceOp,
+    target: Any,
+    value: Any,
+    index: Any,
+    active: Any = True,
+    mode: ReduceMode = ReduceMode.Auto,
+) -> None:
+    """Combines `value` with the entries `index` of `target` by `op`, atomically, where `active`
+    holds.
+
+    Arguments are as for `scatter`. `mode` says how conflicts are resolved: `Direct` and `Local` by
+    atomic operations, `Expand` in a copy per thread, which is faster for small targets; `Auto`
+    chooses. With `NoConflicts` the caller promises that no index occurs twice.
+
+    Raises:
+        IndexError, TypeError, RuntimeError: as for `scatter`; the element type does not support the
+            operation.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> a = Float(1, 2, 3)
+    >>> dr.scatter_reduce(dr.ReduceOp.Max, a, Float(10, 20), UInt(2, 2))
+    >>> a
+    [1, 2, 20]
+    """
+    if op is ReduceOp.Identity:
+        _scatter(None, target, value, index, active, mode, "dr.scatter")
+        return
+    if op not in REDUCTIONS:
+        raise TypeError(f"dr.scatter_reduce(): 'op' must be a dr.ReduceOp, not {op!r}")
+    if mode is ReduceMode.Permute:
+        raise RuntimeError(
+            "dr.scatter_reduce(): ReduceMode.Permute is for gathers and scatters without a "
+            "reduction; use ReduceMode.NoConflicts"
+        )
+    _scatter(REDUCTIONS[op], target, value, index, active, mode, "dr.scatter_reduce")
+
+
+def scatter_add(
+    target: Any,
+    value: Any,
+    index: Any,
+    active: Any = True,
+    mode: ReduceMode = ReduceMode.Auto,
+) -> None:
+    """Adds `value` to the entries `index` of `target`, atomically: `scatter_reduce` with
+    `ReduceOp.Add`.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> a = Float(0, 0)
+    >>> dr.scatter_add(a, 1, UInt(0, 1, 1))
+    >>> a
+    [1, 2]
+    """
+    scatter_reduce(ReduceOp.Add, target, value, index, active, mode)
+
+
+def _scatter(
+    reduce: str | None, target: Any, value: Any, index: Any, active: Any, mode: Any, what: str
+) -> None:
+    if not is_array(target):
+        if not is_container(target):
+            raise TypeError(
+                f"{what}(): the target is of type {label(target)}; expected an array, or a tree of "
+                "them"
+            )
+        for t, v in list(pairs(target, value, what)):  # all of which go together
+            _scatter(reduce, t, v, index, active, mode, what)
+        return
+    if value is None or isinstance(value, (str, bytes, dict)):
+        raise IncompatibleError(
+            f"{what}(): a value of type {label(value)} cannot go into a {label(target)}"
+        )
+    if target._kind == "tensor":
+        target = target._array
+    if is_array(value) and value._kind == "tensor":
+        value = value._array
+    cls = type(target)
+    if reduce is not None and not op.REDUCTIONS[reduce].accepts(cls._dtype):
+        raise RuntimeError(
+            f"{what}(): the operation '{reduce}' is not defined for the entries of a {label(cls)}"
+        )
+    if not cls.__meta__.is_jit:
+        scalar_access.scatter(reduce, target, value, index, active, what)
+        return
+    if cls._kind == "nested":
+        _scatter_components(reduce, target, value, index, active, mode, what)
+        return
+    where, enabled = index_leaf(index, cls, what), mask_leaf(active, cls, what)
+    values = [value] if type(value) is cls else _values(cls, value)
+    _write(reduce, target, values, where, enabled, mode, what)
+
+
+def _write(
+    reduce: str | None, target: Any, values: list, index: Any, active: Any, mode: Any, what: str
+) -> None:
+    if reduce is None:
+        leaf_access.scatter(target, values, index, active, what)
+    else:
+        leaf_access.scatter_reduce(reduce, target, values, index, active, mode, what)
+
+
+def _values(cls: type, value: Any) -> list[Any]:
+    """The innermost components of a value, converted to a class of traced arrays."""
+    if is_array(value) and value._kind == "nested" and value.__meta__.is_jit:
+        return [cls(v) for v in inner(value)]
+    return [value if type(value) is cls else cls(value)]
+
+
+def _scatter_components(
+    reduce: str | None, target: Any, value: Any, index: Any, active: Any, mode: Any, what: str
+) -> None:
+    """A scatter into a nested array. All components are checked before the first is written."""
+    cls = type(target)
+    dims = conversion.dims_of(target, what)
+    if type(value) is not cls:
+        value = related_value(target, value)
+    places = list(inner(target))
+    width = conversion.width_of(places, what, cls)
+    for place in places:
+        if place._node.size != width:
+            place._assign(leaf.resize(place, width))
+    values = list(inner(value))
+    if len(values) != len(places):
+        raise TypeError(
+            f"{what}(): a value of type {label(value)} with {len(values)} components cannot go "
+            f"into a {label(cls)} with {len(places)}"
+        )
+    if is_array(index) and index._kind == "nested":
+        indices = [index_leaf(i, cls, what) for i in inner(index)]
+        if len(indices) != len(places):
+            raise TypeError(
+                f"{what}(): an index of type {label(index)} does not go with a target of type "
+                f"{label(cls)} (shape {(*dims, width)})"
+            )
+    else:
+        indices = [index_leaf(index, cls, what)] * len(places)
+    enabled = mask_leaf(active, cls, what)
+    for v, i in zip(values, indices, strict=True):
+        leaf_access.check(width, [v], i, enabled, what)
+    for place, v, i in zip(places, values, indices, strict=True):
+        _write(reduce, place, [v], i, enabled, mode, what)
+
+
+def related_value(target: Any, value: Any) -> Any:
+    """A value as an array like `target`: numbers and one-dimensional arrays go to every
+    component."""
+    cls = type(target)
+    if (is_array(value) and value._kind == "leaf") or isinstance(value, (bool, int, float)):
+        entry = cls._leaf(value)
+        return conversion.map_leaves(target, lambda _: entry)
+    return cls(value)
+
+
+# Atomics
+
+
+def _atomic_target(target: Any, what: str) -> type:
+    if is_array(target) and target._kind == "leaf":
+        return type(target)
+    raise RuntimeError(
+        f"{what}(): the target is of type {label(target)}; expected a one-dimensional traced array"
+    )
+
+
+def _one_value(cls: type, value: Any, what: str) -> Any:
+    if isinstance(value, (str, bytes)):
+        text = f"{what}(): a value of type {label(value)} cannot go into a {label(cls)}"
+        raise IncompatibleError(text)
+    values = _values(cls, value)
+    if len(values) != 1:
+        raise TypeError(
+            f"{what}(): a value of type {label(value)} has {len(values)} components; an entry of "
+            f"{label(cls)} takes one"
+        )
+    return values[0]
+
+
+def scatter_inc(target: Any, index: Any, active: Any = True) -> Any:
+    """Atomically adds 1 to the entries `index` of an integer array and returns the
+    previous values.
+
+    Where several lanes increment the same entry, each gets another value, so the results can serve
+    as distinct positions. Inactive lanes get 0.
+
+    Raises:
+        IndexError: an index is out of bounds.
+        RuntimeError: the target is not a one-dimensional integer array.
+
+    >>> from drjit.llvm import UInt
+    >>> counter = UInt(5)
+    >>> sorted(dr.scatter_inc(counter, UInt(0, 0, 0))), counter
+    ([5, 6, 7], [8])
+    """
+    what = "dr.scatter_inc"
+    cls = _atomic_target(target, what)
+    if not cls._dtype.is_int:
+        raise RuntimeError(f"{what}(): the target is of type {label(cls)}; expected integers")
+    return leaf_access.scatter_inc(
+        target, index_leaf(index, cls, what), mask_leaf(active, cls, what), what
+    )
+
+
+def scatter_exch(target: Any, value: Any, index: Any, active: Any = True) -> Any:
+    """Atomically replaces the entries `index` of `target` by `value` and returns the
+    previous values; 0 for inactive lanes.
+
+    Raises:
+        IndexError: an index is out of bounds.
+        RuntimeError: the target is not a one-dimensional traced array.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> a = Float(1, 2, 3)
+    >>> dr.scatter_exch(a, 9, UInt(1)), a
+    ([2], [1, 9, 3])
+    """
+    what = "dr.scatter_exch"
+    cls = _atomic_target(target, what)
+    new = _one_value(cls, value, what)
+    return leaf_access.scatter_exch(
+        target, new, index_leaf(index, cls, what), mask_leaf(active, cls, what), what
+    )
+
+
+def scatter_cas(
+    target: Any, compare: Any, value: Any, index: Any, active: Any = True
+) -> tuple[Any, Any]:
+    """Atomically replaces the entries `index` of `target` that equal `compare`, bit by bit, by
+    `value`.
+
+    Returns the previous values (0 for inactive lanes), and a mask of the lanes whose entry was
+    replaced.
+
+    Raises:
+        IndexError: an index is out of bounds.
+        RuntimeError: the target is not a one-dimensional traced array.
+
+    >>> from drjit.llvm import UInt
+    >>> a = UInt(1, 2, 3)
+    >>> dr.scatter_cas(a, 2, 7, UInt(0, 1)), a
+    (([1, 2], [False, True]), [1, 7, 3])
+    """
+    what = "dr.scatter_cas"
+    cls = _atomic_target(target, what)
+    expected, new = _one_value(cls, compare, what), _one_value(cls, value, what)
+    enabled = mask_leaf(active, cls, what)
+    old = leaf_access.scatter_cas(
+        target, expected, new, index_leaf(index, cls, what), enabled, what
+    )
+    bits = cls
+    if cls._dtype.is_float and cls._dtype is not dt.f16:
+        bits = conversion.with_dtype(cls, dt.u32 if cls._dtype is dt.f32 else dt.u64)
+    same = leaf.apply(op.eq, *[leaf.bitcast(bits, v) for v in (old, expected)])
+    return old, leaf.apply(op.and_, leaf.cast(type(same), enabled), same)
+
+
+__all__ = [
+    "gather", "scatter", "scatter_add", "scatter_cas", "scatter_exch", "scatter_inc",
+    "scatter_reduce",
+]  # fmt: skip

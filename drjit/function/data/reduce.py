@@ -1,0 +1,502 @@
+"""Reductions along axes.
+
+A reduction of a traced array of one dimension is itself traced: it yields an array with one entry,
+and nothing is evaluated. Axis 0 of a nested array are its components, the last axis its lanes;
+lanes of one entry count as broadcast."""
+
+import builtins
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from functools import reduce as fold
+from math import prod as product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...array import leaf, leaf_access
+from ...array.base import IncompatibleError, KernelValue
+from ...array.elementwise import elementwise
+from ...array.show import common_width, inner
+from ...jit.ir import dtype as dt
+from ...jit.ir import node as ir
+from ...jit.ir import op as ops
+from ...jit.ir.op import ReduceOp
+from .. import conversion
+from ..conversion import Call, is_array, label, nested, spread, tensor
+from . import entries
+from .memory import REDUCTIONS
+
+
+def _extreme(op: ops.Op) -> Callable[[Any, Any], Any]:
+    """The smaller or larger of two values; if one is NaN, the other, if an array `b` is not NaN."""
+    wins = operator.lt if op is ops.minimum else operator.gt
+
+    def chosen(a: Any, b: Any) -> Any:
+        if is_array(a) or is_array(b):
+            return elementwise(op, a, b, name=f"dr.{op.name[:3]}")
+        found = a if wins(a, b) or b != b else b
+        return float(found) if isinstance(a, float) or isinstance(b, float) else found
+
+    return chosen
+
+
+class Rule(NamedTuple):
+    """A reduction: the operation on traced arrays, on two values, and its value for nothing."""
+
+    key: str
+    combine: Callable[[Any, Any], Any]
+    op: ops.Op
+    identity: Any
+
+
+def _rule(key: str, o: ops.Op) -> Rule:
+    combine = _extreme(o) if key in ("min", "max") else o.python
+    return Rule(key, combine, o, ops.identity(key, dt.f64 if o.accepts(dt.f64) else dt.mask))
+
+
+RULES = {key: _rule(key, o) for key, o in ops.REDUCTIONS.items()}
+
+
+def identity(rule: Rule, dtype: dt.DType) -> Any:
+    """What a reduction of no entries returns."""
+    return ops.identity(rule.key, dtype)
+
+
+def check_mode(mode: Any, what: str | Call) -> None:
+    if mode not in (None, "symbolic", "evaluated"):
+        raise RuntimeError(f"{what}: 'mode' must be 'symbolic', 'evaluated' or None, not {mode!r}")
+
+
+def axes_of(axis: Any, ndim: int, default: tuple[int, ...], what: str | Call) -> tuple[int, ...]:
+    """The axes to reduce, counted from the front, each once, in increasing order."""
+    if axis is Ellipsis:
+        return default
+    if axis is None:
+        return tuple(range(ndim))
+    if isinstance(axis, (int, np.integer)) and not isinstance(axis, bool):
+        return (_reduced_axis(int(axis), ndim, what),)
+    if not isinstance(axis, tuple) or not builtins.all(
+        isinstance(a, (int, np.integer)) for a in axis
+    ):
+        raise RuntimeError(
+            f"{what}: 'axis' must be an int, a tuple of ints, None or ..., not {axis!r}"
+        )
+    return tuple(sorted({_reduced_axis(int(a), ndim, what) for a in axis}))
+
+
+def _reduced_axis(axis: int, ndim: int, what: str | Call) -> int:
+    if not -ndim <= axis < ndim:
+        raise RuntimeError(f"{what}: out-of-bounds axis {axis} of an array of {ndim} dimensions")
+    return axis % ndim
+
+
+# Reductions along axes
+
+
+def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name: str) -> Any:
+    """A reduction of anything."""
+    rule = RULES[key]
+    what = Call(name, value)
+    check_mode(mode, what)
+    if isinstance(value, KernelValue):
+        if axis in (0, (0,), Ellipsis):
+            return value._reduce(key)
+        return _reduce_python(rule, value, axis, mode, keepdims, name)
+    if not is_array(value):
+        return _reduce_python(rule, value, axis, mode, keepdims, name)
+    if not rule.op.accepts(value._dtype):
+        raise RuntimeError(
+            f"{what}: the reduction is not defined for entries of type {value._dtype.name}"
+        )
+    if value._kind == "tensor":
+        ndim = len(value._shape)
+        axes = axes_of(axis, ndim, tuple(range(ndim)), what)
+        return _reduce_tensor(rule, value, axes, keepdims)
+    ndim = len(value.__meta__.dims) + value.__meta__.is_jit
+    axes = axes_of(axis, ndim, (0,), what)
+    if (keepdims and axes not in ((), (ndim - 1,))) or (keepdims and not value.__meta__.is_jit):
+        raise RuntimeError(
+            f"{what}: keepdims=True is for tensors, and for the last axis of arrays, whose size is "
+            f"dynamic; here the axes are {axes} of {ndim}"
+        )
+    if axes and axes[-1] == ndim - 1 and value.__meta__.is_jit and value._kind == "nested":
+        value = spread(value)
+    return _reduce_nested(rule, value, axes)
+
+
+def _reduce_nested(rule: Rule, value: Any, axes: Sequence[int]) -> Any:
+    """A reduction of an array along axes counted from its first component axis."""
+    if not axes:
+        return value
+    if value._kind == "leaf":
+        return leaf_access.reduce_all(rule.key, value)
+    below = [a - 1 for a in axes if a > 0]
+    cls = type(value)
+    if axes[0] != 0:
+        reduced = [_reduce_nested(rule, c, below) for c in value._components]
+        return nested(_rebuilt(cls, reduced), reduced)
+    if not value._components:
+        start = identity(rule, cls._dtype)
+        return cls.Value(start) if value.__meta__.is_jit else ir.normalize(cls._dtype, start)
+    total = _total(rule, value._components)
+    return _reduce_nested(rule, total, below) if is_array(total) else total
+
+
+def combine(rule: Rule, a: Any, b: Any) -> Any:
+    """One step of a reduction of components."""
+    return elementwise(rule.op, a, b) if is_array(a) or is_array(b) else rule.combine(a, b)
+
+
+def _total(rule: Rule, values: Sequence[Any]) -> Any:
+    """The reduction of components or Python values. `min` and `max` ignore NaN."""
+    first, *rest = values
+    if rule.key in ("min", "max"):
+        if is_array(first) and first._dtype.is_float:
+            first = combine(rule, first, rule.identity)
+        return fold(lambda total, v: rule.combine(v, total), rest, first)
+    return fold(rule.combine, rest, first)
+
+
+def _rebuilt(cls: type, components: Sequence[Any]) -> type:
+    """The class of a nested array like `cls` whose components have become others."""
+    if not components or type(components[0]) is cls.Value:
+        return cls
+    dims = cls.__meta__.dims
+    first = components[0]
+    inner_dims = first.__meta__.dims if is_array(first) else ()
+    return conversion.related(cls, kind="vector", dims=(dims[0], *inner_dims))
+
+
+def _reduce_python(rule: Rule, value: Any, axis: Any, mode: Any, keepdims: bool, name: str) -> Any:
+    """A reduction of a Python number or iterable."""
+    what = f"{name}(<{label(value)}>)"
+    if keepdims:
+        raise RuntimeError(f"{what}: keepdims=True is for arrays and tensors only")
+    logical = name in ("dr.all", "dr.any", "dr.none")
+    is_bool = isinstance(value, (bool, np.bool_))
+    if is_bool if logical else isinstance(value, (int, float, np.number)) and not is_bool:
+        return value
+    if value is None or not isinstance(value, Iterable) or isinstance(value, (str, bytes)):
+        expected = "a bool" if logical else "a number"
+        raise (TypeError if value is None else RuntimeError)(
+            f"{what}: expected an array, {expected}, or an iterable of them"
+        )
+    if axis not in (0, None, Ellipsis) and axis != (0,):
+        raise RuntimeError(f"{what}: 'axis' must be 0 or None for Python iterables, not {axis!r}")
+    items = list(value)
+    if axis is None:
+        items = [
+            reduce_axes(rule.key, v, None, mode, keepdims, name)
+            if is_array(v) or isinstance(v, (list, tuple))
+            else v
+            for v in items
+        ]
+    if not items:
+        return rule.identity
+    try:
+        return _total(rule, items)
+    except TypeError as error:
+        raise IncompatibleError(f"{what}: the entries do not go together: {error}") from error
+
+
+# Tensors
+
+
+def _reduce_tensor(rule: Rule, value: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """A reduction of a tensor: runs of neighbouring axes one after the other, the last run first.
+    Nothing is moved."""
+    cls, shape, array = type(value), value._shape, value._array
+    if not axes:
+        return value
+    count, outer, result, runs = _layout(shape, axes, keepdims)
+    if array._kind == "nested":
+        reduced = _reduce_entries(rule, array, shape, axes)
+    elif outer == 0 or count == 0:
+        reduced = leaf.literal(type(array), identity(rule, cls._dtype), outer)
+    elif outer == 1:
+        reduced = leaf_access.reduce_all(rule.key, array)
+    else:
+        reduced = _reduce_runs(rule.key, array, runs)
+    return tensor(cls, reduced, result)
+
+
+@lru_cache(512)
+def _layout(
+    shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool
+) -> tuple[int, int, tuple[int, ...], tuple[tuple[int, int], ...]]:
+    """Of a reduction: how many entries become one, how many results there are and their shape, and
+    the rows and columns of the matrices that it reduces one after the other."""
+    count = product([shape[a] for a in axes])
+    outer = product([n for a, n in enumerate(shape) if a not in axes])
+    result = [1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes]
+    long = [a for a in axes if shape[a] > 1]
+    runs, sizes = [], list(shape)
+    for start in reversed([a for a in long if a - 1 not in long]):
+        end = start
+        while end in long:
+            end += 1
+        runs.append((product(sizes[start:end]), product(sizes[end:])))
+        sizes[start:end] = [1] * (end - start)
+    return count, outer, tuple(result), tuple(runs)
+
+
+def _reduce_runs(key: str, array: Any, runs: tuple[tuple[int, int], ...]) -> Any:
+    cls = type(array)
+    if len(runs) > 1 and cls._dtype is dt.f16 and key in ("add", "mul"):
+        # Rounded once, at the end.
+        array = conversion.flat_class(cls, dt.f32)(array)
+    for rows, columns in runs:
+        if columns == 1:
+            array = leaf_access.block_reduce(key, array, rows)
+        else:
+            array = leaf_access.reduce_rows(key, array, rows, columns)
+    return array if type(array) is cls else cls(array)
+
+
+def _reduce_entries(rule: Rule, array: Any, shape: tuple, axes: tuple[int, ...]) -> Any:
+    """A reduction of the storage of a tensor of `drjit.scalar`."""
+    start, dtype = identity(rule, array._dtype), array._dtype
+    if not array._components:
+        outer = product(n for a, n in enumerate(shape) if a not in axes)
+        return nested(type(array), [ir.normalize(dtype, start)] * outer)
+    moved = np.moveaxis(entries.host_entries(array, shape), axes, range(-len(axes), 0))
+    rows = moved.reshape(-1, product(shape[a] for a in axes))
+    return nested(type(array), [ir.normalize(dtype, fold(rule.combine, r)) for r in rows])
+
+
+# Public reductions
+
+
+def reduction(name: str, op: Any) -> str:
+    """The key of a reduction.
+
+    Raises:
+        TypeError: it is not a `ReduceOp`.
+        RuntimeError: it is `ReduceOp.Identity`.
+    """
+    if not isinstance(op, ReduceOp):
+        raise TypeError(f"{name}(): 'op' must be a ReduceOp such as dr.ReduceOp.Add, not {op!r}")
+    if op not in REDUCTIONS:
+        raise RuntimeError(f"{name}(): {op} is not a reduction")
+    return REDUCTIONS[op]
+
+
+def reduce(
+    op: ReduceOp, value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False
+) -> Any:
+    """A reduction of `value` along one or several axes by `op`.
+
+    Without `axis`, tensors are reduced along all axes, everything else along axis 0: an array of
+    one dimension to one entry, a nested array to a combination of its components. `None` means all
+    axes, a tuple several, negative ones count from the end. Python numbers are their own reduction,
+    iterables are folded. An empty axis yields the neutral element. `float16` sums are accumulated
+    in `float32`. `keepdims` keeps reduced axes of tensors with size 1. `mode` ('symbolic',
+    'evaluated' or None) is a hint.
+
+    Raises:
+        RuntimeError: an axis is out of bounds, or the operation is not defined for the type.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> dr.reduce(dr.ReduceOp.Max, Float(1, 3, 2))
+    [3]
+    >>> dr.reduce(dr.ReduceOp.Add, Array2f([1, 2], [3, 4]), axis=1)
+    [[3, 7]]
+    """
+    key = reduction("dr.reduce", op)
+    if key in ("and", "or") and isinstance(value, (bool, np.bool_)):
+        return value
+    return reduce_axes(key, value, axis, mode, keepdims, "dr.reduce")
+
+
+def sum(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+    """The sum along axes; see `reduce`.
+
+    >>> from drjit.llvm import Array2f
+    >>> dr.sum(Array2f([1, 2], [3, 4])), dr.sum(Array2f([1, 2], [3, 4]), axis=None), dr.sum([1, 2])
+    ([4, 6], [10], 3)
+    """
+    return reduce_axes("add", value, axis, mode, keepdims, "dr.sum")
+
+
+def prod(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+    """The product along axes; see `reduce`.
+
+    >>> from drjit.llvm import Float
+    >>> dr.prod(Float(1, 2, 3, 4))
+    [24]
+    """
+    return reduce_axes("mul", value, axis, mode, keepdims, "dr.prod")
+
+
+def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+    """The minimum along axes; see `reduce`.
+
+    >>> from drjit.llvm import Float
+    >>> dr.min(Float(3, 1, 2))
+    [1]
+    """
+    return reduce_axes("min", value, axis, mode, keepdims, "dr.min")
+
+
+def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+    """The maximum along axes; see `reduce`.
+
+    >>> from drjit.llvm import Float
+    >>> dr.max(Float(3, 1, 2))
+    [3]
+    """
+    return reduce_axes("max", value, axis, mode, keepdims, "dr.max")
+
+
+def _logical(key: str, value: Any, axis: Any, keepdims: bool, name: str) -> Any:
+    if is_array(value) and not value._dtype.is_mask:
+        raise RuntimeError(
+            f"{name}(<{label(value)}>): expected a mask such as {label(value.Mask)}; compare first"
+        )
+    return reduce_axes(key, value, axis, None, keepdims, name)
+
+
+def all(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
+    """Whether a mask holds everywhere along axes; see `reduce`.
+
+    >>> from drjit.llvm import Bool
+    >>> dr.all(Bool(True, False)), dr.all([True, True])
+    ([False], True)
+    """
+    return _logical("and", value, axis, keepdims, "dr.all")
+
+
+def any(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
+    """Whether a mask holds anywhere along axes; see `reduce`.
+
+    >>> from drjit.llvm import Bool
+    >>> dr.any(Bool(True, False))
+    [True]
+    """
+    return _logical("or", value, axis, keepdims, "dr.any")
+
+
+def none(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
+    """Whether a mask holds nowhere along axes; see `reduce`.
+
+    >>> from drjit.llvm import Bool
+    >>> dr.none(Bool(True, False))
+    [False]
+    """
+    found = _logical("or", value, axis, keepdims, "dr.none")
+    return ~found if is_array(found) else not found
+
+
+def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
+    """The number of entries along axes where a mask holds, as an unsigned integer; see `reduce`.
+
+    >>> from drjit.llvm import Bool
+    >>> dr.count(Bool(True, False, True))
+    [2]
+    """
+    name = "dr.count"
+    if is_array(value):
+        if not value._dtype.is_mask:
+            raise RuntimeError(f"{name}(<{label(value)}>): expected a mask")
+        return reduce_axes("add", _ones(value), axis, None, keepdims, name)
+    if isinstance(value, (bool, np.bool_)):
+        return int(value)
+    if not isinstance(value, Iterable) or isinstance(value, (str, bytes)):
+        raise RuntimeError(f"{name}(<{label(value)}>): expected a mask, or an iterable of masks")
+    ones = [_ones(v) if is_array(v) else count(v) for v in value]
+    return reduce_axes("add", ones, axis, None, keepdims, name)
+
+
+def _ones(mask: Any) -> Any:
+    """1 where a mask holds, else 0, as unsigned integers."""
+    if not is_array(mask):
+        return int(mask)
+    cls = conversion.with_dtype(type(mask), dt.u32)
+    return conversion.converted(mask, cls, lambda v, c: leaf.cast(c, v) if is_array(v) else int(v))
+
+
+def refuse_integers(value: Any, name: str, result: str) -> None:
+    """Raises TypeError for arrays of integers, of which a result would not be one."""
+    meta = value.__meta__
+    if value._dtype.is_int and (meta.is_jit or meta.kind == "tensor" or len(meta.dims) > 1):
+        raise TypeError(
+            f"{name}(<{label(value)}>): the {result} of integers is no integer; convert to "
+            f"{label(conversion.with_dtype(type(value), dt.f32))} first"
+        )
+
+
+def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+    """The mean along axes: the sum times the reciprocal of the number of entries; see `reduce`. NaN
+    if there are none.
+
+    Raises:
+        TypeError: the array holds integers.
+
+    >>> from drjit.llvm import Float
+    >>> dr.mean(Float(1, 2, 6)), dr.mean([1, 2])
+    ([3], 1.5)
+    """
+    name = "dr.mean"
+    if not is_array(value):
+        if isinstance(value, Iterable) and not isinstance(value, (list, tuple)):
+            value = list(value)
+        total = reduce_axes("add", value, axis, mode, keepdims, name)
+        n = len(value) if isinstance(value, (list, tuple)) else 1
+        if axis is None and n and is_array(total):
+            n *= common_width([v for e in value if is_array(e) for v in inner(e)]) or 1
+        return _scaled(total, n) if is_array(total) else total / n if n else float("nan")
+    refuse_integers(value, name, "mean")
+    if value._dtype is dt.f16 and value.__meta__.is_jit:
+        # The sum may overflow where the mean does not.
+        wide = conversion.with_dtype(type(value), dt.f32)(value)
+        found = mean(wide, axis, mode, keepdims)
+        return conversion.with_dtype(type(found), dt.f16)(found)
+    total = reduce_axes("add", value, axis, mode, keepdims, name)
+    return _scaled(total, reduced_count(value, axis, name))
+
+
+def reduced_count(value: Any, axis: Any, name: str) -> int:
+    """How many entries of an array a reduction makes one of."""
+    shape = conversion.shape_of(value, name)
+    default = tuple(range(len(shape))) if value._kind == "tensor" else (0,)
+    return product(shape[a] for a in axes_of(axis, len(shape), default, name))
+
+
+def _scaled(total: Any, n: int) -> Any:
+    """A sum divided by the number of its terms."""
+
+    def quotient(v: Any, cls: Any) -> Any:
+        if not is_array(v):
+            return v / n if n else float("nan")
+        count = leaf.literal(cls, n)
+        if v._node.is_literal or n == 0:
+            return leaf.apply(ops.div, v, count)
+        return leaf.apply(ops.mul, v, leaf.apply(ops.div, leaf.literal(cls, 1), count))
+
+    return (
+        conversion.converted(total, type(total), quotient)
+        if is_array(total)
+        else quotient(total, None)
+    )
+
+
+def _nested_form(name: str) -> Callable[[Any], Any]:
+    along = {"sum": sum, "prod": prod, "min": min, "max": max, "all": all, "any": any, "none": none}
+
+    def over_all(arg: Any, /) -> Any:
+        return along[name](arg, axis=None)
+
+    over_all.__name__ = over_all.__qualname__ = f"{name}_nested"
+    over_all.__doc__ = f"`{name}` over all axes: `{name}(arg, axis=None)`."
+    return over_all
+
+
+sum_nested, prod_nested, min_nested, max_nested = map(_nested_form, ("sum", "prod", "min", "max"))
+all_nested, any_nested, none_nested = map(_nested_form, ("all", "any", "none"))
+
+
+__all__ = [
+    "all", "all_nested", "any", "any_nested", "count", "max", "max_nested", "mean", "min",
+    "min_nested", "none", "none_nested", "prod", "prod_nested", "reduce", "sum", "sum_nested",
+]  # fmt: skip

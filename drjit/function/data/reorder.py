@@ -1,0 +1,266 @@
+"""Axes of tensors: their order, axes of size 1, and entries taken along one of them."""
+
+from typing import Any
+
+import numpy as np
+
+from ...array import leaf, table, tensor_index
+from ...array.base import OperandError
+from ...array.elementwise import elementwise
+from ...array.interop import is_foreign_array
+from ...array.tensor import transposed
+from ...jit.ir import dtype as dt
+from ...jit.ir import op
+from .. import conversion
+from ..arguments import integers, unexpected
+from ..conversion import is_array, is_array_class, is_flat, normalized_axis, tensor
+
+
+def tensor_argument(value: Any, what: str) -> Any:
+    """The tensor itself.
+
+    Raises:
+        TypeError: the value is none.
+    """
+    if not is_array(value) or value._kind != "tensor":
+        raise unexpected(what, "a tensor such as TensorXf", value)
+    return value
+
+
+def _axes(axis: Any, ndim: int, what: str) -> tuple[int, ...]:
+    """An axis or several ones, each once, counted from the front."""
+    given = integers(axis, f"{what}(): expected an axis or a tuple of axes, not")
+    found = tuple([normalized_axis(a, ndim, f"{what}()") for a in given])
+    if len(set(found)) < len(found):
+        raise RuntimeError(f"{what}(): duplicate axes in {axis!r}")
+    return found
+
+
+def moveaxis(arg: Any, /, source: Any, destination: Any) -> Any:
+    """A tensor with one or several axes moved to other places; the others keep their order.
+
+    Raises:
+        TypeError: the argument is not a tensor.
+        ValueError: the numbers of axes differ.
+        RuntimeError: an axis is out of bounds, or occurs twice.
+
+    >>> from drjit.llvm import TensorXf
+    >>> moveaxis(TensorXf([[1, 2, 3]]), 0, 1).shape
+    (3, 1)
+    """
+    what = "dr.moveaxis"
+    ndim = len(tensor_argument(arg, what)._shape)
+    start, end = _axes(source, ndim, what), _axes(destination, ndim, what)
+    if len(start) != len(end):
+        raise ValueError(f"{what}(): 'source' names {len(start)} axes and 'destination' {len(end)}")
+    order = [a for a in range(ndim) if a not in start]
+    for place, axis in sorted(zip(end, start, strict=True)):
+        order.insert(place, axis)
+    return transposed(arg, order, what)
+
+
+def transpose(value: Any, /, axes: tuple[int, ...] | None = None) -> Any:
+    """A tensor with its axes in the order `axes`, or reversed. Of a matrix type, the transpose.
+
+    Raises:
+        TypeError: the argument is neither a tensor nor a matrix.
+        RuntimeError: `axes` is not a permutation of the axes.
+
+    >>> from drjit.llvm import TensorXf
+    >>> transpose(TensorXf([[1, 2], [3, 4]]))
+    [[1, 3],
+     [2, 4]]
+    """
+    what = "dr.transpose"
+    if axes is None and is_array(value) and value.__meta__.kind == "matrix":
+        return value.T
+    ndim = len(tensor_argument(value, what)._shape)
+    if axes is None:
+        return transposed(value, range(ndim)[::-1], what)
+    if isinstance(axes, (tuple, list)) and len(axes) != ndim:
+        raise RuntimeError(f"{what}(): 'axes' must have length {ndim}, not {axes!r}")
+    try:
+        order = _axes(axes, ndim, what)
+    except RuntimeError as error:
+        raise RuntimeError(f"{error}; it must be a permutation of the {ndim} axes") from None
+    return transposed(value, order, what)
+
+
+def swapaxes(value: Any, /, axis1: int, axis2: int) -> Any:
+    """A tensor with two axes exchanged.
+
+    Raises:
+        TypeError: the argument is not a tensor.
+        RuntimeError: an axis is out of bounds.
+    """
+    what = "dr.swapaxes"
+    ndim = len(tensor_argument(value, what)._shape)
+    (a,), (b,) = _axes(axis1, ndim, what), _axes(axis2, ndim, what)
+    order = list(range(ndim))
+    order[a], order[b] = b, a
+    return transposed(value, order, what)
+
+
+def expand_dims(value: Any, /, axis: int | tuple[int, ...]) -> Any:
+    """A tensor with axes of size 1 inserted, so that they are at the given places of the result.
+
+    Raises:
+        TypeError: the argument is not a tensor.
+        RuntimeError: an axis is out of bounds, or occurs twice.
+
+    >>> from drjit.llvm import TensorXf
+    >>> expand_dims(TensorXf([1, 2]), (0, 2)).shape
+    (1, 2, 1)
+    """
+    what = "dr.expand_dims"
+    shape = list(tensor_argument(value, what)._shape)
+    added = len(axis) if isinstance(axis, (tuple, list)) else 1
+    for place in sorted(_axes(axis, len(shape) + added, what)):
+        shape.insert(place, 1)
+    return reshaped(value, shape)
+
+
+def squeeze(value: Any, /, axis: int | tuple[int, ...] | None = None) -> Any:
+    """A tensor without the given axes of size 1, or without all of them.
+
+    Raises:
+        TypeError: the argument is not a tensor.
+        RuntimeError: an axis is out of bounds, or not of size 1.
+    """
+    what = "dr.squeeze"
+    shape = tensor_argument(value, what)._shape
+    if axis is None:
+        return reshaped(value, [n for n in shape if n != 1])
+    gone = _axes(axis, len(shape), what)
+    for a in gone:
+        if shape[a] != 1:
+            raise RuntimeError(f"{what}(): axis {a} has size {shape[a]}, not 1")
+    return reshaped(value, [n for a, n in enumerate(shape) if a not in gone])
+
+
+def reshaped(value: Any, shape: Any) -> Any:
+    """A tensor with the same entries in another shape."""
+    if tuple(shape) == value._shape:
+        return value
+    return tensor(type(value), type(value._array)(value._array), tuple(shape))
+
+
+# Entries
+
+
+def take(value: Any, index: Any, axis: int = 0) -> Any:
+    """The entries of a tensor at one or several positions along an axis.
+
+    An integer removes the axis; an array of integers puts its own axes there. Negative positions
+    count from the end. One-dimensional arrays are accepted as well.
+
+    Raises:
+        TypeError: the value is not a tensor, or the index not an integer, array or sequence of
+            integers.
+        IndexError: a position is out of bounds.
+        RuntimeError: the axis is out of bounds.
+
+    >>> from drjit.llvm import TensorXf, UInt
+    >>> take(TensorXf([[1, 2], [3, 4]]), UInt(1, 0), axis=1)
+    [[2, 1],
+     [4, 3]]
+    """
+    what = "dr.take"
+    if is_array(value) and is_flat(type(value)):
+        return take(conversion.tensor_class(type(value))(value), index, axis)._array
+    tensor_argument(value, what)
+    (place,) = _axes(axis, len(value._shape), what)
+    if isinstance(index, (list, tuple, range)) or is_foreign_array(index):
+        entries = np.asarray(index)
+        if entries.ndim and entries.size and entries.dtype.kind not in "iu":
+            raise TypeError(
+                f"{what}(): the index has elements of type {entries.dtype}, not integers"
+            )
+        whole = conversion.with_dtype(type(value), dt.i64)
+        index = whole(entries.astype(np.int64)) if entries.ndim else entries.item()
+    return tensor_index.getitem(value, (slice(None),) * place + (index,), f"{what}()")
+
+
+def take_interp(value: Any, pos: Any, axis: int = 0) -> Any:
+    """The entries of a tensor at fractional positions along an axis, interpolated linearly.
+
+    `pos` is a number, which removes the axis, or an array, which puts its own axes there. Positions
+    beyond the first and last entry continue the first and last segment.
+
+    Raises:
+        TypeError: the value is not a tensor of floating-point numbers, or `pos` does not hold
+            numbers.
+        RuntimeError: the axis is out of bounds, or has no entries.
+
+    >>> from drjit.llvm import Float, TensorXf
+    >>> take_interp(TensorXf([1, 2, 4]), Float(0.5, 1.5))
+    [1.5, 3]
+    """
+    what = "dr.take_interp"
+    if is_array(value) and is_flat(type(value)):
+        return take_interp(conversion.tensor_class(type(value))(value), pos, axis)._array
+    tensor_argument(value, what)
+    if not value._dtype.is_float:
+        raise unexpected(what, "floating-point numbers", value)
+    (place,) = _axes(axis, len(value._shape), what)
+    n = value._shape[place]
+    if n == 0:
+        raise RuntimeError(f"{what}(): axis {place} has no entries")
+    cls = type(value)
+    if isinstance(pos, (int, float, np.integer, np.floating)):
+        first = min(max(int(np.floor(pos)), 0), max(n - 2, 0)) if np.isfinite(pos) else 0
+        weight: Any = pos - first
+        index: Any = first
+    else:
+        floating = is_array(pos) and pos._dtype.is_float
+        dtype = pos._dtype if floating else max(cls._dtype, dt.f32, key=lambda d: d.itemsize)
+        try:
+            at = conversion.with_dtype(cls, dtype)(pos)
+        except TypeError as error:
+            raise TypeError(f"{what}(): 'pos' holds no positions: {error}") from None
+        whole = elementwise(op.maximum, elementwise(op.floor, at), 0)
+        index = elementwise(op.minimum, conversion.with_dtype(cls, dt.u32)(whole), max(n - 2, 0))
+        fraction = cls(at - type(at)(index))
+        tail = (1,) * (len(value._shape) - place - 1)
+        weight = tensor(cls, fraction._array, (*fraction._shape, *tail))
+    key = (slice(None),) * place
+    low_entries = value[(*key, index)]
+    if n == 1:
+        return low_entries + weight * 0
+    return elementwise(op.fma, value[(*key, index + 1)] - low_entries, weight, low_entries)
+
+
+def slice_index(dtype: type, shape: tuple[int, ...], indices: tuple) -> tuple[tuple, Any]:
+    """The shape that a key of a tensor selects, and the flat positions of its entries.
+
+    `dtype` is a one-dimensional array type of 32-bit unsigned integers, `shape` that of the tensor,
+    and `indices` the parts of the key.
+
+    Raises:
+        TypeError: `dtype` is another type, or the key is of an unsupported type.
+        IndexError: an index is out of bounds.
+
+    >>> from drjit.llvm import UInt
+    >>> slice_index(UInt, (3, 4), (slice(None), 1))
+    ((3,), [1, 5, 9])
+    """
+    what = "dr.slice_index"
+    if not is_array_class(dtype) or not is_flat(dtype) or dtype._dtype is not dt.u32:
+        raise OperandError(
+            f"{what}(): 'dtype' must be a one-dimensional array type of 32-bit unsigned integers"
+        )
+    conversion.size_tuple(tuple(shape), what)
+    found = tensor_index.select(dtype._namespace, tuple(shape), tuple(indices), f"{what}()", True)
+    index = found.index
+    if isinstance(index, list):
+        return found.shape, dtype(index)
+    if index._node.size == 1 and found.active._node.is_literal:
+        return found.shape, dtype(leaf.resize(index, max(1, len(index))))
+    plain = table.find(dtype._namespace, "leaf", dt.u32)
+    return found.shape, plain(index)
+
+
+__all__ = [
+    "expand_dims", "moveaxis", "slice_index", "squeeze", "swapaxes", "take", "take_interp",
+    "transpose",
+]  # fmt: skip

@@ -1,0 +1,295 @@
+"""Prefix reductions (scans) along axes, and reductions and scans of blocks. They are launches of
+their own, and evaluate their argument."""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import accumulate
+from math import prod
+from typing import Any, NamedTuple
+
+from ...array import leaf, leaf_access
+from ...array.elementwise import elementwise
+from ...array.pytree import is_container, map_tree
+from ...array.tensor import permuted
+from ...jit.ir import op as ops
+from ...jit.ir.dtype import DType
+from ...jit.ir.node import normalize
+from ...jit.ir.op import ReduceOp
+from ...jit.run import freeze_size
+from .. import conversion
+from ..arguments import integer
+from ..conversion import is_array, is_flat, label, map_leaves, nested, spread, tensor
+from .reduce import RULES, Rule, axes_of, check_mode, combine, fold, identity, reduction
+
+
+class Scan(NamedTuple):
+    """The running reductions of something: whether they leave out the entry itself, and whether
+    they run from the end."""
+
+    rule: Rule
+    exclusive: bool
+    reverse: bool
+
+    def of_leaf(self, value: Any, run: int, what: str) -> Any:
+        """Those of a traced array, over all entries or within runs."""
+        span = run or value._node.size
+        if self.reverse:
+            value = _reversed(value, span, what)
+        found = leaf_access.prefix(self.rule.key, value, self.exclusive, run)
+        return _reversed(found, span, what) if self.reverse else found
+
+    def of_numbers(self, dtype: DType, entries: list) -> list:
+        """Those of entries of an array of `drjit.scalar`."""
+        return [normalize(dtype, v) for v in self.of_list(entries, identity(self.rule, dtype))]
+
+    def of_list(self, entries: list, start: Any) -> list:
+        """Those of a list, of which `start` stands for nothing."""
+        if self.reverse:
+            return self._replace(reverse=False).of_list(entries[::-1], start)[::-1]
+        found = [*accumulate(entries, partial(combine, self.rule))]
+        return [start, *found[:-1]][: len(found)] if self.exclusive else found
+
+
+def prefix_reduce(
+    op: ReduceOp, value: Any, axis: Any = 0, exclusive: bool = True, reverse: bool = False
+) -> Any:
+    """The running reductions along an axis, or several one after the other: entry i is the
+    reduction of entries 0 to i-1.
+
+    `exclusive=False` includes entry i itself; `reverse` runs from the end. Works along the entries
+    of arrays and lists, the components of nested arrays, and axes of tensors. Evaluates the array.
+
+    Raises:
+        RuntimeError: an axis is out of bounds, or the operation is not defined for the type.
+        TypeError: the value is not a sequence.
+
+    >>> from drjit.llvm import Float
+    >>> dr.prefix_reduce(dr.ReduceOp.Mul, Float(2, 3, 4))
+    [1, 2, 6]
+    """
+    key = reduction("dr.prefix_reduce", op)
+    return _prefix(Scan(RULES[key], exclusive, reverse), value, axis, "dr.prefix_reduce")
+
+
+def cumsum(value: Any, axis: Any = 0, reverse: bool = False) -> Any:
+    """The running sums along an axis, each with its own entry; see `prefix_reduce`.
+
+    >>> from drjit.llvm import Float
+    >>> dr.cumsum(Float(1, 2, 3))
+    [1, 3, 6]
+    """
+    return _prefix(Scan(RULES["add"], False, reverse), value, axis, "dr.cumsum")
+
+
+def prefix_sum(value: Any, axis: Any = 0, reverse: bool = False) -> Any:
+    """The running sums along an axis, each without its own entry; see `prefix_reduce`.
+
+    >>> from drjit.llvm import Float
+    >>> dr.prefix_sum(Float(1, 2, 3))
+    [0, 1, 3]
+    """
+    return _prefix(Scan(RULES["add"], True, reverse), value, axis, "dr.prefix_sum")
+
+
+def _prefix(scan: Scan, value: Any, axis: Any, name: str) -> Any:
+    what = f"{name}(<{label(value)}>)"
+    if is_array(value):
+        if value._dtype.is_mask:
+            raise RuntimeError(f"{what}: the operation is not defined for masks")
+        _check_supported(scan.rule, value, what)
+        ndim = conversion.ndim_of(value)
+    elif isinstance(value, (list, tuple)):
+        ndim = 1
+    else:
+        raise TypeError(f"{what}: expected an array or a sequence")
+    if axis is None or axis is Ellipsis:
+        raise TypeError(f"{what}: 'axis' must be an int or a tuple of ints")
+    for a in axes_of(axis, ndim, (0,), what):
+        value = _prefix_axis(scan, value, a, what)
+    return value
+
+
+def _check_supported(rule: Rule, value: Any, what: str) -> None:
+    if not rule.op.accepts(value._dtype):
+        raise RuntimeError(f"{what}: the operation is not defined for {value._dtype.name}")
+
+
+def _prefix_axis(scan: Scan, value: Any, axis: int, what: str) -> Any:
+    cls = type(value)
+    if not is_array(value):
+        return cls(scan.of_list(list(value), scan.rule.identity))
+    if value._kind == "leaf":
+        return scan.of_leaf(value, 0, what)
+    if value._kind == "tensor":
+        return _prefix_tensor(scan, value, axis, what)
+    if axis > 0:
+        if value.__meta__.is_jit:
+            value = spread(value)
+        return nested(cls, [_prefix_axis(scan, c, axis - 1, what) for c in value._components])
+    if not conversion.is_array_class(cls.Value):
+        return nested(cls, scan.of_numbers(value._dtype, value._components))
+    start = cls.Value(identity(scan.rule, value._dtype))
+    return nested(cls, scan.of_list(value._components, start))
+
+
+def _reversed(value: Any, run: int, what: str) -> Any:
+    """Every run of entries back to front; the last one may be shorter."""
+    n = value._node.size
+    if n <= 1 or (value._node.is_literal and value._var is None):
+        return value
+    index = conversion.lanes(type(value), n)
+    if run >= n:
+        return conversion.pick(value, (n - 1) - index, what)
+    first = (index // run) * run
+    last = elementwise(ops.minimum, first + (run - 1), n - 1)
+    return conversion.pick(value, first + last - index, what)
+
+
+def _prefix_tensor(scan: Scan, value: Any, axis: int, what: str) -> Any:
+    cls, shape, array = type(value), value._shape, value._array
+    n = shape[axis]
+    if prod(shape) == 0:
+        return value
+    order = [*(a for a in range(len(shape)) if a != axis), axis]
+    moved = permuted(array, shape, order, what)
+    if array._kind == "nested":
+        found = _of_runs(lambda run: scan.of_numbers(array._dtype, run), moved, n)
+    else:
+        found = scan.of_leaf(moved, n, what)
+    back = [order.index(a) for a in range(len(shape))]
+    return tensor(cls, permuted(found, tuple([shape[a] for a in order]), back, what), shape)
+
+
+def _of_runs(f: Callable[[list], list], array: Any, size: int) -> Any:
+    """Applies a function of lists to the entries of an array of `drjit.scalar`, run by run."""
+    runs = [array._components[k : k + size] for k in range(0, len(array._components), size)]
+    return nested(type(array), [v for run in runs for v in f(run)])
+
+
+# Blocks
+
+
+def _block_size(block_size: Any, what: str) -> int:
+    expected = f"{what}: 'block_size' must be a positive int, not"
+    size = integer(block_size, expected)
+    if size < 0:
+        raise TypeError(f"{expected} {block_size!r}")
+    if size == 0:
+        raise RuntimeError(f"{what}: 'block_size' must not be 0")
+    return size
+
+
+def _each_flat(f: Callable[[Any], Any], value: Any, what: str) -> Any:
+    """Applies a function to the one-dimensional arrays of a tree; tensors become as long as the
+    result."""
+    if is_container(value):
+        return map_tree(lambda v: _each_flat(f, v, what), value)
+    if not is_array(value):
+        return value
+    flat = value._array if value._kind == "tensor" else value
+    if value._dtype.is_mask or not (value.__meta__.is_jit or is_flat(type(flat))):
+        raise RuntimeError(f"{what}: not defined for {label(value)}")
+    if value._kind == "tensor":
+        found = f(flat)
+        n = len(found)
+        return tensor(type(value), found, value._shape if n == len(flat) else (n,))
+    if not value.__meta__.is_jit:
+        return f(value)
+    return map_leaves(spread(value) if value._kind == "nested" else value, f)
+
+
+def _check_block(rule: Rule, value: Any, size: int, what: str) -> None:
+    n = len(value)
+    if size > n > 1 and value.__meta__.is_jit:  # one entry is a block that ends early
+        raise RuntimeError(f"{what}: 'block_size' is {size}, but the array has only {n} entries")
+    _check_supported(rule, value, what)
+
+
+def block_reduce(op: ReduceOp, value: Any, block_size: int, mode: str | None = None) -> Any:
+    """The reduction of each run of `block_size` entries; the last run may be shorter. Evaluates the
+    array.
+
+    Nested arrays and PyTrees are reduced component by component, tensors by their flat index, to a
+    tensor of one dimension.
+
+    Raises:
+        RuntimeError: `block_size` is 0 or exceeds the size, or the operation is not defined for the
+            type.
+
+    >>> from drjit.llvm import Float
+    >>> dr.block_reduce(dr.ReduceOp.Add, Float(1, 2, 3, 4, 5), 2)
+    [3, 7, 5]
+    """
+    what = f"dr.block_reduce(<{label(value)}>)"
+    check_mode(mode, what)
+    rule, size = RULES[reduction("dr.block_reduce", op)], _block_size(block_size, what)
+
+    def one(v: Any) -> Any:
+        _check_block(rule, v, size, what)
+        if v._kind == "nested":
+            total = partial(fold, rule.combine)
+            return _of_runs(lambda run: [normalize(v._dtype, total(run))], v, size)
+        n, cls = v._node.size, type(v)
+        if n % size:
+            # Neutral elements fill up the last run.
+            index = conversion.lanes(cls, freeze_size.parts(n, size) * size)
+            inside = index < n
+            fill = leaf.literal(cls, identity(rule, cls._dtype))
+            v = leaf.apply(ops.select, inside, leaf_access.gather(v, index, inside), fill)
+        return leaf_access.block_reduce(rule.key, v, size)
+
+    return _each_flat(one, value, what)
+
+
+def block_sum(value: Any, block_size: int, mode: str | None = None) -> Any:
+    """The sum of each run of `block_size` entries; see `block_reduce`.
+
+    >>> from drjit.llvm import Float
+    >>> dr.block_sum(Float(1, 2, 3, 4), 2)
+    [3, 7]
+    """
+    return block_reduce(ReduceOp.Add, value, block_size, mode)
+
+
+def block_prefix_reduce(
+    op: ReduceOp, value: Any, block_size: int, exclusive: bool = True, reverse: bool = False
+) -> Any:
+    """The running reductions within each run of `block_size` entries; see `prefix_reduce`.
+
+    Raises:
+        RuntimeError: `block_size` is 0 or exceeds the size, or the operation is not defined for the
+            type.
+
+    >>> from drjit.llvm import Float
+    >>> dr.block_prefix_reduce(dr.ReduceOp.Add, Float(1, 2, 3, 4), 2)
+    [0, 1, 0, 3]
+    """
+    what = f"dr.block_prefix_reduce(<{label(value)}>)"
+    scan = Scan(RULES[reduction("dr.block_prefix_reduce", op)], exclusive, reverse)
+    size = _block_size(block_size, what)
+
+    def one(v: Any) -> Any:
+        _check_block(scan.rule, v, size, what)
+        if v._kind == "nested":
+            return _of_runs(partial(scan.of_numbers, v._dtype), v, size)
+        return scan.of_leaf(v, size, what)
+
+    return _each_flat(one, value, what)
+
+
+def block_prefix_sum(
+    value: Any, block_size: int, exclusive: bool = True, reverse: bool = False
+) -> Any:
+    """The running sums within each run of `block_size` entries; see `prefix_reduce`.
+
+    >>> from drjit.llvm import Float
+    >>> dr.block_prefix_sum(Float(1, 2, 3, 4), 2, exclusive=False)
+    [1, 3, 3, 7]
+    """
+    return block_prefix_reduce(ReduceOp.Add, value, block_size, exclusive, reverse)
+
+
+__all__ = [
+    "block_prefix_reduce", "block_prefix_sum", "block_reduce", "block_sum", "cumsum",
+    "prefix_reduce", "prefix_sum",
+]  # fmt: skip

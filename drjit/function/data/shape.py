@@ -1,0 +1,393 @@
+"""Changes of shape: grids, repetition, concatenation, and reversal, of one-dimensional and nested
+arrays, tensors, and PyTrees."""
+
+import operator
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...array import leaf, leaf_access
+from ...array.pytree import is_container, map_tree
+from ...jit.ir import dtype as dt
+from ...jit.ir.op import ReduceMode
+from .. import conversion
+from ..arguments import integers, unexpected
+from ..conversion import is_array, is_flat, label, nested, pick, tensor
+from . import entries
+from .entries import flat_size
+from .layout import ravel
+
+
+def _each(f: Callable[[Any], Any], value: Any) -> Any:
+    """Applies a function to the one-dimensional arrays of an array, with all lanes spread out."""
+    if is_flat(type(value)):
+        return f(value)
+    if not value.__meta__.is_jit:
+        return value
+    return conversion.map_leaves(conversion.spread(value), f)
+
+
+# Grids
+
+
+def meshgrid(*args: Any, indexing: str = "xy") -> Any:
+    """The coordinates of all points of a grid, from those of its axes, as one-dimensional arrays.
+
+    With 'xy' the first axis varies fastest, the second next; with 'ij' the last one varies fastest.
+    Further axes are as in NumPy.
+
+    Raises:
+        TypeError: the arguments are not one-dimensional arrays of the same type.
+        ValueError: `indexing` is unknown.
+
+    >>> from drjit.llvm import Float
+    >>> dr.meshgrid(Float(1, 2), Float(3, 4))
+    ([1, 2, 1, 2], [3, 3, 4, 4])
+    """
+    what = "dr.meshgrid"
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"{what}(): 'indexing' must be 'xy' or 'ij', not {indexing!r}")
+    for a in args:
+        if not is_array(a) or not is_flat(type(a)) or type(a) is not type(args[0]):
+            raise TypeError(
+                f"{what}(): expected one-dimensional arrays of the same type, got "
+                f"{', '.join(label(v) for v in args)}"
+            )
+    if len(args) == 1:
+        return args[0]
+    order = list(range(len(args)))
+    if indexing == "xy" and args:
+        order[:2] = [1, 0]
+    sizes = [flat_size(args[k]) for k in order]
+
+    def coordinates(axis: int) -> Any:
+        return entries.take_entries(
+            args[order[axis]], prod(sizes), lambda i: entries.places(i, sizes)[axis], what
+        )
+
+    return tuple([coordinates(order.index(k)) for k in range(len(args))])
+
+
+# Repetition
+
+
+def repeat(value: Any, repeats: Any, axis: int | None = None) -> Any:
+    """Every entry `repeats` times in a row.
+
+    One-dimensional and nested arrays are repeated along their lanes, tensors along `axis`, or as
+    flat arrays without. An integer array gives every entry a number of its own. PyTrees are
+    repeated array by array; numbers stay as they are.
+
+    Raises:
+        RuntimeError: an axis is out of bounds, or `repeats` has the wrong number of entries.
+        ValueError: `repeats` is negative.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> dr.repeat(Float(1, 2), 3), dr.repeat(Float(1, 2), UInt(1, 2))
+    ([1, 1, 1, 2, 2, 2], [1, 2, 2])
+    """
+    what = "dr.repeat"
+    if is_container(value):
+        return map_tree(lambda v: repeat(v, repeats, axis), value, what=what)
+    if not is_array(value):
+        return value
+    if not is_array(repeats):
+        expected = f"{what}(): 'repeats' must be an int or an integer array, not"
+        try:
+            repeats = operator.index(repeats)
+        except TypeError:
+            raise TypeError(f"{expected} {label(repeats)}") from None
+        if repeats < 0:
+            raise ValueError(f"{what}(): 'repeats' must not be negative, got {repeats}")
+    if value._kind == "tensor":
+        return _repeat_tensor(value, repeats, axis, what)
+    if is_flat(type(value)) and type(repeats) is int and repeats == 1:
+        return value
+    if axis is not None:
+        depth = conversion.ndim_of(value)
+        found = conversion.normalized_axis(axis, depth, what) if axis < 0 else axis
+        if found != (0 if axis == 0 else depth - 1):
+            raise RuntimeError(f"{what}(<{label(value)}>): only the lanes can be repeated")
+    return _each(lambda v: _repeat_flat(v, repeats, what), value)
+
+
+def _repeat_flat(value: Any, repeats: Any, what: str) -> Any:
+    if not isinstance(repeats, int):
+        sources = _sources(value, repeats, flat_size(value), what)
+        if value._kind == "nested":
+            return nested(type(value), [value._components[i] for i in sources])
+        return pick(value, sources, what) if flat_size(sources) else leaf.literal(type(value), 0, 0)
+    return entries.take_entries(value, flat_size(value) * repeats, lambda i: i // repeats, what)
+
+
+def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
+    """For every entry of the result the entry that it is a copy of, where each has a number of
+    copies of its own."""
+    if not is_array(repeats) or not is_flat(type(repeats)) or not repeats._dtype.is_int:
+        raise TypeError(
+            f"{what}(): 'repeats' must be an int or an integer array, not {label(repeats)}"
+        )
+    if flat_size(repeats) != size:
+        raise RuntimeError(
+            f"{what}(): 'repeats' has {flat_size(repeats)} entries, but there are {size} to repeat"
+        )
+    if repeats._kind == "nested":
+        return np.repeat(np.arange(size), repeats._components).tolist()
+    counts = conversion.flat_class(type(value), dt.u32)(repeats)
+    starts = leaf_access.prefix("add", counts, True)
+    total = leaf_access.reduce_all("add", counts)[0]
+    if total == 0:
+        return leaf.literal(type(counts), 0, 0)
+    # Entry k of the result comes from the last entry that starts at or before k: count the starts.
+    marks = leaf.literal(type(counts), 0, total)
+    one = leaf.literal(type(counts), 1)
+    inside = starts < total
+    leaf_access.scatter_reduce("add", marks, [one], starts, inside, ReduceMode.Auto, what)
+    return leaf_access.prefix("add", marks, False) - 1
+
+
+def _repeat_tensor(value: Any, repeats: Any, axis: int | None, what: str) -> Any:
+    shape, array = value._shape, value._array
+    if axis is None:
+        flat = _repeat_flat(array, repeats, what)
+        return tensor(type(value), flat, (flat_size(flat),))
+    k = conversion.normalized_axis(axis, len(shape), f"{what}(<{label(value)}>)")
+    n = shape[k]
+    if type(repeats) is int and repeats == 1:
+        return value
+    sources = None if isinstance(repeats, int) else _sources(array, repeats, n, what)
+    count = n * repeats if sources is None else len(sources)
+    blocks = prod(shape[:k]), n, prod(shape[k + 1 :])
+    result = blocks[0], count, blocks[2]
+
+    def index(i: Any) -> Any:
+        outer, place, inner = entries.places(i, result)
+        if sources is None:
+            place = place // repeats
+        elif isinstance(i, np.ndarray):
+            place = np.array(sources, np.int64)[place]
+        else:
+            place = pick(sources, place, what) if count > 1 else sources
+        return entries.flat_index((outer, place, inner), blocks)
+
+    flat = entries.take_entries(array, prod(result), index, what)
+    return tensor(type(value), flat, (*shape[:k], count, *shape[k + 1 :]))
+
+
+def tile(value: Any, reps: int | Sequence[int]) -> Any:
+    """The array as a whole, several times one after the other.
+
+    With a sequence, tensors (and one-dimensional arrays, which become tensors if it has several
+    entries) are repeated along several axes, as in NumPy. Nested arrays are repeated along their
+    lanes; PyTrees array by array; numbers stay as they are.
+
+    Raises:
+        ValueError: a number of repetitions is negative.
+        TypeError: `reps` is neither an int nor a sequence of ints, or does not go with the type.
+
+    >>> from drjit.llvm import Float
+    >>> dr.tile(Float(1, 2), 2)
+    [1, 2, 1, 2]
+    """
+    what = "dr.tile"
+    if is_container(value):
+        return map_tree(lambda v: tile(v, reps), value, what=what)
+    if not is_array(value):
+        return value
+    given = reps if isinstance(reps, tuple) or not isinstance(reps, Sequence) else list(reps)
+    times = integers(given, f"{what}(): 'reps' must be an int or a sequence of ints, not")
+    if any(r < 0 for r in times):
+        raise ValueError(f"{what}(): 'reps' must not be negative, got {reps!r}")
+    depth = len(value._shape) if value._kind == "tensor" else is_flat(type(value))
+    if all(r == 1 for r in times) and len(times) <= depth:
+        return value
+    if value._kind == "tensor" or (len(times) > 1 and is_flat(type(value))):
+        return _tile_tensor(value, times, what)
+    if len(times) != 1:
+        raise TypeError(f"{what}(<{label(value)}>): nested arrays are tiled along their lanes only")
+    (count,) = times
+
+    def tiled(v: Any) -> Any:
+        n = flat_size(v)
+        return entries.take_entries(v, n * count, lambda i: i % n if n else i, what)
+
+    return _each(tiled, value)
+
+
+def _tile_tensor(value: Any, times: tuple[int, ...], what: str) -> Any:
+    if value._kind == "tensor":
+        array, shape, cls = value._array, value._shape, type(value)
+    else:
+        array, shape, cls = value, (flat_size(value),), conversion.tensor_class(type(value))
+    depth = max(len(shape), len(times))
+    shape = (1,) * (depth - len(shape)) + shape
+    times = (1,) * (depth - len(times)) + times
+    result = tuple([n * r for n, r in zip(shape, times, strict=True)])
+
+    def index(i: Any) -> Any:
+        chosen = [p % n for p, n in zip(entries.places(i, result), shape, strict=True)]
+        return entries.flat_index(chosen, shape)
+
+    return tensor(cls, entries.take_entries(array, prod(result), index, what), result)
+
+
+# Concatenation
+
+
+def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
+    """One array of several ones along an axis; None joins their flat entries, see `ravel`.
+
+    The axis of one-dimensional arrays is 0. Nested arrays have their components as axis 0, which
+    can be joined if the type is of dynamic size, and their lanes as last axis.
+
+    Raises:
+        RuntimeError: there are no arrays, or the axis is out of bounds.
+        TypeError: the arrays differ in type, or in their size along another axis.
+
+    >>> from drjit.llvm import Float
+    >>> dr.concat([Float(1, 2), Float(3)])
+    [1, 2, 3]
+    """
+    what = "dr.concat"
+    if not isinstance(arr, (list, tuple)):
+        raise unexpected(what, "a sequence of arrays", arr)
+    if not arr:
+        raise RuntimeError(f"{what}(): at least one array is needed")
+    if len(arr) == 1 and is_array(arr[0]) and (axis is not None or is_flat(type(arr[0]))):
+        conversion.normalized_axis(
+            axis or 0, conversion.ndim_of(arr[0]), f"{what}(<{label(arr[0])}>)"
+        )
+        return arr[0]
+    cls = type(arr[0])
+    for a in arr:
+        if not is_array(a) or type(a) is not cls:
+            raise TypeError(
+                f"{what}(): the arrays must all be of the same type, got "
+                f"{label(cls)} and {label(a)}"
+            )
+    if axis is None:
+        return _concat_flat([ravel(a) for a in arr], what)
+    if cls._kind == "tensor":
+        return concat_tensors(arr, axis, what)
+    return _concat_axis(
+        arr,
+        conversion.normalized_axis(axis, conversion.ndim_of(arr[0]), f"{what}(<{label(cls)}>)"),
+        what,
+    )
+
+
+def _concat_axis(arr: Sequence[Any], axis: int, what: str) -> Any:
+    cls = type(arr[0])
+    if is_flat(cls):
+        return _concat_flat(arr, what)
+    if axis == 0:
+        if cls._size is not None:
+            raise RuntimeError(
+                f"{what}(<{label(cls)}>): the type has {cls._size} components; only types of "
+                "dynamic size can be joined along axis 0"
+            )
+        return nested(cls, [c for a in arr for c in a._components])
+    counts = {len(a._components) for a in arr}
+    if len(counts) > 1:
+        raise TypeError(f"{what}(<{label(cls)}>): the arrays have {sorted(counts)} components")
+    spread = [conversion.spread(a) for a in arr] if cls.__meta__.is_jit else arr
+    columns = zip(*[a._components for a in spread], strict=True)
+    return nested(cls, [_concat_axis(column, axis - 1, what) for column in columns])
+
+
+def _concat_flat(arr: Sequence[Any], what: str) -> Any:
+    cls = type(arr[0])
+    if cls._kind == "nested":
+        return nested(cls, [v for a in arr for v in a._components])
+    filled = [a for a in arr if a._node.size]
+    if len(filled) <= 1:
+        return cls(filled[0]) if filled else cls()
+    result = conversion.unwritten(cls, sum(a._node.size for a in filled))
+    start = 0
+    for a in filled:
+        n = a._node.size
+        index = conversion.lanes(cls, n) + start
+        leaf_access.scatter(result, [a], index, conversion.yes(cls), what, "disjoint")
+        start += n
+    return result
+
+
+def concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
+    """Tensors of one type joined along an axis; see `concat`."""
+    cls, shape = type(arr[0]), arr[0]._shape
+    k = conversion.normalized_axis(axis, len(shape), f"{what}(<{label(cls)}>)")
+    for position, a in enumerate(arr):
+        other = a._shape
+        if len(other) != len(shape) or other[:k] + other[k + 1 :] != shape[:k] + shape[k + 1 :]:
+            raise TypeError(
+                f"{what}(): array {position} of shape {other} does not go with one of "
+                f"shape {shape} along axis {k}"
+            )
+    total = sum(a._shape[k] for a in arr)
+    joined = (*shape[:k], total, *shape[k + 1 :])
+    if arr[0]._array._kind == "nested":
+        rows = np.concatenate([entries.host_entries(a._array, a._shape) for a in arr], k)
+        return tensor(cls, nested(cls.Array, rows.ravel().tolist()), joined)
+    stride = prod(shape[k + 1 :])
+    result = conversion.unwritten(cls.Array, prod(joined))
+    start = 0
+    for a in arr:
+        run = a._shape[k] * stride
+        if prod(a._shape):
+            i = conversion.lanes(cls, prod(a._shape))
+            index = (i // run) * (total * stride) + i % run + start
+            leaf_access.scatter(result, [a._array], index, conversion.yes(cls), what, "disjoint")
+        start += run
+    return tensor(cls, result, joined)
+
+
+# Reversal
+
+
+def reverse(value: Any, axis: int | tuple[int, ...] = 0) -> Any:
+    """The entries along an axis in reverse order: of arrays, the components of nested arrays, and
+    sequences.
+
+    Raises:
+        RuntimeError: an axis is out of bounds.
+        TypeError: the value is not a sequence.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> dr.reverse(Float(1, 2, 3)), dr.reverse(Array2f(1, 2)), dr.reverse([1, 2])
+    ([3, 2, 1], [[2, 1]], [2, 1])
+    """
+    what = "dr.reverse"
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    if not is_array(value):
+        if not isinstance(value, (list, tuple, str)):
+            raise unexpected(what, "an array or a sequence", value)
+        for a in axes:
+            conversion.normalized_axis(a, 1, f"{what}(<{label(value)}>)")
+        return value[::-1]
+    name = f"{what}(<{label(value)}>)"
+    found = {conversion.normalized_axis(a, conversion.ndim_of(value), name) for a in axes}
+    if value._kind != "tensor":
+        return _reverse_axes(value, found, what)
+    shape, array = value._shape, value._array
+
+    def index(i: Any) -> Any:
+        chosen = enumerate(zip(entries.places(i, shape), shape, strict=True))
+        return entries.flat_index([(n - 1) - p if k in found else p for k, (p, n) in chosen], shape)
+
+    return tensor(type(value), entries.take_entries(array, prod(shape), index, what), shape)
+
+
+def _reverse_axes(value: Any, axes: set[int], what: str) -> Any:
+    if not axes:
+        return value
+    if is_flat(type(value)):
+        n = flat_size(value)
+        return entries.take_entries(value, n, lambda i: (n - 1) - i, what)
+    below = {a - 1 for a in axes if a > 0}
+    components = [_reverse_axes(c, below, what) if below else c for c in value._components]
+    return nested(type(value), components[::-1] if 0 in axes else components)
+
+
+__all__ = ["concat", "meshgrid", "repeat", "reverse", "tile"]

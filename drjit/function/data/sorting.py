@@ -1,0 +1,271 @@
+"""Sorting along an axis and order statistics. NaN counts as larger than every number."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...array import leaf_access
+from ...array.elementwise import elementwise
+from ...array.tensor import permuted
+from ...jit.ir import dtype as dt
+from ...jit.ir import op
+from ...jit.run import freeze_size
+from .. import conversion
+from ..arguments import integer, unexpected
+from ..conversion import is_array, is_flat, label, nested, pick, tensor
+from . import reduce
+
+
+def _array(value: Any, what: str) -> Any:
+    if not is_array(value):
+        raise unexpected(what, "an array or tensor", value)
+    return value
+
+
+def _as_tensor(value: Any) -> Any:
+    """The entries of any array as a tensor."""
+    return value if value._kind == "tensor" else conversion.tensor_class(type(value))(value)
+
+
+def _axis(axis: Any, ndim: int, what: str) -> int:
+    number = integer(axis, f"{what}(): 'axis' must be an int, not")
+    return conversion.normalized_axis(number, ndim, f"{what}()")
+
+
+def _order_of(t: Any, axes: tuple[int, ...], descending: bool) -> tuple[Any, Any, int, list[int]]:
+    """The storage of a tensor with some axes moved to the end, the flat order of each run of their
+    entries, the length of a run, and the order of the axes.
+    """
+    shape = t._shape
+    order = [a for a in range(len(shape)) if a not in axes] + list(axes)
+    run = prod(shape[a] for a in axes)
+    moved = permuted(t._array, shape, order)
+    if moved._kind == "nested":
+        found = _order_on_host(moved, run, descending)
+    else:
+        found = leaf_access.argsort(moved, conversion.flat_class(type(t), dt.u32), descending, run)
+    return moved, found, run, order
+
+
+def _order_on_host(flat: Any, run: int, descending: bool) -> Any:
+    rows = np.array(flat._components, flat._dtype.numpy).reshape(-1, run)
+    if descending:  # the reverse of a stable sort of the reverse is stable again
+        found = run - 1 - np.argsort(rows[:, ::-1], axis=1, kind="stable")[:, ::-1]
+    else:
+        found = np.argsort(rows, axis=1, kind="stable")
+    found = found + np.arange(len(rows))[:, None] * run
+    return nested(conversion.flat_class(type(flat), dt.u32), found.ravel().tolist())
+
+
+def _picked(flat: Any, index: Any) -> Any:
+    if flat._kind == "nested":
+        return nested(type(flat), [flat._components[i] for i in index._components])
+    return pick(flat, index, "dr.sort")
+
+
+def _moved_back(cls: Any, flat: Any, shape: Any, order: list[int]) -> Any:
+    moved = [shape[a] for a in order]
+    back = [order.index(a) for a in range(len(shape))]
+    return tensor(cls, permuted(flat, tuple(moved), back), shape)
+
+
+def _on_tensors(value: Any, axis: Any, what: str, f: Any) -> Any:
+    """Applies a function of a tensor and an axis to any array; returns one of the same shape."""
+    t = _as_tensor(_array(value, what))
+    place = _axis(axis, len(t._shape), what)
+    found = t if prod(t._shape) == 0 else f(t, place)
+    if value._kind == "tensor":
+        return found
+    if is_flat(type(value)):
+        return found._array
+    return conversion.with_dtype(type(value), found._dtype)(found)
+
+
+def sort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
+    """The entries in increasing or decreasing order along an axis. The sort is stable.
+
+    Raises:
+        TypeError: the argument is not an array, or `axis` is not an int.
+        RuntimeError: the axis is out of bounds.
+
+    >>> from drjit.llvm import Float
+    >>> sort(Float(3, 1, 2))
+    [1, 2, 3]
+    """
+
+    def along(t: Any, place: int) -> Any:
+        if t._array._kind == "leaf" and t._shape[place] == len(t._array):
+            return tensor(type(t), leaf_access.sort(t._array, descending), t._shape)
+        moved, found, _, order = _order_of(t, (place,), descending)
+        return _moved_back(type(t), _picked(moved, found), t._shape, order)
+
+    return _on_tensors(value, axis, "dr.sort", along)
+
+
+def argsort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
+    """The positions along an axis that sort the entries, as 32-bit unsigned integers; positions of
+    equal entries keep their order.
+
+    Raises:
+        TypeError: the argument is not an array, or `axis` is not an int.
+        RuntimeError: the axis is out of bounds.
+
+    >>> from drjit.llvm import Float
+    >>> argsort(Float(3, 1, 2))
+    [1, 2, 0]
+    """
+
+    def along(t: Any, place: int) -> Any:
+        _, found, run, order = _order_of(t, (place,), descending)
+        index = found if run == len(found) else found % run
+        return _moved_back(conversion.with_dtype(type(t), dt.u32), index, t._shape, order)
+
+    found = _on_tensors(value, axis, "dr.argsort", along)
+    wanted = conversion.with_dtype(type(value), dt.u32)
+    return found if type(found) is wanted else wanted(found)  # where there are no entries
+
+
+def median(
+    value: Any, /, axis: Any = -1, keepdims: bool = False, return_index: bool = False
+) -> Any:
+    """The entry of rank `(n - 1) // 2` among the `n` entries along one or several axes: of an even
+    number, the lower one of the two in the middle.
+
+    `None` means all axes. With `return_index`, also its position along the axis, or among the
+    entries of all reduced axes in row-major order. Of a Python sequence, the median of its entries;
+    anything else is its own median.
+
+    Raises:
+        TypeError: entries of a sequence cannot be ordered.
+        RuntimeError: an axis is out of bounds, or there are no entries along the axes.
+
+    >>> from drjit.llvm import Float
+    >>> median(Float(3, 1, 2))
+    [2]
+    """
+    what = "dr.median"
+    if not is_array(value):
+        found, place = _median_of_sequence(value, what)
+        return (found, place) if return_index else found
+    t = _as_tensor(value)
+    shape = t._shape
+    axes = reduce.axes_of(axis, len(shape), tuple(range(len(shape))), what)
+    run = prod([shape[a] for a in axes])
+    if run == 0:
+        raise RuntimeError(f"{what}(<{label(value)}>): there are no entries, the shape is {shape}")
+    if axes and prod(shape):
+        moved, found, _, _ = _order_of(t, axes, False)
+    else:
+        moved, found = t._array, _range(t, prod(shape))
+    freeze_size.decided(*shape)
+    middle = (run - 1) // 2
+    rows = prod(shape) // run
+    chosen = _picked(found, _range(t, rows) * run + middle)
+    kept = tuple([1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes])
+    values = tensor(type(t), _picked(moved, chosen), kept)
+    indices = tensor(conversion.with_dtype(type(t), dt.u32), chosen % run, kept)
+    if value._kind != "tensor":
+        values, indices = (_like(value, v, axes, len(shape)) for v in (values, indices))
+    return (values, indices) if return_index else values
+
+
+def _median_of_sequence(value: Any, what: str) -> tuple[Any, int]:
+    """The median of a Python sequence or number, and its position."""
+    if not isinstance(value, (Sequence, np.ndarray)):
+        return value, 0
+    items = list(value)
+    if not items:
+        raise RuntimeError(f"{what}(<{label(value)}>): there are no entries")
+
+    def key(i: int) -> tuple[bool, Any]:  # NaN comes last
+        v = items[i]
+        return not isinstance(v, str) and bool(v != v), v
+
+    place = sorted(range(len(items)), key=key)[(len(items) - 1) // 2]
+    return items[place], place
+
+
+def _range(t: Any, size: int) -> Any:
+    if t._array._kind == "nested":
+        return nested(conversion.flat_class(type(t), dt.u32), range(size))
+    return conversion.lanes(type(t), size)
+
+
+def _like(value: Any, found: Any, axes: tuple[int, ...], ndim: int) -> Any:
+    """The result of a reduction of an array that is not a tensor: one-dimensional, or nested if the
+    lanes were not reduced or only they.
+    """
+    if is_flat(type(value)) or len(axes) == ndim:
+        return found._array
+    if axes == (ndim - 1,) and value.__meta__.is_jit:
+        cls = conversion.with_dtype(type(value), found._dtype)
+        return cls(tensor(type(found), found._array, (*value.shape[:-1], 1)))
+    return found._array if len(found._shape) == 1 else found
+
+
+def argmin(value: Any, /, axis: int | None = None, keepdims: bool = False) -> Any:
+    """The position of the smallest entry along an axis, the first one if there are several; without
+    an axis, the position among all entries as a one-dimensional array.
+
+    Raises:
+        TypeError: the argument is not an array, or neither a tensor nor one-dimensional.
+        ValueError: there are no entries along the axis.
+        RuntimeError: the axis is out of bounds.
+
+    >>> from drjit.llvm import Float
+    >>> argmin(Float(3, 1, 2))
+    [1]
+    """
+    return _extreme(value, axis, keepdims, reduce.min, "dr.argmin")
+
+
+def argmax(value: Any, /, axis: int | None = None, keepdims: bool = False) -> Any:
+    """The position of the largest entry along an axis; see `argmin`.
+
+    >>> from drjit.llvm import Float
+    >>> argmax(Float(3, 1, 2))
+    [0]
+    """
+    return _extreme(value, axis, keepdims, reduce.max, "dr.argmax")
+
+
+def _extreme(value: Any, axis: int | None, keepdims: bool, best: Any, what: str) -> Any:
+    t = _as_tensor(_array(value, what))
+    if value._kind != "tensor" and not is_flat(type(value)):
+        raise unexpected(what, "a tensor or a one-dimensional array", value)
+    if axis is None:
+        t = tensor(type(t), t._array, (prod(t._shape),))
+    place = 0 if axis is None else _axis(axis, len(t._shape), what)
+    shape, n = t._shape, t._shape[place]
+    if n == 0:
+        raise ValueError(f"{what}(<{label(value)}>): axis {place} of {shape} has no entries")
+    kept = tuple([1 if a == place else m for a, m in enumerate(shape) if keepdims or a != place])
+    if t._array._kind == "nested":
+        _, order, _, _ = _order_of(t, (place,), best is reduce.max)
+        first = nested(type(order), [i % n for i in order._components[::n]])
+    else:
+        first = _first_of(t, place, best)
+    found = tensor(conversion.with_dtype(type(t), dt.u32), first, kept)
+    return found._array if axis is None or value._kind != "tensor" else found
+
+
+def _first_of(t: Any, place: int, best: Any) -> Any:
+    """The first position along an axis at which the smallest or largest entry is."""
+    shape, n = t._shape, t._shape[place]
+    index_type = conversion.with_dtype(type(t), dt.u32)
+    size, inner = prod(shape), prod(shape[place + 1 :])
+    if size == 0:
+        return index_type.Array()
+    at = _range(t, size)
+    at = at // inner if inner > 1 else at
+    at = at % n if prod(shape[:place]) > 1 else at
+    keys = leaf_access.sort_keys(t._array)
+    keys = tensor(conversion.tensor_class(type(keys)), keys, shape)
+    extreme = best(keys, axis=place, keepdims=True)
+    chosen = elementwise(op.select, keys == extreme, tensor(index_type, at, shape), n)
+    return reduce.min(chosen, axis=place)._array
+
+
+__all__ = ["argmax", "argmin", "argsort", "median", "sort"]

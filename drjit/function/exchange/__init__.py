@@ -1,0 +1,1 @@
+"""Functions of other frameworks as functions of this one, and the other way around."""

@@ -1,0 +1,252 @@
+"""What calls between frameworks have in common: arrays are taken out of trees of arguments and put
+back in another framework's type, and a Dr.Jit function is evaluated and differentiated for a caller
+that knows only NumPy arrays.
+"""
+
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, compress, repeat
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ...ad import graph, lanes
+from ...ad.graph import Scope
+from ...ad.traverse import ADFlag, ADMode
+from ...array import interop, leaf, pytree, table
+from ...array.base import type_label
+from ...array.namespace import chosen
+from ...array.show import is_array
+from ...jit.ir import dtype as dt
+from ..ad.custom import CustomOp, custom
+from ..ad.grad import accum_grad, clear_grad, enable_grad, grad, grad_enabled, leaves, variables
+from ..ad.propagate import enqueue, traverse
+from ..evaluation import copy
+from ..evaluation import eval as evaluate
+
+Join = Callable[[Sequence[Any]], Any]
+
+
+class Call:
+    """A finished call of a function of another framework: its results as NumPy arrays, and `join`,
+    which puts arrays in their places; `backward` and `forward` differentiate it.
+    """
+
+    name: str
+    values: list[np.ndarray]
+    join: Join
+
+    def backward(self, gradients: list[np.ndarray]) -> list[np.ndarray]:
+        """Gradients of the tracked arguments from those of the results."""
+        raise NotImplementedError
+
+    def forward(self, tangents: list[np.ndarray]) -> list[np.ndarray]:
+        """Tangents of the results from those of the tracked arguments."""
+        raise NotImplementedError
+
+
+class MissingFrameworkError(ModuleNotFoundError, RuntimeError):
+    """A framework that is not installed; a `RuntimeError` as well, which is what calls of wrapped
+    functions raise."""
+
+
+class Framework:
+    """An array framework that functions can be exchanged with."""
+
+    name: str
+    title: str
+    module: Any
+
+    def __init__(self) -> None:
+        try:
+            self.module = importlib.import_module(self.name)
+        except ImportError:
+            raise MissingFrameworkError(
+                f"dr.wrap(): {self.title} is not installed. Install it with "
+                f"`pip install {self.name}`."
+            ) from None
+
+    def is_array(self, value: Any) -> bool:
+        """Whether a value is an array of the framework."""
+        raise NotImplementedError
+
+    def call(self, function: Callable, join: Join, arrays: list, tracked: list[bool]) -> Call:
+        """Calls a function of the framework; `join` makes its arguments from arrays."""
+        raise NotImplementedError
+
+    def expose(self, function: Callable) -> Callable:
+        """A Dr.Jit function as a function of the framework."""
+        raise NotImplementedError
+
+
+def split(tree: Any, chosen: Callable[[Any], bool]) -> tuple[list[Any], Join]:
+    """The chosen leaves of a tree, and a function that puts others in their place."""
+    found = [v for v in pytree.leaves(tree) if chosen(v)]
+
+    def join(values: Sequence[Any]) -> Any:
+        following = iter(values)
+        return pytree.map_tree(lambda v: next(following) if chosen(v) else v, tree, what="dr.wrap")
+
+    return found, join
+
+
+def placed(flags: Iterable[bool], values: Iterable[Any], others: Iterable[Any] = ()) -> list[Any]:
+    """Values in the places of the flags that are set, and others (None if there are none) in
+    between."""
+    following, rest = iter(values), chain(others, repeat(None))
+    return [next(following) if on else next(rest) for on in flags]
+
+
+def check_results(function: Callable, result: Any, expected: Callable, name: str) -> None:
+    """Refuses arrays that are not of the framework that a function was declared to use.
+
+    Raises:
+        TypeError: there is one.
+    """
+    for path, v in pytree.walk(result):
+        if not expected(v) and (is_array(v) or interop.is_foreign_array(v)):
+            at = f" at {path}" if path else ""
+            raise TypeError(
+                f"dr.wrap(): {label(function)}() returned a {type_label(v)}{at}, of which no "
+                f"derivatives are known; expected {name}"
+            )
+
+
+def label(function: Callable) -> str:
+    """How messages call a function."""
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def tensor(namespace: str, data: np.ndarray, framework: str) -> Any:
+    """A Dr.Jit tensor with the contents of a NumPy array.
+
+    Raises:
+        TypeError: there is no tensor of this element type.
+    """
+    try:
+        cls = table.find(namespace, "tensor", dt.BY_NUMPY[data.dtype])
+    except (KeyError, RuntimeError):  # no such element type, or no tensors of it
+        hint = " Split it into real and imaginary part." if data.dtype.kind == "c" else ""
+        raise TypeError(
+            f"dr.wrap(): a {framework} array of type {data.dtype} has no equivalent in Dr.Jit."
+            + hint
+        ) from None
+    return interop.build(cls, data)
+
+
+@contextmanager
+def _scope(inner: Scope) -> Iterator[None]:
+    graph.push(inner)
+    try:
+        yield
+    finally:
+        graph.pop()
+
+
+class Evaluation:
+    """A finished call of a Dr.Jit function: results as NumPy arrays, and derivatives.
+
+    Gradients are computed by traversals that keep the graph, so that there can be several.
+    """
+
+    def __init__(
+        self, function: Callable, join: Join, data: list, tracked: list[bool], framework: Framework
+    ) -> None:
+        namespace = chosen()
+        namespace = "llvm.ad" if namespace == "scalar" else f"{namespace}.ad"
+        inputs = [tensor(namespace, d, framework.title) for d in data]
+        self.inputs = [*compress(inputs, tracked)]
+        # The caller's framework decides what is tracked, not a scope that happens to be around.
+        outer = graph.scope()
+        with _scope(Scope()):
+            enable_grad(self.inputs)
+            serials = frozenset([v.serial for v in variables(self.inputs)])
+        with _scope(outer.resumed(serials) if outer else Scope()):
+            args, kwargs = join(inputs)
+            result = function(*args, **kwargs)
+        check_results(function, result, is_array, "Dr.Jit arrays")
+        self.outputs, self.join = split(result, is_array)
+        if self.inputs:
+            # An argument that is returned needs a gradient apart from that of the result.
+            with _scope(Scope()):
+                self.outputs = copy(self.outputs)
+                for a in leaves(self.outputs):
+                    a._var = lanes.copy(leaf.value(a)).var
+        evaluate(self.outputs)
+
+    def values(self) -> list[np.ndarray]:
+        """The results."""
+        return [interop.components(x) for x in self.outputs]
+
+    def differentiable(self) -> list[bool]:
+        """Which results have derivatives."""
+        return [x._dtype.is_float and x.__meta__.is_jit for x in self.outputs]
+
+    def backward(self, gradients: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+        """Gradients of the tracked arguments from those of the results; None is zero."""
+        return self._traverse(ADMode.Backward, self.outputs, gradients, self.inputs)
+
+    def forward(self, tangents: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+        """Tangents of the results from those of the tracked arguments; None is zero."""
+        return self._traverse(ADMode.Forward, self.inputs, tangents, self.outputs)
+
+    def _traverse(
+        self, mode: ADMode, starts: list, gradients: Sequence[Any], ends: list
+    ) -> list[np.ndarray]:
+        with _scope(Scope()):
+            clear_grad((self.inputs, self.outputs))
+            for x, g in zip(starts, gradients, strict=True):
+                if g is not None and grad_enabled(x):
+                    accum_grad(x, interop.build(type(x), g))
+            enqueue(mode, starts)
+            traverse(mode, ADFlag.ClearVertices)
+            found = grad(ends)
+            clear_grad((self.inputs, self.outputs))
+        evaluate(found)
+        return [interop.components(g) for g in found]
+
+
+class _Foreign(CustomOp):
+    """The place of a call of another framework in the graph of derivatives."""
+
+    def name(self) -> str:
+        return self.call.name
+
+    def eval(self, call: Call, arrays: list, results: list) -> list:
+        self.call = call
+        return results
+
+    def backward(self) -> None:
+        found = self.call.backward([interop.components(g) for g in self.grad_out()])
+        self.set_grad_in("arrays", _like(self._inputs["arrays"], found))
+
+    def forward(self) -> None:
+        found = self.call.forward([interop.components(g) for g in self.grad_in("arrays")])
+        self.set_grad_out(_like(self._output, found))
+
+
+def _like(arrays: list, data: list[np.ndarray]) -> list[Any]:
+    """NumPy arrays as arrays of the classes of others."""
+    return [interop.build(type(x), d) for x, d in zip(arrays, data, strict=True)]
+
+
+def adopt(function: Callable, framework: Framework, args: tuple, kwargs: dict) -> Any:
+    """Calls a function of another framework with Dr.Jit arrays."""
+    arrays, join = split((args, kwargs), is_array)
+    evaluate(arrays)
+    tracked = [x._dtype.is_float and grad_enabled(x) for x in arrays]
+    call = framework.call(function, join, arrays, tracked)
+    namespaces = {x._namespace for x in arrays} or {chosen()}
+    backend = next((n.removesuffix(".ad") for n in sorted(namespaces) if n != "scalar"), "scalar")
+    namespace = backend if backend == "scalar" else f"{backend}.ad"
+    results = [tensor(namespace, v, framework.title) for v in call.values]
+    call.name, call.values = label(function), []
+    inputs = [*compress(arrays, tracked)]
+    return call.join(custom(_Foreign, call, inputs, results) if inputs else results)
+
+
+def module_name(framework: str | ModuleType) -> str:
+    """The name of a framework that was given as a name or a module."""
+    return framework.__name__ if isinstance(framework, ModuleType) else framework

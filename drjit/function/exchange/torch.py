@@ -1,0 +1,235 @@
+"""PyTorch as a framework to exchange functions with; see `wrap`.
+
+A Dr.Jit function becomes a `torch.autograd.Function`. A PyTorch function is recorded by PyTorch's
+own graph, which is kept as long as the Dr.Jit result; its tangents are derivatives of gradients.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from itertools import compress
+from typing import Any
+
+import numpy as np
+
+from ...array import interop
+from .bridge import Call, Evaluation, Framework, Join, check_results, placed, split
+
+
+class Torch(Framework):
+    """The framework."""
+
+    name, title = "torch", "PyTorch"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.function = _autograd_function(self)
+
+    def is_array(self, value: Any) -> bool:
+        return isinstance(value, self.module.Tensor)
+
+    def host(self, value: Any) -> np.ndarray:
+        """The contents of a tensor.
+
+        Raises:
+            TypeError: it is not on the CPU, or its element type or layout is one NumPy lacks, or it
+                stands for others within `torch.func.vmap`.
+        """
+        if value.device.type != "cpu":
+            raise TypeError(
+                f"dr.wrap(): a tensor is on the device '{value.device}'; move it with .cpu()"
+            )
+        try:
+            return value.detach().resolve_neg().resolve_conj().numpy()
+        except RuntimeError:
+            raise TypeError(
+                "dr.wrap(): a PyTorch tensor has no values yet; Dr.Jit functions cannot be called "
+                "within torch.func.vmap"
+            ) from None
+        except TypeError as error:
+            raise TypeError(
+                f"dr.wrap(): a PyTorch tensor of type {value.dtype} and layout {value.layout} has "
+                f"no equivalent in Dr.Jit ({error})"
+            ) from None
+
+    def array(self, data: np.ndarray, copy: bool = False) -> Any:
+        """A tensor with the contents of an array, in the same memory or in its own."""
+        return self.module.from_numpy(data.copy() if copy or not data.flags.writeable else data)
+
+    def tracks(self, value: Any) -> bool:
+        """Whether PyTorch wants derivatives with respect to a tensor, in either mode."""
+        if not value.is_floating_point():
+            return False
+        forward_ad = self.module.autograd.forward_ad
+        if forward_ad._current_level >= 0 and forward_ad.unpack_dual(value).tangent is not None:
+            return True
+        return value.requires_grad and self.module.is_grad_enabled()
+
+    def call(self, function: Callable, join: Join, arrays: list, tracked: list[bool]) -> Call:
+        return _TorchCall(self, function, join, arrays, tracked)
+
+    def expose(self, function: Callable) -> Callable:
+        @wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            tensors, join = split((args, kwargs), self.is_array)
+            call = _DrJitCall(self, function, join, [self.tracks(t) for t in tensors])
+            if any(call.tracked):
+                results = self.function.apply(call, *tensors)
+            else:
+                results = call.run(tensors)
+            return call.join(results)
+
+        return wrapped
+
+
+class _DrJitCall:
+    """A call of a Dr.Jit function from PyTorch."""
+
+    def __init__(self, torch: Torch, function: Callable, join: Join, tracked: list[bool]) -> None:
+        self.torch, self.function, self.arguments = torch, function, join
+        self.tracked = tracked
+        self.evaluation: Any = None
+        self.join: Any = None
+
+    def run(self, tensors: Any) -> tuple[Any, ...]:
+        """The results. In-place changes of them must not change what derivatives need."""
+        data = [self.torch.host(t) for t in tensors]
+        found = Evaluation(self.function, self.arguments, data, self.tracked, self.torch)
+        self.join = found.join
+        copies = any(self.tracked)
+        if copies:
+            self.evaluation = found
+        return tuple([self.torch.array(v, copies) for v in found.values()])
+
+    def backward(self, gradients: Any) -> list[Any]:
+        """Gradients of all tensors, None where they are not tracked."""
+        known = [None if g is None else self.torch.host(g) for g in gradients]
+        found = self.evaluation.backward(known)
+        # A gradient has memory of its own: PyTorch code changes gradients in place.
+        return placed(self.tracked, [self.torch.array(g, True) for g in found])
+
+    def forward(self, tangents: Any) -> tuple[Any, ...]:
+        """Tangents of all results, None where there can be none."""
+        given = compress(tangents, self.tracked)
+        found = self.evaluation.forward([None if t is None else self.torch.host(t) for t in given])
+        floats = self.evaluation.differentiable()
+        return tuple(placed(floats, [self.torch.array(t, True) for t in compress(found, floats)]))
+
+
+def _autograd_function(framework: Torch) -> Any:
+    torch = framework.module
+
+    class DrJitDerivative(torch.autograd.Function):
+        """A derivative of a Dr.Jit function, which itself cannot be differentiated. It takes the
+        function's arguments so that PyTorch sees that it depends on them."""
+
+        @staticmethod
+        def forward(derivative: Callable, n: int, *tensors: Any) -> tuple[Any, ...]:
+            return tuple(derivative(tensors[n:]))
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+            pass
+
+        @staticmethod
+        def backward(ctx: Any, *_: Any) -> Any:
+            raise RuntimeError(
+                "dr.wrap(): a Dr.Jit function has only first derivatives within PyTorch"
+            )
+
+        jvp = backward
+
+    class DrJitFunction(torch.autograd.Function):
+        """A Dr.Jit function in PyTorch's graph."""
+
+        @staticmethod
+        def forward(call: _DrJitCall, *tensors: Any) -> tuple[Any, ...]:
+            return call.run(tensors)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+            ctx.call = call = inputs[0]
+            ctx.set_materialize_grads(False)
+            # Dr.Jit arrays share the tensors' memory. PyTorch notices if it is changed meanwhile.
+            ctx.save_for_backward(*inputs[1:])
+            ctx.save_for_forward(*inputs[1:])
+            floats = call.evaluation.differentiable()
+            ctx.mark_non_differentiable(*[t for t, f in zip(output, floats, strict=True) if not f])
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+            tensors = ctx.saved_tensors
+            derivative = ctx.call.backward
+            found = DrJitDerivative.apply(derivative, len(tensors), *tensors, *gradients)
+            return None, *found
+
+        @staticmethod
+        def jvp(ctx: Any, _: Any, *tangents: Any) -> tuple[Any, ...]:
+            tensors = ctx.saved_tensors
+            derivative = ctx.call.forward
+            return DrJitDerivative.apply(derivative, len(tensors), *tensors, *tangents)
+
+    return DrJitFunction
+
+
+class _TorchCall(Call):
+    """A call of a PyTorch function from Dr.Jit."""
+
+    def __init__(
+        self, torch: Torch, function: Callable, join: Join, arrays: list, tracked: list[bool]
+    ) -> None:
+        self.torch = torch
+        tensors = [torch.array(interop.components(x)) for x in arrays]
+        self.inputs = [*compress(tensors, tracked)]
+        for t in self.inputs:
+            t.requires_grad_()
+        with torch.module.set_grad_enabled(bool(self.inputs)):
+            args, kwargs = join(tensors)
+            result = function(*args, **kwargs)
+        check_results(function, result, torch.is_array, "PyTorch tensors")
+        self.results, self.join = split(result, torch.is_array)
+        self.values = [torch.host(t) for t in self.results]
+
+    def backward(self, gradients: list[np.ndarray]) -> list[np.ndarray]:
+        known = [
+            (t, self.torch.array(g, True))
+            for t, g in zip(self.results, gradients, strict=True)
+            if t.requires_grad
+        ]
+        if known:
+            # Other than `torch.autograd.grad`, this reaches parameters that the function uses.
+            self.torch.module.autograd.backward(*zip(*known, strict=True), retain_graph=True)
+        found = [self._data(t.grad, t) for t in self.inputs]
+        for t in self.inputs:
+            t.grad = None
+        return found
+
+    def forward(self, tangents: list[np.ndarray]) -> list[np.ndarray]:
+        torch = self.torch.module
+        results = [t for t in self.results if t.requires_grad]
+        # Gradients are linear in those of the results, and the derivative of this map, transposed
+        # again, takes tangents to tangents.
+        seeds = [torch.zeros_like(t, requires_grad=True) for t in results]
+        found: Any = [None] * len(results)
+        if results:
+            with torch.enable_grad():
+                gradients = torch.autograd.grad(
+                    results, self.inputs, seeds, create_graph=True, allow_unused=True
+                )
+            known = [
+                (g, self.torch.array(t, True))
+                for g, t in zip(gradients, tangents, strict=True)
+                if g is not None and g.requires_grad
+            ]
+            if known:
+                found = torch.autograd.grad(
+                    *[[k[0] for k in known], seeds, [k[1] for k in known]],
+                    retain_graph=True,
+                    allow_unused=True,
+                )
+        flags = [t.requires_grad for t in self.results]
+        return [self._data(t, v) for t, v in zip(placed(flags, found), self.results, strict=True)]
+
+    def _data(self, gradient: Any, value: Any) -> np.ndarray:
+        if gradient is None:
+            gradient = self.torch.module.zeros_like(value)
+        return self.torch.host(gradient)

@@ -1,0 +1,71 @@
+"""Functions of one framework as functions of another, with derivatives: `wrap`."""
+
+from collections.abc import Callable
+from functools import cache, wraps
+from types import ModuleType
+from typing import Any
+
+from .bridge import Framework, adopt, module_name
+from .jax import Jax
+from .torch import Torch
+
+_FRAMEWORKS: dict[str, type[Framework]] = {"torch": Torch, "jax": Jax}
+
+
+@cache
+def _framework(name: str) -> Framework:
+    return _FRAMEWORKS[name]()
+
+
+def _known(framework: Any, argument: str) -> str:
+    name = module_name(framework)
+    if name != "drjit" and name not in _FRAMEWORKS:
+        names = ", ".join(repr(n) for n in ("drjit", *_FRAMEWORKS))
+        raise ValueError(f"dr.wrap(): unknown '{argument}' {framework!r}; expected one of {names}")
+    return name
+
+
+def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[Callable], Callable]:
+    """A decorator that makes a function written for the framework `target` callable from code of
+    the framework `source`, with derivatives that go through both.
+
+    Frameworks are `"drjit"`, `"torch"` and `"jax"`, or their modules. One of the two is Dr.Jit.
+    Arrays anywhere in PyTrees of arguments and results change their type on the way, and share
+    memory where they can: those of other frameworks become tensors of `drjit.auto.ad`, Dr.Jit
+    arrays get the shape that `.numpy()` has, with complex numbers as two components. All else
+    passes unchanged. The function must be pure, and not change its arguments in place.
+
+    Both modes of differentiation work with PyTorch, which may have derivatives of the first order
+    only. Results of a Dr.Jit function within JAX have gradients, but no tangents; in `jax.jit` it
+    runs as a callback on the host, and is called once more, with zeros, to find the shapes of its
+    results.
+
+    Raises:
+        ValueError: a framework is unknown, or none of the two is Dr.Jit.
+        ModuleNotFoundError: the framework is not installed; a function written for it raises this
+            when it is called.
+        TypeError: when called, an array has no equivalent on the other side, or the function
+            returns arrays that are not of its framework.
+    """
+    outside, inside = _known(source, "source"), _known(target, "target")
+    if "drjit" not in (outside, inside):
+        raise ValueError("dr.wrap(): 'source' or 'target' must be 'drjit'")
+    if outside == inside:
+        return lambda function: function
+    if inside == "drjit":
+        return _framework(outside).expose
+
+    def decorate(function: Callable) -> Callable:
+        @wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            return adopt(function, _framework(inside), args, kwargs)
+
+        return wrapped
+
+    return decorate
+
+
+wrap_ad = wrap
+"""An older name of `wrap`."""
+
+__all__ = ["wrap", "wrap_ad"]

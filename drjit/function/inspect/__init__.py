@@ -1,0 +1,1 @@
+"""Looking at values, types and kernels: printing, assertions, pictures, lists and profiles."""

@@ -1,0 +1,74 @@
+"""What runs programs on this machine: backends and memory."""
+
+from ...array import table
+from ...array.meta import JitBackend
+from ...jit.run import memory
+from ...jit.run.runtime import Event
+from ...jit.trace import access
+
+
+def _event(namespace: str) -> type:
+    """The class `Event` of a namespace with traced arrays."""
+    if namespace == "scalar":
+        raise AttributeError("module 'drjit.scalar' has no type 'Event': nothing is queued there")
+    return Event
+
+
+table.extras["Event"] = _event
+
+
+def has_backend(arg: JitBackend, /) -> int:
+    """Whether arrays of a backend can be used on this machine, as 1 or 0.
+
+    >>> dr.has_backend(dr.JitBackend.LLVM)
+    1
+    """
+    if not isinstance(arg, JitBackend):
+        raise TypeError(f"dr.has_backend(): expected a backend, got {arg!r}")
+    if arg is JitBackend.Invalid:
+        raise RuntimeError(f"dr.has_backend(): {arg} stands for no backend")
+    return int(arg is JitBackend.LLVM)
+
+
+def flush_malloc_cache() -> None:
+    """Returns memory that is not in use to the system; waits for queued work.
+
+    >>> dr.flush_malloc_cache()
+    """
+    memory.flush_malloc_cache()
+
+
+def expand_threshold() -> int:
+    """The largest target, in entries, for which scatter-reductions use a private copy per thread.
+
+    >>> before = dr.expand_threshold()
+    >>> dr.set_expand_threshold(1000); dr.expand_threshold()
+    1000
+    >>> dr.set_expand_threshold(before)
+    """
+    return access.expand_threshold
+
+
+def set_expand_threshold(arg: int, /) -> None:
+    """Sets the largest target for which scatter-reductions use private copies; see
+    `expand_threshold`.
+    """
+    if not isinstance(arg, int) or arg < 0:
+        raise TypeError(f"dr.set_expand_threshold(): expected a non-negative integer, got {arg!r}")
+    access.expand_threshold = arg
+
+
+def get_cmake_dir() -> str:
+    """Raises:
+    RuntimeError: always, as this package has no C++ headers and libraries to build with.
+    """
+    raise RuntimeError(
+        "dr.get_cmake_dir(): this package is written in Python and has no C++ headers or libraries "
+        "that a CMake project could use"
+    )
+
+
+__all__ = [
+    "expand_threshold", "flush_malloc_cache", "get_cmake_dir", "has_backend",
+    "set_expand_threshold",
+]  # fmt: skip

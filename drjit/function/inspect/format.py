@@ -1,0 +1,332 @@
+"""Text with values in it: `dr.format` and `dr.print`.
+
+Both evaluate the arrays that are shown, unless `dr.print` is told, or finds itself in a symbolic
+loop or branch, to take them out of the running kernel. A replacement field is `{}`, `{0}` or
+`{name}`; with a trailing equals sign, as in `{name=}`, its name is shown as well. There are no
+format specifications.
+"""
+
+import re
+import sys
+import warnings
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+import numpy as np
+
+from ...array import leaf, pytree, show, table
+from ...array.base import type_label
+from ...jit.ir import dtype as dt
+from ...jit.ir import node, op, scope
+from ...jit.ir.location import user_location
+from ...jit.trace import lane_values as sampling
+from ...jit.trace import record
+from ..conversion import is_array, map_leaves
+
+_TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_BRACKETS = {list: "[]", tuple: "()"}
+
+
+def format(*args: Any, limit: int = 20, **kwargs: Any) -> str:
+    """A text with values in place of its replacement fields, or a single value as text.
+
+    Arrays appear as with `repr`, but with `limit` as the number of entries beyond which the middle
+    of an axis is left out (never, if negative). Lists, tuples, dictionaries and structures take
+    several lines.
+
+    Raises:
+        RuntimeError: a field has no value, or a brace stands alone.
+        TypeError: there is no value, or several without a text.
+
+    >>> import drjit as dr
+    >>> dr.format("{} and {x=}", dr.llvm.Float(1, 2), x=3)
+    '[1, 2] and x=3'
+    """
+    return formatted("dr.format", args, kwargs, limit)
+
+
+def print(
+    *args: Any,
+    active: Any = True,
+    end: str = "\n",
+    file: TextIO | None = None,
+    limit: int = 20,
+    mode: str = "auto",
+    **kwargs: Any,
+) -> None:
+    """Writes what `format` returns to a file, standard output by default.
+
+    With a mask as `active`, only the entries of arrays whose lanes are active appear, and nothing
+    at all if there are none. Tensors, and arrays with another number of lanes than the mask, appear
+    as they are.
+
+    With `mode="symbolic"`, which is the default within symbolic loops, branches and calls, the
+    statement becomes part of the kernel, and the text appears when that has run. Arrays are then
+    shown as the values of all executions, lane by lane, of which `limit` are kept; the field
+    `{thread_id}` stands for their lanes.
+
+    Raises:
+        RuntimeError: a field has no value, or `active` or `mode` are invalid.
+        TypeError: there is no value, or several without a text.
+
+    >>> import drjit as dr
+    >>> x = dr.llvm.Float(1, 2, 3)
+    >>> dr.print("large: {}", x, active=x > 1)
+    large: [2, 3]
+    """
+    if mode not in ("auto", "evaluate", "symbolic"):
+        raise RuntimeError(
+            f"dr.print(): mode={mode!r} must be one of 'auto', 'evaluate', or 'symbolic'"
+        )
+    if mode == "symbolic" or (mode == "auto" and record.recording()):
+        stream = sys.stdout if file is None else file
+        print_later("dr.print", args, kwargs, active, end, stream, limit)
+        return
+    mask = host_mask(active_lanes(active, "dr.print"), "dr.print")
+    if not mask.any():
+        return
+    if mask.size > 1:
+        args, kwargs = select_lanes((args, kwargs), mask)
+    text = formatted("dr.print", args, kwargs, limit)
+    (sys.stdout if file is None else file).write(text + end)
+
+
+def active_lanes(active: Any, what: str) -> Any:
+    """A mask, or a Python bool, in the lanes that execute the code: of an evaluated loop, branch or
+    call, those that are in it.
+
+    Raises:
+        RuntimeError: it is neither.
+    """
+    _check_mask(active, what)
+    around = scope.active()
+    if around is scope.ACTIVE or record.recording() or active is False:
+        return active
+    cls = type(active) if is_array(active) else table.find("llvm", "leaf", dt.mask)
+    inside = leaf.wrap(cls, around)
+    if not is_array(active):
+        return inside
+    fits = len({active._node.size, around.size} - {1}) < 2
+    return leaf.apply(op.and_, active, inside) if fits else active
+
+
+def print_later(
+    what: str,
+    args: tuple,
+    kwargs: Mapping[str, Any],
+    active: Any,
+    end: str,
+    stream: TextIO,
+    limit: int,
+    warns: bool = True,
+) -> None:
+    """Makes printing part of the kernel that is being traced."""
+    _check_mask(active, what)
+    values = pytree.leaf_arrays((args, kwargs))
+    if "thread_id" not in kwargs:
+        kwargs = {**kwargs, "thread_id": None}
+    formatted(what, *_shown(args, kwargs, None, np.zeros(0, np.uint32)), limit)  # finds mistakes
+    mask = active._node if is_array(active) else node.literal(dt.mask, bool(active))
+    capacity = limit if limit >= 0 else _UNLIMITED
+    location = user_location()
+    sample = sampling.Sample([v._node for v in values], mask, max(capacity, 1), what)
+
+    def write() -> None:
+        count, lanes, columns = sample.read()
+        if not count:
+            return
+        if count > sample.capacity and warns:
+            warnings.warn_explicit(
+                f"dr.print(): only captured {sample.capacity} of {count} executions, chosen by "
+                "chance; those of a lane are in order, with gaps. A larger limit=.. shows more, "
+                "and the field {thread_id} tells the lane of each.",
+                RuntimeWarning,
+                location[0].co_filename if location else "?",
+                location[1] if location else 0,
+            )
+        found = {id(v): column for v, column in zip(values, columns, strict=True)}
+        text = formatted(what, *_shown(args, kwargs, found, lanes), limit)
+        stream.write(text + end)
+
+    sampling.when_complete(sample, write)
+
+
+_UNLIMITED = 1 << 20  # executions that a statement without limit keeps
+
+
+def _shown(
+    args: tuple,
+    kwargs: Mapping[str, Any],
+    found: Mapping[int, np.ndarray] | None,
+    lanes: np.ndarray,
+) -> tuple[tuple, dict[str, Any]]:
+    """Arguments with the values found for the lanes of leaf arrays, by their identity, in place of
+    these (text in place of arrays, while nothing is found yet)."""
+    shown, named = pytree.map_tree(lambda v: _shown_value(v, found), (args, dict(kwargs)))
+    if named.get("thread_id", lanes) is None:
+        named["thread_id"] = str(lanes.tolist())
+    return shown, named
+
+
+def _shown_value(value: Any, found: Mapping[int, np.ndarray] | None) -> Any:
+    if not is_array(value) or not value.__meta__.is_jit:
+        return value
+    if found is None:
+        return ""
+    if value._kind == "tensor":
+        return _shown_value(value._array, found)
+
+    def entries(a: Any) -> Any:
+        known = found.get(id(a), np.zeros(0, a._dtype.numpy))
+        return leaf.from_numpy(type(a), known, copy=True)
+
+    return map_leaves(value, entries)
+
+
+def _check_mask(active: Any, what: str) -> None:
+    """Raises a RuntimeError if a value is neither a mask nor a Python bool."""
+    if isinstance(active, (bool, np.bool_)):
+        return
+    if is_array(active) and active._kind == "leaf" and active._dtype.is_mask:
+        return
+    raise RuntimeError(
+        f"{what}(): 'active' must be a 1-D mask or a bool, not '{type_label(active)}'"
+    )
+
+
+def host_mask(active: Any, what: str) -> np.ndarray:
+    """A mask, or a Python bool, as a NumPy array.
+
+    Raises:
+        RuntimeError: it is neither.
+    """
+    _check_mask(active, what)
+    return leaf.host(active) if is_array(active) else np.array([active])
+
+
+def select_lanes(tree: Any, mask: np.ndarray) -> Any:
+    """A tree with those lanes of all its arrays for which a mask holds.
+
+    Arrays of one lane are broadcast; tensors and arrays of other sizes than the mask stay.
+    """
+    chosen = np.flatnonzero(mask)
+
+    def select(value: Any) -> Any:
+        if not is_array(value) or value._kind == "tensor":
+            return value
+        if value.__meta__.is_jit and show.common_width(list(show.inner(value))) in (1, mask.size):
+            return _take(value, chosen)
+        return value
+
+    return pytree.map_tree(select, tree)
+
+
+def _take(value: Any, chosen: np.ndarray) -> Any:
+    def taken(a: Any) -> Any:
+        entries = leaf.host(a)
+        found = np.broadcast_to(entries, chosen.size) if entries.size == 1 else entries[chosen]
+        return leaf.from_numpy(type(a), found, copy=True)
+
+    return map_leaves(value, taken)
+
+
+def formatted(what: str, args: tuple, kwargs: Mapping[str, Any], limit: int = 20) -> str:
+    """What `format` returns; `what` is the function that the user called."""
+    if not args and "fmt" in kwargs:
+        args = (kwargs["fmt"],)
+    if not args:
+        raise TypeError(f"{what}(): expected a text with replacement fields, or a value")
+    first, *values = args
+    if isinstance(first, str):
+        return _filled(what, first, values, kwargs, limit)
+    if values:
+        raise TypeError(
+            f"{what}(): several values need a text with replacement fields as the first argument, "
+            f"such as {what}('{{}} {{}}', a, b)"
+        )
+    return value_text(first, limit)
+
+
+def _filled(what: str, text: str, values: list[Any], kwargs: Mapping[str, Any], limit: int) -> str:
+    """A text with its replacement fields filled in."""
+    count = 0
+    numbering = ""
+
+    def field(found: re.Match) -> str:
+        nonlocal count, numbering
+        token = found[0]
+        if token in ("{{", "}}"):
+            return token[0]
+        name = found[1]
+        if name is None:
+            raise RuntimeError(
+                f"{what}(): unmatched brace '{token}' in the text, at position {found.start()}"
+            )
+        prefix = name if name.endswith("=") else ""
+        name = name.removesuffix("=")
+        if name and not name.isdecimal():
+            if name not in kwargs:
+                raise RuntimeError(_missing(what, name, found.start()))
+            return prefix + value_text(kwargs[name], limit)
+        kind = "explicit" if name else "implicit"
+        if numbering not in ("", kind):
+            raise RuntimeError(
+                f"{what}(): cannot switch from {numbering} to {kind} field numbering: the text "
+                "mixes numbered fields {0} with plain ones {}"
+            )
+        numbering = kind
+        position = int(name) if name else count
+        count += 1
+        if position >= len(values):
+            raise RuntimeError(
+                f"{what}(): missing positional argument {position} of the field at position "
+                f"{found.start()}"
+            )
+        return prefix + value_text(values[position], limit)
+
+    return _TOKEN.sub(field, text)
+
+
+def _missing(what: str, name: str, position: int) -> str:
+    hint = ""
+    if re.search(r"[:!.\[]", name):
+        hint = ". Fields are plain names: there are no format specifications, attributes or indices"
+    return f"{what}(): missing keyword argument '{name}' of the field at position {position}{hint}"
+
+
+def value_text(value: Any, limit: int = 20) -> str:
+    """A value as it is shown in place of a replacement field: text as it is."""
+    try:
+        return value if isinstance(value, str) else _text(value, limit, 0)
+    except RecursionError:
+        raise pytree.too_deep() from None
+
+
+def _text(value: Any, limit: int, depth: int) -> str:
+    cls = type(value)
+    if is_array(value):
+        return show.array_repr(value, limit).replace("\n", "\n" + " " * depth)
+    if cls is str:
+        return f"'{value}'"
+    if cls is float:
+        return show.number_text(value)
+    if cls in _BRACKETS:
+        opening, closing = _BRACKETS[cls]
+        return _block(opening, [_text(v, limit, depth + 2) for v in value], closing, depth)
+    if cls is dict:
+        entries = [
+            f"{_text(k, limit, depth + 2)}: {_text(v, limit, depth + 2)}" for k, v in value.items()
+        ]
+        return _block("{", entries, "}", depth)
+    if isinstance(getattr(cls, "DRJIT_STRUCT", None), dict):
+        entries = [f"{n}={_text(getattr(value, n), limit, depth + 2)}" for n in cls.DRJIT_STRUCT]
+        return _block(f"{cls.__name__}[", entries, "]", depth)
+    return repr(value)
+
+
+def _block(opening: str, entries: list[str], closing: str, depth: int) -> str:
+    """Entries on lines of their own between brackets."""
+    if not entries:
+        return opening + closing
+    line = "\n" + " " * (depth + 2)
+    return opening + line + ("," + line).join(entries) + "\n" + " " * depth + closing

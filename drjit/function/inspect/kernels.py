@@ -1,0 +1,201 @@
+"""What the compiler did and is about to do: the text of kernels, the record of launches, and a
+table of all kernels.
+
+Times are in milliseconds, as everywhere in this interface.
+"""
+
+import enum
+import io
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ...array.meta import JitBackend
+from ...array.pytree import leaf_arrays
+from ...jit.enumeration import Named
+from ...jit.run import history, kernel, runtime, schedule
+
+
+class KernelType(Named, enum.Enum):
+    """What a kernel does: `JIT` stands for traced operations."""
+
+    JIT = 0
+    BlockReduce = 1
+    BlockPrefixReduce = 2
+    Dot = 3
+    BatchedGemm = 4
+    Compress = 5
+    MkPerm = 6
+    Memcpy = 7
+    Memset = 8
+    Poke = 9
+    Aggregate = 10
+    LLVMHostFunc = 11
+
+
+class KernelRecordingMode(Named, enum.Enum):
+    """Whether a launch was recorded or replayed by a frozen function."""
+
+    Inactive = 0
+    Recorded = 1
+    Replayed = 2
+
+
+def _seconds(launch: history.Launch) -> float:
+    if isinstance(launch.time, float):
+        return launch.time
+    ticket, clock = launch.time
+    runtime.wait(ticket)
+    return clock.last * 1e-9
+
+
+def _entry(launches: list[history.Launch]) -> dict[str, Any]:
+    """The entry of a kernel made from a program, or of an operation that may be several kernels."""
+    launch, whole = launches[0], launches[0].whole
+    kernels = [v.kernel for v in launches]
+    program = kernels[0].program
+    made = [v for v in launches if v.first and v.tier == "compiled"]
+    filled = KernelType.Memset if kernels[0].fills else KernelType.JIT
+    disk = all(v.state == "disk" for v in launches)
+    entry = {
+        "backend": JitBackend.LLVM,
+        "type": KernelType[whole.kind] if whole else filled,
+        "hash": kernels[-1].name[1:],
+        "ir": io.StringIO(text := "\n".join(dict.fromkeys(k.text for k in kernels))),
+        "source": text,
+        "tier": launch.tier,
+        "uses_optix": 0,
+        "cache_hit": int(disk or not any(v.first for v in launches)),
+        "cache_disk": int(disk),
+        "recording_mode": KernelRecordingMode[launch.mode],
+        "size": whole.size if whole else launch.size,
+        "input_count": len(program.inputs) if program else 1,
+        "output_count": sum(o.kind != "effect" for o in program.outputs) if program else 1,
+    }
+    if program is not None:
+        entry["operation_count"] = kernels[0].operations
+        entry["codegen_time"] = kernels[0].rendering * 1e3 if launch.first else 0.0
+    entry["backend_time"] = sum(v.kernel.seconds for v in made) * 1e3
+    entry["execution_time"] = sum(map(_seconds, launches)) * 1e3
+    return entry
+
+
+def kernel_history(types: Sequence[KernelType] = ()) -> list[dict[str, Any]]:
+    """The kernels launched since the last call while `JitFlag.KernelHistory` was on; waits for
+    them.
+
+    `types` restricts the list. Entries are dictionaries: `source` is the kernel's text (`ir` the
+    same as a file), `tier` is `numpy` or `compiled`, `size` the number of lanes, `cache_hit` tells
+    that nothing had to be compiled, `cache_disk` that the code came from the disk; `codegen_time`,
+    `backend_time` and `execution_time` are what making the text, compiling or loading, and running
+    took. `recording_mode` says whether a frozen function recorded or replayed the launch.
+    `input_count` and `output_count` are numbers of arrays. A block reduction, compression or the
+    like is one entry, whose size is that of its input.
+
+    >>> with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+    ...     dr.eval(dr.arange(Float, 1000) + 1)
+    ...     entry, = dr.kernel_history()
+    True
+    >>> entry["size"], entry["type"]
+    (1000, KernelType.JIT)
+    """
+    if isinstance(types, KernelType) or not all(isinstance(t, KernelType) for t in types):
+        raise TypeError(f"dr.kernel_history(): expected a sequence of KernelType, got {types!r}")
+    entries = [_entry(launches) for launches in history.take()]
+    return [e for e in entries if not types or e["type"] in types]
+
+
+def kernel_history_clear() -> None:
+    """Forgets the kernels launched so far."""
+    history.take()
+
+
+def kernel_source(*values: Any) -> str:
+    """The text of the kernels that evaluating these values and all pending side effects would run.
+
+    Nothing is evaluated. A value that has no kernel, since it is evaluated or a constant, is named
+    in a comment.
+
+    >>> print(dr.kernel_source(dr.arange(Float, 1000) + 2))
+    def kernel(i, p):
+        v0 = lane(i)
+        v1 = f32(v0)
+        c0 = literal(f32, p[1])
+        v2 = v1 + c0
+        store(f32, p[2], i, v2)
+    <BLANKLINE>
+    """
+    nodes = [a._node for a in leaf_arrays(values) if a._kind == "leaf"]
+    texts = []
+    for n in nodes:
+        if n.is_literal:
+            texts.append(f"# {n.dtype}, {n.size} entries: the constant {n.data}, no kernel\n")
+        elif n.is_evaluated:
+            texts.append(f"# {n.dtype}, {n.size} entries: already evaluated, no kernel\n")
+    texts += [k.text for k in schedule.preview(nodes)]
+    return "\n".join(texts)
+
+
+class KernelInfo(NamedTuple):
+    """A row of `kernels`; `time` is that of all launches, extrapolated from those measured."""
+
+    name: str
+    tier: str
+    launches: int
+    time: float
+    compile_time: float
+    statements: int
+    bytes: int
+    source: str
+
+
+class KernelTable(list[KernelInfo]):
+    """Kernels and what they cost; prints as a table."""
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{'kernel':18}{'tier':>9}{'launches':>10}{'time [ms]':>12}"
+            f"{'compile [ms]':>14}{'statements':>12}{'bytes':>8}"
+        ]
+        for r in self:
+            lines.append(
+                f"{r.name:18}{r.tier:>9}{r.launches:10}{r.time:12.3f}"
+                f"{r.compile_time:14.1f}{r.statements:12}{r.bytes:8}"
+            )
+        return "\n".join(lines)
+
+
+def _info(k: kernel.Kernel) -> KernelInfo:
+    time = k.mean_time * k.launches
+    tier = "compiled" if k.address else "numpy"
+    return KernelInfo(
+        k.name, tier, k.launches, time * 1e3, k.seconds * 1e3, k.statements, len(k.text), k.text
+    )
+
+
+def kernels() -> KernelTable:
+    """All kernels that ran in this process, with their number of launches, tier, and time, the most
+    expensive one first; waits for those under way.
+
+    >>> dr.eval(dr.arange(Float, 1000) * 3)
+    True
+    >>> table = dr.kernels()
+    >>> table[0].launches > 0, any("store" in k.source for k in table)
+    (True, True)
+    """
+    runtime.sync()
+    rows = [_info(k) for k in kernel.kernels() if k.launches]
+    return KernelTable(sorted(rows, key=lambda row: -row.time))
+
+
+def flush_kernel_cache() -> None:
+    """Drops all kernels from memory; waits for those under way. Those on disk remain, in the folder
+    that `python -m drjit doctor` names."""
+    with schedule.lock:
+        schedule.forget_kernels()
+        kernel.forget()
+
+
+__all__ = [
+    "KernelRecordingMode", "KernelType", "flush_kernel_cache", "kernel_history",
+    "kernel_history_clear", "kernel_source", "kernels",
+]  # fmt: skip

@@ -1,0 +1,486 @@
+"""Questions about types, `*_v`, and types derived from others, `*_t`. All take a type or a value.
+
+Types and values that are not arrays get the answer that fits Python numbers: `mask_t(1.0)` is
+`bool`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...array import pytree, show, table
+from ...array.base import ArrayBase, KernelValue, type_label
+from ...array.meta import DYNAMIC, ArrayMeta
+from ...array.namespace import choose
+from ...array.promote import expr_t
+from ...array.special import SPECIAL
+from ...jit.backend import JitBackend
+from ...jit.ir import dtype as dt
+from ...jit.ir.dtype import DType, VarType
+from ...jit.run import freeze_size
+
+
+def _class(arg: Any) -> Any:
+    return arg if isinstance(arg, type) else type(arg)
+
+
+def _meta(arg: Any) -> ArrayMeta | None:
+    cls = _class(arg)
+    return cls.__meta__ if issubclass(cls, ArrayBase) and cls is not ArrayBase else None
+
+
+def _about(arg: Any, question: Callable[[ArrayMeta], Any], otherwise: Any) -> Any:
+    """The answer to a question about an array type; `otherwise` for other types."""
+    meta = _meta(arg)
+    return otherwise if meta is None else question(meta)
+
+
+def _array_meta(arg: Any, name: str) -> ArrayMeta:
+    meta = _meta(arg)
+    if meta is None:
+        raise TypeError(f"dr.{name}(): expected an array or an array type, got {type_label(arg)}")
+    return meta
+
+
+# Questions
+
+
+def is_jit_v(arg: Any, /) -> bool:
+    """Whether operations on the type are traced and compiled."""
+    return _about(arg, lambda m: m.is_jit, False)
+
+
+def is_diff_v(arg: Any, /) -> bool:
+    """Whether the type can carry derivatives."""
+    return _about(arg, lambda m: m.is_diff, False)
+
+
+def is_tensor_v(arg: Any, /) -> bool:
+    """Whether it is a tensor type."""
+    return _about(arg, lambda m: m.kind == "tensor", False)
+
+
+def is_complex_v(arg: Any, /) -> bool:
+    """Whether it is a type of complex numbers."""
+    return _about(arg, lambda m: m.kind == "complex", False)
+
+
+def is_quaternion_v(arg: Any, /) -> bool:
+    """Whether it is a type of quaternions."""
+    return _about(arg, lambda m: m.kind == "quaternion", False)
+
+
+def is_matrix_v(arg: Any, /) -> bool:
+    """Whether it is a matrix type."""
+    return _about(arg, lambda m: m.kind == "matrix", False)
+
+
+def is_vector_v(arg: Any, /) -> bool:
+    """Whether it is a type of vectors, also nested ones."""
+    return _about(arg, lambda m: m.kind == "vector", False)
+
+
+def is_special_v(arg: Any, /) -> bool:
+    """Whether it is a matrix, complex or quaternion type, with a product of its own."""
+    return _about(arg, lambda m: m.kind in SPECIAL, False)
+
+
+def is_dynamic_v(arg: Any, /) -> bool:
+    """Whether the number of entries is not part of the type."""
+    return _about(arg, lambda m: m.kind == "tensor" or m.is_jit or DYNAMIC in m.dims, False)
+
+
+def is_half_v(arg: Any, /) -> bool:
+    """Whether entries are of half precision."""
+    return _about(arg, lambda m: m.dtype is dt.f16, False)
+
+
+def depth_v(arg: Any, /) -> int:
+    """The number of dimensions, lanes included; 0 for tensors and numbers."""
+    return _about(arg, lambda m: 0 if m.kind == "tensor" else len(m.dims) + m.is_jit, 0)
+
+
+def backend_v(arg: Any, /) -> JitBackend:
+    """The backend of the type."""
+    return _about(arg, lambda m: m.backend, JitBackend.Invalid)
+
+
+def type_v(arg: Any, /) -> VarType:
+    """The element type as a `VarType`; `Void` if it is not an array."""
+    return _about(arg, lambda m: m.dtype.var_type, VarType.Void)
+
+
+def size_v(arg: Any, /) -> int:
+    """The number of components, -1 if it is not part of the type; 1 for numbers, 0 for tensors."""
+    return _about(arg, lambda m: 0 if m.kind == "tensor" else (m.dims or m.shape)[0], 1)
+
+
+def is_mask_v(arg: Any, /) -> bool:
+    """Whether entries are bool."""
+    return _about(arg, lambda m: m.dtype.is_mask, _class(arg) is bool)
+
+
+def is_float_v(arg: Any, /) -> bool:
+    """Whether entries are floating-point numbers."""
+    return _about(arg, lambda m: m.dtype.is_float, _class(arg) is float)
+
+
+def is_integral_v(arg: Any, /) -> bool:
+    """Whether entries are integers."""
+    return _about(arg, lambda m: m.dtype.is_int, _class(arg) is int)
+
+
+def is_arithmetic_v(arg: Any, /) -> bool:
+    """Whether entries are numbers, not bool."""
+    return _about(arg, lambda m: m.dtype.is_arithmetic, _class(arg) in (int, float))
+
+
+def is_signed_v(arg: Any, /) -> bool:
+    """Whether entries can be negative."""
+    return _about(arg, lambda m: m.dtype.is_signed, _class(arg) in (int, float))
+
+
+def is_unsigned_v(arg: Any, /) -> bool:
+    """Whether entries cannot be negative."""
+    return _about(arg, lambda m: not m.dtype.is_signed, _class(arg) is bool)
+
+
+def is_array_v(arg: Any) -> bool:
+    """Whether it is an array or an array type."""
+    return issubclass(_class(arg), ArrayBase)
+
+
+def is_struct_v(arg: Any, /) -> bool:
+    """Whether it is a dataclass or a class with `DRJIT_STRUCT`, whose fields are traversed."""
+    return pytree.struct_fields(_class(arg)) is not None
+
+
+def itemsize_v(arg: Any, /) -> int:
+    """The size of an entry in bytes.
+
+    Raises:
+        TypeError: it is not an array.
+    """
+    return _array_meta(arg, "itemsize_v").dtype.itemsize
+
+
+# Derived types
+
+
+def value_t(arg: Any, /) -> Any:
+    """The type of the components; of the entries for one-dimensional arrays and tensors.
+
+    >>> import drjit as dr
+    >>> dr.value_t(dr.llvm.Array3f), dr.value_t(dr.llvm.Float)
+    (<class 'drjit.llvm.Float'>, <class 'float'>)
+    """
+    return _class(arg).Value if is_array_v(arg) else _class(arg)
+
+
+def mask_t(arg: Any, /) -> Any:
+    """The type that comparisons give."""
+    return _class(arg).Mask if is_array_v(arg) else bool
+
+
+def array_t(arg: Any, /) -> Any:
+    """The plain array type of the same shape: `Array33f` for `Matrix3f`, the type of the storage
+    for tensors.
+    """
+    return _class(arg).Array if is_array_v(arg) else _class(arg)
+
+
+def scalar_t(arg: Any, /) -> type:
+    """The Python type of an entry."""
+    meta = _meta(arg)
+    return _class(arg) if meta is None else table.python_type(meta.dtype)
+
+
+def leaf_t(arg: Any, /) -> Any:
+    """The innermost array type: `Float` for `Matrix3f`."""
+    cls = _class(arg)
+    while issubclass(cls, ArrayBase):
+        inner = cls.Array if cls._kind == "tensor" else cls.Value
+        if cls._kind == "leaf":
+            break
+        if not issubclass(inner, ArrayBase):
+            return cls.Array
+        cls = inner
+    return cls
+
+
+def replace_type_t(arg0: Any, arg1: VarType, /) -> Any:
+    """The type with another element type.
+
+    Raises:
+        RuntimeError: there is no such type.
+    """
+    meta = _meta(arg0)
+    if meta is None:
+        return _class(arg0)
+    if arg1 not in dt.BY_VAR_TYPE:
+        raise RuntimeError(f"dr.replace_type_t(): there are no arrays of {arg1}")
+    return table.like(_class(arg0), dt.BY_VAR_TYPE[arg1])
+
+
+_SHAPED = ("array", "matrix", "complex", "quaternion")
+
+
+def replace_shape_t(arg0: Any, arg1: Sequence[int], arg2: Any = None) -> Any:
+    """The type with another shape (lanes last, -1 for sizes that are not part of the type).
+
+    `arg2` names the kind of the type: `"array"`, `"matrix"`, `"complex"` or `"quaternion"`; that of
+    the type itself if it is None, so that tensor types stay as they are. A matrix is as wide as
+    high.
+
+    Raises:
+        RuntimeError: there is no such type, or no such kind.
+
+    >>> from drjit.llvm import Float
+    >>> dr.replace_shape_t(Float, (2, 2, -1), "matrix")
+    <class 'drjit.llvm.Matrix2f'>
+    """
+    meta = _meta(arg0)
+    if meta is None or (meta.kind == "tensor" and arg2 is None):
+        return _class(arg0)
+    if arg2 is not None and arg2 not in _SHAPED:
+        raise RuntimeError(
+            f"dr.replace_shape_t(): expected one of {', '.join(_SHAPED)} as the kind, got {arg2!r}"
+        )
+    dims = tuple(arg1)
+    if not dims and not meta.is_jit:
+        return table.python_type(meta.dtype)
+    if not dims:
+        raise RuntimeError("dr.replace_shape_t(): an array has at least one dimension")
+    dims = dims[:-1] if meta.is_jit else dims
+    kind = arg2 or (meta.kind if meta.kind != "leaf" else "array")
+    kind = "vector" if kind == "array" else kind
+    if kind == "matrix" and dims:
+        n = dims[0]
+        dims = (n, n, *dims[2:])
+    elif arg2 is None and len(dims) != len(meta.dims):
+        kind = "vector"
+    return table.find(meta.namespace, kind if dims else "leaf", meta.dtype, dims)
+
+
+def tensor_t(arg: Any, /) -> Any:
+    """The tensor type of the same elements; None if it is not an array."""
+    meta = _meta(arg)
+    return None if meta is None else table.find(meta.namespace, "tensor", meta.dtype)
+
+
+def matrix_t(arg: Any, /) -> Any:
+    """The matrix type for a vector, a square array or a matrix type; None if there is none."""
+    meta = _meta(arg)
+    if meta is None or not meta.dims or meta.kind not in ("vector", "matrix"):
+        return None
+    n = meta.dims[0]
+    dims = (n, n, *meta.dims[2:])
+    try:
+        return table.find(meta.namespace, "matrix", meta.dtype, dims)
+    except RuntimeError:
+        return None
+
+
+def _sized(kind: str, shown: str) -> Callable:
+    """The function `uint_array_t` and its like."""
+    name = f"{kind}_array_t"
+
+    def derived(arg: Any, /) -> Any:
+        dtype = _array_meta(arg, name).dtype
+        found = dt.BY_NAME.get(f"{kind}{8 * dtype.itemsize}")
+        if found is None:
+            raise TypeError(f"dr.{name}(): there is no {kind} type of the size of {dtype.name}")
+        return replace_type_t(arg, found.var_type)
+
+    return _named(derived, name, f"The type with {shown} of the same size as elements.")
+
+
+def _element(t: DType) -> Callable:
+    """The function `float32_array_t` and its like."""
+    python = table.python_type(t)
+
+    def derived(arg: Any) -> Any:
+        return replace_type_t(arg, t.var_type) if is_array_v(arg) else python
+
+    doc = f"The type with {t.name} elements; `{python.__name__}` for numbers."
+    return _named(derived, f"{t.name}_array_t", doc)
+
+
+def _named(function: Callable, name: str, doc: str) -> Callable:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+uint_array_t = _sized("uint", "unsigned integers")
+int_array_t = _sized("int", "signed integers")
+float_array_t = _sized("float", "floats")
+int8_array_t, uint8_array_t = _element(dt.i8), _element(dt.u8)
+int32_array_t, uint32_array_t = _element(dt.i32), _element(dt.u32)
+int64_array_t, uint64_array_t = _element(dt.i64), _element(dt.u64)
+float16_array_t, float32_array_t, float64_array_t = map(_element, (dt.f16, dt.f32, dt.f64))
+
+
+def reinterpret_array_t(arg0: Any, arg1: VarType, /) -> Any:
+    """The type that `reinterpret_array` returns for another element type; a Python type for
+    numbers.
+
+    Raises:
+        RuntimeError: there is no such type.
+    """
+    if is_array_v(arg0):
+        return replace_type_t(arg0, arg1)
+    return table.python_type(dt.BY_VAR_TYPE.get(arg1, dt.i32))
+
+
+def diff_array_t(arg: Any, /) -> Any:
+    """The type with derivatives; the type itself where there is none."""
+    meta = _meta(arg)
+    if meta is None or not meta.is_jit or meta.is_diff:
+        return _class(arg)
+    return table.move(_class(arg), f"{meta.namespace}.ad")
+
+
+def detached_t(arg: Any, /) -> Any:
+    """The type without derivatives."""
+    meta = _meta(arg)
+    return (
+        table.move(_class(arg), meta.namespace.removesuffix(".ad"))
+        if meta and meta.is_diff
+        else _class(arg)
+    )
+
+
+# Sizes of values
+
+
+def shape(arg: Any) -> tuple[int, ...]:
+    """The sizes of all dimensions of an array or of a nest of sequences, lanes last.
+
+    Raises:
+        RecursionError: the nest is too deep, or contains itself.
+        RuntimeError: it is ragged.
+    """
+    try:
+        return freeze_size.shape(_shape(arg))
+    except RecursionError:
+        raise pytree.too_deep() from None
+
+
+def _shape(arg: Any) -> tuple[int, ...]:
+    if isinstance(arg, ArrayBase):
+        return arg.shape
+    if arg is None or isinstance(arg, (dict, set)):
+        raise TypeError(f"dr.shape(): expected an array, a sequence or a number, got {arg!r}")
+    if isinstance(arg, (str, bytes, type)) or not hasattr(arg, "__len__"):
+        return ()
+    if hasattr(arg, "shape"):
+        return tuple(arg.shape)
+    inner = [_shape(v) for v in arg]
+    if len({len(s) for s in inner}) > 1:
+        raise RuntimeError(f"dr.shape(): ragged, entries have the shapes {sorted(set(inner))}")
+    sizes = [set(axis) - {1} for axis in zip(*inner, strict=True)]
+    if any(len(n) > 1 for n in sizes):
+        raise RuntimeError(f"dr.shape(): ragged, entries have the shapes {sorted(set(inner))}")
+    return (len(arg), *(n.pop() if n else 1 for n in sizes))
+
+
+def width(*args: Any) -> int:
+    """The number of lanes of arrays and PyTrees, of which some may have a single one.
+
+    Raises:
+        RuntimeError: they differ in size.
+    """
+    sizes = [_width(leaf) for arg in args for leaf in pytree.leaves(arg)]
+    if not sizes:
+        return 0
+    wide = set(sizes) - {1}
+    if len(wide) > 1:
+        raise RuntimeError(f"dr.width(): arrays have different sizes {sorted(wide)}")
+    return freeze_size.tracked(wide.pop() if wide else 1)
+
+
+def _width(value: Any) -> int:
+    if not isinstance(value, (ArrayBase, KernelValue)):
+        return 1
+    if isinstance(value, ArrayBase) and value._namespace == "scalar":
+        return len(value._array._components if value._kind == "tensor" else value._components)
+    found = show.common_width(pytree.leaf_arrays(value))
+    if found is None:
+        raise RuntimeError(
+            f"dr.width(): {type_label(value)} is ragged, its components differ in size"
+        )
+    return found
+
+
+# The backend of drjit.auto
+
+
+def set_backend(arg: str | JitBackend, /) -> None:
+    """Chooses what `drjit.auto` stands for: `llvm`, `cuda` or `scalar`.
+
+    Raises:
+        RuntimeError: there is no such backend.
+        TypeError: not a name.
+    """
+    name = arg.name.lower() if isinstance(arg, JitBackend) else arg
+    if not isinstance(name, str):
+        raise TypeError(f"dr.set_backend(): expected a name or a JitBackend, got {type_label(arg)}")
+    name = "scalar" if name == "invalid" else name
+    if name not in ("llvm", "cuda", "scalar"):
+        raise RuntimeError(f"dr.set_backend({arg!r}): expected 'llvm', 'cuda' or 'scalar'")
+    choose(name)
+
+
+__all__ = [
+    "array_t",
+    "backend_v",
+    "depth_v",
+    "detached_t",
+    "diff_array_t",
+    "expr_t",
+    "float16_array_t",
+    "float32_array_t",
+    "float64_array_t",
+    "float_array_t",
+    "int8_array_t",
+    "int32_array_t",
+    "int64_array_t",
+    "int_array_t",
+    "is_arithmetic_v",
+    "is_array_v",
+    "is_complex_v",
+    "is_diff_v",
+    "is_dynamic_v",
+    "is_float_v",
+    "is_half_v",
+    "is_integral_v",
+    "is_jit_v",
+    "is_mask_v",
+    "is_matrix_v",
+    "is_quaternion_v",
+    "is_signed_v",
+    "is_special_v",
+    "is_struct_v",
+    "is_tensor_v",
+    "is_unsigned_v",
+    "is_vector_v",
+    "itemsize_v",
+    "leaf_t",
+    "mask_t",
+    "matrix_t",
+    "reinterpret_array_t",
+    "replace_shape_t",
+    "replace_type_t",
+    "scalar_t",
+    "set_backend",
+    "shape",
+    "size_v",
+    "tensor_t",
+    "type_v",
+    "uint8_array_t",
+    "uint32_array_t",
+    "uint64_array_t",
+    "uint_array_t",
+    "value_t",
+    "width",
+]  # fmt: skip

@@ -1,0 +1,170 @@
+"""Labels of traced values, and lists and pictures of those alive: `whos` and `graphviz`."""
+
+import gc
+import sys
+from typing import Any
+
+from ...array import pytree
+from ...jit.ir import label
+from ...jit.ir.node import Node, shared
+from ...jit.run import kernel, memory
+from ...jit.trace import access
+from . import drawing
+
+# ---- Labels
+
+
+def set_label(*args: Any, **kwargs: Any) -> None:
+    """Names values for `whos`, `graphviz` and the comments of kernel texts.
+
+    `set_label(value, "name")` names one value, `set_label(a=a, b=b)` several. Entries of trees and
+    components of nested arrays get names such as `name_0`, `name_key`.
+
+    >>> a = Array3f(1, 2, 3)
+    >>> dr.set_label(a, "position")
+    >>> a.x.label
+    'position_0'
+    """
+    if kwargs and not args:
+        for name, value in kwargs.items():
+            _label(value, name)
+    elif len(args) == 2 and not kwargs and isinstance(args[1], str):
+        _label(args[0], args[1])
+    elif args or kwargs:
+        raise TypeError(
+            "dr.set_label(): expected (value, name) or only keyword arguments name=value"
+        )
+
+
+def _label(value: Any, name: str) -> None:
+    kind = getattr(type(value), "_kind", None)
+    if kind == "leaf":
+        value.label = name
+    elif kind == "tensor":
+        _label(value._array, name)
+    elif kind == "nested":
+        for i, component in enumerate(value._components):
+            _label(component, f"{name}_{i}")
+    elif kind is None:
+        for way, child in pytree.children(value) or ():
+            _label(child, f"{name}_{way.strip('[].').strip(chr(39))}")
+
+
+# ---- Live values
+
+
+def live_nodes() -> list[Node]:
+    """All traced values that something refers to, in order of creation."""
+    nodes = [n for n in gc.get_objects() if type(n) is Node and n is not access.ACTIVE]
+    used = {d for n in nodes for d in n.deps}
+    nodes = [n for n in nodes if n in used or n not in shared]
+    return sorted(nodes, key=lambda n: n.serial)
+
+
+def _status(n: Node) -> str:
+    if n.is_literal:
+        return "literal"
+    return "evaluated" if n.is_evaluated else "pending"
+
+
+def _size_text(nbytes: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if nbytes < 1024:
+            return f"{nbytes:.4g} {unit}"
+        nbytes /= 1024
+    return f"{nbytes:.4g} GiB"
+
+
+def whos(as_string: bool = False) -> str | None:
+    """Prints (or returns as a string) all live traced values, and what memory and kernels amount
+    to.
+
+    `Refs` counts arrays and operations that refer to a value, `Storage` is the memory of evaluated
+    ones.
+
+    >>> a = dr.arange(Float, 1000)
+    >>> dr.set_label(a, "position")
+    >>> "position" in dr.whos(as_string=True)
+    True
+    """
+    rule = "  " + "=" * 76
+    lines = ["", "  ID       Type      Status          Refs        Size     Storage   Label", rule]
+    stored = waiting = 0
+    nodes = live_nodes()
+    for n in nodes:
+        nbytes = n.size * n.dtype.itemsize
+        stored += nbytes if n.is_evaluated else 0
+        waiting += 0 if n.is_evaluated or n.is_literal else nbytes
+        # Not counted: the list, the loop variable and the argument of the call.
+        refs = sys.getrefcount(n) - 3
+        storage = _size_text(nbytes) if n.is_evaluated else ""
+        lines.append(
+            f"  {n.serial:<8} LLVM {n.dtype.code:<4} {_status(n):<12}{refs:8}{n.size:12}"
+            f"{storage:>12}   {label.labels.get(n, '')}".rstrip()
+        )
+    if not nodes:
+        lines.append(f"{'-- no values --':^80}".rstrip())
+    found = [k for k in kernel.kernels() if k.launches]
+    statistics = memory.statistics()
+    stored_text, in_use = _size_text(stored), _size_text(statistics["in_use"])
+    lines += [
+        rule,
+        "",
+        "  Compiler",
+        "  ========",
+        f"   - Values   : {len(nodes)}, {stored_text} evaluated, {_size_text(waiting)} pending.",
+        f"   - Kernels  : {len(found)}, {sum(1 for k in found if k.address)} of them compiled.",
+        f"   - Launches : {sum(k.launches for k in found)}.",
+        "",
+        "  Memory",
+        "  ======",
+        f"   - In use   : {in_use}, at most {_size_text(statistics['peak'])}.",
+        f"   - Pool     : {_size_text(statistics['pooled'])} to be used again.",
+        "",
+    ]
+    return drawing.printed(lines, as_string)
+
+
+_COLORS = {
+    "literal": ("Constant", "gray90"),
+    "labeled": ("Labeled", "wheat"),
+    "evaluated": ("Evaluated", "lightblue2"),
+    "effect": ("Side effect", "salmon"),
+}
+
+
+def graphviz(as_string: bool = False) -> Any:
+    """The graph of all live traced values, as text in the DOT language or as an object of the
+    package `graphviz` that notebooks show.
+
+    Raises:
+        ModuleNotFoundError: an object is wanted and the package is not installed.
+
+    >>> a = dr.sin(dr.arange(Float, 1000))
+    >>> print(dr.graphviz(as_string=True))
+    digraph {
+    ...
+    """
+    lines = [
+        "digraph {",
+        "    rankdir=TB;",
+        '    graph [dpi=50 fontname="monospace"];',
+        '    node [shape=record fontname="monospace"];',
+        '    edge [fontname="monospace"];',
+    ]
+    edges, kinds = [], []
+    for n in live_nodes():
+        name = label.labels.get(n)
+        kind = "effect" if n.op.effect else _status(n)
+        kinds.append(kind if name is None else "labeled")
+        title = f"Literal: {n.data:.6g}" if n.is_literal else n.op.name
+        parts = [f'Label: \\"{drawing.escape(name)}\\"'] if name is not None else []
+        parts += [title, f"{{Type: LLVM {n.dtype.code}|Size: {n.size}}}", f"r{n.serial}"]
+        style = drawing.styled(kinds[-1], _COLORS)
+        lines.append(f'    {n.serial} [label="{{{"|".join(parts)}}}"{style}];')
+        edges += drawing.edges(n.deps, n, forward=True)
+    lines += edges + drawing.legend(kinds, _COLORS)
+    return drawing.picture(lines, as_string, "dr.graphviz")
+
+
+__all__ = ["graphviz", "set_label", "whos"]

@@ -1,0 +1,92 @@
+"""Looking at the graph of derivatives: lists and pictures of the variables that exist."""
+
+import sys
+from typing import Any
+
+from ...ad.graph import Var, labels, living, tapes, where
+from . import drawing
+
+
+def _title(v: Var) -> str:
+    return v.rule.name if v.rule is not None else "(unnamed)"
+
+
+def whos_ad(as_string: bool = False) -> str | None:
+    """Prints (or returns as a string) all variables of the graph of derivatives.
+
+    `Refs` counts arrays and operations that refer to a variable. In debug mode the line that
+    recorded it is shown as well.
+
+    >>> x = ad.Float(1)
+    >>> dr.enable_grad(x)
+    >>> x.label = "position"
+    >>> "position" in dr.whos_ad(as_string=True)
+    True
+    """
+    rule = "  " + "=" * 57
+    lines = ["", "  ID        Type        Size     Refs    Label", rule]
+    taped = {id(v) for tape in tapes() for v in tape}
+    for v in living():
+        # Not counted: the lists, the loop variable and the argument of the call.
+        refs = sys.getrefcount(v) - 3 - (id(v) in taped)
+        label = labels.get(v) or (v.rule.name if v.rule is not None else "")
+        lines.append(
+            f"  {v.serial:<9} {v.dtype.code:<8}{v.size:8}{refs:9}    {label}{where(v)}".rstrip()
+        )
+    return drawing.printed([*lines, rule, ""], as_string)
+
+
+_COLORS = {
+    "labeled": ("Labeled", "wheat"),
+    "gradient": ("Gradient present", "yellowgreen"),
+    "input": ("Input", "salmon"),
+    "output": ("Output", "lightblue2"),
+}
+
+
+def _kind(v: Var, used: set[Var]) -> str:
+    if v in labels:
+        return "labeled"
+    if v.grad is not None:
+        return "gradient"
+    if v.rule is None:
+        return "input"
+    return "" if v in used else "output"
+
+
+def graphviz_ad(as_string: bool = False) -> Any:
+    """The graph of derivatives, as text in the DOT language or as an object of the package
+    `graphviz` that notebooks show.
+
+    Raises:
+        ModuleNotFoundError: an object is wanted and the package is not installed.
+
+    >>> x = ad.Float(1)
+    >>> dr.enable_grad(x)
+    >>> y = dr.sin(x)
+    >>> print(dr.graphviz_ad(as_string=True))
+    digraph {
+    ...
+    """
+    lines = [
+        "digraph {",
+        "    rankdir=BT;",
+        '    graph [fontname="monospace"];',
+        '    node [shape=record fontname="monospace"];',
+        '    edge [fontname="monospace"];',
+    ]
+    found = living()
+    used = {d for v in found for d in v.deps if d is not None}
+    edges, kinds = [], []
+    for v in found:
+        name, kind = labels.get(v), _kind(v, used)
+        title = _title(v) if name is None else f'Label: \\"{drawing.escape(name)}\\"'
+        kinds.append(kind)
+        parts = f"{title}|{{Type: {v.dtype.code}|Size: {v.size}}}|a{v.serial}"
+        lines.append(f'    {v.serial} [label="{{{parts}}}"{drawing.styled(kind, _COLORS)}];')
+        edges += drawing.edges(v.deps, v, forward=False)
+    lines += edges + drawing.legend(kinds, _COLORS)
+    return drawing.picture(lines, as_string, "dr.graphviz_ad")
+
+
+__all__ = ["graphviz_ad", "whos_ad"]

@@ -1,0 +1,696 @@
+"""Element-wise functions that are not transcendental: selection, extrema, signs, products,
+roundings, and bit operations.
+
+Unless said otherwise, arguments are arrays of any kind and Python numbers in any mixture; they are
+promoted as by an operator. On Python numbers alone the result is a Python number.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
+from ...array.elementwise import elementwise
+from ...array.inline import recorded
+from ...array.promote import promote
+from ...array.pytree import is_container, leaf_arrays, map_tree
+from ...array.table import like
+from ...jit.ir import dtype as dt
+from ...jit.ir import op
+from . import complex
+from . import transcendental as functions
+from .complex import negative
+from .transcendental import NUMBERS, acos, asin, elementary, special_form, sqrt, unsupported
+
+_ARRAYS = (ArrayBase, KernelValue)
+
+
+# Loops, as every call of `select` or `minimum` waits for the answer and generators are slow.
+def _is_number(*args: Any) -> bool:
+    for a in args:  # noqa: SIM110
+        if not isinstance(a, NUMBERS):
+            return False
+    return True
+
+
+def _is_array(*args: Any) -> bool:
+    for a in args:  # noqa: SIM110
+        if isinstance(a, _ARRAYS):
+            return True
+    return False
+
+
+def _only_numbers(title: str, *args: Any) -> bool:
+    """Whether there are numbers only, and no array.
+
+    Raises:
+        TypeError: there is neither.
+    """
+    if _is_array(*args):
+        return False
+    if not _is_number(*args):
+        raise unsupported(title.removeprefix("dr."), *args)
+    return True
+
+
+def _is_matrix(value: Any) -> bool:
+    return isinstance(value, ArrayBase) and value.__meta__.kind == "matrix"
+
+
+def _number(value: Any) -> int | float:
+    """A number as an `int` or `float`."""
+    return float(value) if isinstance(value, functions.FLOATS) else int(value)
+
+
+def _as_numbers(*values: Any) -> list:
+    """Numbers as floats if one of them is a float, else as integers."""
+    if any(isinstance(v, functions.FLOATS) for v in values):
+        return [float(v) for v in values]
+    return [int(v) for v in values]
+
+
+# ---- Selection
+
+
+def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
+    """The second argument where the mask `arg0` holds, else the third; entry by entry, also through
+    trees (lists, dictionaries, ...).
+
+    A Python `bool` selects one of the arguments as it is, promoted if one is an array. The mask may
+    be a sequence of bools where one of the others is an array, and entries of an integer array hold
+    where they are not 0. What is no array and the same in two trees is in the result.
+
+    Raises:
+        RuntimeError: sizes or types are incompatible.
+        TypeError: the first argument is no mask (floating-point numbers are none), or the arguments
+            are trees of different structure.
+
+    >>> dr.select(Float(1, 2, 3) < 2.5, 1, 0)
+    [1, 1, 0]
+    >>> dr.select([True, False], Float(1), Float(2))
+    [1, 2]
+    >>> dr.select(Float(1, 2) < 2, {"a": Float(3)}, {"a": Float(4)})
+    {'a': [3, 4]}
+    """
+    result = recorded(op.select, arg0, arg1, arg2)
+    if result is not None:
+        return result
+    if isinstance(arg0, bool):
+        chosen = arg1 if arg0 else arg2
+        return (
+            elementwise(op.select, arg0, arg1, arg2, name="dr.select")
+            if _is_array(arg1, arg2)
+            else chosen
+        )
+    if not _is_array(arg0, arg1, arg2):
+        raise IncompatibleError(
+            f"dr.select(): expected a mask or a bool, got {type_label(type(arg0))}; one of the "
+            "arguments has to be an array"
+        )
+    if type(arg1) is type(arg2) and is_container(arg1):
+        return map_tree(lambda a, b: _select_entry(arg0, a, b), arg1, arg2, what="dr.select")
+    return _select_leaf(arg0, arg1, arg2)
+
+
+def _select_entry(mask: Any, a: Any, b: Any) -> Any:
+    if not _is_array(a, b) and (a is b or a == b):
+        return a
+    return _select_leaf(mask, a, b)
+
+
+def _select_leaf(mask: Any, a: Any, b: Any) -> Any:
+    if not _is_array(a, b) and not (_is_operand(a) and _is_operand(b)):
+        if a is b or a == b:
+            return a
+        raise RuntimeError(
+            "dr.select(): incompatible objects with an unknown type: "
+            f"{type_label(type(a))} and {type_label(type(b))} are no arrays and no PyTrees"
+        )
+    return elementwise(op.select, mask, a, b, name="dr.select")
+
+
+def _is_operand(value: Any) -> bool:
+    """Whether a value is a sequence or a number, and not of an enumeration or the like."""
+    return type(value) in (bool, int, float) or isinstance(
+        value, (list, tuple, np.ndarray, np.generic)
+    )
+
+
+# ---- Extrema
+
+
+def _extremum(title: str, o: op.Op, keeps_nan: bool, a: Any, b: Any) -> Any:
+    """`minimum` and `maximum`, which give NaN if an operand is (`keeps_nan`), or `fmin` and `fmax`,
+    which then give the other operand. That of kernels gives its second operand if either is NaN.
+
+    Where operands are equal, the first one has the gradient of a minimum, the second one that of a
+    maximum.
+    """
+    is_minimum = o is op.minimum
+    if _only_numbers(title, a, b):
+        a, b = _as_numbers(a, b)
+        decisive = a if keeps_nan else b
+        return a if decisive != decisive or (a < b if is_minimum else a > b) else b
+    if keeps_nan and isinstance(a, KernelValue) != isinstance(b, KernelValue):
+        # Of equal ones, the cooperative vector has the gradient, not the number or array.
+        v, other = (a, b) if isinstance(a, KernelValue) else (b, a)
+        if not is_minimum:
+            return elementwise(o, other, v, name=title)
+        taken = elementwise(op.gt, v, other, name=title)
+        return elementwise(op.select, taken, other, v, name=title)
+    # Beside a number that is not NaN, an order of the operands is enough, unless it also
+    # decides which of two equal ones has the gradient.
+    if keeps_nan and _is_number(b) and b == b and _tracked(a):
+        taken = elementwise(op.gt if is_minimum else op.le, a, b, name=title)
+        return elementwise(op.select, taken, b, a, name=title)
+    if keeps_nan and _is_number(a) and a == a and _tracked(b):
+        taken = elementwise(op.ge if is_minimum else op.lt, b, a, name=title)
+        return elementwise(op.select, taken, a, b, name=title)
+    if _is_number(b) and b == b:
+        return elementwise(o, *((b, a) if keeps_nan else (a, b)), name=title)
+    if _is_number(a) and a == a:
+        return elementwise(o, *((a, b) if keeps_nan else (b, a)), name=title)
+    result = elementwise(o, a, b, name=title)
+    # Cooperative vectors are for speed: their extrema are those of kernels.
+    if not result._dtype.is_float or isinstance(result, KernelValue):
+        return result
+    # Where this operand is NaN, the result is `a`.
+    decisive = a if keeps_nan else b
+    if isinstance(decisive, (list, tuple, np.ndarray)) or _is_matrix(decisive):
+        decisive = type(result)(decisive)
+    undefined = elementwise(op.ne, decisive, decisive)
+    return elementwise(op.select, undefined, a, result, name=title)
+
+
+def _tracked(a: Any) -> bool:
+    """Whether the derivative of an array is tracked."""
+    return isinstance(a, ArrayBase) and a._diff and any(v._var is not None for v in leaf_arrays(a))
+
+
+def minimum(arg0: Any, arg1: Any) -> Any:
+    """The smaller of two values; NaN if either is NaN.
+
+    >>> dr.minimum(Float(1, 5), 3)
+    [1, 3]
+    """
+    return _extremum("dr.minimum", op.minimum, True, arg0, arg1)
+
+
+def maximum(arg0: Any, arg1: Any) -> Any:
+    """The larger of two values; NaN if either is NaN.
+
+    >>> dr.maximum(Float(1, 5), 3)
+    [3, 5]
+    """
+    return _extremum("dr.maximum", op.maximum, True, arg0, arg1)
+
+
+def fmin(arg0: Any, arg1: Any, /) -> Any:
+    """The smaller of two values; the other one if one is NaN.
+
+    >>> dr.fmin(Float(1, dr.nan), 3)
+    [1, 3]
+    """
+    return _extremum("dr.fmin", op.minimum, False, arg0, arg1)
+
+
+def fmax(arg0: Any, arg1: Any, /) -> Any:
+    """The larger of two values; the other one if one is NaN.
+
+    >>> dr.fmax(Float(1, dr.nan), 3)
+    [3, 3]
+    """
+    return _extremum("dr.fmax", op.maximum, False, arg0, arg1)
+
+
+def clip(value: Any, min: Any, max: Any) -> Any:
+    """The value where it lies between the bounds, else the nearest bound: `minimum(maximum(value,
+    min), max)`.
+
+    >>> dr.clip(Float(-1, 0.5, 2), 0, 1)
+    [0, 0.5, 1]
+    """
+    return minimum(maximum(value, min), max)
+
+
+def clamp(value: Any, min: Any, max: Any, /) -> Any:
+    """The same as `clip`.
+
+    >>> dr.clamp(5, 0, 3)
+    3
+    """
+    return clip(value, min, max)
+
+
+# ---- Products
+
+
+def fma(arg0: Any, arg1: Any, arg2: Any) -> Any:
+    """`arg0 * arg1 + arg2`, rounded once in floating point.
+
+    >>> dr.fma(Float(1, 2), 10, 0.5)
+    [10.5, 20.5]
+    """
+    return _fma(arg0, arg1, arg2, "dr.fma")
+
+
+def _fma(arg0: Any, arg1: Any, arg2: Any, name: str) -> Any:
+    result = recorded(op.fma, arg0, arg1, arg2)
+    if result is not None:
+        return result
+    if _only_numbers(name, arg0, arg1, arg2):
+        a, b, c = _as_numbers(arg0, arg1, arg2)
+        return elementwise(op.fma, a, b, c) if isinstance(a, float) else a * b + c
+    for a in (arg0, arg1, arg2):
+        if isinstance(a, KernelValue):
+            exact = a._dtype.is_int
+            return arg0 * arg1 + arg2 if exact else elementwise(op.fma, arg0, arg1, arg2, name=name)
+    a, b, c = promote(arg0, arg1, arg2, name=name)
+    meta = a.__meta__
+    if meta.dtype.is_float and meta.kind in ("leaf", "vector", "tensor"):
+        return elementwise(op.fma, a, b, c, name=name)
+    if meta.dtype.is_mask:
+        raise RuntimeError(f"{name}(): operation not supported for {type_label(a)}")
+    return a * b + c
+
+
+def lerp(a: Any, b: Any, t: Any) -> Any:
+    """Linear interpolation from `a` to `b`, which `t` = 0 and 1 give exactly.
+
+    >>> dr.lerp(Float(1, 2), 5, 0.25)
+    [2, 2.75]
+    """
+    return _fma(b, t, _fma(a, -t, a, "dr.lerp"), "dr.lerp")
+
+
+def square(arg: Any, /) -> Any:
+    """The argument times itself.
+
+    >>> dr.square(Float(1, 2, 3)), dr.square(3)
+    ([1, 4, 9], 9)
+    """
+    result = special_form("square", arg)
+    return arg * arg if result is None else result
+
+
+def sqr(arg: Any, /) -> Any:
+    """The same as `square`.
+
+    >>> dr.sqr(3)
+    9
+    """
+    return square(arg)
+
+
+def rcp(arg: Any, /) -> Any:
+    """The reciprocal 1/x: infinity for 0, the inverse of a matrix, complex number or quaternion.
+
+    >>> dr.rcp(Float(2, 0)), dr.rcp(Complex2f(1, 2)), dr.rcp(4)
+    ([0.5, inf], [0.2-0.4j], 0.25)
+    """
+    if _is_array(arg):
+        result = special_form("rcp", arg)
+        if result is not None:
+            return result
+        if arg.__meta__.kind == "matrix":
+            return 1 / arg
+        if not arg.__meta__.dtype.is_float:
+            raise RuntimeError(f"dr.rcp(): operation not supported for {type_label(arg)}")
+        return elementwise(op.div, 1, arg, name="dr.rcp")
+    if not _is_number(arg):
+        raise unsupported("rcp", arg)
+    return elementwise(op.div, 1.0, float(arg))
+
+
+def rsqrt(arg: Any, /) -> Any:
+    """The reciprocal square root 1/√x: infinity for 0, NaN for negative numbers.
+
+    >>> dr.rsqrt(Float(4, 0)), dr.rsqrt(4)
+    ([0.5, inf], 0.5)
+    """
+    root = recorded(op.sqrt, arg)
+    if root is not None:
+        return 1 / root
+    if _is_array(arg):
+        result = special_form("rsqrt", arg)
+        if result is not None:
+            return result
+        if arg.__meta__.kind == "matrix":
+            return type(arg)(*[rsqrt(row) for row in arg._components])
+        return elementwise(op.div, 1, elementwise(op.sqrt, arg, name="dr.rsqrt"))
+    return rcp(sqrt(arg))
+
+
+def hypot(a: Any, b: Any) -> Any:
+    """√(a² + b²) without overflow in between; scales by the larger argument.
+
+    >>> dr.hypot(Float(3, 1e30), Float(4, 1e30))
+    [5, 1.41421e+30]
+    """
+    if _only_numbers("dr.hypot", a, b):
+        a, b = float(a), float(b)
+    else:
+        a, b = promote(a, b, name="dr.hypot")
+        if not a.__meta__.dtype.is_float:
+            raise IncompatibleError(f"dr.hypot(): operation not supported for {type_label(a)}")
+    return complex.modulus(abs(a), abs(b))
+
+
+def power(arg0: Any, arg1: Any, /) -> Any:
+    """`arg0` to the power of `arg1`.
+
+    On arrays this is the operator `**`: a Python number with an integral value as exponent means
+    repeated multiplication and keeps the type, other exponents need floating-point numbers. On
+    Python numbers the result is a float.
+
+    Raises:
+        RuntimeError: a negative exponent on integers, or an integer array as the exponent of one.
+
+    >>> dr.power(Float(1, 2, 3), 2), dr.power(Int(3), 5), dr.power(Float(2), 0.5), dr.power(2, -1)
+    ([1, 4, 9], [243], [1.41421], 0.5)
+    """
+    if _only_numbers("dr.power", arg0, arg1):
+        base, exponent = functions.to_float(arg0), functions.to_float(arg1)
+        try:
+            return math.pow(base, exponent)
+        except (ValueError, OverflowError):
+            return elementwise(op.pow, base, exponent)
+    return arg0**arg1
+
+
+# ---- Signs
+
+
+def abs(arg: Any, /) -> Any:
+    """The absolute value; the modulus of complex numbers and quaternions, as a real array.
+
+    >>> dr.abs(Float(-1, 2)), dr.abs(Complex2f(3, 4)), dr.abs(-3)
+    ([1, 2], [5], 3)
+    """
+    result = recorded(op.abs, arg)
+    if result is not None:
+        return result
+    if _is_array(arg):
+        kind = arg.__meta__.kind
+        if kind == "complex":
+            return complex.modulus(*arg._components)
+        if kind == "quaternion":
+            return functions.quaternion.modulus(tuple(arg._components))
+        return elementwise(op.abs, arg, name="dr.abs")
+    if not _is_number(arg):
+        raise unsupported("abs", arg)
+    value = _number(arg)
+    return -value if value < 0 else value + 0
+
+
+def sign(arg: Any, /) -> Any:
+    """-1 for negative values (and NaN), else 1, also for zeros.
+
+    >>> dr.sign(Float(-2, 0, 3)), dr.sign(-2)
+    ([-1, 1, 1], -1)
+    """
+    if _is_array(arg):
+        if isinstance(arg, KernelValue):
+            return elementwise(op.select, arg >= 0, arg._with_number(1), arg._with_number(-1))
+        cls = type(arg)
+        if cls._dtype.is_mask:
+            raise RuntimeError(f"dr.sign(): operation not supported for {type_label(arg)}")
+        return select(arg >= 0, cls(1), cls(-1 if cls._dtype.is_signed else 1))
+    if not _is_number(arg):
+        raise unsupported("sign", arg)
+    value = _number(arg)
+    return type(value)(1 if value >= 0 else -1)
+
+
+def copysign(arg0: Any, arg1: Any, /) -> Any:
+    """The absolute value of `arg0` with the sign of `arg1`; that of -0 counts.
+
+    >>> dr.copysign(Float(1, -2), Float(-0.0, 3))
+    [-1, 2]
+    """
+    if _only_numbers("dr.copysign", arg0, arg1):
+        a, b = _as_numbers(arg0, arg1)
+        return math.copysign(a, b) if isinstance(a, float) else -abs(a) if b < 0 else abs(a)
+    a, b = promote(arg0, arg1, name="dr.copysign")
+    if b.__meta__.dtype.is_float:  # derivatives of 1 or -1, also at 0
+        minus = elementwise(op.xor, negative(a), negative(b), name="dr.copysign")
+    else:
+        minus = elementwise(op.lt, b, 0, name="dr.copysign")
+        a = elementwise(op.abs, a, name="dr.copysign")
+    return elementwise(op.select, minus, elementwise(op.neg, a), a)
+
+
+def mulsign(arg0: Any, arg1: Any, /) -> Any:
+    """`arg0` with its sign flipped where `arg1` is negative; the type is that of `arg0`.
+
+    >>> dr.mulsign(Float(1, -2), Float(-3, -4))
+    [-1, 2]
+    """
+    if _only_numbers("dr.mulsign", arg0, arg1):
+        a = _number(arg0)
+        return -a if arg1 < 0 else a
+    return select(arg1 < 0, -arg0, arg0)
+
+
+def step(arg0: Any, arg1: Any, /) -> Any:
+    """0 where `arg0` < `arg1`, else 1, in 32-bit integers.
+
+    >>> dr.step(Float(1, 2, 3), 2)
+    [0, 1, 1]
+    """
+    if not _is_array(arg0, arg1):
+        raise unsupported("step", arg0, arg1)
+    for a in (arg0, arg1):
+        if isinstance(a, KernelValue):
+            return elementwise(op.select, arg0 < arg1, a._with_number(0), a._with_number(1))
+    return select(arg0 < arg1, 0, 1)
+
+
+# ---- Rounding and classification
+
+
+@elementary
+def floor(arg: Any, /) -> Any:
+    """The largest integral value that is not above the argument, as a
+    floating-point number.
+
+    >>> dr.floor(Float(-1.5, 1.5)), dr.floor(1.5)
+    ([-2, 1], 1.0)
+    """
+
+
+@elementary
+def ceil(arg: Any, /) -> Any:
+    """The smallest integral value that is not below the argument, as a
+    floating-point number.
+
+    >>> dr.ceil(Float(-1.5, 1.5))
+    [-1, 2]
+    """
+
+
+@elementary
+def trunc(arg: Any, /) -> Any:
+    """The argument rounded towards zero, as a floating-point number.
+
+    >>> dr.trunc(Float(-1.5, 1.5))
+    [-1, 1]
+    """
+
+
+@elementary
+def round(arg: Any, /) -> Any:
+    """The nearest integral value, the even one of two, as a floating-point
+    number.
+
+    >>> dr.round(Float(0.5, 1.5, 2.25))
+    [0, 2, 2]
+    """
+
+
+def isnan(arg: Any, /) -> Any:
+    """Whether values are NaN.
+
+    >>> dr.isnan(Float(1, dr.nan)), dr.isnan(1.5)
+    ([False, True], False)
+    """
+    return arg != arg
+
+
+def isinf(arg: Any, /) -> Any:
+    """Whether values are infinite.
+
+    >>> dr.isinf(Float(1, -dr.inf, dr.nan))
+    [False, True, False]
+    """
+    return abs(arg) == math.inf
+
+
+def isfinite(arg: Any, /) -> Any:
+    """Whether values are neither infinite nor NaN.
+
+    >>> dr.isfinite(Float(1, -dr.inf, dr.nan))
+    [True, False, False]
+    """
+    return abs(arg) < math.inf
+
+
+# ---- Bits. Python integers count as 32-bit ones.
+
+
+@elementary
+def popcnt(arg: Any, /) -> Any:
+    """The number of bits that are set; in the type of the
+    argument.
+
+    >>> dr.popcnt(UInt(0, 7)), dr.popcnt(255)
+    ([0, 3], 8)
+    """
+
+
+@elementary
+def lzcnt(arg: Any, /) -> Any:
+    """The number of zero bits above the highest
+    set bit; the width of the type for 0.
+
+    >>> dr.lzcnt(UInt(0, 1)), dr.lzcnt(UInt64(1))
+    ([32, 31], [63])
+    """
+
+
+@elementary
+def tzcnt(arg: Any, /) -> Any:
+    """The number of zero bits
+    below the lowest set bit; the width of the type for 0.
+
+    >>> dr.tzcnt(UInt(0, 8))
+    [32, 3]
+    """
+
+
+@elementary
+def brev(arg: Any, /) -> Any:
+    """The bits in reversed order.
+
+    >>> dr.brev(UInt(1)), dr.brev(1)
+    ([2147483648], 2147483648)
+    """
+
+
+def log2i(arg: Any, /) -> Any:
+    """The position of the highest set bit, the integer part of the logarithm to the base 2; -1 (all
+    bits set) for 0.
+
+    >>> dr.log2i(UInt(1, 8, 9)), dr.log2i(9)
+    ([0, 3, 3], 3)
+    """
+    bits = type(arg)._dtype.bits if _is_array(arg) else 32
+    return (bits - 1) - lzcnt(arg)
+
+
+def _factors(name: str, a: Any, b: Any) -> tuple[int, int]:
+    """Two Python integers that are both unsigned or both signed 32-bit ones."""
+    if isinstance(a, int) and isinstance(b, int):
+        low, high = (-1 << 31, 1 << 31) if min_of(a, b) < 0 else (0, 1 << 32)
+        if low <= a < high and low <= b < high:
+            return int(a), int(b)
+    raise TypeError(f"dr.{name}(): expected integer arrays or 32-bit integers, got {a!r} and {b!r}")
+
+
+def min_of(a: int, b: int) -> int:
+    """The smaller of two integers (`min` is a function of this package)."""
+    return a if a < b else b
+
+
+def mul_hi(arg0: Any, arg1: Any, /) -> Any:
+    """The upper half of the double-width product of integers.
+
+    >>> dr.mul_hi(UInt(2**31), UInt(4)), dr.mul_hi(-1, 5)
+    ([2], -1)
+    """
+    if _is_array(arg0, arg1):
+        return elementwise(op.mul_hi, arg0, arg1, name="dr.mul_hi")
+    a, b = _factors("mul_hi", arg0, arg1)
+    return a * b >> 32
+
+
+def mul_wide(arg0: Any, arg1: Any, /) -> Any:
+    """The full product of 32-bit integers, in 64 bits.
+
+    >>> dr.mul_wide(UInt(2**31), UInt(4)), dr.mul_wide(Int(-1), 5)
+    ([8589934592], [-5])
+    """
+    if not _is_array(arg0, arg1):
+        a, b = _factors("mul_wide", arg0, arg1)
+        return a * b
+    a, b = promote(arg0, arg1, name="dr.mul_wide")
+    wide = {dt.i32: dt.i64, dt.u32: dt.u64}.get(type(a)._dtype)
+    if wide is None:
+        raise RuntimeError(
+            f"dr.mul_wide(): operation not supported for {type_label(a)}; it takes 32-bit integers"
+        )
+    cls = like(type(a), wide)
+    return cls(a) * cls(b)
+
+
+# ---- Guarded functions and angles
+
+
+def safe_sqrt(arg: Any, /) -> Any:
+    """Square root of the argument, 0 where it is negative.
+
+    >>> dr.safe_sqrt(Float(-1, 4))
+    [0, 2]
+    """
+    return sqrt(maximum(arg, 0))
+
+
+def _within_one(arg: Any) -> Any:
+    """The argument clipped to [-1, 1], with derivative 0 also at the bounds, where those of the
+    inverse functions are infinite."""
+    return -maximum(-maximum(arg, -1), -1)
+
+
+def safe_asin(arg: Any, /) -> Any:
+    """Inverse of the sine of the argument clipped to [-1, 1].
+
+    >>> dr.safe_asin(Float(2, -2))
+    [1.5708, -1.5708]
+    """
+    return asin(_within_one(arg))
+
+
+def safe_acos(arg: Any, /) -> Any:
+    """Inverse of the cosine of the argument clipped to [-1, 1].
+
+    >>> dr.safe_acos(Float(2, -2))
+    [0, 3.14159]
+    """
+    return acos(_within_one(arg))
+
+
+def rad2deg(arg: Any, /) -> Any:
+    """Radians to degrees.
+
+    >>> dr.rad2deg(Float(1)), dr.rad2deg(dr.pi)
+    ([57.2958], 180.0)
+    """
+    return arg * (180.0 / math.pi)
+
+
+def deg2rad(arg: Any, /) -> Any:
+    """Degrees to radians.
+
+    >>> dr.deg2rad(Float(180)), dr.deg2rad(180)
+    ([3.14159], 3.141592653589793)
+    """
+    return arg * (math.pi / 180.0)
+
+
+__all__ = [
+    "abs", "brev", "ceil", "clamp", "clip", "copysign", "deg2rad", "floor", "fma", "fmax", "fmin",
+    "hypot", "isfinite", "isinf", "isnan", "lerp", "log2i", "lzcnt", "maximum", "minimum", "mul_hi",
+    "mul_wide", "mulsign", "popcnt", "power", "rad2deg", "rcp", "round", "rsqrt", "safe_acos",
+    "safe_asin", "safe_sqrt", "select", "sign", "sqr", "square", "step", "trunc", "tzcnt",
+]  # fmt: skip

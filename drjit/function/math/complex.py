@@ -1,0 +1,315 @@
+"""Functions of complex numbers, on pairs of real and imaginary parts, and the accessors `real`,
+`imag`, `conj`, `arg`.
+
+Formulas are from W. Kahan, "Branch Cuts for Complex Elementary Functions" (1987), and the NIST
+Digital Library of Mathematical Functions (DLMF, chapter 4), arranged so that no intermediate value
+overflows or cancels where the result does not. Branch cuts are those of C99 and NumPy.
+"""
+
+import math
+import sys
+from collections.abc import Callable
+from functools import partial
+from numbers import Complex
+from typing import Any
+
+from ...array import special
+from ...array.base import ArrayBase
+from ...array.elementwise import elementwise
+from ...jit.ir import op
+from ..conversion import related
+from .constants import smallest
+
+Pair = tuple[Any, Any]
+
+_div, _sqrt, _exp, _exp2, _log, _log2 = (
+    partial(elementwise, o) for o in (op.div, op.sqrt, op.exp, op.exp2, op.log, op.log2)
+)
+_sin, _cos, _sinh, _cosh, _asinh, _atanh, _atan2 = (
+    partial(elementwise, o)
+    for o in (op.sin, op.cos, op.sinh, op.cosh, op.asinh, op.atanh, op.atan2)
+)
+_abs, _select, _minimum, _maximum = (
+    partial(elementwise, o) for o in (op.abs, op.select, op.minimum, op.maximum)
+)
+_neg, _expm1, _log1p = (partial(elementwise, o) for o in (op.neg, op.expm1, op.log1p))
+_lt, _le, _gt, _eq = (partial(elementwise, o) for o in (op.lt, op.le, op.gt, op.eq))
+
+
+def negative(x: Any) -> Any:
+    """Whether the sign of a floating-point value is negative; that of -0 counts, that of NaN does
+    not.
+    """
+    return _lt(_select(_eq(x, 0.0), _div(1.0, x), x), 0.0)
+
+
+def _with_sign(x: Any, sign: Any) -> Any:
+    """`x`, which is not negative, with the sign of another value."""
+    return _select(negative(sign), _neg(x), x)
+
+
+def _ordered(x: Any, y: Any) -> Pair:
+    """The larger and the smaller of two values. One comparison decides on both, so that each
+    operand is differentiated once also where they are equal, and NaN survives.
+    """
+    swapped = _lt(x, y)
+    return _select(swapped, y, x), _select(swapped, x, y)
+
+
+def modulus(x: Any, y: Any) -> Any:
+    """The length of (x, y), `a sqrt(1 + (b/a)²)` with the larger part `a`: the squares of large
+    parts would overflow. Subnormal parts are divided by a normal number instead of `a`, since the
+    tangent of `b/a` would overflow.
+    """
+    x, y = _abs(x), _abs(y)
+    a, b = _ordered(x, y)
+    least = smallest(a) if isinstance(a, ArrayBase) else sys.float_info.min
+    subnormal, scale = _lt(a, least), 4.0 * least
+    c, d = _select(subnormal, a * (1.0 / scale), 1.0), _select(subnormal, scale, a)
+    r = _div(b, d)
+    inside = _select(_gt(a, 0.0), _lt(a, math.inf), False)
+    # An infinite part wins over NaN, as in C99 (Annex F.10.4.3).
+    infinite = _select(_eq(x, math.inf), True, _eq(y, math.inf))
+    return _select(inside, d * _sqrt(r * r + c * c), _select(infinite, math.inf, x + y))
+
+
+def multiply(a: Any, b: Any, c: Any, d: Any) -> Pair:
+    """(a + bi)(c + di)."""
+    return a * c - b * d, a * d + b * c
+
+
+def divide(a: Any, b: Any, c: Any, d: Any) -> Pair:
+    """(a + bi) / (c + di), the product with the divisor's conjugate over its squared modulus."""
+    n = c * c + d * d
+    return _div(a * c + b * d, n), _div(b * c - a * d, n)
+
+
+def rcp(x: Any, y: Any) -> Pair:
+    n = x * x + y * y
+    return _div(x, n), _div(_neg(y), n)
+
+
+def square(x: Any, y: Any) -> Pair:
+    return (x - y) * (x + y), 2 * x * y
+
+
+def sqrt(x: Any, y: Any) -> Pair:
+    """Kahan's CSQRT: the part without cancellation, and the other as `y` over twice it. It is
+    differentiable on the axes, where absolute values are not.
+    """
+    right = _le(0.0, x)
+    t = _sqrt(modulus(x, y) * 0.5 + _select(right, x, _neg(x)) * 0.5)
+    u = _select(_eq(t, 0.0), y, _div(y, t * 2.0))
+    return _select(right, t, _abs(u)), _select(right, u, _with_sign(t, y))
+
+
+def rsqrt(x: Any, y: Any) -> Pair:
+    return rcp(*sqrt(x, y))
+
+
+def exp(x: Any, y: Any) -> Pair:
+    r = _exp(x)
+    return r * _cos(y), r * _sin(y)
+
+
+def exp2(x: Any, y: Any) -> Pair:
+    r, y = _exp2(x), y * math.log(2)
+    return r * _cos(y), r * _sin(y)
+
+
+def _log_modulus(x: Any, y: Any, logarithm: Callable, unit: float) -> Any:
+    """The logarithm of the modulus; where that is near 1 by `log √(1 + u) = atanh(u / (2 + u))`
+    with `u = x² - 1 + y²`.
+    """
+    a, b = _ordered(_abs(x), _abs(y))
+    u = (a - 1.0) * (a + 1.0) + b * b
+    near = _lt(_abs(u), 0.5)
+    return _select(near, _atanh(_div(u, u + 2.0)) * (1 / unit), logarithm(modulus(x, y)))
+
+
+def log(x: Any, y: Any) -> Pair:
+    return _log_modulus(x, y, _log, 1.0), _atan2(y, x)
+
+
+def expm1(x: Any, y: Any) -> Pair:
+    half = _sin(y * 0.5)
+    return _expm1(x) * _cos(y) - half * half * 2.0, _exp(x) * _sin(y)
+
+
+def log1p(x: Any, y: Any) -> Pair:
+    u = x * (x + 2.0) + y * y
+    real, imaginary = log(x + 1.0, y)
+    return _select(_lt(_abs(u), 0.5), _log1p(u) * 0.5, real), imaginary
+
+
+def log2(x: Any, y: Any) -> Pair:
+    return _log_modulus(x, y, _log2, math.log(2)), _atan2(y, x) * (1 / math.log(2))
+
+
+def power(a: Any, b: Any, c: Any, d: Any) -> Pair:
+    """exp(log(a + bi) (c + di)), and 0 for base 0 and an exponent with a positive real part."""
+    x, y = exp(*multiply(*log(a, b), c, d))
+    zero = _select(_eq(_abs(a) + _abs(b), 0.0), _gt(c, 0.0), False)
+    return _select(zero, 0.0, x), _select(zero, 0.0, y)
+
+
+def sin(x: Any, y: Any) -> Pair:
+    """DLMF 4.21.37."""
+    return _sin(x) * _cosh(y), _cos(x) * _sinh(y)
+
+
+def cos(x: Any, y: Any) -> Pair:
+    """DLMF 4.21.38."""
+    return _cos(x) * _cosh(y), _neg(_sin(x) * _sinh(y))
+
+
+def sinh(x: Any, y: Any) -> Pair:
+    """DLMF 4.35.34."""
+    return _sinh(x) * _cos(y), _cosh(x) * _sin(y)
+
+
+def cosh(x: Any, y: Any) -> Pair:
+    """DLMF 4.35.35."""
+    return _cosh(x) * _cos(y), _sinh(x) * _sin(y)
+
+
+# tanh(x) rounds to 1 beyond this value, and the squares of cosh are still finite.
+_FLAT = {"float16": 5.0, "float32": 10.0, "float64": 20.0}
+
+
+def tanh(x: Any, y: Any) -> Pair:
+    """DLMF 4.35.36 with the denominator `(cosh 2x + cos 2y) / 2 = sinh²x + cos²y`, which has no
+    cancellation.
+    """
+    dtype = getattr(type(x), "_dtype", None)
+    limit = _FLAT["float64" if dtype is None else dtype.name]
+    x = _maximum(-limit, _minimum(limit, x))
+    s, c = _sinh(x), _cos(y)
+    n = s * s + c * c
+    return _div(s * _cosh(x), n), _div(_sin(y) * c, n)
+
+
+def asin(x: Any, y: Any) -> Pair:
+    """Kahan's CASIN."""
+    a, b = sqrt(1.0 - x, _neg(y)), sqrt(1.0 + x, y)
+    return _atan2(x, multiply(*a, *b)[0]), _asinh(multiply(a[0], _neg(a[1]), *b)[1])
+
+
+def acos(x: Any, y: Any) -> Pair:
+    """Kahan's CACOS."""
+    a, b = sqrt(1.0 - x, _neg(y)), sqrt(1.0 + x, y)
+    return 2.0 * _atan2(a[0], b[0]), _asinh(multiply(b[0], _neg(b[1]), *a)[1])
+
+
+def acosh(x: Any, y: Any) -> Pair:
+    """Kahan's CACOSH."""
+    a, b = sqrt(x - 1.0, y), sqrt(x + 1.0, y)
+    return _asinh(multiply(a[0], _neg(a[1]), *b)[0]), 2.0 * _atan2(a[1], b[0])
+
+
+def atanh(x: Any, y: Any) -> Pair:
+    """DLMF 4.37.24, the logarithm as a real atanh where that is the more accurate of the two."""
+    far, near = (1.0 + x) * (1.0 + x) + y * y, (1.0 - x) * (1.0 - x) + y * y
+    w = _div(2.0 * x, x * x + y * y + 1.0)
+    small = _le(_abs(w), 0.5)
+    half = _select(small, 0.5 * _atanh(w), 0.25 * _log(_div(far, near)))
+    return half, 0.5 * _atan2(2.0 * y, (1.0 - x) * (1.0 + x) - y * y)
+
+
+def _rotated(f: Callable[[Any, Any], Pair]) -> Callable[[Any, Any], Pair]:
+    """-i f(iz), which turns a hyperbolic function into the circular one and back (DLMF 4.28.8)."""
+
+    def function(x: Any, y: Any) -> Pair:
+        u, v = f(_neg(y), x)
+        return v, _neg(u)
+
+    return function
+
+
+tan, atan, asinh = _rotated(tanh), _rotated(atanh), _rotated(asin)
+
+FUNCTIONS: dict[str, Callable[[Any, Any], Pair]] = {
+    f.__name__: f
+    for f in (
+        rcp, square, sqrt, rsqrt, exp, exp2, expm1, log, log1p, log2, sin, cos, sinh, cosh, tanh
+    )
+} | {"tan": tan, "asin": asin, "acos": acos, "atan": atan} | {
+    "asinh": asinh, "acosh": acosh, "atanh": atanh,
+}  # fmt: skip
+
+
+special.register(
+    "complex",
+    mul=lambda p, q: multiply(*p, *q),
+    div=lambda p, q: divide(*p, *q),
+    power=lambda p, q: power(*p, *q),
+    rcp=lambda p: rcp(*p),
+    abs=lambda p: modulus(*p),
+)
+
+
+def _kind(value: Any) -> str:
+    return value.__meta__.kind if isinstance(value, ArrayBase) else ""
+
+
+def real(arg: Any, /) -> Any:
+    """The real part of a complex number or quaternion; anything else as it is.
+
+    >>> dr.real(Complex2f(1, 2)), dr.real(1 + 2j), dr.real(Float(3))
+    ([1], 1.0, [3])
+    """
+    if _kind(arg) == "complex":
+        return arg._components[0]
+    if _kind(arg) == "quaternion":
+        return arg._components[3]
+    return arg.real if isinstance(arg, complex) else arg
+
+
+def imag(arg: Any, /) -> Any:
+    """The imaginary part of a complex number, the three imaginary parts of a quaternion, or zero
+    for anything else.
+
+    >>> dr.imag(Complex2f(1, 2)), dr.imag(1 + 2j), dr.imag(Float(3))
+    ([2], 2.0, [0])
+    """
+    if _kind(arg) == "complex":
+        return arg._components[1]
+    if _kind(arg) == "quaternion":
+        return related(type(arg), kind="vector", dims=(3,))(*arg._components[:3])
+    if hasattr(arg, "__meta__"):
+        return type(arg)(0)
+    if isinstance(arg, Complex):
+        return arg.imag
+    raise TypeError(f"dr.imag(): unsupported argument of type {type(arg).__name__}")
+
+
+def conj(arg: Any, /) -> Any:
+    """The complex conjugate, or the conjugate of a quaternion; anything else as it is.
+
+    >>> dr.conj(Complex2f(1, 2)), dr.conj(Quaternion4f(1, 2, 3, 4)), dr.conj(1 + 2j)
+    ([1-2j], [-1i-2j-3k+4], (1-2j))
+    """
+    if _kind(arg) == "complex":
+        return type(arg)(arg._components[0], _neg(arg._components[1]))
+    if _kind(arg) == "quaternion":
+        return type(arg)(
+            _neg(arg._components[0]),
+            _neg(arg._components[1]),
+            _neg(arg._components[2]),
+            arg._components[3],
+        )
+    return arg.conjugate() if isinstance(arg, complex) else arg
+
+
+def arg(z: Any, /) -> Any:
+    """The angle of a complex number in radians, in [-π, π]; 0 or π for a real one.
+
+    >>> dr.arg(Complex2f(0, 1)), dr.arg(Float(-1)), dr.arg(-1.5)
+    ([1.5708], [3.14159], 3.141592653589793)
+    """
+    if _kind(z) == "complex":
+        return _atan2(z._components[1], z._components[0], name="dr.arg")
+    if isinstance(z, complex):
+        return math.atan2(z.imag, z.real)
+    zero = type(z)(0) if isinstance(z, ArrayBase) and z._dtype.is_float else 0.0
+    return _select(z >= 0, zero, zero + math.pi)

@@ -1,0 +1,98 @@
+"""Mathematical constants, and properties of floating-point types."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...array.base import ArrayBase, type_label
+from ...jit.ir import dtype as dt
+from ...jit.ir.dtype import DType
+
+e = math.e
+pi = math.pi
+inf = math.inf
+nan = math.nan
+newaxis = None
+two_pi = 2.0 * math.pi
+four_pi = 4.0 * math.pi
+inv_pi = 1.0 / math.pi
+inv_two_pi = 0.5 / math.pi
+inv_four_pi = 0.25 / math.pi
+sqrt_pi = math.sqrt(math.pi)
+sqrt_two_pi = math.sqrt(2.0 * math.pi)
+sqrt_four_pi = math.sqrt(4.0 * math.pi)
+inv_sqrt_pi = 1.0 / sqrt_pi
+inv_sqrt_two_pi = 1.0 / sqrt_two_pi
+inv_sqrt_four_pi = 1.0 / sqrt_four_pi
+sqrt_two = math.sqrt(2.0)
+inv_sqrt_two = 1.0 / sqrt_two
+log_two = math.log(2.0)
+inv_log_two = 1.0 / log_two
+
+_BITS = {dt.f16: 11, dt.f32: 24, dt.f64: 53}
+"""Bits of the significand, the leading one included."""
+
+
+def _dtype(arg: Any, name: str) -> DType:
+    cls = arg if isinstance(arg, type) else type(arg)
+    if not issubclass(cls, ArrayBase) or not cls._dtype.is_float:
+        raise TypeError(
+            f"dr.{name}(): expected a floating-point array or type, got {type_label(arg)}"
+        )
+    return cls._dtype
+
+
+def epsilon(arg: Any, /) -> float:
+    """The largest relative error of rounding to the element type: half the distance from 1 to the
+    next number.
+
+    Raises:
+        TypeError: not a floating-point array or type.
+    """
+    return 2.0 ** -_BITS[_dtype(arg, "epsilon")]
+
+
+def one_minus_epsilon(arg: Any, /) -> float:
+    """The largest number below 1.
+
+    Raises:
+        TypeError: not a floating-point array or type.
+    """
+    return 1.0 - 2.0 ** -_BITS[_dtype(arg, "one_minus_epsilon")]
+
+
+def recip_overflow(arg: Any, /) -> float:
+    """The largest number whose reciprocal overflows.
+
+    Raises:
+        TypeError: not a floating-point array or type.
+    """
+    t = _dtype(arg, "recip_overflow")
+    return 2.0 ** -float(np.finfo(t.numpy).maxexp)
+
+
+def smallest(arg: Any, /) -> float:
+    """The smallest positive normal number.
+
+    Raises:
+        TypeError: not a floating-point array or type.
+    """
+    return float(np.finfo(_dtype(arg, "smallest").numpy).smallest_normal)
+
+
+def largest(arg: Any, /) -> float:
+    """The largest finite number.
+
+    Raises:
+        TypeError: not a floating-point array or type.
+    """
+    return float(np.finfo(_dtype(arg, "largest").numpy).max)
+
+
+__all__ = [
+    "e", "epsilon", "four_pi", "inf", "inv_four_pi", "inv_log_two", "inv_pi", "inv_sqrt_four_pi",
+    "inv_sqrt_pi", "inv_sqrt_two", "inv_sqrt_two_pi", "inv_two_pi", "largest", "log_two", "nan",
+    "newaxis", "one_minus_epsilon", "pi", "recip_overflow", "smallest", "sqrt_four_pi", "sqrt_pi",
+    "sqrt_two", "sqrt_two_pi", "two_pi",
+]  # fmt: skip

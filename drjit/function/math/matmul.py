@@ -1,0 +1,162 @@
+"""Matrix products of tensors of any rank. Importing this module gives tensors the operator `@`."""
+
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...array import leaf_access, operators
+from ...array.base import IncompatibleError, KernelValue
+from ...array.promote import convert, number_type, promote
+from ...array.tensor import broadcast_shape
+from ...jit.ir import dtype as dt
+from ...jit.primitives.matmul import REMEMBERED, ProductLayout, layout
+from .. import conversion
+from ..conversion import Call, is_array, is_flat, label, tensor
+from .dot import dot
+
+
+def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
+    """The matrix product `A @ B`, with either operand transposed first where `At` or `Bt` is set.
+
+    Tensors follow NumPy's rules: the last two axes are the matrices, those before are broadcast; a
+    tensor of one dimension is a row on the left, a column on the right, and its axis is gone from
+    the result. `float16` is accumulated in `float32`. Arrays that are not tensors are multiplied as
+    their types say: matrices, a matrix and a vector, or two vectors, to a number. A number scales.
+
+    Raises:
+        ValueError: the sizes do not go together.
+        TypeError: the operands are of types that have no product.
+        RuntimeError, TypeError: the operands hold integers (an exception of both types).
+
+    >>> from drjit.llvm import TensorXf
+    >>> matmul(TensorXf([[1, 2], [3, 4]]), TensorXf([1, 1]))
+    [3, 7]
+    """
+    what = Call("dr.matmul", A, B)
+    if type(A) is type(B) and is_array(A) and A._kind == "tensor":
+        return _product(A, B, bool(At), bool(Bt), what)
+    if _has_tensors(A, B, what):
+        return _product(*_operands(A, B, what), bool(At), bool(Bt), what)
+    if all(is_array(x) and is_flat(type(x)) for x in (A, B)) and not (At or Bt):
+        return dot(A, B)
+    factors = [_transposed(x, what) if flag else x for x, flag in ((A, At), (B, Bt))]
+    scales = any(number_type(type(x)) is not None for x in (A, B))
+    return factors[0] * factors[1] if scales else factors[0] @ factors[1]
+
+
+def _has_tensors(a: Any, b: Any, what: Call) -> bool:
+    """Whether operands are multiplied as tensors: one is a tensor, and none a number."""
+    if isinstance(a, KernelValue) or isinstance(b, KernelValue):
+        raise TypeError(
+            f"{what}: products with a cooperative vector need a packed matrix on the left, as in "
+            "'nn.pack(A) @ x'"
+        )
+    if any(number_type(type(x)) is not None for x in (a, b)):
+        return False
+    return any(is_array(x) and x._kind == "tensor" for x in (a, b))
+
+
+def _transposed(value: Any, what: Call) -> Any:
+    if not is_array(value) or value._kind == "leaf":
+        raise ValueError(f"{what}: {label(value)} cannot be transposed")
+    return value.mT
+
+
+def _operands(a: Any, b: Any, what: Call) -> tuple[Any, Any]:
+    """The operands as tensors of one type; their shapes stay as they are."""
+    found = []
+    for x in (a, b):
+        if is_array(x) and x._kind == "nested" and not is_flat(type(x)):
+            raise TypeError(f"{what}: a tensor and a nested array have no product")
+        if is_array(x) and x._kind != "tensor":
+            x = conversion.tensor_class(type(x))(x)
+        elif not is_array(x):
+            other = type(b if x is a else a)
+            other = other if other._dtype.is_float else conversion.with_dtype(other, dt.f64)
+            try:
+                x = other(x)
+            except TypeError as error:
+                raise TypeError(f"{what}: {error}") from None
+        found.append(x)
+    cls = type(promote(*[type(x)() for x in found])[0])
+    a, b = (tensor(cls, convert(cls.Array, x._array), x._shape) for x in found)
+    return a, b
+
+
+def _product(a: Any, b: Any, at: bool, bt: bool, what: Call) -> Any:
+    if not a._dtype.is_float:
+        raise IncompatibleError(
+            f"{what}: unsupported element type '{a._dtype.name}'. Products of matrices exist for "
+            "Float16, Float32, and Float64; convert the operands first"
+        )
+    shapes = shape_a, shape_b = a._shape, b._shape
+    single = len(shape_a) <= 2 and len(shape_b) <= 2
+    few = single or prod(shape_a[:-2]) * prod(shape_b[:-2]) <= REMEMBERED
+    try:
+        result, layout = (_layout if few else _layout.__wrapped__)(*shapes, at, bt)
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from None
+    if a._array._kind == "nested":
+        return tensor(type(a), _on_host(a, b, at, bt), result)
+    return tensor(type(a), leaf_access.matmul(a._array, b._array, layout), result)
+
+
+@lru_cache(256)
+def _layout(
+    shape_a: tuple[int, ...], shape_b: tuple[int, ...], at: bool, bt: bool
+) -> tuple[tuple[int, ...], ProductLayout]:
+    """The shape of a product, and how the matrices lie in memory."""
+    for shape, flag, name in ((shape_a, at, "A"), (shape_b, bt, "B")):
+        if not shape:
+            raise ValueError(f"{name} is a single number, of shape (); use * instead")
+        if flag and len(shape) == 1:
+            raise ValueError(f"{name} has one dimension and cannot be transposed")
+    matrix_a, matrix_b = _as_matrices(shape_a, shape_b)
+    m, k = matrix_a[:-3:-1] if at else matrix_a[-2:]
+    k_of_b, n = matrix_b[:-3:-1] if bt else matrix_b[-2:]
+    if k != k_of_b:
+        raise ValueError(
+            f"the inner sizes differ: A of shape {shape_a}{' transposed' * at} has {k} "
+            f"columns, B of shape {shape_b}{' transposed' * bt} has {k_of_b} rows"
+        )
+    lead_a, lead_b = matrix_a[:-2], matrix_b[:-2]
+    try:
+        lead = broadcast_shape([lead_a, lead_b]) if lead_a or lead_b else ()
+    except RuntimeError:
+        raise ValueError(f"the leading axes {lead_a} and {lead_b} cannot be broadcast") from None
+    rows = () if len(shape_a) == 1 else (m,)
+    columns = () if len(shape_b) == 1 else (n,)
+    result = (*lead, *rows, *columns)
+    if not at and prod(lead_b) == 1 and prod(lead_a) > 1:
+        # One matrix on the right: all rows of the left operand are rows of one product.
+        m, lead, lead_a, lead_b = m * prod(lead), (), (), ()
+    starts = [_starts(lead_a, lead, m * k), _starts(lead_b, lead, k * n)]
+    return result, layout((m, n, k), (at, bt), np.stack(starts, axis=1))
+
+
+def _as_matrices(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """The shapes, with a row on the left and a column on the right in place of vectors."""
+    return (1, *a) if len(a) == 1 else a, (*b, 1) if len(b) == 1 else b
+
+
+def _starts(own: tuple[int, ...], lead: tuple[int, ...], area: int) -> np.ndarray:
+    """Where in the storage the matrix of each product begins."""
+    first = np.arange(prod(own), dtype=np.int64).reshape(own) * area
+    return np.broadcast_to(first, lead).ravel()
+
+
+def _on_host(a: Any, b: Any, at: bool, bt: bool) -> Any:
+    shape_a, shape_b = _as_matrices(a._shape, b._shape)
+    wide = np.float64 if a._dtype is dt.f64 else np.float32
+    x = np.array(a._array._components, wide).reshape(shape_a)
+    y = np.array(b._array._components, wide).reshape(shape_b)
+    x, y = x.swapaxes(-1, -2) if at else x, y.swapaxes(-1, -2) if bt else y
+    with np.errstate(all="ignore"):
+        return type(a._array)(np.matmul(x, y).ravel().tolist())
+
+
+operators.matmul["tensor"] = matmul
+
+__all__ = ["matmul"]

@@ -1,0 +1,362 @@
+"""Transcendental functions and roots, element by element.
+
+They take arrays of every floating-point type and kind, with the same result type, and Python
+numbers, for which they give floats in double precision. Complex arrays use the formulas of
+`complex.py`, quaternions those of `quaternion.py` as far as there are some, else each part is
+mapped by itself. On arrays of float32 and float64, results are within 2 units in the last place;
+NaN gives NaN.
+"""
+
+import math
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...array.base import ArrayBase, KernelValue, type_label
+from ...array.elementwise import elementwise, numbers
+from ...array.inline import recorded
+from ...jit.ir import dtype as dt
+from ...jit.ir import op
+from . import complex, quaternion
+
+F = TypeVar("F", bound=Callable)
+
+FLOATS = (float, np.floating)
+NUMBERS = (bool, int, np.bool_, np.integer, *FLOATS)
+
+
+def special_form(name: str, arg: Any) -> Any:
+    """The function of that name of a complex number or quaternion; None if the argument is none or
+    has no such function.
+    """
+    kind = arg.__meta__.kind if isinstance(arg, ArrayBase) else ""
+    if kind == "complex" and name in complex.FUNCTIONS:
+        return type(arg)(*complex.FUNCTIONS[name](*arg._components))
+    if kind == "quaternion" and name in quaternion.FUNCTIONS:
+        return type(arg)(*quaternion.FUNCTIONS[name](tuple(arg._components)))
+    return None
+
+
+def unsupported(name: str, *args: Any) -> TypeError:
+    """The error of a function for arguments that are neither arrays nor numbers."""
+    types = ", ".join(type_label(a) for a in args)
+    return TypeError(
+        f"dr.{name}(): expected a Dr.Jit array or a number, got ({types}). "
+        "Lists and NumPy arrays must be converted first, e.g. Float([1, 2])."
+    )
+
+
+def to_float(x: Any) -> float:
+    """A number as a float; an integer that is too large becomes infinite."""
+    try:
+        return float(x)
+    except OverflowError:
+        return math.inf if x > 0 else -math.inf
+
+
+def _on_number(o: op.Op) -> Callable[[Any], Any]:
+    """An operation on a Python number: that of `math` or, where that raises (a pole, an overflow),
+    the definition that kernels share. Integers count as 32-bit ones.
+    """
+    # Those of `math` that are exact give integers.
+    native = None if o.exact else getattr(math, o.name, None)
+
+    def on_float(x: Any) -> Any:
+        x = to_float(x)
+        if native is not None:
+            try:
+                return float(native(x))
+            except (ValueError, OverflowError):
+                pass
+        return elementwise(o, x, name=f"dr.{o.name}")
+
+    def on_word(x: Any) -> Any:
+        if not isinstance(x, int) or not 0 <= x < 1 << 32:
+            raise TypeError(
+                f"dr.{o.name}(): expected an integer array or an int in [0, 2**32), got {x!r} of "
+                f"type {type_label(x)}"
+            )
+        return numbers(o, dt.u32, [int(x)])
+
+    return on_float if o.domain == "f" else on_word
+
+
+def elementary(text: F) -> F:
+    """The function of the operation with one operand after which a definition is named: this states
+    the parameters, for editors, and the docstring."""
+    name = text.__name__
+    o = op.TABLE[name]
+    on_number = _on_number(o)
+    takes_words = o.domain == "i"
+    title = f"dr.{name}"
+
+    def function(arg: Any, /) -> Any:
+        result = recorded(o, arg)
+        if result is not None:
+            return result
+        if isinstance(arg, ArrayBase):
+            result = special_form(name, arg)
+            return elementwise(o, arg, name=title) if result is None else result
+        if isinstance(arg, KernelValue):
+            return elementwise(o, arg, name=title)
+        if takes_words or isinstance(arg, NUMBERS):
+            return on_number(arg)
+        raise unsupported(name, arg)
+
+    return update_wrapper(function, text)  # type: ignore[return-value]
+
+
+@elementary
+def sqrt(arg: Any, /) -> Any:
+    """Square root, rounded correctly; NaN for negative numbers.
+
+    >>> dr.sqrt(Float(0, 2, 4)), dr.sqrt(2)
+    ([0, 1.41421, 2], 1.4142135623730951)
+    """
+
+
+@elementary
+def cbrt(arg: Any, /) -> Any:
+    """Cube root, also of negative numbers.
+
+    >>> dr.cbrt(Float(-8, 27))
+    [-2, 3]
+    """
+
+
+@elementary
+def exp(arg: Any, /) -> Any:
+    """e to the power of the argument; infinity where that overflows.
+
+    >>> dr.exp(Float(0, 1, 100))
+    [1, 2.71828, inf]
+    """
+
+
+@elementary
+def exp2(arg: Any, /) -> Any:
+    """2 to the power of the argument, exact for integers.
+
+    >>> dr.exp2(Float(-1, 3))
+    [0.5, 8]
+    """
+
+
+@elementary
+def expm1(arg: Any, /) -> Any:
+    """`exp(arg) - 1`, accurate also where the argument is close to 0.
+
+    >>> dr.expm1(Float(1e-8, 1, 100))
+    [1e-08, 1.71828, inf]
+    """
+
+
+@elementary
+def log(arg: Any, /) -> Any:
+    """Natural logarithm; -infinity for 0, NaN for negative numbers.
+
+    >>> dr.log(Float(0, 1, 10))
+    [-inf, 0, 2.30259]
+    """
+
+
+@elementary
+def log2(arg: Any, /) -> Any:
+    """Logarithm to the base 2, exact for powers of 2; -infinity for 0, NaN for
+    negative numbers.
+
+    >>> dr.log2(Float(0.5, 8))
+    [-1, 3]
+    """
+
+
+@elementary
+def log1p(arg: Any, /) -> Any:
+    """`log(1 + arg)`, accurate also where the argument is close to 0; -infinity for -1, NaN below.
+
+    >>> dr.log1p(Float(-1, 1e-8, 1))
+    [-inf, 1e-08, 0.693147]
+    """
+
+
+@elementary
+def sin(arg: Any, /) -> Any:
+    """Sine of an angle in radians, over the full range of the type; NaN for
+    infinities.
+
+    >>> dr.sin(Float(0, 1))
+    [0, 0.841471]
+    """
+
+
+@elementary
+def cos(arg: Any, /) -> Any:
+    """Cosine of an angle in radians, over the full range of the type; NaN for
+    infinities.
+
+    >>> dr.cos(Float(0, 1))
+    [1, 0.540302]
+    """
+
+
+@elementary
+def tan(arg: Any, /) -> Any:
+    """Tangent of an angle in radians, over the full range of the type; NaN for
+    infinities.
+
+    >>> dr.tan(Float(0, 1))
+    [0, 1.55741]
+    """
+
+
+@elementary
+def asin(arg: Any, /) -> Any:
+    """Inverse of the sine, in [-π/2, π/2]; NaN outside of [-1, 1].
+
+    >>> dr.asin(Float(0, 1))
+    [0, 1.5708]
+    """
+
+
+@elementary
+def acos(arg: Any, /) -> Any:
+    """Inverse of the cosine, in [0, π]; NaN outside of [-1, 1].
+
+    >>> dr.acos(Float(0, 1))
+    [1.5708, 0]
+    """
+
+
+@elementary
+def atan(arg: Any, /) -> Any:
+    """Inverse of the tangent, in [-π/2, π/2].
+
+    >>> dr.atan(Float(0, 1))
+    [0, 0.785398]
+    """
+
+
+@elementary
+def sinh(arg: Any, /) -> Any:
+    """Hyperbolic sine.
+
+    >>> dr.sinh(Float(0, 1))
+    [0, 1.1752]
+    """
+
+
+@elementary
+def cosh(arg: Any, /) -> Any:
+    """Hyperbolic cosine.
+
+    >>> dr.cosh(Float(0, 1))
+    [1, 1.54308]
+    """
+
+
+@elementary
+def tanh(arg: Any, /) -> Any:
+    """Hyperbolic tangent; ±1 for infinities.
+
+    >>> dr.tanh(Float(0, 1))
+    [0, 0.761594]
+    """
+
+
+@elementary
+def asinh(arg: Any, /) -> Any:
+    """Inverse of the hyperbolic sine.
+
+    >>> dr.asinh(Float(0, 1))
+    [0, 0.881374]
+    """
+
+
+@elementary
+def acosh(arg: Any, /) -> Any:
+    """Inverse of the hyperbolic cosine, not negative; NaN below 1.
+
+    >>> dr.acosh(Float(1, 2))
+    [0, 1.31696]
+    """
+
+
+@elementary
+def atanh(arg: Any, /) -> Any:
+    """Inverse of the hyperbolic tangent; ±infinity for ±1, NaN outside of
+    [-1, 1].
+
+    >>> dr.atanh(Float(0, 0.5, 1))
+    [0, 0.549306, inf]
+    """
+
+
+@elementary
+def erf(arg: Any, /) -> Any:
+    """Error function, 2/√π times the integral of exp(-t²) from 0 to the
+    argument.
+
+    >>> dr.erf(Float(0, 1))
+    [0, 0.842701]
+    """
+
+
+@elementary
+def erfinv(arg: Any, /) -> Any:
+    """Inverse of the error function; ±infinity for ±1, NaN outside of [-1,
+    1].
+
+    >>> dr.erfinv(Float(0, 0.5))
+    [0, 0.476936]
+    """
+
+
+@elementary
+def lgamma(arg: Any, /) -> Any:
+    """Logarithm of the absolute value of the gamma function; infinity for
+    0 and negative integers.
+
+    >>> dr.lgamma(Float(1, 4))
+    [0, 1.79176]
+    """
+
+
+def sincos(arg: Any, /) -> tuple[Any, Any]:
+    """Sine and cosine.
+
+    >>> dr.sincos(Float(1))
+    ([0.841471], [0.540302])
+    """
+    return sin(arg), cos(arg)
+
+
+def sincosh(arg: Any, /) -> tuple[Any, Any]:
+    """Hyperbolic sine and cosine.
+
+    >>> dr.sincosh(Float(1))
+    ([1.1752], [1.54308])
+    """
+    return sinh(arg), cosh(arg)
+
+
+def atan2(arg0: Any, arg1: Any, /) -> Any:
+    """The angle of the point (arg1, arg0) in radians, in [-π, π]; the sign of a zero tells from
+    which side it was approached.
+
+    >>> dr.atan2(Float(1, -1, 0), Float(0, 0, -1))
+    [1.5708, -1.5708, 3.14159]
+    """
+    if isinstance(arg0, (ArrayBase, KernelValue)) or isinstance(arg1, (ArrayBase, KernelValue)):
+        return elementwise(op.atan2, arg0, arg1, name="dr.atan2")
+    if isinstance(arg0, NUMBERS) and isinstance(arg1, NUMBERS):
+        return math.atan2(to_float(arg0), to_float(arg1))
+    raise unsupported("atan2", arg0, arg1)
+
+
+__all__ = [
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf",
+    "erfinv", "exp", "exp2", "expm1", "lgamma", "log", "log1p", "log2", "sin", "sincos", "sincosh",
+    "sinh", "sqrt", "tan", "tanh",
+]  # fmt: skip

@@ -1,0 +1,369 @@
+"""Rotations as quaternions, matrices and Euler angles, and affine transformations split into their
+parts.
+
+Quaternions are xi + yj + zk + w and rotate column vectors: `R v = q v q⁻¹`. The names of rotations
+and their signs follow the right-hand rule.
+"""
+
+import math
+import operator
+from functools import partial, reduce
+from typing import Any
+
+from ...array.base import ArrayBase, type_label
+from ...array.elementwise import elementwise
+from ...array.promote import number_type, promote
+from ...array.special import of_components
+from ...jit.ir import op
+from ..arguments import unexpected
+from ..conversion import is_array_class, related
+from .arithmetic import copysign, fma, mulsign, select
+from .linalg import check_matrix, det, from_rows, polar_decomp, rows_of
+from .transcendental import atan2, sincos, sqrt
+
+_div = partial(elementwise, op.div)
+_gt = partial(elementwise, op.gt)
+
+# The distance of the pitch from a right angle, over 2, below which the other two Euler angles are
+# not told apart.
+_NEAR = {"float16": 2e-2, "float32": 1.6e-4, "float64": 1.6e-4}
+
+
+def _related(a: Any, kind: str, *dims: int) -> Any:
+    """The class of the same namespace and element type of another kind and shape."""
+    return related(type(a), kind=kind, dims=dims)
+
+
+def _check_quaternion(value: Any, what: str) -> None:
+    if not isinstance(value, ArrayBase) or value.__meta__.kind != "quaternion":
+        raise unexpected(what, "a quaternion", value, "got")
+
+
+def _as_vector(value: Any, cls: Any, what: str) -> Any:
+    """A value as a vector of the class; arrays of other kinds are refused."""
+    if isinstance(value, ArrayBase):
+        meta = value.__meta__
+        if meta.kind != "vector" or len(meta.dims) != 1 or len(value._components) != cls._size:
+            raise unexpected(what, f"a vector of {cls._size} components", value, "got")
+    elif not isinstance(value, (list, tuple)) or len(value) != cls._size:
+        raise TypeError(f"{what}(): expected a vector of {cls._size} components, got {value!r}")
+    return value if type(value) is cls else cls(value)
+
+
+def _check_scalar(value: Any, name: str, what: str) -> None:
+    plain = isinstance(value, ArrayBase) and value._kind == "leaf"
+    if not plain and number_type(type(value)) is None:
+        raise TypeError(
+            f"{what}(): '{name}' must be a number or a one-dimensional array, "
+            f"got {type_label(value)}"
+        )
+
+
+def _dot(a: Any, b: Any) -> Any:
+    return reduce(operator.add, map(operator.mul, a, b))
+
+
+def quat_to_matrix(dtype: type, q: Any) -> Any:
+    """The rotation matrix of a unit quaternion, as a matrix type with 3 or 4 rows; the fourth is
+    that of an affine transformation.
+
+    Raises:
+        TypeError: `q` is not a quaternion, or `dtype` not a matrix type of its element type with 3
+            or 4 rows.
+
+    >>> dr.quat_to_matrix(Matrix3f, Quaternion4f(0, 0, 1, 0))
+    [[[-1, 0, 0],
+      [0, -1, 0],
+      [0, 0, 1]]]
+    """
+    what = "dr.quat_to_matrix"
+    _check_quaternion(q, what)
+    allowed = [_related(q, "matrix", n, n) for n in (3, 4)]
+    if dtype not in allowed:
+        names = " or ".join(type_label(c) for c in allowed)
+        raise TypeError(f"{what}(): 'dtype' must be {names}, got {type_label(dtype)}")
+    x, y, z, w = q._components
+    x2, y2, z2 = x * 2, y * 2, z * 2
+    xx, yy, zz = x * x2, y * y2, z * z2
+    xy, yz, xz = x * y2, y * z2, x * z2
+    xw, yw, zw = x2 * w, y2 * w, z2 * w
+    rows = [
+        [1 - (yy + zz), xy - zw, xz + yw],
+        [xy + zw, 1 - (xx + zz), yz - xw],
+        [xz - yw, yz + xw, 1 - (xx + yy)],
+    ]
+    return from_rows(dtype, rows if dtype is allowed[0] else _affine(rows, dtype, (0, 0, 0)))
+
+
+def _affine(rows: list[list], cls: Any, offset: Any) -> list[list]:
+    """The rows of the matrix of an affine transformation."""
+    number = float if cls.__meta__.namespace == "scalar" else cls._leaf
+    offset = [c if isinstance(c, ArrayBase) else number(c) for c in offset]
+    full = [[*row, c] for row, c in zip(rows, offset, strict=True)]
+    return [*full, [number(0), number(0), number(0), number(1)]]
+
+
+def matrix_to_quat(arg: Any, /) -> Any:
+    """The unit quaternion of a rotation matrix with 3 rows, or of the upper left part of one with
+    4.
+
+    Of the four ways to compute it, the one that divides by the largest number is taken (S. W.
+    Shepperd, "Quaternion from Rotation Matrix", 1978).
+
+    Raises:
+        TypeError: the argument is not a matrix with 3 or 4 rows.
+
+    >>> dr.matrix_to_quat(Matrix3f([[0, -1, 0], [1, 0, 0], [0, 0, 1]]))
+    [0.707107k+0.707107]
+    """
+    what = "dr.matrix_to_quat"
+    check_matrix(arg, what)
+    if arg.__meta__.dims not in ((3, 3), (4, 4)):
+        raise unexpected(what, "a matrix with 3 or 4 rows", arg, "got")
+    (a, b, c), (d, e, f), (g, h, i) = (row[:3] for row in rows_of(arg)[:3])
+    # Row k is 4 q_k (x, y, z, w), whose k-th entry is the square of 2 q_k.
+    ways = [
+        [1 + a - e - i, b + d, c + g, h - f],
+        [b + d, 1 - a + e - i, f + h, c - g],
+        [c + g, f + h, 1 - a - e + i, d - b],
+        [h - f, c - g, d - b, 1 + a + e + i],
+    ]
+    best, square = ways[3], ways[3][3]
+    for k in range(3):
+        better = _gt(ways[k][k], square)
+        best = [select(better, u, v) for u, v in zip(ways[k], best, strict=True)]
+        square = select(better, ways[k][k], square)
+    factor = _div(0.5, sqrt(square))
+    return of_components(_related(arg, "quaternion", 4), [v * factor for v in best])
+
+
+def quat_to_euler(arg: Any, /) -> Any:
+    """The angles in radians by which a rotation turns first around the x, then the y, then the z
+    axis of a fixed frame.
+
+    The second is in [-π/2, π/2]; near its ends, where only the sum or difference of the others is
+    determined, the third is 0. Formulas: E. Bernardes and S. Viollet, "Quaternion to Euler Angles
+    Conversion: A Direct, General and Computationally Efficient Method" (2022).
+
+    Raises:
+        TypeError: the argument is not a quaternion.
+
+    >>> dr.quat_to_euler(dr.rotate(Quaternion4f, Array3f(0, 0, 1), 0.5))
+    [[0, 0, 0.5]]
+    """
+    _check_quaternion(arg, "dr.quat_to_euler")
+    x, y, z, w = arg._components
+    a, b, c, d = w - y, x + z, w + y, z - x
+    low, high = sqrt(a * a + b * b), sqrt(c * c + d * d)
+    pitch = 2 * atan2(high, low) - math.pi / 2
+    half_sum, half_difference = atan2(b, a), atan2(d, c)
+    near = _NEAR[arg._dtype.name]
+    up, down = _gt(high * near, low), _gt(low * near, high)
+    half_sum, half_difference = (
+        select(up, -half_difference, half_sum),
+        select(down, -half_sum, half_difference),
+    )
+    angles = [_wrapped(half_sum - half_difference), pitch, _wrapped(half_sum + half_difference)]
+    return of_components(_related(arg, "vector", 3), angles)
+
+
+def _wrapped(angle: Any) -> Any:
+    """An angle in [-2π, 2π] as one in [-π, π]."""
+    up = select(_gt(-math.pi, angle), angle + 2 * math.pi, angle)
+    return select(_gt(angle, math.pi), angle - 2 * math.pi, up)
+
+
+def euler_to_quat(arg: Any, /) -> Any:
+    """The rotation by given angles in radians, first around the x, then the y, then the z axis of a
+    fixed frame.
+
+    Raises:
+        TypeError: the argument is not a floating-point vector of three components.
+
+    >>> dr.euler_to_quat(Array3f(0, 0, 1))
+    [0.479426k+0.877583]
+    """
+    what = "dr.euler_to_quat"
+    if isinstance(arg, (list, tuple)) and len(arg) == 3:
+        arg = _vector_of(arg)
+    if not isinstance(arg, ArrayBase) or not arg._dtype.is_float:
+        raise unexpected(what, "three angles", arg, "got")
+    arg = _as_vector(arg, _related(arg, "vector", 3), what)
+    (sx, cx), (sy, cy), (sz, cz) = (sincos(c * 0.5) for c in arg._components)
+    parts = [
+        sx * cy * cz - cx * sy * sz,
+        cx * sy * cz + sx * cy * sz,
+        cx * cy * sz - sx * sy * cz,
+        cx * cy * cz + sx * sy * sz,
+    ]
+    return of_components(_related(arg, "quaternion", 4), parts)
+
+
+def _vector_of(values: Any) -> Any:
+    """A vector of the type in which its components meet; numbers alone make one of
+    `drjit.scalar`."""
+    from ...scalar import Array3f
+
+    if not any(isinstance(v, ArrayBase) for v in values):
+        return Array3f(*values)
+    return _related(promote(*values, 0.0)[0], "vector", 3)(*values)
+
+
+def slerp(a: Any, b: Any, t: Any) -> Any:
+    """Interpolation between rotations, on the shorter way and at constant speed: `a` for t = 0, `b`
+    or -b for t = 1.
+
+    Follows the great circle through `a` and `b` (K. Shoemake, "Animating Rotation with Quaternion
+    Curves", 1985), in the form `a cos(tθ) + c sin(tθ)` with the unit vector `c` normal to `a`,
+    which is accurate for nearby rotations as well.
+
+    Raises:
+        TypeError: `a` or `b` is not a quaternion, or `t` neither a number nor a one-dimensional
+            array.
+
+    >>> dr.slerp(Quaternion4f(0, 0, 0, 1), Quaternion4f(1, 0, 0, 0), 0.5)
+    [0.707107i+0.707107]
+    """
+    what = "dr.slerp"
+    for q in (a, b):
+        _check_quaternion(q, what)
+    _check_scalar(t, "t", what)
+    a, b = promote(a, b, name=what)
+    p, q = a._components, b._components
+    cosine = _dot(p, q)
+    q = [mulsign(v, cosine) for v in q]
+    cosine = mulsign(cosine, cosine)
+    normal = [v - u * cosine for u, v in zip(p, q, strict=True)]
+    square = _dot(normal, normal)
+    there = _gt(square, 0.0)
+    sine = sqrt(select(there, square, 1.0))
+    angle = select(there, atan2(sine, cosine), 0.0)
+    s, c = sincos(angle * t)
+    s = _div(s, sine)
+    parts = [u * c + v * s for u, v in zip(p, normal, strict=True)]
+    return _like_parts(type(a), parts)
+
+
+def _like_parts(cls: Any, parts: list) -> Any:
+    """An array of a class, or of its counterpart in the namespace that the components have come
+    to."""
+    first = parts[0]
+    if isinstance(first, ArrayBase) and first._namespace != cls._namespace:
+        cls = _related(first, cls.__meta__.kind, *cls.__meta__.dims)
+    return of_components(cls, parts)
+
+
+def rotate(dtype: type, axis: Any, angle: Any) -> Any:
+    """The quaternion of a rotation by an angle in radians around an axis of length 1.
+
+    Raises:
+        TypeError: `dtype` is not a quaternion type, `axis` does not have three components, or they
+            belong to different namespaces or element types.
+
+    >>> dr.rotate(Quaternion4f, Array3f(0, 0, 1), 1)
+    [0.479426k+0.877583]
+    """
+    what = "dr.rotate"
+    if not is_array_class(dtype) or dtype.__meta__.kind != "quaternion":
+        raise TypeError(f"{what}(): 'dtype' must be a quaternion type, got {type_label(dtype)}")
+    _check_scalar(angle, "angle", what)
+    vector = related(dtype, kind="vector", dims=(3,))
+    if isinstance(axis, ArrayBase) and type(axis) is not vector:
+        raise TypeError(f"{what}(): 'axis' must be a {type_label(vector)}, got {type_label(axis)}")
+    axis = _as_vector(axis, vector, what)
+    s, c = sincos(angle * 0.5)
+    return of_components(dtype, [*[v * s for v in axis._components], _component(dtype, c)])
+
+
+def _component(cls: Any, value: Any) -> Any:
+    if cls.__meta__.namespace == "scalar" or isinstance(value, ArrayBase):
+        return value
+    return cls._leaf(value)
+
+
+def quat_apply(arg0: Any, arg1: Any, /) -> Any:
+    """A vector rotated by a quaternion: the vector part of `q v q̄`, which is `|q|²` times the
+    rotation if `q` does not have length 1.
+
+    Raises:
+        TypeError: the arguments are not a quaternion and a vector of three components.
+
+    >>> dr.quat_apply(Quaternion4f(0, 0, 1, 0), Array3f(1, 2, 3))
+    [[-1, -2, 3]]
+    """
+    what = "dr.quat_apply"
+    _check_quaternion(arg0, what)
+    arg1 = _as_vector(arg1, _related(arg0, "vector", 3), what)
+    *u, w = arg0._components
+    v = arg1._components
+    across = [
+        u[1] * v[2] - u[2] * v[1],
+        u[2] * v[0] - u[0] * v[2],
+        u[0] * v[1] - u[1] * v[0],
+    ]
+    along = 2 * _dot(u, v)
+    keep = w * w - _dot(u, u)
+    turn = 2 * w
+    parts = [fma(across[k], turn, fma(u[k], along, v[k] * keep)) for k in range(3)]
+    return of_components(type(arg1), parts)
+
+
+def transform_decompose(a: Any, it: int = 10) -> tuple[Any, Any, Any]:
+    """The parts of an affine transformation: a symmetric matrix that scales, a quaternion that
+    rotates then, and a translation.
+
+    Follows K. Shoemake and T. Duff, "Matrix Animation and Polar Decomposition" (1992): the factors
+    of `polar_decomp`, with the sign of the orthogonal one changed to make it a rotation where the
+    transformation mirrors.
+
+    Raises:
+        TypeError: the argument is not a matrix with 4 rows, or `it` not an integer.
+        RuntimeError: `it` is negative.
+
+    >>> m = Matrix4f([[2, 0, 0, 5], [0, 3, 0, 6], [0, 0, 4, 7], [0, 0, 0, 1]])
+    >>> dr.transform_decompose(m)[1:]
+    ([1], [[5, 6, 7]])
+    """
+    what = "dr.transform_decompose"
+    check_matrix(a, what)
+    if a.__meta__.dims != (4, 4):
+        raise unexpected(what, "a matrix with 4 rows", a, "got")
+    rows = rows_of(a)
+    small = _related(a, "matrix", 3, 3)
+    q, p = polar_decomp(from_rows(small, [row[:3] for row in rows[:3]]), it)
+    sign = copysign(1.0, det(q))
+    offset = of_components(_related(a, "vector", 3), [row[3] for row in rows[:3]])
+    return p * sign, matrix_to_quat(q * sign), offset
+
+
+def transform_compose(s: Any, q: Any, t: Any, /) -> Any:
+    """The affine transformation that scales by a matrix with 3 rows, rotates by a quaternion, and
+    translates; the inverse of `transform_decompose`.
+
+    Raises:
+        TypeError: the arguments are not a matrix with 3 rows, a quaternion, and a vector of three
+            components, of the same element type.
+
+    >>> dr.transform_compose(Matrix3f(2), Quaternion4f(0, 0, 0, 1), Array3f(1, 2, 3))
+    [[[2, 0, 0, 1],
+      [0, 2, 0, 2],
+      [0, 0, 2, 3],
+      [0, 0, 0, 1]]]
+    """
+    what = "dr.transform_compose"
+    check_matrix(s, what)
+    _check_quaternion(q, what)
+    if s.__meta__.dims != (3, 3):
+        raise unexpected(what, "a scaling matrix with 3 rows", s, "got")
+    if q._dtype is not s._dtype:
+        raise TypeError(f"{what}(): {type_label(s)} and {type_label(q)} differ in element type")
+    product = quat_to_matrix(_related(q, "matrix", 3, 3), q) @ s
+    t = _as_vector(t, _related(product, "vector", 3), what)
+    cls = _related(product, "matrix", 4, 4)
+    return from_rows(cls, _affine(rows_of(product), cls, t._components))
+
+
+__all__ = [
+    "euler_to_quat", "matrix_to_quat", "quat_apply", "quat_to_euler", "quat_to_matrix", "rotate",
+    "slerp", "transform_compose", "transform_decompose",
+]  # fmt: skip

@@ -1,0 +1,408 @@
+"""The resampling of one axis: which samples make up each result, with what weights, and how they
+are applied.
+
+Weights are computed on the host in double precision. They are applied by traced gathers and
+products, so that the result is part of the expression that uses it, and differentiates like any
+other.
+"""
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ...array import leaf, leaf_access
+from ...array.base import ArrayBase
+from ...jit.ir import dtype as dt
+from ...jit.ir.op import ReduceMode
+from ...jit.run import freeze
+from .. import conversion
+from ..conversion import flat_class, is_array, is_flat, label
+from ..evaluation import eval as evaluate
+from ..math.arithmetic import fma
+from .filters import FILTERS
+from .taps import Place, accumulator, folded
+
+BOUNDARIES = ("zero", "nearest", "wrap", "reflect", "mirror")
+
+# With more taps than this, they are a loop of the kernel. The derivative of a loop would keep its
+# state, so where there are derivatives, an evaluated result takes several launches of one kernel.
+_UNROLLED = 16
+_TAPS_PER_KERNEL = 32
+# With a loop of at least this many taps of neighbouring samples, several lanes share the taps of a
+# result, so that they read neighbouring samples at a time.
+_SHARED = 128
+_LANES_PER_RESULT = 16
+
+
+class Resampler:
+    """Resampling of one axis from `source_res` to `target_res` samples: which samples make up each
+    result, and with what weight.
+
+    `Resampler(source_res, target_res, filter, filter_radius=None, ...)` reconstructs the signal
+    with a filter, which is widened when there are fewer results than samples; or, with `convolve`,
+    blurs it with a filter of the given radius. `Resampler(res, kernel, origin, ...)` convolves with
+    a discrete kernel, of which entry `origin` falls on the result's own sample; `flip=False` makes
+    it a correlation. With `normalize`, the weights of every result sum up to 1.
+
+    Raises:
+        TypeError: the arguments are of wrong types.
+        RuntimeError: a resolution is zero, a filter, its radius or the boundary mode is unknown or
+            out
+            of range, or the weights of a result sum up to 0, so that they cannot be normalized.
+    """
+
+    source_res = target_res = 0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        discrete = "kernel" in kwargs or (len(args) > 1 and not _is_integer(args[1]))
+        (self._from_kernel if discrete else self._from_filter)(*args, **kwargs)
+
+    def _from_filter(
+        self,
+        source_res: int,
+        target_res: int,
+        filter: Any,
+        filter_radius: float | None = None,
+        convolve: bool = False,
+        boundary: str = "zero",
+        normalize: bool = True,
+        symbolic: bool = False,
+    ) -> None:
+        self._set(source_res, target_res, boundary, symbolic)
+        function, radius = _filter(filter, filter_radius, convolve)
+        n, m = self.source_res, self.target_res
+        if convolve and n != m:
+            raise RuntimeError(
+                f"drjit.Resampler(): a convolution keeps the resolution, got {n} and {m}"
+            )
+        if n == m:
+            reach = math.floor(radius)
+            offsets = np.arange(-reach, reach + 1)
+            if isinstance(filter, str):
+                weights = function(offsets / (filter_radius if filter_radius else 1.0))
+            else:
+                weights = function(-offsets if convolve else offsets)
+            self._set_kernel(weights, -reach, normalize)
+            return
+        scale = max(n / m, 1.0)
+        support = radius * scale
+        taps = math.ceil(2 * support - 1e-9)
+        centre = (np.arange(m) + 0.5) * (n / m)
+        first = np.floor(centre - support - 0.5).astype(np.int64) + 1
+        index = first[:, None] + np.arange(taps)
+        weights = function((index + 0.5 - centre[:, None]) / scale)
+        self._set_rows(first, weights, normalize)
+
+    def _from_kernel(
+        self,
+        res: int,
+        kernel: Sequence[float],
+        origin: int,
+        boundary: str = "zero",
+        normalize: bool = True,
+        flip: bool = True,
+        symbolic: bool = False,
+    ) -> None:
+        self._set(res, res, boundary, symbolic)
+        weights = numbers(kernel)
+        origin = operator.index(origin)
+        if weights.size == 0:
+            raise RuntimeError("drjit.Resampler(): the filter kernel is empty")
+        if not 0 <= origin < weights.size:
+            raise RuntimeError(
+                f"drjit.Resampler(): 'origin' must be an index into the kernel of {weights.size} "
+                f"entries, got {origin}"
+            )
+        if flip:
+            weights, origin = weights[::-1], weights.size - 1 - origin
+        self._set_kernel(weights, -origin, normalize)
+
+    def _set(self, source_res: Any, target_res: Any, boundary: Any, symbolic: bool) -> None:
+        try:
+            self.source_res, self.target_res = (
+                operator.index(source_res),
+                operator.index(target_res),
+            )
+        except TypeError:
+            raise TypeError(
+                f"drjit.Resampler(): resolutions must be integers, got {source_res!r} and "
+                f"{target_res!r}"
+            ) from None
+        if min(self.source_res, self.target_res) < 0:
+            raise TypeError("drjit.Resampler(): resolutions must not be negative")
+        if 0 in (self.source_res, self.target_res):
+            raise RuntimeError(
+                "drjit.Resampler(): the source and target resolution must not be zero"
+            )
+        if boundary not in BOUNDARIES:
+            raise RuntimeError(
+                f"drjit.Resampler(): invalid boundary mode {boundary!r}; expected one of "
+                f"{_quoted(BOUNDARIES)}"
+            )
+        self.boundary = boundary
+        self.symbolic = bool(symbolic)
+        self._tables: dict[tuple[Any, str], Any] = {}
+
+    def _set_kernel(self, weights: np.ndarray, shift: int, normalize: bool) -> None:
+        """The same weights for all results, of samples from `shift` on relative to the result's,
+        which are applied without tables.
+        """
+        self._kernel: np.ndarray | None = np.array(weights, np.float64)
+        self._first = np.arange(self.target_res) + shift
+        self._shift = shift
+        self._row_scale: np.ndarray | None = None
+        if not normalize:
+            return
+        first = self._first if self.boundary == "zero" else np.zeros(1, np.int64)
+        begin, end = np.zeros_like(first), np.full_like(first, self.taps)
+        if self.boundary == "zero":
+            begin = np.clip(-first, 0, self.taps)
+            end = np.clip(self.source_res - first, begin, self.taps)
+        sums, sizes = (_part_sums(w, begin, end) for w in (self._kernel, abs(self._kernel)))
+        _check_sums(sums, sizes)
+        if self.boundary == "zero":
+            self._row_scale = 1 / sums
+        else:
+            self._kernel = self._kernel / sums[0]
+
+    def _set_rows(self, first: np.ndarray, weights: np.ndarray, normalize: bool) -> None:
+        """Weights by result and tap; the first tap of a result is the sample at `first`."""
+        self._kernel = None
+        self._first = first
+        if self.boundary == "zero":
+            index = first[:, None] + np.arange(weights.shape[1])
+            weights = np.where((index >= 0) & (index < self.source_res), weights, 0.0)
+        if normalize:
+            sums = weights.sum(1)
+            _check_sums(sums, abs(weights).sum(1))
+            weights = weights / sums[:, None]
+        self._weights = weights
+
+    def _rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """The weights and the samples of every result."""
+        index = self._first[:, None] + np.arange(self.taps)
+        if self._kernel is None:
+            weights = self._weights
+        else:
+            weights = np.broadcast_to(self._kernel, index.shape)
+            if self._row_scale is not None:
+                weights = weights * self._row_scale[:, None]
+            if self.boundary == "zero":
+                weights = np.where((index >= 0) & (index < self.source_res), weights, 0.0)
+        return weights, folded(index, self.source_res, self.boundary)
+
+    def table(self, cls: Any, name: str, make: Callable[[], Any]) -> Any:
+        """Numbers of this resampler in memory, as an array of a class; made once."""
+        key = cls, name
+        if key not in self._tables:
+            made = leaf.from_numpy(cls, np.ascontiguousarray(make()), copy=True)
+            freeze.permanent.add(made._node)
+            self._tables[key] = made
+        return self._tables[key]
+
+    @property
+    def taps(self) -> int:
+        """The number of samples that each result is made of."""
+        return self._weights.shape[1] if self._kernel is None else self._kernel.size
+
+    def __repr__(self) -> str:
+        return (
+            f"Resampler[source_res={self.source_res}, target_res={self.target_res}, "
+            f"taps={self.taps}]"
+        )
+
+    # ---- application
+
+    def resample_fwd(self, source: Any, stride: int) -> Any:
+        """The results for the storage of a tensor. `stride` is the product of the sizes of the axes
+        after the one that is resampled.
+
+        Raises:
+            TypeError: the source is not a one-dimensional floating-point array.
+            RuntimeError: its size does not go with the resolution and the stride.
+        """
+        outer = self._outer(source, stride, self.source_res)
+        if not source.__meta__.is_jit:
+            blocks = _host(source).reshape(outer, self.source_res, stride)
+            out = np.zeros((outer, self.target_res, stride))
+            weights, index = self._rows()
+            for k in range(self.taps):
+                out += weights[:, k, None] * blocks[:, index[:, k]]
+            return type(source)(out.ravel())
+        if outer == 0:
+            return source
+        cls, work = type(source), accumulator(type(source))
+        size = outer * self.target_res * stride
+        looped = self.taps > _UNROLLED and source._var is None
+        if looped and stride % 4 == 0 and not self.symbolic:
+            return self._by_records(source, work, outer, stride)
+        lanes = _LANES_PER_RESULT if looped and stride == 1 and self.taps >= _SHARED else 1
+        place = Place(self, work, outer, stride, lanes)
+        total = place.totals(source)[0] if looped else work(0)
+        for k in range(0 if looped else self.taps):
+            where, weight, active = place.tap(k)
+            value = leaf_access.gather(source, where, active, "dr.resample")
+            total = fma(work(value), weight, total)
+            if k % _TAPS_PER_KERNEL == _TAPS_PER_KERNEL - 1 and not self.symbolic:
+                evaluate(total)
+        if place.scale is not None:
+            total = total * place.scale
+        return leaf.resize(cls(total), size)
+
+    def _by_records(self, source: Any, work: Any, outer: int, stride: int) -> Any:
+        """`resample_fwd` with several neighbours along the axes after this one in a lane, which
+        have the same weights and are read at once.
+        """
+        count = 8 if stride % 8 == 0 else 4
+        place = Place(self, work, outer, stride // count)
+        totals = place.totals(source, count)
+        if place.scale is not None:
+            totals = [total * place.scale for total in totals]
+        cls, size = type(source), outer * self.target_res * stride
+        result = leaf.literal(cls, 0, size)
+        lane = leaf.lane(flat_class(cls, dt.u32), size // count)
+        leaf_access.scatter(
+            result, [cls(t) for t in totals], lane, conversion.yes(cls), "dr.resample"
+        )
+        return result
+
+    def resample_bwd(self, target: Any, stride: int) -> Any:
+        """The transpose of `resample_fwd`: every sample receives what it contributes to the
+        results.
+
+        Raises:
+            TypeError: the argument is not a one-dimensional floating-point array.
+            RuntimeError: its size does not go with the resolution and the stride.
+        """
+        outer = self._outer(target, stride, self.target_res)
+        if not target.__meta__.is_jit:
+            blocks = _host(target).reshape(outer, self.target_res, stride)
+            out = np.zeros((outer, self.source_res, stride))
+            weights, index = self._rows()
+            for k in range(self.taps):
+                for row, i in enumerate(index[:, k]):
+                    out[:, i] += weights[row, k] * blocks[:, row]
+            return type(target)(out.ravel())
+        if outer == 0:
+            return target
+        cls, work = type(target), accumulator(type(target))
+        place = Place(self, work, outer, stride)
+        value = work(target)
+        if place.scale is not None:
+            value = value * place.scale
+        size = outer * self.source_res * stride
+        result = leaf.literal(work, 0, size)
+        for k in range(self.taps):
+            where, weight, active = place.tap(k)
+            leaf_access.scatter_reduce(
+                "add", result, [value * weight], where, active, ReduceMode.Auto
+            )
+        return cls(result)
+
+    def _outer(self, value: Any, stride: int, res: int) -> int:
+        if not is_array(value) or not is_flat(type(value)) or not value._dtype.is_float:
+            raise TypeError(
+                "drjit.Resampler(): expected a one-dimensional floating-point array, got "
+                f"{label(value)}"
+            )
+        stride = operator.index(stride)
+        if stride < 1 or len(value) % (res * stride):
+            raise RuntimeError(
+                f"drjit.Resampler(): an array of {len(value)} entries does not consist of blocks "
+                f"of {res} times {stride} entries"
+            )
+        return len(value) // (res * stride)
+
+
+def _part_sums(w: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """The sums of parts of an array: differences, where a part begins and ends in the middle."""
+    head, tail = np.append(0.0, np.cumsum(w)), np.append(0.0, np.cumsum(w[::-1]))[::-1]
+    inner = np.where(end == w.size, tail[begin], head[end] - head[begin])
+    return np.where(begin == 0, head[end], inner)
+
+
+def _check_sums(sums: np.ndarray, sizes: np.ndarray) -> None:
+    """Raises:
+    RuntimeError: sums vanish beside those of the absolute weights.
+    """
+    if (abs(sums) <= 1e-12 * sizes).any():
+        raise RuntimeError(
+            "drjit.Resampler(): the weights of some results sum up to zero, because the filter is "
+            "too narrow, or vanishes at all samples; it cannot be normalised"
+        )
+
+
+def _host(source: Any) -> np.ndarray:
+    return np.array(source._components, np.float64)
+
+
+def _is_integer(value: Any) -> bool:
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return not isinstance(value, ArrayBase)
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def numbers(kernel: Any) -> np.ndarray:
+    """The entries of a discrete kernel.
+
+    Raises:
+        TypeError: it is not a sequence of numbers.
+    """
+    try:
+        weights = np.array([float(v) for v in kernel], np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(
+            "the filter must be a preset's name, a function, or a sequence of numbers, "
+            f"got {kernel!r}"
+        ) from None
+    return weights
+
+
+def _filter(filter: Any, radius: float | None, convolve: bool) -> tuple[Callable, float]:
+    """A filter as a function of NumPy arrays, and its radius."""
+    if isinstance(filter, str):
+        preset = FILTERS.get(filter)
+        if preset is None:
+            raise RuntimeError(
+                f"drjit.Resampler(): unknown filter {filter!r}; expected one of {_quoted(FILTERS)}"
+            )
+        if radius is None:
+            return preset.function, preset.radius
+        if not convolve:
+            raise RuntimeError(
+                "drjit.Resampler(): 'filter_radius' must be None with a preset filter, whose "
+                "radius follows from the resolutions"
+            )
+        if not 0 < radius < math.inf:
+            raise RuntimeError(
+                f"drjit.Resampler(): the filter radius must be positive, got {radius}"
+            )
+        return preset.function, preset.radius * radius
+    if not callable(filter):
+        raise TypeError(
+            f"drjit.Resampler(): 'filter' must be a preset's name or a function, got {filter!r}"
+        )
+    if radius is None:
+        raise TypeError(
+            "drjit.Resampler(): 'filter_radius' must be specified for a filter that is a function"
+        )
+    if not 0 <= radius < math.inf:
+        raise RuntimeError(f"drjit.Resampler(): the filter radius must be positive, got {radius}")
+
+    function = cast(Callable[[float], float], filter)
+
+    def sampled(x: np.ndarray) -> np.ndarray:
+        points, where = np.unique(x, return_inverse=True)
+        values = np.array([float(function(float(p))) for p in points], np.float64)
+        return values[where].reshape(x.shape)
+
+    return sampled, float(radius)

@@ -1,0 +1,143 @@
+"""Element types. One `DType` object per type, compared by identity; everything else about types is
+read off it.
+"""
+
+import enum
+
+import numpy as np
+
+from ..enumeration import Named
+
+
+class VarType(Named, enum.Enum):
+    """Element type of an array, with the numbering of the interface."""
+
+    Void = 0
+    Bool = 1
+    Int8 = 3
+    UInt8 = 4
+    Int16 = 5
+    UInt16 = 6
+    Int32 = 7
+    UInt32 = 8
+    Int64 = 9
+    UInt64 = 10
+    Pointer = 11
+    Float16 = 13
+    Float32 = 14
+    Float64 = 15
+
+
+class DType:
+    """An element type: its long name (`float32`), its name in kernel text (`f32`), NumPy type, size
+    in bytes, and kind: `b`ool, `i`nteger or `f`loat.
+
+    A vector type (`vector`) has a number of features, all of its `element` type, whose properties
+    it shares; the element of any other type is itself. `mask_type` is what comparisons give, and
+    `accumulator` the type that reductions accumulate in.
+    """
+
+    __slots__ = (
+        "accumulator",
+        "bits",
+        "code",
+        "count",
+        "element",
+        "is_arithmetic",
+        "is_float",
+        "is_int",
+        "is_mask",
+        "is_signed",
+        "is_vector",
+        "itemsize",
+        "kind",
+        "mask_type",
+        "name",
+        "numpy",
+        "order",
+        "scalar",
+        "var_type",
+    )
+
+    accumulator: "DType"
+    element: "DType"
+    mask_type: "DType"
+
+    def __init__(self, name: str, code: str, var_type: VarType):
+        self.name, self.code, self.var_type = name, code, var_type
+        self.element, self.count, self.is_vector = self, 1, False
+        self.accumulator = self
+        self.numpy = np.dtype(name)
+        self.scalar = self.numpy.type
+        self.itemsize = self.numpy.itemsize
+        self.bits = 1 if code == "mask" else 8 * self.itemsize
+        self.is_mask = code == "mask"
+        self.is_float = code[0] == "f"
+        self.kind = "b" if self.is_mask else "f" if self.is_float else "i"
+        self.is_int = code[0] in "iu"
+        self.is_signed = code[0] in "if"
+        self.is_arithmetic = not self.is_mask
+        self.order = var_type.value
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self):
+        return (by_name, (self.name,))
+
+
+ALL = tuple(
+    DType(name, code, VarType[var_type])
+    for name, code, var_type in (
+        ("bool", "mask", "Bool"),
+        ("int8", "i8", "Int8"),
+        ("uint8", "u8", "UInt8"),
+        ("int16", "i16", "Int16"),
+        ("uint16", "u16", "UInt16"),
+        ("int32", "i32", "Int32"),
+        ("uint32", "u32", "UInt32"),
+        ("int64", "i64", "Int64"),
+        ("uint64", "u64", "UInt64"),
+        ("float16", "f16", "Float16"),
+        ("float32", "f32", "Float32"),
+        ("float64", "f64", "Float64"),
+    )
+)
+BY_NAME = {t.name: t for t in ALL}
+BY_CODE = {t.code: t for t in ALL}
+BY_VAR_TYPE = {t.var_type: t for t in ALL}
+BY_NUMPY = {t.numpy: t for t in ALL}
+
+mask, i8, u8, i16, u16, i32, u32, i64, u64, f16, f32, f64 = ALL
+for _type in ALL:
+    _type.mask_type = mask
+f16.accumulator = f32
+
+VECTOR_BLOCK = 64
+"""Lanes of the blocks in which vectors lie in memory, each with a row for every feature: whole
+packets."""
+
+_vectors: dict[tuple[DType, int], DType] = {}
+
+
+def vector(element: DType, count: int) -> DType:
+    """The type of vectors of `count` features; there is one object for each.
+
+    >>> vector(f16, 64).name, vector(f16, 64) is vector(f16, 64)
+    ('float16x64', True)
+    """
+    found = _vectors.get((element, count))
+    if found is None:
+        found = DType(element.name, element.code, element.var_type)
+        found.name, found.code = f"{element.name}x{count}", f"{element.code}x{count}"
+        found.element, found.count, found.is_vector = element, count, True
+        found.mask_type = found if element is mask else vector(mask, count)
+        # Two threads that get here at once end up with the same object.
+        found = _vectors.setdefault((element, count), found)
+    return found
+
+
+def by_name(name: str) -> DType:
+    """The type of that long name (`float32`, `float32x3`)."""
+    element, _, count = name.partition("x")
+    return vector(BY_NAME[element], int(count)) if count else BY_NAME[name]

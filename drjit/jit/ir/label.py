@@ -1,0 +1,44 @@
+"""Names that users give to values, and the user lines that traced them: shown as comments in kernel
+text and in graphs.
+
+Lines are recorded in debug mode only, since asking Python for them on every traced operation is
+slow.
+"""
+
+import linecache
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from .. import flags
+from .location import Location, user_location
+from .node import Node
+
+labels: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
+locations: WeakKeyDictionary[Node, Location] = WeakKeyDictionary()
+
+
+def _note_location(n: Any) -> None:
+    locations[n] = user_location()
+
+
+flags.in_debug_mode(Node, _note_location)
+
+
+def comments(nodes: list[Node]) -> dict[Node, str]:
+    """What to write beside the statement of each node: `file.py:5 a**2 [label]`."""
+    found: dict[Node, str] = {}
+    if not labels and not locations:
+        return found
+    for n in nodes:
+        parts = []
+        location = locations.get(n)
+        if location:
+            code, line = location
+            name = code.co_filename.rpartition("/")[2]
+            text = linecache.getline(code.co_filename, line).strip()
+            parts.append(f"{name}:{line}  {text}".rstrip())
+        if n in labels:
+            parts.append(f"[{labels[n]}]")
+        if parts:
+            found[n] = " ".join(" ".join(parts).split())  # a comment has one line
+    return found

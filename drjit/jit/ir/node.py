@@ -1,0 +1,573 @@
+"""Traced values. A `Node` is an operation on other nodes, a literal, or a buffer with evaluated
+data.
+
+Nodes are immutable but for becoming evaluated, at which point they drop their operands. They form a
+graph without cycles and are freed by reference counting. Operations on literals are carried out at
+once, by the NumPy definition that kernels use as well.
+"""
+
+import math
+import operator
+import struct
+from collections.abc import Callable
+from functools import cache
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from ..target import numpy as numpy_target
+from . import dtype as dt
+from . import op
+from .dtype import DType
+from .op import Op
+
+next_serial = count(1).__next__
+
+
+class Node:
+    """A traced value: `size` lanes of type `dtype`.
+
+    `data` is the Python number of a literal, the `Buffer` of a buffer or of an `after`, or an op's
+    static metadata. `serial` orders nodes by creation: operands come first. `mark` and `id` belong
+    to the scheduler.
+    """
+
+    __slots__ = ("__weakref__", "data", "deps", "dtype", "id", "mark", "op", "serial", "size")
+
+    op: Op
+    dtype: DType
+    size: int
+    deps: tuple["Node", ...]
+    data: Any
+    serial: int
+    mark: object
+    id: int
+
+    @property
+    def is_literal(self) -> bool:
+        return self.op is LITERAL
+
+    @property
+    def is_evaluated(self) -> bool:
+        return self.op is BUFFER
+
+    def __repr__(self) -> str:
+        return f"<{self.op} {self.dtype}[{self.size}]>"
+
+
+LITERAL, BUFFER, AFTER, SPLAT = op.literal, op.buffer, op.after, op.splat
+LARGEST = (1 << 32) - 1  # lanes have 32-bit numbers
+
+
+def make(op_: Op, dtype: DType, size: int, deps: tuple[Node, ...] = (), data: Any = None) -> Node:
+    """A new node, as it stands: no folding, no checks."""
+    n = Node()
+    n.op = op_
+    n.dtype = dtype
+    n.size = size
+    n.deps = deps
+    n.data = data
+    n.serial = next_serial()
+    n.mark = None
+    return n
+
+
+def literal(dtype: DType, value: Any, size: int = 1) -> Node:
+    """A constant. Numbers are converted as a kernel converts them: integers wrap, floats round to
+    the type.
+
+    Raises:
+        RuntimeError: the size is beyond `LARGEST`.
+    """
+    if size > LARGEST:
+        raise too_large(size)
+    return make(LITERAL, dtype, size, (), normalize(dtype, value))
+
+
+@cache
+def literals(dtype: DType) -> Callable[[Any], Node | None]:
+    """What makes a literal of size 1 of a Python number, or gives None if the number is not one
+    that arrays of the type take as it is: programs pay for it with every number in them."""
+    kinds = (int,) if dtype.is_int else (bool,) if dtype.is_mask else (float, int)
+    normalized = _ROUNDED[dtype].__getitem__ if dtype.is_float else None
+    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+    high = low + (1 << dtype.bits) - 1
+
+    def made(value: Any) -> Node | None:
+        if type(value) not in kinds:
+            return None
+        if normalized is not None:
+            value = normalized(value) if value else float(value)
+        elif not low <= value <= high:
+            return None
+        n = Node()
+        n.op = LITERAL
+        n.dtype = dtype
+        n.size = 1
+        n.deps = ()
+        n.data = value
+        n.mark = None
+        n.serial = next_serial()
+        return n
+
+    return made
+
+
+def normalize(dtype: DType, value: Any) -> Any:
+    """The Python number that a literal of that type holds for `value`."""
+    return _NORMALIZE[dtype.element](value)
+
+
+def _to_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _rounder(form: str) -> Callable[[Any], float]:
+    pack, unpack = struct.Struct(form).pack, struct.Struct(form).unpack
+
+    def rounded(value: Any) -> float:
+        try:
+            return unpack(pack(value))[0]
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+        except struct.error:  # no number, but what becomes one
+            return rounded(_to_float(value))
+
+    return rounded
+
+
+def _wrapper(dtype: DType) -> Callable[[Any], int]:
+    bits = dtype.bits
+    low = -(1 << (bits - 1)) if dtype.is_signed else 0
+    high = low + (1 << bits) - 1
+
+    def wrapped(value: Any) -> int:
+        if type(value) is not int:
+            if isinstance(value, (float, np.floating)):
+                if value != value:
+                    return 0
+                return low if value <= low else high if value >= high else int(value)
+            value = int(value)
+        return value if low <= value <= high else ((value - low) & ((1 << bits) - 1)) + low
+
+    return wrapped
+
+
+_NORMALIZE: dict[DType, Callable[[Any], Any]] = {t: _wrapper(t) for t in dt.ALL if t.is_int}
+_NORMALIZE |= {dt.mask: bool, dt.f64: _to_float, dt.f16: _rounder("e"), dt.f32: _rounder("f")}
+
+
+class _Rounded(dict[float, float]):
+    """The numbers that a type of floats has for others. Those of a program are the same again and
+    again, and finding one is faster than rounding it. Not for zeros, of which both signs are equal.
+    """
+
+    def __init__(self, rounded: Callable[[Any], float]) -> None:
+        super().__init__()
+        self._rounded = rounded
+
+    def __missing__(self, value: float) -> float:
+        if len(self) >= 4096:
+            self.clear()
+        found = self[value] = self._rounded(value)
+        return found
+
+
+_ROUNDED = {t: _Rounded(_NORMALIZE[t]) for t in dt.ALL if t.is_float}
+
+
+_SHARED: dict[tuple[DType, float], Node] = {
+    (t, v): make(LITERAL, t, 1, (), normal(v)) for t, normal in _NORMALIZE.items() for v in (0, 1)
+}
+"""The constants of which derivatives are full."""
+shared = frozenset(_SHARED.values())
+
+
+def constant(dtype: DType, value: float) -> Node:
+    """A literal of size 1 that the package states, and which is always the same: several may be one
+    node. Numbers of programs may not, as kernels would depend on which of them happen to be equal.
+    """
+    return _SHARED.get((dtype, value)) or literal(dtype, value)
+
+
+def too_large(size: int) -> RuntimeError:
+    """What to raise for an array of more than `LARGEST` entries."""
+    return RuntimeError(f"an array cannot have {size:,} entries: the limit is {LARGEST:,}")
+
+
+def buffer(dtype: DType, size: int, memory: Any) -> Node:
+    """An evaluated value."""
+    if size > LARGEST:
+        raise too_large(size)
+    return make(BUFFER, dtype, size, (), memory)
+
+
+def lane(size: int) -> Node:
+    """The lane indices 0 ... size-1, in `u32`."""
+    if size > LARGEST:
+        raise too_large(size)
+    return literal(dt.u32, 0) if size == 1 else make(op.lane, dt.u32, size)
+
+
+class SizeError(RuntimeError):
+    """Operands whose sizes differ, and are not 1."""
+
+
+def broadcast_size(nodes: tuple[Node, ...], what: str) -> int:
+    """The common size of operands; `what` names the operation in the error.
+
+    Raises:
+        RuntimeError: sizes differ and neither is 1.
+    """
+    size = 1
+    for n in nodes:
+        s = n.size
+        if s != size and s != 1:
+            if size != 1:
+                sizes = ", ".join(str(m.size) for m in nodes)
+                mixed = ""
+                if _is_symbolic(nodes):
+                    mixed = (
+                        " This is an operation that mixes symbolic values, of the body of a loop, "
+                        "branch or call, with an array of another size than that has lanes; such "
+                        "an array can be accessed by dr.gather() there."
+                    )
+                raise SizeError(
+                    f"{what}: operands have incompatible sizes ({sizes}). "
+                    f"Sizes must agree; an operand of size 1 is broadcast.{mixed}"
+                )
+            size = s
+    return size
+
+
+def _is_symbolic(nodes: tuple[Node, ...]) -> bool:
+    """Whether a node depends on what stands for the state of a loop, or arguments."""
+    seen = list(nodes)
+    known = set(seen)
+    for n in seen:  # which grows
+        if n.op.name == "state":
+            return True
+        more = [d for d in n.deps if d not in known]
+        known.update(more)
+        seen += more
+    return False
+
+
+def apply(op_: Op, *deps: Node) -> Node:
+    """An element-wise operation of the table, folded and simplified where possible.
+
+    Raises:
+        RuntimeError: operands have incompatible sizes.
+        TypeError: the operation does not accept the element type, or operand types differ.
+    """
+    check_types(op_, deps)
+    return combine(op_, deps)
+
+
+def combine(op_: Op, deps: tuple[Node, ...]) -> Node:
+    """`apply` for operands whose element types are known to be right."""
+    a = deps[0]
+    size, dtype = a.size, a.dtype
+    literals = 0
+    for d in deps:
+        if d.op is LITERAL:
+            literals += 1
+        if d.size != size:
+            if size == 1:
+                size = d.size
+            elif d.size != 1:
+                size = broadcast_size(deps, op_.name)  # says what is wrong
+    if op_.result == "mask":
+        dtype = dtype.mask_type
+    elif op_.result == "second":
+        dtype = deps[1].dtype
+    if literals:
+        if literals == len(deps):
+            return make(LITERAL, dtype, size, (), evaluate_literal(op_, dtype, deps))
+        rule = WITH_LITERAL.get(op_)
+    else:
+        rule = SIMPLIFY.get(op_)
+    if dtype.is_vector and all(d.op is SPLAT or d.op is LITERAL for d in deps):
+        return splat(dtype.count, combine(op_, tuple([_feature(d) for d in deps])))
+    if rule is not None:
+        simpler = rule(size, *deps)
+        if simpler is not None:
+            return simpler
+    return make(op_, dtype, size, deps)
+
+
+def splat(count: int, a: Node) -> Node:
+    """A vector whose features are all the same scalar."""
+    dtype = dt.vector(a.dtype, count)
+    if a.op is LITERAL:
+        return literal(dtype, a.data, a.size)
+    return make(SPLAT, dtype, a.size, (a,))
+
+
+def _feature(a: Node) -> Node:
+    """The one scalar that is every feature of a splat or literal."""
+    return a.deps[0] if a.op is SPLAT else literal(a.dtype.element, a.data, a.size)
+
+
+def check_types(op_: Op, deps: tuple[Node, ...]) -> None:
+    """Raises:
+    TypeError: the operation does not accept the element type, or operand types differ.
+    """
+    a = deps[0].dtype
+    if a.kind not in op_.domain:
+        raise TypeError(f"{op_.name}: unsupported element type {a.name}")
+    first = 1 if op_.result == "second" else 0
+    for d in deps[first + 1 :]:
+        if d.dtype is not deps[first].dtype:
+            names = ", ".join(d.dtype.name for d in deps)
+            raise TypeError(f"{op_.name}: operands have different element types ({names})")
+
+
+def cast(dtype: DType, a: Node) -> Node:
+    """Conversion to another element type; see the kernel language for out-of-range values."""
+    if a.dtype is dtype:
+        return a
+    if a.op is LITERAL:
+        value, to = a.data, dtype.element
+        # A literal is made by the same rules where integers wrap, or numbers are rounded once at
+        # most; the rest, such as large integers that become floats, is left to NumPy.
+        if type(value) is float:
+            same = to.is_float
+        else:
+            same = to.is_int or abs(value) <= 1 << 24
+        if not same:
+            with np.errstate(all="ignore"):
+                value = numpy_target.namespace[to.code](a.dtype.scalar(value)).item()
+        return literal(dtype, value, a.size)
+    if a.op is SPLAT:
+        return splat(dtype.count, cast(dtype.element, a.deps[0]))
+    return make(op.cast, dtype, a.size, (a,))
+
+
+def bitcast(dtype: DType, a: Node) -> Node:
+    """The same bits as another element type of the same size.
+
+    Raises:
+        TypeError: the types differ in size, or one is a mask.
+    """
+    if a.dtype is dtype:
+        return a
+    if a.dtype.itemsize != dtype.itemsize or a.dtype.is_mask or dtype.is_mask:
+        raise TypeError(f"cannot reinterpret {a.dtype.name} as {dtype.name}: sizes differ")
+    if a.op is LITERAL:
+        bits = np.array(a.data, a.dtype.numpy).view(dtype.numpy)
+        return literal(dtype, bits.item(), a.size)
+    deps = a.deps  # read before the op: another thread may be evaluating the node
+    if a.op is op.bitcast:
+        return bitcast(dtype, deps[0])
+    return make(op.bitcast, dtype, a.size, (a,))
+
+
+def resize(a: Node, size: int) -> Node:
+    """A node of size 1 as one of another size."""
+    if a.size == size:
+        return a
+    if a.op is LITERAL:
+        return literal(a.dtype, a.data, size)
+    return make(op.select, a.dtype, size, (literal(dt.mask, True, size), a, a))
+
+
+def evaluate_literal(op_: Op, dtype: DType, deps: tuple[Node, ...]) -> Any:
+    """The value of an operation on literals, by the NumPy definition of the operation."""
+    fold = folder(op_, dtype.element)
+    if fold is not None:
+        value = fold(*[d.data for d in deps])
+        if value is not None:
+            return value
+    values = [d.dtype.scalar(d.data) for d in deps]
+    own = op_.kind in ("prefix", "infix")
+    function = op_.python if own else numpy_target.namespace[op_.text]
+    with np.errstate(all="ignore"):
+        return function(*values).item()
+
+
+@cache
+def folder(op_: Op, dtype: DType) -> Callable[..., Any] | None:
+    """What the data of a literal is that an operation of the given type makes of those of others;
+    it gives None where it takes NumPy to say so, and there is none for most operations."""
+    if op_ is op.fma and dtype is dt.f32:
+        return _fma_f32
+    plain = _PLAIN.get(op_)
+    normalized = _ROUNDED[dtype].__getitem__ if dtype.is_float else _NORMALIZE[dtype]
+    if plain is None or op_.result == "mask":
+        return plain
+
+    if op_.arity == 2:  # most of them
+
+        def folded_pair(a: Any, b: Any) -> Any:
+            value = plain(a, b)
+            return normalized(value) if value else value
+
+        return folded_pair
+
+    def folded(*values: Any) -> Any:
+        value = plain(*values)
+        return normalized(value) if value else value
+
+    return folded
+
+
+def _fma_f32(a: float, b: float, c: float) -> float | None:
+    """`a * b + c`, rounded once; None where it is not finite."""
+    rounded = _NORMALIZE[dt.f32]
+    product = a * b
+    total = product + c
+    back = total - product
+    error = (product - (total - back)) + (c - back)  # of the sum (Knuth, TAOCP 2, 4.2.2)
+    value = _ROUNDED[dt.f32][total] if total else total
+    if error == 0:
+        return value
+    if error != error or math.isinf(value):
+        return None
+    # The exact sum lies between `total` and the next number of double precision on that side, and
+    # rounds as both do, or, if they differ, as the one that is not in the middle of two values.
+    other = rounded(math.nextafter(total, math.copysign(math.inf, error)))
+    return other if abs(total - value) == abs(other - total) and other != value else value
+
+
+# What double precision, rounded once more, or integers without end give just as well. (A quotient
+# or root of two numbers of 24 digits is never so close to the middle of two of them that rounding
+# it to 53 digits first changes anything.) NumPy would take most of the time of tracing a program
+# with many constants; it remains for what gives None here.
+_PLAIN: dict[Op, Callable[..., Any]] = {
+    **{o: o.python for o in (*op.ARITHMETIC, *op.COMPARISONS) if o.kind == "infix"},
+    op.neg: operator.neg,
+    op.div: lambda a, b: a / b if b else None,
+    op.select: lambda m, a, b: a if m else b,
+    op.sqrt: lambda a: math.sqrt(a) if a >= 0 else None,
+}
+
+
+# Algebraic identities. A rule returns a simpler node of the given size, or None. Identities hold
+# for every value, so x*0 stays (NaN), as do x+0 for floats (-0 + 0 is 0) and x-x.
+
+
+def _same_size(size: int, a: Node) -> Node | None:
+    return a if a.size == size else None
+
+
+def _parts(a: Node, b: Node) -> tuple[Any, Node]:
+    """The number that one of two operands is, and the other operand."""
+    return (b.data, a) if b.op is LITERAL else (a.data, b)
+
+
+def _is_negative_zero(value: Any) -> bool:
+    return not value and math.copysign(1.0, value) < 0
+
+
+def _add(size: int, a: Node, b: Node) -> Node | None:
+    value, x = _parts(a, b)
+    if value or (x.dtype.is_float and not _is_negative_zero(value)):
+        return None
+    return _same_size(size, x)
+
+
+def _sub(size: int, a: Node, b: Node) -> Node | None:
+    if b.op is not LITERAL or b.data or _is_negative_zero(b.data):
+        return None
+    return _same_size(size, a)
+
+
+def _mul(size: int, a: Node, b: Node) -> Node | None:
+    value, x = _parts(a, b)
+    if value == 1:
+        return _same_size(size, x)
+    if not value and x.dtype.is_int:
+        return literal(x.dtype, 0, size)
+    return None
+
+
+def _div(size: int, a: Node, b: Node) -> Node | None:
+    return _same_size(size, a) if b.op is LITERAL and b.data == 1 else None
+
+
+def _idempotent(size: int, a: Node, b: Node) -> Node | None:
+    return _same_size(size, a) if a is b else None
+
+
+_ONES = {t: normalize(t, -1) for t in dt.ALL if not t.is_float}  # all bits
+
+
+def _and(size: int, a: Node, b: Node) -> Node | None:
+    value, x = _parts(a, b)
+    if not value:
+        return literal(x.dtype, 0, size)
+    return _same_size(size, x) if value == _ONES[x.dtype.element] else None
+
+
+def _or(size: int, a: Node, b: Node) -> Node | None:
+    value, x = _parts(a, b)
+    if not value:
+        return _same_size(size, x)
+    return literal(x.dtype, value, size) if value == _ONES[x.dtype.element] else None
+
+
+def _xor(size: int, a: Node, b: Node) -> Node | None:
+    value, x = _parts(a, b)
+    return None if value else _same_size(size, x)
+
+
+def _constant_operand(op_: Op) -> Callable[[int, Node, Node], Node | None]:
+    """Of one whose second operand becomes part of the code if it is constant."""
+
+    def rule(size: int, a: Node, b: Node) -> Node | None:
+        if b.op is not LITERAL or a.size != size:
+            return None
+        if b.data in op_.simple:
+            return a
+        return make(op_, a.dtype, size, (a,), b.data)
+
+    return rule
+
+
+def _select(size: int, m: Node, a: Node, b: Node) -> Node | None:
+    if m.op is LITERAL:
+        chosen = a if m.data else b
+        # A broadcast of a non-literal keeps the select: it is what gives the value its size.
+        return (
+            literal(chosen.dtype, chosen.data, size)
+            if chosen.op is LITERAL
+            else _same_size(size, chosen)
+        )
+    return _same_size(size, a) if a is b else None
+
+
+def _twice(op_: Op) -> Callable[[int, Node], Node | None]:
+    """Of an operation that is its own inverse."""
+
+    def rule(size: int, a: Node) -> Node | None:
+        deps = a.deps  # read before the op: another thread may be evaluating the node
+        return deps[0] if a.op is op_ else None
+
+    return rule
+
+
+SIMPLIFY: dict[Op, Callable[..., Node | None]] = {
+    op.and_: _idempotent,
+    op.or_: _idempotent,
+    op.select: _select,
+    op.not_: _twice(op.not_),
+    op.neg: _twice(op.neg),
+}
+"""What holds for any operands that are no literals."""
+WITH_LITERAL: dict[Op, Callable[..., Node | None]] = {
+    op.add: _add,
+    op.sub: _sub,
+    op.mul: _mul,
+    op.div: _div,
+    op.and_: _and,
+    op.or_: _or,
+    op.xor: _xor,
+    op.select: _select,
+    **{o: _constant_operand(o) for o in op.TABLE.values() if o.in_code},
+}
+"""What holds where one operand is a literal."""

@@ -1,0 +1,268 @@
+"""The op table: the single declaration of every operation of a traced program.
+
+A row says everything about an operation that is not a rule: operands, types, price, how it reads in
+kernel text and in Python, what it does to memory. The targets and differentiation hold one rule
+each for an operation, and nothing else about it.
+"""
+
+import builtins
+import enum
+import operator
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from ..enumeration import Named
+from .dtype import DType
+
+
+class ReduceOp(Named, enum.Enum):
+    """Operation of a reduction or of a scatter-reduction."""
+
+    Identity = 0
+    Add = 1
+    Mul = 2
+    Min = 3
+    Max = 4
+    And = 5
+    Or = 6
+
+
+class ReduceMode(Named, enum.Enum):
+    """How a scatter-reduction or a gather's adjoint is carried out."""
+
+    Auto = 0
+    Direct = 1
+    Local = 2
+    NoConflicts = 3
+    Expand = 4
+    Permute = 5
+
+
+class Op:
+    """A row of the table.
+
+    `result` is `same` (the type of the first operand), `mask`, `second` (the type of the second
+    operand) or `static` (stated where the node is made). `domain` lists the kinds that the first
+    operand may have: `b`ool, `i`nteger, `f`loat. `cost` estimates the operation's price in
+    elementary instructions, for the choice of the tier and of the block size.
+
+    `kind` tells how it reads in kernel text, with `text`: as a `prefix` or `infix` operator, as a
+    `call`, or in a form of its own, which is called like the operation.
+
+    The rest is facts that most operations lack. Of those that are element-wise:
+
+    - `method` and `symbol`: the operator of Python (`__add__`) and how it is written;
+    - `library`: the module of `mathlib` with its definition as kernel text;
+    - `fused`: NumPy has to emulate fused multiply-adds for it, as for what is in the library;
+    - `exact`: what `f32` gives for `f16` needs no rounding;
+    - `simple`: numbers beside which it may simplify;
+    - `in_code`: a constant count or divisor becomes part of the code, which is far shorter for it:
+      such a node has one operand, and the number as its data;
+    - `reduction` and `start`: what it is called as a reduction, and the number this starts from;
+    - `linear`: the gradients of operands are that of the result, up to signs;
+    - `guarded`, `masks`, `symmetric`: see `Rule` of the derivatives.
+
+    Of the others:
+
+    - `effect`: it writes to memory; it `gives` old values, or `accumulates` in any order;
+    - `block`: it has bodies;
+    - `reads`: the operands that are read as memory, as a slice;
+    - `words`: operands that stand in the text as words of the parameter block;
+    - `several`: it gives several values;
+    - `whole`: it takes vectors as a whole;
+    - `waits`: others may have to wait for it, or it for others.
+    """
+
+    __slots__ = (
+        "accumulates", "arity", "block", "cost", "domain", "effect", "exact", "fused", "gives",
+        "guarded", "in_code", "kind", "library", "linear", "masks", "method", "name", "plain",
+        "reads", "reduction", "result", "several", "simple", "start", "symbol", "symmetric", "text",
+        "waits", "whole", "words",
+    )  # fmt: skip
+
+    def __init__(
+        self, name: str, arity: str, result: str, domain: str, form: str, cost: str, *facts: str
+    ) -> None:
+        self.name, self.arity, self.result, self.domain = name, int(arity), result, domain
+        self.cost = int(cost)
+        self.kind, self.text = form, name
+        if form == "own":
+            self.kind = name
+        elif form != "call":
+            self.kind, self.text = ("prefix", "infix")[self.arity - 1], form
+        self.plain = self.kind in ("prefix", "infix", "call", "cast", "bitcast")
+        said: dict[str, str] = {}
+        for fact in facts:
+            word, _, value = fact.partition("=")
+            said[word] = value
+        has, get = said.__contains__, said.get
+        self.method, self.symbol = get("method", ""), get("symbol", self.text)
+        self.library, self.fused = get("library", ""), has("fused") or has("library")
+        self.simple = _numbers(get("simple"))
+        self.exact, self.in_code = has("exact"), has("in_code")
+        start = get("start", "0")
+        self.reduction = get("reduction", "")
+        self.start = float(start) if "inf" in start else int(start)
+        self.linear, self.symmetric = has("linear"), has("symmetric")
+        self.guarded, self.masks = has("guarded"), has("masks")
+        self.effect, self.gives, self.accumulates = has("effect"), has("gives"), has("accumulates")
+        self.block, self.several, self.whole = has("block"), has("several"), has("whole")
+        reads = get("reads")
+        self.reads = slice(*[int(k) if k else None for k in reads.split(":")]) if reads else None
+        self.words = _numbers(get("words"))
+        self.waits = has("waits") or self.effect or self.reads is not None
+
+    def accepts(self, dtype: DType) -> bool:
+        """Whether an element type has the operation."""
+        return self.result == "second" or dtype.kind in self.domain
+
+    @property
+    def python(self) -> Callable[..., Any]:
+        """What computes it for numbers of Python, where that has an operator or a reduction."""
+        if self.method:
+            return getattr(operator, f"__{self.method}__")
+        return getattr(builtins, self.reduction)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self):
+        return (TABLE.__getitem__, (self.name,))
+
+
+def _numbers(text: str | None) -> tuple[int, ...]:
+    return tuple([int(n) for n in text.split(",")]) if text else ()
+
+
+# Name, operands, result, domain, form, cost, facts.
+_ROWS = """
+neg                   1 same   if   -      1  method=neg exact linear
+not_                  1 same   bi   ~      1  method=invert
+add                   2 same   if   +      1  method=add simple=0 linear reduction=add start=0
+sub                   2 same   if   -      1  method=sub simple=0 linear
+mul                   2 same   if   *      1  method=mul simple=0,1 symmetric reduction=mul start=1
+div                   2 same   f    /      4  method=truediv simple=1 guarded
+and_                  2 same   bi   &      1  method=and simple=0,-1 reduction=and start=-1
+or_                   2 same   bi   |      1  method=or simple=0,-1 reduction=or start=0
+xor                   2 same   bi   ^      1  method=xor simple=0
+eq                    2 mask   bif  ==     1  method=eq
+ne                    2 mask   bif  !=     1  method=ne
+lt                    2 mask   if   <      1  method=lt
+le                    2 mask   if   <=     1  method=le
+gt                    2 mask   if   >      1  method=gt
+ge                    2 mask   if   >=     1  method=ge
+shl                   2 same   i    call   2  method=lshift symbol=<< simple=0 in_code
+shr                   2 same   i    call   2  method=rshift symbol=>> simple=0 in_code
+quotient              2 same   i    call   8  method=floordiv symbol=// simple=1 in_code
+remainder             2 same   i    call   8  method=mod symbol=% in_code
+mul_hi                2 same   i    call   2
+minimum               2 same   if   call   1  exact masks reduction=min start=inf
+maximum               2 same   if   call   1  exact masks reduction=max start=-inf
+fma                   3 same   f    call   1  fused symmetric
+select                3 second b    call   1  masks
+abs                   1 same   if   call   1  method=abs exact masks
+sqrt                  1 same   f    call   4  guarded
+floor                 1 same   f    call   1  exact
+ceil                  1 same   f    call   1  exact
+trunc                 1 same   f    call   1  exact
+round                 1 same   f    call   1  exact
+popcnt                1 same   i    call   1
+lzcnt                 1 same   i    call   1
+tzcnt                 1 same   i    call   1
+brev                  1 same   i    call   4
+sin                   1 same   f    call  16  library=trig
+cos                   1 same   f    call  16  library=trig
+tan                   1 same   f    call  24  library=trig guarded
+asin                  1 same   f    call  20  library=inverse_trig guarded
+acos                  1 same   f    call  20  library=inverse_trig guarded
+atan                  1 same   f    call  20  library=inverse_trig
+atan2                 2 same   f    call  24  library=inverse_trig guarded
+sinh                  1 same   f    call  24  library=hyperbolic
+cosh                  1 same   f    call  24  library=hyperbolic
+tanh                  1 same   f    call  24  library=hyperbolic
+asinh                 1 same   f    call  32  library=hyperbolic
+acosh                 1 same   f    call  32  library=hyperbolic guarded
+atanh                 1 same   f    call  24  library=hyperbolic guarded
+exp                   1 same   f    call  14  library=exponential
+exp2                  1 same   f    call  12  library=exponential
+expm1                 1 same   f    call  16  library=exponential
+log                   1 same   f    call  18  library=exponential guarded
+log2                  1 same   f    call  18  library=exponential guarded
+log1p                 1 same   f    call  22  library=exponential guarded
+cbrt                  1 same   f    call  20  library=exponential guarded
+erf                   1 same   f    call  24  library=special
+erfinv                1 same   f    call  32  library=special guarded
+lgamma                1 same   f    call  60  library=special guarded
+pow                   2 same   f    call  36  library=exponential guarded
+cast                  1 static bif  own    1
+bitcast               1 static bif  own    0
+copy                  1 same   bif  own    1  linear
+literal               0 static -    own    0
+buffer                0 static -    own    1
+lane                  0 static -    own    1
+active                0 static -    own    1
+in_bounds             2 mask   i    own    2
+gather                3 static -    own    8  reads=:1 words=0
+packet                3 static -    own   16  reads=:1 words=0 several
+weighted              4 static f    own   48  reads=:1 words=0 several fused
+component             1 same   bif  own    0  waits
+scatter               3 static -    own   16  effect
+scatter_packet        3 static -    own   16  effect
+scatter_reduce        3 static -    own   32  effect accumulates
+scatter_reduce_packet 3 static -    own   32  effect accumulates
+scatter_inc           2 static -    own   32  effect gives
+scatter_exch          3 static -    own   32  effect gives
+scatter_cas           4 static -    own   32  effect gives
+vector                1 static bif  own    1
+splat                 1 static bif  own    0
+feature               1 static bif  own    0
+total                 1 static f    own    1  whole
+take                  3 static bif  own    8  whole
+put                   4 static bif  own    8  whole
+matvec                3 static f    own    1  reads=:4:3 words=0,1,3,4 whole
+outer                 3 static f    own    1  effect accumulates words=0 whole
+accumulate            2 static f    own    1  effect accumulates words=0 whole
+reduce                1 static -    own    2  waits
+after                 1 static -    own    0  waits
+state                 0 static -    own    0
+loop                  0 static -    own    0  block waits
+branch                0 static -    own    0  block
+result                1 static -    own    0  waits
+"""
+
+TABLE: dict[str, Op] = {}
+for _row in _ROWS.strip().splitlines():
+    _op = Op(*_row.split())
+    TABLE[_op.name] = _op
+globals().update(TABLE)  # op.add is TABLE["add"]
+
+ELEMENTWISE = tuple([o.name for o in TABLE.values() if o.plain])
+_OPERATORS = [o for o in TABLE.values() if o.method]
+COMPARISONS = tuple([o for o in _OPERATORS if o.result == "mask"])
+ARITHMETIC = tuple([o for o in _OPERATORS if o.arity == 2 and o.result == "same"])
+UNARY = tuple([o for o in _OPERATORS if o.arity == 1])
+REDUCTIONS = {o.reduction: o for o in TABLE.values() if o.reduction}
+
+
+def identity(reduction: str, dtype: DType) -> float:
+    """What a reduction of nothing gives, as a number of a type."""
+    start = REDUCTIONS[reduction].start
+    if dtype.is_mask:
+        return bool(start)
+    if dtype.is_float:
+        return start
+    low = -(1 << dtype.bits - 1) if dtype.is_signed else 0
+    high = low + (1 << dtype.bits) - 1
+    if start in (inf, -inf):
+        return high if start == inf else low
+    return start if dtype.is_signed else start % (high + 1)
+
+
+def neutral(reduction: str, dtype: DType) -> float:
+    """What a reduction may combine with any number without changing it: of the two zeros, -0.0."""
+    return -0.0 if reduction == "add" and dtype.is_float else identity(reduction, dtype)
+
+
+def __getattr__(name: str) -> Op:
+    raise AttributeError(f"there is no operation named {name!r}")

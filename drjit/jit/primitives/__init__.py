@@ -1,0 +1,1 @@
+"""What is launched by itself: scans, reductions, compression, sorting, and products of matrices."""

@@ -1,0 +1,485 @@
+"""Recordings of what is launched: kernels and operations made of several launches, with where their
+operands come from. A recording is replayed for other buffers without tracing anything.
+
+Values of a recording have numbers: first its inputs, then constants and what its steps compute. The
+recorder takes the place of `kernel.run`; operations that launch kernel texts of their own go
+through `operation`.
+"""
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, NamedTuple
+
+from .. import flags
+from ..flags import JitFlag
+from ..ir import dtype as dt
+from ..ir import op
+from ..ir.dtype import DType
+from ..ir.node import BUFFER, LITERAL, Node, buffer, make
+from . import freeze_size, history, kernel, schedule
+from .memory import Buffer, allocate, allocate_for
+
+_WATCHED = int(JitFlag.Debug | JitFlag.LaunchBlocking)
+_lock = threading.RLock()
+_active: "Recorder | None" = None
+
+
+class ValueNumber(int):
+    """The number of a value of a recording, as opposed to a size."""
+
+
+class Launch(NamedTuple):
+    """A kernel. `effects` are its targets: value, element type, size, operation and mode; `outputs`
+    the value and element type of every buffer that it makes, None for an effect."""
+
+    kernel: Any
+    size: int
+    inputs: tuple[ValueNumber, ...]
+    literals: tuple[tuple[DType, Any], ...]
+    checks: tuple[tuple[tuple, DType], ...]
+    effects: tuple[tuple[ValueNumber, DType, int, str, str], ...]
+    outputs: tuple[tuple[ValueNumber, DType, bool] | None, ...]
+
+    def bind(self) -> Callable[[list], None]:
+        """A function that launches it, for a list of values."""
+        size, inputs, effects, outputs = self.size, self.inputs, self.effects, self.outputs
+        literals = [make(LITERAL, t, 1, (), value) for t, value in self.literals]
+        checks = [
+            make(op.in_bounds, dt.mask, 1, (make(LITERAL, t, 1, (), 0),), data)
+            for data, t in self.checks
+        ]
+        made = [None if o is None else (o[0], o[1], 1 if o[2] else size) for o in outputs]
+        launched, target = self.kernel, schedule.Effect
+
+        def step(values: list) -> None:
+            targets = [target(values[k].data, t, n, r, mode) for k, t, n, r, mode in effects]
+            given = [values[k] for k in inputs]
+            found = kernel.run(launched, size, given, literals, checks, targets)
+            for o, memory in zip(made, found, strict=True):
+                if o is not None:
+                    number, t, lanes = o
+                    values[number] = buffer(t, lanes, memory)
+
+        inline = size * launched.cost < kernel.INLINE_WORK and not launched.loops
+        private = any(mode == "expand" for *_, mode in effects)
+        return step if checks or private or not inline else self._bind_small(step)
+
+    def _bind_small(self, general: Callable[[list], None]) -> Callable[[list], None]:
+        """The same for a kernel that runs in the calling thread. Once it has been compiled, it is
+        launched in the same way each time: its parameters are addresses and literals."""
+        launched, size, inputs = self.kernel, self.size, self.inputs
+        numbers = [value for _, value in self.literals]
+        targets = [e[0] for e in self.effects]
+        made: list[tuple[ValueNumber | None, DType, int]] = []
+        for number, t, reduced in filter(None, self.outputs):
+            if reduced:
+                made.append((None, dt.u64, 1))  # what the only block hands over
+            made.append((number, t, 1 if reduced else size))
+        block = -(-size // 64) * 64
+
+        def step(values: list) -> None:
+            if not launched.address or flags.current & _WATCHED or kernel.tier == "numpy":
+                general(values)
+                return
+            words = [0]
+            for k in (*inputs, *targets):
+                if values[k].data.source is not None:
+                    general(values)
+                    return
+            for k in inputs:
+                words.append(values[k].data.address)
+            words += numbers
+            for k in targets:
+                words.append(values[k].data.address)
+            buffers = []
+            for number, t, lanes in made:
+                memory = allocate_for(t, lanes)
+                words.append(memory.address)
+                buffers.append(memory)
+                if number is not None:
+                    values[number] = make(BUFFER, t, lanes, (), memory)
+            launched.launches += 1
+            kernel.launch(launched, words, size, block, True)
+
+        return step
+
+    @property
+    def read(self) -> list[int]:
+        return [*self.inputs, *[e[0] for e in self.effects]]
+
+    @property
+    def results(self) -> list[ValueNumber]:
+        return [o[0] for o in self.outputs if o is not None]
+
+
+class Operation(NamedTuple):
+    """A function of evaluated nodes that launches what it needs by itself. `sizes` are those of its
+    results where they depend on the contents of its operands."""
+
+    function: Callable
+    arguments: tuple[Any, ...]
+    results: tuple[ValueNumber, ...]
+    sizes: tuple[int, ...] | None
+
+    def bind(self) -> Callable[[list], None]:
+        function, arguments, results, sizes = self
+
+        def step(values: list) -> None:
+            given = [values[a] if type(a) is ValueNumber else _argument(a) for a in arguments]
+            found = _evaluated(function(*given))
+            if sizes is not None and tuple([n.size for n in found]) != sizes:
+                raise SizeChanged
+            for number, n in zip(results, found, strict=True):
+                values[number] = n
+
+        return step
+
+    @property
+    def read(self) -> list[int]:
+        return [a for a in self.arguments if type(a) is ValueNumber]
+
+
+Step = Launch | Operation
+
+
+class Literal(NamedTuple):
+    """A literal among the arguments of an operation, or left behind by a recorded call."""
+
+    dtype: DType
+    value: Any
+    size: int
+
+
+class SizeChanged(Exception):
+    """A size that depends on data does not go with the steps after it."""
+
+
+class Recording(NamedTuple):
+    """What a call has launched. `written` are inputs that it writes to in place, `sizes` those of
+    its inputs, 0 and 1 left out; see `freeze_size` for `decisions` and `divisions`. The `outcome`
+    says what it leaves behind."""
+
+    steps: tuple[Step, ...]
+    count: int
+    constants: tuple[tuple[int, Node], ...]
+    written: tuple[int, ...]
+    sizes: tuple[int, ...]
+    decisions: tuple[float, ...]
+    divisions: tuple[tuple[int, int], ...]
+    outcome: Any
+
+
+class Replay:
+    """A recording ready to run, whose outcome needs the values with the numbers `kept`."""
+
+    __slots__ = ("_steps", "recording")
+
+    def __init__(self, recording: Recording, kept: set[int]) -> None:
+        self.recording = recording
+        # A value is let go after its last use, so that its memory serves the next steps.
+        last: dict[int, int] = {}
+        for k, step in enumerate(recording.steps):
+            last.update(dict.fromkeys(step.read, k))
+            last.update({number: max(k, last.get(number, 0)) for number in step.results})
+        unused: list[list[int]] = [[] for _ in recording.steps]
+        for number, k in last.items():
+            if number not in kept:
+                unused[k].append(number)
+        self._steps = [(step.bind(), unused[k]) for k, step in enumerate(recording.steps)]
+
+    def __call__(self, inputs: list[Node | None]) -> list[Any]:
+        """Launches everything, and returns all values that are kept.
+
+        Raises:
+            SizeChanged: see there. Nothing that lasts has been changed.
+        """
+        values = inputs + [None] * (self.recording.count - len(inputs))
+        for number, constant in self.recording.constants:
+            values[number] = constant
+        history.now.mode = "Replayed"
+        try:
+            with schedule.lock:
+                for step, unused in self._steps:
+                    step(values)
+                    for number in unused:
+                        values[number] = None
+        finally:
+            history.now.mode = "Inactive"
+        return values
+
+
+class Recorder:
+    """What this thread launches between `start` and `stop`, beginning with values `inputs`, of
+    which some may be None."""
+
+    def __init__(self, inputs: Sequence[Buffer | None], what: str) -> None:
+        self.what = what
+        self.steps: list[Step] = []
+        self.constants: list[tuple[int, Node]] = []
+        self.count = len(inputs)
+        self.written: set[int] = set()
+        self.discarded: str | None = None
+        """Why the recording cannot be replayed, if it cannot."""
+        self._uses = freeze_size.Uses()
+        self._inputs = self.count
+        self._run: Callable = kernel.run
+        self._thread = threading.get_ident()
+        self._first = make(LITERAL, dt.mask, 1, (), True).serial
+        # Memory of an array can come and go, and another one get its place.
+        self._known: dict[int, tuple[weakref.ref, ValueNumber]] = {}
+        for k, b in enumerate(inputs):
+            if b is not None:
+                self._remember(b, ValueNumber(k))
+
+    # ---- Being the recorder of the process
+
+    def start(self) -> None:
+        """Begins; at the same time, there is one recording only."""
+        global _active
+        _lock.acquire()
+        _active, self._run = self, kernel.run
+        self._resume()
+        flags.current |= JitFlag.FreezingScope
+        history.now.mode = "Recorded"
+
+    def stop(self) -> None:
+        """Ends the recording."""
+        global _active
+        history.now.mode = "Inactive"
+        flags.current &= ~JitFlag.FreezingScope
+        self._pause()
+        _active = None
+        _lock.release()
+
+    def _resume(self) -> None:
+        kernel.run, kernel.on_read = self._record, self._refuse_read
+        freeze_size.uses = self._uses
+
+    def _pause(self) -> None:
+        kernel.run, kernel.on_read = self._run, None
+        freeze_size.uses = None
+
+    @property
+    def mine(self) -> bool:
+        """Whether it is this thread that records."""
+        return threading.get_ident() == self._thread
+
+    def recording(self, sizes: tuple[int, ...], outcome: Any) -> Recording:
+        """What has been recorded, of a call with inputs of these sizes and this outcome."""
+        return Recording(
+            tuple(self.steps),
+            self.count,
+            tuple(self.constants),
+            tuple(sorted(self.written)),
+            sizes,
+            tuple(self._uses.decisions),
+            tuple(self._uses.divisions),
+            outcome,
+        )
+
+    # ---- Values
+
+    def slot(self, n: Node) -> ValueNumber:
+        """The number of an evaluated node; data made by the recorded code itself is a constant.
+
+        Raises:
+            RuntimeError: the data was there before, but is no input.
+        """
+        known = self._find(n.data)
+        if known is not None:
+            return known
+        if n.serial < self._first and n.size and n not in permanent:
+            raise RuntimeError(
+                f"{self.what}: the function uses an array ({n.dtype.name}, {n.size} entries) that "
+                "was there before it was called but is not among its inputs, so that a later call "
+                "could not tell whether it has changed. Pass it as an argument, make the object "
+                "that holds it a PyTree (a data class, or a class with DRJIT_STRUCT), or return it "
+                "from 'state_fn'."
+            )
+        return self._constant(n)
+
+    def _constant(self, n: Node) -> ValueNumber:
+        number = self._result(n.data)
+        self.constants.append((number, n))
+        return number
+
+    def _find(self, b: Buffer) -> ValueNumber | None:
+        found = self._known.get(id(b))
+        return found[1] if found is not None and found[0]() is b else None
+
+    def _remember(self, b: Buffer, number: ValueNumber) -> None:
+        self._known[id(b)] = weakref.ref(b), number
+
+    def _result(self, b: Buffer) -> ValueNumber:
+        """The number of a new value."""
+        number = ValueNumber(self.count)
+        self.count += 1
+        self._remember(b, number)
+        return number
+
+    def _target(self, e: Any) -> tuple[ValueNumber, DType, int, str, str]:
+        known = self._find(e.buffer)
+        if known is None:
+            # Memory of the host's: every replay starts with a copy of what is there now.
+            nbytes = e.dtype.itemsize * e.size
+            source = self._constant(buffer(e.dtype, e.size, _copied(e.buffer, nbytes)))
+            known = self._result(e.buffer)
+            self.steps.append(Operation(_duplicate, (source, nbytes), (known,), None))
+        elif known < self._inputs:
+            self.written.add(known)
+        return (known, e.dtype, e.size, e.reduce, e.mode)
+
+    # ---- Steps
+
+    def _record(
+        self, launched: Any, size: int, inputs: list, literals: list, checks: list, targets: list
+    ) -> list[Buffer | None]:
+        """Takes the place of `kernel.run`."""
+        if not self.mine:
+            return self._run(launched, size, inputs, literals, checks, targets)
+        read = tuple([self.slot(n) for n in inputs])
+        effects = tuple([self._target(e) for e in targets])
+        made = self._run(launched, size, inputs, literals, checks, targets)
+        outputs: list[tuple[ValueNumber, DType, bool] | None] = []
+        for o, b in zip(launched.program.outputs, made, strict=True):
+            outputs.append(b and (self._result(b), o.dtype, o.kind == "reduce"))
+        constants = tuple([(n.dtype, n.data) for n in literals])
+        bounds = tuple([(c.data, c.deps[0].dtype) for c in checks])
+        self.steps.append(Launch(launched, size, read, constants, bounds, effects, tuple(outputs)))
+        return made
+
+    def operation(self, function: Callable, arguments: tuple, sized_by_data: bool) -> Any:
+        """Calls a function and records the call."""
+        for a in arguments:
+            if isinstance(a, Node) and a.op is not LITERAL:
+                schedule.materialize(a)
+        given = tuple([self._given(a) for a in arguments])
+        self._pause()
+        try:
+            result = function(*arguments)
+            found = _evaluated(result)
+        finally:
+            self._resume()
+        known = [self._find(n.data) for n in found]
+        numbers = [
+            self._result(n.data) if number is None else number
+            for n, number in zip(found, known, strict=True)
+        ]
+        sizes = tuple([n.size for n in found]) if sized_by_data else None
+        if sized_by_data:
+            self._depends_on_data()
+        self.steps.append(Operation(function, given, tuple(numbers), sizes))
+        return tuple(found) if isinstance(result, tuple) else found[0]
+
+    def bound(self, n: Node) -> int:
+        """The largest entry of an array, and a check that later ones are not larger."""
+        self._depends_on_data()
+        self._pause()
+        try:
+            found = _largest(n)
+        finally:
+            self._resume()
+        self.steps.append(Operation(_check_bound, (self.slot(n), found), (), ()))
+        return found
+
+    def _depends_on_data(self) -> None:
+        """A replay may turn out not to fit. If it has changed an input by then, it is too late."""
+        if self.written:
+            self.discarded = "it writes to an input before a size is known that depends on data"
+
+    def _given(self, a: Any) -> Any:
+        if not isinstance(a, Node):
+            return a
+        return Literal(a.dtype, a.data, a.size) if a.op is LITERAL else self.slot(a)
+
+    def _refuse_read(self) -> None:
+        if self.mine:
+            raise RuntimeError(
+                f"{self.what}: the recorded function reads the contents of an array (by converting "
+                "it to a Python number, a NumPy array or text, or as the condition of an evaluated "
+                "loop). What it does with them could not be repeated for other inputs. Keep such "
+                "steps outside of the function, use dr.select() and symbolic loops, or return the "
+                "array."
+            )
+
+
+permanent: "weakref.WeakSet[Node]" = weakref.WeakSet()
+"""Tables that the library has made once and for all: constants wherever they occur."""
+
+
+def active() -> Recorder | None:
+    """The recorder of this thread, if it is recording."""
+    return _active if _active is not None and _active.mine else None
+
+
+def largest(n: Node) -> int:
+    """The largest entry of an evaluated array of integers (0 if there is none), as a bound for
+    memory to be allocated."""
+    if _active is not None and _active.mine and kernel.on_read is not None:
+        return _active.bound(n)
+    return _largest(n)
+
+
+def _largest(n: Node) -> int:
+    numbers = kernel.to_numpy(n.dtype, n.size, n.data)
+    return int(numbers.max()) if numbers.size else 0
+
+
+def operation(function: Callable | None = None, *, sized_by_data: bool = False) -> Any:
+    """Decorator of functions of nodes (and of numbers and the like) that launch kernel texts: while
+    a recording is open, the call is what is recorded. `sized_by_data` says that the size of the
+    result depends on what arrays hold.
+    """
+    if function is None:
+        return lambda f: operation(f, sized_by_data=sized_by_data)
+
+    @wraps(function)
+    def call(*arguments: Any) -> Any:
+        if _active is None or not _active.mine or kernel.on_read is None:
+            return function(*arguments)
+        return _active.operation(function, arguments, sized_by_data)
+
+    return call
+
+
+@operation
+def _allocated(size: int, dtype: DType) -> Node:
+    return buffer(dtype, size, allocate_for(dtype, size))
+
+
+def uninitialized(dtype: DType, size: int) -> Node:
+    """A buffer with undefined contents."""
+    return _allocated(size, dtype)
+
+
+def _argument(a: Any) -> Any:
+    return make(LITERAL, a.dtype, a.size, (), a.value) if type(a) is Literal else a
+
+
+def _evaluated(result: Any) -> list[Node]:
+    """The results of an operation as buffers."""
+    found = list(result) if isinstance(result, tuple) else [result]
+    if any(n.op is not BUFFER for n in found):
+        schedule.evaluate(found)
+    return [n if n.op is BUFFER else schedule.materialize(n) for n in found]
+
+
+def _duplicate(source: Node, nbytes: int) -> Node:
+    """A copy of a constant, for a step that writes to it."""
+    return buffer(source.dtype, source.size, _copied(source.data, nbytes))
+
+
+def _check_bound(n: Node, bound: int) -> tuple[()]:
+    """Checks that no entry of an array is larger than in the recording."""
+    if _largest(n) > bound:
+        raise SizeChanged
+    return ()
+
+
+def _copied(source: Buffer, nbytes: int) -> Buffer:
+    """A copy of memory that no queued job writes to."""
+    made = allocate(nbytes, host=True)
+    made.array(dt.u8.numpy, nbytes)[:] = source.array(dt.u8.numpy, nbytes)
+    return made

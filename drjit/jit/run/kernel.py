@@ -1,0 +1,616 @@
+"""Kernels: a text, how often and where it ran, and the choice of the tier that runs it next.
+
+A kernel that is new and small runs on NumPy at once. Once the time spent there would have paid for
+compiling, or when the work is large, the text is compiled (or loaded from the disk cache) and runs
+on all threads from then on. One that comes again is compiled earlier, while the program goes on.
+"""
+
+import ctypes
+import os
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import debug, flags, log
+from ..flags import JitFlag
+from ..ir import dtype as dt
+from ..ir.dtype import DType
+from ..ir.location import describe
+from ..target import numpy as numpy_target
+from ..target.numpy.reduction import passed_over
+from ..text.program import Output, Program, effect_words
+from . import background, cache, history, memory, runtime
+from .memory import Buffer
+from .native import Times
+
+TIERS = ("auto", "numpy", "compiled")
+tier: str = os.environ.get("DRJIT_TIER", "auto")
+if tier not in TIERS:
+    raise ValueError(f"DRJIT_TIER={tier!r}: expected one of {', '.join(TIERS)}")
+
+# Estimates in seconds that the choice of the tier rests on. On NumPy, a fused multiply-add takes as
+# long as NUMPY_FUSED other operations.
+NUMPY_STATEMENT = 1.5e-6
+NUMPY_LANE = 0.8e-9
+NUMPY_FUSED = 20
+COMPILE_BASE = 12e-3
+COMPILE_STATEMENT = 80e-6
+LOAD = 0.7e-3  # a kernel from the disk cache
+FIRST_USE = 60e-3
+# Compiling while the program goes on holds it up for this part of the time.
+BACKGROUND = 1 / 16
+
+# A kernel with a loop is compiled with narrow packets first, which takes half the time. Once its
+# launches have taken so many seconds, it is compiled with as wide ones as it gains from, while the
+# program goes on with the narrow ones.
+HOT = 30e-3
+
+# Work below this many lane-operations runs in the calling thread: handing it to others costs more.
+INLINE_WORK = 300_000
+BLOCK_WORK = 60_000
+BLOCKS_PER_THREAD = 16
+
+# Plain numbers: to test for a member of an enumeration takes ten times as long.
+_DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
+_BLOCKING = int(JitFlag.LaunchBlocking)
+
+_FORMAT = {
+    dt.mask: "?7x", dt.i8: "q", dt.u8: "Q", dt.i16: "q", dt.u16: "Q", dt.i32: "q", dt.u32: "Q",
+    dt.i64: "q", dt.u64: "Q", dt.f16: "e6x", dt.f32: "f4x", dt.f64: "d",
+}  # fmt: skip
+
+on_read: Callable[[], None] | None = None
+"""Called before the host reads what kernels computed; set by `freeze`."""
+
+_kernels: dict[Any, "Kernel"] = {}
+
+
+class ErrorRecord:
+    """The error record of one launch, and what to say if a kernel wrote to it.
+
+    What a launch has written, and what is computed from it, refers to the record (`Buffer.source`),
+    as its `error` is raised where these are read. `above` are the records of what it has read.
+    """
+
+    __slots__ = ("above", "checks", "done", "error", "words")
+
+    def __init__(self, checks: Sequence, above: "tuple[ErrorRecord, ...]" = ()) -> None:
+        self.words = np.zeros(6, np.int64)
+        self.checks = [(c.data, c.deps[0].dtype) for c in checks]
+        self.above, self.done = above, False
+        self.error: OutOfBoundsError | None = None
+
+    def settled(self) -> bool:
+        """Whether the launch, and those before it, have ended without an error."""
+        if self.above and all(r.settled() for r in self.above):
+            self.above = ()
+        return self.done and self.error is None and not self.above
+
+    def failures(self) -> list[Exception]:
+        """The errors that have not been raised yet, which are to be raised now."""
+        found = [error for r in self.above for error in r.failures()]
+        error, self.error, self.above = self.error, None, ()
+        return [*found, error] if error is not None and runtime.forget(error) else found
+
+    def check(self) -> Exception | None:
+        """Notes that the launch has ended. Gives an error if an index was beyond the end of an
+        array."""
+        self.done = True
+        flag, site, index, _, lane, _ = self.words.tolist()
+        if not flag:
+            return None
+        self.words[0] = 0
+        (_, what, location, signed, size, packet), dtype = self.checks[site]
+        if not signed:
+            index = ctypes.c_uint64(index).value
+        elif dtype is dt.u32 and index >= 1 << 31:
+            index -= 1 << 32
+        self.error = OutOfBoundsError(
+            f"{out_of_bounds(what, index, size, packet)} "
+            f"(lane {lane}; at {describe(location)}). The entry was skipped."
+        )
+        return self.error
+
+
+def _source(own: ErrorRecord | None, buffers: Iterable[Buffer]) -> ErrorRecord | None:
+    """The record for what a launch writes that reads from buffers, and may have checks itself."""
+    above: dict[ErrorRecord, None] = {}
+    for b in buffers:
+        if b.source is not None:
+            if b.source.settled():
+                b.source = None
+            else:
+                above[b.source] = None
+    if own is None and len(above) <= 1:
+        return next(iter(above), None)
+    if own is None:
+        own = ErrorRecord([])
+        own.done = True
+    own.above = tuple(above)
+    return own
+
+
+class OutOfBoundsError(IndexError, RuntimeError):
+    """An index beyond the end of an array; a `RuntimeError` as well, as some programs expect."""
+
+
+_DETAILS = {
+    "dr.switch": ": it must be strictly smaller than that (out-of-bounds callable ID)",
+    "dr.Local.read": " (out of bounds read)",
+    "dr.Local.write": " (out of bounds write)",
+}
+
+
+def out_of_bounds(what: str, index: int, size: int, packet: int, noun: str = "an array") -> str:
+    """What to say of an index beyond the end of an array, or of its packets of so many entries."""
+    details = next((text for name, text in _DETAILS.items() if what.startswith(name)), "")
+    holds = f"{noun} of size {size}{details}"
+    if packet > 1:
+        count = size // packet
+        holds += f", which holds {count} packet{'' if count == 1 else 's'} of {packet} entries"
+    return f"{what}: index {index} is out of bounds for {holds}"
+
+
+class Kernel:
+    """A kernel text with its parameter block, and its compiled form once there is one."""
+
+    __slots__ = (
+        "address", "clock", "clock_address", "coming", "cost", "fills", "finish", "function",
+        "launches", "loaded", "loops", "made_at", "measured", "name", "narrow", "numpy_calls",
+        "numpy_cost", "operations", "outputs", "pack", "program", "rendering", "seconds", "spent",
+        "state", "statements", "stored", "text", "time",
+    )  # fmt: skip
+
+    def __init__(self, text: str, layout: str, cost: int, program: Program | None = None) -> None:
+        self.text = text
+        self.statements = text.count("\n") - 1
+        # None for a text that is not made from one. Its instructions are in the text.
+        self.program: Any = program and program._replace(instrs=(), body=())
+        self.operations = len(program.instrs) if program is not None else 0
+        self.fills = program is not None and program.fills
+        self.name = "k" + cache.blake2b(text.encode(), digest_size=8).hexdigest()
+        self.cost = cost
+        self.loops = program is not None and program.has_loops
+        outputs = program.outputs if program is not None else ()
+        self.outputs = tuple([(_output_kind(o), o.dtype.itemsize * o.dtype.count) for o in outputs])
+        # On NumPy: of all lanes of an element, and of the calls.
+        self.numpy_cost = cost + (NUMPY_FUSED * program.fused if program is not None else 0)
+        self.numpy_calls = program.calls(NUMPY_FUSED) if program is not None else cost
+        self.pack = struct.Struct("<" + layout).pack
+        self.function: Any = None
+        self.loaded: Any = None
+        self.address = self.finish = 0
+        self.narrow = False  # whether wider packets than those of the compiled form may pay
+        self.coming: Any = None  # a compiled form that is being made in the background
+        self.state = "new"  # new, numpy, memory (compiled in this process), disk (from the cache)
+        self.launches = 0
+        self.stored: bool | None = None  # see is_stored
+        self.spent = 0.0  # estimated seconds on NumPy, against which compiling is weighed
+        self.rendering = 0.0  # seconds that making the text took
+        self.seconds = 0.0  # what making the compiled form took
+        self.made_at = 1  # the launch that made it
+        self.clock = Times()  # of compiled launches, written by the workers
+        self.clock_address = ctypes.addressof(self.clock)
+        self.time = 0.0  # seconds of launches on NumPy, and their number
+        self.measured = 0
+
+    @property
+    def mean_time(self) -> float:
+        """The seconds that a launch took, of those that have ended."""
+        launches = self.measured + self.clock.launches
+        return (self.time + self.clock.total * 1e-9) / launches if launches else 0.0
+
+    def prefers_numpy(self, size: int) -> bool:
+        """Whether the NumPy tier is the better choice for the next launch; adds up its cost."""
+        if tier == "compiled":
+            return False
+        if tier == "numpy" or flags.current & _DEBUG:
+            return True
+        if self.address or self.loops:  # how long a loop takes is not known
+            return False
+        once = self.numpy_calls * NUMPY_STATEMENT + self.numpy_cost * size * NUMPY_LANE
+        buy = COMPILE_BASE + COMPILE_STATEMENT * self.statements
+        early = buy * BACKGROUND
+        if "llvmlite" not in sys.modules:
+            buy = early = buy + FIRST_USE
+        elif self.is_stored():
+            buy = early = LOAD
+        # The estimate, or what launches really took.
+        self.spent = max(self.spent + once, self.time)
+        if self.spent >= buy:
+            return False
+        if self.coming is not None:
+            return not self.coming.done()
+        if self.spent >= early and self.launches > 1:
+            self.coming = self._in_background(bool(flags.current & JitFlag.FastMath))
+        return True
+
+    def is_stored(self) -> bool:
+        """Whether the disk cache had the compiled form when this was asked first."""
+        if self.stored is None:
+            from ..target import simd
+
+            contract = bool(flags.current & JitFlag.FastMath)
+            self.stored = cache.has(cache.digest(self.text, contract, simd.packet_lanes(self.text)))
+        return self.stored
+
+    def compile(self) -> None:
+        """Makes the compiled form available, from the disk cache or by compiling the text. A better
+        form than the one that is there is made in the background once it pays, and used when it is
+        done.
+        """
+        from ..target import simd
+
+        contract = bool(flags.current & JitFlag.FastMath)
+        coming = self.coming
+        if not self.address:
+            best = simd.packet_lanes(self.text)
+            first = min(best, simd.default_lanes()) if self.loops else best
+            widths = sorted({best, first}, reverse=True)
+            made = self._made(widths, contract) if coming is None else coming.result()
+            self.made_at = self.launches
+        elif coming is None:
+            if self.clock.total * 1e-9 > HOT:
+                self.coming = self._in_background(contract)
+            return
+        elif coming.done():
+            runtime.retain(self.loaded)  # which queued launches may still run
+            made = coming.result()
+        else:
+            return
+        self.coming = None
+        self.loaded, self.state, self.narrow, self.seconds = made
+        self.address, self.finish = self.loaded.kernel, self.loaded.finish
+        log.log(
+            log.LogLevel.Info,
+            "kernel %s: %s in %.1f ms, %d statements",
+            self.name,
+            "loaded" if self.state == "disk" else "compiled",
+            self.seconds * 1e3,
+            self.statements,
+        )
+        log.log(log.LogLevel.Trace, "kernel %s:\n%s", self.name, self.text)
+
+    def _in_background(self, contract: bool) -> Any:
+        """The best compiled form, which is made while the program goes on."""
+        from ..target import simd
+
+        lanes = [simd.packet_lanes(self.text)]
+        return background.submit(lambda: self._made(lanes, contract))
+
+    def _made(self, widths: list[int], contract: bool) -> tuple[Any, str, bool, float]:
+        """The first of some widths of packets that the disk cache has, else the last one compiled;
+        where it is from, whether it is not the first, and the seconds that it took.
+        """
+        from ..target import simd
+
+        start = time.perf_counter()
+        key = ""
+        for lanes in widths:
+            key = cache.digest(self.text, contract, lanes)
+            entry = cache.get(key)
+            if entry is None:
+                continue
+            try:
+                loaded = simd.load(entry.code, self.name, entry.has_finish)
+            except Exception as error:  # a damaged entry is compiled anew
+                log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", key, error)
+                continue
+            return loaded, "disk", lanes < widths[0], time.perf_counter() - start
+        code = simd.compile(self.text, self.name, widths[-1], contract)
+        loaded = simd.load(code.code, self.name, code.has_finish)
+        cache.put(key, self.text, code.code, code.has_finish)
+        return loaded, "memory", widths[-1] < widths[0], time.perf_counter() - start
+
+
+def for_program(text: str, program: Program) -> Kernel:
+    """The kernel of a program and its text: one per text and process, and way to launch it, as the
+    text does not show what nothing reads."""
+    pointers = "Q" * (program.words - 1 - len(program.inputs) - len(program.literals))
+    literals = "".join([_FORMAT[t] for t in program.literals])
+    layout = "Q" + "Q" * len(program.inputs) + literals + pointers
+    key = text, layout, *[(o.kind, o.dtype) for o in program.outputs]
+    found = _kernels.get(key)
+    if found is None:
+        found = _kernels[key] = Kernel(text, layout, program.cost, program)
+    return found
+
+
+def for_text(text: str, words: int, cost: int) -> Kernel:
+    """The kernel of a text that is not made from a program; all its parameters are addresses or
+    sizes.
+    """
+    found = _kernels.get(text)
+    if found is None:
+        found = _kernels[text] = Kernel(text, "Q" * words, cost)
+    return found
+
+
+def _output_kind(o: Output) -> str:
+    return "vectors" if o.kind == "store" and o.dtype.is_vector else o.kind
+
+
+def kernels() -> list[Kernel]:
+    """All kernels that this process has met."""
+    return list(_kernels.values())
+
+
+def forget() -> None:
+    """Drops every kernel."""
+    runtime.drain()
+    _kernels.clear()
+
+
+def run(
+    kernel: Kernel, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence
+) -> list[Buffer | None]:
+    """Launches a kernel over `size` lanes; gives a buffer per output (None for an effect)."""
+    record = ErrorRecord(checks) if checks or kernel.loops else None
+    kernel.launches += 1
+    compiled = kernel.address and tier != "numpy" and not flags.current & _DEBUG
+    run = _run_compiled if compiled or not kernel.prefers_numpy(size) else _run_numpy
+    outputs = run(kernel, size, inputs, literals, checks, targets, record)
+    if checks or targets:
+        _refer(record if checks else None, inputs, outputs, targets)
+    else:
+        for n in inputs:
+            if n.data.source is not None:
+                _refer(None, inputs, outputs, targets)
+                break
+    if flags.current & _BLOCKING:
+        runtime.sync()
+    return outputs
+
+
+def _refer(record: ErrorRecord | None, inputs: list, outputs: list, targets: Sequence) -> None:
+    """Has what a launch has written refer to its record, or to those of what it has read."""
+    written = [e.buffer for e in targets]
+    source = _source(record, [*[n.data for n in inputs], *written])
+    if source is not None:
+        for b in (*outputs, *written):
+            if b is not None:
+                b.source = source
+
+
+def _run_numpy(
+    kernel: Kernel,
+    size: int,
+    inputs: list,
+    literals: list,
+    checks: Sequence,
+    targets: Sequence,
+    record: ErrorRecord | None,
+) -> list[Buffer | None]:
+    p: list[Any] = [record.words if record else None]
+    p += [n.data.array(n.dtype.numpy, memory.elements(n.dtype, n.size)) for n in inputs]
+    p += [n.dtype.scalar(n.data) for n in literals]
+    p += [c.data[0] for c in checks]
+    for e in targets:
+        p.append(e.buffer.array(e.dtype.numpy, e.size))
+        p += [None, e.size][: effect_words(e.mode) - 1]
+    outputs: list[Buffer | None] = []
+    for o in kernel.program.outputs:
+        if o.kind == "effect":
+            outputs.append(None)
+            continue
+        lanes = size if o.kind == "store" else 1
+        b = memory.allocate_for(o.dtype, lanes)
+        outputs.append(b)
+        p += (
+            [b.array(o.dtype.numpy, memory.elements(o.dtype, lanes))]
+            if o.kind == "store"
+            else [None, b.array(o.dtype.numpy, 1)]
+        )
+    _interpret(kernel, p, size)
+    if record is not None:
+        runtime.report(record.check)
+    return outputs
+
+
+def _interpret(kernel: Kernel, p: list, size: int) -> None:
+    """Runs a kernel text on NumPy."""
+    busy = runtime.completed() < runtime.submitted
+    waiting = time.perf_counter()
+    runtime.drain()
+    start = time.perf_counter()
+    if busy:  # a compiled kernel would have been queued
+        kernel.spent += start - waiting
+    if kernel.state == "new":
+        kernel.state = "numpy"
+    if flags.current & JitFlag.Debug:
+        debug.run(kernel.text, kernel.name, p, size)
+    else:
+        if kernel.function is None:
+            names = dict(numpy_target.namespace)
+            exec(compile(kernel.text, f"<{kernel.name}>", "exec"), names)
+            kernel.function = names["kernel"]
+        numpy_target.run(kernel.function, p, size)
+    seconds = time.perf_counter() - start
+    kernel.time += seconds
+    kernel.measured += 1
+    if flags.current & JitFlag.KernelHistory:
+        history.add(kernel, size, "numpy", seconds)
+    if log.level >= 3:
+        log.log(
+            log.LogLevel.Info,
+            "kernel %s: ran on NumPy, %d lanes, %.3f ms",
+            kernel.name,
+            size,
+            seconds * 1e3,
+        )
+
+
+def _run_compiled(
+    kernel: Kernel,
+    size: int,
+    inputs: list,
+    literals: list,
+    checks: Sequence,
+    targets: Sequence,
+    record: ErrorRecord | None,
+) -> list[Buffer | None]:
+    if not kernel.address or kernel.narrow:
+        kernel.compile()
+    work = size * kernel.cost
+    inline = work < INLINE_WORK and not kernel.loops  # which Ctrl-C could not end
+    block = _block(work, size)
+    # No buffer needs to be kept beyond this function: memory freed then serves later jobs only, and
+    # jobs run in order.
+    temporary: list[Buffer] = []
+    words: list[Any] = [record.words.ctypes.data if record else 0]
+    for n in inputs:
+        words.append(n.data.address)
+    for n in literals:
+        words.append(n.data)
+    for c in checks:
+        words.append(c.data[0])
+    for e in targets:
+        words.append(e.buffer.address)
+        if e.mode == "expand":
+            temporary.append(_accumulators(e, runtime.thread_count()))
+            words += [temporary[-1].address, e.size]
+    outputs: list[Buffer | None] = []
+    for kind, itemsize in kernel.outputs:
+        if kind == "store":
+            b = memory.allocate(itemsize * size)
+        elif kind == "reduce":
+            temporary.append(memory.allocate_for(dt.u64, -(-size // block)))
+            words.append(temporary[-1].address)
+            b = memory.allocate(itemsize)
+        elif kind == "vectors":
+            b = memory.allocate(itemsize * memory.whole_blocks(size))
+        else:
+            outputs.append(None)
+            continue
+        outputs.append(b)
+        words.append(b.address)
+    launch(kernel, words, size, block, inline, record)
+    return outputs
+
+
+def _block(work: int, size: int) -> int:
+    """The lanes of a block: whole packets, and one block where the calling thread does the work."""
+    if work < INLINE_WORK:
+        return -(-size // 64) * 64
+    blocks = max(1, min(runtime.thread_count() * BLOCKS_PER_THREAD, work // BLOCK_WORK))
+    return -(-size // (blocks * 64)) * 64
+
+
+def launch(
+    kernel: Kernel,
+    words: list,
+    size: int,
+    block: int,
+    inline: bool,
+    record: ErrorRecord | None = None,
+) -> None:
+    """Hands a compiled kernel over, with the words of its parameter block."""
+    times, clock = None, kernel.clock_address
+    if flags.current & _HISTORY:
+        times = Times()
+        clock = ctypes.addressof(times)
+    ticket = runtime.launch(
+        kernel.address,
+        kernel.finish,
+        kernel.pack(*words),
+        size,
+        block,
+        inline,
+        (kernel, record, times),
+        record.check if record else None,
+        clock,
+        kernel.clock.last or runtime.UNKNOWN_NS,
+    )
+    if times is not None:
+        history.add(kernel, size, "compiled", (ticket, times))
+    if log.level >= 3:
+        log.log(
+            log.LogLevel.Info,
+            "kernel %s: launched, %d lanes, %s",
+            kernel.name,
+            size,
+            "in this thread" if inline else f"blocks of {block}",
+        )
+
+
+def run_text(
+    kernel: Kernel,
+    size: int,
+    arguments: list,
+    block: int = 0,
+    on_numpy: bool | None = None,
+    cost: int = 0,
+) -> None:
+    """Launches a kernel made by `for_text`: an argument is a size, or a buffer with its element
+    type and size.
+
+    `block` prescribes the lanes of a block, `on_numpy` whether to run on NumPy: launches that hand
+    over results of blocks must agree on both. `cost` replaces that of the kernel where it depends
+    on the arguments.
+    """
+    kernel.launches += 1
+    if kernel.prefers_numpy(size) if on_numpy is None else on_numpy:
+        p = [a if isinstance(a, int) else a[0].array(a[1].numpy, a[2]) for a in arguments]
+        _interpret(kernel, [None, *p], size)
+    else:
+        if not kernel.address or kernel.narrow:
+            kernel.compile()
+        work = size * (cost or kernel.cost)
+        words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
+        block = block or _block(work, size)
+        launch(kernel, words, size, block, work < INLINE_WORK)
+    buffers = [a[0] for a in arguments if not isinstance(a, int)]
+    source = _source(None, buffers)
+    if source is not None:
+        for b in buffers:
+            b.source = source
+    if flags.current & _BLOCKING:
+        runtime.sync()
+
+
+def _accumulators(effect: Any, threads: int) -> Buffer:
+    """Private copies of a scatter target, one per thread, set to what the reduction passes over;
+    the first thread needs none if the target has the type of the accumulator.
+    """
+    dtype = effect.dtype.accumulator
+    size = (threads - (dtype is effect.dtype)) * effect.size
+    copies = memory.allocate_for(dtype, size, host=True)
+    kind = np.dtype(dtype.numpy)
+    copies.array(kind, size)[:] = passed_over(effect.reduce, kind)
+    return copies
+
+
+def to_numpy(dtype: DType, size: int, buffer: Buffer) -> np.ndarray:
+    """The finished data of a buffer, for use while the buffer is alive (`Buffer.view` is for
+    users).
+    """
+    await_data(buffer)
+    return buffer.array(dtype.numpy, size)
+
+
+def await_data(buffer: Buffer) -> None:
+    """Waits for all kernels, so that the host can read what they computed.
+
+    Raises:
+        IndexError: an index was beyond the end of an array in the kernel that computed the data, or
+            in one before it.
+    """
+    if on_read is not None:
+        on_read()
+    runtime.drain()
+    if buffer.source is not None:
+        errors = buffer.source.failures()
+        buffer.source = None
+        if errors:
+            runtime.raise_first(errors)
+
+
+def from_numpy(dtype: DType, array: np.ndarray) -> Buffer:
+    """A buffer with a copy of a one-dimensional array, converted to the element type."""
+    buffer = memory.allocate_for(dtype, array.size, host=True)
+    buffer.array(dtype.numpy, array.size)[:] = array
+    return buffer

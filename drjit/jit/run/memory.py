@@ -1,0 +1,272 @@
+"""Memory of arrays: buffers, a pool of freed blocks, and zero-copy use of foreign memory.
+
+Jobs run in order. So memory freed while jobs are queued may serve a later job at once, but the host
+must not write it before these jobs are complete, and it goes back to the system only after a
+synchronisation.
+"""
+
+import ctypes
+import sys
+from collections import defaultdict
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from drjit.jit import collector
+from drjit.jit.ir.dtype import VECTOR_BLOCK, DType
+from drjit.jit.run import runtime
+
+ALIGNMENT = 64
+PADDING = 256  # one packet: 64 lanes of 4 bytes, or 32 of 8
+_PAGE = 4096
+# Above this size, what random accesses cost is looking up the pages they are in. NumPy asks for
+# large pages, from 4 MiB on; the start of a buffer has to fall on one.
+LARGE_PAGE = 1 << 21
+# The host may run far ahead of the jobs. Where it needs memory to write to, that many bytes of one
+# size class in use by jobs are enough: then it waits for one of them instead of asking for more.
+HOST_AHEAD = 1 << 26
+
+# Free blocks by size class: (number of jobs queued when it was freed, address, its offset in the
+# array that owns the memory, that array). Lists and dicts are atomic under the GIL, and without a
+# lock a destructor may run at any point.
+_pool: defaultdict[int, list[tuple[int, int, int, np.ndarray]]] = defaultdict(list)
+# A worker that is stuck in a kernel while the interpreter shuts down may still write to memory that
+# went to the pool: the pool is never freed.
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_pool))
+_new = object.__new__
+
+_stats = SimpleNamespace(in_use=0, peak=0, hits=0, misses=0)
+
+
+class Buffer:
+    """A block of memory that goes back to the pool when the last reference is gone.
+
+    `address` is a multiple of 64 unless the memory is foreign. `nbytes` may be used; a whole packet
+    at the last element may be read, and written unless the memory is foreign. `owner` is the
+    foreign object that is kept alive, or None. `views` is the number of live arrays that `view`
+    gave out. `source` is None, or what knows whether the launches failed that the data come from.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_base",
+        "_capacity",
+        "_offset",
+        "address",
+        "nbytes",
+        "owner",
+        "source",
+        "views",
+    )
+
+    def __init__(
+        self,
+        address: int,
+        nbytes: int,
+        base: np.ndarray,
+        offset: int,
+        capacity: int,
+        owner: object = None,
+    ) -> None:
+        self.address = address
+        self.nbytes = nbytes
+        self.owner = owner
+        self.views = 0
+        self.source: Any = None
+        self._base = base
+        self._offset = offset
+        self._capacity = capacity  # the size class, 0 for foreign memory
+
+    def array(self, dtype: np.dtype, size: int) -> np.ndarray:
+        """The first `size` elements, for use while this buffer is alive; waits for no job."""
+        return np.ndarray(size, dtype, self._base, self._offset)
+
+    def view(
+        self, dtype: np.dtype, shape: int | tuple[int, ...], writable: bool = True
+    ) -> np.ndarray:
+        """An array for users: it, and what they derive from it, keeps this buffer alive.
+
+        It counts in `views`. It is read-only if the memory is foreign and read-only.
+        """
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        return np.asarray(_Export(self, np.dtype(dtype), shape, writable))
+
+    # At interpreter exit globals may be gone before the last buffer: hence the defaults.
+    def __del__(
+        self, _pool=_pool, _stats=_stats, _runtime=runtime, _finalizing=sys.is_finalizing
+    ) -> None:
+        capacity = self._capacity
+        if capacity:
+            _stats.in_use -= capacity
+            _pool[capacity].append((_runtime.submitted, self.address, self._offset, self._base))
+        elif not _finalizing():
+            _runtime.retain(self.owner)
+
+    def __repr__(self) -> str:
+        return f"Buffer({self.nbytes} bytes{', foreign' if self.owner is not None else ''})"
+
+
+class _Export:
+    """What NumPy arrays given out by a buffer have as their base."""
+
+    __slots__ = ("__array_interface__", "_buffer")
+
+    def __init__(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...], writable: bool):
+        self._buffer = buffer
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": dtype.str,
+            "shape": shape,
+            "data": (buffer.address, not (writable and buffer._base.flags.writeable)),
+        }
+        buffer.views += 1
+
+    def __del__(self) -> None:
+        self._buffer.views -= 1
+
+
+def size_class(nbytes: int) -> int:
+    """The capacity of the block for a request: steps of 256 bytes, above 1024 four an octave."""
+    if nbytes <= 1024:
+        return (nbytes + 255) & ~255 or 256
+    shift = (nbytes - 1).bit_length() - 3
+    return (((nbytes - 1) >> shift) + 1) << shift
+
+
+def allocate(nbytes: int, host: bool = False) -> Buffer:
+    """A buffer of at least that many bytes, with undefined contents.
+
+    Kernels may write it at any time. The host may write it at once only with `host`, which leaves
+    out memory that jobs not yet complete may still use. Raises MemoryError, after the pool has been
+    emptied in vain.
+
+    >>> buffer = allocate(1000)
+    >>> buffer.address % 64, buffer.nbytes >= 1000
+    (0, True)
+    """
+    if nbytes <= 1024:
+        capacity = (nbytes + 255) & ~255 or 256
+    else:
+        shift = (nbytes - 1).bit_length() - 3
+        capacity = (((nbytes - 1) >> shift) + 1) << shift
+    stats = _stats
+    free = _pool[capacity]
+    try:
+        if not host:
+            _, address, offset, base = free.pop()
+        else:
+            _, address, offset, base = _pop_complete(free, capacity)
+        stats.hits += 1
+    except IndexError:
+        address, offset, base = _fresh(capacity)
+        stats.misses += 1
+    in_use = stats.in_use + capacity
+    stats.in_use = in_use
+    if in_use > stats.peak:
+        stats.peak = in_use
+    b = _new(Buffer)
+    b.address, b.nbytes, b._capacity = address, capacity, capacity
+    b._base, b._offset = base, offset
+    b.owner = b.source = None
+    b.views = 0
+    return b
+
+
+def whole_blocks(size: int) -> int:
+    """A number of lanes, rounded up to the blocks in which vectors lie in memory: each has a row
+    for every feature."""
+    return -(-size // VECTOR_BLOCK) * VECTOR_BLOCK
+
+
+def elements(dtype: DType, size: int) -> int:
+    """How many elements of memory the values of `size` lanes take."""
+    return whole_blocks(size) * dtype.count if dtype.is_vector else size
+
+
+def allocate_for(dtype: DType, size: int, host: bool = False) -> Buffer:
+    """A buffer for `size` elements, or vectors; see `allocate`."""
+    return allocate(dtype.itemsize * elements(dtype, size), host)
+
+
+def adopt(array: np.ndarray) -> Buffer | None:
+    """A buffer that uses the memory of an array and keeps it alive, or None if it has to be copied.
+
+    The memory has to be contiguous, aligned, in native byte order, and reading a packet beyond its
+    end must stay within its last page. It is never written.
+    """
+    nbytes = array.nbytes
+    flags = array.flags
+    if not (nbytes and flags.c_contiguous and flags.aligned and array.dtype.isnative):
+        return None
+    address = array.ctypes.data
+    last = address + nbytes - 1
+    if address % array.itemsize or last // _PAGE != (last + PADDING) // _PAGE:
+        return None
+    return Buffer(address, nbytes, array, 0, 0, array)
+
+
+def flush_malloc_cache() -> None:
+    """Gives unused memory back to the system. Waits for queued work first."""
+    runtime.drain()
+    for free in list(_pool.values()):
+        while free:
+            free.pop()
+
+
+def malloc_watermark() -> int:
+    """The highest number of bytes in use at a time since the start, or since `clear_statistics`."""
+    return _stats.peak
+
+
+def clear_statistics() -> None:
+    """Sets the watermark to the present use, and the counts of hits and misses to 0."""
+    _stats.peak = _stats.in_use
+    _stats.hits = _stats.misses = 0
+
+
+def statistics() -> dict[str, int]:
+    """Bytes in use, in the pool, at most in use (`peak`); allocations from the pool or not."""
+    return {**vars(_stats), "pooled": _pooled()}
+
+
+def _pooled() -> int:
+    """The bytes of unused memory."""
+    return sum([capacity * len(free) for capacity, free in list(_pool.items())])
+
+
+def _pop_complete(
+    free: list[tuple[int, int, int, np.ndarray]], capacity: int
+) -> tuple[int, int, int, np.ndarray]:
+    """Takes a block that no job can use any more; IndexError if there is none."""
+    if len(free) * capacity >= HOST_AHEAD:
+        runtime.drain(free[0][0])
+    done = runtime.completed()
+    for index in (-1, 0):
+        # Another thread may change the list at any time: take first, then look.
+        block = free.pop(index)
+        if block[0] <= done:
+            return block
+        free.append(block)
+    raise IndexError
+
+
+def _fresh(capacity: int) -> tuple[int, int, np.ndarray]:
+    """New memory from the system, of which cycles may hold some that the pool could give."""
+    collector.resume()
+    alignment = ALIGNMENT if capacity < LARGE_PAGE else LARGE_PAGE
+    size = capacity + alignment + PADDING
+    try:
+        base = np.empty(size, np.uint8)
+    except MemoryError:
+        try:
+            flush_malloc_cache()
+            base = np.empty(size, np.uint8)
+        except MemoryError:
+            raise MemoryError(
+                f"Cannot allocate {capacity:,} bytes: {_stats.in_use:,} bytes are in use, "
+                f"{_pooled():,} are in the pool."
+            ) from None
+    address = base.ctypes.data
+    offset = -address % alignment
+    return address + offset, offset, base

@@ -1,0 +1,187 @@
+"""The native half of the launcher: the layout of jobs, and what worker threads run without the GIL.
+
+All state is in one control block: a ring of jobs, and a seat per worker or waiter to park on.
+Addresses of functions of the interpreter and the C library are stored in it as well, so that the
+object code, compiled from LLVM IR, has none and can be kept on disk.
+"""
+
+import ctypes
+import sys
+from types import SimpleNamespace
+
+from drjit.jit.run import cache, native_code
+
+JOBS = 256  # jobs that can be in flight, a power of two
+WAITERS = 32  # Python threads that can park in `wait`
+WORKERS = 512
+KEEN = 2  # workers that look for work longer than the others before they sleep
+
+_word = ctypes.c_int64
+
+
+class Job(ctypes.Structure):
+    """A launch. `claim` holds the ticket (upper half) and the number of unclaimed blocks."""
+
+    _fields_ = [
+        (name, _word)
+        for name in ("kernel", "finish", "params", "size", "block", "blocks", "threads", "times")
+    ] + [("claim", _word), ("done", _word), ("_pad", _word * 6)]
+
+
+class Times(ctypes.Structure):
+    """When a launch began and ended, in nanoseconds on the clock of `time.perf_counter_ns`; how
+    long it took; and for all launches that share this record: how long they took, and their number.
+    """
+
+    _fields_ = [(name, _word) for name in ("start", "end", "last", "total", "launches")]
+
+
+class Seat(ctypes.Structure):
+    """Where one thread parks. `state` is nonzero while it may sleep: for waiters, their ticket."""
+
+    _fields_ = [("lock", _word), ("state", _word), ("_pad", _word * 6)]
+
+
+class Control(ctypes.Structure):
+    """The control block; what changes often has cache lines of its own."""
+
+    _fields_ = [
+        *[(name, _word) for name in ("acquire", "release", "relax", "clock", "tick", "spin")],
+        ("workers", _word),
+        ("linger", _word),
+        ("submitted", _word),
+        ("stop", _word),
+        ("_pad1", _word * 6),
+        ("completed", _word),
+        ("_pad2", _word * 7),
+        ("spinning", _word),
+        ("parked", _word),
+        ("waiting", _word),
+        ("_pad3", _word * 5),
+        ("jobs", Job * JOBS),
+        ("waiters", Seat * WAITERS),
+        ("seats", Seat * WORKERS),
+    ]
+
+
+_EXPORTED = frozenset({"post", "run", "now", "halt", "work", "wait_for"})
+_engine = None
+_functions = None
+
+
+def functions() -> SimpleNamespace:
+    """The compiled functions for ctypes; `work` and `await_` release the GIL, others keep it."""
+    global _functions
+    if _functions is None:
+        _functions = _load()
+    return _functions
+
+
+def _source() -> str:
+    """The driver for this platform."""
+    clock = native_code.CLOCK_WINDOWS if sys.platform == "win32" else native_code.CLOCK_POSIX
+    return clock + native_code.CODE
+
+
+def _ir(source: str) -> str:
+    """The LLVM IR of the driver."""
+    from . import native_ir  # not needed where its object code is in the cache
+
+    structures = {"c": Control, "job": Job, "seat": Seat, "times": Times}
+    constants = {"JOBS": JOBS, "WAITERS": WAITERS, "WORKERS": WORKERS, "KEEN": KEEN}
+    constants |= {"LOW": (1 << 32) - 1, "CLOCK": 8 if sys.platform == "darwin" else 1}
+    return native_ir.module_text(source, structures, constants, _EXPORTED)
+
+
+def _compile(source: str) -> bytes:
+    """The driver's object code."""
+    import llvmlite.binding as llvm
+
+    module = llvm.parse_assembly(_ir(source))
+    module.triple = llvm.get_process_triple()
+    module.verify()
+    machine = llvm.Target.from_default_triple().create_target_machine(opt=2, codemodel="jitdefault")
+    passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+    passes.getModulePassManager().run(module, passes)
+    return machine.emit_object(module)
+
+
+def _load() -> SimpleNamespace:
+    global _engine
+    try:
+        import llvmlite.binding as llvm
+    except ImportError as error:
+        raise ImportError(
+            "Compiled kernels need the package 'llvmlite', which cannot be imported "
+            f"({error}). Install it, or select the NumPy tier with DRJIT_TIER=numpy."
+        ) from None
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    text = _source()
+    key = cache.digest(text, "driver")
+    entry = cache.get(key)
+    code = entry.code if entry else _compile(text)
+    if entry is None:
+        cache.put(key, text, code, False)
+    machine = llvm.Target.from_default_triple().create_target_machine(codemodel="jitdefault")
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    # Workers may still be inside while the interpreter shuts down: this code is never unloaded.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))
+    _engine = engine
+    pointer = ctypes.c_void_p
+    job = (pointer, _word, _word, pointer, _word, _word, _word, _word)
+
+    def function(name, factory, result, *arguments):
+        return factory(result, *arguments)(engine.get_function_address(name))
+
+    return SimpleNamespace(
+        post=function("post", ctypes.PYFUNCTYPE, _word, *job),
+        run=function("run", ctypes.PYFUNCTYPE, None, *job),
+        now=function("now", ctypes.PYFUNCTYPE, _word, pointer),
+        halt=function("halt", ctypes.PYFUNCTYPE, None, pointer),
+        work=function("work", ctypes.CFUNCTYPE, None, pointer, _word),
+        await_=function("wait_for", ctypes.CFUNCTYPE, _word, pointer, _word, _word, _word),
+    )
+
+
+def new_control(workers: int, first: int, spin_ns: int, linger_ns: int) -> Control:
+    """A control block for that many workers, with `first` jobs submitted and complete.
+
+    It is never freed, because a worker stuck in an endless kernel may outlive the interpreter's own
+    objects.
+    """
+    api = ctypes.pythonapi
+    api.PyMem_RawCalloc.restype = ctypes.c_void_p
+    api.PyMem_RawCalloc.argtypes = (ctypes.c_size_t, ctypes.c_size_t)
+    api.PyThread_allocate_lock.restype = ctypes.c_void_p
+    api.PyThread_acquire_lock.argtypes = (ctypes.c_void_p, ctypes.c_int)
+    memory = api.PyMem_RawCalloc(1, ctypes.sizeof(Control) + 64)
+    if not memory:
+        raise MemoryError("No memory for the launcher's control block.")
+    control = Control.from_address((memory + 63) // 64 * 64)
+
+    def address(function) -> int:
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+    control.acquire = address(api.PyThread_acquire_lock_timed)
+    control.release = address(api.PyThread_release_lock)
+    if sys.platform == "win32":
+        kernel32 = ctypes.WinDLL("kernel32")
+        control.relax = address(kernel32.SwitchToThread)
+        control.clock = address(kernel32.QueryPerformanceCounter)
+        frequency = _word()
+        kernel32.QueryPerformanceFrequency(ctypes.byref(frequency))
+        control.tick = 1_000_000_000 // frequency.value
+    else:
+        libc = ctypes.CDLL(None)
+        control.relax = address(libc.sched_yield)
+        control.clock = address(libc.clock_gettime)
+    control.spin, control.linger = spin_ns, linger_ns
+    control.workers = workers
+    control.submitted = control.completed = first
+    for seat in (*control.waiters, *control.seats[:workers]):
+        seat.lock = api.PyThread_allocate_lock()
+        api.PyThread_acquire_lock(seat.lock, 1)
+    return control

@@ -1,0 +1,458 @@
+"""Launching: jobs run strictly in order on worker threads that share the blocks of each.
+
+Workers are Python threads that live inside native code (`native.py`) and never need the GIL to
+take up a job. An error inside a kernel, found by the `check` of a launch, is raised by the next
+`wait` or `sync`, if it has not been raised where the result was read. Forking waits for the queue
+first; the child starts workers of its own when it needs them. At exit, workers stop between two
+blocks.
+"""
+
+import atexit
+import ctypes
+import operator
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from drjit.jit import log
+from drjit.jit.run import native
+
+SPIN_NS = 50_000  # how long an idle worker or a waiter looks for work before it sleeps
+# The same for two of the workers: tracing a small program takes that long, waking one up 50 us.
+LINGER_NS = 400_000
+_SLICE_US = 50_000  # how long a wait sleeps before it lets Python handle signals
+_EXIT_SECONDS = 1.0
+GRACE_SECONDS = 2.0
+"""How long an interrupted wait lets kernels run before it stops their loops."""
+AHEAD_NS = 50_000_000
+"""How much work may be queued, by the time that kernels took before: a program that is faster than
+the machine stays that close to it, so that its output is no older and reads and Ctrl-C wait no
+longer."""
+UNKNOWN_NS = AHEAD_NS // 8  # what a kernel is taken to need before it has run once
+AHEAD_JOBS = 2  # that may be queued however long they take, so that no worker waits for Python
+_STOP_WORD = 5  # of the record at the first parameter: see docs/kernel-language.md
+
+submitted = 0
+"""Number of jobs queued so far, the ticket of the newest one."""
+
+_lock = threading.RLock()  # reentrant, as the garbage collector may run anything anywhere
+_control: native.Control | None = None
+_address = 0
+_thread_count = 0  # 0: not asked for yet
+_workers: list[threading.Thread] = []
+_inflight: deque[tuple] = deque()  # (ticket, params, keep, check, expected)
+_ahead = 0  # nanoseconds that those are expected to take
+_errors: deque[BaseException] = deque()
+_seats = list(range(native.WAITERS))
+_post: Callable = None  # type: ignore[assignment]
+_run: Callable = None  # type: ignore[assignment]
+_wait: Callable = None  # type: ignore[assignment]
+
+
+def thread_count() -> int:
+    """Number of threads that run kernels.
+
+    It is `DRJIT_NUM_THREADS`, else the number of CPUs that this process may use.
+    """
+    global _thread_count
+    if not _thread_count:
+        wish = os.environ.get("DRJIT_NUM_THREADS", "")
+        if wish.isdecimal() and int(wish) > 0:
+            count = int(wish)
+        else:
+            if wish:
+                log.log(log.LogLevel.Warn, "DRJIT_NUM_THREADS=%r is no positive number", wish)
+            affinity = getattr(os, "sched_getaffinity", None)
+            count = len(affinity(0)) if affinity else os.cpu_count() or 1
+        _thread_count = min(count, native.WORKERS)
+    return _thread_count
+
+
+def set_thread_count(arg: int, /) -> None:
+    """Sets the number of threads that run kernels; 0 and 1 both mean one.
+
+    Waits for queued work first. Raises TypeError if the argument is no integer, or negative.
+    """
+    global _thread_count
+    if not hasattr(arg, "__index__"):
+        raise TypeError(
+            "set_thread_count(): incompatible function arguments: expected an int, got "
+            f"{type(arg).__name__}."
+        )
+    if arg < 0:
+        raise TypeError(
+            "set_thread_count(): incompatible function arguments: the number of threads cannot be "
+            f"negative ({arg})."
+        )
+    with _lock:
+        count = min(max(operator.index(arg), 1), native.WORKERS)
+        if count == thread_count():
+            return
+        _await(submitted)
+        _stop(None)
+        _thread_count = count
+
+
+def launch(
+    kernel: int,
+    finish: int,
+    params: ctypes.Array | bytes | int,
+    size: int,
+    block: int,
+    inline: bool = False,
+    keep: object = None,
+    check: Callable[[], BaseException | None] | None = None,
+    times: int = 0,
+    expected: int = 0,
+) -> int:
+    """Queues a job and returns its ticket at once, unless too much is queued.
+
+    `kernel` and `finish` (or 0) are addresses of the functions that docs/kernel-language.md
+    describes. `params` is the bytes of a parameter block, a ctypes array, or the address of one
+    that `keep` holds. `block` lanes, a multiple of the packet width, are handed to a thread at a
+    time. `params` and `keep` are kept alive until the job is complete. Then `check` is called once,
+    from a Python thread, and returns None or an exception for the next `wait` or `sync` to raise.
+    `times` is 0 or the address of a `native.Times`. `expected` is how long the job will take, in
+    nanoseconds, if that is known: see `AHEAD_NS`.
+
+    With `inline`, the job runs here and now if nothing is queued. The GIL stays held and Ctrl-C
+    waits: this is for work of a few microseconds.
+    """
+    global submitted, _ahead
+    if _ahead > AHEAD_NS:
+        _fall_back()
+    while True:
+        with _lock:
+            control = _control or _prepare()
+            if inline and control.completed == control.submitted:
+                _run(_address, kernel, finish, params, size, block, control.workers, times)
+                ticket = submitted
+                if check is None and not _inflight:
+                    return ticket
+                _inflight.append((ticket, params, keep, check, 0))
+                break
+            if not _workers:
+                _start()
+            # An interrupt may strike anywhere: the entry that keeps memory alive comes first.
+            ticket = control.submitted + 1
+            _inflight.append((ticket, params, keep, check, expected))
+            _ahead += expected
+            posted = _post(_address, kernel, finish, params, size, block, control.workers, times)
+            if posted:
+                submitted = posted
+                if _inflight[0][0] > control.completed:
+                    return ticket
+                break
+            _inflight.pop()
+            _ahead -= expected
+        _await(ticket - native.JOBS)
+    _prune()
+    return ticket
+
+
+def completed() -> int:
+    """The ticket of the newest job that is complete."""
+    return submitted if _control is None else _control.completed
+
+
+def wait(ticket: int) -> None:
+    """Waits until a job and all before it are complete.
+
+    Raises the first error that kernels completed so far reported. An interrupt (Ctrl-C) ends the
+    wait with KeyboardInterrupt; queued work goes on in the background, but loops that have not
+    ended `GRACE_SECONDS` later are stopped.
+    """
+    _await(ticket)
+    _prune()
+    if _errors:
+        errors = [*_errors]
+        _errors.clear()
+        raise_first(errors)
+
+
+def sync() -> None:
+    """Waits until all jobs are complete, like `wait`."""
+    wait(submitted)
+
+
+def report(check: Callable[[], BaseException | None]) -> None:
+    """Calls the check of work that ran without a launch; `wait` or `sync` raises its error."""
+    _check(check)
+
+
+def forget(error: BaseException) -> bool:
+    """Does not raise an error, which is raised elsewhere; gives whether it has not been yet."""
+    try:
+        _errors.remove(error)
+    except ValueError:
+        return False
+    return True
+
+
+def drain(ticket: int | None = None) -> None:
+    """Waits until a job and those before it are complete, or all jobs, and leaves errors for the
+    next `wait` or `sync`.
+    """
+    last = submitted if ticket is None else ticket
+    if _control is not None and _control.completed < last:
+        _await(last)
+    if _inflight:
+        _prune()
+
+
+def retain(thing: object) -> None:
+    """Keeps an object alive until the jobs queued so far are complete."""
+    if completed() < submitted:
+        _inflight.append((submitted, None, thing, None, 0))
+
+
+class Event:
+    """A mark in the queue of jobs, to wait for the work before it or to measure time.
+
+    >>> start, end = Event(), Event()
+    >>> start.record(); end.record()
+    >>> end.wait()
+    >>> start.elapsed_time(end) >= 0
+    True
+    """
+
+    __slots__ = ("__weakref__", "_ticket", "_times", "_timing")
+
+    def __init__(self, enable_timing: bool = True) -> None:
+        self._timing = enable_timing
+        self._ticket = 0
+        self._times = None
+
+    def record(self) -> None:
+        """Marks this point of the queue; the event is complete when all work queued before is."""
+        self._times = times = native.Times()
+        if _control is None:
+            self._ticket = submitted
+            times.start = time.perf_counter_ns()
+        else:
+            # A job without a kernel: all it does is to write the time.
+            self._ticket = launch(0, 0, 0, 0, 1, True, times, None, ctypes.addressof(times))
+
+    def query(self) -> bool:
+        """Whether all work before the event is complete."""
+        return self._ticket <= completed()
+
+    def wait(self) -> None:
+        """Waits for all work before the event."""
+        wait(self._ticket)
+
+    def elapsed_time(self, end_event: "Event") -> float:
+        """Milliseconds from this event to another; waits for both.
+
+        Raises RuntimeError if one was not recorded, or was made without timing.
+        """
+        if not isinstance(end_event, Event):
+            raise TypeError(
+                f"Event.elapsed_time(): expected an Event, got {type(end_event).__name__}."
+            )
+        if not (self._timing and end_event._timing):
+            raise RuntimeError("Event.elapsed_time(): both events must have timing enabled.")
+        if self._times is None or end_event._times is None:
+            raise RuntimeError("Event.elapsed_time(): both events must be recorded first.")
+        wait(max(self._ticket, end_event._ticket))
+        return (end_event._times.start - self._times.start) * 1e-6
+
+    @property
+    def handle(self) -> int:
+        """A number that identifies the event."""
+        return id(self)
+
+
+def _prepare() -> native.Control:
+    """Makes the control block and loads the native code, at the first launch."""
+    global _control, _address, _post, _run, _wait
+    functions = native.functions()
+    control = native.new_control(thread_count(), submitted, SPIN_NS, LINGER_NS)
+    _post, _run, _wait = functions.post, functions.run, functions.await_
+    _address = ctypes.addressof(control)
+    _control = control
+    return control
+
+
+def _start() -> None:
+    """Starts the worker threads."""
+    work = native.functions().work
+    for index in range(thread_count()):
+        thread = threading.Thread(
+            target=work, args=(_address, index), name=f"drjit-{index}", daemon=True
+        )
+        _workers.append(thread)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            _workers.pop()
+            if not _workers:
+                raise
+            log.log(log.LogLevel.Warn, "only %d worker threads could be started (%s)", index, error)
+            break
+
+
+def _stop(seconds: float | None) -> bool:
+    """Lets the workers leave; gives whether all have within that time."""
+    global _control
+    if _control is None:
+        return True
+    native.functions().halt(_address)
+    deadline = None if seconds is None else time.monotonic() + seconds
+    for thread in _workers:
+        if thread.ident is None:
+            continue  # its start was interrupted
+        thread.join(None if deadline is None else max(0, deadline - time.monotonic()))
+    left = not any(thread.is_alive() for thread in _workers)
+    _workers.clear()
+    _control = None
+    return left
+
+
+def _await(ticket: int) -> None:
+    """Waits for a ticket with the GIL released, in slices so that Python can handle signals."""
+    control = _control
+    if control is None or control.completed >= ticket:
+        return
+    ticket = min(ticket, control.submitted)
+    address, await_ = ctypes.addressof(control), _wait
+    try:
+        seat = _seats.pop()
+    except IndexError:
+        while control.completed < ticket:
+            time.sleep(0.001)
+        return
+    try:
+        while not await_(address, ticket, seat, _SLICE_US):
+            pass
+    except KeyboardInterrupt as interrupt:
+        _give_up(ticket, seat, interrupt)
+        raise
+    finally:
+        _seats.append(seat)
+
+
+def _fall_back() -> None:
+    """Waits until no more is queued than `AHEAD_NS` and `AHEAD_JOBS` allow."""
+    _prune()
+    while _ahead > AHEAD_NS:
+        with _lock:
+            if len(_inflight) <= AHEAD_JOBS:
+                return
+            oldest = _inflight[0][0]
+        _await(oldest)
+        _prune()
+
+
+def _give_up(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
+    """After Ctrl-C: stops the loops of kernels that do not end by themselves soon, so that one that
+    would never end does not block the process."""
+    control, await_ = _control, native.functions().await_
+    if control is None:
+        return
+    address = ctypes.addressof(control)
+
+    def ends(seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while not await_(address, ticket, seat, _SLICE_US):
+            if time.monotonic() > deadline:
+                return False
+        return True
+
+    try:
+        if ends(GRACE_SECONDS):
+            return
+    except KeyboardInterrupt:
+        pass  # the user does not want to wait any longer
+    for number, params, *_ in list(_inflight):
+        if number > control.completed and isinstance(params, ctypes.Array | bytes):
+            record = int.from_bytes(bytes(params)[:8], "little")
+            if record:
+                ctypes.c_int64.from_address(record + 8 * _STOP_WORD).value = 1
+    interrupt.add_note(
+        "Loops of running kernels were stopped. Arrays that they were computing hold unfinished "
+        "values."
+    )
+    ends(GRACE_SECONDS)
+
+
+def _prune() -> None:
+    """Drops the entries of complete jobs and calls their checks."""
+    global submitted, _ahead
+    if not _inflight:  # an interrupted launch has an entry
+        return
+    done = []
+    with _lock:
+        limit = submitted
+        if _control is not None:
+            submitted, limit = _control.submitted, _control.completed
+        while _inflight and _inflight[0][0] <= limit:
+            done.append(_inflight.popleft())
+            _ahead -= done[-1][4]
+    # Outside of the lock, as checks and destructors run code of others.
+    for _, _, _, check, _ in done:
+        if check is not None:
+            _check(check)
+
+
+def _check(check: Callable[[], BaseException | None]) -> None:
+    try:
+        error = check()
+    except Exception as raised:
+        error = raised
+    if error is not None:
+        _errors.append(error)
+
+
+def raise_first(errors: Sequence[BaseException]) -> NoReturn:
+    """Raises the oldest error; the others commonly follow from it."""
+    error, *others = errors
+    if others:
+        error.add_note(f"{len(others)} more kernel launches reported an error.")
+    raise error
+
+
+@atexit.register
+def _at_exit() -> None:
+    """Stops the workers. If one is stuck in a kernel, what it uses stays as long as the process.
+    Errors that nobody has seen are shown as a warning."""
+    if not _stop(_EXIT_SECONDS):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(_inflight))
+        return
+    while _inflight:
+        check = _inflight.popleft()[3]
+        if check is not None:
+            _check(check)
+    for error in _errors:
+        log.log(log.LogLevel.Warn, "%s (nobody has used the result)", error)
+
+
+def _before_fork() -> None:
+    _lock.acquire()
+    _await(submitted)
+
+
+def _after_fork_in_parent() -> None:
+    _lock.release()
+
+
+def _after_fork_in_child() -> None:
+    """The child has no workers; jobs whose wait an interrupt has ended are lost to it."""
+    global _lock, _control, _seats
+    if _control is not None and _control.completed < _control.submitted:
+        _errors.append(RuntimeError("The process was forked while kernels were running."))
+    _lock = threading.RLock()
+    _control = None
+    _workers.clear()
+    _seats = list(range(native.WAITERS))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

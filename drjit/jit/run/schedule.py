@@ -1,0 +1,583 @@
+"""From pending values to kernel launches: grouping by size and order, common subexpressions, and
+the structural key of a program.
+
+Evaluation collects the graph below the requested values and the pending side effects, splits it
+into stages (a value that needs a finished buffer, such as the result of a reduction or a scatter's
+target, waits for the stage before), and runs each stage size by size. The walk over the graph makes
+a key of it, so a program seen before, or a whole evaluation, is found by one dictionary look-up.
+"""
+
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from .. import collector, flags
+from ..ir import dtype as dt
+from ..ir import label, op
+from ..ir.effects import afters, inside, old_values, without_escaped
+from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
+from ..ir.scope import ACTIVE, OpenRegion, innermost, stack
+from ..text import program, source, structure
+from . import interrupt, kernel, stages
+from .memory import Buffer, allocate_for, elements
+
+lock = threading.RLock()
+pending: list[Node] = []
+observers: list[tuple[Any, Callable[[], None]]] = []
+"""Samples of kernels to come (see `sampling`), and what to do when they were launched."""
+
+_serial, _id = attrgetter("serial"), attrgetter("id")
+# Kernels by the structure of programs, with what they take of these, and by that of programs in
+# which inputs come in the order of their use.
+_kernels: dict[tuple, tuple[kernel.Kernel, structure.KernelArguments]] = {}
+_settled: dict[tuple, kernel.Kernel] = {}
+# What evaluations launch in which something waits for something else, by all that is met; the plans
+# for other sizes that were used last come first.
+_plans: dict[tuple, list["Plan"]] = {}
+MOST_PLANS = 8
+_entries = 0  # of the keys of both
+STREAM_BYTES = 1 << 24  # results of a kernel from here on are written past the caches
+STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have so many
+LARGE = 512  # operands in a program from which on the collector of cycles waits
+FEW = 1 << 12  # entries that the host writes in less time than a kernel takes
+MOST_KEYS = 1 << 22  # entries of the keys of known programs, from which on they are forgotten
+LONGEST = 1 << 16  # nodes in a kernel: bounds the memory that compiling takes
+_preview: list[kernel.Kernel] | None = None  # where `preview` collects kernels
+
+_REDUCE, _STATE, _LOOP = op.reduce, op.state, op.loop
+# A call would ask for its length in Python.
+_labels: dict = label.labels.data  # type: ignore[attr-defined]
+# These have no single value to keep.
+# Somebody wants to know of every launch.
+_WATCHED = int(flags.JitFlag.Debug | flags.JitFlag.KernelHistory | flags.JitFlag.FreezingScope)
+
+
+class Effect:
+    """What a side effect does beyond its operands: the buffer it writes, its op and mode, and who
+    waits for it.
+
+    `afters` refer to nodes that stand for the target afterwards, `value` to the node of the old
+    value that an atomic gives, `order` to effects that must have finished before. `shape` is that
+    of the part of the buffer that a sum of vectors goes to.
+    """
+
+    __slots__ = ("afters", "buffer", "dtype", "mode", "order", "reduce", "shape", "size", "value")
+
+    def __init__(self, buffer: Buffer, dtype: dt.DType, size: int, reduce: str, mode: str) -> None:
+        self.buffer, self.dtype, self.size = buffer, dtype, size
+        self.reduce, self.mode = reduce, mode
+        self.order: tuple[Node, ...] = ()
+        self.shape: tuple[int, ...] = ()
+        self.afters: list[Any] = []
+        self.value: Any = None
+
+    @property
+    def static(self) -> tuple:
+        """What kernel text depends on."""
+        return (self.dtype, self.reduce, self.mode)
+
+
+def add_effect(
+    effect_op: op.Op, deps: tuple[Node, ...], size: int, effect: Effect, before: Node
+) -> Node:
+    """Queues a side effect; returns the node that stands for its target from now on.
+
+    `before` is the node that stood for the target: its effects, if pending, come first.
+    """
+    with lock:
+        node = make(effect_op, effect.dtype, size, deps, effect)
+        if before.op is AFTER:
+            effect.order = (before.deps[0],)
+        after = make(AFTER, effect.dtype, effect.size, (node,), effect.buffer)
+        effect.afters.append(weakref.ref(after))
+        scope = innermost()
+        if scope is None:
+            pending.append(node)
+        else:
+            scope.effects.append(node)
+            scope.afters += effect.afters
+        return after
+
+
+def _drop_unseen() -> None:
+    """Forgets pending side effects that nobody can see: no one holds what stands for their target,
+    or the old value that they give, and none of the others follows one of them."""
+    kept: list[Node] = []
+    needed: set[Node] = set()
+    for scope in stack():  # what is being recorded comes later
+        for effect in scope.effects:
+            _follow(effect, needed)
+    while pending:  # the last ones first: those before may be held by what they need only
+        effect = pending.pop()
+        if effect.op.effect and effect not in needed and not afters(effect):
+            value = effect.data.value
+            if value is None or value() is None:
+                continue
+        kept.append(effect)
+        _follow(effect, needed)
+    pending.extend(reversed(kept))
+
+
+def _follow(effect: Node, needed: set[Node]) -> None:
+    """Adds the side effects that come before one, or before those of a loop or branch."""
+    if effect.op.effect:
+        needed.update(effect.data.order)
+    elif effect.op.block:
+        for e in inside(effect):
+            _follow(e, needed)
+
+
+def effect_value(after: Node, dtype: dt.DType) -> Node:
+    """The old value that an atomic operation gives, as a node."""
+    effect_node = after.deps[0]
+    value = make(op.component, dtype, effect_node.size, (effect_node,), 0)
+    effect_node.data.value = weakref.ref(value)
+    return value
+
+
+def evaluate(roots: list[Node]) -> bool:
+    """Launches kernels for the given nodes and all pending side effects. Returns whether there was
+    anything to do.
+
+    Afterwards every root is a buffer (its data may still be on the way). Literals stay literals:
+    `materialize` turns one into a buffer.
+    """
+    with lock:
+        todo = [n for n in roots if n.op is not BUFFER and n.op is not LITERAL]
+        if pending:
+            _drop_unseen()
+        if pending:
+            _evaluate_effects(todo)
+        elif todo:
+            _evaluate(todo)
+        else:
+            return False
+    if observers:
+        _observe()
+    return True
+
+
+def _evaluate_effects(roots: list[Node]) -> None:
+    """Launches kernels for some nodes and all pending side effects."""
+    effects = pending[:]
+    pending.clear()
+    try:
+        _evaluate(roots + effects + _old_values(effects))
+    except BaseException:
+        left = [e for e in effects if e.op.effect or e.op.block]
+        pending[:0] = without_escaped(
+            left, {e: structure.ProgramGraph([e]).ordered() for e in left}
+        )
+        raise
+
+
+def _observe() -> None:
+    """Calls the observers of what was launched."""
+    with lock:
+        complete = [o for o in observers if o[0].is_complete]
+        observers[:] = [o for o in observers if not o[0].is_complete]
+    for _, then in complete:
+        then()
+
+
+def forget_kernels() -> None:
+    """Forgets which kernel a structure has."""
+    global _entries
+    _entries = 0
+    _kernels.clear()
+    _settled.clear()
+    _plans.clear()
+
+
+def preview(roots: list[Node]) -> list[kernel.Kernel]:
+    """The kernels that `evaluate` would launch for these nodes and all pending side effects,
+    without launching them.
+    """
+    global _preview
+    with lock:
+        copies: dict[Node, Node] = {}
+        _drop_unseen()
+        effects = pending[:]
+        values = _old_values(effects)
+        every, graph = _collect(roots + effects + values)
+        for n in graph.ordered():
+            copy = copies[n] = make(
+                n.op, n.dtype, n.size, tuple([copies[d] for d in n.deps]), n.data
+            )
+            if n.op.effect:
+                e = n.data
+                copy.data = Effect(e.buffer, e.dtype, e.size, e.reduce, e.mode)
+                copy.data.shape = e.shape
+                copy.data.order = tuple([copies[o] for o in e.order if o in copies])
+            elif n.op.block:
+                copy.data = OpenRegion(n.data.counts, n.data.depth, n.data.shared)
+            if n in label.labels:
+                label.labels[copy] = label.labels[n]
+            if n in label.locations:
+                label.locations[copy] = label.locations[n]
+        for n, copy in copies.items():
+            if n.op.effect:
+                targets = [copies[a] for a in afters(n) if a in copies]
+                copy.data.afters = [weakref.ref(a) for a in targets]
+        wanted = [n for n in every if n.op is not BUFFER and n.op is not LITERAL]
+        _preview = []
+        try:
+            _evaluate([copies[n] for n in wanted])
+            return _preview
+        finally:
+            _preview = None
+
+
+def materialize(node: Node) -> Node:
+    """The node as a buffer; a literal becomes a new node with memory of its own, while pending side
+    effects, which it has nothing to do with, remain pending."""
+    if node.op is not LITERAL:
+        if node.op is not BUFFER or pending or observers:
+            evaluate([node])
+        return node
+    found = as_data(node)
+    if found.op is not BUFFER:
+        evaluate_alone(found)
+    return found
+
+
+def as_data(literal: Node) -> Node:
+    """A literal as a buffer that the host has filled, or as a node to be evaluated."""
+    if literal.size > FEW or flags.current & _WATCHED:
+        return make(op.copy, literal.dtype, literal.size, (literal,))
+    return filled(literal)
+
+
+def filled(literal: Node) -> Node:
+    """A literal as a buffer that the host fills."""
+    memory = allocate_for(literal.dtype, literal.size, host=True)
+    memory.array(literal.dtype.numpy, elements(literal.dtype, literal.size)).fill(literal.data)
+    return buffer(literal.dtype, literal.size, memory)
+
+
+def evaluate_alone(node: Node) -> None:
+    """Launches a kernel for a node that has nothing to do with pending side effects."""
+    with lock:
+        _evaluate([node])
+
+
+def _old_values(roots: list[Node]) -> list[Node]:
+    """What comes with side effects and cannot be computed again: the old values, where somebody
+    holds them, of atomic updates, and the results of loops and branches."""
+    updates = [n for n in roots if n.op.effect and n.data.value is not None]
+    values = [n.data.value() for n in updates]
+    values += [value() for n in roots if n.op.block for value in n.data.values]
+    return [v for v in values if v is not None and v.op is not BUFFER]
+
+
+# A kernel to launch for a number of lanes: the nodes that it computes, and those that it takes
+# (inputs, literals, checks), and effects, one for each buffer that it writes to.
+Launch = tuple[kernel.Kernel, int, list[Node], list[Node], list[Node], Sequence[Node], list[Node]]
+
+
+class Plan(NamedTuple):
+    """The launches of an evaluation, with the places of nodes among those that are met; and the
+    sizes of nodes on which depends what is launched."""
+
+    launches: list[tuple]
+    sizes: list[tuple[int, int]]
+
+
+def _evaluate(roots: list[Node]) -> None:
+    roots, graph = _collect(roots)
+    waits = [n for n in graph.noted if stages.waits(n)] if graph.noted else None
+    if not waits and roots:
+        size = roots[0].size
+        if len(roots) == 1 or all(n.size == size for n in roots):
+            (_run if len(graph.order) <= LONGEST else _work)(size, roots, graph)
+            return
+    key = _plan_key(graph)
+    order = graph.order
+    plans = _plans.get(key, []) if key is not None else []
+    for plan in plans:
+        if all(order[k].size == size for k, size in plan.sizes):
+            if plan is not plans[0]:
+                plans.remove(plan)
+                plans.insert(0, plan)
+            for made, size, *parts in plan.launches:
+                _write(made, size, *[[order[k] for k in part] for part in parts])
+            return
+    reduced = [n.deps[0] for n in graph.noted if n.op is _REDUCE]
+    watched = [(n, n.size) for n in (*graph.noted, *reduced)]
+    found = stages.find(roots, *graph.apart(), waits) if waits else [roots]
+    launches = [group for stage in found for group in _by_lanes(stage)]
+    done: list[Launch | None] = []
+    for size, group in launches:
+        again = [n for n in group if n.op is not BUFFER]
+        done += _work(size, again, structure.ProgramGraph(again))
+    if key is not None and None not in done:
+        _make_room(0 if key in _plans else len(key[0]))
+        plans = _plans.setdefault(key, [])
+        plans.insert(0, _plan([v for v in done if v], watched, order))
+        del plans[MOST_PLANS:]
+
+
+def _plan(launches: list[Launch], watched: list[tuple[Node, int]], order: list[Node]) -> Plan:
+    """What has been launched as a plan for other nodes that are met in the same order."""
+    place = {n: k for k, n in enumerate(order)}
+    sizes = watched + [(n, n.size) for _, _, roots, *_ in launches for n in roots]
+    rows = [(*v[:2], *[[place[n] for n in part] for part in v[2:]]) for v in launches]
+    return Plan(rows, [(place[n], size) for n, size in sizes])
+
+
+def _plan_key(graph: structure.ProgramGraph) -> tuple | None:
+    """What the launches of an evaluation follow from, but for sizes; None where they are not to be
+    known again, as the text of kernels is about these nodes."""
+    if graph.open or graph.more_than(LONGEST) or _is_named(graph):
+        return None
+    orders = []
+    for n in graph.effects():
+        for before in n.data.order:
+            if before.op is not BUFFER:
+                if before.mark is not graph.mark:
+                    return None
+                orders.append((n.id, before.id))
+    return (graph.key()[0], *orders)
+
+
+def _is_named(graph: structure.ProgramGraph) -> bool:
+    """Whether the texts of kernels have comments on the nodes."""
+    labels = label.labels
+    return flags.current & 1 != 0 or (len(_labels) > 0 and any(n in labels for n in graph.order))
+
+
+def _by_lanes(roots: list[Node]) -> list[tuple[int, list[Node]]]:
+    """The roots by number of lanes, which a kernel has in common."""
+    groups: dict[int, list[Node]] = {}
+    for n in roots:
+        lanes = n.deps[0].size if n.op is _REDUCE else n.size
+        groups.setdefault(lanes, []).append(n)
+    return [*groups.items()]
+
+
+def _work(size: int, roots: list[Node], graph: structure.ProgramGraph) -> list[Launch | None]:
+    """Launches a kernel, or several where it would be very long, for roots of `size` lanes, of
+    which `graph` is what is below them. Gives what it has launched."""
+    if not graph.more_than(LONGEST):
+        return [_run(size, roots, graph)] if roots else []
+    done: list[Launch | None] = []
+    first = _first_part(size, sorted(graph.ordered(), key=_serial), set(roots))
+    if not first:
+        return [_run(size, roots, graph)]
+    for lanes, group in _by_lanes(first):
+        done += _work(lanes, group, structure.ProgramGraph(group))
+    left = [n for n in roots if n.op is not BUFFER]
+    return done + _work(size, left, structure.ProgramGraph(left))
+
+
+def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
+    """Values to finish in a kernel of their own, so that a very long program becomes several: the
+    cut that fewest values cross.
+
+    Gives nothing if the program cannot be cut: an atomic's old value must come from the kernel that
+    makes the update.
+    """
+    place = {n: k for k, n in enumerate(nodes)}
+    last = list(range(len(nodes)))
+    for k, n in enumerate(nodes):
+        if n.op is op.component and n.deps[0].op.effect:
+            return []
+        for d in n.deps:
+            last[place[d]] = k
+    crossing = [0] * (len(nodes) + 1)
+    for k, end in enumerate(last):
+        n = nodes[k]
+        # Leaves are there anyway; what belongs to a loop stays together.
+        if n.deps or n.op is _STATE:
+            o = n.op
+            whole = o.several or o.block or o is _STATE or n.dtype.is_vector
+            weight = len(nodes) if whole else 1
+            crossing[k + 1] += weight
+            crossing[end + 1] -= weight
+    for k in range(1, len(crossing)):
+        crossing[k] += crossing[k - 1]
+    cut = min(range(LONGEST // 2, LONGEST), key=crossing.__getitem__)
+    if crossing[cut] >= LONGEST // 4:
+        return []
+    return [n for k, n in enumerate(nodes[:cut]) if n in roots or (last[k] >= cut and n.deps)]
+
+
+def _collect(roots: list[Node]) -> tuple[list[Node], structure.ProgramGraph]:
+    """The roots, each once, with what else somebody wants of the loops below them; and all that is
+    below."""
+    if len(roots) > 1:
+        given = dict.fromkeys(roots)
+        # What stands for the target of an effect becomes a buffer with that.
+        roots = [n for n in given if n.op is not AFTER or n.deps[0] not in given]
+    if ACTIVE in roots:  # which all programs share
+        raise RuntimeError("the lanes of a kernel were to be evaluated outside of one")
+    graph = structure.ProgramGraph(roots)
+    loops = [n for n in graph.noted if n.op is _LOOP] if graph.noted else None
+    if loops:
+        more = _companions(loops, graph.mark)
+        if more:
+            graph.add(more)
+            roots = roots + more
+    return roots, graph
+
+
+def _companions(loops: list[Node], mark: object) -> list[Node]:
+    """What else somebody wants of loops, lest each of their results should make them run again:
+    results that no other node of this evaluation, which all have the `mark`, is computed from, and
+    sums of them over all lanes."""
+    outermost = [n for n in loops if n.data.depth == 1]
+    alive = [v for n in outermost for value in n.data.values if (v := value()) is not None]
+    alive = [v for v in alive if v.mark is not mark and v.op is not BUFFER]
+    alive = [v for v in alive if not v.dtype.is_vector]  # which exist within a kernel only
+    summed = {v.deps[0] for v in alive if v.op is _REDUCE}
+    return [v for v in alive if v not in summed]
+
+
+def _run(size: int, roots: list[Node], graph: structure.ProgramGraph) -> Launch | None:
+    """Launches one kernel for roots that all have `size` lanes, if there are any."""
+    if size == 0:
+        for n in roots:
+            if n.op.effect or n.op.block:
+                _finish_effect(n)
+            else:
+                _finish(n, allocate_for(n.dtype, 0))
+        return None
+    if graph.open:
+        raise stages.symbolic()
+    key, targets = graph.key()
+    if targets:
+        # The text, by which kernels are known, does not say where among the roots effects are.
+        roots = sorted(roots, key=_has_value, reverse=True)
+    streams = size >= STREAM_LANES and _result_bytes(size, roots) >= STREAM_BYTES
+    if streams:
+        key = (*key, True)
+    if (_labels or flags.current & 1) and _is_named(graph):
+        # Other programs of this structure get a text of their own.
+        _make_room()
+        known = _settle(graph, roots, streams, label.comments(graph.ordered()))
+    else:
+        known = _kernels.get(key)
+        if known is None:
+            _make_room(len(key))
+            known = _kernels[key] = _settle(graph, roots, streams)
+    made, passed = known
+    inputs, literals, checks = graph.inputs, graph.literals, graph.checks
+    if passed.inputs is not None:
+        inputs = [inputs[k] for k in passed.inputs]
+    if passed.literals is not None:
+        literals = [literals[k] for k in passed.literals]
+    if passed.checks is not None:
+        checks = [checks[k] for k in passed.checks]
+    launch = made, size, roots, inputs, literals, checks, targets
+    (_write if targets else _launch)(*launch)
+    return launch
+
+
+def _settle(
+    graph: structure.ProgramGraph,
+    roots: list[Node],
+    streams: bool,
+    comments: dict[Node, str] | None = None,
+) -> tuple[kernel.Kernel, structure.KernelArguments]:
+    """The kernel of a program that is new, but without `comments` may have the structure of another
+    one, and what it takes."""
+    if len(graph.order) > LARGE:
+        collector.defer()
+    ordered, passed = structure.settle(graph, roots)
+    settled = (streams, *map(_id, roots))
+    made = _settled.get(settled) if comments is None else None
+    if made is None:
+        made = _kernel_for(ordered, roots, comments, streams)
+        if comments is None:
+            _settled[settled] = made
+    return made, passed
+
+
+def _make_room(more: int = 0) -> None:
+    """Forgets what is known if that, with so many more entries of keys, is very much."""
+    global _entries
+    if _entries + more > MOST_KEYS or structure.is_full():
+        structure.forget()
+        forget_kernels()
+    _entries += more
+
+
+def _launch(
+    made: kernel.Kernel,
+    size: int,
+    roots: list[Node],
+    inputs: list[Node],
+    literals: list[Node],
+    checks: Sequence[Node],
+    targets: list[Node],
+) -> None:
+    """Launches a kernel for nodes, which become buffers."""
+    effects = [e.data for e in targets] if targets else ()
+    if _preview is not None:
+        _preview.append(made)
+        outputs: list[Buffer | None] = [None] * len(roots)
+    else:
+        outputs = kernel.run(made, size, inputs, literals, checks, effects)
+    for k, n in enumerate(roots):
+        if n.op.effect or n.op.block:
+            _finish_effect(n)
+        else:
+            _finish(n, outputs[k])
+
+
+def _write(*launch: Any) -> None:
+    """Launches a kernel that may have effects."""
+    made, *_, targets = launch
+    if not targets or (made.address and kernel.tier != "numpy"):
+        _launch(*launch)
+    else:  # on NumPy, updates take effect one by one, and those made must count as made
+        with interrupt.postponed():
+            _launch(*launch)
+
+
+def _has_value(n: Node) -> bool:
+    return not (n.op.effect or n.op.block)
+
+
+def _result_bytes(size: int, roots: list[Node]) -> int:
+    values = [n.dtype.itemsize for n in roots if n.op is not op.reduce and _has_value(n)]
+    return size * sum(values)
+
+
+def _kernel_for(
+    nodes: list[Node], roots: list[Node], comments: dict[Node, str] | None, streams: bool
+) -> kernel.Kernel:
+    """The kernel of a text that is made anew; `comments` go beside the statements of nodes, and
+    with `streams` results are written past the caches.
+    """
+    start = time.perf_counter()
+    built = program.build(nodes, roots, comments)._replace(streams=streams)
+    if flags.current & flags.JitFlag.Debug:
+        program.check(built)
+    found = kernel.for_program(source.render(built), built)
+    if not found.launches:
+        found.rendering = time.perf_counter() - start
+    return found
+
+
+def _finish(n: Node, memory: Buffer | None) -> None:
+    """Turns a node whose kernel is launched into a buffer."""
+    # In this order, as other threads look at the node: whoever sees a buffer sees its memory.
+    n.data = memory
+    n.op = BUFFER
+    n.deps = ()
+
+
+def _finish_effect(n: Node) -> None:
+    """Ends an effect whose kernel is launched, and frees whoever waited for it."""
+    waiting = afters(n)
+    for value in old_values(inside(n)) if n.op.block else ():
+        leaked = value()
+        if leaked is not None:  # known only where the update took place, which is over
+            leaked.op, leaked.deps, leaked.data = _STATE, (), None
+    _finish(n, None)
+    for after in waiting:
+        _finish(after, after.data)

@@ -1,0 +1,148 @@
+"""Stages of an evaluation: what has to be finished before other values can be computed.
+
+A value waits for the result of a reduction, for what a gather reads from if that is no buffer yet,
+and for the side effects that have to take place before. Most programs have a single stage: what
+could wait, or be waited for, is noted when their nodes are collected, and looked at alone.
+"""
+
+from operator import attrgetter
+
+from ..ir import op
+from ..ir.effects import effects_inside
+from ..ir.node import AFTER, BUFFER, Node
+from ..ir.scope import innermost
+
+_serial = attrgetter("serial")
+_REDUCE, _RESULT = op.reduce, op.result
+
+
+def find(
+    roots: list[Node], leaves: list[Node], nodes: list[Node], waits: list[Node]
+) -> list[list[Node]]:
+    """Roots, and the values on which later ones wait, by stage: of nodes among which some wait for
+    others, or others for them."""
+    start = min(map(_serial, waits))
+    later = sorted([n for n in nodes if n.serial >= start], key=_serial)
+    if len(later) == 1 and waits[0].op is _REDUCE:  # nobody waits for it
+        return [roots]
+    for n in leaves:
+        n.id = 0
+    for n in nodes:
+        n.id = 0
+    # The `id` of a node is the stage in which others can use it. These are there one stage after
+    # they have been computed.
+    late: set[Node] = set()
+    single = {n for n in waits if n.op is _RESULT}
+    once = _once(single, later)
+    stages: dict[int, list[Node]] = {}
+    for n in later:
+        o = n.op
+        own = 0
+        if not o.waits and not single:
+            for d in n.deps:
+                at = d.id
+                if at:
+                    if d.op is _REDUCE:
+                        stages.setdefault(at - 1, []).append(d)
+                    if at > own:
+                        own = at
+            n.id = own
+            continue
+        sources = n.deps[o.reads] if o.reads else ()
+        for d in n.deps:
+            at = d.id
+            made_by = d.op
+            if made_by is _REDUCE:
+                stages.setdefault(at - 1, []).append(d)
+            elif made_by is BUFFER or made_by is AFTER:
+                pass
+            elif d in sources:
+                at -= d in late
+                stages.setdefault(at, []).append(d)
+                at += 1
+            elif made_by is _RESULT and (d in once or (d.size < n.size and d in single)):
+                if not d.dtype.is_vector:
+                    stages.setdefault(at, []).append(d)
+                    at += 1
+                elif d in once:  # local memory exists within a kernel only
+                    raise RuntimeError(
+                        "a loop or branch of one lane that writes to arrays has filled local "
+                        "memory, which more lanes read: give the condition as many entries"
+                    )
+            if at > own:
+                own = at
+        if o.effect:
+            own = max(own, *[_stage_after(before, n) for before in n.data.order], 0)
+        elif o is AFTER:
+            own += 1
+        elif o is _REDUCE or (o is op.component and _is_old_value(n)):
+            late.add(n)
+            own += 1
+        n.id = own
+    for n in roots:
+        if n.op is not AFTER:
+            stages.setdefault(n.id - (n in late), []).append(n)
+    return [list(dict.fromkeys(stages[k])) for k in sorted(stages)]
+
+
+def waits(n: Node) -> bool:
+    """Whether a node of those that are noted may have to wait for others, or others for it."""
+    o = n.op
+    if o is _REDUCE or o is AFTER:
+        return True
+    if o is _RESULT:  # a loop or branch of one lane, which is no part of another one, runs once
+        return n.size == 1 and n.deps[0].data.depth == 1
+    if o is op.component:
+        return _is_old_value(n)
+    if o.reads:
+        return any(d.op is not BUFFER for d in n.deps[o.reads])
+    return o.effect and any(before.op is not BUFFER for before in n.data.order)
+
+
+def _is_old_value(n: Node) -> bool:
+    """Whether a component is the old value that an atomic operation of one lane gives."""
+    return n.size == 1 and n.deps[0].op.effect
+
+
+def _stage_after(before: Node, n: Node) -> int:
+    """The first stage in which an effect can take place that follows another one."""
+    if before.op is not BUFFER and not hasattr(before, "id"):
+        raise symbolic()  # it belongs to an open recording
+    if before.op.block:
+        return before.id + 1
+    if not before.op.effect:
+        return 0
+    same = before.op.accumulates and n.op.accumulates
+    commute = same and before.data.static == n.data.static
+    # Without atomics, lanes of two updates on different threads would meet.
+    commute = commute and n.data.mode != "no_conflicts"
+    commute = commute or before.data.mode == n.data.mode == "disjoint"
+    return before.id + (not commute)
+
+
+def _once(results: set[Node], nodes: list[Node]) -> set[Node]:
+    """Those of some results of loops and branches of one lane that have side effects and are used
+    by more lanes."""
+    found = set()
+    for result in results:
+        if effects_inside(result.deps[0]):
+            users = {result}
+            for n in nodes:
+                if not users.isdisjoint(n.deps):
+                    users.add(n)
+                    if n.size > 1:
+                        found.add(result)
+                        break
+    return found
+
+
+def symbolic() -> RuntimeError:
+    """What to raise where a value of an open recording is to be evaluated."""
+    scope = innermost()
+    what = "is being recorded" if scope is not None else "has been recorded"
+    return RuntimeError(
+        f"a value of a symbolic loop, branch or call that {what} was to be evaluated. Inside of "
+        "such a body values are known only when the whole kernel runs: dr.eval, printing, and "
+        "conversion to Python or NumPy do not work there. Use mode='evaluated' (for dr.print, "
+        "mode='symbolic'), or return the value as part of the state."
+    )

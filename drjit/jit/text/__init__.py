@@ -1,0 +1,1 @@
+"""From nodes to the text of a kernel."""

@@ -1,0 +1,91 @@
+"""Bodies of branches that a program has several times, as those of a function that is called again
+and again: the text of the kernel has them once, as a function.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ..ir.op import in_bounds
+from .program import Branch, Case, Instr, Loop, Program
+
+# Instructions from which on a body is worth a call.
+SHORTEST = 16
+# What is written again inside of a function, rather than handed over: it costs nothing.
+_LEAVES = frozenset(("literal", "lane", "active"))
+
+
+class Used(NamedTuple):
+    """What a body computes, and in the order of their use what it needs from outside: operations
+    that are repeated inside, and values that it is called with; and its first bounds check.
+    """
+
+    inside: set[int]
+    leaves: list[int]
+    outside: list[int]
+    check: Instr | None
+
+
+def repeated(program: Program) -> frozenset[Case]:
+    """The cases of branches whose bodies look like others."""
+    cases = [c for i in program.instrs if type(i.data) is Branch for c in i.data.cases]
+    if len(cases) < 2 or any(t.is_vector for t in {i.dtype for i in program.instrs}):
+        return frozenset()
+    lengths = [len(case.body) if case.function is None else 0 for case in cases]
+    same = Counter(lengths)
+    looks = [
+        _look(program, case) if length and same[length] > 1 else (0, 0)
+        for case, length in zip(cases, lengths, strict=True)
+    ]
+    number = Counter(looks)
+    return frozenset(
+        [c for c, look in zip(cases, looks, strict=True) if number[look] > 1 and look[0] > 0]
+    )
+
+
+def _look(program: Program, case: Case) -> tuple[int, int]:
+    """The length of a body, and a number that is the same for equal ones; zeros for a short one."""
+    found = [program.instrs[n] for n in _all(program, case.body)]
+    if len(found) < SHORTEST:
+        return 0, 0
+    return len(found), hash(tuple([(i.op.name, i.dtype.code, len(i.args)) for i in found]))
+
+
+def _all(program: Program, body: Sequence[int]) -> Iterator[int]:
+    """The instructions of a body and of those in it."""
+    for number in body:
+        yield number
+        data = program.instrs[number].data
+        if type(data) is Loop:
+            yield from _all(program, data.test)
+            yield from _all(program, data.body)
+        elif type(data) is Branch:
+            for case in data.cases:
+                yield from _all(program, case.body)
+
+
+def used(program: Program, case: Case) -> Used:
+    """What a body computes and needs: not the words of the parameter block, which it knows."""
+    inside: set[int] = set(case.function.parameters) if case.function else set()
+    needed: dict[int, None] = {}
+    check: Instr | None = None
+    for number in _all(program, case.body):
+        i = program.instrs[number]
+        inside.add(number)
+        if i.op is in_bounds and check is None and case.function is None:
+            check = i
+        needed.update(dict.fromkeys([a for k, a in enumerate(i.args) if k not in i.op.words]))
+        if type(i.data) is Loop:
+            inside.update((*i.data.states, i.data.live))
+            needed.update(dict.fromkeys((*i.data.starts, i.data.active)))
+            needed.update(dict.fromkeys((*i.data.results, i.data.condition)))
+        elif type(i.data) is Branch:
+            inside.update(i.data.results)
+            for inner in i.data.cases:
+                needed.update(dict.fromkeys((inner.mask, *inner.results, *inner.arguments)))
+                if inner.function is not None:
+                    inside.update(inner.function.parameters)
+    outer = [number for number in needed if number not in inside]
+    leaves = [number for number in outer if program.instrs[number].op.kind in _LEAVES]
+    given = [number for number in outer if program.instrs[number].op.kind not in _LEAVES]
+    return Used(inside, leaves, given, check)

@@ -1,0 +1,405 @@
+"""The typed program: what a kernel computes, in order, with nested blocks for loops and branches.
+`build` makes one from nodes, `check` states what a well-formed one is.
+
+A program knows no buffers and no sizes: those are parameters. Its rendering (`source.py`) is all
+that a target sees.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import count
+from typing import Any, NamedTuple
+
+from ..ir import op
+from ..ir.dtype import DType
+from ..ir.nesting import Nesting, Parts, Region, leaked
+from ..ir.node import BUFFER, LITERAL, Node
+
+
+class Instr(NamedTuple):
+    """One operation: its operands are numbers of earlier instructions, `param` the first word it
+    uses of the parameter block.
+    """
+
+    op: op.Op
+    dtype: DType
+    args: tuple[int, ...]
+    data: Any = None
+    param: int = 0
+    label: str = ""
+    rounds: int = 1  # how often it runs, by estimate
+
+    @property
+    def cost(self) -> int:
+        """Estimated elementary instructions a lane."""
+        return self.op.cost * elements(self) * self.rounds
+
+
+class Loop(NamedTuple):
+    """What a loop does, as numbers of instructions: `states` are its variables, set to `starts`
+    before the loop and to `results` after each round of `body`; the lanes of `live` go on, at first
+    those of `active`, while `test` gives `condition`.
+    """
+
+    states: tuple[int, ...]
+    starts: tuple[int, ...]
+    results: tuple[int, ...]
+    live: int
+    active: int
+    test: tuple[int, ...]
+    condition: int
+    body: tuple[int, ...]
+
+
+class Function(NamedTuple):
+    """A body that several calls share: what stands for their arguments, and what they need."""
+
+    parameters: tuple[int, ...]
+    returned: tuple[int, ...]
+
+
+class Case(NamedTuple):
+    """A body of a branch: the lanes of `mask` compute `results`. If it is that of a `function`,
+    this is called with `arguments`."""
+
+    mask: int
+    body: tuple[int, ...]
+    results: tuple[int, ...]
+    function: Function | None = None
+    arguments: tuple[int, ...] = ()
+
+
+class Branch(NamedTuple):
+    """Bodies for the lanes of different masks. `used` numbers the results that somebody needs,
+    `results` the instructions that stand for them."""
+
+    cases: tuple[Case, ...]
+    used: tuple[int, ...]
+    results: tuple[int, ...]
+
+
+class Output(NamedTuple):
+    """A result: instruction `value` goes to the buffer at word `param`; an effect has none."""
+
+    kind: str  # store, reduce, effect
+    dtype: DType
+    value: int
+    param: int
+
+
+class Program(NamedTuple):
+    """Instructions, outputs and the layout of the parameter block. `body` lists the instructions
+    outside of loops and branches in order.
+
+    Words of the block: the error record, then inputs, literals, sizes of bounds checks, targets of
+    effects, outputs.
+    """
+
+    instrs: tuple[Instr, ...]
+    outputs: tuple[Output, ...]
+    inputs: tuple[DType, ...]
+    literals: tuple[DType, ...]
+    checks: int
+    effects: tuple[tuple[DType, str], ...]
+    words: int
+    body: tuple[int, ...] = ()
+    streams: bool = False  # results are too big for the caches and written past them
+
+    @property
+    def cost(self) -> int:
+        """Estimated elementary instructions a lane."""
+        return sum([i.cost for i in self.instrs]) + len(self.outputs)
+
+    def calls(self, fused: int) -> int:
+        """The same where all elements of a vector count as one, and fused multiply-adds `fused`
+        times more."""
+        costs = [i.op.cost * i.rounds * (1 + fused if i.op.fused else 1) for i in self.instrs]
+        return sum(costs) + len(self.outputs)
+
+    @property
+    def fills(self) -> bool:
+        """Whether it fills memory with constants."""
+        return not self.inputs and all(i.op in (op.literal, op.copy) for i in self.instrs)
+
+    @property
+    def has_loops(self) -> bool:
+        """Whether it may run for ever."""
+        return any(type(i.data) is Loop for i in self.instrs)
+
+    @property
+    def fused(self) -> int:
+        """The part of the cost that is due to fused multiply-adds."""
+        return sum([i.cost for i in self.instrs if i.op.fused])
+
+
+def elements(i: Instr) -> int:
+    """How many elements of a vector or matrix an instruction computes for each lane."""
+    if i.op is op.matvec:
+        return i.data[0] * i.data[1]
+    if i.op is op.outer:
+        return i.data[3] * i.data[4]
+    return i.dtype.count
+
+
+def effect_words(mode: str) -> int:
+    """Words of the parameter block that an effect uses: its target; per-thread copies and their
+    size.
+    """
+    return 3 if mode == "expand" else 1
+
+
+def shared_target(effect: Any) -> tuple | None:
+    """What effects of a program that use the same private copies have in common; None if there are
+    no such copies."""
+    return (effect.buffer, effect.reduce) if effect.mode == "expand" else None
+
+
+def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None = None) -> Program:
+    """The program that computes `roots`; `nodes` are all nodes below them in order, with structural
+    numbers in `Node.id`.
+    """
+    builder = _Builder(nodes)
+    builder.add(nodes, labels or {})
+    outputs = builder.outputs(roots)
+    return Program(
+        tuple(builder.instrs),
+        outputs,
+        tuple([n.dtype for n in builder.inputs]),
+        tuple([n.dtype.element for n in builder.literals]),
+        builder.end_of_checks - builder.first_check,
+        tuple(builder.effects),
+        builder.words,
+        builder.top(nodes),
+    )
+
+
+SYMBOLS = frozenset((op.state, op.result))
+
+
+class _Builder:
+    """A program that is made: its instructions so far, and which of them computes a node."""
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self.inputs = [n for n in nodes if n.op is BUFFER]
+        # Literals that share a parameter have the same number.
+        self.literals = [*{n.id: n for n in nodes if n.op is LITERAL}.values()]
+        first_literal = 1 + len(self.inputs)
+        self.first_check = first_literal + len(self.literals)
+        self.end_of_checks = self.first_check + sum(n.op is op.in_bounds for n in nodes)
+        self.word = {
+            BUFFER: count(1),
+            LITERAL: count(first_literal),
+            op.in_bounds: count(self.first_check),
+        }
+        self.words = self.end_of_checks  # those that are taken
+        self.numbers: dict[int, int] = {}
+        self.instrs: list[Instr] = []
+        self.effects: list[tuple[DType, str]] = []
+        self.shared: dict[tuple, int] = {}
+        self.nesting: Any = Nesting(nodes) if any(n.op.block for n in nodes) else None
+        self.used = _used(nodes) if self.nesting else {}
+        self.functions: dict[Region, Case] = {}
+
+    def add(self, nodes: list[Node], labels: dict[Node, str]) -> None:
+        """Adds the instructions of all nodes."""
+        numbers, instrs, nesting = self.numbers, self.instrs, self.nesting
+        home, same = (nesting.home, nesting.same) if nesting else ({}, {})
+        for n in nodes:
+            if n.id in numbers:
+                continue
+            if n in same:
+                numbers[n.id] = numbers[same[n].id]
+            elif nesting and n.op is op.result:
+                numbers[n.id] = self._result(n)
+            else:
+                args = () if n.op.block else tuple([numbers[d.id] for d in n.deps])
+                data, param = (n.data, 0) if n.op.plain else self._data(n)
+                body = home.get(n)
+                rounds = body.rounds if body else 1
+                numbers[n.id] = len(instrs)
+                instrs.append(Instr(n.op, n.dtype, args, data, param, labels.get(n, ""), rounds))
+
+    def _data(self, n: Node) -> tuple[Any, int]:
+        """What an operation needs beside its operands: constants, and the first of its words."""
+        if n.op in self.word:
+            param = next(self.word[n.op])
+            if n.op is BUFFER:
+                return n.size == 1, param
+            return None if n.op is LITERAL else param - self.first_check, param
+        if n.op.effect:
+            return (*n.data.static, *n.data.shape), self._effect(n.data)
+        if self.nesting and n.op is op.loop:
+            return self._loop(n), 0
+        if self.nesting and n in self.nesting.calls:
+            return self._call(n), 0
+        return self._branch(n) if n.op is op.branch else n.data, 0
+
+    def _effect(self, effect: Any) -> int:
+        """The first of the words of an effect."""
+        key = shared_target(effect)
+        if key is None or key not in self.shared:
+            param, self.words = self.words, self.words + effect_words(effect.mode)
+            self.effects.append((effect.dtype, effect.mode))
+            if key is None:
+                return param
+            self.shared[key] = param
+        return self.shared[key]
+
+    def outputs(self, roots: list[Node]) -> tuple[Output, ...]:
+        """The results, which take the last words."""
+        outputs = []
+        for n in roots:
+            if self.nesting and n in self.nesting.home:
+                raise leaked()
+            kind = "effect" if n.op.effect or n.op.block else "store"
+            kind = "reduce" if n.op is op.reduce else kind
+            outputs.append(Output(kind, n.dtype, self.numbers[n.id], self.words))
+            self.words += {"reduce": 2, "store": 1, "effect": 0}[kind]
+        return tuple(outputs)
+
+    def top(self, nodes: list[Node]) -> tuple[int, ...]:
+        """The instructions outside of all loops and branches."""
+        if not self.nesting:
+            return tuple(range(len(self.instrs)))
+        origin, home = self.nesting.origin, self.nesting.home
+        found = [n for n in nodes if n.op not in SYMBOLS and origin(n) not in home]
+        return tuple(sorted({self.numbers[n.id] for n in found}))
+
+    def _of(self, nodes: Iterable[Node]) -> tuple[int, ...]:
+        """The instructions of some nodes."""
+        return tuple([self.numbers[n.id] for n in nodes])
+
+    def _result(self, n: Node) -> int:
+        """The instruction that gives a result of a loop or branch."""
+        block = n.deps[0]
+        if block.op is op.loop:
+            # Its variable, after the loop.
+            return self.numbers[self.nesting.parts[block].inside[0][n.data].id]
+        branch = self.instrs[self.numbers[block.id]].data
+        return branch.results[branch.used.index(n.data)]
+
+    def _inside(self, body: Region, wanted: list[Node]) -> tuple[int, ...]:
+        """The instructions of a body that some values need, in order."""
+        needed = self.nesting.reached(body, wanted)
+        found = [n for n in body.nodes if n in needed and n.op not in SYMBOLS]
+        return tuple(dict.fromkeys(self._of(found)))
+
+    def _loop(self, n: Node) -> Loop:
+        """A loop with the state that somebody needs."""
+        nesting = self.nesting
+        parts, (body,) = nesting.parts[n], nesting.bodies[n]
+        (inside,), (results,), (effects,) = parts.inside, parts.results, parts.effects
+        wanted = [parts.test, *effects]
+        states = [k for k in self.used.get(n, ()) if inside[k] not in nesting.same]
+        while True:
+            needed = nesting.reached(body, wanted + [results[k] for k in states])
+            more = [k for k, s in enumerate(inside) if s in needed and k not in states]
+            if not more:
+                break
+            states += more
+        states.sort()
+        after = [results[k] for k in states]
+        return Loop(
+            self._of([inside[k] for k in states]),
+            self._of([parts.inputs[k] for k in states]),
+            self._of(after),
+            self.numbers[parts.live.id],
+            self.numbers[parts.outer.id],
+            self._inside(body, [parts.test]),
+            self.numbers[parts.test.id],
+            self._inside(body, [*effects, *after]),
+        )
+
+    def _branch(self, n: Node) -> Branch:
+        """A branch with the results that somebody needs, each an instruction of its own."""
+        parts, used = self.nesting.parts[n], self.used.get(n, ())
+        cases = []
+        for k, body in enumerate(self.nesting.bodies[n]):
+            results = [parts.results[k][j] for j in used]
+            inside = self._inside(body, [*parts.effects[k], *results])
+            cases.append(Case(self.numbers[parts.masks[k].id], inside, self._of(results)))
+        return Branch(tuple(cases), tuple(used), self._results(parts, used))
+
+    def _results(self, parts: Parts, used: Sequence[int]) -> tuple[int, ...]:
+        first = len(self.instrs)
+        self.instrs += [Instr(op.result, parts.results[0][k].dtype, ()) for k in used]
+        return tuple(range(first, first + len(used)))
+
+    def _call(self, n: Node) -> Branch:
+        """One of several calls that share a body, which has what one of them needs."""
+        nesting, used = self.nesting, self.used
+        parts, (body,) = nesting.parts[n], nesting.bodies[n]
+        parameters = body.arguments or []
+        found = self.functions.get(body)
+        if found is None:
+            (inside,), computed = parts.inside, n.data.shared.results
+            wanted = {k for m in nesting.calls[n] for k in used.get(m, ()) if k in computed}
+            returned = [parts.results[0][k] for k in sorted(wanted)]
+            function = Function(self._of([inside[k] for k in parameters]), self._of(returned))
+            found = Case(0, self._inside(body, returned), (), function)
+            self.functions[body] = found
+        own = used.get(n, ())
+        case = found._replace(
+            mask=self.numbers[parts.masks[0].id],
+            results=self._of([parts.results[0][k] for k in own]),
+            arguments=self._of([parts.inputs[k] for k in parameters]),
+        )
+        return Branch((case,), tuple(own), self._results(parts, own))
+
+
+def _used(nodes: list[Node]) -> dict[Node, list[int]]:
+    """The numbers of the results of blocks that somebody needs."""
+    found: dict[Node, set[int]] = {}
+    for n in nodes:
+        if n.op is op.result:
+            found.setdefault(n.deps[0], set()).add(n.data)
+    return {block: sorted(numbers) for block, numbers in found.items()}
+
+
+def check(p: Program) -> None:
+    """States what a well-formed program is.
+
+    Raises:
+        ValueError: an operand comes later than its use, has the wrong type, or a parameter is out
+        of the block.
+    """
+    for number, i in enumerate(p.instrs):
+        row = i.op
+        where = f"instruction {number} ({row.name})"
+        if any(not 0 <= a < number for a in i.args):
+            raise ValueError(f"{where}: an operand comes later than its use")
+        if not 0 <= i.param < p.words:
+            raise ValueError(f"{where}: parameter {i.param} is outside of the block")
+        types = [p.instrs[a].dtype for a in i.args]
+        if row.kind in ("prefix", "infix", "call"):
+            want = types[1] if row.result == "second" else types[0]
+            rest = types[1:] if row.result == "second" else types
+            result = want.mask_type if row.result == "mask" else want
+            if i.dtype is not result or any(t is not want for t in rest):
+                raise ValueError(f"{where}: operand types {types} do not give {i.dtype}")
+        if row in (op.gather, op.packet) and not types[2].is_mask:
+            raise ValueError(f"{where}: the last operand is not a mask")
+        if type(i.data) is Loop:
+            _check_loop(p, i.data, where)
+        elif type(i.data) is Branch:
+            _check_branch(p, i.data, where)
+    for o in p.outputs:
+        if not 0 <= o.value < len(p.instrs) or not o.param <= p.words:
+            raise ValueError(f"output {o} refers to nothing")
+
+
+def _check_loop(p: Program, loop: Loop, where: str) -> None:
+    for state, start, result in zip(loop.states, loop.starts, loop.results, strict=True):
+        types = {p.instrs[k].dtype for k in (state, start, result)}
+        if len(types) > 1:
+            raise ValueError(f"{where}: a state variable has several types, {types}")
+    if any(not p.instrs[k].dtype.is_mask for k in (loop.live, loop.active, loop.condition)):
+        raise ValueError(f"{where}: the condition is not a mask")
+
+
+def _check_branch(p: Program, branch: Branch, where: str) -> None:
+    for case in branch.cases:
+        if not p.instrs[case.mask].dtype.is_mask:
+            raise ValueError(f"{where}: the condition of a case is not a mask")
+        for result, value in zip(branch.results, case.results, strict=True):
+            if p.instrs[result].dtype is not p.instrs[value].dtype:
+                raise ValueError(f"{where}: cases give different types")

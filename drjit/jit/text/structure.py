@@ -1,0 +1,366 @@
+"""The structure of a program: a key, by which one seen before is found by one dictionary look-up;
+and in one that is new an integer for every node (`Node.id`) that stands for what it computes from
+inputs and literals, so that common subexpressions are one.
+
+Literals are parameters of kernels, not part of them. Those that are equal share one, though: else
+neither a constant that a program names a hundred times nor what is computed from it would be
+recognized. Which ones these are is found out when a structure is met first. Two that turn out to
+be equal by chance are told apart from then on, so that a number which changes from launch to launch
+costs one more kernel, and not one for each value.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from ..ir import op
+from ..ir.nesting import Parts
+from ..ir.node import AFTER, BUFFER, LITERAL, Node
+from . import program
+
+
+class _Interned(dict[tuple, int]):
+    """Numbers things as they come."""
+
+    def __missing__(self, key: tuple) -> int:
+        number = self[key] = len(self)
+        return number
+
+
+_interned = _Interned()
+_INTERN_LIMIT = 1 << 20
+_equal: dict[tuple, tuple[int, ...]] = {}
+"""Which literals of a structure share a parameter: the numbers of these by position."""
+_STATE, _IN_BOUNDS = op.state, op.in_bounds
+_serial = attrgetter("serial")
+
+
+def is_full() -> bool:
+    """Whether so many structures are known that it is time to forget them."""
+    return len(_interned) > _INTERN_LIMIT
+
+
+def forget() -> None:
+    """Forgets all structures."""
+    _interned.clear()
+    _equal.clear()
+
+
+class ProgramGraph:
+    """The nodes below some roots, in the `order` in which they are met from there, and again. Those
+    that are more than arithmetic to the scheduler are `noted`. A program takes `inputs`, a literal
+    for each parameter (`literals`), and bounds `checks`.
+
+    Those that have been met have the `mark`, and as `id` the place of their row in the key, or of
+    that of an equal literal.
+    """
+
+    __slots__ = (
+        "_bodies", "_key", "_values", "checks", "inputs", "literals", "mark", "noted", "open",
+        "order",
+    )  # fmt: skip
+
+    def __init__(self, roots: list[Node]) -> None:
+        self.mark = object()
+        self.order: list[Node] = []
+        self.noted: list[Node] = []
+        self.inputs: list[Node] = []
+        self.literals: list[Node] = []
+        self.checks: list[Node] = []
+        # What is met first is a row: its operation, and what that does not say of it. What is met
+        # again is a number. As the number of operands is known, no two programs have the same key.
+        self._key: list[Any] = []
+        self._values: dict[Any, int] = {}
+        self.open = 0  # nodes that are known in a body only, less those of the bodies met
+        self._bodies: set[Any] = set()  # that calls share
+        self.add(roots)
+
+    def add(self, roots: list[Node]) -> None:
+        """Adds what is below more roots."""
+        mark, order, key, values = self.mark, self.order, self._key, self._values
+        start = len(order)
+        key.append(len(roots))
+        order += roots
+        for n in islice(order, start, None):  # which grows
+            if n.mark is mark:
+                key.append(n.id)
+                continue
+            n.mark = mark
+            n.id = len(key)
+            o = n.op
+            if o.plain:
+                key.append(o)
+                deps = n.deps
+                order += deps
+                if len(deps) == 1:  # it may convert types, or have a constant as its other operand
+                    key += (n.dtype, n.data)
+            elif o is LITERAL:
+                value = n.data
+                value = (n.dtype, value or repr(value))  # the two zeros differ
+                first = values.get(value)
+                if first is None:
+                    values[value] = n.id
+                    self.literals.append(n)
+                    key += (o, n.dtype)
+                else:
+                    n.id = first
+                    key.append(first)
+            elif o is BUFFER:
+                self.inputs.append(n)
+                key += (o, n.dtype, n.size == 1)
+            else:
+                order += n.deps
+                self._special(n)
+
+    def _special(self, n: Node) -> None:
+        """Adds the row of a node that is more than arithmetic."""
+        o, key = n.op, self._key
+        key += (o, len(n.deps))
+        if o.waits:
+            self.noted.append(n)
+        if o.block:
+            key.append(n.data.static)
+            body = n.data.shared
+            if body is None or body not in self._bodies:
+                self.open -= _own_states(n)
+                self._bodies.add(body)
+        elif o is _IN_BOUNDS:
+            self.checks.append(n)
+        elif o is AFTER:  # its data is memory
+            key.append(n.dtype)
+        elif not o.effect:  # of which `key` says the rest
+            self.open += o is _STATE
+            key += (n.dtype, n.data)
+
+    def more_than(self, count: int) -> bool:
+        """Whether there are more nodes than that."""
+        return len(self.order) > count and len(dict.fromkeys(self.order)) > count
+
+    def apart(self) -> tuple[list[Node], list[Node]]:
+        """The literals and buffers, and the other nodes, each once."""
+        leaves: list[Node] = []
+        others: list[Node] = []
+        for n in dict.fromkeys(self.order):
+            (leaves if n.op is LITERAL or n.op is BUFFER else others).append(n)
+        return leaves, others
+
+    def ordered(self) -> list[Node]:
+        """All nodes, operands first: literals and buffers, and the others in order of creation."""
+        leaves, others = self.apart()
+        return leaves + sorted(others, key=_serial)
+
+    def effects(self) -> list[Node]:
+        """The side effects, in order."""
+        return sorted([n for n in self.noted if n.op.effect], key=_serial)
+
+    def key(self) -> tuple[tuple, list[Node]]:
+        """The key of the program, and the effects by which buffers are written to, in order."""
+        if not self.noted:
+            return tuple(self._key), []
+        places: dict[Any, tuple[int, Node]] = {}
+        rows: list[Any] = []
+        for n in self.effects():
+            rows += (n.id, n.data.static, n.data.shape, _place(n, places))
+        return (*self._key, *rows), [n for _, n in places.values()]
+
+
+def is_open(n: Node) -> bool:
+    """Whether a value is known only in the body of a loop or branch that is being recorded."""
+    seen, todo, states = {n}, [n], 0
+    bodies: set[Any] = set()  # that calls share
+    while todo:
+        a = todo.pop()
+        if a.op is _STATE:
+            states += 1
+        elif a.op.block and (a.data.shared is None or a.data.shared not in bodies):
+            states -= _own_states(a)
+            bodies.add(a.data.shared)
+        for d in a.deps:
+            if d not in seen:
+                seen.add(d)
+                todo.append(d)
+    return states != 0
+
+
+def number(nodes: list[Node], parameters: Sequence[int]) -> None:
+    """Numbers the nodes of a program, which come in order, by the `parameters` of its literals."""
+    literals = iter(parameters)
+    places: dict[Any, tuple[int, Node]] = {}
+    inputs = checks = effects = states = 0
+    interned = _interned
+    for n in nodes:
+        o = n.op
+        deps = [d.id for d in n.deps]
+        if o.plain:
+            n.id = interned[o, n.dtype, n.data, *deps]
+        elif o is LITERAL:
+            n.id = interned[o, n.dtype, next(literals)]
+        elif o is BUFFER:
+            n.id = interned[o, n.dtype, inputs, n.size == 1]
+            inputs += 1
+        elif o is _STATE:
+            n.id = interned[o, n.dtype, states, n.data]
+            states += 1
+        elif o is _IN_BOUNDS:
+            n.id = interned[o, *deps, checks]
+            checks += 1
+        elif o.block:
+            n.id = interned[o, *deps, n.data.static]
+        elif o.effect:  # no two are the same
+            e = n.data
+            n.id = interned[o, *deps, e.static, e.shape, _place(n, places), effects]
+            effects += 1
+        else:
+            n.id = interned[o, *deps, n.dtype, n.data]
+
+
+class KernelArguments(NamedTuple):
+    """The positions of the inputs, literals and bounds checks that a kernel takes, among those of
+    the program as it was met; None where it takes all of them in that order."""
+
+    inputs: tuple[int, ...] | None
+    literals: tuple[int, ...] | None
+    checks: tuple[int, ...] | None
+
+
+def settle(graph: ProgramGraph, roots: list[Node]) -> tuple[list[Node], KernelArguments]:
+    """Numbers the nodes of a program that is new so that its literals share parameters where they
+    did in all programs of its structure, and inputs and literals come in the order of their first
+    use: which of them is older often changes from one step of a program to the next. Gives the
+    nodes of which its kernel is made, in order, and what that takes."""
+    nodes = graph.ordered()
+    if any(n.op.block for n in nodes):
+        needed = _needed(roots)
+        nodes = [n for n in nodes if n in needed]
+    nodes = _by_first_use(_in_order(nodes))
+    place = {n.id: k for k, n in enumerate(graph.literals)}
+    now = [place[n.id] for n in nodes if n.op is LITERAL]
+    number(nodes, range(len(now)))
+    structure = tuple([n.id for n in roots])
+    joint: dict[tuple[int, int], int] = {}
+    pairs = zip(_equal.get(structure, now), now, strict=True)
+    shared = _equal[structure] = tuple([joint.setdefault(pair, len(joint)) for pair in pairs])
+    number(nodes, shared)
+    literals = dict(zip(reversed(shared), reversed(now), strict=True))
+    inputs = {n: k for k, n in enumerate(graph.inputs)}
+    checks = {n: k for k, n in enumerate(graph.checks)}
+    return nodes, KernelArguments(
+        _places([inputs[n] for n in nodes if n.op is BUFFER], graph.inputs),
+        _places([literals[at] for at in range(len(literals))], graph.literals),
+        _places([checks[n] for n in nodes if n.op is _IN_BOUNDS], graph.checks),
+    )
+
+
+def _places(taken: list[int], among: list[Node]) -> tuple[int, ...] | None:
+    return None if taken == [*range(len(among))] else tuple(taken)
+
+
+def _needed(roots: list[Node]) -> set[Node]:
+    """The nodes that roots need: of loops and branches, those of the results that are used."""
+    parts: dict[Node, Parts] = {}
+    # What a node that stands for a variable of a loop or branch takes its values from.
+    behind: dict[Node, tuple[Node, ...]] = {}
+
+    def enter(block: Node) -> Parts:
+        found = parts.get(block)
+        if found is None:
+            found = parts[block] = Parts(block)
+            for inside, results in zip(found.inside, found.results, strict=True):
+                for k, n in enumerate(inside):
+                    again = (results[k],) if block.op is op.loop else ()
+                    behind[n] = (found.inputs[k], *again, *behind.get(n, ()))
+                    if n in needed:  # by another call of the same body
+                        stack.append(found.inputs[k])
+        return found
+
+    needed: set[Node] = set()
+    stack = list(roots)
+    while stack:
+        n = stack.pop()
+        if n in needed:
+            continue
+        needed.add(n)
+        if n.op.block:
+            found = enter(n)
+            stack += [e for effects in found.effects for e in effects]
+            if n.op is op.loop:
+                stack += (found.live, found.outer, found.test)
+            stack += found.masks
+        elif n.op is op.result:
+            found = enter(n.deps[0])
+            stack.append(n.deps[0])
+            stack += [results[n.data] for results in found.results]
+            if n.deps[0].op is op.loop:
+                stack.append(found.inside[0][n.data])
+        elif n.op is _STATE:
+            stack += behind.get(n, ())
+        else:
+            stack += n.deps
+    return needed
+
+
+def _in_order(nodes: list[Node]) -> list[Node]:
+    """The nodes with what stands for the arguments of a shared body after those of its first call
+    among them, which may be younger."""
+    if not any(n.op is op.branch and n.data.shared is not None for n in nodes):
+        return nodes
+    given: dict[Node, Node] = {}
+    present = set(nodes)  # of a block, what is needed
+    for n in nodes:
+        if n.op.block:
+            parts = Parts(n)
+            for inside in parts.inside:
+                for name, argument in zip(inside, parts.inputs, strict=True):
+                    if name in present:
+                        given.setdefault(name, argument)
+    if all(name.serial > argument.serial for name, argument in given.items()):
+        return nodes
+    ordered: dict[Node, None] = {}
+    for last in nodes:
+        stack = [last]
+        while stack:
+            n = stack[-1]
+            deps = (given[n],) if n in given else n.deps
+            waiting = [d for d in deps if d not in ordered and d in present]
+            if waiting and n not in ordered:
+                stack += waiting
+            else:
+                ordered[stack.pop()] = None
+    return list(ordered)
+
+
+def _by_first_use(nodes: list[Node]) -> list[Node]:
+    """The nodes in order, with inputs and literals where the first node is that uses them."""
+    placed: set[Node] = set()
+    ordered: list[Node] = []
+    # What stands for a variable of a loop or branch may be the same as what it is at first.
+    behind: dict[Node, Node] = {}
+    for n in nodes:
+        if n.op.block:
+            parts = Parts(n)
+            for inside in parts.inside:
+                for name, start in zip(inside, parts.inputs, strict=True):
+                    behind.setdefault(name, start)
+    for n in nodes:
+        if n.op is LITERAL or n.op is BUFFER:
+            continue
+        for d in (behind[n],) if n in behind else n.deps:
+            if (d.op is LITERAL or d.op is BUFFER) and d not in placed:
+                placed.add(d)
+                ordered.append(d)
+        ordered.append(n)
+    return ordered
+
+
+def _own_states(block: Node) -> int:
+    """How many nodes stand for the state or the arguments inside a loop or branch."""
+    counts = block.data.counts
+    return counts[0] + 1 if block.op is op.loop else counts[0] * len(counts[2])
+
+
+def _place(effect: Node, places: dict[Any, tuple[int, Node]]) -> int:
+    """The number of the target of an effect, which expanded reductions into one buffer share, and
+    with it the private copies; `places` gets what is new."""
+    target = program.shared_target(effect.data) or effect
+    return places.setdefault(target, (len(places), effect))[0]

@@ -1,0 +1,245 @@
+"""Vectors: values with many features a lane, each a single node however many features it has.
+
+A vector is made of scalars (`vector`, `splat`), goes through element-wise operations and products
+with matrices, and ends as scalars again (`feature`, `total`) or in sums over lanes that are added
+to a buffer (`outer`, `accumulate`). It exists within kernels, unless a loop that is carried out
+step by step takes it from one to the next.
+"""
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ..ir import dtype as dt
+from ..ir import op
+from ..ir.dtype import DType
+from ..ir.node import (
+    BUFFER,
+    LITERAL,
+    SPLAT,
+    Node,
+    broadcast_size,
+    cast,
+    combine,
+    literal,
+    make,
+    resize,
+    splat,
+)
+from ..ir.scope import ACTIVE, active, innermost
+from ..run import freeze, schedule
+from . import access
+from .access import Replacement
+
+VECTOR, FEATURE, RESULT = op.vector, op.feature, op.result
+
+
+class MatrixLayout(NamedTuple):
+    """How a matrix lies in a buffer: its element (r, c) is `r * stride + c` elements after the
+    first."""
+
+    rows: int
+    columns: int
+    stride: int
+
+
+def place(offset: int) -> Node:
+    """The position of a matrix in a buffer, as an operand of `matvec` and `outer`."""
+    return literal(dt.i64, offset)
+
+
+def vector(parts: Sequence[Node], what: str = "vector") -> Node:
+    """The vector of scalars of one element type.
+
+    Raises:
+        RuntimeError: the parts have incompatible sizes.
+    """
+    first = parts[0]
+    count, size = len(parts), broadcast_size(tuple(parts), what)
+    if all(p is first for p in parts):
+        return splat(count, first)
+    if all(p.op is LITERAL and _same(p.data, first.data) for p in parts):
+        return literal(dt.vector(first.dtype, count), first.data, size)
+    deps = first.deps  # read before the op: another thread may be evaluating the node
+    if first.op is FEATURE and deps:
+        whole = deps[0]
+        # What comes with side effects is there feature by feature when these have happened.
+        if whole.op is not RESULT and whole.dtype.count == count and whole.size == size:
+            features = [(p.op, p.deps, p.data) for p in parts]
+            if features == [(FEATURE, (whole,), k) for k in range(count)]:
+                return whole
+    return make(VECTOR, dt.vector(first.dtype, count), size, tuple(parts))
+
+
+def _same(a: float, b: float) -> bool:
+    # Zeros of different sign are different.
+    return a == b and (a != 0 or str(a) == str(b))
+
+
+def feature(v: Node, k: int) -> Node:
+    """Feature `k` of a vector."""
+    if v.op is LITERAL:
+        return literal(v.dtype.element, v.data, v.size)
+    if v.op is SPLAT:
+        return v.deps[0]
+    if v.op is VECTOR:
+        part = v.deps[k if len(v.deps) > 1 else 0]
+        if part.size == v.size or part.op is LITERAL:
+            return resize(part, v.size)
+    return make(FEATURE, v.dtype.element, v.size, (v,), k)
+
+
+def dense(v: Node) -> Node:
+    """The vector as kernel text needs it where it is not an operand of an element-wise operation:
+    there, literals and splats are scalars."""
+    if v.op is not LITERAL and v.op is not SPLAT:
+        return v
+    return make(VECTOR, v.dtype, v.size, (feature(v, 0),))
+
+
+def total(v: Node) -> Node:
+    """The sum over features; halves accumulate in single precision."""
+    t, count = v.dtype.element, v.dtype.count
+    if v.op is LITERAL or v.op is SPLAT:
+        wide = t.accumulator
+        times = literal(wide, count)
+        return cast(t, combine(op.mul, (cast(wide, feature(v, 0)), times)))
+    return feature(v, 0) if count == 1 else make(op.total, t, v.size, (v,))
+
+
+def take(v: Node, index: Node, mask: Node, what: str = "take") -> Node:
+    """The feature of each lane at a `u32` index, which is within bounds where the mask holds; 0
+    elsewhere."""
+    size = broadcast_size((v, index, mask), what)
+    if index.op is not LITERAL and v.op is not LITERAL and v.op is not SPLAT:
+        return make(op.take, v.dtype.element, size, (v, index, mask))
+    found = feature(v, index.data if index.op is LITERAL else 0)
+    if mask is ACTIVE:
+        return resize(found, size)
+    return combine(op.select, (mask, found, literal(found.dtype, 0, size)))
+
+
+def put(v: Node, index: Node, value: Node, mask: Node, what: str = "put") -> Node:
+    """The vector with another feature at the `u32` index of each lane where the mask holds, where
+    that is within bounds."""
+    size = broadcast_size((v, index, value, mask), what)
+    if mask.op is LITERAL and not mask.data:
+        return resize(v, size)
+    if index.op is not LITERAL:
+        return make(op.put, v.dtype, size, (dense(v), index, value, mask))
+    k, count = index.data, v.dtype.count
+    if v.op not in _APART or count > FEW:
+        return make(op.put, v.dtype, size, (dense(v), value, mask), k)
+    parts = [feature(v, j) for j in range(count)]
+    if mask is not ACTIVE:
+        value = combine(op.select, (mask, value, parts[k]))
+    parts[k] = resize(value, size)
+    return vector(parts, what)
+
+
+_APART = frozenset((LITERAL, SPLAT, VECTOR))  # vectors whose features are values of their own
+FEW = 16
+"""Features that a vector may have to be made anew when one of them changes."""
+
+
+def sum_lanes(v: Node) -> Node:
+    """The vector of the sums over all lanes."""
+    if v.op is SPLAT:
+        return splat(v.dtype.count, access.reduce_all("add", v.deps[0]))
+    parts = [access.reduce_all("add", feature(v, k)) for k in range(v.dtype.count)]
+    return vector(parts)
+
+
+# Sources of products are evaluated before the kernel that reads them, and converted there. All
+# products with a buffer share its conversion, which lives as long as the buffer if that was there
+# first, else while somebody holds it.
+_sources: weakref.WeakKeyDictionary[Node, Callable[[], Node | None]] = weakref.WeakKeyDictionary()
+
+
+def _source(a: Node, t: DType, what: str) -> Node:
+    """A buffer as the source of products with vectors of an element type."""
+    nested = innermost() is not None
+    if nested:
+        access.refuse_written(a, what)
+    wide = t.accumulator
+    if a.dtype is wide and a.op is not LITERAL:
+        return a
+    known = _sources.get(a)
+    found = known() if known is not None else None
+    recording = freeze.active() is not None  # which has to see how a source comes about
+    if found is None or (recording and found.op is BUFFER):
+        found = cast(wide, a)
+        if found.op is LITERAL:
+            found = make(op.copy, wide, a.size, (found,))
+        if a.op is BUFFER and not nested and not recording:
+            schedule.evaluate_alone(found)
+            _sources[a] = lambda: found
+        else:
+            _sources[a] = weakref.ref(found)
+    return found
+
+
+def matvec(
+    a: Node,
+    at: Node,
+    layout: MatrixLayout,
+    transposed: bool,
+    x: Node,
+    bias: Node | None = None,
+    bias_at: Node | None = None,
+    what: str = "matvec",
+) -> Node:
+    """The product of a matrix in the buffer `a`, or of its transpose, with a vector, plus a bias
+    that is part of a buffer."""
+    t = x.dtype.element
+    operands = [_source(a, t, what), at, dense(x)]
+    if bias is not None and bias_at is not None:
+        operands += [_source(bias, t, what), bias_at]
+    count = layout.columns if transposed else layout.rows
+    data = (*layout, transposed)
+    return make(op.matvec, dt.vector(t, count), x.size, tuple(operands), data)
+
+
+def outer(
+    target: Replacement,
+    at: Node,
+    layout: MatrixLayout,
+    y: Node,
+    x: Node,
+    what: str,
+    some: Node | None = None,
+) -> Node:
+    """Adds the outer products of two vectors, summed over lanes (`some`: those of the mask), to a
+    matrix in a buffer; gives the node that stands for the buffer from now on."""
+    return _sum(op.outer, target, at, tuple(layout), (dense(y), dense(x)), what, some)
+
+
+def accumulate(target: Replacement, at: Node, y: Node, what: str) -> Node:
+    """Adds a vector, summed over lanes, to a part of a buffer; see `outer`."""
+    return _sum(op.accumulate, target, at, (y.dtype.count,), (dense(y),), what)
+
+
+def _sum(
+    kind: op.Op,
+    target: Replacement,
+    at: Node,
+    shape: tuple,
+    values: tuple[Node, ...],
+    what: str,
+    some: Node | None = None,
+) -> Node:
+    mask = active()
+    if some is not None:
+        mask = combine(op.and_, (some, mask))
+    lanes = broadcast_size((*values, mask), what)
+    with schedule.lock:  # between the two, another thread must not evaluate the target
+        before = target.own()
+        effect = schedule.Effect(before.data, target.dtype, target.size, "add", "expand")
+        effect.shape = shape
+        return schedule.add_effect(kind, (at, *values, mask), lanes, effect, before)
+
+
+__all__ = [
+    "MatrixLayout", "accumulate", "dense", "feature", "matvec", "outer", "place", "put",
+    "splat", "sum_lanes", "take", "total", "vector",
+]  # fmt: skip

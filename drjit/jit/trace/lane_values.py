@@ -1,0 +1,74 @@
+"""Values of lanes taken out of a running kernel: what printing from inside recorded code is made
+of.
+
+Each lane that gets there claims the next slot by an atomic counter and writes its values there.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..ir import dtype as dt
+from ..ir import op, scope
+from ..ir.node import BUFFER, Node, apply, broadcast_size, buffer, literal, make
+from ..run import kernel, schedule
+from . import access
+from .access import Replacement
+
+
+class Sample:
+    """What up to `capacity` executions of a statement had as values."""
+
+    __slots__ = ("_arrays", "_counter", "capacity")
+
+    def __init__(self, values: list[Node], active: Node, capacity: int, what: str) -> None:
+        self.capacity = capacity
+        size = broadcast_size((*values, active), what)
+        live = scope.active()
+        if active.op is op.literal:
+            active = literal(dt.mask, active.data, size)
+        counter = access.scatter(
+            op.scatter_inc, Replacement(_zeros(dt.u32, 1)), [], literal(dt.u32, 0), active, what
+        )
+        self._counter = counter
+        self._arrays: list[Node] = []
+        if counter is None:  # there is no lane
+            return
+        slot = schedule.effect_value(counter, dt.u32)
+        taken = apply(op.and_, apply(op.lt, slot, literal(dt.u32, capacity)), live)
+        if active.op is not op.literal:
+            taken = apply(op.and_, taken, active)
+        # Not a literal where values have size 1: within a body, the kernel may have more lanes.
+        for value in (make(op.lane, dt.u32, size), *values):
+            after = access.scatter(
+                op.scatter, Replacement(_zeros(value.dtype, capacity)), [value], slot, taken, what,
+                checked=True,
+            )  # fmt: skip
+            if after is not None:
+                self._arrays.append(after)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the kernel that the statement is part of was launched."""
+        return self._counter is None or self._counter.op is BUFFER
+
+    def read(self) -> tuple[int, np.ndarray, list[np.ndarray]]:
+        """How often the statement was executed, and the lanes and values of the executions that
+        were kept: lane by lane, in the order in which each executed it."""
+        if self._counter is None:
+            return 0, np.zeros(0, np.uint32), []
+        count = int(kernel.to_numpy(dt.u32, 1, self._counter.data)[0])
+        kept = min(count, self.capacity)
+        found = [kernel.to_numpy(n.dtype, n.size, n.data)[:kept] for n in self._arrays]
+        order = np.argsort(found[0], kind="stable")
+        lanes, *values = [array[order] for array in found]
+        return count, lanes, values
+
+
+def _zeros(dtype: dt.DType, size: int) -> Node:
+    return buffer(dtype, size, kernel.from_numpy(dtype, np.zeros(size, dtype.numpy)))
+
+
+def when_complete(sample: Sample, then: Callable[[], None]) -> None:
+    """Calls a function once the kernel of a sample was launched, from the evaluation that does."""
+    schedule.observers.append((sample, then))

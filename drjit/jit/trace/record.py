@@ -1,0 +1,342 @@
+"""Symbolic recording: loops and branches whose bodies are traced once, with nodes that stand for
+their state or arguments.
+
+A loop or branch is a node. Its operands are what goes in, the nodes that stand for it inside, and
+what its bodies compute; which nodes belong to a body follows from what they depend on, so that work
+that does not depend on the state is done once, outside (`program.build`).
+"""
+
+import math
+import weakref
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
+
+from .. import collector
+from ..ir import dtype as dt
+from ..ir import op
+from ..ir.effects import OLD_VALUES, afters, effects_inside, old_values, undo
+from ..ir.nesting import Parts
+from ..ir.node import AFTER, LITERAL, Node, broadcast_size, combine, make, next_serial
+from ..ir.scope import WRITTEN, OpenRegion, Scope, active, stack
+from ..ir.scope import recording as recording
+from ..run import schedule
+from . import sharing
+
+Body = Callable[[list[Node]], list[Node]]
+_serial = attrgetter("serial")
+
+
+def loop(
+    state: Sequence[Node], cond: Callable[[list[Node]], Node], body: Body, label: str = "",
+    names: tuple[list[Node], Node] | None = None,
+) -> list[Node]:  # fmt: skip
+    """Records `while cond(*state): state = body(*state)` for every lane; gives the final state.
+
+    Lanes leave the loop one by one. What `cond` and `body` raise undoes the recording. `names` are
+    the nodes that stand for the state and the lanes inside, if these are to be those of a loop that
+    is no more.
+
+    Raises:
+        RuntimeError: sizes are incompatible, or `cond` has side effects.
+        TypeError: `cond` gives no mask, or `body` something else than it got.
+    """
+    what = f"loop '{label}'" if label else "symbolic loop"
+    outer = active()
+    size = broadcast_size((*state, outer), what)
+    depth = _depth() + 1
+    if names is None:
+        inside = [make(op.state, n.dtype, size, (), depth) for n in state]
+        live = make(op.state, dt.mask, size, (), depth)
+    else:
+        inside, live = names
+    collector.defer()
+    with _Recording(live, depth, []) as scope:
+        scope.repeats = True
+        test = cond(list(inside))
+        if not test.dtype.is_mask:
+            raise TypeError(f"{what}: the condition is {test.dtype.name}, not a mask")
+        if scope.effects:
+            raise RuntimeError(f"{what}: the condition has a side effect")
+        results = body(list(inside))
+        _check(what, "state", state, results)
+        _check_written(what, scope, (test, *results, *scope.effects), live)
+        size = broadcast_size((*inside, outer, test, *results), what)
+        size = _extended(size, scope.effects, what)
+    counts = (len(state), len(scope.effects))
+    deps = (*state, *inside, live, outer, test, *results, *scope.effects)
+    node = make(op.loop, dt.mask, size, deps, OpenRegion(counts, depth))
+    _close(node, scope)
+    return [
+        before if r is n else _result(node, n.dtype, k)
+        for k, (before, n, r) in enumerate(zip(state, inside, results, strict=True))
+    ]
+
+
+def extend(node: Node, start: list[Node], step: Body) -> list[Node] | None:
+    """Gives a recorded loop that has not run more variables, which `step` advances, where it can
+    also cause side effects; gives their final values. None if the loop has run, or belongs to
+    something that is being recorded, or if what is new depends on its results.
+    """
+    with schedule.lock:  # another thread may evaluate the loop
+        if stack() or not _waits(node):
+            return None
+        parts, block = Parts(node), node.data
+        count, effects = block.counts
+        with _Recording(parts.live, block.depth + 1, []) as scope:
+            scope.repeats = True
+            inside = [make(op.state, n.dtype, node.size, (), block.depth + 1) for n in start]
+            after = step(list(inside))
+            new = [*start, *inside, *after, *scope.effects]
+            size = broadcast_size((node, *new), "loop")
+        # Side effects that happened meanwhile may have needed the loop.
+        if size != node.size or not _waits(node) or not precede(node, new):
+            _undo([scope])
+            return None
+        before = (
+            *parts.inputs,
+            *start,
+            *parts.inside[0],
+            *inside,
+            parts.live,
+            parts.outer,
+            parts.test,
+        )
+        node.deps = (*before, *parts.results[0], *after, *parts.effects[0], *scope.effects)
+        block.counts = (count + len(start), effects + len(scope.effects))
+        _close(node, scope, effects > 0)
+        return [_result(node, n.dtype, k) for k, n in enumerate(start, count)]
+
+
+def _waits(node: Node) -> bool:
+    """Whether results of a loop are yet to be computed."""
+    if node.op is not op.loop:  # it has run, in another thread
+        return False
+    return any((v := reference()) and v.op is op.result for reference in node.data.values)
+
+
+def precede(node: Node, roots: list[Node]) -> bool:
+    """Gives what has been made for a node later serial numbers before its own; gives whether that
+    could be done: not if it depends on the node, or waits for side effects."""
+    since = node.serial
+    found = [n for n in dict.fromkeys(roots) if n.serial > since]
+    seen = set(found)
+    last = since - 1  # of what comes before, which may have been made for the node as well
+    for n in found:  # which grows
+        if n.op is AFTER:
+            return False
+        for d in n.deps:
+            if d.serial > since:
+                if d not in seen:
+                    seen.add(d)
+                    found.append(d)
+            elif d is node:
+                return False
+            elif d.serial > last:
+                last = d.serial
+    step = (since - last) / (len(found) + 1)
+    if step < 4 * math.ulp(since):
+        return False
+    for k, n in enumerate(sorted(found, key=_serial), 1):
+        n.serial = last + k * step  # type: ignore[assignment]
+    return True
+
+
+def branches(
+    masks: Sequence[Node], bodies: Sequence[Body], args: Sequence[Node], label: str = ""
+) -> list[Node]:
+    """Records one body after the other, each for the lanes of its mask; gives the results, which
+    are 0 where no mask holds.
+
+    Raises:
+        RuntimeError: sizes are incompatible.
+        TypeError: bodies give different numbers or types of results.
+    """
+    what = f"branch '{label}'" if label else "symbolic branch"
+    outer = active()
+    size = broadcast_size((*masks, *args, outer), what)
+    depth = _depth() + 1
+    masks = [combine(op.and_, (m, outer)) for m in masks]  # also: not beyond the end of the arrays
+    inside: list[Node] = []
+    outcomes: list[list[Node]] = []
+    scopes: list[Scope] = []
+    start = next_serial()
+    collector.defer()
+    try:
+        for mask, body in zip(masks, bodies, strict=True):
+            names = [make(op.state, n.dtype, size, (), depth) for n in args]
+            live = mask if mask.op is not LITERAL or not mask.data else outer
+            with _Recording(live, depth, scopes) as scope:
+                results = body(list(names))
+                first = names[0] if names else None
+                _check_written(what, scope, (*results, *scope.effects), first)
+                if outcomes:
+                    _check(what, "result", outcomes[0], results)
+                size = _extended(size, results, what)
+                size = _extended(size, scope.effects, what)
+            inside += names
+            outcomes.append(results)
+    except BaseException:
+        _undo(scopes)
+        raise
+    effects = [e for scope in scopes for e in scope.effects]
+    shared = None
+    if len(masks) == 1 and not effects:
+        found = sharing.share(inside, outcomes[0], start, depth)
+        if found is not None:
+            shared, more, outcomes[0] = found
+            args, inside = [*args, *more], shared.inside
+    counts = (len(args), len(outcomes[0]), tuple([len(s.effects) for s in scopes]))
+    results = [r for outcome in outcomes for r in outcome]
+    deps = (*args, *inside, *masks, *results, *effects)
+    node = make(op.branch, dt.mask, size, deps, OpenRegion(counts, depth, shared))
+    merged = Scope(outer, depth)
+    merged.effects = effects
+    merged.afters = [a for s in scopes for a in s.afters]
+    _close(node, merged)
+    return [_result(node, n.dtype, k) for k, n in enumerate(outcomes[0])]
+
+
+def part(mask: Node, depth: int) -> "_Recording":
+    """Opens a recording within a body that has been recorded. Its side effects happen only if they
+    are handed on to another one (`substitute`)."""
+    return _Recording(mask, depth, [])
+
+
+def drop_effects() -> None:
+    """Undoes the side effects of the innermost recording so far, as of a body that is traced again
+    for its derivatives.
+
+    Raises:
+        RuntimeError: what the body computes depends on the old values that atomic operations give.
+    """
+    scope = stack()[-1]
+    values = old_values(scope.effects)
+    _undo([scope])
+    if any(value() is not None for value in values):
+        raise RuntimeError(OLD_VALUES)
+
+
+def discard(targets: Sequence[Node]) -> None:
+    """Undoes the side effects that nodes which stand for their targets wait for, if they have not
+    happened yet."""
+    with schedule.lock:
+        waiting = [t for t in targets if t.op is AFTER]
+        dropped = {t.deps[0] for t in waiting}
+        schedule.pending[:] = [e for e in schedule.pending if e not in dropped]
+        undo(dropped, waiting)
+
+
+def discard_writes(memory: Sequence[Any]) -> None:
+    """Undoes the side effects that write to some buffers, if they have not happened yet."""
+    with schedule.lock:
+        effects = [e for e in schedule.pending if e.op.effect]
+        written = [e for e in effects if any(e.data.buffer is m for m in memory)]
+        discard([a for e in written for a in afters(e)])
+
+
+def _depth() -> int:
+    """How many recordings are open."""
+    scopes = stack()
+    return scopes[-1].depth if scopes else 0
+
+
+class _Recording:
+    """Opens a scope, and adds it to those of `group`; an exception undoes what was recorded in
+    all of these."""
+
+    def __init__(self, mask: Node, depth: int, group: list[Scope]) -> None:
+        self.scope, self.group = Scope(mask, depth), group
+        group.append(self.scope)
+
+    def __enter__(self) -> Scope:
+        stack().append(self.scope)
+        return self.scope
+
+    def __exit__(self, kind: type | None, *_: object) -> None:
+        scopes = stack()
+        del scopes[scopes.index(self.scope) :]
+        if kind is not None:
+            _undo(self.group)
+
+
+def _result(node: Node, dtype: dt.DType, number: int) -> Node:
+    result = make(op.result, dtype, node.size, (node,), number)
+    if dtype.is_vector and effects_inside(node):
+        # Side effects happen once, so that what comes with them is stored; a vector cannot be.
+        parts = [
+            make(op.feature, dtype.element, node.size, (result,), k) for k in range(dtype.count)
+        ]
+        node.data.values += [weakref.ref(part) for part in parts]
+        return make(op.vector, dtype, node.size, tuple(parts))
+    node.data.values.append(weakref.ref(result))
+    return result
+
+
+def _check(what: str, noun: str, before: Sequence[Node], results: list[Node]) -> None:
+    if len(results) != len(before):
+        raise TypeError(f"{what}: {len(before)} {noun} variables became {len(results)}")
+    for k, (n, r) in enumerate(zip(before, results, strict=True)):
+        if r.dtype is not n.dtype:
+            raise TypeError(
+                f"{what}: {noun} variable {k} is {n.dtype.name} first and {r.dtype.name} then"
+            )
+
+
+def _check_written(what: str, scope: Scope, roots: Sequence[Node], first: Node | None) -> None:
+    """Raises:
+    RuntimeError: a value depends on what an array holds after a scatter of the same recording,
+        whose nodes come after `first`.
+    """
+    if not scope.afters:
+        return
+    own = {after for reference in scope.afters if (after := reference()) is not None}
+    if not own:
+        return
+    # What depends on such a node comes after it, or has been checked in a recording within this
+    # one, at whose end the node got a later place.
+    start = max(min([n.serial for n in own]), 0 if first is None else first.serial)
+    pending = [n for n in roots if n.serial >= start]
+    seen = set(pending)
+    for n in pending:  # which grows
+        if n in own:
+            raise RuntimeError(f"{what}: {WRITTEN}")
+        for d in n.deps:
+            if d.serial >= start and d not in seen:
+                seen.add(d)
+                pending.append(d)
+
+
+def _extended(size: int, nodes: Sequence[Node], what: str) -> int:
+    """The lanes of a block whose results or side effects may have more than its state."""
+    for n in nodes:
+        if n.size != size and (n.size != 1 or not size):
+            return broadcast_size((make(LITERAL, dt.mask, size), *nodes), what)
+    return size
+
+
+def _close(node: Node, scope: Scope, pending: bool = False) -> None:
+    """Hands the side effects of a recording on: they are now one side effect of what is around,
+    which it may know already as `pending`."""
+    if not scope.effects:
+        return
+    with schedule.lock:
+        for reference in scope.afters:
+            after = reference()
+            if after is not None:
+                after.deps = (node,)
+                after.serial = next_serial()
+        around = stack()
+        if around:
+            around[-1].effects.append(node)
+            around[-1].afters += scope.afters
+        elif not pending:
+            schedule.pending.append(node)
+
+
+def _undo(scopes: list[Scope]) -> None:
+    """Targets of the side effects of recordings become what they were before these."""
+    targets = [after for s in scopes for reference in s.afters if (after := reference())]
+    undo([e for s in scopes for e in s.effects], targets)
+    for scope in scopes:
+        scope.effects, scope.afters = [], []

@@ -1,0 +1,201 @@
+"""Recorded code once more, on other values.
+
+What the body of a loop, branch or call computes is known as nodes. Its derivatives need them again:
+on what the state was in an earlier iteration, or within another block. They are copied with other
+nodes in place of those that stood for the state, which is much quicker than to trace the body.
+"""
+
+import math
+import weakref
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from .. import flags
+from ..ir import label, op
+from ..ir.effects import OLD_VALUES, effects_inside
+from ..ir.node import Node, make, next_serial
+from ..ir.scope import OpenRegion, innermost
+from .sharing import Shared, operands
+
+
+class Span:
+    """The nodes that a thread makes from now until `close`, by their serial numbers."""
+
+    __slots__ = ("first", "last")
+
+    def __init__(self, first: int | None = None) -> None:
+        self.first = next_serial() if first is None else first
+        self.last = self.first
+
+    def close(self) -> None:
+        """Ends the span."""
+        self.last = next_serial()
+
+
+class Substitution:
+    """The nodes of a body in the innermost recording, with other nodes in place of some of them.
+
+    Those of the body, which `span` tells, are copied; it lies at a `depth` of recordings, for
+    `lanes` lanes, and its side effects are not repeated. Those that have been computed from it
+    later, in `derived`, are used once: they become what is wanted. What the body takes from
+    another one that is being replaced is asked of `around`. `made` has the other nodes, and the
+    copies so far.
+    """
+
+    def __init__(
+        self,
+        made: dict[Node, Node],
+        span: Span,
+        depth: int,
+        lanes: int,
+        derived: Span | None = None,
+        around: "Substitution | None" = None,
+    ) -> None:
+        self.made, self._span, self._derived = made, span, derived or Span(0)
+        self._around = around
+        self._first: float = span.first if around is None else around._first
+        self._seen = set(made)
+        self._values: dict[Node, OpenRegion] = {}  # the results of blocks, and their copies
+        scope = innermost()
+        self._shift = (0 if scope is None else scope.depth) - depth
+        size = max([n.size for n in made.values()], default=1)
+        self._size = size if lanes == 1 else 1
+        # Bodies that calls share, and their copies.
+        self._shared: dict[Shared, Shared | None] = {}
+
+    def extend(self, made: dict[Node, Node]) -> None:
+        """Adds nodes in place of others."""
+        self.made.update(made)
+        self._seen.update(made)
+
+    @property
+    def fits(self) -> bool:
+        """Whether bodies that calls share can stay as they are."""
+        return self._shift == 0 and self._size == 1
+
+    def __call__(self, roots: Sequence[Node], inside: list[Node] | None = None) -> list[Node]:
+        """What stands for some nodes, of which `inside` are to be replaced.
+
+        Raises:
+            RuntimeError: the body uses the old values that atomic operations give.
+        """
+        made, size = self.made, self._size
+        get, untouched = made.get, made.keys().isdisjoint
+        named = bool(flags.current & 1 or label.labels)
+        first, last, shared = self._derived.first, self._derived.last, self._shared
+        values = self._values
+        found = inside if inside is not None and self.fits else self.inside(roots)
+        for n in sorted(found, key=_serial):
+            if n in made:
+                continue
+            o, deps, data = n.op, n.deps, n.data
+            moves = first <= n.serial < last and not (shared and self._is_shared(n))
+            if o is STATE:
+                data += self._shift
+            elif untouched(deps) and (o.plain or not (moves and o.effect)):
+                continue
+            new = tuple(map(get, deps, deps))
+            if o.block:
+                if moves:
+                    data.depth += self._shift
+                    data.shared = self._body_of(data)
+                else:
+                    data, new = self._block(n, new)
+            lanes = n.size
+            if size != 1 and lanes == 1:
+                lanes = size
+            if moves:
+                n.deps, n.data, n.size, n.serial = new, data, lanes, next_serial()
+                made[n] = n
+                continue
+            made[n] = copy = make(o, n.dtype, lanes, new, data)
+            if values and n in values:
+                values[n].values.append(weakref.ref(copy))
+            if named:
+                _name(n, copy)
+        return [get(n, n) for n in roots]
+
+    def inside(self, roots: Sequence[Node]) -> list[Node]:
+        """What is to be replaced for some values, and has not been seen yet."""
+        span, derived, shared = self._span, self._derived, self._shared
+        start, end, first, last = span.first, span.last, derived.first, derived.last
+        found: list[Node] = []
+        outside: list[Node] = []  # what the body around may have
+        since = math.inf if self._around is None else self._first
+        seen = self._seen
+        see, add = seen.add, found.append
+        pending = list(roots)
+        for n in pending:  # which grows
+            if n in seen:
+                continue
+            see(n)
+            serial, o = n.serial, n.op
+            own = start <= serial < end
+            if own or first <= serial < last or (shared and self._is_shared(n)):
+                add(n)
+                if o.plain:
+                    pending += n.deps
+                    continue
+                if own and (o.effect or (o is STATE and n.data is None)):
+                    raise RuntimeError(OLD_VALUES)
+                pending += n.deps if not o.block else self._operands(n)
+            elif serial >= since:
+                outside.append(n)
+        if outside and self._around is not None:
+            pairs = zip(outside, self._around(outside), strict=True)
+            self.made.update([(n, new) for n, new in pairs if n is not new])
+        return found
+
+    def _is_shared(self, n: Node) -> bool:
+        return any(n in s for s in self._shared)
+
+    def _body_of(self, block: OpenRegion) -> Shared | None:
+        """The body that the copy of a call shares with the copies of others."""
+        shared = block.shared
+        if shared is None or self.fits:
+            return shared
+        found = self._shared.get(shared)
+        if found is None:
+            found = self._shared[shared] = shared.copied(self.made)
+        return found
+
+    def _operands(self, block: Node) -> Sequence[Node]:
+        """What a loop or branch depends on when it stands elsewhere."""
+        shared = block.data.shared
+        if shared is None:
+            dropped = effects_inside(block) if self._drops(block) else 0
+            return block.deps[: len(block.deps) - dropped]
+        if self.fits:
+            return operands(block)
+        self._shared.setdefault(shared)
+        return block.deps
+
+    def _drops(self, block: Node) -> bool:
+        """Whether a block loses its side effects."""
+        return self._span.first <= block.serial < self._span.last
+
+    def _block(self, n: Node, deps: tuple[Node, ...]) -> tuple[OpenRegion, tuple[Node, ...]]:
+        """What the copy of a loop or branch knows, and its operands."""
+        block, counts = n.data, n.data.counts
+        if self._drops(n) and (count := effects_inside(n)):
+            deps = deps[: len(deps) - count]
+            first, second, *rest = counts
+            counts = (first, second, (0,) * len(rest[0])) if rest else (first, 0)
+        copy = OpenRegion(counts, block.depth + self._shift, self._body_of(block))
+        found = [v for reference in block.values if (v := reference()) is not None]
+        self._values.update(dict.fromkeys(found, copy))
+        return copy, deps
+
+
+def _name(n: Node, copy: Node) -> None:
+    """Gives a copy the name and the place in the program of what it is a copy of."""
+    notes: WeakKeyDictionary[Node, Any]
+    for notes in (label.labels, label.locations):
+        if n in notes:
+            notes[copy] = notes[n]
+
+
+_serial = attrgetter("serial")
+STATE = op.state
