@@ -2,8 +2,10 @@
 
 import copy
 import pickle
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from drjit.llvm.ad import (
     TensorXf64,
     UInt,
 )
+from drjit.opt import Adam
 
 # ---- The mapping
 
@@ -84,6 +87,89 @@ def test_parameters_in_containers_of_modules_of_ones_own():
     assert type(net["my.count"]) is UInt
     assert net.number == 0.5
     assert repr(net) == "Custom()"
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+class Chain(tuple[Any, ...]):
+    """A tuple with a constructor of its own."""
+
+    name: str
+
+    def __new__(cls, *args: Any, name: str = "") -> "Chain":
+        made = super().__new__(cls, args)
+        made.name = name
+        return made
+
+
+class Stack(list[Any]):
+    """A list with a constructor of its own."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(args)
+
+
+class Table(dict[str, Any]):
+    """A dictionary with a constructor of its own."""
+
+    def __init__(self, **entries: Any) -> None:
+        super().__init__(entries)
+
+
+@dataclass
+class Fields:
+    x: Any
+
+
+class Holder(nn.Module):
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"parts": object}
+
+    def __init__(self, parts: Any = None) -> None:
+        self.parts = parts
+
+
+def _layer() -> nn.Module:
+    return nn.Linear(1, 1, bias=False).alloc(TensorXf)
+
+
+CONTAINERS: dict[str, tuple[Any, list[str]]] = {
+    "list": (lambda x: Stack(x(), x()), ["0", "1"]),
+    "tuple": (lambda x: Chain(x(), x(), name="own"), ["0", "1"]),
+    "named tuple": (lambda x: Pair(x(), x()), ["0", "1"]),
+    "dictionary": (lambda x: Table(a=x(), b=x()), ["a", "b"]),
+    "default dictionary": (lambda x: defaultdict(list, a=x(), b=x()), ["a", "b"]),
+    "ordered dictionary": (lambda x: OrderedDict(a=x(), b=x()), ["a", "b"]),
+    "nested": (lambda x: Stack(Table(a=Chain(x())), Pair(x(), [x()])), ["0.a.0", "1.0", "1.1.0"]),
+}
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+@pytest.mark.parametrize("of_modules", [False, True])
+def test_parameters_in_containers_of_any_class(kind: str, of_modules: bool):
+    make, names = CONTAINERS[kind]
+    net = Holder(make(_layer if of_modules else lambda: Float(3)))
+    names = [f"parts.{name}{'.weights' * of_modules}" for name in names]
+    assert list(net) == names
+    assert list(Adam(1e-2, params=net)) == names
+    before = net.parts
+    net.update(dict.fromkeys(names, 9))
+    assert [float(dr.ravel(v)[0]) for v in net.values()] == [9] * len(names)
+    assert type(net.parts) is type(before)
+    assert vars(net.parts) == vars(before) if hasattr(before, "__dict__") else True
+    if of_modules or not isinstance(before, tuple):
+        assert net.parts is before
+    assert net.alloc(TensorXf).parts is net.parts
+
+
+def test_a_buffer_is_found_wherever_a_network_was_packed():
+    net = nn.pack(Holder([Fields(TensorXf([1, 2])), {"b": TensorXf([3])}]), layout="training")
+    assert list(net) == ["weights"]
+    net["weights"] = Float(4, 5, 6)
+    assert dr.all(TensorXf(nn.unpack(net).parts[0].x) == TensorXf([[4], [5]]), axis=None)
+    assert list(Holder(Stack(_layer(), nn.pack(_layer())))) == ["parts.0.weights", "weights"]
 
 
 def test_values_are_converted():

@@ -10,7 +10,7 @@ from operator import is_not
 from typing import Any, Self
 
 from ..array.base import ArrayBase, type_label
-from ..array.pytree import CONTAINERS, opened, rebuilt, role
+from ..array.pytree import CONTAINERS, opened, role
 from ..array.tree import set_contents
 from ..function.data.create import full
 from ..function.data.memory import gather
@@ -149,10 +149,10 @@ class Module(MutableMapping[str, ArrayBase]):
         found: dict[str, Any] = {}
         buffers: dict[int, Any] = {}
 
-        def collect(name: str, value: Any) -> Any:
+        def collect(name: str | None, value: Any) -> Any:
             if isinstance(value, MatrixView):
                 buffers[id(value.buffer)] = value.buffer
-            else:
+            elif name is not None:
                 found[name] = value
             return value
 
@@ -174,29 +174,45 @@ class Module(MutableMapping[str, ArrayBase]):
                 # replaced.
                 buffer._assign(packed)
         if values:
-            _map(lambda name, old: values.get(name, old), self, self._path())
+            _map(lambda name, old: values.get(name or "", old), self, self._path())
 
 
-def _map(f: Callable[[str, Any], Any], value: Any, path: str) -> Any:
+def _map(f: Callable[[str | None, Any], Any], value: Any, path: str | None) -> Any:
     """Puts `f(name, array)` in the place of every array and view in a module, whose names begin
-    with the path. Only tuples become new objects by that."""
+    with the path; they have no name in structures that are no modules. Only tuples become new
+    objects by that."""
     if isinstance(value, (ArrayBase, MatrixView)):
-        return f(path[:-1], value)
-    kind = role(type(value))
-    if kind not in CONTAINERS or (kind == "struct" and not isinstance(value, Module)):
+        return f(path and path[:-1], value)
+    kind = _kind(value)
+    if kind not in CONTAINERS:
         return value
+    if kind == "struct" and not isinstance(value, Module):
+        path = None
     keys, parts = opened(value, kind)
     names = range(len(parts)) if keys is None else keys
     new = [
-        v if isinstance(v, _PLAIN) else _map(f, v, f"{path}{name}.")
+        v if isinstance(v, _PLAIN) else _map(f, v, path if path is None else f"{path}{name}.")
         for name, v in zip(names, parts, strict=True)
     ]
     if not any(map(is_not, new, parts)):
         return value
-    if isinstance(value, tuple):
-        return rebuilt(type(value), keys, new)
-    set_contents(value, keys, new)
-    return value
+    if not isinstance(value, tuple):
+        set_contents(value, keys, new)
+        return value
+    # Not by a constructor, which may take other arguments.
+    made = tuple.__new__(type(value), new)
+    if hasattr(value, "__dict__"):
+        made.__dict__.update(value.__dict__)
+    return made
+
+
+def _kind(value: Any) -> str:
+    """The role of a value as a container, whatever constructor its class has."""
+    if isinstance(value, Module):
+        return "struct"
+    if isinstance(value, (list, tuple)):
+        return "sequence"
+    return "dict" if isinstance(value, dict) else role(type(value))
 
 
 def _given(other: Any, where: str) -> dict[str, Any]:
