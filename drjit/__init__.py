@@ -58,7 +58,7 @@ from .function.math.geometry import cross, normalize, sphdir, unit_angle
 from .function.math.linalg import det, diag, frob, inverse, polar_decomp, trace
 from .function.math.matmul import matmul
 from .function.math.sh import sh_eval
-from .function.math.statistics import std, var
+from .function.math.statistics import mean, std, var
 from .function.math.transcendental import *
 from .function.math.transform import *
 from .function.protocols import *

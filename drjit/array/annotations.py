@@ -29,15 +29,6 @@ ArrayOrFloat: TypeAlias = float | ArrayBase
 ArrayOrInt: TypeAlias = int | ArrayBase
 
 __all__ = [
-    "AnyArray",
-    "ArrayT",
-    "MaskT",
-    "PlainT",
-    "RedT",
-    "SelfCpT",
-    "SelfT",
-    "T",
-    "Ts",
-    "ValCpT",
+    "AnyArray", "ArrayT", "MaskT", "PlainT", "RedT", "SelfCpT", "SelfT", "T", "Ts", "ValCpT",
     "ValT",
-]
+]  # fmt: skip

@@ -17,7 +17,6 @@ import numpy as np
 from ...array import leaf, leaf_access
 from ...array.base import IncompatibleError, KernelValue
 from ...array.elementwise import elementwise
-from ...array.show import common_width, inner
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op as ops
@@ -416,71 +415,6 @@ def _ones(mask: Any) -> Any:
     return conversion.converted(mask, cls, lambda v, c: leaf.cast(c, v) if is_array(v) else int(v))
 
 
-def refuse_integers(value: Any, name: str, result: str) -> None:
-    """Raises TypeError for arrays of integers, of which a result would not be one."""
-    meta = value.__meta__
-    if value._dtype.is_int and (meta.is_jit or meta.kind == "tensor" or len(meta.dims) > 1):
-        raise TypeError(
-            f"{name}(<{label(value)}>): the {result} of integers is no integer; convert to "
-            f"{label(conversion.with_dtype(type(value), dt.f32))} first"
-        )
-
-
-def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """The mean along axes: the sum times the reciprocal of the number of entries; see `reduce`. NaN
-    if there are none.
-
-    Raises:
-        TypeError: the array holds integers.
-
-    >>> from drjit.llvm import Float
-    >>> dr.mean(Float(1, 2, 6)), dr.mean([1, 2])
-    ([3], 1.5)
-    """
-    name = "dr.mean"
-    if not is_array(value):
-        if isinstance(value, Iterable) and not isinstance(value, (list, tuple)):
-            value = list(value)
-        total = reduce_axes("add", value, axis, mode, keepdims, name)
-        n = len(value) if isinstance(value, (list, tuple)) else 1
-        if axis is None and n and is_array(total):
-            n *= common_width([v for e in value if is_array(e) for v in inner(e)]) or 1
-        return _scaled(total, n) if is_array(total) else total / n if n else float("nan")
-    refuse_integers(value, name, "mean")
-    if value._dtype is dt.f16 and value.__meta__.is_jit:
-        # The sum may overflow where the mean does not.
-        wide = conversion.with_dtype(type(value), dt.f32)(value)
-        found = mean(wide, axis, mode, keepdims)
-        return conversion.with_dtype(type(found), dt.f16)(found)
-    total = reduce_axes("add", value, axis, mode, keepdims, name)
-    return _scaled(total, reduced_count(value, axis, name))
-
-
-def reduced_count(value: Any, axis: Any, name: str) -> int:
-    """How many entries of an array a reduction makes one of."""
-    shape = conversion.shape_of(value, name)
-    default = tuple(range(len(shape))) if value._kind == "tensor" else (0,)
-    return product(shape[a] for a in axes_of(axis, len(shape), default, name))
-
-
-def _scaled(total: Any, n: int) -> Any:
-    """A sum divided by the number of its terms."""
-
-    def quotient(v: Any, cls: Any) -> Any:
-        if not is_array(v):
-            return v / n if n else float("nan")
-        count = leaf.literal(cls, n)
-        if v._node.is_literal or n == 0:
-            return leaf.apply(ops.div, v, count)
-        return leaf.apply(ops.mul, v, leaf.apply(ops.div, leaf.literal(cls, 1), count))
-
-    return (
-        conversion.converted(total, type(total), quotient)
-        if is_array(total)
-        else quotient(total, None)
-    )
-
-
 def _nested_form(name: str) -> Callable[[Any], Any]:
     along = {"sum": sum, "prod": prod, "min": min, "max": max, "all": all, "any": any, "none": none}
 
@@ -497,6 +431,6 @@ all_nested, any_nested, none_nested = map(_nested_form, ("all", "any", "none"))
 
 
 __all__ = [
-    "all", "all_nested", "any", "any_nested", "count", "max", "max_nested", "mean", "min",
-    "min_nested", "none", "none_nested", "prod", "prod_nested", "reduce", "sum", "sum_nested",
+    "all", "all_nested", "any", "any_nested", "count", "max", "max_nested", "min", "min_nested",
+    "none", "none_nested", "prod", "prod_nested", "reduce", "sum", "sum_nested",
 ]  # fmt: skip

@@ -1,8 +1,10 @@
 """What the pictures of both graphs share: those of traced values and those of derivatives."""
 
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+Colors = Mapping[str, tuple[str, str]]
 
 
 class MissingPackage(ModuleNotFoundError, TypeError):
@@ -11,25 +13,18 @@ class MissingPackage(ModuleNotFoundError, TypeError):
     """
 
 
-def escape(name: str) -> str:
-    """A name as it may stand in a label."""
-    return "".join("\\" + c if c in '\\"{}|<>' else c for c in name)
+def labeled(name: str) -> str:
+    """The part of a node's text that shows its label."""
+    escaped = "".join("\\" + c if c in '\\"{}|<>' else c for c in name)
+    return f'Label: \\"{escaped}\\"'
 
 
-def styled(kind: str, colors: Mapping[str, tuple[str, str]]) -> str:
-    """The attributes that give a node the colour of its kind, if that has one.
-
-    `colors` has a description and a colour for each kind.
-    """
-    return f" fillcolor={colors[kind][1]} style=filled" if kind in colors else ""
-
-
-def edges(sources: Sequence[Any], target: Any, forward: bool) -> list[str]:
+def _edges(target: Any, forward: bool) -> list[str]:
     """The edges between a node and what it depends on (None where that is not shown), numbered if
     there are several; `forward` ones lead to the node."""
-    several = sum(s is not None for s in sources) > 1
+    several = sum(s is not None for s in target.deps) > 1
     found = []
-    for number, s in enumerate(sources, 1):
+    for number, s in enumerate(target.deps, 1):
         if s is not None:
             ends = (s.serial, target.serial) if forward else (target.serial, s.serial)
             shown = f' [label=" {number}"]' if several else ""
@@ -37,9 +32,9 @@ def edges(sources: Sequence[Any], target: Any, forward: bool) -> list[str]:
     return found
 
 
-def legend(kinds: Iterable[str], colors: Mapping[str, tuple[str, str]]) -> list[str]:
+def _legend(kinds: Iterable[str], colors: Colors) -> list[str]:
     """The box that explains the colours in use; nothing if there are none."""
-    used = sorted({k for k in kinds if k in colors})
+    used = sorted(set(kinds) & set(colors))
     if not used:
         return []
     lines = ["    subgraph cluster_legend {", '        label="Legend";']
@@ -58,13 +53,30 @@ def printed(lines: list[str], as_string: bool) -> str | None:
     return None
 
 
-def picture(lines: list[str], as_string: bool, name: str) -> Any:
-    """The finished text in the DOT language, or an object that notebooks show.
+def picture(
+    name: str, nodes: Iterable[tuple[Any, str, str]], colors: Colors, forward: bool, as_string: bool
+) -> Any:
+    """A graph as text in the DOT language, or as an object that notebooks show.
 
-    `name` is what the user called. Raises MissingPackage if an object is wanted and the
-    package is not installed.
+    Each of the `nodes` comes with its kind and its text, `colors` has a description and a colour
+    for kinds. Edges lead to the node that depends on the other, or, unless `forward`, from it.
+    `name` is what the user called. Raises MissingPackage if an object is wanted and the package is
+    not installed.
     """
-    text = "\n".join([*lines, "}"]) + "\n"
+    lines = [
+        "digraph {",
+        f"    rankdir={'TB' if forward else 'BT'};",
+        f'    graph [{"dpi=50 " * forward}fontname="monospace"];',
+        '    node [shape=record fontname="monospace"];',
+        '    edge [fontname="monospace"];',
+    ]
+    edges, kinds = [], []
+    for node, kind, text in nodes:
+        style = f" fillcolor={colors[kind][1]} style=filled" if kind in colors else ""
+        lines.append(f'    {node.serial} [label="{{{text}}}"{style}];')
+        edges += _edges(node, forward)
+        kinds.append(kind)
+    text = "\n".join([*lines, *edges, *_legend(kinds, colors), "}"]) + "\n"
     if as_string:
         return text
     try:

@@ -145,26 +145,15 @@ def graphviz(as_string: bool = False) -> Any:
     digraph {
     ...
     """
-    lines = [
-        "digraph {",
-        "    rankdir=TB;",
-        '    graph [dpi=50 fontname="monospace"];',
-        '    node [shape=record fontname="monospace"];',
-        '    edge [fontname="monospace"];',
-    ]
-    edges, kinds = [], []
+    nodes = []
     for n in live_nodes():
         name = label.labels.get(n)
         kind = "effect" if n.op.effect else _status(n)
-        kinds.append(kind if name is None else "labeled")
         title = f"Literal: {n.data:.6g}" if n.is_literal else n.op.name
-        parts = [f'Label: \\"{drawing.escape(name)}\\"'] if name is not None else []
+        parts = [drawing.labeled(name)] if name is not None else []
         parts += [title, f"{{Type: LLVM {n.dtype.code}|Size: {n.size}}}", f"r{n.serial}"]
-        style = drawing.styled(kinds[-1], _COLORS)
-        lines.append(f'    {n.serial} [label="{{{"|".join(parts)}}}"{style}];')
-        edges += drawing.edges(n.deps, n, forward=True)
-    lines += edges + drawing.legend(kinds, _COLORS)
-    return drawing.picture(lines, as_string, "dr.graphviz")
+        nodes.append((n, kind if name is None else "labeled", "|".join(parts)))
+    return drawing.picture("dr.graphviz", nodes, _COLORS, True, as_string)
 
 
 __all__ = ["graphviz", "set_label", "whos"]

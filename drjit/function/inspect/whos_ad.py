@@ -8,7 +8,7 @@ from . import drawing
 
 
 def _title(v: Var) -> str:
-    return v.rule.name if v.rule is not None else "(unnamed)"
+    return v.rule.name if v.rule is not None else ""
 
 
 def whos_ad(as_string: bool = False) -> str | None:
@@ -29,7 +29,7 @@ def whos_ad(as_string: bool = False) -> str | None:
     for v in living():
         # Not counted: the lists, the loop variable and the argument of the call.
         refs = sys.getrefcount(v) - 3 - (id(v) in taped)
-        label = labels.get(v) or (v.rule.name if v.rule is not None else "")
+        label = labels.get(v) or _title(v)
         lines.append(
             f"  {v.serial:<9} {v.dtype.code:<8}{v.size:8}{refs:9}    {label}{where(v)}".rstrip()
         )
@@ -68,25 +68,14 @@ def graphviz_ad(as_string: bool = False) -> Any:
     digraph {
     ...
     """
-    lines = [
-        "digraph {",
-        "    rankdir=BT;",
-        '    graph [fontname="monospace"];',
-        '    node [shape=record fontname="monospace"];',
-        '    edge [fontname="monospace"];',
-    ]
     found = living()
     used = {d for v in found for d in v.deps if d is not None}
-    edges, kinds = [], []
+    nodes = []
     for v in found:
-        name, kind = labels.get(v), _kind(v, used)
-        title = _title(v) if name is None else f'Label: \\"{drawing.escape(name)}\\"'
-        kinds.append(kind)
-        parts = f"{title}|{{Type: {v.dtype.code}|Size: {v.size}}}|a{v.serial}"
-        lines.append(f'    {v.serial} [label="{{{parts}}}"{drawing.styled(kind, _COLORS)}];')
-        edges += drawing.edges(v.deps, v, forward=False)
-    lines += edges + drawing.legend(kinds, _COLORS)
-    return drawing.picture(lines, as_string, "dr.graphviz_ad")
+        title = drawing.labeled(labels[v]) if v in labels else _title(v) or "(unnamed)"
+        text = f"{title}|{{Type: {v.dtype.code}|Size: {v.size}}}|a{v.serial}"
+        nodes.append((v, _kind(v, used), text))
+    return drawing.picture("dr.graphviz_ad", nodes, _COLORS, False, as_string)
 
 
 __all__ = ["graphviz_ad", "whos_ad"]

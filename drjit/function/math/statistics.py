@@ -1,15 +1,86 @@
-"""Variance and standard deviation along axes."""
+"""Mean, variance and standard deviation along axes."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any
 
+from ...array import leaf
 from ...array.elementwise import elementwise
+from ...array.show import common_width, inner
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
 from .. import conversion
 from ..conversion import is_array, label
-from ..data.reduce import _scaled, axes_of, mean, refuse_integers, sum
+from ..data.reduce import axes_of, reduce_axes, sum
+
+
+def _refuse_integers(value: Any, name: str, result: str) -> None:
+    """Raises TypeError for arrays of integers, of which a result would not be one."""
+    meta = value.__meta__
+    if value._dtype.is_int and (meta.is_jit or meta.kind == "tensor" or len(meta.dims) > 1):
+        raise TypeError(
+            f"{name}(<{label(value)}>): the {result} of integers is no integer; convert to "
+            f"{label(conversion.with_dtype(type(value), dt.f32))} first"
+        )
+
+
+def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+    """The mean along axes: the sum times the reciprocal of the number of entries; see `reduce`. NaN
+    if there are none.
+
+    Raises:
+        TypeError: the array holds integers.
+
+    >>> from drjit.llvm import Float
+    >>> dr.mean(Float(1, 2, 6)), dr.mean([1, 2])
+    ([3], 1.5)
+    """
+    name = "dr.mean"
+    if not is_array(value):
+        if isinstance(value, Iterable) and not isinstance(value, (list, tuple)):
+            value = list(value)
+        total = reduce_axes("add", value, axis, mode, keepdims, name)
+        n = len(value) if isinstance(value, (list, tuple)) else 1
+        if axis is None and n and is_array(total):
+            n *= common_width([v for e in value if is_array(e) for v in inner(e)]) or 1
+        return _scaled(total, n) if is_array(total) else total / n if n else float("nan")
+    _refuse_integers(value, name, "mean")
+    if value._dtype is dt.f16 and value.__meta__.is_jit:
+        return _in_single_precision(mean, value, axis, mode, keepdims)
+    total = reduce_axes("add", value, axis, mode, keepdims, name)
+    return _scaled(total, _reduced_count(value, axis, name))
+
+
+def _in_single_precision(function: Callable, value: Any, *args: Any) -> Any:
+    """A function of an array of half precision, whose sums may overflow where the result does
+    not."""
+    found = function(conversion.with_dtype(type(value), dt.f32)(value), *args)
+    return conversion.with_dtype(type(found), dt.f16)(found)
+
+
+def _reduced_count(value: Any, axis: Any, name: str) -> int:
+    """How many entries of an array a reduction makes one of."""
+    shape = conversion.shape_of(value, name)
+    default = tuple(range(len(shape))) if value._kind == "tensor" else (0,)
+    return prod(shape[a] for a in axes_of(axis, len(shape), default, name))
+
+
+def _scaled(total: Any, n: int) -> Any:
+    """A sum divided by the number of its terms."""
+
+    def quotient(v: Any, cls: Any) -> Any:
+        if not is_array(v):
+            return v / n if n else float("nan")
+        count = leaf.literal(cls, n)
+        if v._node.is_literal or n == 0:
+            return leaf.apply(op.div, v, count)
+        return leaf.apply(op.mul, v, leaf.apply(op.div, leaf.literal(cls, 1), count))
+
+    return (
+        conversion.converted(total, type(total), quotient)
+        if is_array(total)
+        else quotient(total, None)
+    )
 
 
 def var(
@@ -39,18 +110,12 @@ def var(
         total = sum([(v - center) ** 2 for v in value])
         n = len(value) - ddof
         return total / n if n > 0 else float("nan") if total == 0 else float("inf")
-    refuse_integers(value, "dr.var", "variance")
+    _refuse_integers(value, "dr.var", "variance")
     if value._dtype is dt.f16 and value.__meta__.is_jit:
-        found = var(conversion.with_dtype(type(value), dt.f32)(value), axis, mode, keepdims, ddof)
-        return conversion.with_dtype(type(found), dt.f16)(found)
-    is_tensor = value._kind == "tensor"
-    center = mean(value, axis, mode, is_tensor)
-    off = value - center
+        return _in_single_precision(var, value, axis, mode, keepdims, ddof)
+    off = value - mean(value, axis, mode, value._kind == "tensor")
     squares = sum(elementwise(op.mul, off, off, name="dr.var"), axis, mode, keepdims)
-    shape = value.shape
-    default = tuple(range(len(shape))) if is_tensor else (0,)
-    count = prod(shape[a] for a in axes_of(axis, len(shape), default, f"dr.var(<{label(value)}>)"))
-    return _scaled(squares, max(count - ddof, 0))
+    return _scaled(squares, max(_reduced_count(value, axis, "dr.var") - ddof, 0))
 
 
 def std(
@@ -63,9 +128,9 @@ def std(
     [1]
     """
     if is_array(value):
-        refuse_integers(value, "dr.std", "standard deviation")
+        _refuse_integers(value, "dr.std", "standard deviation")
     found = var(value, axis, mode, keepdims, ddof)
     return elementwise(op.sqrt, found, name="dr.std") if is_array(found) else found**0.5
 
 
-__all__ = ["std", "var"]
+__all__ = ["mean", "std", "var"]
