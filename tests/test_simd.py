@@ -3,6 +3,7 @@ memory and reductions.
 """
 
 import ctypes
+import re
 from fractions import Fraction
 from functools import cache
 
@@ -1180,3 +1181,13 @@ def test_position_independent_code_runs_at_two_addresses():
         kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 4)(loaded.kernel)
         kernel(block.ctypes.data, 0, 64, 0, 0)
     same(x, np.full(64, 2.25, np.float32))
+
+
+def test_spilled_registers_do_not_cross_cache_lines():
+    calls = ["exp(x)", "log(x)", "tanh(x)", "atan2(x, a0)", "pow(x, a1)"]
+    lines = ["def kernel(i, p):", "    x = load(f32, p[0], i)"]
+    lines += [f"    a{k} = {call}" for k, call in enumerate(calls)]
+    lines += ["    store(f32, p[1], i, a0 + a1 + a2 + a3 + a4)"]
+    code = simd.assembly("\n".join(lines), 4 * simd.default_lanes())
+    assert re.search(r"vmov(ap[sd]|dqa\d*)\s.*\(%rsp\)", code)
+    assert not re.search(r"vmov(up[sd]|dqu\d*)\s.*\(%rsp\)", code)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
+from . import llvm
 from .arguments import statement
 from .elementwise import narrow, widen
 from .ir import NUMBER, SCALAR, Function, KernelError, Value, constant
@@ -83,9 +84,12 @@ class Module:
             f"{head} #{1 if symbol in self.warm else 2} {{\n{body}\n}}"
             for symbol, head, body, _ in self.definitions
         ]
+        # LLVM may leave the stack as it is where it spills registers, and those that cross cache
+        # lines take several times as long. Tasks need the register that points to the frame.
+        aligned = f"alignstack={llvm.register_bytes()} " if self.lanes > 1 else ""
         attributes = (
-            'attributes #0 = { nounwind "prefer-vector-width"="512" }',
-            f"attributes #1 = {{ {how} nounwind }}",
+            f'attributes #0 = {{ {aligned}nounwind "prefer-vector-width"="512" }}',
+            f"attributes #1 = {{ {how} {aligned}nounwind }}",
             "attributes #2 = { noinline cold nounwind }",
             'attributes #3 = { noinline nounwind "prefer-vector-width"="512" }',
             'attributes #4 = { alwaysinline nounwind "prefer-vector-width"="512" }',
