@@ -32,6 +32,13 @@ def register_bytes() -> int:
     return 64 if "+avx512f" in processor.target()[1].split(",") else 32
 
 
+def has_gathers() -> bool:
+    """Whether the processor has instructions for gathers and scatters of the lanes of a mask: those
+    of AVX-512. The gathers of AVX2 are slower than loads, so that LLVM has a branch for each lane.
+    """
+    return register_bytes() == 64
+
+
 def _new_machine(*, jit: bool, level: int = 2) -> Any:
     name, features = processor.target()
     # Position-independent code with a small code model: valid at whatever address a later process

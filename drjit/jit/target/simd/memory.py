@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Sequence
 
+from . import llvm
 from .arguments import statement
 from .conversion import from_memory, to_memory
 from .ir import BITS, BYTES, FLOATS, MEMORY, SCALAR, Function, KernelError, Value
@@ -155,7 +156,7 @@ def gather(t: Translator, code: str, base: str, index: Value, mask: str) -> Valu
 
 def gather_masked(f: Function, code: str, base: str, index: Value, mask: str) -> str:
     """Elements at an index, 0 where the mask is false."""
-    if BITS[code] >= 32:
+    if BITS[code] >= 32 and llvm.has_gathers():
         return gather_wide(f, code, base, index, mask)
     x = gather_lanes(f, code, base, safe_index(f, index, mask))
     return f.select(code, mask, x)
@@ -186,13 +187,14 @@ def gather_lanes(f: Function, code: str, base: str, index: Value) -> str:
     """Elements at an index that is valid in every lane, by one scalar load a lane."""
     memory, element = f.types.memory[code], MEMORY[code]
     result = "poison"
-    for k, address in enumerate(_lane_addresses(f, element, base, index)):
+    for k, address in enumerate(lane_addresses(f, element, base, index)):
         x = f.op(f"load {element}, ptr {address}, align {BYTES[code]}")
         result = f.op(f"insertelement {memory} {result}, {element} {x}, i32 {k}")
     return from_memory(f, code, result)
 
 
-def _lane_addresses(f: Function, element: str, base: str, index: Value) -> list[str]:
+def lane_addresses(f: Function, element: str, base: str, index: Value) -> list[str]:
+    """The address of every lane's element, at an index that is valid in every lane."""
     (code, x), count = index, f.lanes
     if code == "u32":
         # Two at a time: moving a lane to a general register costs more than parting it there.
@@ -260,7 +262,7 @@ def row_addresses(f: Function, base: str, index: Value, count: int) -> list[str]
     # fit 32 bits, and no lane has to be widened.
     code, x = index
     scaled = f.op(f"mul {f.vector[code]} {x}, {f.constant(code, count // 2)}")
-    return _lane_addresses(f, "i64", base, (code, scaled))
+    return lane_addresses(f, "i64", base, (code, scaled))
 
 
 def _load_rows(f: Function, code: str, addresses: list[str], part: int) -> list[str]:
@@ -340,5 +342,5 @@ def _scatter_rows(
 def prefetch(f: Function, code: str, base: str, index: Value) -> None:
     """Fetches what a packet is about to update: atomic operations would wait for one after the
     other."""
-    for address in _lane_addresses(f, MEMORY[code], base, index):
+    for address in lane_addresses(f, MEMORY[code], base, index):
         f.do(f"call void @llvm.prefetch.p0(ptr {address}, i32 1, i32 3, i32 1)")

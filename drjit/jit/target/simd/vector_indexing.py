@@ -3,6 +3,7 @@
 import ast
 from typing import Any
 
+from . import llvm
 from .arguments import statement
 from .feature_loop import (
     from_held,
@@ -14,14 +15,17 @@ from .feature_loop import (
     to_held,
     to_row,
 )
-from .ir import Function, Value
-from .memory import gather_wide, scatter_masked
+from .ir import BYTES, SCALAR, Function, Value
+from .memory import gather_masked, lane_addresses, scatter_masked
 from .translate import ACTIVE
 from .vector import VectorTranslator, check_feature
-from .vector_memory import HELD, Vector, row_code
+from .vector_memory import HELD, Vector, row_code, row_type
 
-# Vectors of up to so many features are read and written row by row.
-_ROWS = 8
+
+def _goes_by_rows(v: Vector) -> bool:
+    """Whether all rows are read and written: those of few features, and of somewhat more with the
+    masks and the many registers of AVX-512."""
+    return v.count <= (8 if llvm.has_gathers() else 4)
 
 
 def _is(f: Function, index: str, k: int) -> str:
@@ -41,7 +45,7 @@ def take(t: VectorTranslator, v: Vector, x: ast.expr, mask: str) -> Value:
     """`take(v, x, m)`."""
     f, (_, index), held = t.f, t.typed(x, "u32"), HELD[v.code]
     place = t.place(v)
-    if v.count <= _ROWS:
+    if _goes_by_rows(v):
         result = load_row(f, v.code, place)
         for k in range(1, v.count):
             here = _is(f, index, k)
@@ -50,7 +54,7 @@ def take(t: VectorTranslator, v: Vector, x: ast.expr, mask: str) -> Value:
         if mask != ACTIVE:
             result = f.select(held, mask, result)
     else:
-        result = gather_wide(f, row_code(v.code), place, _position(f, index), mask)
+        result = gather_masked(f, row_code(v.code), place, _position(f, index), mask)
         result = from_row(f, v.code, result)
     return v.code, from_held(f, v.code, result)
 
@@ -67,14 +71,28 @@ def put(t: VectorTranslator, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -
     if constant is not None:
         check_feature(v, constant)
         _replace(f, v, row_address(f, v.code, place, constant), value, mask)
-    elif v.count <= _ROWS:
+    elif _goes_by_rows(v):
         for k in range(v.count):
             here = f.op(f"and {f.vector['mask']} {_is(f, index, k)}, {mask}")
             _replace(f, v, row_address(f, v.code, place, k), value, here)
     else:
         row = to_row(f, v.code, value)
-        scatter_masked(f, row_code(v.code), place, row, _position(f, index), mask)
+        _scatter(f, v, place, row, _position(f, index), mask)
     return spelled(result)
+
+
+def _scatter(f: Function, v: Vector, place: str, row: str, index: Value, mask: str) -> None:
+    """Stores the feature at a position. Without an instruction for that, lanes that are not in the
+    mask store theirs too, to the row that follows the vector."""
+    code = row_code(v.code)
+    if llvm.has_gathers():
+        scatter_masked(f, code, place, row, index, mask)
+        return
+    spare = _position(f, f.constant("u32", v.count))
+    index = "u32", f.select("u32", mask, index[1], spare[1])
+    for k, address in enumerate(lane_addresses(f, SCALAR[code], place, index)):
+        x = f.op(f"extractelement {row_type(code, f.lanes)} {row}, i32 {k}")
+        f.do(f"store {SCALAR[code]} {x}, ptr {address}, align {BYTES[code]}")
 
 
 def _own(t: VectorTranslator, e: ast.expr, v: Vector) -> Vector:
@@ -94,5 +112,10 @@ def _replace(f: Function, v: Vector, row: str, value: str, mask: str) -> None:
     """Another feature in the lanes of a mask; the others may get anything where it is that of the
     active lanes."""
     if mask != ACTIVE:
-        value = f.select(HELD[v.code], mask, value, load_row(f, v.code, row))
+        held, before = HELD[v.code], load_row(f, v.code, row)
+        if not llvm.has_gathers():
+            # Else LLVM would make a masked store of it, which takes processors of AMD many times
+            # as long before AVX-512.
+            before = f.op(f"freeze {f.vector[held]} {before}")
+        value = f.select(held, mask, value, before)
     store_row(f, v.code, value, row)

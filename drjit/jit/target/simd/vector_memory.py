@@ -76,12 +76,12 @@ def _vector(value: Value | None) -> Vector | None:
 
 class Variables(dict):
     """The variables of a kernel, which count how many of them stand for a vector, and the memory
-    for the vectors among them.
+    for the vectors among them, each with some spare bytes behind it.
     """
 
-    def __init__(self, f: Function):
+    def __init__(self, f: Function, spare: int):
         super().__init__()
-        self.f = f
+        self.f, self.spare = f, spare
         self.slots = 0
         self.size = 0  # of all slots, in bytes
         # Slots without holders, and some that have got one again.
@@ -142,6 +142,6 @@ class Variables(dict):
             )
         slot = StackSlot(f"%rows{self.slots}", size)
         self.slots += 1
-        self.f.once(slot.name, f"alloca [{size} x i8], align 64")
+        self.f.once(slot.name, f"alloca [{size + self.spare} x i8], align 64")
         self.free[slot] = None
         return slot
