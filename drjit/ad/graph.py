@@ -123,7 +123,7 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
     return record
 
 
-def new_slot(n: Node) -> Var:
+def new_slot(n: Node | Var) -> Var:
     """A place for a gradient that is no part of the graph."""
     v = Var()
     v.rule = v.result = v.data = v.grad = v.grad_var = None
@@ -136,7 +136,7 @@ def new_slot(n: Node) -> Var:
     return v
 
 
-def new_input(n: Node) -> Var:
+def new_input(n: Node | Var) -> Var:
     """A variable for a differentiable input."""
     v = new_slot(n)
     inner = scope()
@@ -167,6 +167,18 @@ def new_inputs(nodes: Iterable[Node]) -> list[Var]:
     if len(_tape) > _tape_limit:
         compact()
     return found
+
+
+def recorded_again(
+    v: Var, deps: tuple[Var | None, ...], inputs: tuple[Node, ...], result: Node | None
+) -> Var | None:
+    """The variable of the same operation on other operands; None if none of these has one."""
+    if not any(deps):
+        return None
+    made = new_input(v)
+    made.rule, made.data = v.rule, v.data
+    made.deps, made.inputs, made.result = deps, inputs, result
+    return made
 
 
 def renew(v: Var) -> None:

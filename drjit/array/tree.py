@@ -15,7 +15,6 @@ from .pytree import ROLES, role, steps, too_deep
 
 ARRAY = -1
 OTHER = -2
-_LEAVES = frozenset(("leaf", "vector", "other"))
 
 
 def opened(value: Any, kind: str) -> tuple[Any, Sequence[Any]]:
@@ -26,12 +25,6 @@ def opened(value: Any, kind: str) -> tuple[Any, Sequence[Any]]:
     if kind == "tensor":
         return value._shape, [value._array]
     return pytree.opened(value, kind)
-
-
-def inside(value: Any) -> Sequence[Any] | None:
-    """What a value consists of; None for one-dimensional arrays and other leaves."""
-    kind = ROLES.get(type(value)) or role(type(value))
-    return None if kind in _LEAVES else opened(value, kind)[1]
 
 
 def rebuilt(cls: Any, keys: Any, values: list[Any]) -> Any:

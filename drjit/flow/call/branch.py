@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from copy import copy
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -21,7 +20,6 @@ from ...jit.ir.scope import StateTarget
 from ...jit.trace import record
 from ..region.closure import CapturedArrays
 from ..region.condition import check_mode, chosen_mode, mask_of
-from ..region.copies import FunctionCopies
 from ..region.failure import call
 from ..region.masked import masked, merged
 from ..region.outcome import Outcome, Version, parted
@@ -356,8 +354,6 @@ class _Symbolic:
         if recorded.differentiable:
             for k, held in self.outside.items():
                 recorded.arguments[k] = held.content() or held.stand_in()
-        if recorded.repeatable:
-            recorded.trace = _Functions(branch, self.captured.contents(), found).call
         made = recorded.attached(finals)
         return branch.place(self.outcomes, [known.get(k, v) for k, v in enumerate(made)])
 
@@ -419,49 +415,3 @@ class _Symbolic:
 def _same_constant(a: Value, b: Value) -> bool:
     literals = a.node.op is LITERAL and b.node.op is LITERAL and a.node.size == b.node.size
     return literals and a.var is b.var is None and repr(a.node.data) == repr(b.node.data)
-
-
-class _Functions:
-    """Copies of the functions of a branch, to be called again when it is differentiated."""
-
-    def __init__(
-        self,
-        branch: _Branch,
-        captured: list[tuple[Any, Value]],
-        found: list[list[Value | None]],
-    ) -> None:
-        args = branch.args
-        zeros = {t: Value(ir.literal(t, 0), None) for t in {a._node.dtype for a in args.leaves}}
-        self.resting = [zeros[a._node.dtype] for a in args.leaves]
-        known = [*zip(args.leaves, self.resting, strict=True), *captured]
-        self.copies = FunctionCopies((args.values, *branch.bodies), known)
-        values, *bodies = self.copies.roots
-        self.values, self.titles = values, args.titles
-        self.branch = copy(branch)
-        del self.branch.args  # the program's; there will be one of the copies
-        self.branch.bodies = tuple(bodies)
-        self.branch.before = list[Value | None](self.resting)
-        self.in_place = [{k for k, v in enumerate(f) if v is None} for f in found]
-        self.outcomes: list[Outcome] = []
-
-    def call(self, number: int, contents: list[Value]) -> list[Value]:
-        """The results of a function."""
-        branch = self.branch
-        if number == 0:
-            self.outcomes = []
-            branch.args = State(self.values, self.titles, branch.what)
-            branch.args.ignore_attributes()
-        state = branch.args
-        try:
-            state.put(contents)
-            result = branch.bodies[number](*state.values)
-            self.outcomes.append(branch.outcome(result, self.outcomes, contents))
-            found = [content(a) for a in self.outcomes[-1].arrays]
-        finally:
-            state.restore(self.resting)
-            self.copies.restore()
-            if number:
-                self.outcomes = []
-        for k in self.in_place[number]:
-            found[k] = Value(found[k].node, None)
-        return found

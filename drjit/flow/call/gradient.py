@@ -16,8 +16,7 @@ from ...jit.ir.scope import active, innermost
 from ...jit.trace import access, record
 from ...jit.trace.substitute import Substitution
 from ..region.dependence import Term, is_sum, starts
-from ..region.masked import rehearsed
-from ..region.recorded import NOTHING, RecordedRegion
+from ..region.recorded import NOTHING, Recomputation, RecordedRegion
 from ..region.state import as_value
 from ..region.targets import Targets, is_zero
 
@@ -29,8 +28,7 @@ class RecordedCall:
     `passed` numbers the arguments that the functions see as symbolic ones, `outside` those that
     they see as they are, like captured arrays. `bodies` are the functions. `outputs` numbers the
     differentiable results, `around` are variables that are no arguments but on which results
-    depend, `targets` what the functions write to. `trace(k, contents)` calls function `k` again
-    and gives its results, for second derivatives.
+    depend, `targets` what the functions write to.
     """
 
     def __init__(
@@ -53,7 +51,6 @@ class RecordedCall:
         ]
         self.variables = [self.arguments[k].var for k in self.tracked]
         self.passed = passed
-        self.trace: Callable[[int, list[Value]], list[Value]] = lambda k, contents: contents
         self.outputs: set[int] = set()
         self.around: list[Var] = []
         self.bodies: list[RecordedRegion] = []
@@ -122,12 +119,6 @@ class RecordedCall:
     def differentiable(self) -> bool:
         """Whether a result or target depends on a differentiable variable."""
         return bool(self.outputs or self.targets.rows)
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether functions may be called again, for second derivatives: what writes to targets has
-        none."""
-        return bool(self.outputs) and not self.targets.rows
 
     def attached(self, results: Sequence[Node]) -> list[Value]:
         """The results, made to depend on what they were computed from; so is what the functions
@@ -252,26 +243,25 @@ class RecordedCall:
         finally:
             graph.pop()
 
-    def recomputed(self) -> list[Value]:
+    def recomputed(self, around: Recomputation | None) -> list[Value]:
         """The differentiable results once more, by operations that can be differentiated: every
-        function runs for all lanes.
+        function is computed for all lanes. `around` is the body that the call is part of, if that
+        is computed again as well.
 
         Raises:
             RuntimeError: functions scatter differentiable values.
         """
         self.targets.check_first_order(self.what)
-        then, found = self.scope, list[Value]()
-        graph.push(Scope(then.all, then.variables, graph.next_serial()))
-        try:
-            for number, mask in enumerate(self.masks):
-                with rehearsed(mask, self.what):
-                    results = self.trace(number, self.arguments)
-                rows = [results[k] for k in sorted(self.outputs)]
-                found = found or [Value(node.literal(r.node.dtype, 0)) for r in rows]
-                pairs = zip(rows, found, strict=True)
-                found = [RECORDED.select(Value(mask), new, old) for new, old in pairs]
-        finally:
-            graph.pop()
+        arguments, masks, found = self.arguments, self.masks, list[Value]()
+        if around is not None:
+            arguments, masks = around.values(arguments), around.copies(masks)
+        for body, mask in zip(self.bodies, masks, strict=True):
+            lanes = node.apply(op.and_, mask, active())
+            again = body.recomputed(arguments, self.passed, lanes, around)
+            rows = again.values([body.results[k] for k in sorted(self.outputs)])
+            found = found or [Value(node.literal(r.node.dtype, 0)) for r in rows]
+            pairs = zip(rows, found, strict=True)
+            found = [RECORDED.select(Value(mask), new, old) for new, old in pairs]
         return found
 
 
@@ -299,8 +289,8 @@ class _Call(ValueOp):
     def backward(self) -> None:
         self.accumulate(self.arguments, self.recorded.backward(self.gradients(self.results)))
 
-    def recomputed(self) -> list[Value]:
-        return self.recorded.recomputed()
+    def recomputed(self, around: Recomputation | None = None) -> list[Value]:
+        return self.recorded.recomputed(around)
 
     def name(self) -> str:
         return self.recorded.what

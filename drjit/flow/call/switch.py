@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from ...ad import capture
-from ...ad.graph import Value
 from ...array import leaf, leaf_access
 from ...array.base import ArrayBase, type_label
 from ...array.leaf import wrap
@@ -25,9 +24,7 @@ from ...jit.ir.node import LITERAL, Node
 from ...jit.ir.scope import StateTarget
 from ...jit.run.kernel import OutOfBoundsError
 from ...jit.trace import record
-from ..region.closure import CapturedArrays
 from ..region.condition import chosen_mode
-from ..region.copies import FunctionCopies
 from ..region.failure import failed
 from ..region.result import matched
 from ..region.state import contents, copied
@@ -262,27 +259,10 @@ def _symbolic(call: Call) -> Any:
             recorded.note(body, found)
             return [v.node for v in found]
 
-    functions = tuple([f.run for f in call.functions])
-    captured = CapturedArrays(functions)
     bodies = [partial(trace, f) for f in call.functions]
     nodes = record.branches(masks, bodies, recorded.nodes, call.what)
     outer_gradients.finish()
-    if recorded.repeatable:
-        recorded.trace = _again(FunctionCopies(functions, captured.contents()), given)
     return joined(results[0].filled(recorded.attached(nodes))[0], results[0])
-
-
-def _again(copies: FunctionCopies, given: Callable[[list[Value]], Any]) -> Any:
-    """Calls copies of the functions, for what `given` makes of the contents of arguments."""
-
-    def call(number: int, held: list[Value]) -> list[Value]:
-        args, kwargs = given(held)
-        try:
-            return contents(Tree((spread(copies.roots[number](*args, **kwargs)),)).leaves)
-        finally:
-            copies.restore()
-
-    return call
 
 
 def _evaluated(call: Call, index_class: Any) -> Any:

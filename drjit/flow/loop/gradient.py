@@ -18,8 +18,7 @@ from ...jit.ir.node import Node
 from ...jit.ir.scope import active
 from ...jit.trace import access, record
 from ..region.dependence import Trace
-from ..region.recorded import Memories
-from ..region.state import State
+from ..region.recorded import Memories, Recomputation
 from ..region.targets import Targets, is_zero
 from .recorded_loop import RecordedLoop, number, zero
 from .trajectory import trajectory
@@ -36,12 +35,12 @@ class Tape(RecordedLoop):
     """
 
     def __init__(
-        self, what: str, state: State, before: list[Value], places: list[int], going: Node,
+        self, what: str, paths: Sequence[str], before: list[Value], places: list[int], going: Node,
         trace: Trace, targets: Targets, changing: set[int], sums: set[int], limit: int | None,
     ) -> None:  # fmt: skip
         given = {k for k in places if visible(before[k].var) is not None}
         tracked = trace.spread(given) & set(places)
-        super().__init__(what, state, before, places, changing, tracked, going, trace.body)
+        super().__init__(what, paths, before, places, changing, tracked, going, trace.body)
         self.limit, self.around, self.targets = limit or 0, trace.body.around, targets
         self.sums = sums & tracked
         self.inputs = sorted(given)
@@ -128,7 +127,7 @@ class Tape(RecordedLoop):
                 replaces entries of arrays.
         """
         wrong = [k for k in self.outputs if k not in self.sums] or self.outputs
-        name = f"'{self.state.paths[wrong[0]]}'" if wrong else "an array"
+        name = f"'{self.paths[wrong[0]]}'" if wrong else "an array"
         hint = "Leave 'max_iterations' out, or give an upper bound."
         text = (
             f"{self.what}: max_iterations=-1 promises a loop that only sums up terms which do not "
@@ -251,9 +250,9 @@ class _Loop(ValueOp):
             found = self.tape.backward(gradients)
         self.accumulate(self.arguments, found)
 
-    def recomputed(self) -> list[Value]:
+    def recomputed(self, around: Recomputation | None = None) -> list[Value]:
         self.tape.targets.check_first_order(self.tape.what)
-        contents = self.tape.unrolled()
+        contents = self.tape.unrolled(around)
         return [contents[k] for k in self.tape.outputs]
 
     def name(self) -> str:

@@ -3,11 +3,12 @@ values of its variables, or step by step.
 """
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ...ad import capture
+from ...ad.algebra import RECORDED
 from ...ad.graph import Value
 from ...array import leaf
 from ...jit.ir import dtype as dt
@@ -18,35 +19,30 @@ from ...jit.ir.node import Node, broadcast_size
 from ...jit.ir.scope import ACTIVE, active, innermost
 from ...jit.run import schedule
 from ...jit.trace import record
-from ..region.copies import FunctionCopies
-from ..region.masked import masked, merged, rehearsed
-from ..region.recorded import RecordedRegion
-from ..region.state import State
+from ..region.masked import masked
+from ..region.recorded import Recomputation, RecordedRegion
 
 
 class RecordedLoop:
     """A recorded loop.
 
-    `state` holds arrays of its own with what the variables were before, `places` are the positions
+    `before` is what the variables were, `paths` are their names, `places` the positions
     that are symbolic, `changing` those of them that the loop changes, `tracked` those that depend
     on differentiable values. `going` is the condition, and `recorded` the body as it was traced.
     """
 
     def __init__(
-        self, what: str, state: State, before: list[Value], places: list[int],
+        self, what: str, paths: Sequence[str], before: list[Value], places: list[int],
         changing: set[int], tracked: set[int], going: Node, recorded: RecordedRegion,
     ) -> None:  # fmt: skip
-        self.what, self.state, self.before = what, state, before
+        self.what, self.paths, self.before = what, paths, before
         self.places, self.changing, self.tracked = places, changing, tracked
         self.going, self.recorded = going, recorded
         # The loop that the nodes of the body belong to, until it has run.
         self.loop: weakref.ref[Node] | None = None
         self.results = [recorded.results[k].node for k in places]
-        self.test: Callable[[State], Node] = lambda state: ACTIVE
-        self.body: Callable[[State], list[Value]] = lambda state: []
         self.size = 1
         self._mask = None if innermost() is None else active()
-        self.copies = FunctionCopies((), ())  # of the functions
 
     def lanes(self) -> AbstractContextManager[Any]:
         """Restricts what is traced to the lanes that the loop was recorded for."""
@@ -151,21 +147,10 @@ class RecordedLoop:
         left = lambda nodes: ir.apply(op.ne, nodes[-1], number(0))  # noqa: E731
         return record.loop([*begin, count], left, body, self.what)[:-1]
 
-    # ---- Step by step
-
-    @contextmanager
-    def _restored(self, contents: list[Value]) -> Iterator[None]:
-        """Gives variables other contents for some time."""
-        self.state.put(contents)
-        try:
-            yield
-        finally:
-            self.state.restore(self.before)
-            self.copies.restore()
-
-    def unrolled(self) -> list[Value]:
+    def unrolled(self, around: Recomputation | None) -> list[Value]:
         """The final contents of the variables, iteration by iteration with differentiable
-        operations.
+        operations. `around` is the body that the loop is part of, if that is computed again as
+        well.
 
         Raises:
             RuntimeError: the loop is part of something that is being recorded, so that the number
@@ -178,24 +163,23 @@ class RecordedLoop:
                 "loop, branch or call around them is recorded, nor with cooperative vectors as "
                 "variables. Use mode='evaluated' for what is around."
             )
-        contents = list(self.before)
-        with self.lanes():
-            going = active()
-            while True:
-                with self._restored(contents):
-                    test = self.test(self.state)
-                going = ir.apply(op.and_, going, test)
-                schedule.evaluate([contents[k].node for k in self.places])
-                # All lanes of a kernel are no value to evaluate.
-                if going is not ACTIVE and not leaf.host_node(going).any():
-                    return contents
-                with self._restored(contents), rehearsed(going, self.what):
-                    results = self.body(self.state)
-                mask = ir.literal(dt.mask, True) if going is ACTIVE else going
-                for k in self.changing:
-                    cls = type(self.state.leaves[k])
-                    yes = leaf.from_value(cls.Mask, Value(mask))
-                    contents[k] = merged(yes, results[k], contents[k])
+        body, contents, going = self.recorded, self.before, self._mask or ACTIVE
+        if around is not None:
+            contents, (going,) = around.values(contents), around.copies([going])
+        contents = [*contents]
+        while True:
+            nodes = [contents[k].node for k in self.places]
+            test = body.substitution(nodes, going, around=around and around.copies)
+            going = ir.apply(op.and_, going, test([self.going])[0])
+            schedule.evaluate(nodes)
+            # All lanes of a kernel are no value to evaluate.
+            if going is not ACTIVE and not leaf.host_node(going).any():
+                return contents
+            again = body.recomputed(contents, self.places, going, around)
+            mask = Value(ir.literal(dt.mask, True) if going is ACTIVE else going)
+            results = again.values(body.results)
+            for k in self.changing:
+                contents[k] = RECORDED.select(mask, results[k], contents[k])
 
 
 def loop_of(results: list[Node]) -> weakref.ref[Node] | None:

@@ -2,7 +2,6 @@
 
 import weakref
 from collections.abc import Sequence
-from copy import copy
 from types import CodeType
 
 from ...ad import capture, graph
@@ -14,11 +13,10 @@ from ...jit.ir.node import AFTER, BUFFER, LITERAL, Node, SizeError
 from ...jit.ir.scope import ACTIVE, StateTarget
 from ...jit.trace import record
 from ..region.closure import CapturedArrays
-from ..region.copies import FunctionCopies
 from ..region.dependence import Trace, adds_to
 from ..region.private_state import PrivateState
 from ..region.recorded import NOTHING, RecordedRegion
-from ..region.state import WeakValue, as_value, content, contents
+from ..region.state import Paths, WeakValue, as_value, content, contents
 from ..region.targets import Targets
 from .body import Loop
 from .gradient import Tape
@@ -163,23 +161,18 @@ class Symbolic:
 
     def _tape(self, trace: Trace, places: list[int], finals: list[Node]) -> dict[int, Value]:
         """The results that depend on differentiable variables."""
-        loop, start = copy(self.loop), self.loop.start
         changing = {
             k
             for k, n in zip(places, finals, strict=True)
             if (v := self.before[k]) is None or n is not v.node
         }
-        state = PrivateState(start).state  # in which no body has changed anything
         held = [
             v or self.lost[k].content() or self.lost[k].stand_in()
             for k, v in enumerate(self.before)
         ]
-        state.put(held)
-        state.ignore_attributes()
-        loop.start = state
         tape = Tape(
             self.loop.what,
-            state,
+            Paths(self.loop.start.tree.emptied(), self.loop.start.titles),
             held,
             places,
             self.going,
@@ -191,14 +184,6 @@ class Symbolic:
         )
         if not tape.outputs and not self.targets.rows:
             return {}
-        if self.targets.rows:  # which have no second derivatives
-            state.forget()
-        else:
-            known = [*zip(start.leaves, held, strict=True), *self.captured.contents()]
-            tape.copies = copies = FunctionCopies((loop.cond, loop.body), known)
-            loop.cond, loop.body = copies.roots
-            tape.test = lambda state: loop.run_cond(state)._node
-            tape.body = lambda state: [content(a) for a in loop.run_body(state)[1]]
         own = [n for k, n in zip(places, finals, strict=True) if k in changing]
         tape.loop = loop_of(own)
         return tape.attached(finals)

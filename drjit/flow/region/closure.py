@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
-from ...ad.graph import Value
 from ...array import pytree
 from ...jit.ir.node import AFTER
 from .state import WeakValue, content
@@ -70,11 +69,6 @@ class CapturedArrays:
                     f"{what}: the captured variable '{name}' changes. Pass it as one of the "
                     "variables, and return it."
                 )
-
-    def contents(self) -> list[tuple[Any, Value]]:
-        """The arrays and what they held, for functions that are called again. Of arrays that
-        functions have written to and not read, it is lost, and zeros serve as well."""
-        return [(a, v.content() or v.stand_in()) for _, a, v in self._arrays]
 
     def restore(self) -> None:
         """Undoes changes."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ...ad import graph
 from ...ad.algebra import RECORDED
 from ...ad.graph import Value
 from ...array import leaf
@@ -15,7 +14,6 @@ from ...jit.ir import op
 from ...jit.ir.node import Node
 from ...jit.ir.scope import Scope, active, stack
 from ...jit.run import schedule
-from ...jit.trace import record
 
 
 class _Effects(list):
@@ -53,35 +51,6 @@ def masked(mask: Node) -> Iterator[set[int]]:
         yield written
     finally:
         del scopes[scopes.index(scope) :]
-
-
-@contextmanager
-def rehearsed(mask: Node, what: str) -> Iterator[None]:
-    """Restricts code that has run before, and is traced again for its derivatives, to the lanes of
-    a mask. Its side effects do not happen again.
-
-    Raises:
-        RuntimeError: it propagates gradients to what is around it, or uses old values that atomic
-            operations have given.
-    """
-    scopes = stack()
-    inner = Scope(ir.apply(op.and_, mask, active()), scopes[-1].depth if scopes else 0)
-    scopes.append(inner)
-    graph.push((graph.scope() or graph.Scope()).isolated())
-    try:
-        try:
-            yield
-        finally:
-            reached = graph.pop().postponed
-            record.drop_effects()
-        if reached:
-            raise RuntimeError(
-                f"{what}: ADFlag.KeepGraph needs derivatives of derivatives, for which functions "
-                "run again; but one of them propagates gradients to arrays from around it, which "
-                "must not happen twice. Use mode='evaluated'."
-            )
-    finally:
-        del scopes[scopes.index(inner) :]
 
 
 def merged(mask: Any, first: Value, second: Value) -> Value:

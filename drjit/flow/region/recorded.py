@@ -11,7 +11,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
-from ...ad import capture, graph, traverse
+from ...ad import capture, graph, lanes, traverse
 from ...ad.graph import Scope, Value, Var, visible
 from ...ad.scatter_target import ScatterTarget
 from ...ad.traverse import ADMode
@@ -277,6 +277,25 @@ class RecordedRegion:
         state, and for the lanes."""
         return self.substitution(nodes, mask)(roots)
 
+    def recomputed(
+        self, values: Sequence[Value], places: Sequence[int], mask: Node,
+        around: "Recomputation | None",
+    ) -> "Recomputation":  # fmt: skip
+        """The body once more, with variables of its own, so that it can be differentiated twice: on
+        other values of the inputs, of which those at the `places` are symbolic. `around` is what it
+        lies in, if that is computed again as well."""
+        given, size = [*values], self.lanes
+        if size == 1:
+            size = max([mask.size, *[values[k].node.size for k in places]])
+        for k in places:
+            if given[k].node.size == 1:
+                given[k] = lanes.full(given[k], size)
+        nodes = [given[k].node for k in places]
+        copies = self.substitution(nodes, mask, around=around and around.copies)
+        made: dict[Any, Var | None] = {**around.made} if around else {}
+        made |= zip(self.inputs, [v.var for v in given], strict=True)
+        return Recomputation(self.variables, copies, made | {None: None})
+
     def substitution(
         self, nodes: Sequence[Node], mask: Node | None, derived: "Derived | None" = None,
         around: Substitution | None = None,
@@ -290,6 +309,41 @@ class RecordedRegion:
             made[self.mask] = mask
         span = None if derived is None else derived.span
         return Substitution(made, self._span, self.depth, self.lanes, span, around)
+
+
+class Recomputation:
+    """A body that is computed again: what its nodes have become in `copies`, and its variables in
+    `made`."""
+
+    def __init__(
+        self, variables: list[Var], copies: Substitution, made: dict[Any, Var | None]
+    ) -> None:
+        self.copies, self.made = copies, made
+        self._operations: dict[Var | None, list[Value]] = {}  # calls and loops, and their results
+        copies([n for v in variables for n in (*v.inputs, v.result) if n is not None])
+        for v in variables:
+            if v.rule is not None:
+                made[v] = self._again(v)
+
+    def _again(self, v: Var) -> Var | None:
+        if v.rule is HUB and isinstance(v.data.op, ValueOp):
+            self._operations[v] = v.data.op.recomputed(self)
+            return None
+        if v.deps[0] in self._operations:
+            value = self._operations[v.deps[0]][v.data]
+            return lanes.full(value, v.size).var if value.node.size == 1 else value.var
+        get, variable, lanes_ = self.copies.made.get, self.made.get, self.copies.size
+        result = None if v.result is None else get(v.result, v.result)
+        deps, inputs = tuple(map(variable, v.deps, v.deps)), tuple(map(get, v.inputs, v.inputs))
+        made = graph.recorded_again(v, deps, inputs, result)
+        if made and v.size == 1 and (not inputs or lanes_ in [n.size for n in inputs]):
+            made.size = lanes_
+        return made
+
+    def values(self, values: Sequence[Value]) -> list[Value]:
+        """What has become of values of the body, or of those around it."""
+        nodes = self.copies([n for n, _ in values])
+        return [Value(n, self.made.get(v, v)) for n, (_, v) in zip(nodes, values, strict=True)]
 
 
 class Derived:

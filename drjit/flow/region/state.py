@@ -187,16 +187,6 @@ class State:
         """What messages call the arrays."""
         return Paths(self.tree, self.titles)
 
-    def forget(self) -> None:
-        """No longer refers to values; messages still have names for the arrays."""
-        self.tree = self.tree.emptied()
-        self.tree.objects, self.leaves = [], []
-        self.values, self._containers, self._attributes = (), [], []
-
-    def ignore_attributes(self) -> None:
-        """No longer checks attributes of objects, which may have changed for good reasons."""
-        self._attributes = []
-
     def like(self, values: tuple) -> "State":
         """The same with other values of the same structure, but for arrays."""
         made = object.__new__(State)

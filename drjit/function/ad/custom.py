@@ -124,10 +124,11 @@ class CustomOp(IntrusiveBase):
         self._assigned = True
         accum_grad(self._output, arg)
 
-    def recomputed(self) -> list[Value]:
+    def recomputed(self, around: Any = None) -> list[Value]:
         """The one-dimensional arrays of the result once more, computed from the arguments by
         operations that can be differentiated twice. The operations of this package that can do so
-        have it.
+        have it. `around` has the values of the body that the operation is part of, if that is
+        computed again as well (`flow.region.recorded.Recomputation`).
 
         Raises:
             RuntimeError: the operation cannot.

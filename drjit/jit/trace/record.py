@@ -15,7 +15,7 @@ from typing import Any
 from .. import collector
 from ..ir import dtype as dt
 from ..ir import op
-from ..ir.effects import OLD_VALUES, afters, effects_inside, old_values, undo
+from ..ir.effects import afters, effects_inside, undo
 from ..ir.nesting import Parts
 from ..ir.node import AFTER, LITERAL, Node, broadcast_size, combine, make, next_serial
 from ..ir.scope import WRITTEN, OpenRegion, Scope, active, stack
@@ -201,20 +201,6 @@ def part(mask: Node, depth: int) -> "_Recording":
     """Opens a recording within a body that has been recorded. Its side effects happen only if they
     are handed on to another one (`substitute`)."""
     return _Recording(mask, depth, [])
-
-
-def drop_effects() -> None:
-    """Undoes the side effects of the innermost recording so far, as of a body that is traced again
-    for its derivatives.
-
-    Raises:
-        RuntimeError: what the body computes depends on the old values that atomic operations give.
-    """
-    scope = stack()[-1]
-    values = old_values(scope.effects)
-    _undo([scope])
-    if any(value() is not None for value in values):
-        raise RuntimeError(OLD_VALUES)
 
 
 def discard(targets: Sequence[Node]) -> None:

@@ -41,7 +41,7 @@ class Substitution:
     `lanes` lanes, and its side effects are not repeated. Those that have been computed from it
     later, in `derived`, are used once: they become what is wanted. What the body takes from
     another one that is being replaced is asked of `around`. `made` has the other nodes, and the
-    copies so far.
+    copies so far. What had one entry gets `size` entries.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Substitution:
         scope = innermost()
         self._shift = (0 if scope is None else scope.depth) - depth
         size = max([n.size for n in made.values()], default=1)
-        self._size = size if lanes == 1 else 1
+        self.size = size if lanes == 1 else 1
         # Bodies that calls share, and their copies.
         self._shared: dict[Shared, Shared | None] = {}
 
@@ -73,7 +73,7 @@ class Substitution:
     @property
     def fits(self) -> bool:
         """Whether bodies that calls share can stay as they are."""
-        return self._shift == 0 and self._size == 1
+        return self._shift == 0 and self.size == 1
 
     def __call__(self, roots: Sequence[Node], inside: list[Node] | None = None) -> list[Node]:
         """What stands for some nodes, of which `inside` are to be replaced.
@@ -81,7 +81,7 @@ class Substitution:
         Raises:
             RuntimeError: the body uses the old values that atomic operations give.
         """
-        made, size = self.made, self._size
+        made, size = self.made, self.size
         get, untouched = made.get, made.keys().isdisjoint
         named = bool(flags.current & 1 or label.labels)
         first, last, shared = self._derived.first, self._derived.last, self._shared
