@@ -16,7 +16,7 @@ from ..region.closure import CapturedArrays
 from ..region.dependence import Trace, adds_to
 from ..region.private_state import PrivateState
 from ..region.recorded import NOTHING, RecordedRegion
-from ..region.state import Paths, WeakValue, as_value, content, contents
+from ..region.state import WeakValue, as_value, content, contents
 from ..region.targets import Targets
 from .body import Loop
 from .gradient import Tape
@@ -172,7 +172,7 @@ class Symbolic:
         ]
         tape = Tape(
             self.loop.what,
-            Paths(self.loop.start.tree.emptied(), self.loop.start.titles),
+            self.loop.start.paths.alone(),
             held,
             places,
             self.going,

@@ -388,6 +388,12 @@ class Paths(Sequence[str]):
     def __init__(self, tree: Tree, titles: Sequence[str]) -> None:
         self._tree, self._titles = tree, titles
 
+    def alone(self) -> "Paths":
+        """The same without a reference to values."""
+        tree = self._tree.emptied()
+        tree.objects = []
+        return Paths(tree, self._titles)
+
     def __len__(self) -> int:
         return self._tree.counts.count(ARRAY)
 
