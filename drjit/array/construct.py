@@ -7,7 +7,7 @@ and a sequence for an integer type may not contain a `float`.
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,13 +33,6 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
     cls = type(self)
     if not cls._usable:
         refuse(cls)
-    if not kwargs:
-        if cls._kind == "leaf":
-            _init_leaf(self, cls, args)
-            return
-        if cls._kind == "nested" and cls.__meta__.kind != "matrix":
-            self._components = _nested(cls, args)
-            return
     if cls._kind == "tensor":
         try:
             _init_tensor(self, *args, **kwargs)
@@ -51,7 +44,19 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
             text = str(problem).replace("_init_tensor()", f"{type_label(cls)}()")
             raise TypeError(text) from None
         return
-    if kwargs and kwargs.pop("flip_axes", False) and len(args) == 1:
+    if kwargs:
+        args = _without_keywords(cls, args, kwargs)
+    if cls._kind == "leaf":
+        _init_leaf(self, cls, args)
+    elif cls.__meta__.kind == "matrix":
+        self._components = _matrix(cls, args)
+    else:
+        self._components = _nested(cls, args)
+
+
+def _without_keywords(cls: Any, args: tuple, kwargs: dict[str, Any]) -> tuple:
+    """The arguments after `flip_axes`."""
+    if kwargs.pop("flip_axes", False) and len(args) == 1:
         (arg,) = args
         if isinstance(arg, ArrayBase) and arg._kind == "tensor":
             if cls.__meta__.kind != "complex":
@@ -60,12 +65,7 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
             args = (interop.from_object(cls, arg, flip_axes=True),)
     if kwargs:
         raise TypeError(f"{type_label(cls)}(): Unknown keyword argument '{next(iter(kwargs))}'")
-    if cls._kind == "leaf":
-        _init_leaf(self, cls, args)
-    elif cls.__meta__.kind == "matrix":
-        self._components = _matrix(cls, args)
-    else:
-        self._components = _nested(cls, args)
+    return args
 
 
 def number(cls: Any, dtype: DType, value: Any, strict: bool = False) -> Any:
@@ -326,12 +326,7 @@ def _from_nested(cls: Any, arg: Any) -> list:
         raise _wrong_size(cls, cls._size, len(arg._components))
     if issubclass(cls.Value, ArrayBase) or arg._dtype is cls._dtype:
         return [component(cls, c, strict=False) for c in arg._components]
-    return [_cast_number(cls._dtype, c) for c in arg._components]
-
-
-def _cast_number(dtype: DType, value: Any) -> Any:
-    """A number of `drjit.scalar` in another element type, as a cast converts it."""
-    return node.normalize(dtype, value)
+    return [node.normalize(cls._dtype, c) for c in arg._components]
 
 
 def _from_tensor(cls: Any, arg: Any) -> list:
@@ -409,33 +404,22 @@ def _matrix(cls: Any, args: tuple) -> list:
 
 def _diagonal(cls: Any, value: Any) -> list:
     """The rows of the identity matrix times a number."""
-    n, row = cls._size, cls.Value
-    return [
-        row([component(row, value if i == j else 0, strict=False) for j in range(n)])
-        for i in range(n)
-    ]
+    return _rows(cls, lambda i, j: value if i == j else 0)
 
 
 def _resized(cls: Any, arg: Any) -> list:
     """The rows of a matrix, cropped, or padded as the identity matrix."""
-    n, m, row = cls._size, arg._size, cls.Value
+    n, m, rows = cls._size, arg._size, arg._components
     if arg.__meta__.dims[2:] not in ((), cls.__meta__.dims[2:]):
         raise TypeError(f"{type_label(cls)}(): cannot convert {type_label(arg)}")
     if n == m and len(arg.__meta__.dims) == len(cls.__meta__.dims):
         return _from_nested(cls, arg)
-    return [
-        row(
-            [
-                component(
-                    row,
-                    arg._components[i]._components[j] if i < m and j < m else int(i == j),
-                    strict=False,
-                )
-                for j in range(n)
-            ]
-        )
-        for i in range(n)
-    ]
+    return _rows(cls, lambda i, j: rows[i]._components[j] if max(i, j) < m else int(i == j))
+
+
+def _rows(cls: Any, entry: Callable[[int, int], Any]) -> list:
+    row, places = cls.Value, range(cls._size)
+    return [row([component(row, entry(i, j), strict=False) for j in places]) for i in places]
 
 
 # Tensors

@@ -185,17 +185,15 @@ def _map(op_: Op, cls: Any, operands: list) -> Any:
 
 def _components(cls: Any, value: Any, is_mask: bool) -> Any:
     """The list of components of an operand, or a single value that goes with all of them."""
-    kind = cls.__meta__.kind
+    kind, target = cls.__meta__.kind, cls.Mask if is_mask else cls
     if isinstance(value, ArrayBase):
-        meta = value.__meta__
-        if value._kind == "nested" and meta.dims and not goes_into_each(cls, value):
-            if len(meta.dims) != len(cls.__meta__.dims) and cls.__meta__.kind == "matrix":
-                return (cls.Mask if is_mask else cls)(value)._components
-            return (
-                value._components
-                if issubclass(cls.Value, ArrayBase)
-                else _entries(cls, value, is_mask)
-            )
+        dims = value.__meta__.dims
+        if value._kind == "nested" and dims and not goes_into_each(cls, value):
+            deeper = kind == "matrix" and len(dims) != len(cls.__meta__.dims)
+            of_numbers = not issubclass(cls.Value, ArrayBase)
+            if deeper or (of_numbers and value._dtype is not target._dtype):
+                value = target(value)
+            return value._components
         if value._kind == "tensor":
             raise Incompatible(f"{type_label(value)} does not go together with {type_label(cls)}")
         if is_mask:
@@ -209,16 +207,7 @@ def _components(cls: Any, value: Any, is_mask: bool) -> Any:
         return value
     elif is_mask:
         return value
-    return convert(cls.Mask if is_mask else cls, value)._components
-
-
-def _entries(cls: Any, value: Any, is_mask: bool) -> list:
-    dtype = dt.mask if is_mask else cls._dtype
-    return (
-        value._components
-        if value._dtype is dtype
-        else (cls.Mask if is_mask else cls)(value)._components
-    )
+    return convert(target, value)._components
 
 
 def _common_size(sizes: list[int]) -> int:

@@ -18,7 +18,8 @@ from ..jit.target import numpy as numpy_target
 from . import leaf
 from .base import ArrayBase
 from .base import type_label as _name
-from .show import common_width, component_shape, evaluated, inner, is_array
+from .meta import DYNAMIC
+from .show import component_shape, evaluated, inner, is_array, shape_of
 
 _PROTOCOLS = ("__array_interface__", "__array__", "__dlpack__", "__buffer__")
 _BUFFERS = (memoryview, bytes, bytearray)
@@ -117,7 +118,7 @@ def build(cls: Any, data: np.ndarray, obj: Any = None) -> Any:
     if cls.__meta__.is_jit and data.ndim == len(shape) - 1:
         data = data[..., np.newaxis]
     if data.ndim != len(shape) or any(
-        s is not None and s != n for s, n in zip(shape, data.shape, strict=True)
+        s not in (DYNAMIC, n) for s, n in zip(shape, data.shape, strict=True)
     ):
         raise _mismatch(cls, obj, data.reshape(given))
     return _nested(cls, data)
@@ -133,12 +134,11 @@ def _nested(cls: type, data: np.ndarray) -> Any:
     return result
 
 
-def _expected(cls: type) -> tuple[int | None, ...]:
-    """The shape of an array of the class; None where it is not fixed."""
-    if cls._kind == "leaf":
-        return (None,)
-    value = cls.Value
-    return (cls._size, *(_expected(value) if issubclass(value, ArrayBase) else ()))
+def _expected(cls: Any) -> tuple[int, ...]:
+    """The shape of NumPy arrays that are converted to a class; lanes and components of dynamic
+    number are `DYNAMIC`."""
+    meta = cls.__meta__
+    return (*meta.dims, DYNAMIC) if meta.is_jit else meta.dims
 
 
 def _converted(dtype: DType, data: np.ndarray) -> np.ndarray:
@@ -157,11 +157,11 @@ def _mismatch(cls: type, obj: Any, data: np.ndarray) -> TypeError:
     elif cls.__meta__.kind == "complex":
         shape = "shape (N,)" if cls.__meta__.is_jit else "shape ()"
     else:
-        axes = ["N" if n is None else str(n) for n in _expected(cls)]
+        axes = ["N" if n == DYNAMIC else str(n) for n in _expected(cls)]
         shape = f"shape ({', '.join(axes)}{',' if len(axes) == 1 else ''})"
     kind = "complex or real" if cls.__meta__.kind == "complex" else "real"
     hint = ""
-    expected = (None,) if cls._kind == "tensor" else _expected(cls)
+    expected = _expected(cls)
     if data.ndim == len(expected) == 2 and data.shape[1] == expected[0]:
         hint = " Components come first: pass the transpose."
     return TypeError(
@@ -182,19 +182,16 @@ def components(value: Any) -> np.ndarray:
         return components(value._array).reshape(value._shape)
     if value._kind == "leaf":
         return _leaf_view(value)
-    shape = component_shape(value)
+    shape = shape_of(value)
+    if shape is None:
+        raise _ragged(value)
     leaves = list(inner(value))
     if not value.__meta__.is_jit:
-        if shape is None:
-            raise _ragged(value)
         return np.array(leaves, dtype).reshape(shape)
-    lanes = common_width(leaves)
-    if shape is None or lanes is None:
-        raise _ragged(value)
-    result = np.empty((prod(shape), lanes), dtype)
+    result = np.empty((len(leaves), shape[-1]), dtype)
     for row, n in zip(result, evaluated(leaves), strict=True):
         row[:] = n.data if n.is_literal else kernel.to_numpy(n.dtype, n.size, n.data)
-    return result.reshape(*shape, lanes)
+    return result.reshape(shape)
 
 
 def _ragged(value: Any) -> RuntimeError:

@@ -18,7 +18,7 @@ from . import index, interop, leaf, show, table, tensor, variable_index
 from .base import ArrayBase, ComponentError, type_label
 from .construct import init
 from .meta import VarState
-from .operators import copy, filled
+from .operators import filled
 from .pytree import leaf_arrays
 
 _STATES = {LITERAL: VarState.Literal, BUFFER: VarState.Evaluated, AFTER: VarState.Dirty}
@@ -62,24 +62,12 @@ def shape(self: Any) -> tuple[int, ...]:
     Raises:
         RuntimeError: components differ in size.
     """
-    found = _shape(self)
+    found = show.shape_of(self)
     if found is None:
         raise RuntimeError(
             f"{type_label(self)}: the array is ragged, its components differ in size"
         )
     return freeze_size.shape(found)
-
-
-def _shape(self: Any) -> tuple[int, ...] | None:
-    if self._kind == "tensor":
-        return self._shape
-    if self._kind == "leaf":
-        return (self._node.size,)
-    sizes = show.component_shape(self)
-    if sizes is None or self._namespace == "scalar":
-        return sizes
-    lanes = show.common_width(list(show.inner(self)))
-    return None if lanes is None else (*sizes, lanes)
 
 
 def array(self: Any) -> Any:
@@ -208,8 +196,7 @@ def _named(name: str) -> property:
             return index.getattr_swizzle(self, "xyz")
         if name in ("real", "imag") and kind not in ("complex", "quaternion"):
             return self if name == "real" else filled(self, 0)
-        position = _position(self, name)
-        return self._components[position]
+        return self._components[_position(self, name)]
 
     def put(self: Any, value: Any) -> None:
         self[_position(self, name)] = value
@@ -218,15 +205,11 @@ def _named(name: str) -> property:
 
 
 def _component(name: str, position: int) -> property:
-    """The same of classes that have the component."""
-
-    def get(self: Any) -> Any:
-        return self._components[position]
-
-    def put(self: Any, value: Any) -> None:
-        self[position] = value
-
-    return property(get, put, doc=f"The component {name}.")
+    return property(
+        lambda self: self._components[position],
+        lambda self, value: index.setitem(self, position, value),
+        doc=f"The component {name}.",
+    )
 
 
 _COMPONENTS = {name: _component(name, i) for name, i in _POSITIONS.items()}
@@ -263,22 +246,15 @@ def matrix_transposed(self: Any) -> Any:
 # Identity and labels
 
 
-def _nodes(self: Any) -> list:
-    if self._kind == "leaf":
-        return [self._node]
-    return [n for c in components(self) if isinstance(c, ArrayBase) for n in _nodes(c)]
-
-
 def get_label(self: Any) -> str | None:
     """A name that shows in kernel text and graphs; None if there is none."""
-    nodes = _nodes(self)
-    return labels.labels.get(nodes[0]) if nodes else None
+    arrays = leaf_arrays(self)
+    return labels.labels.get(arrays[0]._node) if arrays else None
 
 
 def set_label(self: Any, name: str) -> None:
     if not isinstance(name, str):
         raise TypeError(f"{type_label(self)}.label: expected a string, got {type_label(name)}")
-    names = ["x", "y", "z", "w"]
     if self._kind == "leaf":
         labels.labels[self._node] = name
         if self._var is not None:
@@ -287,13 +263,10 @@ def set_label(self: Any, name: str) -> None:
     if self._kind == "tensor":
         set_label(self._array, name)
         return
-    for i, c in enumerate(self._components):
+    parts = self._components
+    names = "xyzw" if len(parts) <= 4 and self.__meta__.kind != "matrix" else range(len(parts))
+    for part, c in zip(names, parts, strict=False):
         if isinstance(c, ArrayBase):
-            part = (
-                names[i]
-                if len(self._components) <= 4 and self.__meta__.kind != "matrix"
-                else str(i)
-            )
             set_label(c, f"{name}_{part}")
 
 
@@ -308,13 +281,11 @@ def number_of_derivative(self: Any) -> int:
 
 
 def _swizzle(name: str) -> property:
-    def get(self: Any) -> Any:
-        return index.getattr_swizzle(self, name)
-
-    def put(self: Any, value: Any) -> None:
-        index.setattr_swizzle(self, name, value)
-
-    return property(get, put, doc=f"The components {name}.")
+    return property(
+        lambda self: index.getattr_swizzle(self, name),
+        lambda self, value: index.setattr_swizzle(self, name, value),
+        doc=f"The components {name}.",
+    )
 
 
 # A property for every name of up to four letters: a __setattr__ would slow down every operation.
@@ -366,7 +337,7 @@ def get_attribute(self: Any, name: str) -> Any:
 
 def _detached_copy(a: Any) -> Any:
     """What the module `copy` of Python gives: the same values without derivatives."""
-    made = copy(a)
+    made = type(a)(a)
     if made._diff:
         for part in leaf_arrays(made):
             part._var = None

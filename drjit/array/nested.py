@@ -46,14 +46,16 @@ def operators(cls: type, general: type) -> dict[str, Callable]:
         rows += [(name, cls, True, none, none) for name in ("add", "sub")]
         rows += [("mul", cls, False, scalars, scalars), ("truediv", cls, False, scalars, none)]
         rows += [(name, cls.Mask, True, none, none) for name in _EQUALITY]
+    # A number on the right becomes an array once for all components.
+    shared = beside(leaf) if cls.Value is leaf else None
     found: dict[str, Callable] = {}
     for name, result, pairs, right, left in rows:
         method, reflected = f"__{name}__", f"__r{name}__"
         if getattr(leaf, method) is getattr(general, method):
             continue  # the element type does not have it
-        found[method] = _forward(cls, result, method, pairs, right, general)
+        found[method] = _binary(cls, result, method, pairs, right, shared, general)
         if left:
-            found[reflected] = _backward(cls, result, reflected, left, general)
+            found[reflected] = _binary(cls, result, reflected, False, left, None, general)
     for o in UNARY if cls.__meta__.kind == "vector" else ():
         method = f"__{o.method}__"
         if getattr(leaf, method) is not getattr(general, method):
@@ -70,12 +72,17 @@ def _unary(cls: type, function: Callable) -> Callable:
     return unary
 
 
-def _forward(
-    cls: Any, result: Any, method: str, pairs: bool, scalars: frozenset, general: type
+def _binary(
+    cls: Any,
+    result: Any,
+    method: str,
+    pairs: bool,
+    scalars: frozenset,
+    shared: Callable | None,
+    general: type,
 ) -> Callable:
     combine, otherwise = getattr(cls.Value, method), getattr(general, method)
     leaf = cls._leaf
-    shared = beside(leaf) if cls.Value is leaf else _as_it_is
 
     def binary(self, other):
         kind = type(other)
@@ -84,7 +91,7 @@ def _forward(
             r._components = list(map(combine, self._components, other._components))
             return r
         if kind in scalars:
-            if kind is not leaf:
+            if shared is not None and kind is not leaf:
                 other = shared(other)
             r = new(result)
             r._components = list(map(combine, self._components, repeat(other)))
@@ -92,23 +99,6 @@ def _forward(
         return otherwise(self, other)
 
     return binary
-
-
-def _backward(cls: Any, result: Any, method: str, scalars: frozenset, general: type) -> Callable:
-    combine, otherwise = getattr(cls.Value, method), getattr(general, method)
-
-    def binary(self, other):
-        if type(other) in scalars:
-            r = new(result)
-            r._components = list(map(combine, self._components, repeat(other)))
-            return r
-        return otherwise(self, other)
-
-    return binary
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
 
 
 def _named(f: Any, name: str, cls: type) -> Callable:

@@ -133,8 +133,9 @@ def _order_of_masks(op_: Op, a: Any, b: Any) -> Any:
 
 def _unary(op_: Op) -> Callable:
     def method(self: Any) -> Any:
-        if op_ is ops.abs and self.__meta__.kind in ("complex", "quaternion"):
-            return special.formulas[self.__meta__.kind, "abs"](tuple(self._components))
+        formula = special.formulas.get((self.__meta__.kind, op_.name))
+        if formula is not None:
+            return formula(tuple(self._components))
         return elementwise(op_, self, name=f"{type_label(self)}.__{op_.method}__")
 
     return method
@@ -151,15 +152,6 @@ def _in_place(name: str) -> Callable:
         return self
 
     return in_place
-
-
-def copy(a: Any) -> Any:
-    """A new array object with the same contents."""
-    return (
-        type(a)(a)
-        if a._kind != "tensor"
-        else tensor.wrap(type(a), type(a._array)(a._array), a._shape)
-    )
 
 
 def power(a: Any, b: Any) -> Any:
@@ -221,7 +213,7 @@ def _integer_power(a: Any, exponent: int) -> Any:
         return a * 0 + 1 if special.is_special(a) else filled(a, 1)
     if exponent < 0:
         return special.reciprocal(result) if special.is_special(a) else 1 / result
-    return copy(result) if result is a else result
+    return type(a)(a) if result is a else result
 
 
 def filled(a: Any, number: int) -> Any:
@@ -266,7 +258,7 @@ def _matmul(a: Any, b: Any) -> Any:
         except ValueError as problem:
             text = f"unsupported operand type(s) for {_expression(a, '@', b)}: {problem}"
             raise ProductError(text) from problem
-    kinds = [x.__meta__.kind if isinstance(x, ArrayBase) else "" for x in (a, b)]
+    kinds = [*map(special.kind_of, (a, b))]
     function = matmul.get("tensor" if "tensor" in kinds else "")
     if "matrix" in kinds:
         try:

@@ -90,6 +90,19 @@ def common_width(leaves: Sequence[Any]) -> int | None:
     return widths.pop() if widths else 0
 
 
+def shape_of(value: Any) -> tuple[int, ...] | None:
+    """The sizes of all dimensions of an array, lanes last; None if components differ in size."""
+    if value._kind == "tensor":
+        return value._shape
+    if value._kind == "leaf":
+        return (value._node.size,)
+    sizes = component_shape(value)
+    if sizes is None or not value.__meta__.is_jit:
+        return sizes
+    lanes = common_width(list(inner(value)))
+    return None if lanes is None else (*sizes, lanes)
+
+
 def reader(n: Node) -> Callable[[int], Any]:
     """A function that reads entries of an evaluated value as Python numbers; one stands for all."""
     if n.is_literal:

@@ -22,16 +22,29 @@ formulas: dict[tuple[str, str], Callable] = {}
 
 
 def register(kind: str, **functions: Callable) -> None:
-    """Sets formulas of a kind: `mul`, `div` and `power` of two tuples of components, `rcp` of one,
+    """Sets formulas of a kind: `mul`, `div` and `power` of two tuples of components, others of one;
     `abs` to one component.
     """
     for name, function in functions.items():
         formulas[kind, name] = function
 
 
+def kind_of(value: Any) -> str:
+    """The kind of an array; empty for other values."""
+    return value.__meta__.kind if isinstance(value, ArrayBase) else ""
+
+
 def is_special(value: Any) -> bool:
     """Whether a value is a complex number, a quaternion or a matrix."""
-    return isinstance(value, ArrayBase) and value.__meta__.kind in SPECIAL
+    return kind_of(value) in SPECIAL
+
+
+def by_formula(name: str, value: Any) -> Any:
+    """The function of that name of a complex number or quaternion; None if the value is none or
+    has no such function.
+    """
+    formula = formulas.get((kind_of(value), name))
+    return None if formula is None else type(value)(*formula(tuple(value._components)))
 
 
 def of_components(cls: Any, components: Any) -> Any:
@@ -47,11 +60,11 @@ def of_components(cls: Any, components: Any) -> Any:
 
 def of_rows(cls: Any, components: Any, n: int) -> Any:
     """A matrix of the class from its components row by row, of `n` each."""
-    rows = [components[k : k + n] for k in range(0, len(components), n)]
-    return of_components(cls, [of_components(cls.Value, row) for row in rows])
+    return from_rows(cls, [components[k : k + n] for k in range(0, len(components), n)])
 
 
-def _is_scalar(value: Any) -> bool:
+def is_scalar(value: Any) -> bool:
+    """Whether a value is a number or a one-dimensional array."""
     return number_type(type(value)) is not None or (
         isinstance(value, ArrayBase) and value._kind == "leaf"
     )
@@ -78,11 +91,11 @@ def product(a: Any, b: Any) -> Any:
     Raises:
         RuntimeError: the types do not go together.
     """
-    if _is_scalar(b):
+    if is_scalar(b):
         return scale(b, a, operator.mul)
-    if _is_scalar(a):
+    if is_scalar(a):
         return scale(a, b, lambda c, s: s * c)
-    if "matrix" in (_kind(a), _kind(b)):
+    if "matrix" in (kind_of(a), kind_of(b)):
         return matrix_product(a, b)
     cls, a, b = _both(a, b)
     return of_components(
@@ -96,15 +109,15 @@ def quotient(a: Any, b: Any) -> Any:
     Raises:
         RuntimeError: the types do not go together.
     """
-    if _is_scalar(b):
+    if is_scalar(b):
         return scale(b, a, lambda c, s: c / s)
-    kind = _kind(b)
-    if _is_scalar(a):
+    kind = kind_of(b)
+    if is_scalar(a):
         inverse = reciprocal(b)
         return inverse if type(a) in (int, float) and a == 1 else scale(a, inverse, operator.mul)
     if kind == "matrix":
         return matrix_product(a, reciprocal(b))
-    if _kind(a) == "matrix":
+    if kind_of(a) == "matrix":
         raise Incompatible(f"cannot divide {type_label(a)} by {type_label(b)}")
     cls, a, b = _both(a, b)
     return of_components(
@@ -132,17 +145,19 @@ def power(a: Any, b: Any) -> Any:
     )
 
 
-def _kind(value: Any) -> str:
-    return value.__meta__.kind if isinstance(value, ArrayBase) else ""
-
-
 def _both(a: Any, b: Any) -> tuple[Any, Any, Any]:
     cls, operands = resolve((a, b))
     return cls, *[convert(cls, v) for v in operands]
 
 
-def _rows(a: Any) -> list[list]:
+def rows_of(a: Any) -> list[list]:
+    """The components of a matrix by rows."""
     return [list(row._components) for row in a._components]
+
+
+def from_rows(cls: Any, rows: Any) -> Any:
+    """A matrix of the class from components by rows."""
+    return of_components(cls, [of_components(cls.Value, row) for row in rows])
 
 
 def fma(a: Any, b: Any, c: Any) -> Any:
@@ -172,7 +187,7 @@ def matrix_product(a: Any, b: Any) -> Any:
         size = other._size
         vector = table.find(other._namespace, "vector", other._dtype, (size,))
         a, b = (vector(v) if isinstance(v, (list, tuple)) else v for v in (a, b))
-    ka, kb = _kind(a), _kind(b)
+    ka, kb = kind_of(a), kind_of(b)
     if ka == kb == "matrix":
         cls, a, b = _both(a, b)
         n = len(a._components)
@@ -181,7 +196,7 @@ def matrix_product(a: Any, b: Any) -> Any:
     matrix, vector = (a, b) if ka == "matrix" else (b, a)
     sizes = getattr(vector, "__meta__", None)
     if (
-        _kind(vector) != "vector"
+        kind_of(vector) != "vector"
         or sizes is None
         or sizes.dims not in ((matrix._size,), (DYNAMIC,))
     ):
@@ -193,7 +208,7 @@ def matrix_product(a: Any, b: Any) -> Any:
         raise Incompatible(
             f"a matrix of {matrix._size} rows times {len(vector._components)} components"
         )
-    rows = _rows(matrix)
+    rows = rows_of(matrix)
     if matrix is b:
         rows = [list(column) for column in zip(*rows, strict=True)]
     components = [dot(row, vector._components) for row in rows]

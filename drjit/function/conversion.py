@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..array import leaf, leaf_access, table
+from ..array import leaf, leaf_access, show, table
 from ..array.base import ArrayBase, type_label
 from ..array.interop import host_array, is_foreign_array
 from ..array.leaf import unwritten as unwritten
@@ -255,28 +255,16 @@ def normalized_axis(axis: int, ndim: int, what: str | Call) -> int:
     return found
 
 
-def ndim_of(value: Any) -> int:
-    """The number of dimensions of an array, lanes included."""
-    if value._kind == "tensor":
-        return len(value._shape)
-    return len(value.__meta__.dims) + value.__meta__.is_jit
-
-
 def shape_of(value: Any, what: str) -> tuple[int, ...]:
     """The sizes of all dimensions of an array, lanes last.
 
     Raises:
         RuntimeError: they differ between components.
     """
-    if value._kind == "tensor":
-        return value._shape
-    if value._kind == "leaf":
-        return (value._node.size,)
-    dims = component_shape(value)
-    width = common_width(list(inner(value))) if value.__meta__.is_jit else 0
-    if dims is None or width is None:
+    found = show.shape_of(value)
+    if found is None:
         raise RuntimeError(f"{what}(<{label(value)}>): the array is ragged")
-    return (*dims, width) if value.__meta__.is_jit else dims
+    return found
 
 
 def size_tuple(shape: Any, what: str) -> tuple[int, ...] | int:

@@ -8,6 +8,7 @@ from ...array import leaf, table, tensor_index
 from ...array.base import OperandError
 from ...array.elementwise import elementwise
 from ...array.interop import is_foreign_array
+from ...array.special import kind_of
 from ...array.tensor import transposed
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
@@ -72,7 +73,7 @@ def transpose(value: Any, /, axes: tuple[int, ...] | None = None) -> Any:
      [2, 4]]
     """
     what = "dr.transpose"
-    if axes is None and is_array(value) and value.__meta__.kind == "matrix":
+    if axes is None and kind_of(value) == "matrix":
         return value.T
     ndim = len(tensor_argument(value, what)._shape)
     if axes is None:

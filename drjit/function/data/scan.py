@@ -97,7 +97,7 @@ def _prefix(scan: Scan, value: Any, axis: Any, name: str) -> Any:
         if value._dtype.is_mask:
             raise RuntimeError(f"{what}: the operation is not defined for masks")
         _check_supported(scan.rule, value, what)
-        ndim = conversion.ndim_of(value)
+        ndim = value.ndim
     elif isinstance(value, (list, tuple)):
         ndim = 1
     else:

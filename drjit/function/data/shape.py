@@ -106,7 +106,7 @@ def repeat(value: Any, repeats: Any, axis: int | None = None) -> Any:
     if is_flat(type(value)) and type(repeats) is int and repeats == 1:
         return value
     if axis is not None:
-        depth = conversion.ndim_of(value)
+        depth = value.ndim
         found = conversion.normalized_axis(axis, depth, what) if axis < 0 else axis
         if found != (0 if axis == 0 else depth - 1):
             raise RuntimeError(f"{what}(<{label(value)}>): only the lanes can be repeated")
@@ -256,9 +256,7 @@ def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
     if not arr:
         raise RuntimeError(f"{what}(): at least one array is needed")
     if len(arr) == 1 and is_array(arr[0]) and (axis is not None or is_flat(type(arr[0]))):
-        conversion.normalized_axis(
-            axis or 0, conversion.ndim_of(arr[0]), f"{what}(<{label(arr[0])}>)"
-        )
+        conversion.normalized_axis(axis or 0, arr[0].ndim, f"{what}(<{label(arr[0])}>)")
         return arr[0]
     cls = type(arr[0])
     for a in arr:
@@ -273,7 +271,7 @@ def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
         return concat_tensors(arr, axis, what)
     return _concat_axis(
         arr,
-        conversion.normalized_axis(axis, conversion.ndim_of(arr[0]), f"{what}(<{label(cls)}>)"),
+        conversion.normalized_axis(axis, arr[0].ndim, f"{what}(<{label(cls)}>)"),
         what,
     )
 
@@ -367,7 +365,7 @@ def reverse(value: Any, axis: int | tuple[int, ...] = 0) -> Any:
             conversion.normalized_axis(a, 1, f"{what}(<{label(value)}>)")
         return value[::-1]
     name = f"{what}(<{label(value)}>)"
-    found = {conversion.normalized_axis(a, conversion.ndim_of(value), name) for a in axes}
+    found = {conversion.normalized_axis(a, value.ndim, name) for a in axes}
     if value._kind != "tensor":
         return _reverse_axes(value, found, what)
     shape, array = value._shape, value._array

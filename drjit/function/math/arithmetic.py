@@ -15,13 +15,14 @@ from ...array.elementwise import elementwise
 from ...array.inline import recorded
 from ...array.promote import promote
 from ...array.pytree import is_container, leaf_arrays, map_tree
+from ...array.special import by_formula, formulas, kind_of
 from ...array.table import like
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
 from . import complex
 from . import transcendental as functions
 from .complex import negative
-from .transcendental import NUMBERS, acos, asin, elementary, special_form, sqrt, unsupported
+from .transcendental import NUMBERS, acos, asin, elementary, sqrt, unsupported
 
 _ARRAYS = (ArrayBase, KernelValue)
 
@@ -52,10 +53,6 @@ def _only_numbers(title: str, *args: Any) -> bool:
     if not _is_number(*args):
         raise unsupported(title.removeprefix("dr."), *args)
     return True
-
-
-def _is_matrix(value: Any) -> bool:
-    return isinstance(value, ArrayBase) and value.__meta__.kind == "matrix"
 
 
 def _number(value: Any) -> int | float:
@@ -177,7 +174,7 @@ def _extremum(title: str, o: op.Op, keeps_nan: bool, a: Any, b: Any) -> Any:
         return result
     # Where this operand is NaN, the result is `a`.
     decisive = a if keeps_nan else b
-    if isinstance(decisive, (list, tuple, np.ndarray)) or _is_matrix(decisive):
+    if isinstance(decisive, (list, tuple, np.ndarray)) or kind_of(decisive) == "matrix":
         decisive = type(result)(decisive)
     undefined = elementwise(op.ne, decisive, decisive)
     return elementwise(op.select, undefined, a, result, name=title)
@@ -290,7 +287,7 @@ def square(arg: Any, /) -> Any:
     >>> dr.square(Float(1, 2, 3)), dr.square(3)
     ([1, 4, 9], 9)
     """
-    result = special_form("square", arg)
+    result = by_formula("square", arg)
     return arg * arg if result is None else result
 
 
@@ -310,7 +307,7 @@ def rcp(arg: Any, /) -> Any:
     ([0.5, inf], [0.2-0.4j], 0.25)
     """
     if _is_array(arg):
-        result = special_form("rcp", arg)
+        result = by_formula("rcp", arg)
         if result is not None:
             return result
         if arg.__meta__.kind == "matrix":
@@ -333,7 +330,7 @@ def rsqrt(arg: Any, /) -> Any:
     if root is not None:
         return 1 / root
     if _is_array(arg):
-        result = special_form("rsqrt", arg)
+        result = by_formula("rsqrt", arg)
         if result is not None:
             return result
         if arg.__meta__.kind == "matrix":
@@ -392,11 +389,9 @@ def abs(arg: Any, /) -> Any:
     if result is not None:
         return result
     if _is_array(arg):
-        kind = arg.__meta__.kind
-        if kind == "complex":
-            return complex.modulus(*arg._components)
-        if kind == "quaternion":
-            return functions.quaternion.modulus(tuple(arg._components))
+        formula = formulas.get((arg.__meta__.kind, "abs"))
+        if formula is not None:
+            return formula(tuple(arg._components))
         return elementwise(op.abs, arg, name="dr.abs")
     if not _is_number(arg):
         raise unsupported("abs", arg)

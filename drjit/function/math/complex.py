@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from numbers import Complex
 from typing import Any
 
@@ -17,7 +18,6 @@ from ...array import special
 from ...array.base import ArrayBase
 from ...array.elementwise import elementwise
 from ...jit.ir import op
-from ..conversion import related
 from .constants import smallest
 
 Pair = tuple[Any, Any]
@@ -238,18 +238,13 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Pair]] = {
 }  # fmt: skip
 
 
-special.register(
-    "complex",
-    mul=lambda p, q: multiply(*p, *q),
-    div=lambda p, q: divide(*p, *q),
-    power=lambda p, q: power(*p, *q),
-    rcp=lambda p: rcp(*p),
-    abs=lambda p: modulus(*p),
-)
+def _on_components(f: Callable) -> Callable:
+    return lambda *numbers: f(*chain.from_iterable(numbers))
 
 
-def _kind(value: Any) -> str:
-    return value.__meta__.kind if isinstance(value, ArrayBase) else ""
+_PRODUCTS = {"mul": multiply, "div": divide, "power": power, "abs": modulus}
+for _name, _function in (FUNCTIONS | _PRODUCTS).items():
+    special.register("complex", **{_name: _on_components(_function)})
 
 
 def real(arg: Any, /) -> Any:
@@ -258,11 +253,7 @@ def real(arg: Any, /) -> Any:
     >>> dr.real(Complex2f(1, 2)), dr.real(1 + 2j), dr.real(Float(3))
     ([1], 1.0, [3])
     """
-    if _kind(arg) == "complex":
-        return arg._components[0]
-    if _kind(arg) == "quaternion":
-        return arg._components[3]
-    return arg.real if isinstance(arg, complex) else arg
+    return arg.real if isinstance(arg, (complex, ArrayBase)) else arg
 
 
 def imag(arg: Any, /) -> Any:
@@ -272,10 +263,8 @@ def imag(arg: Any, /) -> Any:
     >>> dr.imag(Complex2f(1, 2)), dr.imag(1 + 2j), dr.imag(Float(3))
     ([2], 2.0, [0])
     """
-    if _kind(arg) == "complex":
-        return arg._components[1]
-    if _kind(arg) == "quaternion":
-        return related(type(arg), kind="vector", dims=(3,))(*arg._components[:3])
+    if special.kind_of(arg) in ("complex", "quaternion"):
+        return arg.imag
     if hasattr(arg, "__meta__"):
         return type(arg)(0)
     if isinstance(arg, Complex):
@@ -289,15 +278,11 @@ def conj(arg: Any, /) -> Any:
     >>> dr.conj(Complex2f(1, 2)), dr.conj(Quaternion4f(1, 2, 3, 4)), dr.conj(1 + 2j)
     ([1-2j], [-1i-2j-3k+4], (1-2j))
     """
-    if _kind(arg) == "complex":
+    if special.kind_of(arg) == "complex":
         return type(arg)(arg._components[0], _neg(arg._components[1]))
-    if _kind(arg) == "quaternion":
-        return type(arg)(
-            _neg(arg._components[0]),
-            _neg(arg._components[1]),
-            _neg(arg._components[2]),
-            arg._components[3],
-        )
+    if special.kind_of(arg) == "quaternion":
+        *parts, real = arg._components
+        return type(arg)(*map(_neg, parts), real)
     return arg.conjugate() if isinstance(arg, complex) else arg
 
 
@@ -307,7 +292,7 @@ def arg(z: Any, /) -> Any:
     >>> dr.arg(Complex2f(0, 1)), dr.arg(Float(-1)), dr.arg(-1.5)
     ([1.5708], [3.14159], 3.141592653589793)
     """
-    if _kind(z) == "complex":
+    if special.kind_of(z) == "complex":
         return _atan2(z._components[1], z._components[0], name="dr.arg")
     if isinstance(z, complex):
         return math.atan2(z.imag, z.real)

@@ -1,6 +1,7 @@
 """Small geometry: unit vectors, cross products, spherical coordinates, and angles."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ...array.base import ArrayBase, type_label
@@ -38,8 +39,13 @@ def cross(arg0: Any, arg1: Any, /) -> Any:
                 f"got {type_label(arg0)} and {type_label(arg1)}"
             )
     u, v = promote(arg0, arg1, name="dr.cross")
-    (a, b, c), (d, e, f) = u._components, v._components
-    return of_components(type(u), (b * f - c * e, c * d - a * f, a * e - b * d))
+    return of_components(type(u), cross_product(u._components, v._components))
+
+
+def cross_product(u: Sequence[Any], v: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """The components of the cross product of three components each."""
+    (a, b, c), (d, e, f) = u, v
+    return b * f - c * e, c * d - a * f, a * e - b * d
 
 
 def sphdir(theta: Any, phi: Any) -> Any:

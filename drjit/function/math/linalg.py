@@ -8,7 +8,17 @@ from typing import Any
 from ...array.base import ArrayBase, type_label
 from ...array.elementwise import elementwise
 from ...array.recorded_function import repeated
-from ...array.special import determinant, dot, fma, inverse_of, of_components, of_rows
+from ...array.special import (
+    determinant,
+    dot,
+    fma,
+    from_rows,
+    inverse_of,
+    kind_of,
+    of_components,
+    of_rows,
+    rows_of,
+)
 from ...array.table import like
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
@@ -20,27 +30,12 @@ from .arithmetic import rcp
 _div, _sqrt = partial(elementwise, op.div), partial(elementwise, op.sqrt)
 
 
-def is_matrix(value: Any) -> bool:
-    """Whether a value is an array of matrices."""
-    return isinstance(value, ArrayBase) and value.__meta__.kind == "matrix"
-
-
 def check_matrix(value: Any, what: str) -> None:
     """Raises:
     TypeError: the value is not a matrix.
     """
-    if not is_matrix(value):
+    if kind_of(value) != "matrix":
         raise unexpected(what, "a matrix such as drjit.llvm.Matrix3f", value, "got")
-
-
-def rows_of(arg: Any) -> list[list]:
-    """The components of a matrix by rows."""
-    return [list(row._components) for row in arg._components]
-
-
-def from_rows(cls: Any, rows: Any) -> Any:
-    """A matrix of the class from components by rows."""
-    return of_components(cls, [of_components(cls.Value, row) for row in rows])
 
 
 def det(arg: Any, /) -> Any:
@@ -101,10 +96,10 @@ def diag(arg: Any, /) -> Any:
     [[[1, 0],
       [0, 2]]]
     """
-    if is_matrix(arg):
+    if kind_of(arg) == "matrix":
         vector = related(type(arg), kind="vector", dims=arg.__meta__.dims[1:])
         return of_components(vector, [row[i] for i, row in enumerate(rows_of(arg))])
-    fits = isinstance(arg, ArrayBase) and arg.__meta__.kind == "vector" and arg._dtype.is_float
+    fits = kind_of(arg) == "vector" and arg._dtype.is_float
     if not fits or arg.__meta__.dims not in ((2,), (3,), (4,)):
         raise TypeError(
             "dr.diag(): expected a matrix, or a vector of 2 to 4 floating-point components, "

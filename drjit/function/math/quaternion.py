@@ -106,4 +106,4 @@ FUNCTIONS: dict[str, Callable[[Quad], Quad]] = {"rcp": rcp, "square": square} | 
     for name, slope in _SLOPES.items()
 }
 
-special.register("quaternion", mul=multiply, div=divide, power=power, rcp=rcp, abs=modulus)
+special.register("quaternion", mul=multiply, div=divide, power=power, abs=modulus, **FUNCTIONS)

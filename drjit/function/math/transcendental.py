@@ -17,26 +17,15 @@ import numpy as np
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.elementwise import elementwise, numbers
 from ...array.inline import recorded
+from ...array.special import by_formula
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
-from . import complex, quaternion
+from . import complex, quaternion  # noqa: F401 - they register their formulas
 
 F = TypeVar("F", bound=Callable)
 
 FLOATS = (float, np.floating)
 NUMBERS = (bool, int, np.bool_, np.integer, *FLOATS)
-
-
-def special_form(name: str, arg: Any) -> Any:
-    """The function of that name of a complex number or quaternion; None if the argument is none or
-    has no such function.
-    """
-    kind = arg.__meta__.kind if isinstance(arg, ArrayBase) else ""
-    if kind == "complex" and name in complex.FUNCTIONS:
-        return type(arg)(*complex.FUNCTIONS[name](*arg._components))
-    if kind == "quaternion" and name in quaternion.FUNCTIONS:
-        return type(arg)(*quaternion.FUNCTIONS[name](tuple(arg._components)))
-    return None
 
 
 def unsupported(name: str, *args: Any) -> TypeError:
@@ -97,7 +86,7 @@ def elementary(text: F) -> F:
         if result is not None:
             return result
         if isinstance(arg, ArrayBase):
-            result = special_form(name, arg)
+            result = by_formula(name, arg)
             return elementwise(o, arg, name=title) if result is None else result
         if isinstance(arg, KernelValue):
             return elementwise(o, arg, name=title)

@@ -12,13 +12,14 @@ from typing import Any
 
 from ...array.base import ArrayBase, type_label
 from ...array.elementwise import elementwise
-from ...array.promote import number_type, promote
-from ...array.special import of_components
+from ...array.promote import promote
+from ...array.special import from_rows, is_scalar, kind_of, of_components, rows_of
 from ...jit.ir import op
 from ..arguments import unexpected
 from ..conversion import is_array_class, related
 from .arithmetic import copysign, fma, mulsign, select
-from .linalg import check_matrix, det, from_rows, polar_decomp, rows_of
+from .geometry import cross_product
+from .linalg import check_matrix, det, polar_decomp
 from .transcendental import atan2, sincos, sqrt
 
 _div = partial(elementwise, op.div)
@@ -35,7 +36,7 @@ def _related(a: Any, kind: str, *dims: int) -> Any:
 
 
 def _check_quaternion(value: Any, what: str) -> None:
-    if not isinstance(value, ArrayBase) or value.__meta__.kind != "quaternion":
+    if kind_of(value) != "quaternion":
         raise unexpected(what, "a quaternion", value, "got")
 
 
@@ -51,8 +52,7 @@ def _as_vector(value: Any, cls: Any, what: str) -> Any:
 
 
 def _check_scalar(value: Any, name: str, what: str) -> None:
-    plain = isinstance(value, ArrayBase) and value._kind == "leaf"
-    if not plain and number_type(type(value)) is None:
+    if not is_scalar(value):
         raise TypeError(
             f"{what}(): '{name}' must be a number or a one-dimensional array, "
             f"got {type_label(value)}"
@@ -296,11 +296,7 @@ def quat_apply(arg0: Any, arg1: Any, /) -> Any:
     arg1 = _as_vector(arg1, _related(arg0, "vector", 3), what)
     *u, w = arg0._components
     v = arg1._components
-    across = [
-        u[1] * v[2] - u[2] * v[1],
-        u[2] * v[0] - u[0] * v[2],
-        u[0] * v[1] - u[1] * v[0],
-    ]
+    across = cross_product(u, v)
     along = 2 * _dot(u, v)
     keep = w * w - _dot(u, u)
     turn = 2 * w
