@@ -1,9 +1,11 @@
-"""What all tests share: a cache folder of the session's own, and the `tier` fixture."""
+"""What all tests share: a cache folder of the session's own, the `tier` fixture, and the choice of
+the cases that run."""
 
 import gc
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -42,11 +44,30 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator:
+    _compile_some_only(items)
+    result = yield  # which deselects by markers
     step = config.getoption("--sample")
     config.hook.pytest_deselected(items=[item for k, item in enumerate(items) if k % step])
     items[:] = items[::step]
+    return result
+
+
+def _compile_some_only(items: list[pytest.Item]) -> None:
+    """Of the compiled cases of tests that are marked so, leaves all but every nth to the sweeps.
+
+    What such a test examines is the same on both tiers, and other tests compare the tiers.
+    """
+    cases: Counter[str] = Counter()
+    for item in items:
+        marker = item.get_closest_marker("compiled_every")
+        if marker is None or item.callspec.params["tier"] != "compiled":
+            continue
+        test = item.nodeid.partition("[")[0]
+        if cases[test] % marker.args[0]:
+            item.add_marker(pytest.mark.sweep)
+        cases[test] += 1
 
 
 def pytest_unconfigure() -> None:

@@ -153,6 +153,7 @@ def evaluated(x):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.compiled_every(3)
 def test_gradients_are_those_of_finite_differences(tier, name):
     tolerance = {"eps": 0.25, "tol": 1e-2} if name == "half precision" else {}
     assert dr.check_grad(FUNCTIONS[name], Float64(X), **tolerance)

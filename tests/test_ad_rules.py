@@ -74,6 +74,7 @@ def difference(op_, operands, k):
 
 @pytest.mark.parametrize("mode", ["forward", "backward"])
 @pytest.mark.parametrize("op_, k", CASES, ids=lambda v: str(v))
+@pytest.mark.compiled_every(5)
 def test_gradients_are_those_of_central_differences(tier, op_, k, mode):
     operands = points(op_)
     found = gradient(op_, operands, k, mode)

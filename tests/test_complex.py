@@ -49,6 +49,7 @@ def numbers(a):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize(("cls", "tolerance"), [(Complex2f, 2e-6), (Complex2f64, 1e-14)])
+@pytest.mark.compiled_every(3)
 def test_a_function_agrees_with_numpy(name, cls, tolerance, tier):
     z = GRID.astype(np.complex64 if cls is Complex2f else np.complex128)
     got = getattr(dr, name)(cls(z))

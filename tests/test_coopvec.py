@@ -351,6 +351,7 @@ def test_casts(tier):
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (3, 1), (1, 3), (17, 3), (3, 17), (64, 64)])
+@pytest.mark.compiled_every(5)
 def test_products_of_matrices_and_vectors(rows, columns, dtype, tier):
     _, tensor, tolerance = TYPES[dtype]
     a, b, c = rand((rows, columns), 1, dtype), rand(rows, 2, dtype), rand(columns, 3, dtype)
@@ -805,6 +806,7 @@ def test_features_come_from_iterables():
 
 @pytest.mark.parametrize("name", ["Int8", "UInt8", "Int", "UInt", "Int64", "UInt64"])
 @pytest.mark.parametrize("size", [1, 17])
+@pytest.mark.compiled_every(5)
 def test_integer_features(name, size, tier):
     cls = getattr(dr.llvm.ad, name)
     a, b = np.random.default_rng(size).integers(0, 100, (2, 3, size)).astype(cls(0).numpy().dtype)

@@ -101,6 +101,7 @@ def matrix(buffer, offset, rows, columns):
     [*((*shape, n) for shape in [(1, 1), (3, 1), (1, 3)] for n in (1, 17)), (5, 17, 17)],
 )
 @pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.compiled_every(3)
 def test_products(rows, columns, size, transpose, tier):
     inner, count = (rows, columns) if transpose else (columns, rows)
 
@@ -160,6 +161,7 @@ def test_inputs_that_are_the_same_for_all_lanes(tier):
         lambda v, w, s: nn.CoopVec(*v, 1, s, *w) * s,
     ],
 )
+@pytest.mark.compiled_every(3)
 def test_element_wise_operations_and_reductions(function, tier):
     def whole(*x):
         v, w, s = nn.CoopVec(x[:3]), nn.CoopVec(x[3:6]), x[6]

@@ -76,6 +76,7 @@ def lane(shape, x, k):
 
 @both
 @pytest.mark.parametrize("n", [1, 15, 17, 1000])
+@pytest.mark.compiled_every(3)
 def test_gradients_of_data_members(pointer, mode, n):
     shapes, chosen = scene(n)
     x, k = Float64(np.linspace(0, 1, n)), UInt(np.arange(n) % 6)

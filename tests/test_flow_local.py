@@ -38,6 +38,7 @@ def contents(local, n):
 
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("size", [1, 2, 5, 8, 33])
+@pytest.mark.compiled_every(3)
 def test_reads_and_writes(n, size):
     rng = np.random.default_rng(n + size)
     fixed = np.random.default_rng(size)  # the same for any number of lanes, as kernels know them

@@ -161,6 +161,7 @@ def check(enc, position, seeds, tolerance, vector=ArrayXf):
 
 @pytest.mark.parametrize("cls", CLASSES)
 @pytest.mark.parametrize("dimension", [1, 2, 3, 4, 6])
+@pytest.mark.compiled_every(3)
 def test_all_dimensions(tier, cls, dimension):
     enc, position, seeds = example(cls, Float, dimension, 17, n_levels=4 if dimension < 4 else 2)
     check(enc, position, seeds, 1e-5)
@@ -168,6 +169,7 @@ def test_all_dimensions(tier, cls, dimension):
 
 @pytest.mark.parametrize("cls", CLASSES)
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.compiled_every(3)
 def test_all_settings(tier, cls, settings):
     enc, position, seeds = example(cls, Float, 2, 33, **settings)
     check(enc, position, seeds, 1e-5)
@@ -192,6 +194,7 @@ def test_all_sizes(tier, cls, lanes):
         (Float, ArrayXf64, 1e-6),
     ],
 )
+@pytest.mark.compiled_every(5)
 def test_all_precisions(tier, cls, dtype, position_type, tolerance):
     enc, position, seeds = example(cls, dtype, 3, 65)
     position = np.array(position_type(position))

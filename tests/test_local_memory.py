@@ -194,6 +194,7 @@ def test_random_programs(mode, ops, size, n):
         *((cls, 300) for cls in (Bool, UInt8, Float16, UInt, Float64)),  # one of each width
     ],
 )
+@pytest.mark.compiled_every(3)
 def test_every_element_type(cls, size):
     n = 37
     rng = np.random.default_rng(size)

@@ -89,6 +89,7 @@ def test_levels_are_means(shape, tier):
 
 @pytest.mark.parametrize("wrap", WRAPS)
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.compiled_every(5)
 def test_look_ups_in_levels(shape, wrap, tier):
     made, levels = texture(shape, wrap_mode=wrap)
     pos = positions(len(shape))
@@ -146,6 +147,7 @@ def by_singular_values(levels, pos, jacobian, aniso):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("aniso", [1, 3, 16])
+@pytest.mark.compiled_every(5)
 def test_footprints_are_ellipses(shape, aniso, tier):
     made, levels = texture(shape, max_aniso=aniso, wrap_mode=dr.WrapMode.Repeat)
     dims, count = len(shape), 24
@@ -236,7 +238,8 @@ def test_the_level_has_no_derivative():
 @pytest.mark.parametrize("suffix", ["f16", "f", "f64"])
 @pytest.mark.parametrize("wrap", WRAPS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_pyramid_is_what_it_was_made_of(shape, wrap, suffix):
+@pytest.mark.compiled_every(7)
+def test_a_pyramid_is_what_it_was_made_of(shape, wrap, suffix, tier):
     made, levels = texture(shape, suffix=suffix, mip_basis=dr.MipBasis.Laplacian, wrap_mode=wrap)
     pos = vector(llvm, positions(len(shape)))
     tolerance = {"f16": 4e-3, "f": 2e-6, "f64": 1e-13}[suffix]

@@ -65,6 +65,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
 @pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.compiled_every(3)
 def test_activations(name: str, dtype: Any, mode: str, tier: str):
     layer, f = ACTIVATIONS[name]
     for n in (1, 15, 17):

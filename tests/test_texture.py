@@ -97,6 +97,7 @@ def close(found, expected, tolerance=1e-9):
 @pytest.mark.parametrize("mode", list(MODES))
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("channels", [1, 3, 4, 6])
+@pytest.mark.compiled_every(5)
 def test_linear(tier, shape, channels, mode):
     texture, data, pos, at = example(shape, channels, "f64", mode)
     found = texture.eval(at)

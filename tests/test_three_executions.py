@@ -222,8 +222,8 @@ def test_library_functions(t: DType, monkeypatch: pytest.MonkeyPatch) -> None:
     check_library(t, LIBRARY, False, monkeypatch)
 
 
-def test_some_library_functions_by_numba(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_library(dt.f32, ["sin", "atan2"], True, monkeypatch)
+def test_a_library_function_by_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_library(dt.f32, ["atan2"], True, monkeypatch)
 
 
 @pytest.mark.sweep
