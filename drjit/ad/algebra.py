@@ -270,16 +270,10 @@ class _Reads:
     def __call__(self, op_: Op, *values: frozenset) -> frozenset:
         return frozenset().union(*values)
 
-    def add(self, a: frozenset, b: frozenset) -> frozenset:
-        return a | b
+    def add(self, *values: frozenset) -> frozenset:
+        return frozenset().union(*values)
 
-    sub = mul = div = add
-
-    def neg(self, a: frozenset) -> frozenset:
-        return a
-
-    def select(self, m: frozenset, a: frozenset, b: frozenset) -> frozenset:
-        return m | a | b
+    sub = mul = div = neg = select = add
 
     def number(self, like: frozenset, value: float) -> frozenset:
         return frozenset()
@@ -320,30 +314,9 @@ def _compiled(rule: Rule, parameters: str, body: list[str]) -> Any:
     return names["run"]
 
 
-def _direct_first(*args: Any) -> None:
-    rule = args[0].rule
-    rule.direct = made = _direct(rule, rule.masks)
-    made(*args)
-
-
-def _masked_first(*args: Any) -> None:
-    rule = args[0].rule
-    rule.masked = made = _direct(rule, True)
-    made(*args)
-
-
-def _tangent_first(*args: Any) -> None:
-    rule = args[0].rule
-    rule.tangent = made = _tangent(rule)
-    made(*args)
-
-
-def _reads_first(*args: Any) -> None:
-    rule = args[0].rule
-    rule.reads = made = _reads(rule)
-    made(*args)
-
-
-for _rule in RULES.values():
-    _rule.direct, _rule.masked, _rule.tangent = _direct_first, _masked_first, _tangent_first
-    _rule.reads = _reads_first
+Rule.compilers.update(
+    direct=lambda rule: _direct(rule, rule.masks),
+    masked=lambda rule: _direct(rule, True),
+    tangent=_tangent,
+    reads=_reads,
+)

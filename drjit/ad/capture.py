@@ -12,7 +12,6 @@ from ..jit.ir import node, op
 from ..jit.ir.node import Node
 from ..jit.run import schedule
 from ..jit.trace import access
-from ..jit.trace.access import Replacement
 from . import graph, traverse
 from .graph import Scope, Var
 from .scatter_target import ScatterTarget
@@ -82,9 +81,7 @@ class OuterGradients:
             v, own = self.aliases[v], v
             own.grad = g if own.grad is None else node.apply(op.add, own.grad, g)
         index = node.lane(v.size) if v.size > 1 else node.literal(dt.u32, 0)
-        held = [slot.grad]
-        slot.grad = None  # so that nobody else holds the node
-        target = Replacement(held.pop())  # type: ignore[arg-type]
+        target = graph.take_gradient(slot)
         mode = access.reduce_mode(op.ReduceMode.Auto, target, g.size)
         slot.grad = access.scatter(
             op.scatter_reduce, target, [g], index, _ALWAYS, "gradient", "add", mode

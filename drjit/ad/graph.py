@@ -13,10 +13,12 @@ from itertools import chain, count
 from typing import Any, NamedTuple
 
 from ..jit import flags
+from ..jit.ir import node
 from ..jit.ir.dtype import DType
 from ..jit.ir.location import Location, describe, user_location
 from ..jit.ir.node import Node
 from ..jit.trace import access
+from ..jit.trace.access import Replacement
 
 next_serial = count(1).__next__
 
@@ -121,6 +123,14 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
         return v
 
     return record
+
+
+def take_gradient(v: Var) -> Replacement:
+    """The gradient of a variable, with an entry for each of its own, which the variable no longer
+    has, so that nobody else holds the node."""
+    held = [node.literal(v.dtype, 0, v.size) if v.grad is None else node.resize(v.grad, v.size)]
+    v.grad = None
+    return Replacement(held.pop())
 
 
 def new_slot(n: Node | Var) -> Var:
@@ -280,28 +290,18 @@ class Scope:
         if self.all and self.variables:
             self.variables.add(v.serial)
 
-    def suspended(self, variables: frozenset[int] | None) -> "Scope":
-        """The scope within this one in which variables (None: all) are off."""
+    def switched(self, on: bool, variables: frozenset[int] | None) -> "Scope":
+        """The scope within this one in which variables (None: all) are on or off."""
         if variables is None:
-            return self._with(True, ())
-        return self._with(
-            self.all, self.variables - variables if self.all else self.variables | variables
-        )
-
-    def resumed(self, variables: frozenset[int] | None) -> "Scope":
-        """The scope within this one in which variables (None: all) are on."""
-        if variables is None:
-            return self._with(False, ())
-        return self._with(
-            self.all, self.variables | variables if self.all else self.variables - variables
-        )
+            all_, variables = not on, frozenset()
+        else:
+            all_, found = self.all, self.variables
+            variables = frozenset(found | variables if all_ is on else found - variables)
+        return Scope(all_, variables, self.isolate_from, self.postponed, self.outer_gradients)
 
     def isolated(self) -> "Scope":
         """The scope within this one that traversals do not leave."""
         return Scope(self.all, self.variables, next_serial(), None, self.outer_gradients)
-
-    def _with(self, all_: bool, variables: Iterable[int]) -> "Scope":
-        return Scope(all_, variables, self.isolate_from, self.postponed, self.outer_gradients)
 
 
 scopes: dict[int, list[Scope]] = {}

@@ -9,7 +9,7 @@ ones. Ops that move entries between lanes are in `lanes.py`.
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from ..jit.ir import op
 from ..jit.ir.op import Op
@@ -38,6 +38,8 @@ class Rule:
         "direct", "guarded", "keeps_inputs", "keeps_result", "masked", "masks", "name", "partials",
         "product", "reads", "symmetric", "tangent",
     )  # fmt: skip
+    compilers: ClassVar[dict[str, Callable[["Rule"], Callable]]] = {}
+    """What makes `direct`, `masked`, `tangent` and `reads` when they are first asked for."""
 
     elementwise = True
     always = False
@@ -51,10 +53,13 @@ class Rule:
         self.keeps_result = "y" in keeps
         self.guarded, self.masks, self.symmetric = op_.guarded, op_.masks, op_.symmetric
         self.product = not op_.linear and not op_.masks
-        self.direct: Callable | None = None
-        self.masked: Callable | None = None
-        self.tangent: Callable | None = None
-        self.reads: Callable = lambda v, add: None
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self.compilers:
+            raise AttributeError(name)
+        made = self.compilers[name](self)
+        setattr(self, name, made)
+        return made
 
 
 def _unary(keeps: str, partial: Callable) -> tuple[str, tuple[Callable, ...]]:

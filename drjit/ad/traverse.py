@@ -24,7 +24,7 @@ from ..jit.trace import access
 from ..jit.trace.access import Replacement
 from . import lanes, steps, trap, vector
 from .algebra import PLAIN, RECORDED, Guards, guard, set_keep_graph
-from .graph import Scope, Value, Var, living, scope, title, where
+from .graph import Scope, Value, Var, living, scope, take_gradient, title, where
 from .rules import same
 
 
@@ -358,8 +358,8 @@ class GradientSink:
     """
 
     __slots__ = (
-        "first", "inner", "keep", "masked", "masking", "members", "plain", "recording", "trap",
-        "var",
+        "first", "inner", "keep", "masked", "masking", "members", "outer", "plain", "recording",
+        "trap", "var",
     )  # fmt: skip
 
     def __init__(self, keep: bool, members: set[Var] | None) -> None:
@@ -373,13 +373,9 @@ class GradientSink:
         self.recording = recording()
         current = jit_flags.current
         self.trap = bool(current & JitFlag.Debug and current & (JitFlag.TrapNaN | JitFlag.TrapInf))
-        outer_gradients = (
-            self.inner.outer_gradients if self.inner is not None and self.recording else None
-        )
+        self.outer: Any = self.inner.outer_gradients if self.inner and self.recording else None
         # Contributions are nodes, and only added up.
-        self.plain = (
-            not keep and not self.trap and (outer_gradients is None or not outer_gradients.atomic)
-        )
+        self.plain = not keep and not self.trap and not (self.outer and self.outer.atomic)
 
     def takes(self, v: Var) -> bool:
         """Whether the traversal visits a variable."""
@@ -389,13 +385,11 @@ class GradientSink:
         """Prepares a traversal within a body: gradients of inputs of a body that is being recorded
         are handed over, those of code that is restricted to some lanes count in these only."""
         if self.recording:
-            outer_gradients: Any = self.inner and self.inner.outer_gradients
-            if outer_gradients is None or not outer_gradients.aliases:
-                return
-            for v in variables:
-                if v in outer_gradients.aliases and v.grad is not None:
+            outer: Any = self.outer
+            for v in variables if outer and outer.aliases else ():
+                if v in outer.aliases and v.grad is not None:
                     g, v.grad = v.grad, None
-                    outer_gradients.add(v, g)
+                    outer.add(v, g)
         elif (mask := active()) is not ACTIVE:
             for v in variables:
                 if v.grad is not None and v.rule is not None:
@@ -422,14 +416,12 @@ class GradientSink:
         for the one lane that executes it, and the sum is made when the body is known."""
         if self.trap:
             trap.check(self.var, c.node if self.keep else c)
-        if self.recording and self.inner is not None and self.inner.outer_gradients is not None:
-            outer_gradients = self.inner.outer_gradients
-            if outer_gradients.takes(v):
-                outer_gradients.add(v, c.node if self.keep else c)
-                self.mark(v)
-                return
-        elif v.size == 1 and not self.recording:
-            c = self._total(c, lanes_)
+        if self.outer is not None and self.outer.takes(v):
+            self.outer.add(v, c.node if self.keep else c)
+            self.mark(v)
+            return
+        if v.size == 1 and not self.recording:
+            c = _total(c, lanes_) if self.keep else _total(Value(c), lanes_).node
         if not self.keep:
             v.grad = c if v.grad is None else PLAIN.add(v.grad, c)
         else:
@@ -444,28 +436,23 @@ class GradientSink:
         g, zero = Value(v.grad, v.grad_var), Value(node.literal(v.dtype, 0))  # type: ignore[arg-type]
         if len({g.node.size, v.size, mask.size} - {1}) > 1:
             return  # of an array that does not have those lanes
-        if self.keep:
-            found = RECORDED.select(Value(mask), g, zero)
-            v.grad, v.grad_var = self._total(found, 1) if v.size == 1 else found
-        else:
-            found = PLAIN.select(mask, g.node, zero.node)
-            v.grad = self._total(found, 1) if v.size == 1 else found
+        found = RECORDED.select(Value(mask), g, zero)
+        v.grad, v.grad_var = _total(found, 1) if v.size == 1 else found
         self.masked.add(v)
-
-    def _total(self, c: Any, lanes_: int) -> Any:
-        if not self.keep:
-            if c.size != 1:
-                vectors = c.dtype.is_vector
-                return vector.sum_lanes(Value(c)).node if vectors else access.reduce_all("add", c)
-            return c if lanes_ == 1 else node.apply(op.mul, c, node.literal(c.dtype, lanes_))
-        if c.node.size != 1:
-            return vector.sum_lanes(c) if c.node.dtype.is_vector else lanes.reduce("add", c)
-        return c if lanes_ == 1 else RECORDED.mul(c, RECORDED.number(c, lanes_))
 
     def mark(self, v: Var) -> None:
         """Notes what a contribution to the gradient of a variable has to be followed by."""
         if self.masking:
             self.masked.add(v)
+
+    def _target(self, i: int) -> Var | None:
+        """The variable to whose gradient side effects add what is for operand `i`."""
+        d = self.var.deps[i]
+        if d is None or (self.members is not None and d not in self.members):
+            return None
+        if self.masking:
+            self.masked.add(d)
+        return d if self.outer is None else self.outer[d]
 
     def scatter_add(
         self,
@@ -477,15 +464,11 @@ class GradientSink:
     ) -> None:
         """Adds records of values to the gradient of operand `i`, in place where nobody else holds
         it. Indices are within bounds where the mask holds."""
-        d = self.var.deps[i]
-        if d is None or not self.takes(d):
+        for value in values if self.trap else ():
+            trap.check(self.var, value.node)
+        d = self._target(i)
+        if d is None:
             return
-        if self.trap:
-            for value in values:
-                trap.check(self.var, value.node)
-        self.mark(d)
-        if self.recording and self.inner is not None and self.inner.outer_gradients is not None:
-            d = self.inner.outer_gradients[d]
         count = len(values)
         size = max([v.node.size for v in values] + [index.size, mask.size])
         if size == 0 or (mask.op is LITERAL and not mask.data):
@@ -496,13 +479,10 @@ class GradientSink:
             mask = node.apply(op.and_, mask, active())
         if self.keep:
             for j, value in enumerate(values):
-                zero = Value(node.literal(d.dtype, 0, d.size))
-                target = zero if d.grad is None else lanes.full(Value(d.grad, d.grad_var), d.size)
                 place = lanes.component(index, count, j)
-                d.grad, d.grad_var = lanes.scatter("add", target, value, place, mask)
+                d.grad, d.grad_var = lanes.scatter("add", _full_gradient(d), value, place, mask)
             return
-        d.grad = node.literal(d.dtype, 0, d.size) if d.grad is None else node.resize(d.grad, d.size)
-        how = access.reduce_mode(mode, d.grad, size)  # type: ignore[arg-type]
+        how = access.reduce_mode(mode, d, size)
         nodes = [v.node for v in values]
         if 2 <= count <= 16 and how == "expand":
             _scatter_add(d, op.scatter_reduce_packet, nodes, index, mask, how)
@@ -516,31 +496,33 @@ class GradientSink:
     ) -> None:
         """Adds to the gradient of operand `i`, an array, by a side effect: `in_place` changes the
         gradient and gives the node that stands for it then, `recorded` gives a new value."""
-        d = self.var.deps[i]
-        if d is None or not self.takes(d):
+        d = self._target(i)
+        if d is None:
             return
-        self.mark(d)
-        if self.recording and self.inner is not None and self.inner.outer_gradients is not None:
-            d = self.inner.outer_gradients[d]
         if self.keep:
-            zero = Value(node.literal(d.dtype, 0, d.size))
-            before = zero if d.grad is None else lanes.full(Value(d.grad, d.grad_var), d.size)
-            d.grad, d.grad_var = recorded(before)
+            d.grad, d.grad_var = recorded(_full_gradient(d))
             return
-        d.grad = node.literal(d.dtype, 0, d.size) if d.grad is None else node.resize(d.grad, d.size)
-        held = [d.grad]
-        d.grad = None  # so that nobody else holds the node
-        d.grad = in_place(Replacement(held.pop()))
+        d.grad = in_place(take_gradient(d))
+
+
+def _total(c: Value, lanes_: int) -> Value:
+    """The sum of a contribution over its lanes, or the one that counts for a number of them."""
+    if c.node.size != 1:
+        return vector.sum_lanes(c) if c.node.dtype.is_vector else lanes.reduce("add", c)
+    return c if lanes_ == 1 else RECORDED.mul(c, RECORDED.number(c, lanes_))
+
+
+def _full_gradient(d: Var) -> Value:
+    """The gradient of a variable, with an entry for each of its own, as a recorded value."""
+    zero = node.literal(d.dtype, 0, d.size)
+    return Value(zero) if d.grad is None else lanes.full(Value(d.grad, d.grad_var), d.size)
 
 
 def _scatter_add(
     d: Var, kind: op.Op, values: list[Node], index: Node, mask: Node, mode: str
 ) -> None:
     """Queues the addition of a record to a gradient."""
-    held = [d.grad]
-    d.grad = None  # so that nobody else holds the node
-    target = Replacement(held.pop())  # type: ignore[arg-type]
-    what = "gradient of dr.gather"
+    what, target = "gradient of dr.gather", take_gradient(d)
     d.grad = access.scatter(
         kind, target, values, index, mask, what, "add", mode, len(values), checked=True
     )

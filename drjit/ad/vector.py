@@ -5,7 +5,7 @@ As in `lanes`, each function makes the primal node and, where an operand has a v
 one. Element-wise operations on vectors have the rules of scalars.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..jit.ir import dtype as dt
@@ -43,16 +43,27 @@ def pack(parts: Sequence[Value], what: str = "vector") -> Value:
     return _value(PACK, n, (), tuple([p.var for p in parts]))
 
 
-class _Splat(LaneRule):
-    name = "coopvec_splat"
+class _Linear(LaneRule):
+    """A linear operation with one operand: `apply` does the same to its tangent, and `transpose`
+    the opposite to its gradient; both take the variable first."""
+
     keeps_inputs = False
     masks = False
 
+    def __init__(
+        self,
+        name: str,
+        apply: Callable[[Var, Value], Value],
+        transpose: Callable[[Var, Value], Value],
+    ) -> None:
+        super().__init__(name)
+        self._apply, self._transpose = apply, transpose
+
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        return splat(v.dtype.count, tangents[0])
+        return self._apply(v, tangents[0])
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:
-        sink.add(0, total(g), v.size)
+        sink.add(0, self._transpose(v, g), v.size)
 
 
 def splat(count: int, a: Value) -> Value:
@@ -60,21 +71,13 @@ def splat(count: int, a: Value) -> Value:
     return _value(SPLAT, vector.splat(count, a.node), (), (a.var,))
 
 
-class _Total(LaneRule):
-    name = "coopvec_sum"
-    keeps_inputs = False
-    masks = False
-
-    def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        return total(tangents[0])
-
-    def backward(self, v: Var, g: Value, sink: Any) -> None:
-        sink.add(0, splat(v.deps[0].dtype.count, g), v.size)
-
-
 def total(a: Value) -> Value:
     """The sum over features."""
     return _value(TOTAL, vector.total(a.node), (), (a.var,))
+
+
+SPLAT = _Linear("coopvec_splat", lambda v, t: splat(v.dtype.count, t), lambda v, g: total(g))
+TOTAL = _Linear("coopvec_sum", lambda v, t: total(t), lambda v, g: splat(v.deps[0].dtype.count, g))
 
 
 class _Unpack(LaneRule):
@@ -383,6 +386,6 @@ def accumulate(target: Value, bias: Matrix, y: Value) -> Value:
     return _value(ACCUMULATE, n, (target.node, y.node), (target.var, y.var), bias)
 
 
-PACK, SPLAT, TOTAL, UNPACK, FEATURE = _Pack(), _Splat(), _Total(), _Unpack(), _Feature()
+PACK, UNPACK, FEATURE = _Pack(), _Unpack(), _Feature()
 TAKE, PUT = _Take(), _Put()
 MATVEC, OUTER, ACCUMULATE = _Matvec(), _Outer(), _Accumulate()

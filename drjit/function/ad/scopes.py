@@ -58,12 +58,10 @@ class ADContextManager:
 
     def __enter__(self) -> None:
         outer = graph.scope() or Scope()
-        if self._kind is ADScope.Suspend:
-            inner = outer.suspended(self._variables)
-        elif self._kind is ADScope.Resume:
-            inner = outer.resumed(self._variables)
-        else:
+        if self._kind is ADScope.Isolate:
             inner = outer.isolated()
+        else:
+            inner = outer.switched(self._kind is ADScope.Resume, self._variables)
         graph.push(inner)
 
     def __exit__(self, kind: Any, *_: object) -> None:

@@ -163,7 +163,7 @@ class Evaluation:
         with _scope(Scope()):
             enable_grad(self.inputs)
             serials = frozenset([v.serial for v in variables(self.inputs)])
-        with _scope(outer.resumed(serials) if outer else Scope()):
+        with _scope(outer.switched(True, serials) if outer else Scope()):
             args, kwargs = join(inputs)
             result = function(*args, **kwargs)
         check_results(function, result, is_array, "Dr.Jit arrays")

@@ -271,8 +271,9 @@ def scatter(
         return schedule.add_effect(kind, (*values, index, mask), lanes, effect, before)
 
 
-def reduce_mode(mode: Any, target: Replacement, lanes: int) -> str:
-    """How a scatter-reduction is carried out, for a `ReduceMode`."""
+def reduce_mode(mode: Any, target: Any, lanes: int) -> str:
+    """How a scatter-reduction to a target, of which the type and the size count, is carried out
+    for a `ReduceMode`."""
     name = mode.name
     if name in ("Direct", "Local"):
         return "direct"
