@@ -124,7 +124,7 @@ def dda(
         return user, cell, here, t, active
 
     values = (state, cell, here, start, active)
-    return _loop(values, body, traced, limit, mode)[0]
+    return _loop(values, body, limit, mode if traced else "scalar")[0]
 
 
 def _span(moving: Any, a: Any, b: Any, ray_max: Any) -> tuple[Any, Any]:
@@ -136,26 +136,15 @@ def _span(moving: Any, a: Any, b: Any, ray_max: Any) -> tuple[Any, Any]:
 
 
 def _loop(
-    values: tuple,
-    body: Callable[[tuple], tuple],
-    traced: bool,
-    limit: int | None,
-    mode: str | None,
+    values: tuple, body: Callable[[tuple], tuple], limit: int | None, mode: str | None
 ) -> tuple:
     """Repeats `body` where the last value holds, at most `limit` times."""
-    if not traced:
-        count = 0
-        while values[-1] and (limit is None or count < limit):
-            values = body(values)
-            count += 1
-        return values
     if limit is None or limit < 0:
-        state, *rest = while_loop(
+        return while_loop(
             values, lambda *v: v[-1], lambda *v: body(v), LABELS, "dda", mode, max_iterations=limit
         )
-        return state, *rest
-    number = find(values[-1]._namespace, "leaf", dt.u32)(0)
-    found = while_loop(
+    number = find(type(values[1])._namespace, "leaf", dt.u32)(0)
+    return while_loop(
         (*values, number),
         lambda *v: v[-2] & (v[-1] < limit),
         lambda *v: (*body(v[:-1]), v[-1] + 1),
@@ -164,7 +153,6 @@ def _loop(
         mode,
         max_iterations=limit,
     )
-    return found[:-1]
 
 
 def _vectors(values: tuple, what: str) -> list[Any]:
@@ -299,14 +287,11 @@ def integrate_ref(
         value = _interpolant(_corners(vol, index, active, what))(point - vector(cell))
         return k + 1, total + select(active, value, 0)
 
-    if vector.__meta__.is_jit:
-        state: tuple[Any, Any] = (find(vector._namespace, "leaf", dt.u32)(0), step * 0)
-        state = while_loop(state, lambda k, total: k < count, add, ("k", "total"), "integrate_ref")
-    else:
-        state = (0, 0.0)
-        while state[0] < count and active:
-            state = add(*state)
-    return state[1] * step * norm(d)
+    if not vector.__meta__.is_jit and not active:
+        count = 0
+    state = find(vector._namespace, "leaf", dt.u32)(0), step * 0
+    _, total = while_loop(state, lambda k, total: k < count, add, ("k", "total"), "integrate_ref")
+    return total * step * norm(d)
 
 
 def _volume(rays: tuple, vol: Any, what: str) -> tuple[Any, Any, Any, Any, list[int]]:
