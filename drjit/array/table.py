@@ -7,6 +7,7 @@ namespace modules.
 
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from ..jit.backend import JitBackend
@@ -51,6 +52,19 @@ extras: dict[str, Callable[[str], Any]] = {}
 """Further types of the namespaces: name -> function that gives the type for a namespace such as
 `llvm.ad`. For modules above this one.
 """
+
+
+def derive(name: str, base: type, members: Callable[[str], dict[str, Any]]) -> None:
+    """Makes a class of every namespace, which derives from a base; `members(namespace)` are the
+    class attributes that it has of its own."""
+
+    @cache
+    def derived(namespace: str) -> type:
+        common = {"__module__": f"drjit.{namespace}", "__doc__": base.__doc__, "__slots__": ()}
+        return type(name, (base,), common | members(namespace))
+
+    extras[name] = derived
+
 
 finishers: list[Callable[[type], None]] = []
 """What else is done to a class when it is built. For modules above this one."""

@@ -358,18 +358,9 @@ for _name, _method in _methods().items():
     setattr(Generator, _name, _method)
 
 
-@cache
-def pcg32(namespace: str) -> type:
-    """The class `PCG32` of a namespace."""
+def _members(namespace: str) -> dict[str, Any]:
     w = words(namespace)
-    members = {
-        "__module__": f"drjit.{namespace}",
-        "__doc__": Generator.__doc__,
-        "__slots__": (),
-        "_words": w,
-        "DRJIT_STRUCT": {"state": w.UInt64, "inc": w.UInt64},
-    }
-    return type("PCG32", (Generator,), members)
+    return {"_words": w, "DRJIT_STRUCT": {"state": w.UInt64, "inc": w.UInt64}}
 
 
-table.extras["PCG32"] = pcg32
+table.derive("PCG32", Generator, _members)

@@ -3,7 +3,6 @@ random numbers: as easy as 1, 2, 3", 2011): every block of four numbers is a fun
 counter, so that entries are computed independently and in any order.
 """
 
-from functools import cache
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -177,22 +176,13 @@ for _name, (_doc, _result, _make) in _METHODS.items():
     setattr(Generator, _name, _method(_name, _doc, _result, _make))
 
 
-@cache
-def philox4x32(namespace: str) -> type:
-    """The class `Philox4x32` of a namespace."""
+def _members(namespace: str) -> dict[str, Any]:
     types = {
         name: table.find(namespace, "vector", dtype, (count,))
         for name, (dtype, count) in _TYPES.items()
     }
-    members = {
-        "__module__": f"drjit.{namespace}",
-        "__doc__": Generator.__doc__,
-        "__slots__": (),
-        "_words": words(namespace),
-        "_types": types,
-        "DRJIT_STRUCT": {"seed": types["seed"], "counter": types["counter"], "iterations": int},
-    }
-    return type("Philox4x32", (Generator,), members)
+    fields = {"seed": types["seed"], "counter": types["counter"], "iterations": int}
+    return {"_words": words(namespace), "_types": types, "DRJIT_STRUCT": fields}
 
 
-table.extras["Philox4x32"] = philox4x32
+table.derive("Philox4x32", Generator, _members)

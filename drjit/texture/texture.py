@@ -5,7 +5,8 @@ levels that differ from lane to lane is one kernel as well.
 """
 
 from copy import copy
-from functools import cache
+from functools import partial
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -416,25 +417,14 @@ def _float_type(pos: Any) -> DType:
     return pos._dtype if floating else dt.f32
 
 
-@cache
-def texture_class(namespace: str, dims: int, suffix: str) -> type:
-    """The texture class of a namespace, number of dimensions, and element type."""
-    dtype = ELEMENTS[suffix]
-    members = {
-        "__module__": f"drjit.{namespace}",
-        "__doc__": Texture.__doc__,
-        "__slots__": (),
-        "_dims": dims,
-        "_dtype": dtype,
-        "_namespace": namespace,
-        "_tensor_class": table.find(namespace, "tensor", dtype),
-    }
-    return type(f"Texture{dims}{suffix}", (Texture,), members)
+def _members(namespace: str, dims: int, dtype: DType) -> dict[str, Any]:
+    tensors = table.find(namespace, "tensor", dtype)
+    return {
+        "_dims": dims, "_dtype": dtype, "_namespace": namespace, "_tensor_class": tensors,
+    }  # fmt: skip
 
 
-ELEMENTS = {"f16": dt.f16, "f": dt.f32, "f64": dt.f64, "f8u": dt.u8}
-for _dims in (1, 2, 3):
-    for _suffix in ELEMENTS:
-        table.extras[f"Texture{_dims}{_suffix}"] = lambda namespace, d=_dims, s=_suffix: (
-            texture_class(namespace, d, s)
-        )
+for _dims, (_suffix, _dtype) in product(
+    (1, 2, 3), {"f16": dt.f16, "f": dt.f32, "f64": dt.f64, "f8u": dt.u8}.items()
+):
+    table.derive(f"Texture{_dims}{_suffix}", Texture, partial(_members, dims=_dims, dtype=_dtype))
