@@ -1,5 +1,7 @@
 """Cooperative vectors, matrix views, and neural network modules built from them."""
 
+from types import ModuleType as _ModuleType
+
 from .. import hashgrid as hashgrid
 from ..array.annotations import T
 from ..array.base import ArrayBase as _ArrayBase
@@ -29,38 +31,11 @@ from .save import load, save
 
 TensorOrViewOrNone = _ArrayBase | MatrixView | None
 
-__all__ = [
-    "GELU",
-    "Cast",
-    "CoopVec",
-    "Exp",
-    "Exp2",
-    "HashEncodingLayer",
-    "HashGridEncoding",
-    "LeakyReLU",
-    "Linear",
-    "MatrixView",
-    "Module",
-    "PermutoEncoding",
-    "ReLU",
-    "ScaleAdd",
-    "Sequential",
-    "SiLU",
-    "Sigmoid",
-    "SinEncode",
-    "Softplus",
-    "T",
-    "Tanh",
-    "TensorOrViewOrNone",
-    "TriEncode",
-    "cast",
-    "load",
-    "matvec",
-    "pack",
-    "save",
-    "unpack",
-    "view",
-]
+__all__ = sorted(  # all of the above
+    name
+    for name, value in globals().items()
+    if name[0] != "_" and (value is hashgrid or not isinstance(value, _ModuleType))
+)
 
 for _value in [globals()[_name] for _name in __all__]:
     if isinstance(_value, type) and _value.__module__.startswith(__name__):

@@ -144,13 +144,7 @@ class Linear(Module):
                 f"drjit.nn.{self!r}: a cooperative vector requires packed weights. Pack them with "
                 " 'net = drjit.nn.pack(net, layout=...)'."
             )
-        kind, found = type(weights.buffer), arg.type
-        if kind._dtype is not found._dtype:
-            raise TypeError(
-                f"drjit.nn.{self!r}: the weights are of type {type_label(kind)}, the cooperative "
-                f"vector of type {type_label(found)}. Convert it by a layer "
-                f"'nn.Cast({kind.__name__})' before this one."
-            )
+        self._check_type(type(weights.buffer), arg.type, "cooperative vector")
         self._check_features(len(arg))
         return matvec(weights, arg, bias)
 
@@ -165,13 +159,7 @@ class Linear(Module):
                 f"drjit.nn.{self!r}: expected a tensor of shape ({self.config[0]}, N) or a "
                 f"cooperative vector, got {type_label(arg)}"
             )
-        kind = type(weights)
-        if kind._dtype is not arg._dtype:
-            raise TypeError(
-                f"drjit.nn.{self!r}: the weights are of type {type_label(kind)}, the input of type "
-                f"{type_label(arg)}. Convert it by a layer 'nn.Cast({kind.__name__})' before this "
-                "one."
-            )
+        self._check_type(type(weights), type(arg), "input")
         sizes = shape(arg)
         if not sizes:
             raise ValueError(f"drjit.nn.{self!r}: the input is a tensor without dimensions")
@@ -180,6 +168,14 @@ class Linear(Module):
         if bias is None:
             return result
         return result + (bias if len(sizes) == 1 else type(bias)(bias.array, (len(bias), 1)))
+
+    def _check_type(self, weights: Any, found: Any, role: str) -> None:
+        if weights._dtype is not found._dtype:
+            raise TypeError(
+                f"drjit.nn.{self!r}: the weights are of type {type_label(weights)}, the {role} of "
+                f"type {type_label(found)}. Convert it by a layer 'nn.Cast({weights.__name__})' "
+                "before this one."
+            )
 
     def _check_features(self, found: int, sizes: tuple[int, ...] | None = None) -> None:
         if found != self.config[0]:

@@ -4,7 +4,7 @@ A module finds its parameters by walking its fields, so that it keeps no list of
 were packed, the fields hold views of one buffer, and the mapping shows that buffer as one entry.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from numbers import Number
 from operator import is_not
 from typing import Any, Self
@@ -216,8 +216,6 @@ def _kind(value: Any) -> str:
 
 
 def _given(other: Any, where: str) -> dict[str, Any]:
-    if isinstance(other, Mapping) or hasattr(other, "keys"):
-        return {key: other[key] for key in other.keys()}  # noqa: SIM118
     try:
         return dict(other)
     except (TypeError, ValueError):

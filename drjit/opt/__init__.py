@@ -2,27 +2,23 @@
 every parameter along its gradient, and the gradient scaler for training in mixed precision.
 """
 
+from types import ModuleType as _ModuleType
+
 from ..array.annotations import ArrayOrFloat as LearningRate
 from ..array.annotations import Extra
 from .adam import Adam, AdamW
 from .muon import Muon
 from .optimizer import Optimizer
-from .parameter import RateCache as _LRCache  # noqa: F401  as annotations of `_step` name it
+from .parameter import RateCache as _LRCache  # as annotations of `_step` name it
 from .rmsprop import RMSProp
 from .scaler import GradScaler
 from .sgd import SGD
 
-__all__ = [
-    "SGD",
-    "Adam",
-    "AdamW",
-    "Extra",
-    "GradScaler",
-    "LearningRate",
-    "Muon",
-    "Optimizer",
-    "RMSProp",
-]
+__all__ = sorted(  # all of the above
+    name
+    for name, value in globals().items()
+    if name[0] != "_" and not isinstance(value, _ModuleType)
+)
 
 for _value in [globals()[_name] for _name in __all__]:
     if isinstance(_value, type) and _value.__module__.startswith(__name__):

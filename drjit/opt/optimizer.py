@@ -109,7 +109,7 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         mask_updates: bool = False,
         promote_fp16: bool = True,
     ) -> None:
-        self.lr: Any = None if lr is None else self._checked_rate(lr, "__init__")
+        self.lr: Any = None if lr is None else self._factor(lr, "__init__")
         self.mask_updates = mask_updates
         self.promote_fp16 = promote_fp16
         self.state: dict[str, State[Extra]] = {}
@@ -300,8 +300,8 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
             value = None
         single.update(kwargs)
         what = "set_learning_rate"
-        general = self.lr if value is None else self._checked_rate(value, what)
-        rates = {k: None if r is None else self._checked_rate(r, what) for k, r in single.items()}
+        general = self.lr if value is None else self._factor(value, what)
+        rates = {k: None if r is None else self._factor(r, what) for k, r in single.items()}
         for key in rates:
             self._parameter(key)
         for key, rate in rates.items():
@@ -309,15 +309,15 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
             self.state[key] = parameter, promoted, rate, extra
         self.lr = general
 
-    def _checked_rate(self, rate: Any, method: str) -> LearningRate:
-        if isinstance(rate, ArrayBase):
-            if rate._kind == "leaf" and rate._dtype.is_float:
-                return rate
-        elif isinstance(rate, Real):
-            return float(rate)
-        raise TypeError(
-            f"dr.opt.{type(self).__name__}.{method}(): a learning rate must be a number or a flat "
-            f"array of floating point type, not {type_label(type(rate))}"
+    def _factor(self, value: Any, method: str, role: str = "a learning rate") -> LearningRate:
+        """A number, or an array of numbers for the entries of a parameter."""
+        if isinstance(value, Real):
+            return float(value)
+        if isinstance(value, ArrayBase) and value._kind == "leaf" and value._dtype.is_float:
+            return value
+        raise IncompatibleError(
+            f"dr.opt.{type(self).__name__}.{method}(): {role} must be a number or a flat array of "
+            f"floating point type, not {type_label(type(value))}"
         )
 
     # ---- Steps
@@ -372,13 +372,9 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         return Job(x, grad, rate, extra)
 
     def _scaled(self, gradient: Any, scale: Any, name: str) -> Any:
-        if isinstance(scale, Real):
-            return gradient * float(scale)
-        if not isinstance(scale, ArrayBase) or scale._kind != "leaf" or not scale._dtype.is_float:
-            raise IncompatibleError(
-                f"dr.opt.{type(self).__name__}.step(): 'grad_scale' must be a number or a flat "
-                f"array of floating point type, not {type_label(type(scale))}"
-            )
+        scale = self._factor(scale, "step", "'grad_scale'")
+        if isinstance(scale, float):
+            return gradient * scale
         self._check_size(scale, gradient, name, "'grad_scale'")
         cls = type(gradient)
         if cls._dtype is dt.f16:  # its range is too small for the factors in use
@@ -485,13 +481,13 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
             extra = map_tree(part, extra)
             rate = loaded_rate(saved.get(f"{key}.lr"), old)
             if rate is not None:
-                rate = self._checked_rate(rate, "load_state_dict")
+                rate = self._factor(rate, "load_state_dict")
             value = tracked(old, entries(value))
             evaluation.make_opaque(value)
             state[key] = value, promoted, rate, extra
         some = next(iter(self.values()), None)
         lr = loaded_rate(saved["lr"], some)
-        self.lr = None if lr is None else self._checked_rate(lr, "load_state_dict")
+        self.lr = None if lr is None else self._factor(lr, "load_state_dict")
         self.state.update(state)
 
     # ---- Text

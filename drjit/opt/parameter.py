@@ -2,7 +2,7 @@
 out and saved.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from math import prod
 from typing import Any, Generic, NamedTuple
 
@@ -16,7 +16,7 @@ from ..array.pytree import leaf_arrays
 from ..function import evaluation
 from ..function.ad import grad as derivatives
 from ..function.ad import scopes
-from ..function.conversion import map_leaves, nested, related, tensor
+from ..function.conversion import converted, map_leaves, related
 from ..function.data import create
 from ..function.inspect import traits
 
@@ -73,15 +73,8 @@ def entries(value: Any) -> Any:
 
 def with_leaves(cls: Any, like: Any, leaves: Iterable[Any]) -> Any:
     """An array of a class and of the structure of another one, with the given components."""
-    return _built(cls, like, iter(leaves))
-
-
-def _built(cls: Any, like: Any, leaves: Iterator[Any]) -> Any:
-    if like._kind == "leaf":
-        return next(leaves)
-    if like._kind == "tensor":
-        return tensor(cls, next(leaves), like._shape)
-    return nested(cls, [_built(cls.Value, c, leaves) for c in like._components])
+    following = iter(leaves)
+    return converted(like, cls, lambda *_: next(following))
 
 
 def blank(value: Any) -> Any:

@@ -37,7 +37,7 @@ from ..jit.ir.node import Node
 from ..jit.ir.scope import innermost, stack
 from ..jit.run.freeze import active as active_recorder
 from ..jit.trace.template import Template, repeatable
-from .integers import bound, bounded, check_interval
+from .integers import bounded, check_interval
 from .philox import block, normals, units
 from .words import Words, data, into, words
 
@@ -207,10 +207,9 @@ class Philox4x32Generator(Generator):
         target = _Target(dtype, shape, "integers", integer=True)
         if high is None:
             low, high = 0, low
-        low, first = bound(low)
-        high, last = bound(high)
-        if first is not None and last is not None:
-            check_interval(target.dtype, first, last + bool(endpoint))
+        low, high = (v if isinstance(v, ArrayBase) else int(v) for v in (low, high))
+        if isinstance(low, int) and isinstance(high, int):
+            check_interval(target.dtype, low, high + bool(endpoint))
         return bounded(self, target, low, high, bool(endpoint))
 
     def _draw(self, target: "_Target", make: Any) -> list[Any]:

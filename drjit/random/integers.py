@@ -17,14 +17,6 @@ from ..jit.ir.dtype import DType
 from .words import Words, into
 
 
-def bound(value: Any) -> tuple[Any, int | None]:
-    """A bound of an interval of integers; its value where it is a number."""
-    if isinstance(value, ArrayBase):
-        return value, None
-    number = int(value)
-    return number, number
-
-
 def check_interval(dtype: DType, low: int, high: int) -> None:
     """Raises ValueError for an interval [low, high) that is empty or exceeds the type."""
     least = -(1 << 31) if dtype.is_signed else 0
