@@ -15,6 +15,9 @@ from .liveness import writes as writes_of
 FLOW = "_drjit_flow"
 """The name by which transformed code reaches the functions that it calls."""
 
+# What stands for parts of a statement in the text that replaces it.
+_TEST, _BODY, _ELSE = "_drjit_test", "_drjit_body", "_drjit_else"
+
 _HINTS = ("mode", "max_iterations", "label", "strict", "compress")
 _ONLY_LOOPS = ("max_iterations", "compress")
 _JUMPS = {ast.Break: "break", ast.Continue: "continue", ast.Return: "return"}
@@ -45,6 +48,11 @@ class Hint:
         """Whether the statement stays an ordinary one."""
         mode = self.options.get("mode")
         return isinstance(mode, ast.Constant) and mode.value == "scalar"
+
+    @property
+    def keywords(self) -> str:
+        """The options as further arguments of a call."""
+        return "".join([f", {name}={ast.unparse(value)}" for name, value in self.options.items()])
 
 
 def _is_hint(test: Any) -> bool:
@@ -157,19 +165,18 @@ class Transformer:
         state = sorted(((used & entry & self.locals) | hint.include) - hint.exclude)
         self._check_captured(s, all_writes(s.body) & frozenset(state), "loop")
         body, _ = self.block(s.body, bound | frozenset(state))
-        number = self._number()
-        test_name, body_name = f"_while_test{number}", f"_while_body{number}"
-        call = _call("while_loop", [_tuple(state), _name(test_name), _name(body_name)])
-        call.keywords = [ast.keyword("labels", _strings(state)), *_keywords(hint)]
+        number, every = self._number(), _tuple(state)
+        test, function = f"_while_test{number}", f"_while_body{number}"
         made = [
-            *self._read(state, bound),
-            _function(test_name, state, [ast.Return(hint.test)]),
-            _function(body_name, state, [*body, ast.Return(_tuple(state))]),
-            _assign(state, call),
-            *self._unset(state, bound),
+            *_read(state, bound),
+            _function(test, state, f"return {_TEST}"),
+            _function(function, state, _BODY, f"return {every}"),
+            f"{_target(state)}{FLOW}.while_loop({every}, {test}, {function}, "
+            f"labels={tuple(state)}{hint.keywords})",
+            *_unset(state, bound),
         ]
         orelse, _ = self.block(s.orelse, bound)
-        return self._located(made, s, body) + orelse, bound
+        return _filled(made, s.test, {_TEST: hint.test, _BODY: body}) + orelse, bound
 
     def _if(self, s: ast.If, bound: Names) -> tuple[list[ast.stmt], Names]:
         hint = Hint(s.test, self.error)
@@ -200,62 +207,31 @@ class Transformer:
         changing = frozenset(args) if augmented & rebound else augmented & frozenset(args)
         kept = sorted(changing & (dead | rebound))
         held = [f"_kept{number}_{n}" for n in kept]
-        keep = [ast.Assign([_tuple(held, ast.Store())], _tuple(kept))] if kept else []
-        true_name, false_name = f"_if_true{number}", f"_if_false{number}"
-        test: list[ast.stmt] = []
-        if writes_of(hint.test):  # which arguments may depend on
-            test = [ast.Assign([_name("_if_test", ast.Store())], hint.test)]
-            hint.test = _name("_if_test")
-        call = _call("if_stmt", [_tuple(args), hint.test, _name(true_name), _name(false_name)])
-        call.keywords = [
-            ast.keyword("arg_labels", _strings(args)),
-            ast.keyword("rv_labels", _strings([*results, *kept])),
-            *_keywords(hint),
-        ]
         known = frozenset(results) & first & second & (bound | (assigned - frozenset(args)))
-        missing = [
-            *[(body, n) for n in sorted(frozenset(results) - first)],
-            *[(orelse, n) for n in sorted(frozenset(results) - second)],
-        ]
-        for part, name in missing:
-            part.append(ast.Assign([_name(name, ast.Store())], _value(name)))
+        keep = [_target(held) + _tuple(kept)] if kept else []
+        missing = [[n for n in results if n not in given] for given in (first, second)]
+        back = f"return {_tuple([*results, *held])}"
+        true, false = f"_if_true{number}", f"_if_false{number}"
+        # Arguments may depend on what the test assigns.
+        assigns = [f"_if_test = {_TEST}"] if writes_of(hint.test) else []
         made = [
-            *test,
-            *self._read(args, bound),
-            _function(true_name, args, [*keep, *body, ast.Return(_tuple([*results, *held]))]),
-            _function(false_name, args, [*keep, *orelse, ast.Return(_tuple([*results, *held]))]),
-            _assign([*results, *held], call),
-            *self._unset(results, bound | known),
+            *assigns,
+            *_read(args, bound),
+            _function(true, args, *keep, _BODY, *map(_value, missing[0]), back),
+            _function(false, args, *keep, _ELSE, *map(_value, missing[1]), back),
+            f"{_target([*results, *held])}{FLOW}.if_stmt({_tuple(args)}, "
+            f"{'_if_test' if assigns else _TEST}, {true}, {false}, arg_labels={tuple(args)}, "
+            f"rv_labels={(*results, *kept)}{hint.keywords})",
+            *_unset(results, bound | known),
         ]
-        return self._located(made, s, [*body, *orelse]), bound | known
+        parts = {_TEST: hint.test, _BODY: body, _ELSE: orelse}
+        return _filled(made, s.test, parts), bound | known
 
     # ---- Parts
 
     def _number(self) -> str:
         self.count += 1
         return "" if self.count == 1 else str(self.count)
-
-    def _read(self, names: list[str], bound: Names) -> list[ast.stmt]:
-        """Gives variables that may have no value a stand-in."""
-        return [ast.Assign([_name(n, ast.Store())], _value(n)) for n in names if n not in bound]
-
-    def _unset(self, names: list[str], bound: Names) -> list[ast.stmt]:
-        """Deletes variables that have no value."""
-        return [
-            ast.If(_call("is_undefined", [_name(n)]), [ast.Delete([_name(n, ast.Del())])], [])
-            for n in names
-            if n not in bound
-        ]
-
-    def _located(self, made: list[ast.stmt], s: ast.stmt, kept: list[ast.stmt]) -> list[ast.stmt]:
-        """New statements, at the place of the one that they replace."""
-        keep = {id(n) for k in kept for n in ast.walk(k)}
-        test = s.test if isinstance(s, (ast.If, ast.While)) else None
-        for m in made:
-            for n in ast.walk(m):
-                if id(n) not in keep and not hasattr(n, "lineno"):
-                    ast.copy_location(n, test or s)
-        return made
 
     def _check_jumps(self, body: list[ast.stmt], kind: str, loop: ast.While | None) -> None:
         for n, own in _jumps(body, loop is not None):
@@ -317,39 +293,47 @@ def _jumps(body: Iterable[Any], in_loop: bool) -> Iterable[tuple[Any, bool]]:
             yield from _jumps(ast.iter_child_nodes(n), in_loop)
 
 
-def _name(name: str, context: Any = None) -> ast.Name:
-    return ast.Name(name, context or ast.Load())
+# ---- The text of new statements
 
 
-def _tuple(names: list[str], context: Any = None) -> ast.Tuple:
-    return ast.Tuple([_name(n, context) for n in names], context or ast.Load())
+def _tuple(names: Iterable[str]) -> str:
+    return f"({''.join([f'{n}, ' for n in names])})"
 
 
-def _strings(names: list[str]) -> ast.Tuple:
-    return ast.Tuple([ast.Constant(n) for n in names], ast.Load())
+def _target(names: list[str]) -> str:
+    return f"{_tuple(names)} = " if names else ""
 
 
-def _call(function: str, args: list[Any]) -> ast.Call:
-    return ast.Call(ast.Attribute(_name(FLOW), function, ast.Load()), args, [])
+def _value(name: str) -> str:
+    """Gives a variable that may have no value a stand-in."""
+    return f"{name} = {FLOW}.value(lambda: {name}, {name!r})"
 
 
-def _value(name: str) -> ast.Call:
-    """The value of a variable that may have none."""
-    nothing = ast.arguments([], [], None, [], [], None, [])
-    return _call("value", [ast.Lambda(nothing, _name(name)), ast.Constant(name)])
+def _read(names: list[str], bound: Names) -> list[str]:
+    """Gives those variables that may have no value stand-ins."""
+    return [_value(n) for n in names if n not in bound]
 
 
-def _assign(names: list[str], call: ast.Call) -> ast.stmt:
-    return ast.Assign([_tuple(names, ast.Store())], call) if names else ast.Expr(call)
+def _unset(names: list[str], bound: Names) -> list[str]:
+    """Deletes variables that have no value."""
+    return [f"if {FLOW}.is_undefined({n}): del {n}" for n in names if n not in bound]
 
 
-def _function(name: str, names: list[str], body: list[ast.stmt]) -> ast.FunctionDef:
-    args = ast.arguments([], [ast.arg(n) for n in names], None, [], [], None, [])
-    made = ast.FunctionDef(name, args, body, [])
-    if hasattr(ast, "TypeVar"):
-        made.type_params = []  # type: ignore[attr-defined]
-    return made
+def _function(name: str, args: list[str], *body: str) -> str:
+    return "\n    ".join([f"def {name}({', '.join(args)}):", *body])
 
 
-def _keywords(hint: Hint) -> list[ast.keyword]:
-    return [ast.keyword(k, v) for k, v in hint.options.items()]
+def _filled(made: list[str], place: ast.expr, parts: dict[str, Any]) -> list[ast.stmt]:
+    """Statements from their text, at a place of the program, with parts of this for names."""
+    return _Filling(place, parts).visit(ast.parse("\n".join(made))).body
+
+
+class _Filling(ast.NodeTransformer):
+    def __init__(self, place: ast.expr, parts: dict[str, Any]) -> None:
+        self.place, self.parts = place, parts
+
+    def visit(self, node: ast.AST) -> Any:
+        name = node.value if isinstance(node, ast.Expr) else node
+        if isinstance(name, ast.Name) and name.id in self.parts:
+            return self.parts[name.id]
+        return self.generic_visit(ast.copy_location(node, self.place))
