@@ -353,7 +353,7 @@ class _Symbolic:
         recorded.outputs.difference_update(known)
         if recorded.differentiable:
             for k, held in self.outside.items():
-                recorded.arguments[k] = held.content() or held.stand_in()
+                recorded.given[k] = held.content() or held.stand_in()
         made = recorded.attached(finals)
         return branch.place(self.outcomes, [known.get(k, v) for k, v in enumerate(made)])
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from ...ad import capture, graph, vector
 from ...ad.algebra import RECORDED
 from ...ad.graph import Scope, Value, Var, visible
-from ...function.ad.custom import ValueOp, attached
+from ...function.ad.custom import attached
 from ...jit.ir import node, op
 from ...jit.ir.dtype import DType
 from ...jit.ir.node import LITERAL, Node
@@ -16,12 +16,12 @@ from ...jit.ir.scope import active, innermost
 from ...jit.trace import access, record
 from ...jit.trace.substitute import Substitution
 from ..region.dependence import Term, is_sum, starts
-from ..region.recorded import NOTHING, Recomputation, RecordedRegion
+from ..region.recorded import NOTHING, Recomputation, RecordedOp, RecordedRegion
 from ..region.state import as_value
 from ..region.targets import Targets, is_zero
 
 
-class RecordedCall:
+class RecordedCall(RecordedOp):
     """A call or branch as its derivatives need it: the masks of the lanes of the functions, and
     what the arguments hold.
 
@@ -43,28 +43,36 @@ class RecordedCall:
         if innermost() is not None:
             self.masks = [node.apply(op.and_, m, active()) for m in masks]
         self.scope = graph.scope() or Scope()
-        self.arguments = [*arguments]
+        self.given = [*arguments]
         if graph.hiding():
-            self.arguments = [Value(n, visible(v)) for n, v in arguments]
+            self.given = [Value(n, visible(v)) for n, v in arguments]
         self.tracked = [
-            k for k, v in enumerate(self.arguments) if v.var is not None and k not in outside
+            k for k, v in enumerate(self.given) if v.var is not None and k not in outside
         ]
-        self.variables = [self.arguments[k].var for k in self.tracked]
+        self.variables = [self.given[k].var for k in self.tracked]
         self.passed = passed
         self.outputs: set[int] = set()
         self.around: list[Var] = []
         self.bodies: list[RecordedRegion] = []
         self.targets = Targets()
 
+    def follows(self) -> bool:
+        return all(body.follows for body in self.bodies)
+
+    def term(self, number: int) -> Term | None:
+        """What one of the results is if it is an argument plus something; see
+        `dependence.starts`."""
+        return self._terms.get(sorted(self.outputs)[number])
+
     @property
     def nodes(self) -> list[Node]:
         """What the functions see symbolic arguments for."""
-        return [self.arguments[k].node for k in self.passed]
+        return [self.given[k].node for k in self.passed]
 
     def begin(self, names: list[Node], inner: Scope) -> tuple[RecordedRegion, list[Value]]:
         """A function that is about to be traced, and the arguments on other nodes, with variables
         of their own where those of the call have one."""
-        found = [*self.arguments]
+        found = [*self.given]
         body = RecordedRegion(names, inner)
         for k, n in zip(self.passed, names, strict=True):
             found[k] = as_value((n, None))
@@ -86,19 +94,19 @@ class RecordedCall:
         self.around = list(dict.fromkeys([*self.around, *body.around]))
 
     @cached_property
-    def terms(self) -> dict[int, Term]:
+    def _terms(self) -> dict[int, Term]:
         """Which results are, in all functions, the same argument plus something: a loop around may
         sum up, which is when this is asked for."""
         found: dict[int, Term] = {}
         for number, body in enumerate(self.bodies):
-            found = self._terms(body, found if number else None)
+            found = self._terms_of(body, found if number else None)
         return found
 
-    def _terms(self, body: RecordedRegion, known: dict[int, Term] | None) -> dict[int, Term]:
+    def _terms_of(self, body: RecordedRegion, known: dict[int, Term] | None) -> dict[int, Term]:
         """The same for a function, of those that are `known` from others."""
         inputs = {
             own: outer
-            for own, (_, outer) in zip(body.inputs, self.arguments, strict=True)
+            for own, (_, outer) in zip(body.inputs, self.given, strict=True)
             if own is not None and outer is not None and own.serial >= body.begin
         }
         terms: dict[int, Term] = {}
@@ -130,7 +138,7 @@ class RecordedCall:
         for body in self.bodies:
             body.share(results)
         outputs = [*[results[k] for k in numbers], *targets.outputs()]
-        variables = attached(_Call(self), outputs, [*self._wanted(), *targets.inputs()])
+        variables = attached(self, outputs, [*self._wanted(), *targets.inputs()])
         for k, v in zip(numbers, variables, strict=False):
             found[k] = Value(results[k], v)
         targets.attach(variables[len(numbers) :])
@@ -140,7 +148,7 @@ class RecordedCall:
         """The variables on which results depend: of arguments, and captured ones."""
         return [v for v in (*self.variables, *self.around) if v is not None]
 
-    def backward(self, gradients: list[Node]) -> list[Node]:
+    def pull(self, gradients: list[Node]) -> list[Node]:
         """The gradients of arguments, captured variables and targets before from those of the
         results and targets."""
         given, written = gradients[: len(self.outputs)], gradients[len(self.outputs) :]
@@ -175,7 +183,7 @@ class RecordedCall:
             found[k] = n if added is None else node.apply(op.add, added, n)
         return found + self.targets.before(held)
 
-    def forward(self, gradients: list[Node]) -> list[Node]:
+    def push(self, gradients: list[Node]) -> list[Node]:
         """The gradients of results and targets from those of the arguments and of targets before;
         captured variables have theirs."""
         count = len(self.variables)
@@ -243,7 +251,7 @@ class RecordedCall:
         finally:
             graph.pop()
 
-    def recomputed(self, around: Recomputation | None) -> list[Value]:
+    def recomputed(self, around: Recomputation | None = None) -> list[Value]:
         """The differentiable results once more, by operations that can be differentiated: every
         function is computed for all lanes. `around` is the body that the call is part of, if that
         is computed again as well.
@@ -252,7 +260,7 @@ class RecordedCall:
             RuntimeError: functions scatter differentiable values.
         """
         self.targets.check_first_order(self.what)
-        arguments, masks, found = self.arguments, self.masks, list[Value]()
+        arguments, masks, found = self.given, self.masks, list[Value]()
         if around is not None:
             arguments, masks = around.values(arguments), around.copies(masks)
         for body, mask in zip(self.bodies, masks, strict=True):
@@ -267,30 +275,3 @@ class RecordedCall:
 
 def _or_zero(n: Node | None, dtype: DType) -> Node:
     return node.literal(dtype, 0) if n is None else n
-
-
-class _Call(ValueOp):
-    """A symbolic call or branch in the graph of derivatives."""
-
-    def __init__(self, recorded: RecordedCall) -> None:
-        self.recorded = recorded
-
-    def follows(self) -> bool:
-        return all(body.follows for body in self.recorded.bodies)
-
-    def term(self, number: int) -> Term | None:
-        """What one of its results is if it is an argument plus something; see
-        `loop_trace.starts`."""
-        return self.recorded.terms.get(sorted(self.recorded.outputs)[number])
-
-    def forward(self) -> None:
-        self.accumulate(self.results, self.recorded.forward(self.gradients(self.arguments)))
-
-    def backward(self) -> None:
-        self.accumulate(self.arguments, self.recorded.backward(self.gradients(self.results)))
-
-    def recomputed(self, around: Recomputation | None = None) -> list[Value]:
-        return self.recorded.recomputed(around)
-
-    def name(self) -> str:
-        return self.recorded.what

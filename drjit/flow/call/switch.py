@@ -2,7 +2,7 @@
 
 In symbolic mode every function is traced once and becomes a block of the kernel that runs where
 some lane needs it. In evaluated mode lanes are grouped by function, and every function is called
-for its group. Derivatives of symbolic calls are in `call_grad`.
+for its group. Derivatives of symbolic calls are in `gradient`.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """Derivatives of symbolic loops, made from the body that was recorded.
 
 Forward mode runs tangents along with the state. Reverse mode runs the loop backwards: it visits
-iterations from the last to the first, has the body on what they began with (`loop_trajectory`),
+iterations from the last to the first, has the body on what they began with (`trajectory`),
 and propagates gradients through it. A loop that only sums up terms needs no storage: the gradient
 of every term is that of the sum, so that one pass, in any order, does.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ...ad import capture, traverse
 from ...ad.graph import Value, Var, visible
-from ...function.ad.custom import ValueOp, attached
+from ...function.ad.custom import attached
 from ...jit import log
 from ...jit.ir import node as ir
 from ...jit.ir import op
@@ -40,7 +40,7 @@ class Tape(RecordedLoop):
     ) -> None:  # fmt: skip
         given = {k for k in places if visible(before[k].var) is not None}
         tracked = trace.spread(given) & set(places)
-        super().__init__(what, paths, before, places, changing, tracked, going, trace.body)
+        super().__init__(what, paths, before, places, changing, going, trace.body)
         self.limit, self.around, self.targets = limit or 0, trace.body.around, targets
         self.sums = sums & tracked
         self.inputs = sorted(given)
@@ -60,7 +60,7 @@ class Tape(RecordedLoop):
         self.size = max([n.size for n in finals], default=1)
         outputs = [finals[self.places.index(k)] for k in self.outputs]
         inputs = [*self.wanted(), *self.targets.inputs()]
-        found = attached(_Loop(self), [*outputs, *self.targets.outputs()], inputs)
+        found = attached(self, [*outputs, *self.targets.outputs()], inputs)
         self.targets.attach(found[len(outputs) :])
         pairs = zip(outputs, found, strict=False)
         return {k: Value(*pair) for k, pair in zip(self.outputs, pairs, strict=True)}
@@ -70,9 +70,14 @@ class Tape(RecordedLoop):
         found = [visible(self.before[k].var) for k in self.inputs]
         return [v for v in (*found, *self.around) if v is not None]
 
+    def recomputed(self, around: Recomputation | None = None) -> list[Value]:
+        self.targets.check_first_order(self.what)
+        contents = self.unrolled(around)
+        return [contents[k] for k in self.outputs]
+
     # ---- Forward mode
 
-    def forward(self, tangents: list[Node]) -> list[Node]:
+    def push(self, tangents: list[Node]) -> list[Node]:
         """The tangents of the outputs and targets, from those of the inputs and of targets before;
         captured variables have theirs."""
         given = dict(zip(self.inputs, tangents, strict=False))
@@ -81,7 +86,7 @@ class Tape(RecordedLoop):
         kinds = [body.results[k].node.dtype for k in moving]
         fixed = [(body.inputs[k], given[k]) for k in self.inputs if k not in moving]
 
-        def push(nodes: list[Node]) -> list[Node]:
+        def step(nodes: list[Node]) -> list[Node]:
             """The tangents after an iteration, from those before."""
             seeds = [(body.inputs[k], n) for k, n in zip(moving, nodes, strict=True)]
             found = body.push(seeds + fixed, [body.results[k].var for k in moving], held)
@@ -89,14 +94,14 @@ class Tape(RecordedLoop):
 
         start = [given.get(k, zero(self.before[k].node.dtype)) for k in moving]
         with body.entered(outer_gradients):
-            found = self.extended(start, push)
+            found = self.extended(start, step)
         if found is None:
-            found = self.repeated(start, push, outer_gradients)
+            found = self.repeated(start, step, outer_gradients)
         return found + self.targets.after(held)
 
     # ---- Reverse mode
 
-    def backward(self, gradients: list[Node]) -> list[Node]:
+    def pull(self, gradients: list[Node]) -> list[Node]:
         """The gradients of the wanted variables and of targets before, from those of the outputs
         and targets."""
         if self.limit == SUM and not self.simple:
@@ -230,30 +235,3 @@ class Tape(RecordedLoop):
 
 def _sum(a: Node, b: Node) -> Node:
     return a if is_zero(b) else ir.apply(op.add, a, b)
-
-
-class _Loop(ValueOp):
-    """A symbolic loop in the graph of derivatives."""
-
-    def __init__(self, tape: Tape) -> None:
-        self.tape = tape
-
-    def forward(self) -> None:
-        gradients = self.gradients(self.arguments)
-        with self.tape.lanes():
-            found = self.tape.forward(gradients)
-        self.accumulate(self.results, found)
-
-    def backward(self) -> None:
-        gradients = self.gradients(self.results)
-        with self.tape.lanes():
-            found = self.tape.backward(gradients)
-        self.accumulate(self.arguments, found)
-
-    def recomputed(self, around: Recomputation | None = None) -> list[Value]:
-        self.tape.targets.check_first_order(self.tape.what)
-        contents = self.tape.unrolled(around)
-        return [contents[k] for k in self.tape.outputs]
-
-    def name(self) -> str:
-        return self.tape.what

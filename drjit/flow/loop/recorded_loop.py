@@ -20,27 +20,27 @@ from ...jit.ir.scope import ACTIVE, active, innermost
 from ...jit.run import schedule
 from ...jit.trace import record
 from ..region.masked import masked
-from ..region.recorded import Recomputation, RecordedRegion
+from ..region.recorded import Recomputation, RecordedOp, RecordedRegion
 
 
-class RecordedLoop:
+class RecordedLoop(RecordedOp):
     """A recorded loop.
 
-    `before` is what the variables were, `paths` are their names, `places` the positions
-    that are symbolic, `changing` those of them that the loop changes, `tracked` those that depend
-    on differentiable values. `going` is the condition, and `recorded` the body as it was traced.
+    `before` is what the variables were, `paths` are their names, `places` the positions of those
+    that are symbolic, `changing` those that the loop changes. `going` is the condition, `recorded`
+    the body as it was traced, and `after` what it makes of the symbolic variables.
     """
 
     def __init__(
         self, what: str, paths: Sequence[str], before: list[Value], places: list[int],
-        changing: set[int], tracked: set[int], going: Node, recorded: RecordedRegion,
+        changing: set[int], going: Node, recorded: RecordedRegion,
     ) -> None:  # fmt: skip
         self.what, self.paths, self.before = what, paths, before
-        self.places, self.changing, self.tracked = places, changing, tracked
+        self.places, self.changing = places, changing
         self.going, self.recorded = going, recorded
         # The loop that the nodes of the body belong to, until it has run.
         self.loop: weakref.ref[Node] | None = None
-        self.results = [recorded.results[k].node for k in places]
+        self.after = [recorded.results[k].node for k in places]
         self.size = 1
         self._mask = None if innermost() is None else active()
 
@@ -66,7 +66,7 @@ class RecordedLoop:
 
     def run_body(self, nodes: Sequence[Node]) -> list[Node]:
         """What the body makes of given nodes, as that of a loop."""
-        return self.recorded.again(self.results, nodes, active())
+        return self.recorded.again(self.after, nodes, active())
 
     def count(self) -> Node:
         """The number of iterations of each lane."""
@@ -122,14 +122,14 @@ class RecordedLoop:
                 finals = record.loop(
                     before,
                     lambda _: self.going,
-                    lambda nodes: [*self.results, *step(nodes[count:])],
+                    lambda nodes: [*self.after, *step(nodes[count:])],
                     self.what,
                     ([*body.nodes, *own], body.mask),
                 )
             self.loop = loop_of([n for n, b in zip(finals, before, strict=True) if n is not b])
             return finals[count:]
         with body.derived(outer_gradients) as derived:
-            derived.close([*self.results, *step(derived.stand_ins(start))])
+            derived.close([*self.after, *step(derived.stand_ins(start))])
         finals = record.loop(
             before,
             lambda nodes: self.run_test(nodes[:count]),

@@ -6,7 +6,7 @@ that stood for the state or the arguments. The body itself does not run again.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from operator import attrgetter
 from typing import Any
@@ -309,6 +309,40 @@ class RecordedRegion:
             made[self.mask] = mask
         span = None if derived is None else derived.span
         return Substitution(made, self._span, self.depth, self.lanes, span, around)
+
+
+class RecordedOp(ValueOp):
+    """A symbolic loop, branch or call in the graph of derivatives, as it has been recorded; `what`
+    is its name."""
+
+    what: str
+
+    def lanes(self) -> AbstractContextManager[Any]:
+        """Restricts what is traced to the lanes that take part."""
+        return nullcontext()
+
+    def push(self, tangents: list[Node]) -> list[Node]:
+        """The tangents of the results from those of the arguments."""
+        raise NotImplementedError
+
+    def pull(self, gradients: list[Node]) -> list[Node]:
+        """The gradients of the arguments from those of the results."""
+        raise NotImplementedError
+
+    def forward(self) -> None:
+        self._propagate(self.push, self.arguments, self.results)
+
+    def backward(self) -> None:
+        self._propagate(self.pull, self.results, self.arguments)
+
+    def _propagate(self, step: Any, before: list[Var], after: list[Var]) -> None:
+        gradients = self.gradients(before)
+        with self.lanes():
+            found = step(gradients)
+        self.accumulate(after, found)
+
+    def name(self) -> str:
+        return self.what
 
 
 class Recomputation:
