@@ -1186,7 +1186,7 @@ def test_a_dropped_function_is_freed_at_once():
     f = dr.freeze(lambda x: x + dr.sum(Float([1, 2, 3])))
     f(data(3))
     f(data(3))
-    gone = weakref.ref(f.frozen)
+    gone = weakref.ref(f)
     gc.disable()
     try:
         del f

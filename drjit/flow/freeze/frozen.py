@@ -292,24 +292,25 @@ def _own(layout: InputLayout, k: int) -> None:
     nodes[k] = n
 
 
-class Frozen:
-    """A function made by `freeze`. `f` is the function itself; with `enabled` off, it is called as
-    it is."""
+class Frozen(FrozenFunction):
+    """A function made by `freeze`: `call` takes the positional and named arguments of `f`, the
+    function itself. With `enabled` off, that is called as it is."""
 
     def __init__(
-        self, f: Callable, state_fn: Callable | None, frozen: FrozenFunction, enabled: bool
+        self, f: Callable, state_fn: Callable | None, enabled: bool, call: Callable, *options: Any
     ) -> None:
-        self.f, self.frozen, self.enabled = f, frozen, enabled
-        self._state_fn = state_fn
-        self._free_variables = FreeVariables(f)
         update_wrapper(self, f)
+        super().__init__(call, *options)
+        self.f, self.enabled, self._state_fn = f, enabled, state_fn
+        self._free_variables = FreeVariables(f)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self.enabled:
             return self.f(*args, **kwargs)
         inputs = (*args, *kwargs.values()) if kwargs else args
         names = (len(args), *kwargs)
-        return self.frozen.call((args, kwargs), names, inputs, lambda: self._implicit(args, kwargs))
+        find = lambda: self._implicit(args, kwargs)  # noqa: E731
+        return FrozenFunction.call(self, (args, kwargs), names, inputs, find)
 
     def _implicit(self, args: tuple, kwargs: dict) -> list[Any]:
         found = self._free_variables.values()
@@ -317,20 +318,6 @@ class Frozen:
             state = self._state_fn(*args, **kwargs)
             found += state if isinstance(state, (list, tuple)) else [state]
         return found
-
-    @property
-    def n_recordings(self) -> int:
-        """How often the function has been recorded since it was made or cleared."""
-        return self.frozen.n_recordings
-
-    @property
-    def n_cached_recordings(self) -> int:
-        """The number of recordings that are kept."""
-        return self.frozen.n_cached_recordings
-
-    def clear(self) -> None:
-        """Forgets all recordings."""
-        self.frozen.clear()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else FrozenMethod(self, instance)
@@ -441,14 +428,9 @@ def freeze(
             return f(*args, **kwargs)
 
         update_wrapper(call, f)
-        frozen = FrozenFunction(
-            call,
-            -1 if limit is None else limit,
-            warn_after,
-            JitBackend.Invalid if backend is None else backend,
-            auto_opaque,
-        )
-        return Frozen(f, state_fn, frozen, enabled)
+        most = -1 if limit is None else limit
+        only = JitBackend.Invalid if backend is None else backend
+        return Frozen(f, state_fn, enabled, call, most, warn_after, only, auto_opaque)
 
     return decorator if f is None else decorator(f)
 
