@@ -1,4 +1,4 @@
-"""Array programs traced into kernels: the public names, by theme."""
+"""Array programs traced into kernels: the public names, grouped by topic."""
 
 import importlib as _importlib
 from types import ModuleType as _ModuleType
@@ -83,7 +83,7 @@ __all__ = sorted(  # all of the above
 )
 
 
-# Imported where they are used, so that `import drjit` stays quick.
+# Imported on first use, so that `import drjit` stays fast.
 _LAZY = ("ast", "hashgrid", "interop", "nn", "opt")
 
 

@@ -1,7 +1,7 @@
-"""`python -m drjit doctor` prints what a bug report should say: versions, processor, cache, GPU,
+"""`python -m drjit doctor` prints what belongs in a bug report: versions, processor, cache, GPU,
 and whether kernels run.
 
-Whatever is missing on a machine is a line of the report, never an error.
+Whatever a machine lacks is a line of the report, never an error.
 """
 
 import argparse
@@ -20,7 +20,7 @@ TEST_SIZE = 1000
 
 
 def attempt(probe: Callable[[], object]) -> str:
-    """What a probe found, or why it found nothing."""
+    """Returns what a probe found, or why it found nothing."""
     try:
         return str(probe())
     except Exception as error:
@@ -28,7 +28,7 @@ def attempt(probe: Callable[[], object]) -> str:
 
 
 def installed(name: str) -> str:
-    """The version of an installed distribution, found without importing it."""
+    """Returns the version of an installed distribution without importing it."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -36,27 +36,27 @@ def installed(name: str) -> str:
 
 
 def values_of(file: Path, key: str) -> list[str]:
-    """The values of a key in a file of lines of the form `key: value`."""
+    """Returns the values of a key in a file of `key: value` lines."""
     lines = file.read_text().splitlines()
     return [line.partition(":")[2].strip() for line in lines if line.startswith(key)]
 
 
 def own_version() -> str:
-    """This package's version and where it lies."""
+    """Returns this package's version and location."""
     import drjit
 
     return f"{drjit.__version__} in {Path(__file__).parent}"
 
 
 def llvm() -> str:
-    """The version of LLVM behind llvmlite."""
+    """Returns the version of LLVM in llvmlite."""
     from drjit.jit.target import simd
 
     return simd.llvm_version()
 
 
 def processor_name() -> str:
-    """The processor's name as LLVM and as the system know it."""
+    """Returns the processor's name according to LLVM and to the operating system."""
     from drjit.jit import processor
 
     name = platform.processor()
@@ -67,7 +67,7 @@ def processor_name() -> str:
 
 
 def features() -> str:
-    """The vector extensions that kernels may use."""
+    """Returns the vector extensions that kernels may use."""
     from drjit.jit import processor
 
     present = set(processor.target()[1].split(","))
@@ -75,27 +75,27 @@ def features() -> str:
 
 
 def lanes() -> str:
-    """Lanes of a packet."""
+    """Returns the number of lanes per packet."""
     from drjit.jit.target import simd
 
     return f"{simd.default_lanes()} per packet"
 
 
 def threads() -> str:
-    """Threads that run kernels."""
+    """Returns the number of threads that run kernels."""
     from drjit.jit.run import runtime
 
     return f"{runtime.thread_count()} of {os.cpu_count()} processors"
 
 
 def system_memory() -> str:
-    """Physical memory."""
+    """Returns the size of physical memory."""
     pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     return f"{pages * page / 2**30:.1f} GiB"
 
 
 def cache_folder() -> str:
-    """The folder of the kernel cache, and whether it can be written."""
+    """Returns the folder of the kernel cache, and whether it is writable."""
     from drjit.jit.run import cache
 
     folder = cache.info()["folder"]
@@ -105,7 +105,7 @@ def cache_folder() -> str:
 
 
 def cache_size() -> str:
-    """What the kernel cache holds."""
+    """Returns the number and size of the cached kernels."""
     from drjit.jit.run import cache
 
     info = cache.info()
@@ -116,7 +116,8 @@ def cache_size() -> str:
 
 
 def tier() -> str:
-    """The pinned tier, and the variables that change what this package does."""
+    """Returns the pinned tier, and the environment variables that change the package's
+    behaviour."""
     from drjit.jit.run import kernel
 
     set_ = [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("DRJIT_")]
@@ -124,7 +125,7 @@ def tier() -> str:
 
 
 def gpu() -> str:
-    """Whether kernels could run on a GPU, and what is missing."""
+    """Returns whether kernels could run on a GPU, and what is missing."""
     cards = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
     models = [model for card in cards for model in values_of(card, "Model")]
     if not models:
@@ -135,7 +136,7 @@ def gpu() -> str:
 
 
 def compute(tier: str) -> str:
-    """Runs a kernel in one tier and compares it with NumPy."""
+    """Runs a kernel in one tier and compares the result with NumPy."""
     import time
 
     import numpy as np
@@ -195,7 +196,7 @@ SECTIONS: dict[str, dict[str, Callable[[], object]]] = {
 
 
 def report() -> Iterator[str]:
-    """The lines of the report."""
+    """Yields the lines of the report."""
     for title, probes in SECTIONS.items():
         yield title
         for name, probe in probes.items():
@@ -203,7 +204,7 @@ def report() -> Iterator[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="python -m drjit", description="Tools of drjit.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser(

@@ -1,4 +1,4 @@
-"""The decorator `syntax` and `hint` under the name of the module that has them in the interface."""
+"""The decorator `syntax` and `hint`, under the module name of the public interface."""
 
 from .flow.syntax.decorator import hint, syntax
 

@@ -1,8 +1,8 @@
 """Traversal of a regular grid along rays, cell by cell, and line integrals of interpolated volumes.
 
-After J. Amanatides and A. Woo, "A Fast Voxel Traversal Algorithm for Ray Tracing" (1987). Cells and
-resolutions are given from the last axis to the first, (z, y, x), as the shape of a tensor is, and
-positions as (x, y, z).
+Follows J. Amanatides and A. Woo, "A Fast Voxel Traversal Algorithm for Ray Tracing" (1987). Cells
+and resolutions are given from the last axis to the first, (z, y, x), like the shape of a tensor,
+and positions as (x, y, z).
 """
 
 import math
@@ -46,23 +46,21 @@ def dda(
     mode: str | None = None,
     max_iterations: int | None = None,
 ) -> Any:
-    """Calls a function for every cell of a grid that a ray meets, in order, and returns the final
-    state.
+    """Calls a function for every grid cell along a ray, in order, and returns the final state.
 
     The ray goes from `ray_o` to `ray_o + ray_max * ray_d`; `ray_d` may have any length, and
     `ray_max` may be infinite. The grid has `grid_res` cells between the points `grid_min` and
     `grid_max`. The function is called as `func(state, index, p_in, p_out, active)` with the index
-    of the cell, the positions in [0, 1]^n within it where the ray enters and leaves, and a mask of
-    the rays to which this applies: not those that start on the boundary of the cell and go away
-    from it. It returns the new state, and a mask of the rays that go on. The state is any tree of
-    arrays, of which only the lanes of rays that still go on change.
+    of the cell, the positions in [0, 1]^n within the cell where the ray enters and leaves, and a
+    mask of the rays concerned, which excludes rays that start on the boundary of the cell and point
+    away from it. It returns the new state and a mask of the rays that continue. The state is any
+    PyTree of arrays; it changes only in the lanes of rays that have not ended.
 
-    With arrays of `drjit.scalar`, it is a plain loop, and the state may be anything.
+    With arrays of `drjit.scalar`, this is a plain loop, and the state may be anything.
 
     Raises:
-        TypeError: arguments are of wrong types, or of different numbers of dimensions, or `func`
-            does
-            not return a pair.
+        TypeError: arguments have wrong types or different numbers of dimensions, or `func` does not
+            return a pair.
         RuntimeError: `mode` is unknown.
 
     >>> def visit(cells, index, p_in, p_out, active):
@@ -96,7 +94,7 @@ def dda(
     if not traced and not active:
         return state
     if traced and active._node.op is LITERAL and not active._node.data:
-        # The state gets the lanes of the rays, as it does where the mask is no constant.
+        # Broadcast the state to the lanes of the rays, as happens if the mask is not a constant.
         active = arange(find(vector._namespace, "leaf", dt.u32), len(start)) < 0
 
     point = select(active, fma(d, start, o), 0)
@@ -128,8 +126,8 @@ def dda(
 
 
 def _span(moving: Any, a: Any, b: Any, ray_max: Any) -> tuple[Any, Any]:
-    """Where a ray enters and leaves a box, whose sides it meets at the distances `a` and `b` in the
-    dimensions in which it moves."""
+    """Returns the distances at which a ray enters and leaves a box, given the distances `a` and `b`
+    of its sides in the dimensions in which the ray moves."""
     near = select(moving, minimum(a, b), -math.inf)
     far = select(moving, maximum(a, b), math.inf)
     return maximum(max_(near), 0.0), minimum(min_(far), ray_max)
@@ -156,7 +154,7 @@ def _loop(
 
 
 def _vectors(values: tuple, what: str) -> list[Any]:
-    """Positions and directions as vectors of one type."""
+    """Converts positions and directions to vectors of one type."""
     try:
         found = promote(*values)
     except RuntimeError as problem:
@@ -173,7 +171,7 @@ def _vectors(values: tuple, what: str) -> list[Any]:
 
 
 def _cells(grid_res: Any, unsigned: Any, what: str) -> Any:
-    """The resolution as a vector of integers."""
+    """Converts the resolution to a vector of integers."""
     count = unsigned._size
     if isinstance(grid_res, ArrayBase):
         fits = grid_res._kind == "nested" and len(grid_res) == count and grid_res._dtype.is_int
@@ -187,7 +185,7 @@ def _cells(grid_res: Any, unsigned: Any, what: str) -> Any:
 
 
 def _check_lane(value: Any, vector: Any, name: str, what: str) -> None:
-    """Raises if a value is neither a number nor an array of one number per lane."""
+    """Raises unless a value is a number or an array with one number per lane."""
     if isinstance(value, ArrayBase):
         fits = vector.__meta__.is_jit and value._kind == "leaf"
     else:
@@ -209,18 +207,17 @@ def integrate(
     active: Any = None,
     mode: str | None = None,
 ) -> Any:
-    """The integral of a linearly, bilinearly or trilinearly interpolated volume along a ray, over
-    its length within the bounds.
+    """Returns the integral of a linearly, bilinearly or trilinearly interpolated volume along the
+    part of a ray that lies within the bounds, with respect to arc length.
 
     The entries of the tensor `vol`, of shape (x,), (y, x) or (z, y, x), are values at points that
-    divide the box from `grid_min` to `grid_max` evenly, the first and last on its faces. Within a
-    cell, the interpolant is a polynomial of degree 3 along the ray, which Simpson's rule integrates
-    exactly. The ray is as in `dda`; rays that are not active give 0.
+    divide the box from `grid_min` to `grid_max` evenly, with the first and last on its faces.
+    Within a cell, the interpolant is a polynomial of degree 3 along the ray, which Simpson's rule
+    integrates exactly. The ray is as in `dda`; inactive rays return 0.
 
     Raises:
         TypeError: `vol` is not a floating-point tensor with as many axes as the rays have
-            components,
-            or other arguments are of wrong types.
+            components, or other arguments have wrong types.
         RuntimeError: the tensor is empty, or `mode` is unknown.
 
     >>> integrate(Array1f(0), Array1f(1), 9.0, Array1f(0), Array1f(2), TensorXf([1, 2, 4]))
@@ -250,8 +247,8 @@ def integrate_ref(
     vol: Any,
     n_samples: int,
 ) -> Any:
-    """An approximation of `integrate` to compare with, which shares no step with it: the midpoint
-    rule with `n_samples` evenly spaced samples of the part of the ray within the bounds.
+    """Approximates `integrate` as an independent reference: the midpoint rule with `n_samples`
+    evenly spaced samples of the part of the ray within the bounds.
 
     Raises:
         TypeError, RuntimeError: see `integrate`.
@@ -295,7 +292,7 @@ def integrate_ref(
 
 
 def _volume(rays: tuple, vol: Any, what: str) -> tuple[Any, Any, Any, Any, list[int]]:
-    """Rays and bounds as vectors of one type, and the number of cells of a volume."""
+    """Returns rays and bounds as vectors of one type, and the number of cells of a volume."""
     o, d, low, high = _vectors(rays, what)
     vector = type(o)
     shape = vol._shape if isinstance(vol, ArrayBase) and vol._kind == "tensor" else ()
@@ -310,7 +307,8 @@ def _volume(rays: tuple, vol: Any, what: str) -> tuple[Any, Any, Any, Any, list[
 
 
 def _corners(vol: Any, index: Any, mask: Any, what: str) -> list[Any]:
-    """The values at the corners of a cell, the offset along the last axis varying fastest."""
+    """Returns the values at the corners of a cell, with the offset along the last axis varying
+    fastest."""
     shape, array = vol._shape, vol._array
     first: Any = 0
     offsets = [0]
@@ -318,7 +316,7 @@ def _corners(vol: Any, index: Any, mask: Any, what: str) -> list[Any]:
         first = index[i] if i == 0 else first * n + index[i]
         offsets = [k * n + step for k in offsets for step in (0, int(n > 1))]
     if array.__meta__.is_jit:
-        # Cells lie within the grid, so that no index needs a check.
+        # Cells lie within the grid, so no index needs a check.
         inside = prod(shape) < 1 << 31
         return [
             leaf_access.gather(array, first + k if k else first, mask, what, inside)
@@ -328,7 +326,8 @@ def _corners(vol: Any, index: Any, mask: Any, what: str) -> list[Any]:
 
 
 def _interpolant(corners: list[Any]) -> Callable[[Any], Any]:
-    """The interpolant of corner values as a function of the position (x, y, z) within the cell."""
+    """Returns the interpolant of corner values as a function of the position (x, y, z) within the
+    cell."""
     edges = _edges(corners)
 
     def at(point: Any) -> Any:
@@ -341,5 +340,5 @@ def _interpolant(corners: list[Any]) -> Callable[[Any], Any]:
 
 
 def _edges(values: list[Any]) -> list[tuple[Any, Any]]:
-    """The first value of each pair, and the way to the other."""
+    """Returns the first value of each pair, and the difference to the second."""
     return [(a, b - a) for a, b in zip(values[::2], values[1::2], strict=True)]

@@ -1,5 +1,5 @@
-"""Facts about values and the compiler that libraries on top of this package ask for. Most programs
-need none of it.
+"""Details of values and of the compiler, for libraries built on this package. Most programs need
+none of them.
 """
 
 import itertools
@@ -44,11 +44,11 @@ dr_iterator = GeneratorType
 
 
 class TraversableBase(IntrusiveBase):
-    """Base class of objects of C++ extensions that know their variables. There are none here: a
-    class takes part with `DRJIT_STRUCT`, or as a data class.
+    """Base class of C++ extension objects that list their own variables. There are none here: a
+    class takes part by `DRJIT_STRUCT` or as a data class.
 
     Raises:
-        TypeError: an object is made of it.
+        TypeError: it is instantiated.
     """
 
     def __init__(self) -> None:
@@ -59,13 +59,13 @@ class TraversableBase(IntrusiveBase):
 
 
 class scoped_rtld_deepbind(NullContextManager):
-    """Context manager around the import of C++ extensions. As this package has no shared libraries
-    that symbols could be mixed up with, it changes nothing.
+    """Context manager around the import of C++ extensions. It does nothing, because this package
+    has no shared libraries whose symbols could clash.
     """
 
 
 def any_symbolic(arg: Any, /) -> bool:
-    """Whether a tree holds a value of a loop, branch or call that is being recorded.
+    """Returns whether a PyTree contains a value of a loop, branch or call that is being recorded.
 
     >>> dr.detail.any_symbolic([Float(1), 2])
     False
@@ -74,7 +74,7 @@ def any_symbolic(arg: Any, /) -> bool:
 
 
 def llvm_version() -> tuple[int, int, int]:
-    """The version of LLVM that compiles kernels.
+    """Returns the version of LLVM that compiles kernels.
 
     >>> dr.detail.llvm_version() >= (14, 0, 0)
     True
@@ -86,7 +86,7 @@ def llvm_version() -> tuple[int, int, int]:
 
 
 def cuda_version() -> tuple[int, int]:
-    """The version of the CUDA driver, (0, 0) where there is none.
+    """Returns the version of the CUDA driver, or (0, 0) if there is none.
 
     >>> dr.detail.cuda_version()
     (0, 0)
@@ -95,9 +95,7 @@ def cuda_version() -> tuple[int, int]:
 
 
 def cuda_compute_capability() -> int:
-    """Raises:
-    RuntimeError: always, as there is no CUDA backend.
-    """
+    """Always raises a RuntimeError, because there is no CUDA backend."""
     return _check_backend("cuda_compute_capability", JitBackend.CUDA)
 
 
@@ -107,8 +105,8 @@ def _check_backend(what: str, backend: JitBackend) -> Any:
 
 
 def scope(backend: JitBackend) -> int:
-    """The number of this thread's scope. What threads compute is kept apart and in order without
-    scopes, so that they only mark places in a program.
+    """Returns the number of this thread's scope. Threads are isolated from each other without
+    scopes, so scopes only mark places in a program.
 
     Raises:
         RuntimeError: the backend is not available.
@@ -122,7 +120,7 @@ def scope(backend: JitBackend) -> int:
 
 
 def set_scope(backend: JitBackend, scope: int) -> None:
-    """Sets what `scope` returns.
+    """Sets the value that `scope` returns.
 
     Raises:
         RuntimeError: the backend is not available.
@@ -132,7 +130,7 @@ def set_scope(backend: JitBackend, scope: int) -> None:
 
 
 def new_scope(backend: JitBackend) -> int:
-    """Sets the number of this thread's scope to one that was not there before, and returns it.
+    """Sets this thread's scope to a new number and returns it.
 
     Raises:
         RuntimeError: the backend is not available.
@@ -141,7 +139,7 @@ def new_scope(backend: JitBackend) -> int:
 
 
 def advance_scope(backend: JitBackend, n: int) -> int:
-    """Like `n` calls of `new_scope`.
+    """Equivalent to `n` calls of `new_scope`.
 
     Raises:
         RuntimeError: the backend is not available.
@@ -154,11 +152,11 @@ def advance_scope(backend: JitBackend, n: int) -> int:
 
 
 def block_mkperm(values: Any, block_size: int, bucket_count: int) -> Any:
-    """The positions that sort each block of `block_size` entries, which are numbers below
-    `bucket_count`; equal entries keep their order. The last block may be shorter.
+    """Returns the positions that sort each block of `block_size` entries, which are numbers below
+    `bucket_count`. Equal entries keep their order. The last block may be shorter.
 
     Raises:
-        TypeError: not an array of type `UInt32`.
+        TypeError: the argument is not an array of type `UInt32`.
         RuntimeError: the size of a block or the number of buckets is not positive.
         ValueError: an entry is not less than `bucket_count`.
 
@@ -183,8 +181,8 @@ def block_mkperm(values: Any, block_size: int, bucket_count: int) -> Any:
 
 
 def trace_func(frame: Any, event: Any, arg: Any | None = None) -> Any:
-    """A function for `sys.settrace`. It does nothing: where a program traces an operation is known
-    in debug mode without it.
+    """A function for `sys.settrace` that does nothing: debug mode knows where a program traces an
+    operation without it.
 
     >>> dr.detail.trace_func(None, "line") is dr.detail.trace_func
     True
@@ -193,8 +191,8 @@ def trace_func(frame: Any, event: Any, arg: Any | None = None) -> Any:
 
 
 def launch_stats() -> tuple[int, int, int]:
-    """The number of launches, of those whose kernel was there already, and of kernels that came
-    from the disk.
+    """Returns the number of launches, of launches whose kernel already existed, and of kernels
+    loaded from the disk cache.
 
     >>> launches, hits, loads = dr.detail.launch_stats()
     >>> launches >= hits
@@ -206,7 +204,7 @@ def launch_stats() -> tuple[int, int, int]:
 
 
 def malloc_watermark(backend: JitBackend = JitBackend.LLVM) -> int:
-    """The highest number of bytes in use at a time, since the start or `malloc_clear_statistics`.
+    """Returns the peak number of bytes in use since the start or since `malloc_clear_statistics`.
 
     >>> dr.detail.malloc_watermark(dr.JitBackend.LLVM) >= 0
     True
@@ -215,7 +213,7 @@ def malloc_watermark(backend: JitBackend = JitBackend.LLVM) -> int:
 
 
 def malloc_clear_statistics() -> None:
-    """Sets the watermark to what is in use now.
+    """Resets the watermark to the current usage.
 
     >>> dr.detail.malloc_clear_statistics()
     """
@@ -223,10 +221,10 @@ def malloc_clear_statistics() -> None:
 
 
 def reduce_identity(dtype: Any, op: ReduceOp, size: int = 1, /) -> Any:
-    """An array with the value from which a reduction starts.
+    """Returns an array filled with the initial value of a reduction.
 
     Raises:
-        TypeError: not a one-dimensional array type, or the operation is not defined for it.
+        TypeError: the type is not a one-dimensional array type, or does not support the operation.
 
     >>> dr.detail.reduce_identity(Float, dr.ReduceOp.Min)
     [inf]
@@ -242,7 +240,7 @@ def reduce_identity(dtype: Any, op: ReduceOp, size: int = 1, /) -> Any:
 
 
 def can_scatter_reduce(arg0: type, arg1: ReduceOp, /) -> bool:
-    """Whether `dr.scatter_reduce` supports an operation on targets of a type.
+    """Returns whether `dr.scatter_reduce` supports an operation for targets of a type.
 
     >>> [dr.detail.can_scatter_reduce(t, dr.ReduceOp.And) for t in (Int, Float)]
     [True, False]
@@ -251,11 +249,11 @@ def can_scatter_reduce(arg0: type, arg1: ReduceOp, /) -> bool:
 
 
 def import_tensor(tensor: Any, ad: bool = False) -> Any:
-    """An array of another library as a tensor of `drjit.llvm` (with `ad`: `drjit.llvm.ad`) with the
-    same element type and shape.
+    """Converts an array of another library to a tensor of `drjit.llvm` (with `ad`: `drjit.llvm.ad`)
+    with the same element type and shape.
 
     Raises:
-        TypeError: not an array, or of an element type that there are no tensors for.
+        TypeError: the argument is not an array, or there are no tensors of its element type.
 
     >>> dr.detail.import_tensor(np.zeros((1, 2), np.float32))
     [[0, 0]]
@@ -273,7 +271,7 @@ def import_tensor(tensor: Any, ad: bool = False) -> Any:
 
 
 def reset(arg: Any, /) -> Any:
-    """The tree with empty arrays in place of its arrays.
+    """Returns the PyTree with its arrays replaced by empty ones.
 
     >>> dr.detail.reset([Float(1, 2), 3])
     [[], 3]
@@ -282,14 +280,14 @@ def reset(arg: Any, /) -> Any:
 
 
 def leak_warnings() -> bool:
-    """Whether warnings about leaked values are on. Values are freed by Python's reference counting,
-    so there are none to report.
+    """Returns whether warnings about leaked values are enabled. Python's reference counting frees
+    all values, so there are no leaks to report.
     """
     return _leak_warnings
 
 
 def set_leak_warnings(arg: bool, /) -> None:
-    """Sets what `leak_warnings` returns.
+    """Sets the value that `leak_warnings` returns.
 
     >>> dr.detail.set_leak_warnings(False); dr.detail.leak_warnings()
     False

@@ -1,4 +1,4 @@
-"""Functions that cross the border to other array frameworks."""
+"""Exchange of arrays with other frameworks."""
 
 from .function.exchange.wrap import wrap
 

@@ -1,5 +1,5 @@
-"""How rules compute: on nodes, or on values that are recorded in turn so that derivatives can be
-differentiated again."""
+"""The algebras in which rules compute: on nodes, or on values that are themselves recorded, so that
+derivatives can be differentiated again."""
 
 import threading
 from collections.abc import Callable
@@ -16,7 +16,8 @@ _RECORDERS = {op_: recorder(rule) for op_, rule in RULES.items()}
 
 
 def _select_recorder(record: Callable[..., Var | None]) -> Callable[..., Var | None]:
-    """The same for a choice, where one operand as it is has no new variable."""
+    """Adapts the recorder of a select: where the result is an operand itself, no new variable is
+    created."""
 
     def recorded(n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, ...]) -> Var | None:
         mask, a, b = inputs
@@ -36,14 +37,14 @@ _RECORDERS[op.select] = _select_recorder(_RECORDERS[op.select])
 
 
 def element_recorder(op_: Op, dtype: DType) -> Any:
-    """What makes the variables of an element-wise operation with results of a type; None if its
-    derivative is 0."""
+    """Returns the function that creates the variables of an element-wise operation with results of
+    type `dtype`, or None if its derivative is 0."""
     return _RECORDERS.get(op_) if dtype.is_float else None
 
 
 def record(op_: Op, n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, ...]) -> Var | None:
-    """The variable of the value `n` of an element-wise operation, or None if it does not depend on
-    a differentiable input."""
+    """Creates the variable of the value `n` of an element-wise operation. Returns None if it does
+    not depend on a differentiable input."""
     recorded = _RECORDERS.get(op_)
     return None if recorded is None else recorded(n, inputs, deps)
 
@@ -69,7 +70,7 @@ _SELECT, _NEG, _EQ = op.select, op.neg, op.eq
 
 
 class Plain:
-    """Arithmetic on nodes: `o(op.sin, x)`, and names for what rules use most."""
+    """Arithmetic on nodes: `o(op.sin, x)`, and names for the operations most used in rules."""
 
     add, sub, mul, div = _fast(op.add), _fast(op.sub), _fast(op.mul), _fast(op.div)
 
@@ -114,7 +115,7 @@ class Plain:
 
     @staticmethod
     def number(like: Node, value: float) -> Node:
-        """A constant of the element type of `like`."""
+        """Returns a constant of the element type of `like`."""
         return node.constant(like.dtype, value)
 
 
@@ -126,7 +127,7 @@ def _named(op_: Op) -> Callable[..., Value]:
 
 
 class Tracked:
-    """The same on values with variables."""
+    """Arithmetic on values with variables."""
 
     def __call__(self, op_: Op, *values: Value) -> Value:
         nodes = tuple([v.node for v in values])
@@ -150,19 +151,19 @@ _state = _State()
 
 
 def keep_graph() -> bool:
-    """Whether the traversal under way in this thread records derivatives of derivatives."""
+    """Returns whether this thread's current traversal records derivatives of derivatives."""
     return _state.keep_graph
 
 
 def operands(v: Var) -> list[Value]:
-    """The operands of a variable that keeps them as its inputs, tracked where derivatives of
-    derivatives are recorded."""
+    """Returns the operands of a variable that stores them as its inputs; they are tracked if
+    derivatives of derivatives are recorded."""
     keep = keep_graph()
     return [Value(n, d if keep else None) for n, d in zip(v.inputs, v.deps, strict=True)]
 
 
 def set_keep_graph(on: bool) -> bool:
-    """Switches recording during traversals; gives the former state."""
+    """Switches recording during traversals on or off; returns the previous state."""
     before, _state.keep_graph = _state.keep_graph, on
     return before
 
@@ -172,7 +173,7 @@ RECORDED = Tracked()
 
 
 def checked(op_: Op, *values: Value) -> Value:
-    """An element-wise operation on values of any element types.
+    """Applies an element-wise operation to values of any element types.
 
     Raises:
         RuntimeError: operands have incompatible sizes.
@@ -183,15 +184,15 @@ def checked(op_: Op, *values: Value) -> Value:
 
 
 def guard(o: Any, g: Any) -> tuple[Any, Any]:
-    """Where a gradient is 0, as in lanes that were masked out, and the 0 that its product with a
-    derivative is there, which may be infinite: `o.select(*guard(o, g), product)`."""
+    """Returns a mask of where a gradient is 0, as in masked-out lanes, and the 0 that is the
+    product there with a derivative, which may be infinite: `o.select(*guard(o, g), product)`."""
     zero = o.number(g, 0)
     return o(op.eq, g, zero), zero
 
 
 class Guards:
-    """The same on nodes, made once where operations in a row pass on the same gradient; nothing for
-    one that is a constant other than 0."""
+    """The same on nodes, created once for consecutive operations that pass on the same gradient.
+    Gradients that are constants other than 0 need no guard."""
 
     __slots__ = ("_found", "_gradient")
 
@@ -211,8 +212,9 @@ class Guards:
 
 
 def _direct(rule: Rule, masked: bool) -> Any:
-    """The function that passes gradients on, for the operands that the rule has: programs pay for
-    it with every edge. Those that are `masked` are 0 in some lanes, as they are further below.
+    """Compiles the function that passes gradients on, specialized for the operands of the rule
+    because it runs for every edge. With `masked`, gradients are 0 in some lanes, and so are those
+    further along.
     """
     guarded = rule.guarded or (masked and rule.product)
     lines = []
@@ -244,8 +246,8 @@ def _direct(rule: Rule, masked: bool) -> Any:
 
 
 def _tangent(rule: Rule) -> Any:
-    """The function that adds up the tangents of a variable, from those that operands among the
-    `members` of a traversal have."""
+    """Compiles the function that sums the tangents of a variable over the operands among the
+    `members` of a traversal."""
     lines = []
     for i, partial in enumerate(rule.partials):
         if partial is None:
@@ -265,7 +267,7 @@ def _tangent(rule: Rule) -> Any:
 
 
 class _Reads:
-    """The algebra of sets of primal values: what a computation reads of them."""
+    """The algebra of sets of primal values: determines which ones a computation reads."""
 
     def __call__(self, op_: Op, *values: frozenset) -> frozenset:
         return frozenset().union(*values)
@@ -280,8 +282,8 @@ class _Reads:
 
 
 def _reads(rule: Rule) -> Any:
-    """The function that names the primal values which the products for the operands of a variable
-    need."""
+    """Compiles the function that lists the primal values needed by the products for the operands of
+    a variable."""
     names = [f"x{k}" for k in range(len(rule.partials))] if rule.keeps_inputs else []
     values = [frozenset([name]) for name in ("v.result", *names)]
     lines = ["    pass"]
@@ -294,7 +296,7 @@ def _reads(rule: Rule) -> Any:
 
 
 def _product(rule: Rule, i: int, gradient: str) -> str:
-    """The code for the product of a gradient with a partial derivative."""
+    """Returns the code for the product of a gradient with a partial derivative."""
     if rule.partials[i] is same:
         return gradient
     inputs = [f"x{k}" for k in range(len(rule.partials))] if rule.keeps_inputs else []
@@ -302,7 +304,7 @@ def _product(rule: Rule, i: int, gradient: str) -> str:
 
 
 def _compiled(rule: Rule, parameters: str, body: list[str]) -> Any:
-    """A function on a variable `v`, with the operands `d0`, ... and inputs `x0`, ..."""
+    """Compiles a function of a variable `v`, with the operands `d0`, ... and inputs `x0`, ..."""
     count = range(len(rule.partials))
     lines = [f"def run({parameters}):", f"    {''.join(f'd{i}, ' for i in count)}= v.deps"]
     if rule.keeps_inputs:

@@ -1,8 +1,8 @@
-"""Derivatives within a body that is being recorded, of a branch, call or loop.
+"""Derivatives within the body of a branch, call or loop that is being recorded.
 
-The body is traced on inputs of its own, and traversals stay within it. What it has from around it
-(captured variables, those from before) gets its gradient by atomic additions where the body gathers
-from it or propagates gradients itself.
+The body is traced on inputs of its own, and traversals stay within it. Where it gathers from outer
+variables, or itself propagates gradients to them, their gradients are accumulated with atomic
+additions.
 """
 
 from typing import Any
@@ -19,14 +19,14 @@ from .traverse import ADFlag, ADMode
 
 
 class OuterGradients:
-    """Gradients of variables from around bodies that are being recorded, each as a variable whose
-    gradient has memory of its own, to which the bodies add atomically: what they gather from, and
-    if `atomic` everything that a traversal within them reaches.
+    """Gradients of variables from outside the bodies being recorded. Each is a variable whose
+    gradient has memory of its own, to which the bodies add atomically. This covers the arrays that
+    they gather from and, if `atomic`, everything reached by traversals within them.
 
-    `first` is the serial number from which on variables belong to the body. `copies` has the
-    primal values if its derivatives use copies of these (`recorded.Body`). `written` has the
-    arrays that the body scatters differentiable values to. `aliases` are the inputs of the body,
-    and the variables from around it that they stand for.
+    Variables from serial number `first` on belong to the body. `copies` has the primal values if
+    its derivatives use copies of these (`recorded.RecordedRegion`). `written` has the arrays that
+    the body scatters differentiable values to. `aliases` maps the inputs of the body to the outer
+    variables that they stand for.
     """
 
     def __init__(self, atomic: bool = False) -> None:
@@ -36,12 +36,12 @@ class OuterGradients:
         self.copies: Any = None
         self.written: dict[int, ScatterTarget] = {}
         self.aliases: dict[Var, Var] = {}
-        self.reached: set[Var] = set()  # those of the inputs that traversals have come to
+        self.reached: set[Var] = set()  # inputs reached by traversals
         self._found: dict[Var, Var] = {}
 
     def alias(self, own: Var, around: Var) -> None:
-        """Makes an input of the body stand for a variable from around it: it has the gradient of
-        that one, to which traversals within the body add."""
+        """Makes an input of the body stand for an outer variable, whose gradient it shares;
+        traversals within the body add to that."""
         if self.atomic:
             self.aliases[own] = around
             own.grad = around.grad
@@ -70,11 +70,11 @@ class OuterGradients:
         return slot
 
     def takes(self, v: Var) -> bool:
-        """Whether contributions to the gradient of a variable come here."""
+        """Returns whether contributions to the gradient of a variable are collected here."""
         return self.atomic and (v.serial < self.first or v in self.aliases)
 
     def add(self, v: Var, g: Node) -> None:
-        """Adds the gradient of each lane: to the entry of that lane, or to the only entry."""
+        """Adds the gradient of each lane to that lane's entry, or to the only entry."""
         slot = self[v]
         if v in self.aliases:
             self.reached.add(v)
@@ -88,12 +88,12 @@ class OuterGradients:
         )
 
     def pop(self, v: Var) -> Node | None:
-        """What has been added to the gradient of a variable, once the bodies are recorded."""
+        """Returns the accumulated gradient of a variable, once the bodies have been recorded."""
         slot = self._found.pop(v, None)
         return None if slot is None else slot.grad
 
     def finish(self) -> None:
-        """Continues the traversals of recorded bodies outside of them."""
+        """Continues the traversals of recorded bodies outside them."""
         if not self._found:
             return
         waiting = []
@@ -114,8 +114,8 @@ _ALWAYS = node.literal(dt.mask, True)
 
 
 class body:
-    """A scope for a body that is traced, which traversals do not leave: they put the gradients of
-    variables from outside into `outer_gradients`."""
+    """A scope for tracing a body. Traversals do not leave it: they store the gradients of outer
+    variables in `outer_gradients`."""
 
     __slots__ = ("outer_gradients", "tape")
 
@@ -132,7 +132,7 @@ class body:
 
     def __exit__(self, *_: object) -> None:
         graph.pop()
-        self.tape.clear()  # as there may be references to the scope
+        self.tape.clear()  # there may be references to the scope
 
 
 _OUTSIDE = Scope()

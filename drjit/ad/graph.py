@@ -1,9 +1,9 @@
-"""The graph of derivatives. A `Var` stands beside a traced value that depends on a differentiable
-input and remembers how it was made.
+"""The derivative graph. A `Var` accompanies a traced value that depends on a differentiable input,
+and records how the value was computed.
 
-Variables refer to those that they were computed from, so the graph is freed by reference counting
-from the results; forward traversals find dependents through a list of weak references in the order
-of creation. Variables of a body that is being recorded are in a list of its own (`Scope.tape`).
+Variables refer to those that they were computed from, so the graph is freed by reference counting,
+starting at the results. Forward traversals find dependents in a list of weak references in order of
+creation. Variables of a body that is being recorded are in a separate list (`Scope.tape`).
 """
 
 import threading
@@ -24,18 +24,18 @@ next_serial = count(1).__next__
 
 
 class Value(NamedTuple):
-    """A traced value with its place in the graph, or without one."""
+    """A traced value with its variable in the graph, if any."""
 
     node: Node
     var: "Var | None" = None
 
 
 class Var:
-    """A differentiable value: `rule` and `deps` say how it depends on others, `inputs` and `result`
-    are primal nodes that the rule needs.
+    """A differentiable value: `rule` and `deps` define its dependence on other variables; `inputs`
+    and `result` are primal nodes that the rule needs.
 
-    `grad` is the gradient accumulated so far: a node, which may have size 1 and then stands for all
-    lanes, or None for zero; `grad_var` is its own variable where the graph is kept for higher
+    `grad` is the gradient accumulated so far: a node, where size 1 is broadcast to all lanes, or
+    None for zero. `grad_var` is the gradient's own variable if the graph is kept for higher
     derivatives. An input of the program has no rule.
     """
 
@@ -60,9 +60,9 @@ class Var:
 
 
 labels: weakref.WeakKeyDictionary[Var, str] = weakref.WeakKeyDictionary()
-"""Names that users give to variables."""
+"""User-defined names of variables."""
 locations: weakref.WeakKeyDictionary[Var, Location] = weakref.WeakKeyDictionary()
-"""The user lines that recorded variables, in debug mode."""
+"""The user's source lines that recorded variables, in debug mode."""
 
 
 def _note_location(v: Any) -> None:
@@ -72,8 +72,8 @@ def _note_location(v: Any) -> None:
 flags.in_debug_mode(Var, _note_location)
 
 
-# Variables in order of creation, for forward traversals. Entries of freed ones go when the list has
-# doubled.
+# Variables in order of creation, for forward traversals. Entries of freed variables are removed
+# when the list has doubled.
 _tape: list["weakref.ref[Var]"] = []
 _tape_limit = 1 << 11
 _tape_lock = threading.Lock()
@@ -83,10 +83,10 @@ get_ident = threading.get_ident
 
 
 def recorder(rule: Any) -> Callable[..., Var | None]:
-    """A function that makes the variable of the value `n` of an operation, from its operands
-    `inputs` whose variables are `deps`; it gives None if all of these are suspended.
+    """Returns a function that creates the variable of an operation's value `n`, given its operands
+    `inputs` with the variables `deps`. That function returns None if all of these are suspended.
 
-    Programs pay for it with every operation, so it makes the variable by itself.
+    It runs for every operation of a program, so it creates the variable inline.
     """
     keeps_inputs, keeps_result = rule.keeps_inputs, rule.keeps_result
 
@@ -134,7 +134,7 @@ def take_gradient(v: Var) -> Replacement:
 
 
 def new_slot(n: Node | Var) -> Var:
-    """A place for a gradient that is no part of the graph."""
+    """Creates storage for a gradient that is not part of the graph."""
     v = Var()
     v.rule = v.result = v.data = v.grad = v.grad_var = None
     v.deps = v.inputs = ()
@@ -147,7 +147,7 @@ def new_slot(n: Node | Var) -> Var:
 
 
 def new_input(n: Node | Var) -> Var:
-    """A variable for a differentiable input."""
+    """Creates a variable for a differentiable input."""
     v = new_slot(n)
     inner = scope()
     if inner is None or inner.tape is None:
@@ -160,7 +160,7 @@ def new_input(n: Node | Var) -> Var:
 
 
 def new_inputs(nodes: Iterable[Node]) -> list[Var]:
-    """Variables for differentiable inputs of the body that is being traced."""
+    """Creates variables for differentiable inputs of the body that is being traced."""
     inner = scopes[get_ident()][-1]
     found = []
     for n in nodes:
@@ -182,7 +182,8 @@ def new_inputs(nodes: Iterable[Node]) -> list[Var]:
 def recorded_again(
     v: Var, deps: tuple[Var | None, ...], inputs: tuple[Node, ...], result: Node | None
 ) -> Var | None:
-    """The variable of the same operation on other operands; None if none of these has one."""
+    """Creates the variable of the same operation on other operands; returns None if none of these
+    has one."""
     if not any(deps):
         return None
     made = new_input(v)
@@ -201,23 +202,23 @@ def renew(v: Var) -> None:
 
 
 def compact() -> None:
-    """Forgets variables that were freed."""
+    """Removes entries of freed variables."""
     global _tape_limit
     with _tape_lock:
         n = len(_tape)
-        # Another thread may append meanwhile.
+        # Another thread may append in the meantime.
         _tape[:n] = [r for r in _tape[:n] if r() is not None]
         _tape_limit = max(1 << 11, 2 * len(_tape))
 
 
 def tapes() -> list[list[Var]]:
-    """The variables of the bodies that this thread is recording, those of the outermost first."""
+    """Returns the variables of the bodies that this thread is recording, outermost first."""
     found = {id(s.tape): s.tape for s in scopes.get(get_ident(), ()) if s.tape is not None}
     return [*found.values()]
 
 
 def release() -> None:
-    """Gives up variables of bodies to which nothing else refers, and the nodes that they hold."""
+    """Releases variables of bodies to which nothing else refers, and the nodes that they hold."""
     for tape in reversed(tapes()):
         kept = []
         while tape:
@@ -231,8 +232,8 @@ access.releases.append(release)
 
 
 def living() -> list[Var]:
-    """All variables that exist, in order of creation; of those in bodies the ones that this thread
-    is recording."""
+    """Returns all live variables in order of creation; within bodies, those that this thread is
+    recording."""
     compact()
     release()
     found = [v for r in _tape if (v := r()) is not None]
@@ -240,29 +241,29 @@ def living() -> list[Var]:
 
 
 def title(v: Var) -> str:
-    """The operation of a variable, and the name that it has been given."""
+    """Returns the operation of a variable, and its label."""
     name = v.rule.name if v.rule is not None else "input"
     return f"{name} ({labels[v]})" if v in labels else name
 
 
 def where(v: Var) -> str:
-    """` recorded at file.py:12`, if that is known."""
+    """Returns ` recorded at file.py:12`, if that is known."""
     location = locations.get(v)
     return f" recorded at {describe(location)}" if location else ""
 
 
-# Scopes: whether operations record, and where traversals stop.
+# Scopes determine which operations are recorded, and where traversals stop.
 
 
 class Scope:
-    """What `suspend_grad`, `resume_grad` and `isolate_grad` set up.
+    """The scope of `suspend_grad`, `resume_grad` and `isolate_grad`.
 
-    With `all`, derivatives are off but for those of `variables`, which new ones are added to unless
-    it is empty; otherwise they are on but for `variables`. Traversals stop at variables from before
-    `isolate_from`; those that they gave gradients to wait in `postponed`, with the set of variables
-    that these go on to, or None for all. In the body of a loop, branch or call, `outer_gradients`
-    says where gradients of arrays from around it go that the body gathers from
-    (`capture.OuterGradients`), and `tape` has the variables recorded so far.
+    With `all`, derivatives are disabled except for those of `variables`, to which new ones are
+    added unless it is empty; otherwise they are enabled except for `variables`. Traversals stop at
+    variables from before `isolate_from`; those that received gradients wait in `postponed`, with
+    the set of variables to which the traversal continues, or None for all. In the body of a loop,
+    branch or call, `outer_gradients` stores the gradients of outer arrays that the body gathers
+    from (`capture.OuterGradients`), and `tape` has the variables recorded so far.
     """
 
     __slots__ = ("all", "isolate_from", "outer_gradients", "postponed", "tape", "variables")
@@ -282,11 +283,11 @@ class Scope:
         self.tape: list[Var] | None = None
 
     def hides(self, v: Var) -> bool:
-        """Whether the variable takes no part in the recording."""
+        """Returns whether the variable is suspended."""
         return (v.serial in self.variables) is not self.all
 
     def shows(self, v: Var) -> None:
-        """Lets a new variable take part."""
+        """Registers a new variable as not suspended."""
         if self.all and self.variables:
             self.variables.add(v.serial)
 
@@ -300,29 +301,30 @@ class Scope:
         return Scope(all_, variables, self.isolate_from, self.postponed, self.outer_gradients)
 
     def isolated(self) -> "Scope":
-        """The scope within this one that traversals do not leave."""
+        """Returns the nested scope that traversals do not leave."""
         return Scope(self.all, self.variables, next_serial(), None, self.outer_gradients)
 
 
 scopes: dict[int, list[Scope]] = {}
-"""The scopes that a thread is in, innermost last; threads in none have no entry, so that the test
-whether anybody is in a scope is quick."""
+"""The scopes of each thread, innermost last. Threads without scopes have no entry, so testing
+whether any thread is in a scope is fast."""
 
 
 def scope() -> Scope | None:
-    """The innermost scope of this thread."""
+    """Returns the innermost scope of this thread."""
     found = scopes.get(get_ident()) if scopes else None
     return found[-1] if found else None
 
 
 def outer_gradients() -> Any:
-    """The `capture.OuterGradients` of the body that this thread is tracing, if any."""
+    """Returns the `capture.OuterGradients` of the body that this thread is tracing, if any."""
     inner = scope()
     return None if inner is None else inner.outer_gradients
 
 
 def push(inner: Scope) -> None:
-    """Enters a scope. Unless it is that of a body, its variables are those of the one around."""
+    """Enters a scope. Unless it belongs to a body, it shares the variables of the enclosing
+    scope."""
     stack = scopes.setdefault(get_ident(), [])
     if stack and inner.tape is None:
         inner.tape = stack[-1].tape
@@ -340,7 +342,7 @@ def pop() -> Scope:
 
 
 def visible(v: Var | None) -> Var | None:
-    """The variable, or None if a scope suspends it."""
+    """Returns the variable, or None if a scope suspends it."""
     if v is None or not scopes:
         return v
     inner = scope()
@@ -348,12 +350,12 @@ def visible(v: Var | None) -> Var | None:
 
 
 def hiding() -> bool:
-    """Whether a scope suspends any variables."""
+    """Returns whether a scope suspends any variables."""
     inner = scope()
     return inner is not None and (inner.all or bool(inner.variables))
 
 
 def suspended() -> bool:
-    """Whether new inputs would not be differentiable."""
+    """Returns whether new inputs would not be differentiable."""
     inner = scope()
     return inner is not None and inner.all and not inner.variables

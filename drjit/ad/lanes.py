@@ -1,8 +1,8 @@
 """Derivatives of operations that move entries between lanes: gathers, scatters, reductions, scans,
 casts.
 
-Each function makes the primal node and, where an operand has a variable, records one. The rules
-give both directions in terms of the same functions, so that derivatives of any order can be had.
+Each function creates the primal node and, if an operand has a variable, records one. The rules
+express both directions by the same functions, which allows derivatives of any order.
 """
 
 from collections.abc import Callable
@@ -21,16 +21,16 @@ from .graph import Value, Var, recorder
 
 
 class LaneRule:
-    """How an operation that is not element-wise differentiates.
+    """The derivative rule of an operation that is not element-wise.
 
-    `forward(v, tangents)` gives the tangent of the result of `v` from those of its operands (None:
-    zero). `backward(v, g, give)` passes gradients on by `give.add(i, value)` or
-    `give.scatter_add(i, value, index, mask)`. The gradient may have one entry that stands for all.
-    An op that `masks` passes nothing on in some lanes.
+    `forward(v, tangents)` returns the tangent of the result of `v`, given those of its operands
+    (None: zero). `backward(v, g, give)` passes gradients on by `give.add(i, value)` or
+    `give.scatter_add(i, value, index, mask)`. A gradient with one entry is broadcast to all lanes.
+    An op that `masks` passes no gradient on in some lanes.
     """
 
     elementwise = False
-    always = False  # called also without a gradient
+    always = False  # called even without a gradient
     direct = None
     keeps_gradient = False
     keeps_inputs = True
@@ -56,7 +56,7 @@ class LaneRule:
             add(v.result)
 
     def reset(self, v: Var) -> None:
-        """Forgets what a traversal that failed has left with the operation."""
+        """Discards data that a failed traversal has left in the operation."""
 
 
 def _value(rule: LaneRule, n: Node, inputs: tuple, deps: tuple, data: Any = None) -> Value:
@@ -77,7 +77,7 @@ def _select(m: Node, a: Value, b: Value) -> Value:
 
 
 def add(a: Value, b: Value) -> Value:
-    """The sum of two gradients."""
+    """Returns the sum of two gradients."""
     return RECORDED.add(a, b)
 
 
@@ -94,7 +94,7 @@ class _Cast(LaneRule):
 
 
 def cast(dtype: DType, a: Value) -> Value:
-    """Conversion to another element type."""
+    """Converts to another element type."""
     return _value(CAST, node.cast(dtype, a.node), (), (a.var,))
 
 
@@ -102,7 +102,8 @@ def cast(dtype: DType, a: Value) -> Value:
 
 
 class _Gather(LaneRule):
-    """`data` is the number of entries of the source, and how gradients are scattered to it."""
+    """`data` is the number of entries of the source, and the mode of the scatter-reduction for
+    gradients."""
 
     name = "gather"
 
@@ -123,8 +124,8 @@ def gather(
     inside: bool = False,
     mode: Any = op.ReduceMode.Auto,
 ) -> Value:
-    """The entries of `source` at `index`; with `inside`, no index can be out of bounds. `mode` is
-    that of the scatter-reduction that passes gradients on."""
+    """Returns the entries of `source` at `index`; `inside` promises that no index is out of bounds.
+    `mode` is the mode of the scatter-reduction for gradients."""
     size = source.node.size
     node.broadcast_size((index, mask), what)
     index = access.entry_index(index, size)
@@ -134,15 +135,15 @@ def gather(
 
 
 def record_gather(source: Value, index: Node, mask: Node, n: Node) -> Value:
-    """The entries `n` that have been read from `source`."""
+    """Records that the entries `n` were read from `source`."""
     index, mask = access.bounds(index, mask, source.node.size, "dr.gather")
     data = (source.node.size, op.ReduceMode.Auto)
     return _value(GATHER, n, (index, mask), (source.var,), data)
 
 
 class _Records:
-    """What a gather of records knows: the number of entries of the source and of components, and
-    in a reverse traversal the gradients of components that have come in."""
+    """Data of a gather of records: the numbers of source entries and of components, and during a
+    reverse traversal the gradients of components received so far."""
 
     __slots__ = ("count", "gradients", "mode", "size")
 
@@ -152,8 +153,8 @@ class _Records:
 
 
 class _Packet(LaneRule):
-    """The gather of records as a whole, whose variable has no gradient of its own: it passes on
-    those of all components at once. `data` is a `_Records`."""
+    """A gather of records as a whole. Its variable has no gradient of its own: it passes on the
+    gradients of all components at once. `data` is a `_Records`."""
 
     name = "gather_packet"
     always = True
@@ -202,8 +203,8 @@ def gather_packet(
     inside: bool = False,
     mode: Any = op.ReduceMode.Auto,
 ) -> list[Value]:
-    """`count` consecutive entries per lane, from entry `index * count` on; see `gather`. `mode` is
-    that of the scatter-reduction that passes gradients on."""
+    """Returns `count` consecutive entries per lane, starting at entry `index * count`; see
+    `gather`. `mode` is the mode of the scatter-reduction for gradients."""
     n = source.node
     node.broadcast_size((index, mask), what)
     index, mask = access.bounds(index, mask, n.size, what, count, inside)
@@ -214,22 +215,22 @@ def gather_packet(
 
 
 def entry(index: Node, count: int, j: int) -> Node:
-    """The index of component `j` of a record of `count` entries, in 64 bits, where products cannot
-    wrap."""
+    """Returns the index of component `j` of a record of `count` entries, in 64 bits, where products
+    cannot overflow."""
     wide = node.cast(dt.i64 if index.dtype.is_signed else dt.u64, index)
     first = node.apply(op.mul, wide, node.literal(wide.dtype, count))
     return node.apply(op.add, first, node.literal(wide.dtype, j))
 
 
 def component(index: Node, count: int, j: int) -> Node:
-    """The same for indices within bounds, of which no product wraps."""
+    """The same for indices in bounds, whose products cannot overflow."""
     if count > 1:
         index = node.apply(op.mul, index, node.literal(index.dtype, count))
     return node.apply(op.add, index, node.literal(index.dtype, j)) if j else index
 
 
 def full(a: Value, size: int) -> Value:
-    """A value of size 1 as one of another size."""
+    """Broadcasts a value of size 1 to another size."""
     if a.node.size == size:
         return a
     return _value(BROADCAST, node.resize(a.node, size), (), (a.var,))
@@ -247,7 +248,7 @@ class _Broadcast(LaneRule):
 
 
 def copy(a: Value) -> Value:
-    """The same value as a variable of its own, which has a gradient of its own."""
+    """Returns the same value with its own variable, and hence its own gradient."""
     return _value(COPY, a.node, (), (a.var,))
 
 
@@ -256,7 +257,8 @@ def copy(a: Value) -> Value:
 
 class _Scatter(LaneRule):
     """Operands: the target before, and the value. `data` is the reduction, or '' for a plain
-    scatter, and how many lanes write, which may be more than index and mask have entries."""
+    scatter, and the number of writing lanes, which may exceed the number of entries of index and
+    mask."""
 
     name = "scatter"
 
@@ -267,9 +269,9 @@ class _Scatter(LaneRule):
         zero = Value(node.literal(v.dtype, 0))
         target = full(target or zero, v.size)
         if reduce in ("", "min", "max"):
-            if reduce:  # one of the values that are as good as the result
+            if reduce:  # one of the values that equal the result
                 mask = node.apply(op.and_, mask, self._winners(v)[1])
-            if value is not None and v.grad is not None:  # replaces former tangents as well
+            if value is not None and v.grad is not None:  # also replaces previous tangents
                 before = full(Value(v.grad, v.grad_var), v.size)
                 v.grad, v.grad_var = scatter("", before, zero, index, mask)
             return scatter("", target, value or zero, index, mask)
@@ -278,7 +280,7 @@ class _Scatter(LaneRule):
             value = value and RECORDED(op.mul, value, self._others(v, 1))
         if value is None:
             return target
-        # One entry may stand for many lanes, of which each adds its own.
+        # A single entry may represent many lanes, each of which adds its own.
         return scatter("add", target, _each(value, lanes, index, mask), index, mask)
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:
@@ -303,14 +305,14 @@ class _Scatter(LaneRule):
             sink.add(0, target)
 
     def _winners(self, v: Var) -> tuple[Node, Node]:
-        """Where the target's old entry, and where a lane's value, is what the reduction gave."""
+        """Returns masks of where the target's old entry, and a lane's value, became the result of
+        the reduction."""
         index, mask, target, value, result = v.inputs
         there = access.gather(result, index, mask)
         return node.apply(op.eq, target, result), node.apply(op.eq, value, there)
 
     def _others(self, v: Var, which: int) -> Value:
-        """The product of everything else that was multiplied into an entry, right also where
-        factors are 0."""
+        """Returns the product of all other factors of an entry, correct even if factors are 0."""
         index, mask = v.inputs[:2]
         deps = v.deps if keep_graph() else (None, None)
         target, value = [Value(n, d) for n, d in zip(v.inputs[2:4], deps, strict=True)]
@@ -327,21 +329,21 @@ class _Scatter(LaneRule):
 
 
 def _each(value: Value, lanes: int, index: Node, mask: Node) -> Value:
-    """What so many lanes write, if not even the index has an entry for each of them."""
+    """Returns the values written by `lanes` lanes, if not even the index has one entry per lane."""
     return value if lanes in (index.size, mask.size) else full(value, lanes)
 
 
 def _split(x: Value) -> tuple[Value, Value]:
-    """Factors without zeros, for which 1 stands, and the number of zeros."""
+    """Returns factors with zeros replaced by 1, and the number of zeros."""
     one, zero = _lift(x, 1), _lift(x, 0)
     is_zero = node.apply(op.eq, x.node, zero.node)
     return _select(is_zero, one, x), _select(is_zero, one, zero)
 
 
 def _scattered(reduce: str, target: Node, value: Node, index: Node, mask: Node) -> Node:
-    """The target after a scatter, which leaves the given node alone."""
+    """Returns the target after a scatter, which leaves the given node unchanged."""
     if target.op is LITERAL:
-        # Not evaluated with what is pending, such as the scatters of other tangents.
+        # Not evaluated with pending work, such as the scatters of other tangents.
         taken = Replacement(schedule.materialize(target))
     else:
         taken = Replacement(node.make(op.copy, target.dtype, target.size, (target,)))
@@ -354,7 +356,8 @@ def _scattered(reduce: str, target: Node, value: Node, index: Node, mask: Node) 
 
 
 def scatter(reduce: str, target: Value, value: Value, index: Node, mask: Node) -> Value:
-    """The target after a scatter (`reduce` is '') or scatter-reduction, as a value of its own."""
+    """Returns the target after a scatter (`reduce` is '') or scatter-reduction, as a separate
+    value."""
     n = _scattered(reduce, target.node, value.node, index, mask)
     return record_scatter(reduce, target, value, index, mask, n)
 
@@ -362,7 +365,7 @@ def scatter(reduce: str, target: Value, value: Value, index: Node, mask: Node) -
 def record_scatter(
     reduce: str, target: Value, value: Value, index: Node, mask: Node, n: Node
 ) -> Value:
-    """The value `n` that a scatter has made of a target."""
+    """Records the value `n` of a target after a scatter."""
     inputs = (index, mask) if reduce in ("", "add") else (index, mask, target.node, value.node, n)
     lanes = access.writing((value.node, index, mask), "dr.scatter")
     return _value(SCATTER, n, inputs, (target.var, value.var), (reduce, lanes))
@@ -398,7 +401,7 @@ class _Reduce(LaneRule):
         sink.add(0, g)
 
     def _weights(self, v: Var) -> Value:
-        """The derivative of the result with respect to each entry."""
+        """Returns the derivative of the result with respect to each entry."""
         reduction, run = v.data
         x = Value(v.inputs[0], v.deps[0] if keep_graph() else None)
         y = spread(Value(v.result, v if keep_graph() else None), x.node.size, run)
@@ -406,7 +409,7 @@ class _Reduce(LaneRule):
         if reduction in ("min", "max"):
             return _select(node.apply(op.eq, x.node, y.node), one, zero)
         if keep_graph():
-            # Made of products alone, so that it can be differentiated where factors are 0.
+            # Composed of products only, so that it can be differentiated even if factors are 0.
             before = prefix("mul", x, True, run)
             after = reverse(prefix("mul", reverse(x, run), True, run), run)
             return RECORDED(op.mul, before, after)
@@ -418,10 +421,10 @@ class _Reduce(LaneRule):
 
 
 def reduce(reduction: str, a: Value, run: int = 0) -> Value:
-    """The reduction of all lanes (`run` 0), or of runs of that many lanes."""
+    """Reduces all lanes (`run` 0), or runs of that many lanes."""
     n = a.node
     if n.op is LITERAL and reduction == "add" and n.size > 1 and not run:
-        # One rounding, where a product in half precision could overflow before it.
+        # Round once: a half-precision product could overflow before the rounding.
         total = node.literal(n.dtype, n.data * n.size)
         return _value(REDUCE, total, (n,), (a.var,), (reduction, run))
     r = collective.block_reduce(reduction, n, run) if run else access.reduce_all(reduction, n)
@@ -432,7 +435,7 @@ def reduce(reduction: str, a: Value, run: int = 0) -> Value:
 
 
 def spread(a: Value, size: int, run: int) -> Value:
-    """The opposite of `reduce`: each entry for all lanes of its run."""
+    """The transpose of `reduce`: broadcasts each entry to all lanes of its run."""
     if not run or a.node.size == 1:
         return full(a, size)
     index = node.apply(op.quotient, node.lane(size), node.literal(dt.u32, run))
@@ -487,8 +490,9 @@ class _Prefix(LaneRule):
             sink.scatter_add(0, [g], index, valid)
 
     def _products(self, v: Var) -> tuple[Value, Node, Node, Value, Value]:
-        """What running products need where factors are 0: factors with 1 in their place, where they
-        are, where the first one of a run is, and the running products with and without that."""
+        """Returns what prefix products need if factors are 0: factors with zeros replaced by 1, the
+        mask of zeros, the mask of the first zero in each run, and the prefix products with and
+        without that zero."""
         _, exclusive, run = v.data
         x, result = Value(v.inputs[0]), Value(v.result)  # type: ignore[arg-type]
         factors, zeros = _split(x)
@@ -500,7 +504,8 @@ class _Prefix(LaneRule):
         return factors, is_zero, first, result, rest
 
     def _source(self, v: Var) -> tuple[Node, Node]:
-        """The lane whose entry a running minimum or maximum took, and whether there is one."""
+        """Returns the lane whose entry became the running minimum or maximum, and whether there is
+        one."""
         reduction, exclusive, run = v.data
         x = v.inputs[0]
         lane = node.lane(x.size)
@@ -518,7 +523,7 @@ class _Prefix(LaneRule):
 
 
 def prefix(reduction: str, a: Value, exclusive: bool, run: int = 0) -> Value:
-    """The running reduction over all lanes, or within runs."""
+    """Returns the prefix reduction of all lanes, or within runs."""
     n = collective.prefix(reduction, a.node, exclusive, run)
     if n is a.node:
         return a
@@ -530,7 +535,7 @@ def _reversed_prefix(g: Value, exclusive: bool, run: int) -> Value:
 
 
 def reverse(a: Value, run: int = 0) -> Value:
-    """The entries in reverse order, within runs of `run` lanes if that is not 0."""
+    """Returns the entries in reverse order, within runs of `run` lanes if that is not 0."""
     size = a.node.size
     lane = node.lane(size)
     run = run or size
@@ -544,8 +549,9 @@ def reverse(a: Value, run: int = 0) -> Value:
 
 
 def recurrence(a: Value, b: Value, run: int) -> Value:
-    """`s[i] = a[i] * s[i - 1] + b[i]` from 0 on, over all lanes or within runs: in a logarithmic
-    number of steps, each of which joins twice as many entries, and without divisions."""
+    """Returns `s[i] = a[i] * s[i - 1] + b[i]`, starting at 0, over all lanes or within runs. It
+    takes a logarithmic number of steps, each of which combines twice as many entries, and no
+    divisions."""
     size = a.node.size
     step = 1
     while step < (run or size):
@@ -556,7 +562,7 @@ def recurrence(a: Value, b: Value, run: int) -> Value:
 
 
 def _neighbour(a: Value, offset: int, run: int) -> Value:
-    """The entries `offset` lanes further; 0 where these are in another run."""
+    """Returns the entries `offset` lanes further; 0 where these are in another run."""
     size = a.node.size
     lane = node.lane(size)
     position = node.apply(op.remainder, lane, node.literal(dt.u32, run or size))

@@ -1,7 +1,6 @@
 """Derivatives of matrix products, and of sums over rows of matrices.
 
-As in `lanes`, each function makes the primal node and, where an operand has a variable, records
-one.
+As in `lanes`, each function creates the primal node and, if an operand has a variable, records one.
 """
 
 from typing import Any
@@ -85,7 +84,7 @@ def _integers(values: np.ndarray) -> Node:
 
 
 def matmul(a: Value, b: Value, layout: product.ProductLayout) -> Value:
-    """Products of matrices."""
+    """Returns products of matrices."""
     n = product.matmul(a.node, b.node, layout)
     sizes = (a.node.size, b.node.size)
     return _value(PRODUCT, n, (a.node, b.node), (a.var, b.var), (layout, sizes))
@@ -113,7 +112,7 @@ class _SumRows(LaneRule):
 
 
 def sum_rows(a: Value, rows: int, columns: int) -> Value:
-    """The sums along the columns of matrices."""
+    """Returns the sums along the columns of matrices."""
     n = collective.reduce_rows("add", a.node, rows, columns)
     if n is a.node:
         return a

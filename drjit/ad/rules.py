@@ -1,10 +1,10 @@
-"""Derivative rules: for every differentiable op, how a gradient of the result becomes one of each
-operand.
+"""Derivative rules: how the gradient of a result becomes a gradient of each operand, for every
+differentiable op.
 
-A rule of an element-wise op is written once, as the product of a gradient with the partial
-derivative, and serves both directions, since such a product is its own transpose. It is evaluated
-by an algebra: on nodes for first derivatives, or on values that are themselves recorded, for higher
-ones. Ops that move entries between lanes are in `lanes.py`.
+The rule of an element-wise op is written once, as the product of a gradient with the partial
+derivative. It serves both directions, because such a product is its own transpose. Rules are
+evaluated in an algebra: on nodes for first derivatives, or on recorded values for higher ones. Ops
+that move entries between lanes are in `lanes.py`.
 """
 
 import math
@@ -16,22 +16,22 @@ from ..jit.ir.op import Op
 
 
 class Rule:
-    """How an element-wise op differentiates.
+    """The derivative rule of an element-wise op.
 
-    `partials[i](o, g, y, *x)` gives the gradient `g` times the derivative of the result `y` with
-    respect to operand `x[i]`, by the algebra `o`. `keeps_inputs` and `keeps_result` say which
-    primal values that needs.
+    `partials[i](o, g, y, *x)` returns the gradient `g` times the derivative of the result `y` with
+    respect to operand `x[i]`, in the algebra `o`. `keeps_inputs` and `keeps_result` state which
+    primal values this needs.
 
     The derivative of a `guarded` op may be infinite at ordinary values. An op that `masks` passes
-    no gradient on in some lanes; what is below it may hold anything there, so that a `product` of
-    the gradient with it has to be guarded as well.
+    no gradient on in some lanes. Primal values may be arbitrary there, so the `product` of the
+    gradient with a derivative must be guarded as well.
 
-    The two partial derivatives of a `symmetric` op are the same if its operands are.
+    The two partial derivatives of a `symmetric` op are equal if its operands are.
 
-    Where nodes are all that is computed (see `algebra`), `direct(v, g, accumulate, mark, guard)`
-    passes the gradient of a variable on, and `masked` does so with one that may be 0 in some lanes,
-    and marks the operands; `tangent(v, members)` does what a forward traversal does.
-    `reads(v, add)` calls `add` with each primal value that these need.
+    If only nodes are computed (see `algebra`), `direct(v, g, accumulate, mark, guard)` passes the
+    gradient of a variable on; `masked` does so for a gradient that may be 0 in some lanes, and
+    marks the operands; `tangent(v, members)` performs a step of a forward traversal. `reads(v,
+    add)` calls `add` with each primal value that these need.
     """
 
     __slots__ = (
@@ -81,7 +81,7 @@ def _abs(o: Any, g: Any, y: Any, x: Any) -> Any:
 
 
 def _extremum(better: Op) -> tuple[Callable, Callable]:
-    """The first operand has the gradient where it is better."""
+    """The first operand receives the gradient where it is better."""
     return (
         lambda o, g, y, a, b: o.select(o(better, a, b), g, o.number(g, 0)),
         lambda o, g, y, a, b: o.select(o(better, a, b), o.number(g, 0), g),
@@ -96,7 +96,7 @@ def _pow_base(o: Any, g: Any, y: Any, x: Any, e: Any) -> Any:
 
 
 def _pow_exponent(o: Any, g: Any, y: Any, x: Any, e: Any) -> Any:
-    # y * log(x), and 0 where y = 0, since x^e is constant 0 beside x = 0, e > 0.
+    # y * log(x), and 0 where y = 0, because x^e is constantly 0 near x = 0, e > 0.
     zero = o.number(y, 0)
     return o.mul(g, o.select(o(op.eq, y, zero), zero, o.mul(y, o(op.log, x))))
 
@@ -208,6 +208,6 @@ _ROWS: dict[str, tuple[str, tuple[Callable | None, ...]]] = {
     "pow": ("xy", (_pow_base, _pow_exponent)),
 }
 
-# Ops without a rule have a derivative that is zero wherever it exists, or no derivative at all:
-# what depends on them is constant.
+# Ops without a rule have a derivative that is zero wherever it exists, or none at all: their
+# results count as constants.
 RULES: dict[Op, Rule] = {(o := op.TABLE[name]): Rule(o, *row) for name, row in _ROWS.items()}

@@ -1,10 +1,10 @@
 """Scatters of differentiable values in bodies that are being recorded.
 
-What a body writes to lies around it, and is no value of a lane. In the graph of the body, a scatter
-has a variable that nothing depends on. In derivatives of the body, the
-tangents or the gradient of a target have memory of their own, which these variables access at the
-entries where the scatters do: tangents are scattered in the same way, gradients are gathered, and a
-scatter that replaces entries takes their gradient away.
+The targets of a body belong to the enclosing code and are not per-lane values. In the graph of the
+body, a scatter has a variable that nothing depends on. In derivatives of the body, the tangents or
+the gradient of a target have memory of their own, which these variables access at the entries of
+the scatters: tangents are scattered in the same way, gradients are gathered, and a scatter that
+replaces entries removes their gradient.
 """
 
 from typing import Any
@@ -20,12 +20,12 @@ from .graph import Value, Var
 from .lanes import LaneRule
 
 LINEAR = {"", "add"}
-"""The reductions that have derivatives within bodies: none, and the sum."""
+"""The reductions that are differentiable within bodies: none, and the sum."""
 
 
 class Memory:
-    """Where the gradient, or the tangents, of a target lie: `held` has the node, and is empty if
-    there is none. `kinds` are the reductions by which bodies write to the target."""
+    """The storage of a target's gradient or tangents: `held` contains the node, or is empty if
+    there is none. `kinds` are the reductions with which bodies write to the target."""
 
     __slots__ = ("held", "kinds")
 
@@ -36,7 +36,7 @@ class Memory:
 
 class ScatterTarget:
     """A target of scatters in a body: the array, the variable that stands for it in the graph of
-    the body, and those of the scatters."""
+    the body, and the variables of the scatters."""
 
     __slots__ = ("array", "memory", "scatters", "var")
 
@@ -47,7 +47,7 @@ class ScatterTarget:
 
 
 def written(target: Any) -> ScatterTarget:
-    """The target, an array, in the body that is being traced."""
+    """Returns the target for an array in the body that is being traced."""
     outer_gradients = graph.outer_gradients()
     found = outer_gradients.written.get(id(target))
     if found is None:
@@ -56,7 +56,8 @@ def written(target: Any) -> ScatterTarget:
 
 
 def take() -> list[ScatterTarget]:
-    """The targets of the body that has been traced, in the order of the first scatters."""
+    """Returns the targets of the body that has just been traced, in the order of the first
+    scatters."""
     outer_gradients = graph.outer_gradients()
     found = [*outer_gradients.written.values()]
     outer_gradients.written.clear()
@@ -64,8 +65,8 @@ def take() -> list[ScatterTarget]:
 
 
 def record(kind: str, target: Any, value: Value, index: Node, mask: Node) -> Var | None:
-    """Notes that the body which is being traced scatters a value: by a reduction, '' for none, or
-    an atomic operation. Gives the variable for that."""
+    """Records that the body being traced scatters a value, by a reduction ('' for none) or an
+    atomic operation. Returns its variable."""
     found = written(target)
     deps = (found.var, value.var)
     v = SCATTER.record(value.node, (index, mask), deps, (kind, found.memory))
@@ -76,7 +77,7 @@ def record(kind: str, target: Any, value: Value, index: Node, mask: Node) -> Var
 
 
 def owned(n: Node, size: int) -> Node:
-    """The entries in memory that nobody else holds."""
+    """Returns the entries in memory that nothing else holds."""
     if n.op is LITERAL:
         return schedule.materialize(node.literal(n.dtype, n.data, size))
     copy = node.make(op.copy, n.dtype, size, (node.resize(n, size),))
@@ -141,7 +142,7 @@ def _name(kind: str) -> str:
 def _access(
     memory: Memory, how: op.Op, value: Node, where: tuple[Node, ...], reduce: str = ""
 ) -> Node:
-    """Writes to the memory at an index and with a mask; gives the old values if the operation
+    """Writes to the memory at an index with a mask; returns the old values if the operation
     does."""
     what = "derivative of dr.scatter"
     index, mask = where

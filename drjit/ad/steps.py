@@ -1,6 +1,6 @@
-"""Boundaries between the iterations of a loop that is carried out step by step. A traversal
-evaluates the gradients that cross one, so that all iterations share their kernels, and what is
-computed again to differentiate an iteration is forgotten with it.
+"""Boundaries between the iterations of a loop that runs one iteration at a time. A traversal
+evaluates the gradients that cross a boundary, so that all iterations share their kernels, and
+discards what it recomputes to differentiate an iteration at its end.
 """
 
 from bisect import bisect
@@ -15,15 +15,15 @@ from .graph import Value, Var, next_serial, recorder
 from .rules import Rule, same
 
 STEP = Rule(op.copy, "", (same,), "step")
-"""The variable that a value has beyond a boundary. Its data are two serial numbers: what comes
-between them is the iteration that the boundary ends."""
+"""The variable of a value beyond a boundary. Its data are two serial numbers, between which lies
+the iteration that the boundary ends."""
 
 _record = recorder(STEP)
 _serial = attrgetter("serial")
 
 
 class Steps:
-    """The boundaries of a loop, the first of which is here."""
+    """The boundaries of a loop, created at the first one."""
 
     __slots__ = ("_start",)
 
@@ -31,8 +31,8 @@ class Steps:
         self._start = next_serial()
 
     def end(self, values: Sequence[Value]) -> list[Var | None]:
-        """Ends an iteration that gave these values. Gives the variables that they have from now
-        on: those from before the iteration keep theirs."""
+        """Ends an iteration that returned these values. Returns their variables from now on;
+        variables from before the iteration do not change."""
         start, self._start = self._start, next_serial()
         data = start, self._start
         return [
@@ -42,9 +42,10 @@ class Steps:
 
 
 def parts(variables: list[Var], backward: bool, keep: bool) -> Iterator[list[Var]]:
-    """Variables in the order of a traversal: by serial number, or `backward` in parts, each in that
-    order, of which the last comes first. There is a part for each iteration; when one is done, its
-    gradients are evaluated, and end an iteration themselves if the graph is to `keep` them.
+    """Yields variables in the order of a traversal: by serial number, or if `backward` in parts,
+    last part first, each in the order of serial numbers. There is one part per iteration. When a
+    part is done, its gradients are evaluated; if the graph is to be kept (`keep`), they also end an
+    iteration.
     """
     steps = [] if recording() else [v for v in variables if v.rule is STEP]
     cuts = {serial for v in steps for serial in v.data}
@@ -71,7 +72,7 @@ def _cut(variables: list[Var], cuts: list[int]) -> list[list[Var]]:
 
 
 def _before(part: list[Var]) -> list[Var]:
-    """The variables from before a part that it depends on."""
+    """Returns the earlier variables that a part depends on."""
     first = part[0].serial
     return [*{d: None for v in part for d in v.deps if d is not None and d.serial < first}]
 

@@ -1,4 +1,5 @@
-"""The trap of reverse and forward passes: stops at the first derivative that is not finite."""
+"""Debug traps for derivatives: reverse and forward passes stop at the first one that is not
+finite."""
 
 import numpy as np
 
@@ -13,15 +14,15 @@ _TRAPS = int(JitFlag.TrapNaN | JitFlag.TrapInf)
 
 
 def check(v: Var | None, contribution: Node) -> None:
-    """Evaluates a contribution to a gradient, which the rule of `v` has made.
+    """Evaluates a contribution to a gradient, computed by the rule of `v`.
 
     Raises:
-        FloatingPointError: it has a NaN or an infinity and that trap is set.
+        FloatingPointError: it contains a NaN or an infinity, and the corresponding trap is set.
     """
     if v is None or v.rule is None:
         return
     before = flags.current
-    flags.current &= ~_TRAPS  # of the kernels, which know less about where it comes from
+    flags.current &= ~_TRAPS  # of the kernels, which know less about the origin
     try:
         values = _entries(contribution)
     finally:

@@ -1,9 +1,9 @@
-"""Traversals of the graph of derivatives: tangents from inputs to results, gradients from results
-to inputs.
+"""Traversals of the derivative graph: tangents propagate from inputs to results, gradients from
+results to inputs.
 
-`enqueue` collects the variables that a traversal will visit, `traverse` visits them in the order of
-creation, or the opposite one, so that the order in which gradients are added up never changes.
-Unless the flags say otherwise, edges are freed at the end: a traversal that fails can be repeated.
+`enqueue` collects the variables to be visited; `traverse` visits them in order of creation, or in
+the opposite order, so that gradients are always accumulated in the same order. Unless the flags say
+otherwise, edges are freed at the end: a traversal that fails can be repeated.
 """
 
 import enum
@@ -29,7 +29,7 @@ from .rules import same
 
 
 class ADMode(Named, enum.Enum):
-    """Direction of a traversal."""
+    """The direction of a traversal."""
 
     Primal = 0
     Forward = 1
@@ -37,7 +37,7 @@ class ADMode(Named, enum.Enum):
 
 
 class ADFlag(Named, enum.IntEnum):
-    """What a traversal clears, and whether it may do nothing."""
+    """What a traversal clears, and whether it may have nothing to do."""
 
     ClearNone = 0
     ClearEdges = 1
@@ -46,13 +46,13 @@ class ADFlag(Named, enum.IntEnum):
     ClearVertices = 6
     AllowNoGrad = 8
     Default = 7
-    # Beyond the reference: gradients stay part of the graph and can be differentiated again.
+    # Not in the reference: gradients stay part of the graph and can be differentiated again.
     KeepGraph = 16
 
 
 class _Queue(threading.local):
-    """What a thread has enqueued: variables, in which directions they were collected, and variables
-    from before the boundary of a scope that were reached along edges."""
+    """A thread's queue: variables, the directions in which they were collected, and variables from
+    before the boundary of a scope that were reached along edges."""
 
     def __init__(self) -> None:
         self.clear()
@@ -62,7 +62,7 @@ class _Queue(threading.local):
         self.modes: set[ADMode] = set()
         self.outside: dict[Var, None] = {}
 
-    frees = False  # whether the traversal under way does so with the edges that it visits
+    frees = False  # whether the current traversal frees the edges that it visits
 
 
 _queue = _Queue()
@@ -110,12 +110,12 @@ def enqueue(mode: ADMode, seeds: list[Var], since: int = 0) -> None:
 
 
 def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
-    """Visits everything that is enqueued.
+    """Visits all enqueued variables.
 
     Raises:
         FloatingPointError: a trap is set, and a derivative is not finite.
-        RuntimeError: tangents would have to pass through what was computed before a scope that
-            isolates.
+        RuntimeError: tangents would have to pass through computations from before an isolating
+            scope.
     """
     variables = sorted(_queue.variables, key=_serial)
     modes, outside = _queue.modes, _queue.outside
@@ -156,7 +156,7 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
         _fail(error, variables, sink)
         last = sink.var if mode is ADMode.Backward else None
         for v in variables:
-            # What a reverse traversal has visited keeps what the flags leave.
+            # The variables visited by a reverse traversal keep what the flags do not clear.
             if v.rule is not None and (last is None or v.serial <= last.serial):
                 v.grad = v.grad_var = None
         raise
@@ -166,12 +166,12 @@ def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
 
 
 def frees() -> bool:
-    """Whether what the traversal under way visits is needed no more."""
+    """Returns whether the variables visited by the current traversal are no longer needed."""
     return _queue.frees
 
 
 def visit(mode: ADMode, variables: list[Var]) -> None:
-    """Visits the variables of a recorded body, which are in order, and clears nothing."""
+    """Visits the variables of a recorded body, given in order, without clearing anything."""
     sink = GradientSink(False, None)
     before = set_keep_graph(False)
     try:
@@ -187,8 +187,8 @@ def visit(mode: ADMode, variables: list[Var]) -> None:
 
 
 def _fail(error: BaseException, variables: list[Var], sink: "GradientSink") -> None:
-    """Says in an error which operation was differentiated, and forgets what operations that were
-    to come had been handed by others."""
+    """Adds the differentiated operation to an error, and discards data that pending operations had
+    received from others."""
     v = sink.var
     if v is not None and v.rule is not None:
         error.add_note(f"This was the derivative of '{title(v)}'{where(v)}.")
@@ -198,7 +198,7 @@ def _fail(error: BaseException, variables: list[Var], sink: "GradientSink") -> N
 
 
 def _check_outside(outside: dict[Var, None]) -> None:
-    """Raises if tangents would have to pass through variables from before a scope that isolates."""
+    """Raises if tangents would have to pass through variables from before an isolating scope."""
     for v in outside:
         if v.rule is not None:
             raise RuntimeError(
@@ -209,7 +209,7 @@ def _check_outside(outside: dict[Var, None]) -> None:
 
 
 def _postpone(inner: Scope, outside: dict[Var, None], members: set[Var] | None) -> None:
-    """Notes from which variables on a traversal is to be continued outside of a scope."""
+    """Records the variables from which a traversal must be continued outside a scope."""
     for v in outside:
         if v.grad is not None:
             if members is None:
@@ -219,10 +219,10 @@ def _postpone(inner: Scope, outside: dict[Var, None], members: set[Var] | None) 
 
 
 def _backward(variables: list[Var], flags: int, interior: Set[Var], sink: "GradientSink") -> None:
-    """Visits variables, last first, of which others depend on the `interior` ones.
+    """Visits variables, last one first; the `interior` ones have dependents.
 
-    Programs pay for this loop with every edge, so it treats the common case by itself: plain nodes,
-    and operands of the size of the result.
+    This loop runs for every edge, so it handles the common case inline: plain nodes, and operands
+    of the size of the result.
     """
     plain = sink.plain and sink.members is None
     clears = flags & ADFlag.ClearVertices
@@ -252,12 +252,12 @@ def _backward(variables: list[Var], flags: int, interior: Set[Var], sink: "Gradi
 
 
 def _used() -> set[Var]:
-    """The variables that others depend on."""
+    """Returns the variables that others depend on."""
     return {d for v in living() for d in v.deps if d is not None}
 
 
 def _clear(v: Var, rule: Any, interior: bool, flags: int, sink: "GradientSink") -> None:
-    """Forgets the gradient of a visited variable if the flags say so."""
+    """Clears the gradient of a visited variable if the flags say so."""
     if v.serial >= sink.first and flags & (ADFlag.ClearInterior if interior else ADFlag.ClearInput):
         if rule.keeps_gradient:
             rule.clears(v)
@@ -277,7 +277,7 @@ def _visit(v: Var, rule: Any, sink: "GradientSink") -> None:
 
 
 def _partials(v: Var, rule: Any, guarded: bool, sink: "GradientSink") -> None:
-    """Passes the gradient of the result of an element-wise operation on to its operands."""
+    """Passes the gradient of an element-wise operation's result on to its operands."""
     g, y, inputs, o = sink.operands(v, v.grad, v.grad_var)
     zeros = None
     for d, partial in zip(v.deps, rule.partials, strict=True):
@@ -300,7 +300,7 @@ def _cut(v: Var, members: set[Var] | None) -> None:
 
 
 def _forward(variables: list[Var], flags: int, sink: "GradientSink") -> None:
-    """Visits variables, first ones first. Programs pay for this with every edge."""
+    """Visits variables, first one first. This loop runs for every edge."""
     members, first, keep = set(variables), sink.first, sink.keep
     plain, recording = sink.plain, sink.recording
     for v in chain.from_iterable(steps.parts(variables, False, keep)):
@@ -351,10 +351,11 @@ def _forward(variables: list[Var], flags: int, sink: "GradientSink") -> None:
 
 
 class GradientSink:
-    """Where a traversal puts gradients: on nodes, or on recorded values if the graph is kept.
+    """Accumulates the gradients of a traversal: as nodes, or as recorded values if the graph is
+    kept.
 
     `masked` are variables whose gradient may be 0 in some lanes because an operation passes nothing
-    to them, so that the factors of products have to be kept from making NaN of it.
+    on there, so products must be guarded against turning it into NaN.
     """
 
     __slots__ = (
@@ -378,12 +379,13 @@ class GradientSink:
         self.plain = not keep and not self.trap and not (self.outer and self.outer.atomic)
 
     def takes(self, v: Var) -> bool:
-        """Whether the traversal visits a variable."""
+        """Returns whether the traversal visits a variable."""
         return self.members is None or v in self.members
 
     def begin(self, variables: list[Var]) -> None:
-        """Prepares a traversal within a body: gradients of inputs of a body that is being recorded
-        are handed over, those of code that is restricted to some lanes count in these only."""
+        """Prepares a traversal within a body: gradients of inputs of a body being recorded are
+        handed over, and those of code that is restricted to some lanes count in these lanes
+        only."""
         if self.recording:
             outer: Any = self.outer
             for v in variables if outer and outer.aliases else ():
@@ -396,8 +398,8 @@ class GradientSink:
                     self._restrict(v, mask)
 
     def operands(self, v: Var, grad: Any, grad_var: Var | None) -> tuple[Any, Any, Any, Any]:
-        """The gradient, result and inputs of a variable in the algebra of this traversal, and the
-        algebra."""
+        """Returns the gradient, result and inputs of a variable in the algebra of this traversal,
+        and the algebra."""
         if not self.keep:
             return grad, v.result, v.inputs, PLAIN
         inputs = [Value(n, d) for n, d in zip(v.inputs, v.deps, strict=False)]
@@ -411,9 +413,9 @@ class GradientSink:
             self.accumulate(d, value if self.keep else value.node, lanes_)
 
     def accumulate(self, v: Var, c: Any, lanes_: int) -> None:
-        """Adds a contribution, which counts for a number of lanes, to a gradient: summed if the
-        variable has one entry, as that was broadcast. In a body that is being recorded it counts
-        for the one lane that executes it, and the sum is made when the body is known."""
+        """Adds a contribution, which represents a number of lanes, to a gradient. It is summed if
+        the variable has one entry, which was broadcast. In a body that is being recorded, it counts
+        for the one lane that executes it; the sum is computed once the body is known."""
         if self.trap:
             trap.check(self.var, c.node if self.keep else c)
         if self.outer is not None and self.outer.takes(v):
@@ -431,8 +433,8 @@ class GradientSink:
         self.mark(v)
 
     def _restrict(self, v: Var, mask: Node) -> None:
-        """Sets a gradient to 0 in the lanes that do not execute the code that propagates it; what
-        has one entry counts once for each of the others."""
+        """Sets a gradient to 0 in the lanes that do not execute the code that propagates it; a
+        single entry counts once for each of the others."""
         g, zero = Value(v.grad, v.grad_var), Value(node.literal(v.dtype, 0))  # type: ignore[arg-type]
         if len({g.node.size, v.size, mask.size} - {1}) > 1:
             return  # of an array that does not have those lanes
@@ -441,7 +443,7 @@ class GradientSink:
         self.masked.add(v)
 
     def mark(self, v: Var) -> None:
-        """Notes what a contribution to the gradient of a variable has to be followed by."""
+        """Records what must follow a contribution to the gradient of a variable."""
         if self.masking:
             self.masked.add(v)
 

@@ -1,8 +1,8 @@
-"""Derivatives of vectors: how they are made of scalars and taken apart, sums of features, products
-with matrices, and the sums over lanes that are the gradients of those.
+"""Derivatives of vectors: conversion from and to scalars, sums of features, products with matrices,
+and the sums over lanes that are the gradients of those products.
 
-As in `lanes`, each function makes the primal node and, where an operand has a variable, records
-one. Element-wise operations on vectors have the rules of scalars.
+As in `lanes`, each function creates the primal node and, if an operand has a variable, records one.
+Element-wise operations on vectors have the same rules as those on scalars.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ class _Pack(LaneRule):
 
 
 def pack(parts: Sequence[Value], what: str = "vector") -> Value:
-    """The vector of scalars."""
+    """Makes a vector from scalars."""
     n = vector.vector([p.node for p in parts], what)
     return _value(PACK, n, (), tuple([p.var for p in parts]))
 
@@ -67,12 +67,12 @@ class _Linear(LaneRule):
 
 
 def splat(count: int, a: Value) -> Value:
-    """A vector whose features are all the same scalar."""
+    """Makes a vector whose features all equal the same scalar."""
     return _value(SPLAT, vector.splat(count, a.node), (), (a.var,))
 
 
 def total(a: Value) -> Value:
-    """The sum over features."""
+    """Returns the sum over features."""
     return _value(TOTAL, vector.total(a.node), (), (a.var,))
 
 
@@ -81,8 +81,8 @@ TOTAL = _Linear("coopvec_sum", lambda v, t: total(t), lambda v, g: splat(v.deps[
 
 
 class _Unpack(LaneRule):
-    """All features of a vector, whose variable has no gradient of its own: it passes on those of
-    all features at once. `data` is a dictionary of those that have come in."""
+    """All features of a vector. Its variable has no gradient of its own: it passes on the gradients
+    of all features at once. `data` is a dictionary of the gradients received so far."""
 
     name = "coopvec_unpack"
     always = True
@@ -106,7 +106,7 @@ class _Unpack(LaneRule):
 
 
 class _Feature(LaneRule):
-    """A feature of a vector that is unpacked; `data` is its number."""
+    """A feature of an unpacked vector; `data` is its number."""
 
     name = "coopvec_feature"
     always = True
@@ -126,7 +126,7 @@ class _Feature(LaneRule):
 
 
 def unpack(a: Value, numbers: Sequence[int] | None = None) -> list[Value]:
-    """Features of a vector as scalars: all, or those of some numbers."""
+    """Returns features of a vector as scalars: all, or those with the given numbers."""
     numbers = range(a.node.dtype.count) if numbers is None else numbers
     nodes = [vector.feature(a.node, k) for k in numbers]
     whole = _value(UNPACK, nodes[0], (), (a.var,), {}).var if nodes else None
@@ -134,7 +134,7 @@ def unpack(a: Value, numbers: Sequence[int] | None = None) -> list[Value]:
 
 
 def feature(a: Value, k: int) -> Value:
-    """Feature `k` of a vector."""
+    """Returns feature `k` of a vector."""
     return unpack(a, [k])[0]
 
 
@@ -154,7 +154,7 @@ class _Take(LaneRule):
 
 
 def take(a: Value, index: Node, mask: Node, what: str = "") -> Value:
-    """The feature of each lane at an index, 0 where the mask is false."""
+    """Returns the feature of each lane at an index, 0 where the mask is false."""
     n = vector.take(a.node, index, mask, what)
     return _value(TAKE, n, (index, mask), (a.var,))
 
@@ -181,18 +181,18 @@ class _Put(LaneRule):
 
 
 def put(a: Value, index: Node, x: Value, mask: Node, what: str = "") -> Value:
-    """The vector with another feature at the index of each lane where the mask holds."""
+    """Replaces the feature at the index of each lane where the mask is true."""
     n = vector.put(a.node, index, x.node, mask, what)
     return _value(PUT, n, (index, mask), (a.var, x.var))
 
 
 def _here(mask: Node) -> Node:
-    """A mask within the code that is traced now: nothing else may be written."""
+    """Restricts a mask to the code that is being traced: nothing else may be written."""
     return node.apply(op.and_, mask, active())
 
 
 def sum_lanes(a: Value) -> Value:
-    """The vector of the sums over all lanes."""
+    """Returns the vector of sums over all lanes."""
     if a.var is None:
         return Value(vector.sum_lanes(a.node))
     return pack([reduce("add", part) for part in unpack(a)])
@@ -202,8 +202,8 @@ def sum_lanes(a: Value) -> Value:
 
 
 class Matrix(NamedTuple):
-    """A matrix or bias in a buffer: `at` is its position, a literal node, and `reversible` whether
-    its gradient may be asked for."""
+    """A matrix or bias in a buffer: `at` is its position, a literal node, and `reversible` says
+    whether its gradient may be requested."""
 
     at: Node
     layout: MatrixLayout
@@ -213,7 +213,7 @@ class Matrix(NamedTuple):
 
 class _Matvec(LaneRule):
     """Operands: the buffer of the matrix, the vector, and the buffer of the bias, if any. `data`
-    holds the `Matrix` of both."""
+    has the `Matrix` of both buffers."""
 
     name = "coopvec_matvec"
     masks = False
@@ -247,7 +247,7 @@ class _Matvec(LaneRule):
                     "available in reverse mode. Use nn.pack(..., layout='training')."
                 )
             y, z = (x, g) if matrix.transposed else (g, x)
-            # Where no gradient arrives, the other vector may hold anything.
+            # Where no gradient arrives, the other vector may have any value.
             some = _nonzero(g.node) if sink.masking else None
             sink.update(
                 0,
@@ -258,7 +258,7 @@ class _Matvec(LaneRule):
             turned = matrix._replace(transposed=not matrix.transposed)
             sink.add(1, matvec(a, turned, g), v.size)
         if len(v.deps) > 2 and v.deps[2] is not None:
-            # One entry stands for all lanes.
+            # A single entry represents all lanes.
             whole = full(g, v.size)
             sink.update(
                 2,
@@ -271,7 +271,7 @@ _GRADIENT = "gradient of drjit.nn.matvec"
 
 
 def _nonzero(g: Node) -> Node:
-    """Where a vector has a feature that is not 0."""
+    """Returns where a vector has a nonzero feature."""
     size = vector.total(node.apply(op.abs, g))
     return node.apply(op.ne, size, node.literal(size.dtype, 0))
 
@@ -288,7 +288,7 @@ def matvec(
     bias: Matrix | None = None,
     what: str = "nn.matvec",
 ) -> Value:
-    """The product of a matrix in a buffer, or of its transpose, with a vector, plus a bias."""
+    """Multiplies a matrix in a buffer, or its transpose, with a vector and adds a bias."""
     operands = [a, x]
     of_bias: tuple = ()
     if b is not None and bias is not None:
@@ -301,7 +301,7 @@ def matvec(
 
 
 def load(b: Value, bias: Matrix) -> Value:
-    """A bias as a vector."""
+    """Returns a bias as a vector."""
     first = int(bias.at.data)
     yes = node.literal(dt.mask, True)
     parts = []
@@ -312,8 +312,8 @@ def load(b: Value, bias: Matrix) -> Value:
 
 
 class _Outer(LaneRule):
-    """Operands: the buffer before, and two vectors. `data` is the `Matrix` that they are added
-    to, and the mask of the lanes that count, or None."""
+    """Operands: the buffer before, and two vectors. `data` is the `Matrix` that they are added to,
+    and the mask of the lanes that count, or None."""
 
     name = "coopvec_outer"
 
@@ -346,15 +346,15 @@ class _Outer(LaneRule):
 
 
 def outer(target: Value, matrix: Matrix, y: Value, x: Value, some: Node | None = None) -> Value:
-    """The buffer after the outer products of two vectors, summed over lanes (`some`: those of the
-    mask), are added to a matrix in it, as a value of its own."""
+    """Returns, as a separate value, the buffer after the outer products of two vectors, summed over
+    lanes (only those of the mask `some`, if given), have been added to a matrix in it."""
     n = _add_outer(_copied(target.node), matrix, y.node, x.node, some)
     inputs = (target.node, y.node, x.node)
     return _value(OUTER, n, inputs, (target.var, y.var, x.var), (matrix, some))
 
 
 def _copied(n: Node) -> Replacement:
-    """A target of its own that starts with the values of a buffer."""
+    """Returns a separate target, initialized with the values of a buffer."""
     return Replacement(n if n.op is LITERAL else node.make(op.copy, n.dtype, n.size, (n,)))
 
 
@@ -381,7 +381,8 @@ class _Accumulate(LaneRule):
 
 
 def accumulate(target: Value, bias: Matrix, y: Value) -> Value:
-    """The buffer after a vector, summed over lanes, is added to a bias in it; see `outer`."""
+    """Returns the buffer after a vector, summed over lanes, has been added to a bias in it; see
+    `outer`."""
     n = vector.accumulate(_copied(target.node), bias.at, y.node, _GRADIENT)
     return _value(ACCUMULATE, n, (target.node, y.node), (target.var, y.var), bias)
 

@@ -1,5 +1,5 @@
 """The array classes: one table of types, classes built on demand, promotion, operators, indexing,
-printing, and exchange with other libraries.
+printing, and interoperability with other libraries.
 """
 
 from . import members, operators, table

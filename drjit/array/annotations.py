@@ -1,4 +1,4 @@
-"""What annotations of programs are made of: type variables and aliases."""
+"""Type variables and aliases for annotations in user programs."""
 
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, TypeVarTuple
@@ -8,8 +8,8 @@ from .base import ArrayBase
 if TYPE_CHECKING:
     AnyArray: TypeAlias = ArrayBase
 else:
-    # The parameters: the class, what converts to it, the components, what converts to those, the
-    # results of reductions, the plain array, and the mask.
+    # The type parameters: the class, what converts to it, the components, what converts to those,
+    # the results of reductions, the plain array, and the mask.
     AnyArray = GenericAlias(ArrayBase, (Any,) * 7)
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ ValCpT = TypeVar("ValCpT")
 RedT = TypeVar("RedT")
 PlainT = TypeVar("PlainT")
 MaskT = TypeVar("MaskT")
-Extra = TypeVar("Extra")  # what an optimizer keeps for a parameter
+Extra = TypeVar("Extra")  # an optimizer's state for a parameter
 
 Shape: TypeAlias = int | tuple[int, ...]
 ArrayOrFloat: TypeAlias = float | ArrayBase

@@ -1,5 +1,5 @@
-"""The base of all array classes: what every class states about itself, and how one array takes over
-the contents of another.
+"""The base class of all arrays: the attributes of every class, and in-place assignment between
+arrays.
 """
 
 from collections.abc import Iterator
@@ -15,33 +15,33 @@ from .meta import ArrayMeta
 
 
 class IncompatibleError(RuntimeError, TypeError):
-    """Values whose types do not go together: an error of either kind, as programs expect the one or
-    the other.
+    """Values have incompatible types. The error has both types, because programs expect one or the
+    other.
     """
 
 
 class OperandError(TypeError, RuntimeError):
-    """An operator that the types do not have; see `IncompatibleError`."""
+    """The types do not support the operator; see `IncompatibleError`."""
 
 
 class ComponentError(RuntimeError, AttributeError, TypeError):
-    """A component that the type does not have; an `AttributeError`, so that `hasattr` works, and a
-    `TypeError` where one is assigned to.
+    """The type lacks a component. An `AttributeError`, so that `hasattr` works, and a `TypeError`
+    for assignments.
     """
 
 
 class BoundsError(IndexError, TypeError, RuntimeError):
-    """An index beyond an array; an error of any kind that handlers look for."""
+    """An index exceeds an array; the error has every type that handlers look for."""
 
 
 class ArrayBase:
     """Base class of all arrays, with all operators and properties.
 
-    A traced one-dimensional array (`_kind` is `leaf`) holds a node in `_node`, and in `_var` what
-    differentiation knows about it. A `nested` array holds its components in `_components`, a
+    A traced one-dimensional array (`_kind` is `leaf`) stores a node in `_node`, and its variable in
+    the derivative graph in `_var`. A `nested` array stores its components in `_components`, and a
     `tensor` a one-dimensional array in `_array` and its `_shape`. Components that are Python
-    numbers are in `_held`, a list or, once a NumPy array shares them, that array; `_components` is
-    then a copy.
+    numbers are stored in `_held`, which is a list or, once shared with NumPy, a NumPy array;
+    `_components` is then a copy.
     """
 
     __module__ = "drjit"
@@ -49,11 +49,11 @@ class ArrayBase:
 
     __meta__: ClassVar[ArrayMeta]
     Value: ClassVar[Any]
-    """Type of the components; of the entries for one-dimensional arrays and tensors."""
+    """Type of the components; for one-dimensional arrays and tensors, type of the entries."""
     Mask: ClassVar[Any]
-    """Type that comparisons give."""
+    """Type of comparison results."""
     Array: ClassVar[Any]
-    """The plain array type of the same shape; for tensors the type of their storage."""
+    """The plain array type of the same shape; for tensors, the type of the storage."""
     _dtype: ClassVar[DType]
     _kind: ClassVar[str]
     _size: ClassVar[int | None]
@@ -61,15 +61,15 @@ class ArrayBase:
     _backend: ClassVar[JitBackend]
     _namespace: ClassVar[str]
     _usable: ClassVar[bool] = False
-    """Whether arrays of the class can be made."""
+    """Whether arrays of the class can be created."""
     _held: Any
     _leaf: ClassVar[Any]
-    """The one-dimensional type that components end in; a Python type in `drjit.scalar`."""
+    """The one-dimensional type of the innermost components; a Python type in `drjit.scalar`."""
 
     _var: Any = None
 
     if TYPE_CHECKING:
-        # What `operators`, `members` and `function.grad` give to this class.
+        # Assigned by `operators`, `members` and `function.grad`.
         grad: Any
 
         def __getattr__(self, name: str) -> Any: ...
@@ -92,8 +92,8 @@ class ArrayBase:
     __class_getitem__ = classmethod(GenericAlias)
 
     def _assign(self, other: Any) -> None:
-        """Takes over the value of an array of the same class. Whoever holds this object, or a
-        component of it, sees the change.
+        """Takes over the value of an array of the same class. Everyone who refers to this object,
+        or to one of its components, sees the change.
         """
         kind = self._kind
         if kind == "leaf":
@@ -119,15 +119,15 @@ class ArrayBase:
 
 
 class KernelValue:
-    """Base of values that exist within kernels only, such as cooperative vectors: no arrays, but
-    leaves of PyTrees beside them.
+    """Base class of values that exist within kernels only, such as cooperative vectors. They are
+    not arrays, but may be leaves of PyTrees like arrays.
 
-    Like a one-dimensional array, such a value has a node in `_node`, and in `_var` what
-    differentiation knows about it; its `_kind` is `vector`, and `_type` the class of its features.
-    Element-wise operations with such an operand are left to its `_elementwise`, reductions of it
-    to `_reduce`; `_like` is another value as one that goes beside it, and `_with` the same kind
-    of value for another node. `_unpacked` are arrays, of which it consists from then on, so
-    that these can be evaluated.
+    Like a one-dimensional array, such a value has a node in `_node`, and its variable in the
+    derivative graph in `_var`; its `_kind` is `vector`, and `_type` the class of its features.
+    Element-wise operations with such an operand are delegated to its `_elementwise`, reductions to
+    `_reduce`. `_like` converts another value to a matching operand, and `_with` creates the same
+    kind of value from another node. `_unpacked` replaces the value by arrays, so that these can be
+    evaluated.
     """
 
     __slots__ = ("_node", "_type", "_var")
@@ -158,7 +158,7 @@ class KernelValue:
 
         __lt__ = __le__ = __gt__ = __ge__ = _comparison
 
-    # Nodes are never changed, so that copies share one.
+    # Nodes are immutable, so copies share one.
     def __copy__(self) -> Any:
         return self._with(Value(self._node, self._var))
 
@@ -194,6 +194,6 @@ class KernelValue:
 
 
 def type_label(arg: Any) -> str:
-    """The name of a type or of a value's type for messages: `drjit.llvm.Float`, `int`."""
+    """Returns the name of a type or of a value's type for messages: `drjit.llvm.Float`, `int`."""
     cls = arg if isinstance(arg, type) else type(arg)
     return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"

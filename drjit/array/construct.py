@@ -1,8 +1,8 @@
-"""Construction of arrays from numbers, sequences, other arrays, and whatever offers its contents as
-an array.
+"""Construction of arrays from numbers, sequences, other arrays, and objects that provide their
+contents as an array.
 
-Explicit conversions follow the kernel's casts. Python numbers have to fit: `UInt(-1)` is an error,
-and a sequence for an integer type may not contain a `float`.
+Explicit conversions follow the kernel's casts. Python numbers must be in range: `UInt(-1)` is an
+error. A sequence for an integer type must not contain a `float`.
 """
 
 import math
@@ -28,7 +28,7 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
     """The `__init__` of all arrays.
 
     Raises:
-        TypeError: the arguments cannot be converted, or their number does not fit.
+        TypeError: the arguments cannot be converted, or their number is wrong.
     """
     cls = type(self)
     if not cls._usable:
@@ -40,7 +40,7 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
             trace = problem.__traceback__
             if trace is None or trace.tb_next is not None:
                 raise
-            # The arguments do not fit: the class is what was called.
+            # The arguments are invalid: the error names the class that was called.
             text = str(problem).replace("_init_tensor()", f"{type_label(cls)}()")
             raise TypeError(text) from None
         return
@@ -69,12 +69,12 @@ def _without_keywords(cls: Any, args: tuple, kwargs: dict[str, Any]) -> tuple:
 
 
 def number(cls: Any, dtype: DType, value: Any, strict: bool = False) -> Any:
-    """A Python number as an entry of the element type, of which it is the closest value.
+    """Converts a Python number to the nearest value of an element type.
 
-    Integers have to fit. A `float` is truncated, but refused if `strict`, as within sequences.
+    Integers must be in range. A `float` is truncated, or rejected if `strict`, as within sequences.
 
     Raises:
-        TypeError: not a number, or out of range.
+        TypeError: the value is not a number, or is out of range.
     """
     kind = number_type(type(value))
     if kind is None:
@@ -108,10 +108,10 @@ def number(cls: Any, dtype: DType, value: Any, strict: bool = False) -> Any:
 
 
 def _as_number(cls: Any, dtype: DType, value: Any) -> Any:
-    """What an object that is no number stands for: a mask is its truth.
+    """Returns the number that an object stands for; a mask is its truth value.
 
     Raises:
-        TypeError: for no number.
+        TypeError: it does not stand for a number.
     """
     if value is not None and not isinstance(value, (str, bytes, complex, Iterable)):
         if dtype.is_mask:
@@ -128,10 +128,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _sequence(cls: Any, value: Any) -> list:
-    """The entries of an iterable that is no array.
+    """Returns the entries of an iterable that is not an array.
 
     Raises:
-        TypeError: it is not one, or is text.
+        TypeError: it is not iterable, or is text.
     """
     if is_sequence(value):
         iterable = isinstance(value, Iterable)
@@ -140,7 +140,7 @@ def _sequence(cls: Any, value: Any) -> list:
 
 
 def is_sequence(value: Any) -> bool:
-    """Whether an object has entries: not text, and not what is only a number or true or false."""
+    """Returns whether an object has entries: text does not, nor do numbers and bools."""
     if isinstance(value, (str, type)):
         return False
     if isinstance(value, Iterable):
@@ -152,7 +152,7 @@ def is_sequence(value: Any) -> bool:
 
 
 _NUMBERS = (float, int, bool)
-_EXACT = 1 << 53  # up to which integers are floats of Python
+_EXACT = 1 << 53  # integers up to here are exact as Python floats
 
 
 def _init_leaf(self: Any, cls: Any, args: tuple) -> None:
@@ -223,7 +223,7 @@ def _leaf_of_numbers(cls: Any, values: list) -> Any:
     if not values:
         return leaf.literal(cls, 0, 0)
     kinds = set(map(type, values))
-    # The common case in one step: what NumPy converts exactly as an entry at a time is converted.
+    # The common case in one step: conversions that NumPy performs exactly, entry by entry.
     if kinds == {float} or kinds == {bool}:
         exact = dtype.is_float or (dtype.is_mask and kinds == {bool})
     else:
@@ -252,7 +252,7 @@ def _leaf_of_numbers(cls: Any, values: list) -> Any:
 
 
 def component(cls: Any, value: Any, strict: bool = True) -> Any:
-    """A value as a component of an array of the class: a new object."""
+    """Returns a value as a component of an array of the class: a new object."""
     kind, given = cls.Value, type(value)
     if given is float and strict and cls._dtype.is_int:
         return number(cls, cls._dtype, value, strict)
@@ -330,8 +330,8 @@ def _from_nested(cls: Any, arg: Any) -> list:
 
 
 def _from_tensor(cls: Any, arg: Any) -> list:
-    """The parts of a tensor along its first axis; those of complex numbers, which NumPy stores side
-    by side, along its last one."""
+    """Splits a tensor along its first axis, or along the last axis for complex numbers, whose parts
+    NumPy stores side by side."""
     if cls.__meta__.kind == "complex" and len(arg._shape) == 2:
         arg = tensor.transposed(arg, (1, 0))
     depth = len(cls.__meta__.dims) + cls.__meta__.is_jit
@@ -403,12 +403,12 @@ def _matrix(cls: Any, args: tuple) -> list:
 
 
 def _diagonal(cls: Any, value: Any) -> list:
-    """The rows of the identity matrix times a number."""
+    """Returns the rows of the identity matrix times a number."""
     return _rows(cls, lambda i, j: value if i == j else 0)
 
 
 def _resized(cls: Any, arg: Any) -> list:
-    """The rows of a matrix, cropped, or padded as the identity matrix."""
+    """Returns the rows of a matrix, cropped, or padded like the identity matrix."""
     n, m, rows = cls._size, arg._size, arg._components
     if arg.__meta__.dims[2:] not in ((), cls.__meta__.dims[2:]):
         raise TypeError(f"{type_label(cls)}(): cannot convert {type_label(arg)}")
@@ -463,7 +463,7 @@ def _init_tensor(
 
 
 def _flat(cls: Any, arg: Any) -> tuple[Any, tuple[int, ...]]:
-    """Entries in order, as a new array of the storage type, and their shape."""
+    """Returns the entries in order, as a new array of the storage type, and their shape."""
     storage = cls.Array
     if isinstance(arg, ArrayBase):
         if arg._kind == "tensor":
@@ -483,7 +483,7 @@ def _flat(cls: Any, arg: Any) -> tuple[Any, tuple[int, ...]]:
 
 
 def _flat_nested(storage: Any, arg: Any) -> tuple[Any, tuple[int, ...]]:
-    """Components one after the other, lanes last."""
+    """Returns the components one after the other, with lanes last."""
     shape = component_shape(arg)
     if arg.__meta__.is_jit and shape is not None:
         flat, (_, *lanes) = _joined(storage, [(storage(c), (len(c),)) for c in inner(arg)])
@@ -498,7 +498,7 @@ def _flat_nested(storage: Any, arg: Any) -> tuple[Any, tuple[int, ...]]:
 
 
 def _joined(storage: Any, parts: list) -> tuple[Any, tuple[int, ...]]:
-    """Flat arrays with their shapes, stacked along a new first axis; a lane count of 1 is
+    """Stacks flat arrays with their shapes along a new first axis; a lane count of 1 is
     broadcast.
     """
     shapes = {s for _, s in parts}
@@ -538,7 +538,7 @@ def _flat_sequence(cls: Any, values: list) -> tuple[Any, tuple[int, ...]]:
 
 
 def _collect(cls: Any, values: list, numbers: list) -> tuple[int, ...]:
-    """Appends the numbers of a nest of sequences; gives its shape."""
+    """Appends the numbers in nested sequences and returns the shape."""
     shapes = set()
     for v in values:
         if _is_number(v):

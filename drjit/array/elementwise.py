@@ -1,5 +1,5 @@
-"""Element-wise operations on anything: arrays of any kind, mixed with Python numbers, are promoted
-and mapped over components and tensors.
+"""Element-wise operations on any operands: arrays of any kind and Python numbers are promoted, and
+the operation is mapped over components and tensors.
 """
 
 from typing import Any
@@ -19,17 +19,17 @@ from .promote import Incompatible, check_range, convert, join, nesting, operand,
 
 
 class Unsupported(RuntimeError):
-    """An operation that the element type does not have."""
+    """The operation does not support the element type."""
 
 
 _PYTHON = {bool: dt.mask, int: dt.i64, float: dt.f64}
 
 
 def elementwise(op_: Op, *args: Any, name: str = "") -> Any:
-    """An operation of the table on arrays and numbers; gives a Python number if no argument is an
-    array.
+    """Applies an operation of the table to arrays and numbers. Returns a Python number if no
+    argument is an array.
 
-    `name` is what the user called, for messages.
+    `name` is the function that the user called, for messages.
 
     Raises:
         RuntimeError: types, sizes or shapes are incompatible, or the element type is not supported.
@@ -44,10 +44,10 @@ def elementwise(op_: Op, *args: Any, name: str = "") -> Any:
 
 
 def attempt(op_: Op, *args: Any, name: str = "") -> Any:
-    """`elementwise`, which tells an element type that is not supported from other errors.
+    """Like `elementwise`, but distinguishes unsupported element types from other errors.
 
     Raises:
-        Unsupported: the operation does not have the element type.
+        Unsupported: the operation does not support the element type.
         RuntimeError: types, sizes or shapes are incompatible.
     """
     result = recorded(op_, *args)
@@ -55,7 +55,7 @@ def attempt(op_: Op, *args: Any, name: str = "") -> Any:
 
 
 def promoted(op_: Op, args: tuple, name: str) -> Any:
-    """`attempt` for operands that meet in one type first, or where something is wrong."""
+    """Like `attempt`, for operands that must first be promoted, or that are invalid."""
     name = name or f"dr.{op_.name.rstrip('_')}"
     for a in args:
         if isinstance(a, KernelValue):
@@ -84,7 +84,7 @@ def promoted(op_: Op, args: tuple, name: str) -> Any:
 
 
 def _renamed(problem: RuntimeError, op_: Op, name: str) -> RuntimeError:
-    """An error of the operation as one of the function that the user called."""
+    """Converts an error of the operation to one of the function that the user called."""
     text = str(problem)
     if not text.startswith(f"{op_.name}:"):
         return problem
@@ -92,7 +92,7 @@ def _renamed(problem: RuntimeError, op_: Op, name: str) -> RuntimeError:
 
 
 def _resolve_select(args: tuple) -> tuple[Any, list]:
-    """The class that a select gives: that of its values, in the shape that the mask asks for."""
+    """Returns the class of a select: that of its values, in the shape that the mask requires."""
     mask, *values = args
     if isinstance(mask, ArrayBase) and not any(isinstance(v, ArrayBase) for v in values):
         values = [_vector(v) for v in values]
@@ -127,7 +127,7 @@ def _resolve_select(args: tuple) -> tuple[Any, list]:
 
 
 def _vector(value: Any) -> Any:
-    """A sequence with arrays among its entries as an array with the entries as components."""
+    """Converts a sequence that contains arrays to an array with the entries as components."""
     if not isinstance(value, (list, tuple)) or not any(isinstance(v, ArrayBase) for v in value):
         return value
     meta = join(operand(value, [])[1]).__meta__
@@ -135,7 +135,7 @@ def _vector(value: Any) -> Any:
 
 
 def _as_array(value: Any, mask: Any) -> Any:
-    """A sequence of numbers as an array in the shape of the class of a mask."""
+    """Converts a sequence of numbers to an array with the shape of a mask's class."""
     if not isinstance(value, (list, tuple, np.ndarray)):
         return value
     types = operand(value, [mask])[1]
@@ -143,8 +143,8 @@ def _as_array(value: Any, mask: Any) -> Any:
 
 
 def _python_dtype(op_: Op, cls: type) -> DType | None:
-    """The element type that stands for a Python number; integers become floats where the operation
-    needs it.
+    """Returns the element type for a Python number; integers become floats if the operation
+    requires it.
     """
     dtype = _PYTHON.get(cls)
     if dtype is not None and not op_.accepts(dtype) and op_.domain == "f":
@@ -153,7 +153,7 @@ def _python_dtype(op_: Op, cls: type) -> DType | None:
 
 
 def numbers(op_: Op, dtype: DType, values: list) -> Any:
-    """An operation on Python numbers, in the given element type."""
+    """Applies an operation to Python numbers in the given element type."""
     types = [dtype] * len(values)
     if op_.result == "second":
         types[0] = dt.mask
@@ -184,7 +184,7 @@ def _map(op_: Op, cls: Any, operands: list) -> Any:
 
 
 def _components(cls: Any, value: Any, is_mask: bool) -> Any:
-    """The list of components of an operand, or a single value that goes with all of them."""
+    """Returns the list of components of an operand, or a single value for all of them."""
     kind, target = cls.__meta__.kind, cls.Mask if is_mask else cls
     if isinstance(value, ArrayBase):
         dims = value.__meta__.dims

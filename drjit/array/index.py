@@ -1,8 +1,9 @@
 """Reading and writing of entries and components: `a[key]`, `a[key] = value`, and swizzles such as
 `a.zyx`.
 
-On a 1-D array a key addresses lanes, on a nested array components. Keys apply one after the other,
-so `m[0, 1]` is `m[0][1]`. A mask as the key of an assignment selects lanes, of any kind of array.
+In a 1-D array, a key addresses lanes; in a nested array, components. Keys apply one after the
+other, so `m[0, 1]` is `m[0][1]`. In an assignment, a mask as the key selects lanes of any kind of
+array.
 """
 
 import operator
@@ -26,11 +27,11 @@ LETTERS = "xyzw"
 
 
 def getitem(self: Any, key: Any) -> Any:
-    """`self[key]`; see the module.
+    """`self[key]`; see the module docstring.
 
     Raises:
         IndexError: an entry or component does not exist.
-        TypeError: the key is of an unsupported type.
+        TypeError: the key has an unsupported type.
     """
     kind = self._kind
     if type(key) is int:
@@ -79,11 +80,11 @@ def getitem(self: Any, key: Any) -> Any:
 
 
 def setitem(self: Any, key: Any, value: Any) -> None:
-    """`self[key] = value`; see the module.
+    """`self[key] = value`; see the module docstring.
 
     Raises:
         IndexError: an entry or component does not exist.
-        TypeError: the key is of an unsupported type, or the value cannot be converted.
+        TypeError: the key has an unsupported type, or the value cannot be converted.
     """
     kind = self._kind
     if _is_mask(key):
@@ -150,12 +151,12 @@ def _is_index_array(key: Any) -> bool:
 
 
 def _has_entries(self: Any) -> bool:
-    """Whether it is an array of Python numbers of any size."""
+    """Returns whether it is an array of Python numbers of any size."""
     return self._namespace == "scalar" and self.__meta__.dims == (DYNAMIC,)
 
 
 def _is_entries_index(key: Any) -> bool:
-    """Whether a key is an array of Python integers."""
+    """Returns whether a key is an array of Python integers."""
     if not is_array(key) or not key._dtype.is_int or key._namespace != "scalar":
         return False
     return key.__meta__.kind == "vector" and len(key.__meta__.dims) == 1
@@ -175,7 +176,8 @@ def _set_entries(self: Any, index: list, value: Any) -> None:
 
 
 def _position(self: Any, i: int, size: int, method: str) -> int:
-    """The index counted from the start. When read, an array of one entry stands for any size."""
+    """Returns the index counted from the start. When reading, an array with one entry is
+    broadcast."""
     if i and self._kind == "leaf":
         freeze_size.decided(size)
     at = i + size if i < 0 else i
@@ -189,7 +191,7 @@ def _position(self: Any, i: int, size: int, method: str) -> int:
 
 
 def _index_type(self: Any, signed: bool, wide: bool = False) -> Any:
-    """A type of 1-D index arrays in the namespace of an array."""
+    """Returns a 1-D index array type in the namespace of an array."""
     dtype = (dt.i64 if wide else dt.i32) if signed else (dt.u64 if wide else dt.u32)
     return table.find(self._namespace, "leaf", dtype)
 
@@ -199,7 +201,8 @@ def _active(self: Any) -> Any:
 
 
 def _index(self: Any, key: Any) -> Any:
-    """An index array of the namespace of `self`, negative indices counted from the end."""
+    """Returns an index array in the namespace of `self`, with negative indices counted from the
+    end."""
     if key._kind == "tensor":
         key = key._array
     size = self._node.size
@@ -207,13 +210,13 @@ def _index(self: Any, key: Any) -> Any:
     index = key if type(key) is cls else cls(key)
     if not key._dtype.is_signed:
         return index
-    # One too far below 0 stays as it is, for the message.
+    # Indices below the range stay unchanged, for the message.
     from_end = (index < 0) & (index >= -size)
     return elementwise.elementwise(op.select, from_end, index + size, index)
 
 
 def _range_index(self: Any, key: slice) -> Any:
-    """The index array of a slice of a 1-D array."""
+    """Returns the index array of a slice of a 1-D array."""
     chosen = freeze_size.positions(key, self._node.size)
     lanes = leaf.lane(_index_type(self, True, self._node.size >= 1 << 31), len(chosen))
     return lanes * chosen.step + chosen.start
@@ -246,8 +249,8 @@ def _scatter(self: Any, index: Any, value: Any) -> None:
 
 
 def _set_entry(self: Any, i: int, value: Any) -> None:
-    """Assigns a Python number to an entry, at once where no derivative is involved and nothing is
-    recorded."""
+    """Assigns a Python number to an entry, immediately if no derivative is involved and nothing is
+    being recorded."""
     number = _number(self, type(self), value)
     if self._var is not None or kernel.on_read is not None:
         _scatter(self, leaf.literal(_index_type(self, False, i >= 1 << 32), i), number)
@@ -268,10 +271,10 @@ def _set_entry(self: Any, i: int, value: Any) -> None:
 
 
 def _number(self: Any, cls: Any, value: Any) -> Any:
-    """A Python number that fits the element type exactly in kind.
+    """Returns a Python number whose kind matches the element type exactly.
 
     Raises:
-        TypeError: it is no such number, or out of the type's range.
+        TypeError: it is not such a number, or is out of the type's range.
     """
     dtype = cls._dtype
     if isinstance(value, np.generic):
@@ -317,7 +320,8 @@ def _no_component(self: Any, value: Any) -> TypeError:
 
 
 def _set_components(self: Any, positions: Sequence[int], value: Any) -> None:
-    """Assigns the parts of a sequence or nested array one by one, anything else to all."""
+    """Assigns the parts of a sequence or nested array one by one, and anything else to all
+    components."""
     n = len(positions)
     if isinstance(value, (list, tuple)) or (is_array(value) and value._kind == "nested"):
         values = list(value)
@@ -341,10 +345,10 @@ def _nested_slice(self: Any, key: slice) -> Any:
 
 
 def _sized(cls: Any, count: int) -> Any:
-    """The class with another number of components.
+    """Returns the class with another number of components.
 
     Raises:
-        TypeError: there is none.
+        TypeError: there is no such class.
     """
     meta = cls.__meta__
     kind = "vector" if meta.kind == "quaternion" and count == 3 else meta.kind
@@ -359,16 +363,16 @@ def _sized(cls: Any, count: int) -> Any:
 
 
 def _copies(cls: Any, parts: Sequence[Any]) -> Any:
-    """An array of copies of components."""
+    """Returns an array of copies of components."""
     result = leaf.new(cls)
     result._components = [type(c)(c) if is_array(c) else c for c in parts]
     return result
 
 
 def _set_masked_tensor(self: Any, mask: Any, value: Any) -> None:
-    """Assigns where a mask holds. What a mask of the leading axes addresses has one axis for those
-    of the mask: values have it, as in NumPy, or are the same along it. A mask of all axes, or one
-    that broadcasts, takes values of the whole tensor as well.
+    """Assigns where a mask is true. A mask of the leading axes selects entries along a single axis,
+    which the values also have, as in NumPy, unless they are the same for all selected entries. A
+    mask of all axes, or one that broadcasts, also accepts values for the whole tensor.
     """
     if mask._kind != "tensor":
         mask = self.Mask(mask)
@@ -407,7 +411,7 @@ def _set_masked(self: Any, mask: Any, value: Any) -> None:
 
 
 def getattr_swizzle(self: Any, name: str) -> Any:
-    """`self.zyx`: an array of copies of the named components, which may repeat.
+    """`self.zyx`: returns an array of copies of the named components, which may repeat.
 
     Raises:
         AttributeError: the array has no such components.
@@ -417,13 +421,13 @@ def getattr_swizzle(self: Any, name: str) -> Any:
 
 
 def setattr_swizzle(self: Any, name: str, value: Any) -> None:
-    """`self.zyx = value`: assigns components one by one, and anything else to each of them. Of two
-    that go to one component, the last one stays.
+    """`self.zyx = value`: assigns components one by one, and anything else to each of them. If a
+    component is named twice, the last assignment wins.
 
     Raises:
-        AttributeError: the array has no such components, or holds numbers, and there is another
-            number of values.
-        IndexError: the value has another number of components.
+        AttributeError: the array has no such components, or contains numbers and the number of
+            values differs.
+        IndexError: the value has a different number of components.
     """
     positions = _letters(self, name)
     if is_array(value) and value._kind == "nested":
@@ -444,7 +448,7 @@ def setattr_swizzle(self: Any, name: str, value: Any) -> None:
 
 
 def _letters(self: Any, name: str) -> list[int]:
-    """The components that a swizzle names.
+    """Returns the positions of the components that a swizzle names.
 
     Raises:
         AttributeError: the array has no such components.
@@ -459,6 +463,6 @@ def _letters(self: Any, name: str) -> list[int]:
 
 
 def no_attribute(self: Any, name: str) -> AttributeError:
-    """What to raise for an attribute that an array does not have."""
+    """Returns the error to raise for a missing attribute."""
     text = f"{type(self).__name__!r} object has no attribute {name!r}"
     return AttributeError(text, name=name, obj=self)

@@ -1,10 +1,10 @@
-"""Element-wise operations on traced one-dimensional arrays of one class, and on vectors of these,
-beside Python numbers: as functions that are made for each operation and class (`recorded`), and as
-operators.
+"""Fast paths for element-wise operations on traced one-dimensional arrays of one class, and on
+vectors of these, possibly combined with Python numbers. They exist as functions generated for each
+operation and class (`recorded`), and as operators.
 
-Tracing is what a program pays on every iteration, so these functions build the node themselves
-where sizes agree. Everything else (promotion, other kinds of arrays, errors) is left to
-`elementwise`, and to the general operators of `ArrayBase`.
+A program pays for tracing in every iteration, so these functions build the node themselves if sizes
+agree. Everything else (promotion, other kinds of arrays, errors) is left to `elementwise` and to
+the general operators of `ArrayBase`.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,8 @@ from .leaf import beside, combined, new
 
 
 def operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
-    """Methods for a class whose comparisons give `mask`; `general` has the general methods."""
+    """Returns the operator methods of a class whose comparisons return `mask`; `general` has the
+    general methods."""
     found: dict[str, Callable] = {}
     for op_ in ops.ARITHMETIC:
         if op_.accepts(cls._dtype):
@@ -40,8 +41,8 @@ def operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
 
 
 def _own_code(f: Any, name: str, cls: type) -> Callable:
-    """The function with a code object of its own: the interpreter specializes code for the types
-    that it meets.
+    """Returns the function with its own code object, because the interpreter specializes code for
+    the types that it encounters.
     """
     code = f.__code__.replace(co_name=name, co_qualname=f"{cls.__qualname__}.{name}")
     method = FunctionType(code, f.__globals__, name, None, f.__closure__)
@@ -49,9 +50,9 @@ def _own_code(f: Any, name: str, cls: type) -> Callable:
     return method
 
 
-# The text of what records an operation; there is one function for each operation and class.
-# It tells how a node `x0`, `x1`, ... and a variable come of each operand: of an array of the class,
-# of what may be a number instead, of a number, of a mask.
+# The source of the function that records an operation; there is one function per operation and
+# class. It defines how each operand is turned into a node `x0`, `x1`, ... and a variable: an array
+# of the class, an array or a number, a number, or a mask.
 _OPERANDS = {
     "array": """
         {x} = {a}._node
@@ -149,14 +150,15 @@ def make(op_, cls, result, general):
 
 
 def _maker(parameters: str, operands: dict[str, str], check: str) -> Callable[..., Any]:
-    """What makes the functions of one form: of an operation, the class, that of results, and what
-    takes other operands; from how each operand is given, in order."""
+    """Returns the factory of the functions of one form, given the form of each operand. Its
+    arguments are an operation, the class, the class of results, and a fallback for other
+    operands."""
     made = [_compiled(parameters, operands, check, diff) for diff in (False, True)]
     return lambda op_, cls, result, general: made[cls._diff](op_, cls, result, general)
 
 
 def _compiled(parameters: str, operands: dict[str, str], check: str, diff: bool) -> Any:
-    """The same for classes with derivatives, or without."""
+    """Compiles the factory for classes with or without derivatives."""
     variables = [
         f"v{k}" if diff and "{v}" in _OPERANDS[kind] else "None"
         for k, kind in enumerate(operands.values())
@@ -216,7 +218,8 @@ def _in_place(cls: type, operator: Callable) -> Callable:
 
 
 def _on_components(op_: Op, cls: Any) -> Callable:
-    """The operation on vectors of one class and length, beside what goes with each component."""
+    """Returns the operation on vectors of one class and length, combined with operands that are
+    broadcast to the components."""
     entry = cls.Value
     on_entries = RECORDERS[op_][entry]
     if on_entries is nothing:
@@ -256,12 +259,12 @@ def _on_components(op_: Op, cls: Any) -> Callable:
 
 
 def nothing(*_: Any) -> None:
-    """What records nothing: for classes that are left to the general case."""
+    """Records nothing: for classes that are left to the general case."""
 
 
 class _Recorders(dict[type, Callable]):
-    """The functions of an operation by the class of an operand; made for the classes of the table
-    when they are first asked for.
+    """The recorders of an operation by the class of an operand, created on first use for the
+    classes of the table.
     """
 
     def __init__(self, op_: Op) -> None:
@@ -279,8 +282,9 @@ RECORDERS = {o: _Recorders(o) for o in ops.TABLE.values()}
 
 
 def recorded(op_: Op, *args: Any) -> Any:
-    """The operation on one-dimensional arrays of one class, or on vectors of them, and numbers that
-    go beside these: what programs do most. None for anything else, and where something is wrong.
+    """Applies the operation to one-dimensional arrays of one class, or vectors of them, and numbers
+    that combine with these, which covers most operations in programs. Returns None for anything
+    else, including errors.
     """
     known = RECORDERS[op_]
     for a in reversed(args):

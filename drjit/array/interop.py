@@ -1,8 +1,8 @@
-"""Exchange with NumPy, with whatever speaks the array, buffer or DLPack protocols, and with pickle.
+"""Exchange of data with NumPy, with objects that support the array, buffer or DLPack protocols, and
+with pickle.
 
-Axes are those of the class, and lanes come last: an array of N 3D vectors is an array of shape (3,
-N). A leaf array shares its memory with the NumPy array made from it, in either direction, wherever
-the element types agree.
+Axes are those of the class, with lanes last: N 3D vectors are an array of shape (3, N). If element
+types agree, a leaf array and the NumPy array made from it (or vice versa) share memory.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _COMPLEX = {dt.f32: np.dtype(np.complex64), dt.f64: np.dtype(np.complex128)}
 
 
 def is_foreign_array(obj: object) -> bool:
-    """Whether an object, not one of ours, offers its contents as an array of numbers."""
+    """Returns whether an object, not one of ours, provides its contents as an array of numbers."""
     if is_array(obj):
         return False
     if isinstance(obj, (np.ndarray, np.generic, *_BUFFERS)):
@@ -44,17 +44,18 @@ def is_foreign_array(obj: object) -> bool:
 
 
 def host_array(obj: Any) -> np.ndarray:
-    """The contents of an object as a NumPy array, without a copy where its protocol allows it.
+    """Returns the contents of an object as a NumPy array, without a copy if its protocol allows
+    that.
 
     Raises:
-        TypeError: the object does not offer its contents, or they are not on the host.
+        TypeError: the object does not provide its contents, or they are not on the host.
     """
     if isinstance(obj, np.ndarray):
         return np.asarray(obj)
     if isinstance(obj, (bytes, bytearray)):
         return np.frombuffer(obj, np.uint8)
     if getattr(obj, "requires_grad", False):
-        obj = obj.detach()  # a PyTorch tensor that is part of its graph does not give its contents
+        obj = obj.detach()  # PyTorch tensors in a graph do not provide their contents
     if hasattr(obj, "__array_interface__") or hasattr(obj, "__array__"):
         try:
             return np.asarray(obj)
@@ -73,17 +74,17 @@ def host_array(obj: Any) -> np.ndarray:
 
 
 def from_object(cls: Any, obj: Any, flip_axes: bool = False) -> Any:
-    """An array of the class with the contents of a foreign array.
+    """Returns an array of the class with the contents of a foreign array.
 
-    Accepts what NumPy, the buffer protocol, `__array_interface__`, `__array__` and DLPack offer,
-    with any strides and byte order. The shape is that of the class with the lanes last, (3, N) for
-    an array of 3D vectors; the last axis may be missing, for one lane; a single number is
-    broadcast. With `flip_axes`, the axes are in reverse order, (N, 3). Complex arrays take complex
-    numbers, of shape (N,). Element types are converted as a cast in C does, integers modulo their
-    range.
+    Accepts NumPy arrays and objects with the buffer protocol, `__array_interface__`, `__array__` or
+    DLPack, with any strides and byte order. The shape is that of the class with lanes last, (3, N)
+    for an array of 3D vectors. The last axis may be missing, which means one lane; a single number
+    is broadcast. With `flip_axes`, the axes are in reverse order, (N, 3). Complex arrays accept
+    complex numbers of shape (N,). Element types are converted like casts in C, with integers modulo
+    their range.
 
     Raises:
-        TypeError: shape or element type do not fit.
+        TypeError: shape or element type is incompatible.
     """
     data = host_array(obj)
     data = data.T if flip_axes else data
@@ -101,7 +102,8 @@ def from_object(cls: Any, obj: Any, flip_axes: bool = False) -> Any:
 
 
 def build(cls: Any, data: np.ndarray, obj: Any = None) -> Any:
-    """An array of the class from one of the very element type; see `from_object` for shapes."""
+    """Returns an array of the class from a NumPy array of exactly its element type; see
+    `from_object` for shapes."""
     if cls._kind == "tensor":
         result = cls.__new__(cls)
         result._array = build(cls.Array, np.ascontiguousarray(data).reshape(-1))
@@ -171,8 +173,8 @@ def _mismatch(cls: type, obj: Any, data: np.ndarray) -> TypeError:
 
 
 def components(value: Any) -> np.ndarray:
-    """A new or shared array with the entries of an array, of the axes of the class and the lanes
-    last.
+    """Returns the entries of an array as a new or shared NumPy array, with the axes of the class
+    and lanes last.
 
     Raises:
         RuntimeError: components differ in size.
@@ -217,7 +219,8 @@ def _leaf_view(value: Any) -> np.ndarray:
 
 
 def _shared(value: Any) -> np.ndarray:
-    """An array of the entries of an array of `drjit.scalar`, which has them there from then on."""
+    """Returns a NumPy array of the entries of a `drjit.scalar` array, which stores them there from
+    then on."""
     if value._kind == "tensor":
         return _shared(value._array).reshape(value._shape)
     shape = component_shape(value)
@@ -240,7 +243,7 @@ def _shared(value: Any) -> np.ndarray:
 
 
 def _vectors(value: Any) -> Iterator[Any]:
-    """The components of an array of `drjit.scalar` that have numbers as components."""
+    """Yields the components of a `drjit.scalar` array whose own components are numbers."""
     if issubclass(value.Value, ArrayBase):
         for c in value._components:
             yield from _vectors(c)
@@ -253,12 +256,12 @@ def _address(held: Any) -> Any:
 
 
 def to_numpy(value: Any) -> np.ndarray:
-    """The array as a NumPy array, of the shape of the class with the lanes last; complex ones as
-    complex numbers.
+    """Converts the array to a NumPy array, with the shape of the class and lanes last; complex
+    arrays become complex numbers.
 
-    A leaf array, a tensor or an array of `drjit.scalar` shares its memory with the result: what is
-    written to the one shows in the other, until a traced array is written to by a scatter or an
-    assignment, which leaves the NumPy array as it was. Nested traced arrays are copied. Evaluates
+    A leaf array, a tensor or an array of `drjit.scalar` shares its memory with the result: writes
+    to one are visible in the other, until a traced array is written to by a scatter or an
+    assignment, which leaves the NumPy array unchanged. Nested traced arrays are copied. Evaluates
     the array.
 
     Raises:
@@ -275,9 +278,9 @@ def to_numpy(value: Any) -> np.ndarray:
 
 
 def to_array(value: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    """What `__array__` gives; see the NumPy documentation.
+    """Implements `__array__`; see the NumPy documentation.
 
-    `copy=False` asks for a copy only where one is needed.
+    `copy=False` copies only if necessary.
     """
     data = to_numpy(value)
     if dtype is not None and np.dtype(dtype) != data.dtype:
@@ -287,12 +290,12 @@ def to_array(value: Any, dtype: Any = None, copy: bool | None = None) -> np.ndar
 
 
 def to_memoryview(value: Any) -> memoryview:
-    """The array as a memoryview; shares memory as `numpy()` does."""
+    """Converts the array to a memoryview; shares memory like `numpy()`."""
     return to_numpy(value).data
 
 
 def dlpack(value: Any, stream: Any = None, **arguments: Any) -> Any:
-    """What `__dlpack__` gives: a capsule with the array's memory on the host.
+    """Implements `__dlpack__`: returns a capsule with the array's memory on the host.
 
     Raises:
         BufferError: `stream` is not None, though the array is on the host.
@@ -303,12 +306,13 @@ def dlpack(value: Any, stream: Any = None, **arguments: Any) -> Any:
 
 
 def dlpack_device(value: Any) -> tuple[int, int]:
-    """What `__dlpack_device__` gives: the host."""
+    """Implements `__dlpack_device__`: the host."""
     return (1, 0)
 
 
 def to_torch(value: Any) -> Any:
-    """The array as a PyTorch tensor that shares memory as `numpy()` does, without derivatives.
+    """Converts the array to a PyTorch tensor, which shares memory like `numpy()`, without
+    derivatives.
 
     Raises:
         ModuleNotFoundError: PyTorch is not installed.
@@ -318,12 +322,12 @@ def to_torch(value: Any) -> Any:
     except ImportError:
         raise _missing(value, "torch", "PyTorch", "pip install torch") from None
     data = _foreign_integers(to_numpy(value), torch, "uint16 uint32 uint64")
-    # PyTorch has no arrays that must not be written.
+    # PyTorch has no read-only arrays.
     return torch.from_numpy(data if data.flags.writeable else data.copy())
 
 
 def to_jax(value: Any) -> Any:
-    """The array as a JAX array.
+    """Converts the array to a JAX array.
 
     Raises:
         ModuleNotFoundError: JAX is not installed.
@@ -336,7 +340,7 @@ def to_jax(value: Any) -> Any:
 
 
 def _foreign_integers(data: np.ndarray, library: Any, names: str) -> np.ndarray:
-    """Unsigned integers that an older version of a library lacks, as signed ones."""
+    """Converts unsigned integers that an older version of a library lacks to signed ones."""
     if data.dtype.name in names.split() and not hasattr(library, data.dtype.name):
         return data.view(data.dtype.name[1:])
     return data
@@ -350,16 +354,16 @@ def _missing(value: Any, method: str, library: str, command: str) -> ModuleNotFo
 
 
 def get_state(value: Any) -> tuple[tuple[int, ...], bytes]:
-    """What is pickled, without gradients: the shape, with the lanes last, and the entries."""
+    """Returns the pickled state, without gradients: the shape, with lanes last, and the entries."""
     data = components(value)
     return data.shape, data.astype(data.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
 def set_state(value: Any, state: tuple[tuple[int, ...], bytes]) -> None:
-    """Restores what `get_state` gave.
+    """Restores the result of `get_state`.
 
     Raises:
-        TypeError: the state does not fit the class.
+        TypeError: the state does not match the class.
     """
     cls = type(value)
     try:

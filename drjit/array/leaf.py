@@ -1,6 +1,5 @@
-"""Operations on traced one-dimensional arrays. Whatever is recorded on such arrays passes through
-here (or through the generated operators), so that this is the place where derivatives are recorded
-as well.
+"""Operations on traced one-dimensional arrays. All recording on such arrays passes through here (or
+through the generated operators), which is why derivatives are recorded here as well.
 """
 
 from collections.abc import Callable
@@ -21,7 +20,7 @@ new = object.__new__
 
 
 def wrap(cls: type, n: Node) -> Any:
-    """An array of the class for a node, without derivative."""
+    """Returns an array of the class for a node, without derivative."""
     array = new(cls)
     array._node = n
     if cls._diff:
@@ -30,7 +29,8 @@ def wrap(cls: type, n: Node) -> Any:
 
 
 def apply(op_: Op, *args: Any) -> Any:
-    """An element-wise operation on arrays of the same class (but for the mask of a select).
+    """Applies an element-wise operation to arrays of the same class (except for the mask of a
+    select).
 
     Raises:
         RuntimeError: the sizes are incompatible.
@@ -47,8 +47,8 @@ def apply(op_: Op, *args: Any) -> Any:
 
 
 def combined(cls: Any, op_: Op, nodes: tuple[Node, ...], variables: tuple) -> Any:
-    """The same with an array of the class as the result, for nodes whose element types are known to
-    be right and their variables.
+    """Applies the operation to nodes of valid element types and their variables, and returns an
+    array of the class.
     """
     result = new(cls)
     result._node = n = node.combine(op_, nodes)
@@ -60,11 +60,11 @@ def combined(cls: Any, op_: Op, nodes: tuple[Node, ...], variables: tuple) -> An
 
 
 def check_empty(op_: Op, nodes: tuple[Node, ...]) -> None:
-    """An empty operand beside one of size 1 is an array that was never initialized, unless the
-    other is a constant.
+    """Checks for an empty operand combined with one of size 1. Unless the latter is a constant, the
+    empty operand is an array that was never initialized.
 
     Raises:
-        RuntimeError: it is none.
+        RuntimeError: there is such an operand.
     """
     if any(n.size == 1 and n.op is not LITERAL for n in nodes):
         sizes = ", ".join(str(n.size) for n in nodes)
@@ -75,12 +75,12 @@ def check_empty(op_: Op, nodes: tuple[Node, ...]) -> None:
 
 
 def value(a: Any) -> Value:
-    """The traced value of an array, with its place in the graph of derivatives."""
+    """Returns the traced value of an array with its variable in the derivative graph."""
     return Value(a._node, a._var)
 
 
 def from_value(cls: type, v: Value) -> Any:
-    """An array of the class for a traced value."""
+    """Returns an array of the class for a traced value."""
     array = new(cls)
     array._node = v.node
     if cls._diff:
@@ -89,13 +89,14 @@ def from_value(cls: type, v: Value) -> Any:
 
 
 def literal(cls: type, value: Any, size: int = 1) -> Any:
-    """A constant array; the value is converted as a kernel converts it."""
+    """Returns a constant array; the value is converted as in kernels."""
     return wrap(cls, node.literal(cls._dtype, value, size))
 
 
 def beside(cls: Any) -> Callable[[Any], Any]:
-    """What makes an array of the class of a Python number that goes beside several arrays, so that
-    these share one literal; what the class does not take stays as it is."""
+    """Returns a function that converts Python numbers to arrays of the class when they are combined
+    with several arrays, so that these share one literal. Values that the class does not accept are
+    returned unchanged."""
     made = node.literals(cls._dtype)
 
     def array(value: Any) -> Any:
@@ -106,19 +107,19 @@ def beside(cls: Any) -> Callable[[Any], Any]:
 
 
 def cast(cls: type, a: Any) -> Any:
-    """Conversion to the element type of another class."""
+    """Converts to the element type of another class."""
     if a._var is None:
         return wrap(cls, node.cast(cls._dtype, a._node))
     return from_value(cls, lanes.cast(cls._dtype, value(a)))
 
 
 def bitcast(cls: type, a: Any) -> Any:
-    """The same bits as another element type of the same size."""
+    """Reinterprets the bits as another element type of the same size."""
     return wrap(cls, node.bitcast(cls._dtype, a._node))
 
 
 def unwritten(cls: Any, size: int) -> Any:
-    """An array of undefined contents, for a scatter that writes every entry."""
+    """Returns an array with undefined contents, for a scatter that writes every entry."""
     t = cls._dtype
     if size == 0 or t.is_mask:
         return literal(cls, 0, size)
@@ -126,17 +127,17 @@ def unwritten(cls: Any, size: int) -> Any:
 
 
 def lane(cls: type, size: int) -> Any:
-    """0 ... size-1."""
+    """Returns 0 ... size-1."""
     return wrap(cls, node.cast(cls._dtype, node.lane(size)))
 
 
 def resize(a: Any, size: int) -> Any:
-    """An array of size 1 as one of another size."""
+    """Broadcasts an array of size 1 to another size."""
     return from_value(type(a), lanes.full(value(a), size))
 
 
 def host(a: Any) -> np.ndarray:
-    """The entries as a NumPy array for reading while `a` is alive; evaluates and waits."""
+    """Returns the entries as a NumPy array, to be read while `a` is alive; evaluates and waits."""
     return host_node(a._node)
 
 
@@ -150,8 +151,8 @@ def host_node(n: Node) -> np.ndarray:
 
 
 def from_numpy(cls: type, values: np.ndarray, copy: bool = False) -> Any:
-    """An array with the entries of a one-dimensional NumPy array, which is converted as C converts.
-    Memory is shared where possible.
+    """Returns an array with the entries of a one-dimensional NumPy array, converted as in C. Memory
+    is shared if possible.
     """
     return wrap(cls, node_from_numpy(cls._dtype, values, copy))
 

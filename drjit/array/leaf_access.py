@@ -1,9 +1,10 @@
-"""Indexed access, reductions and scans of leaf arrays: the one place where each of them meets
-nodes, and derivatives.
+"""Indexed access, reductions and scans of leaf arrays: the layer where each of them is connected to
+nodes and derivatives.
 
-Operands are leaves of one namespace with the right element types: the functions of `drjit.function`
-convert, broadcast over components, and check. A scatter replaces the node of its target; when it
-fails, the target is as it was."""
+Operands are leaves of one namespace with valid element types; the functions of `drjit.function`
+convert, broadcast over components, and check. A scatter replaces the node of its target; if it
+fails, the target is unchanged.
+"""
 
 import weakref
 from typing import Any
@@ -25,7 +26,7 @@ from .leaf import value as value_of
 
 
 def _wide(index: Node) -> Node:
-    """The index in 64 bits, where multiples of it cannot wrap."""
+    """Converts an index to 64 bits, where its multiples cannot overflow."""
     return ir.cast(dt.i64 if index.dtype.is_signed else dt.u64, index)
 
 
@@ -37,8 +38,8 @@ def gather(
     inside: bool = False,
     mode: Any = op.ReduceMode.Auto,
 ) -> Any:
-    """The entries of `source` at `index`; 0 where `active` is false or the index out of bounds,
-    which with `inside` it cannot be. `mode` is for the adjoint."""
+    """Returns the entries of `source` at `index`, and 0 where `active` is false or the index is out
+    of bounds; `inside` promises that none is. `mode` is for the adjoint."""
     if source._var is None:
         return wrap(
             type(source), access.gather(source._node, index._node, active._node, what, inside)
@@ -57,7 +58,8 @@ def gather_packet(
     inside: bool = False,
     mode: Any = op.ReduceMode.Auto,
 ) -> list:
-    """`count` consecutive entries per lane, from entry `index * count` on; see `gather`."""
+    """Returns `count` consecutive entries per lane, starting at entry `index * count`; see
+    `gather`."""
     if count == 1:
         return [gather(source, index, active, what, inside, mode)]
     n, cls = source._node, type(source)
@@ -79,9 +81,9 @@ def gather_packet(
 def gather_weighted(
     source: Any, indices: list, weights: list, active: Any, count: int, what: str
 ) -> list | None:
-    """Sums of records of `count` components with weights of the source's type, for indices that
-    cannot be out of bounds; None where gathers and products serve better, or have to, since
-    derivatives are recorded.
+    """Returns weighted sums of records with `count` components, with weights of the source's type,
+    for indices known to be in bounds. Returns None if gathers and products are faster, or necessary
+    because derivatives are recorded.
     """
     if source._var is not None or not 2 <= count <= 16 or source._node.size % count:
         return None
@@ -103,8 +105,8 @@ def _update(
     mode: str = "direct",
     packet: int = 1,
 ) -> bool:
-    """Queues a scatter and puts the node that results into the target, which alone holds it, so
-    that the next scatter finds it free. Returns whether there was anything to do."""
+    """Queues a scatter and stores the resulting node in the target as the only reference, so that
+    the next scatter can write in place. Returns whether there was anything to do."""
     node = target._node
     witness = weakref.ref(node)
     target._node = None
@@ -114,14 +116,14 @@ def _update(
     try:
         after = access.scatter(kind, taken, values, index, active, what, reduce, mode, packet)
     finally:
-        # Until the scatter has replaced it, the old node lives in `taken` or in a frame of the
+        # Until the scatter replaces it, the old node is kept alive by `taken` or by a frame of the
         # exception's traceback.
         target._node = witness() if after is None else after
     return after is not None
 
 
 def _differentiable(target: Any, values: list) -> bool:
-    """Whether a scatter is part of the graph of derivatives."""
+    """Returns whether a scatter is part of the derivative graph."""
     if not target._diff or not any(v._var is not None for v in (target, *values)):
         return False
     return not recording() or any(visible(v._var) is not None for v in (target, *values))
@@ -130,8 +132,7 @@ def _differentiable(target: Any, values: list) -> bool:
 def _record(
     reduce: str, target: Any, value: Any, index: Node, mask: Node, before: Node | None
 ) -> None:
-    """Records what has become of a target whose node was `before`; that is needed for some
-    reductions only."""
+    """Records the update of a target whose node was `before`; some reductions need that."""
     if recording():
         scatter_target.record(reduce, target, value_of(value), index, mask)
         return
@@ -144,8 +145,8 @@ def _record(
 
 
 def check(size: int, values: list, index: Any, active: Any, what: str) -> None:
-    """Raises what a scatter into a target of `size` entries would raise at once, and changes
-    nothing."""
+    """Raises the errors that a scatter to a target of `size` entries would raise immediately,
+    without any change."""
     ir.broadcast_size((*[v._node for v in values], index._node, active._node), what)
     access.bounds(index._node, active._node, size, what)
 
@@ -158,8 +159,9 @@ def scatter(
     what: str = "dr.scatter",
     mode: str = "direct",
 ) -> None:
-    """Writes components `values` to `target` at entries `index * len(values) + 0, 1, ...`. Several
-    with the mode `disjoint` write to different entries, so that their order does not matter."""
+    """Writes components `values` to the entries `index * len(values) + 0, 1, ...` of `target`.
+    Several scatters with the mode `disjoint` write to different entries, so their order does not
+    matter."""
     nodes = [v._node for v in values]
     count = len(nodes)
     if 2 <= count <= 16 and target._node.size % count == 0:
@@ -182,8 +184,8 @@ def scatter(
 def _records(
     target: Any, index: Any, active: Any, count: int, what: str
 ) -> tuple[list[Node], Node]:
-    """The entries of the components of records, and the mask of lanes whose record lies within the
-    target as a whole."""
+    """Returns the entries of the components of records, and the mask of lanes whose entire record
+    lies within the target."""
     if count == 1:
         return [index._node], active._node
     bounded, mask = access.bounds(index._node, active._node, target._node.size, what, count)
@@ -191,7 +193,7 @@ def _records(
 
 
 def entries(index: Node, count: int) -> list[Node]:
-    """The indices `index * count + j` of the components of a record."""
+    """Returns the indices `index * count + j` of the components of a record."""
     if count == 1:
         return [index]
     wide = _wide(index)
@@ -226,7 +228,7 @@ def scatter_reduce(
 def _atomic(
     target: Any, kind: op.Op, values: list[Node], index: Any, active: Any, what: str
 ) -> Node:
-    """Queues an atomic operation; gives the old values."""
+    """Queues an atomic operation and returns the old values."""
     size = ir.broadcast_size((*values, index._node, active._node), what)
     dtype = target._node.dtype
     if not _update(target, kind, values, index._node, active._node, what):
@@ -235,15 +237,15 @@ def _atomic(
 
 
 def scatter_inc(target: Any, index: Any, active: Any, what: str = "dr.scatter_inc") -> Any:
-    """Atomically adds 1 to entries of `target`; gives their old values."""
+    """Atomically adds 1 to entries of `target` and returns their old values."""
     return wrap(type(target), _atomic(target, op.scatter_inc, [], index, active, what))
 
 
 def scatter_exch(
     target: Any, value: Any, index: Any, active: Any, what: str = "dr.scatter_exch"
 ) -> Any:
-    """Atomically replaces entries of `target`; gives their old values. Derivatives hold where no
-    index occurs twice."""
+    """Atomically replaces entries of `target` and returns their old values. Derivatives are valid
+    if no index occurs twice."""
     differentiable = _differentiable(target, [value])
     old = _atomic(target, op.scatter_exch, [value._node], index, active, what)
     if not differentiable:
@@ -254,8 +256,8 @@ def scatter_exch(
 def scatter_cas(
     target: Any, compare: Any, value: Any, index: Any, active: Any, what: str = "dr.scatter_cas"
 ) -> Any:
-    """Atomically replaces entries of `target` that equal `compare` bit by bit; gives their old
-    values. Derivatives hold where no index occurs twice."""
+    """Atomically replaces entries of `target` that equal `compare` bit by bit, and returns their
+    old values. Derivatives are valid if no index occurs twice."""
     differentiable = _differentiable(target, [value])
     old = _atomic(target, op.scatter_cas, [compare._node, value._node], index, active, what)
     if not differentiable:
@@ -267,8 +269,8 @@ def scatter_cas(
 def _old_value(
     kind: str, target: Any, value: Any, index: Node, active: Node, mask: Node, old: Node
 ) -> Any:
-    """Records an atomic operation that has replaced the entries of the lanes of `mask`; gives the
-    array of the old values, which all `active` lanes have."""
+    """Records an atomic operation that replaced entries in the lanes of `mask`. Returns the array
+    of the old values, which all `active` lanes have."""
     if recording():
         v = scatter_target.record(kind, target, value_of(value), index, mask)
         return from_value(type(target), Value(old, v))
@@ -278,40 +280,41 @@ def _old_value(
 
 
 def reduce_all(reduce: str, value: Any) -> Any:
-    """The reduction of all entries to one: `add`, `mul`, `min`, `max`, `and` or `or`."""
+    """Reduces all entries to one by `add`, `mul`, `min`, `max`, `and` or `or`."""
     return from_value(type(value), lanes.reduce(reduce, value_of(value)))
 
 
 def prefix(reduce: str, value: Any, exclusive: bool, block_size: int = 0) -> Any:
-    """The running reduction over all entries, or within runs of `block_size` entries."""
+    """Returns the prefix reduction of all entries, or within runs of `block_size` entries."""
     return from_value(type(value), lanes.prefix(reduce, value_of(value), exclusive, block_size))
 
 
 def block_reduce(reduce: str, value: Any, block_size: int) -> Any:
-    """The reduction of each run of `block_size` entries."""
+    """Reduces each run of `block_size` entries."""
     return from_value(type(value), lanes.reduce(reduce, value_of(value), block_size))
 
 
 def compress(mask: Any, result: type) -> Any:
-    """The indices, as an array of class `result`, at which a mask holds."""
+    """Returns the indices where a mask is true, as an array of class `result`."""
     return wrap(result, collective.compress(mask._node))
 
 
 def bounded(index: Any, active: Any, size: int, what: str) -> tuple[Any, Any]:
-    """An unsigned index, and the mask of lanes where it is below `size`; others are reported."""
+    """Returns an unsigned index, and the mask of lanes where it is below `size`; others are
+    reported."""
     n, mask = access.bounds(index._node, active._node, size, what)
-    if mask is access.ACTIVE:  # stands for the lanes of a kernel, and is no value to keep
+    if mask is access.ACTIVE:  # stands for the lanes of a kernel and is not a value to keep
         mask = ir.literal(dt.mask, True)
     cls = table.find(index._namespace, "leaf", n.dtype)
     return wrap(cls, n), wrap(cls.Mask, mask)
 
 
 def reduce_rows(reduce: str, value: Any, rows: int, columns: int) -> Any:
-    """The reductions along the columns of matrices of `rows` by `columns` entries."""
+    """Reduces matrices of `rows` by `columns` entries along their columns."""
     if value._var is not None and reduce == "add":
         return from_value(type(value), matrix.sum_rows(value_of(value), rows, columns))
     if value._var is not None:
-        # In terms of what has derivatives: the rows of the transposed matrices.
+        # In terms of differentiable operations: the rows of the transposed matrices.
         index = table.find(value._namespace, "leaf", dt.u32)
         lane = wrap(index, ir.lane(value._node.size))
         place = lane // (rows * columns) * (rows * columns)
@@ -322,12 +325,13 @@ def reduce_rows(reduce: str, value: Any, rows: int, columns: int) -> Any:
 
 
 def argsort(value: Any, result: type, descending: bool, run: int = 0) -> Any:
-    """The order of the entries, or of those of each run, as an array of class `result`."""
+    """Returns the sorting order of the entries, or of each run's entries, as an array of class
+    `result`."""
     return wrap(result, sorting.argsort(value._node, descending, run))
 
 
 def sort_keys(value: Any) -> Any:
-    """Unsigned integers that order as the entries do, with NaN as the largest."""
+    """Returns unsigned integers that sort like the entries, with NaN as the largest."""
     n = sorting.keys(value._node, False)
     if n.dtype.bits < 32:
         n = ir.cast(dt.u32, n)
@@ -335,7 +339,7 @@ def sort_keys(value: Any) -> Any:
 
 
 def sort(value: Any, descending: bool) -> Any:
-    """All entries in order."""
+    """Sorts all entries."""
     if value._var is not None:
         index = argsort(value, table.find(value._namespace, "leaf", dt.u32), descending)
         return gather(value, index, wrap(value.Mask, ir.literal(dt.mask, True)))
@@ -343,5 +347,5 @@ def sort(value: Any, descending: bool) -> Any:
 
 
 def matmul(a: Any, b: Any, layout: Any) -> Any:
-    """Products of matrices; see `drjit.jit.primitives.matmul.Layout`."""
+    """Returns products of matrices; see `drjit.jit.primitives.matmul.ProductLayout`."""
     return from_value(type(a), matrix.matmul(value_of(a), value_of(b), layout))

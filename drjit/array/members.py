@@ -1,7 +1,7 @@
 """Properties and protocols of all arrays: components, length, iteration, conversion to Python
 values, labels, copies, exchange with other libraries.
 
-Importing this module gives them to `ArrayBase`.
+Importing this module adds them to `ArrayBase`.
 """
 
 from collections.abc import Iterator
@@ -30,8 +30,8 @@ def components(self: Any) -> list:
 
 
 def state(self: Any) -> VarState:
-    """How far the evaluation got: a literal, unevaluated, evaluated, with pending side effects
-    (dirty), symbolic in the body of a loop, branch or call that is being recorded, or mixed.
+    """The state of evaluation: a literal, unevaluated, evaluated, with pending side effects
+    (dirty), symbolic (in the body of a loop, branch or call being recorded), or mixed.
     """
     if self._kind == "leaf":
         n = self._node
@@ -50,14 +50,14 @@ def state(self: Any) -> VarState:
 
 
 def ndim(self: Any) -> int:
-    """The number of dimensions, lanes included."""
+    """The number of dimensions, including lanes."""
     if self._kind == "tensor":
         return len(self._shape)
     return len(self.__meta__.dims) + self.__meta__.is_jit
 
 
 def shape(self: Any) -> tuple[int, ...]:
-    """Sizes of all dimensions, lanes last.
+    """The sizes of all dimensions, lanes last.
 
     Raises:
         RuntimeError: components differ in size.
@@ -82,10 +82,10 @@ def array(self: Any) -> Any:
 
 
 def item(self: Any) -> Any:
-    """The only entry of an array or tensor as a Python number.
+    """Returns the only entry of an array or tensor as a Python number.
 
     Raises:
-        RuntimeError: the array has components, or not exactly one entry.
+        RuntimeError: the array has components, or does not have exactly one entry.
     """
     flat = self._array if self._kind == "tensor" else self
     if flat._kind == "leaf" and flat._node.size == 1:
@@ -112,7 +112,7 @@ def length(self: Any) -> int:
 
 
 def iterate(self: Any) -> Iterator[Any]:
-    """The entries as Python numbers, components, or slices of a tensor."""
+    """Yields the entries as Python numbers, the components, or the slices of a tensor."""
     kind = self._kind
     if kind == "leaf":
         yield from leaf.host(self).tolist()
@@ -147,11 +147,11 @@ def _entries(a: Any) -> list:
 
 
 def truth(self: Any) -> bool:
-    """The value of a mask with a single entry.
+    """Returns the value of a mask with a single entry.
 
     Raises:
-        TypeError: not a mask.
-        RuntimeError: several entries, or none.
+        TypeError: the array is not a mask.
+        RuntimeError: the array does not have exactly one entry.
     """
     if not self._dtype.is_mask:
         raise TypeError(
@@ -216,7 +216,7 @@ _COMPONENTS = {name: _component(name, i) for name, i in _POSITIONS.items()}
 
 
 def transposed(self: Any) -> Any:
-    """The transpose of a matrix, a square array, or a tensor of two dimensions."""
+    """The transpose of a matrix, a square array, or a two-dimensional tensor."""
     if self._kind == "tensor" and len(self._shape) != 2:
         raise TypeError(
             f"{type_label(self)}.T: for 2-D tensors, the shape is {self._shape}; .mT swaps the "
@@ -226,7 +226,7 @@ def transposed(self: Any) -> Any:
 
 
 def matrix_transposed(self: Any) -> Any:
-    """The transpose of a matrix, a square array, or of the last two axes of a tensor."""
+    """The transpose of a matrix, a square array, or the last two axes of a tensor."""
     if self._kind == "tensor":
         ndim = len(self._shape)
         if ndim < 2:
@@ -247,7 +247,7 @@ def matrix_transposed(self: Any) -> Any:
 
 
 def get_label(self: Any) -> str | None:
-    """A name that shows in kernel text and graphs; None if there is none."""
+    """A name shown in kernel text and graphs; None if there is none."""
     arrays = leaf_arrays(self)
     return labels.labels.get(arrays[0]._node) if arrays else None
 
@@ -276,7 +276,7 @@ def number_of(self: Any) -> int:
 
 
 def number_of_derivative(self: Any) -> int:
-    """A number that identifies the value in the graph of derivatives; 0 without one."""
+    """A number that identifies the variable in the derivative graph; 0 without one."""
     return variable_index.number_of_var(self._var)
 
 
@@ -288,9 +288,9 @@ def _swizzle(name: str) -> property:
     )
 
 
-# A property for every name of up to four letters: a __setattr__ would slow down every operation.
-# Longer ones are read by __getattr__, which one-dimensional arrays go without for the same reason:
-# the interpreter reads attributes of classes that have none several times as fast.
+# One property per name of up to four letters: a __setattr__ would slow down every operation. Longer
+# names are read by __getattr__. One-dimensional arrays lack that, too: the interpreter reads
+# attributes of classes without __getattr__ several times as fast.
 _SWIZZLES = {
     size: {
         "".join(p): _swizzle("".join(p))
@@ -302,7 +302,7 @@ _SWIZZLES = {
 
 
 def add_swizzles(cls: Any) -> None:
-    """Gives a class of vectors the properties that name several components: `v.xy = v.yx`."""
+    """Adds properties that name several components to a vector class: `v.xy = v.yx`."""
     if cls._kind != "leaf":
         cls.__getattr__ = get_attribute
     meta = cls.__meta__
@@ -315,7 +315,7 @@ def add_swizzles(cls: Any) -> None:
 
 
 def derive(cls: Any) -> None:
-    """Prepares a class that a program derives from one of the table."""
+    """Prepares a class that a program derives from a class of the table."""
     if "__meta__" not in vars(cls):
         cls.__getattr__ = get_attribute
 
@@ -324,7 +324,7 @@ _CONTENTS = frozenset(("_node", "_var", "_components", "_array", "_shape"))
 
 
 def get_attribute(self: Any, name: str) -> Any:
-    """Several components at once: `v.xxyy`."""
+    """Reads several components at once: `v.xxyy`."""
     if name in _CONTENTS:
         raise RuntimeError(
             f"{type_label(self)}: this array was never initialized. A derived class calls "
@@ -336,7 +336,7 @@ def get_attribute(self: Any, name: str) -> Any:
 
 
 def _detached_copy(a: Any) -> Any:
-    """What the module `copy` of Python gives: the same values without derivatives."""
+    """Implements Python's module `copy`: the same values without derivatives."""
     made = type(a)(a)
     if made._diff:
         for part in leaf_arrays(made):
@@ -345,7 +345,7 @@ def _detached_copy(a: Any) -> Any:
 
 
 def install() -> None:
-    """Gives the members to `ArrayBase`."""
+    """Adds the members to `ArrayBase`."""
     members: dict[str, Any] = {
         "__init__": init,
         "__meta__": "ArrayMeta[invalid]",

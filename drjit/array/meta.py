@@ -1,4 +1,4 @@
-"""What an array class says about itself, its `ArrayMeta`, and the states of evaluation."""
+"""The descriptor of an array class, `ArrayMeta`, and the states of evaluation."""
 
 import enum
 
@@ -9,7 +9,7 @@ from ..jit.ir.dtype import DType
 
 
 class VarState(Named, enum.Enum):
-    """How far the evaluation of an array got; see `ArrayBase.state`."""
+    """The state of evaluation of an array; see `ArrayBase.state`."""
 
     Invalid = 0
     Undefined = 1
@@ -22,17 +22,17 @@ class VarState(Named, enum.Enum):
 
 
 DYNAMIC = -1
-"""Stands for a size that is not part of the type."""
+"""Represents a size that is not part of the type."""
 
 BACKENDS = {"scalar": JitBackend.Invalid, "llvm": JitBackend.LLVM, "cuda": JitBackend.CUDA}
 KINDS = ("leaf", "vector", "complex", "quaternion", "matrix", "tensor")
 
 
 class ArrayMeta(str):
-    """The descriptor of an array class: a text, and what the text says.
+    """The descriptor of an array class: a string, with its contents as attributes.
 
-    `kind` is one of `KINDS`. `dims` are the sizes of the nesting levels without the lanes of a
-    traced type: `(3,)` for `Array3f`, `()` for `drjit.llvm.Float`; tensors have none. `shape` are
+    `kind` is one of `KINDS`. `dims` are the sizes of the nesting levels, excluding the lanes of a
+    traced type: `(3,)` for `Array3f`, `()` for `drjit.llvm.Float`, empty for tensors. `shape` are
     the sizes of all dimensions, `DYNAMIC` where they are not part of the type.
 
     >>> import drjit as dr
@@ -86,7 +86,7 @@ SUFFIX = {
     dt.mask: "b", dt.i8: "i8", dt.u8: "u8", dt.i32: "i", dt.u32: "u",
     dt.i64: "i64", dt.u64: "u64", dt.f16: "f16", dt.f32: "f", dt.f64: "f64",
 }  # fmt: skip
-"""Element types that arrays exist for, and how they end a type's name."""
+"""The element types of arrays, and the suffix of a type's name."""
 
 LEAF_NAME = {
     dt.mask: "Bool", dt.i8: "Int8", dt.u8: "UInt8", dt.i32: "Int", dt.u32: "UInt",
@@ -96,7 +96,7 @@ LEAF_NAME = {
 
 
 def type_name(kind: str, dtype: DType, dims: tuple[int, ...]) -> str:
-    """The name of a type: `Array3f`, `Matrix4f64`, `Float`, whether or not it exists."""
+    """Returns the name of a type: `Array3f`, `Matrix4f64`, `Float`, whether or not it exists."""
     if kind == "leaf":
         return LEAF_NAME.get(dtype, dtype.name.title())
     suffix = SUFFIX.get(dtype, dtype.code)

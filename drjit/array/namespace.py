@@ -1,6 +1,6 @@
-"""The modules that hold the types, such as `drjit.llvm`. A type becomes an entry of its module when
-it is first used, and all of them do when someone looks at the entries, as `vars` does: importing
-the modules builds no class.
+"""The modules that contain the types, such as `drjit.llvm`. A type is added to its module on first
+use, and all of them are when the module's entries are listed, as by `vars`: importing the modules
+builds no class.
 """
 
 import sys
@@ -15,12 +15,12 @@ _stored: Any = vars(ModuleType)["__dict__"]
 
 
 def chosen() -> str:
-    """The namespace that `drjit.auto` stands for."""
+    """Returns the namespace behind `drjit.auto`."""
     return _chosen
 
 
 def choose(namespace: str) -> None:
-    """Sets the namespace that `drjit.auto` stands for."""
+    """Sets the namespace behind `drjit.auto`."""
     global _chosen
     _chosen = namespace
     for module in (sys.modules["drjit.auto"], sys.modules["drjit.auto.ad"]):
@@ -33,7 +33,8 @@ def _entries(module: ModuleType) -> dict[str, Any]:
 
 
 def _source(module: str) -> str:
-    """The namespace whose types a module has; types with derivatives only where there are any."""
+    """Returns the namespace whose types a module contains; differentiable types only if there are
+    any."""
     found = module.removeprefix("drjit.").replace("auto", _chosen)
     return "scalar" if found == "scalar.ad" else found
 
@@ -51,7 +52,8 @@ class _Namespace(ModuleType):
 
 
 def serve(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Makes a module that is being imported one of types: gives its `__getattr__` and `__dir__`."""
+    """Turns a module that is being imported into a namespace of types: returns its `__getattr__`
+    and `__dir__`."""
     made = sys.modules[module]
     made.__class__ = _Namespace
     entries = _entries(made)

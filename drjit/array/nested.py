@@ -1,5 +1,5 @@
-"""Operators of nested arrays with the common case inlined: an operand of the same class, whose
-components are combined one by one.
+"""Operators of nested arrays, with the common case inlined: an operand of the same class, combined
+component by component.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,8 @@ _EQUALITY = ("eq", "ne")
 
 
 def goes_into_each(cls: Any, arg: Any) -> bool:
-    """Whether a nested array is one of the components of the class, and goes into all of them."""
+    """Returns whether a nested array has the type of the class's components, and is broadcast to
+    all of them."""
     mine, theirs = cls.__meta__, arg.__meta__
     depth = len(theirs.dims)
     return (
@@ -26,11 +27,12 @@ def goes_into_each(cls: Any, arg: Any) -> bool:
 
 
 def operators(cls: type, general: type) -> dict[str, Callable]:
-    """Methods for a nested class of a traced namespace; `general` has the general methods.
+    """Returns operator methods for a nested class of a traced namespace; `general` has the general
+    methods.
 
     They combine arrays of the class component by component, and each component with a number or a
-    one-dimensional array, as far as this is what the operator means: a number is added to the
-    diagonal of a matrix, and `*` of special arrays is a product of its own.
+    one-dimensional array, provided that this is the meaning of the operator: a number is added to
+    the diagonal of a matrix, and `*` of special arrays is a product of its own.
     """
     if cls._namespace == "scalar" or cls._size is None:
         return {}
@@ -52,7 +54,7 @@ def operators(cls: type, general: type) -> dict[str, Callable]:
     for name, result, pairs, right, left in rows:
         method, reflected = f"__{name}__", f"__r{name}__"
         if getattr(leaf, method) is getattr(general, method):
-            continue  # the element type does not have it
+            continue  # the element type does not support it
         found[method] = _binary(cls, result, method, pairs, right, shared, general)
         if left:
             found[reflected] = _binary(cls, result, reflected, False, left, None, general)

@@ -1,8 +1,8 @@
-"""The operators of all arrays in full generality: promotion, special arrays, in-place forms,
-powers, comparisons.
+"""The general operators of all arrays: promotion, special arrays, in-place forms, powers,
+comparisons.
 
-Integer `//` and `%` truncate towards zero as in C and as kernels do, so `Int(-7) // 2` is -3; a
-division by 0 gives 0. Importing this module gives the operators to `ArrayBase`. The classes inline
+Integer `//` and `%` truncate towards zero as in C and in kernels, so `Int(-7) // 2` is -3; a
+division by 0 returns 0. Importing this module adds the operators to `ArrayBase`. The classes inline
 the common cases.
 """
 
@@ -20,7 +20,7 @@ from .promote import Incompatible, expr_t, number_type, operand
 
 _PRODUCTS = {ops.mul: special.product, ops.div: special.quotient}
 
-# How often an exponent that is an integer may be squared before a general power is cheaper: x**2 to
+# Maximum number of squarings for an integer exponent before a general power is cheaper: x**2 to
 # x**1023.
 _MAX_SQUARINGS = 10
 
@@ -80,7 +80,8 @@ def _is_number_array(a: Any) -> bool:
 
 
 def _as_mask(a: Any, b: Any) -> Any:
-    """An operand that is a nest of sequences or a NumPy array of bool, as a mask for an array."""
+    """Converts an operand that is a nested sequence or a NumPy array of bools to a mask for an
+    array."""
     if isinstance(b, (list, tuple, np.ndarray)):
         try:
             _, types = operand(b, [a])
@@ -94,7 +95,8 @@ def _as_mask(a: Any, b: Any) -> Any:
 
 
 def _is_mask_of_numbers(a: Any, b: Any) -> bool:
-    """Whether a sequence of bools is to the left of a nested array, where it is no mask."""
+    """Returns whether a sequence of bools is to the left of a nested array, where it is not a
+    mask."""
     return (
         isinstance(a, (list, tuple)) and _is_number_array(b) and b._kind == "nested"
         and b.__meta__.is_jit and _is_mask(_as_mask(b, a))
@@ -123,7 +125,7 @@ def _comparison(op_: Op) -> Callable:
 
 
 def _order_of_masks(op_: Op, a: Any, b: Any) -> Any:
-    """Comparison of masks, of which False is the smaller."""
+    """Compares masks; False is the smaller value."""
     if op_ is ops.gt or op_ is ops.ge:
         op_, a, b = (ops.lt if op_ is ops.gt else ops.le), b, a
     first = elementwise(ops.not_, a) if isinstance(a, ArrayBase) else not a
@@ -155,12 +157,12 @@ def _in_place(name: str) -> Callable:
 
 
 def power(a: Any, b: Any) -> Any:
-    """`a ** b`. An integer exponent becomes a few multiplications and keeps the type, also that of
-    integers.
+    """Returns `a ** b`. An integer exponent becomes a few multiplications and keeps the type,
+    including integer types.
 
     Raises:
-        RuntimeError: an integer base with a negative exponent, or with one that is not a Python
-        number; incompatible types.
+        RuntimeError: an integer base has a negative exponent, or one that is not a Python number,
+            or types are incompatible.
     """
     exponent = _integer(b)
     if exponent is not None and isinstance(a, ArrayBase):
@@ -189,7 +191,7 @@ def power(a: Any, b: Any) -> Any:
 
 
 def _integer(b: Any) -> int | None:
-    """The exponent, if it is a number with an integer value."""
+    """Returns the exponent, if it is a number with an integer value."""
     number = number_type(type(b))
     if number in (bool, int):
         return int(b)
@@ -199,7 +201,7 @@ def _integer(b: Any) -> int | None:
 
 
 def _integer_power(a: Any, exponent: int) -> Any:
-    """By repeated squaring."""
+    """Computes a power by repeated squaring."""
     n = abs(exponent)
     result = None
     square = a
@@ -217,7 +219,7 @@ def _integer_power(a: Any, exponent: int) -> Any:
 
 
 def filled(a: Any, number: int) -> Any:
-    """An array of the same type and size that has the same entry throughout."""
+    """Returns an array of the same type and size with all entries equal to a number."""
     cls = type(a)
     if a._kind == "leaf":
         return leaf.literal(cls, number, len(a))
@@ -241,14 +243,14 @@ def _rpow(self: Any, other: Any, mod: None = None) -> Any:
 
 
 def _is_factor(a: Any, b: Any) -> bool:
-    """Whether a value is a number for every lane that scales the other one."""
+    """Returns whether a value is a number per lane that scales the other operand."""
     if isinstance(a, ArrayBase):
         return a._kind == "leaf" and isinstance(b, ArrayBase) and b._kind == "nested"
     return number_type(type(a)) in (int, float)
 
 
 class ProductError(OperandError, ValueError):
-    """Tensors whose shapes have no product: the error of `@` and that of `dr.matmul`."""
+    """The shapes of tensors are incompatible in a product: raised by `@` and `dr.matmul`."""
 
 
 def _matmul(a: Any, b: Any) -> Any:
@@ -284,18 +286,18 @@ def _matmul(a: Any, b: Any) -> Any:
 
 
 def _matmul_of_operator(a: Any, b: Any) -> Any:
-    """`a @ b`, where an array of another framework has its own product."""
+    """Implements `a @ b`; an array of another framework uses its own product."""
     if not isinstance(b, ArrayBase) and hasattr(b, "__rmatmul__"):
         return NotImplemented
     return _matmul(a, b)
 
 
 matmul: dict[str, Callable[[Any, Any], Any]] = {}
-"""The matrix product of tensors, under the key `tensor`; set by the module that has it."""
+"""The matrix product of tensors, under the key `tensor`; set by the module that implements it."""
 
 
 def install() -> None:
-    """Gives the operators to `ArrayBase`."""
+    """Adds the operators to `ArrayBase`."""
     methods: dict[str, Callable] = {"__pow__": _pow, "__rpow__": _rpow}
     methods["__ipow__"] = _in_place("pow")
     for o in ops.ARITHMETIC:

@@ -1,9 +1,9 @@
-"""Promotion: the type in which values of different types meet, and implicit conversion to it.
+"""Promotion: the common type of values of different types, and implicit conversion to it.
 
-Element types meet in the larger one in the order Bool, Int8, UInt8, Int, UInt, Int64, UInt64,
-Float16, Float, Float64. A Python number takes the array's type, except that an `int` makes an Int
-of a Bool, and a `float` makes a Float of an integer. `drjit.scalar` types become traced types when
-they meet one, and those become differentiable ones.
+The common element type is the later one in the order Bool, Int8, UInt8, Int, UInt, Int64, UInt64,
+Float16, Float, Float64. A Python number takes the array's type, except that an `int` promotes Bool
+to Int, and a `float` promotes integers to Float. Combined with traced types, `drjit.scalar` types
+become traced; combined with differentiable types, those become differentiable.
 """
 
 from typing import Any
@@ -19,19 +19,19 @@ from .meta import BACKENDS, DYNAMIC
 _RANK = {"scalar": 0, "llvm": 1, "llvm.ad": 2, "cuda": 1, "cuda.ad": 2}
 _SPECIAL = ("complex", "quaternion", "matrix")
 _expr: dict[tuple, Any] = {}
-_plain: dict[tuple, Any] = {}  # the same for arguments that are operands as they are
+_plain: dict[tuple, Any] = {}  # the same for arguments that need no conversion to operands
 _NUMBERS = (bool, int, float)
 
-# NumPy element types that arrays do not exist for
+# NumPy element types without array types
 _NUMPY = {np.dtype(np.int16): dt.i32, np.dtype(np.uint16): dt.u32}
 
 
 class Incompatible(RuntimeError):
-    """Types that do not go together."""
+    """The types are incompatible."""
 
 
 def number_type(cls: type) -> Any:
-    """`bool`, `int` or `float` for types of Python and NumPy numbers, else None."""
+    """Returns `bool`, `int` or `float` for Python and NumPy number types, otherwise None."""
     if cls in _NUMBERS:
         return cls
     if issubclass(cls, (bool, np.bool_)):
@@ -44,7 +44,7 @@ def number_type(cls: type) -> Any:
 
 
 def join(types: tuple) -> Any:
-    """The class in which values of array and number types meet.
+    """Returns the common class of array and number types.
 
     Raises:
         RuntimeError: there is none.
@@ -112,7 +112,7 @@ def _join_shapes(metas: list, types: tuple) -> tuple[str, tuple[int, ...]]:
                 )
         return kind, dims
     depth = max(len(m.dims) for m in metas)
-    # An array of fewer levels goes into every component, or its components go to those.
+    # An array with fewer levels is broadcast to every component, or its components to theirs.
     for order in (-1, 1):
         joined = _levels([m.dims[::order] for m in metas], depth)
         if joined is not None:
@@ -123,7 +123,7 @@ def _join_shapes(metas: list, types: tuple) -> tuple[str, tuple[int, ...]]:
 
 
 def _levels(shapes: list[tuple[int, ...]], depth: int) -> tuple[int, ...] | None:
-    """The sizes of all levels, counted from the end where the shapes are aligned."""
+    """Returns the sizes of all levels, counted from the end where the shapes are aligned."""
     joined: list[int] = []
     for level in range(depth):
         sizes = {dims[level] for dims in shapes if len(dims) > level}
@@ -138,8 +138,8 @@ def _labels(types: tuple) -> str:
 
 
 def operand(arg: Any, arrays: list) -> tuple[Any, tuple]:
-    """A value as an operand beside others, and the types it brings: sequences and NumPy
-    arrays bring the types of their entries and are converted later."""
+    """Returns a value as an operand, and the types it contributes: sequences and NumPy arrays
+    contribute the types of their entries and are converted later."""
     cls = type(arg)
     if isinstance(arg, ArrayBase) or cls in _NUMBERS:
         return arg, (cls,)
@@ -165,8 +165,8 @@ def operand(arg: Any, arrays: list) -> tuple[Any, tuple]:
 
 
 def nesting(arg: Any, arrays: list) -> tuple[Any, ...]:
-    """A type of the shape of a nest of sequences, or of a NumPy array of several axes; its elements
-    are masks, which any other element type outranks.
+    """Returns a type with the shape of a nested sequence, or of a NumPy array with several axes.
+    Its element type is mask, to which any other type is preferred.
     """
     traced = [a for a in arrays if a._namespace != "scalar"]
     if not traced or any(a.__meta__.kind in ("tensor", *_SPECIAL) for a in arrays):
@@ -183,7 +183,7 @@ def nesting(arg: Any, arrays: list) -> tuple[Any, ...]:
 
 
 def _sizes(arg: Any) -> tuple[int, ...]:
-    """The sizes of the levels of an operand, without its lanes."""
+    """Returns the sizes of the levels of an operand, excluding lanes."""
     if isinstance(arg, ArrayBase):
         return arg.__meta__.dims if arg.__meta__.is_jit else ()
     if isinstance(arg, np.ndarray):
@@ -194,8 +194,8 @@ def _sizes(arg: Any) -> tuple[int, ...]:
 
 
 def _numpy_type(arg: np.ndarray, arrays: list) -> type:
-    """The one-dimensional type of the entries of a NumPy array; beside arrays of `drjit.scalar`,
-    whose entries are Python numbers, a type like theirs.
+    """Returns the one-dimensional type of a NumPy array's entries; if combined with arrays of
+    `drjit.scalar`, whose entries are Python numbers, a type like theirs.
     """
     if arg.dtype.kind not in "biuf":
         raise Incompatible(f"unsupported operand: a NumPy array of type {arg.dtype}")
@@ -204,13 +204,13 @@ def _numpy_type(arg: np.ndarray, arrays: list) -> type:
     if namespace == "scalar" and arrays:
         try:
             return table.like(type(arrays[0]), dtype)
-        except RuntimeError:  # a matrix, whose entries are floating-point numbers
+        except RuntimeError:  # a matrix, whose entries are floating point numbers
             pass
     return table.find(namespace, "leaf", dtype)
 
 
 def resolve(args: tuple) -> tuple[Any, list]:
-    """The class in which the arguments meet, and the arguments as operands (see `operand`)."""
+    """Returns the common class of the arguments, and the arguments as operands (see `operand`)."""
     given = tuple([type(a) for a in args])
     cls = _plain.get(given)
     if cls is not None:
@@ -230,7 +230,7 @@ def resolve(args: tuple) -> tuple[Any, list]:
 
 
 def convert(cls: Any, value: Any) -> Any:
-    """Implicit conversion of an operand to the class; a value of the class stays as it is.
+    """Implicitly converts an operand to the class; a value of the class is returned unchanged.
 
     Raises:
         RuntimeError: a Python integer is out of range.
@@ -257,9 +257,7 @@ def convert(cls: Any, value: Any) -> Any:
 
 
 def check_range(cls: Any, value: Any) -> None:
-    """Raises:
-    RuntimeError: a Python integer does not fit into the element type.
-    """
+    """Raises a RuntimeError if a Python integer does not fit into the element type."""
     dtype = cls._dtype
     if type(value) is int and dtype.is_int:
         high = (1 << (dtype.bits - dtype.is_signed)) - 1
@@ -272,8 +270,9 @@ def check_range(cls: Any, value: Any) -> None:
 
 
 def expr_t(*args: Any) -> Any:
-    """The type in which values of the given types (or types of the given values) meet in an
-    expression. Sequences and NumPy arrays bring the types of their entries; None has none.
+    """Returns the type that values of the given types (or types of the given values) have in an
+    expression. Sequences and NumPy arrays contribute the types of their entries; None contributes
+    none.
 
     >>> import drjit as dr
     >>> dr.expr_t(dr.llvm.Int, dr.llvm.Array3f, float)
@@ -282,7 +281,7 @@ def expr_t(*args: Any) -> Any:
     <class 'drjit.llvm.Float'>
 
     Raises:
-        TypeError: the types do not go together.
+        TypeError: the types are incompatible.
     """
     given = tuple([a if isinstance(a, type) else type(a) for a in args])
     if not given or (len(args) == 1 and args[0] is None):
@@ -305,17 +304,17 @@ def expr_t(*args: Any) -> Any:
 
 
 def _present(entries: Any) -> Any:
-    """A sequence without the entries that are None."""
+    """Returns a sequence without the entries that are None."""
     if isinstance(entries, np.ndarray):
         return entries
     return [_present(v) if isinstance(v, (list, tuple)) else v for v in entries if v is not None]
 
 
 def promote(*args: Any, name: str = "") -> list:
-    """The arguments of a function of a name, converted to the type in which they meet.
+    """Converts the arguments of the function `name` to their common type.
 
     Raises:
-        IncompatibleError: there is none.
+        IncompatibleError: there is no common type.
     """
     first = type(args[0])
     if issubclass(first, ArrayBase) and all(type(a) is first for a in args):

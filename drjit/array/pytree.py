@@ -1,7 +1,6 @@
-"""Trees of values: lists, tuples, dictionaries, data classes, and classes with a `DRJIT_STRUCT`
-table.
+"""PyTrees: lists, tuples, dictionaries, data classes, and classes with a `DRJIT_STRUCT` table.
 
-Functions that take arrays also take such trees, and work on their leaves. A leaf is everything that
+Functions that take arrays also take PyTrees, and operate on their leaves. A leaf is everything that
 is not one of these containers.
 """
 
@@ -18,8 +17,8 @@ Classes = type | tuple[type, ...]
 
 
 def struct_fields(cls: type) -> dict[str, Any] | None:
-    """Names and types of the fields of a structure class: a data class or one with `DRJIT_STRUCT`;
-    None for others.
+    """Returns names and types of the fields of a structure class: a data class or one with
+    `DRJIT_STRUCT`; None for others.
 
     >>> import dataclasses
     >>> @dataclasses.dataclass
@@ -38,56 +37,57 @@ def struct_fields(cls: type) -> dict[str, Any] | None:
     if found is None:
         try:
             hints = get_type_hints(cls)
-        except NameError:  # an annotation that refers to what is not imported at run time
+        except NameError:  # an annotation refers to something not imported at run time
             return {f.name: f.type for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
         found = {name: hints[name] for name in names}
-        if cls not in found.values():  # which would keep the class
+        if cls not in found.values():  # which would keep the class alive
             _annotated[cls] = found
     return found
 
 
-# What is known of data classes: to ask Python for it takes longer than all else that is done with
-# a structure.
+# Cached facts about data classes: querying Python for them takes longer than all other work on a
+# structure.
 _annotated: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDictionary()
 _names: dict[weakref.ref[type], tuple[str, ...]] = {}
 _FIELDS = "__dataclass_fields__"
 
 
 def field_names(cls: type) -> Iterable[str] | None:
-    """The names of the fields of a structure class, None for others."""
+    """Returns the names of the fields of a structure class, None for others."""
     table = getattr(cls, "DRJIT_STRUCT", None)
     if isinstance(table, dict):
         return table
     found = _names.get(weakref.ref(cls))
-    if found is None and hasattr(cls, _FIELDS):  # others may become one yet
+    if found is None and hasattr(cls, _FIELDS):  # others may still become one
         found = tuple([f.name for f in dataclasses.fields(cls)])
         _names[weakref.ref(cls, _names.pop)] = found
     return found
 
 
 def is_struct(arg: Any) -> bool:
-    """Whether a type or a value is a structure: a data class or a class with `DRJIT_STRUCT`."""
+    """Returns whether a type or a value is a structure: a data class or a class with
+    `DRJIT_STRUCT`."""
     return field_names(arg if isinstance(arg, type) else type(arg)) is not None
 
 
 def is_container(tree: Any) -> bool:
-    """Whether a value is a tree with branches."""
+    """Returns whether a value is a container."""
     return role(type(tree)) in CONTAINERS
 
 
 def make_struct(cls: type, names: Iterable[str], values: Sequence[Any]) -> Any:
-    """A structure with the given values of its fields, which have these names.
+    """Creates a structure with the given values of its fields, which have these names.
 
-    A data class is made without calling its `__init__`, any other class by calling it without
+    A data class is created without calling its `__init__`, any other class by calling it without
     arguments.
 
     Raises:
-        IncompatibleError: the class cannot be made without arguments.
+        IncompatibleError: the class cannot be created without arguments.
     """
     if hasattr(cls, _FIELDS):
         made = object.__new__(cls)
         for name, value in zip(names, values, strict=True):
-            object.__setattr__(made, name, value)  # frozen data classes included
+            object.__setattr__(made, name, value)  # also for frozen data classes
     else:
         try:
             made = cls()
@@ -102,9 +102,9 @@ def make_struct(cls: type, names: Iterable[str], values: Sequence[Any]) -> Any:
 
 
 def role(cls: type) -> str:
-    """What the values of a class are in a tree: a `leaf`, namely a traced array of one dimension, a
-    `vector` of kernels, a `nested` array or `tensor` of leaves, a `sequence`, `dict` or `struct`,
-    or any `other` object.
+    """Returns the role of a class's values in a PyTree: a `leaf`, i.e. a traced one-dimensional
+    array, a `vector` of kernels, a `nested` array or `tensor` of leaves, a `sequence`, `dict` or
+    `struct`, or any `other` object.
     """
     found = ROLES.get(cls)
     if found is not None:
@@ -112,7 +112,7 @@ def role(cls: type) -> str:
     if issubclass(cls, ArrayBase):
         found = cls._kind if cls.__meta__.is_jit else "other"
         if cls.__module__.startswith("drjit."):
-            ROLES[cls] = found  # no class of the program's, which nobody may keep
+            ROLES[cls] = found  # never a class of the program, which must not be kept alive
         return found
     if issubclass(cls, KernelValue):
         return "vector"
@@ -122,8 +122,8 @@ def role(cls: type) -> str:
 
 
 def _is_plain(cls: Any) -> bool:
-    """Whether a list, tuple or dictionary of a class can be made from what it consists of: one with
-    a constructor of its own, such as a `defaultdict`, is an object as any other.
+    """Returns whether a list, tuple or dictionary of a class can be rebuilt from its parts. One
+    with its own constructor, such as a `defaultdict`, counts as an ordinary object.
     """
     if issubclass(cls, tuple):
         return cls.__new__ is tuple.__new__ or hasattr(cls, "_make")
@@ -137,7 +137,7 @@ CONTAINERS = frozenset(("sequence", "dict", "struct"))
 
 
 def opened(container: Any, kind: str) -> tuple[tuple | None, list[Any]]:
-    """The keys of a dictionary or names of the fields of a structure, and what it consists of."""
+    """Returns the keys of a dictionary or the names of a structure's fields, and the parts."""
     if kind == "sequence":
         return None, [*container]
     if kind == "dict":
@@ -147,10 +147,10 @@ def opened(container: Any, kind: str) -> tuple[tuple | None, list[Any]]:
 
 
 def rebuilt(cls: Any, keys: Any, values: list[Any]) -> Any:
-    """A new container of a class, from its keys or names and what it consists of.
+    """Returns a new container of a class, from its keys or names and its parts.
 
     Raises:
-        IncompatibleError: the class is a structure that cannot be made without arguments.
+        IncompatibleError: the class is a structure that cannot be created without arguments.
     """
     if cls is list:
         return values
@@ -164,7 +164,7 @@ def rebuilt(cls: Any, keys: Any, values: list[Any]) -> Any:
 
 
 def steps(cls: Any, keys: Any, count: int) -> list[str]:
-    """How one writes the way from a container to each part of it."""
+    """Returns the notation for the path from a container to each part."""
     if issubclass(cls, dict):
         return [f"[{key!r}]" for key in keys]
     if keys is None:
@@ -173,7 +173,7 @@ def steps(cls: Any, keys: Any, count: int) -> list[str]:
 
 
 def children(tree: Any) -> list[tuple[str, Any]] | None:
-    """What a container consists of, each with how one writes the way to it; None for a leaf."""
+    """Returns the parts of a container, each with the notation of its path; None for a leaf."""
     cls = type(tree)
     kind = role(cls)
     if kind not in CONTAINERS:
@@ -183,17 +183,17 @@ def children(tree: Any) -> list[tuple[str, Any]] | None:
 
 
 def too_deep() -> RecursionError:
-    """What to raise instead of Python's own message when a tree has no end."""
+    """Returns the error to raise instead of Python's own for an infinite tree."""
     return RecursionError(
         "the lists, tuples, dictionaries or structures are nested too deeply, or contain themselves"
     )
 
 
 def walk(tree: Any) -> Iterator[tuple[str, Any]]:
-    """The leaves of a tree in order, each with the way to it, such as `[0].x`.
+    """Yields the leaves of a PyTree in order, each with its path, such as `[0].x`.
 
     Raises:
-        RecursionError: the tree is too deep, or contains itself.
+        RecursionError: the PyTree is too deep, or contains itself.
 
     >>> list(walk({"a": [1, 2]}))
     [("['a'][0]", 1), ("['a'][1]", 2)]
@@ -203,7 +203,7 @@ def walk(tree: Any) -> Iterator[tuple[str, Any]]:
 
 
 def leaves(tree: Any, stop: Classes = ()) -> list[Any]:
-    """The leaves of a tree in order; objects of the classes `stop` count as leaves.
+    """Returns the leaves of a PyTree in order; objects of the classes `stop` count as leaves.
 
     >>> leaves([1, (2, {"a": 3})])
     [1, 2, 3]
@@ -227,15 +227,15 @@ def _leaves(values: Iterable[Any], stop: Classes, found: list[Any]) -> None:
 
 
 def arrays(tree: Any) -> list[Any]:
-    """The Dr.Jit arrays, of any kind, among the leaves of a tree."""
+    """Returns the Dr.Jit arrays, of any kind, among the leaves of a PyTree."""
     return [v for v in leaves(tree) if is_array(v)]
 
 
 def leaf_arrays(tree: Any) -> list[Any]:
-    """The 1-D arrays that hold the contents of a tree.
+    """Returns the 1-D arrays that hold the contents of a PyTree.
 
-    These are leaf arrays, innermost components of nested arrays, and flat arrays of tensors; and
-    values of kernels, whose `_kind` is `vector`.
+    These are leaf arrays, innermost components of nested arrays, and flat arrays of tensors, and
+    also values of kernels, whose `_kind` is `vector`.
     """
     found: list[Any] = []
     try:
@@ -257,19 +257,19 @@ def _collect(values: Iterable[Any], found: list[Any]) -> None:
             found.append(v._array)
         elif kind != "other":
             _collect(opened(v, kind)[1], found)
-        elif isinstance(v, ArrayBase):  # of numbers, or never initialized: this says so
+        elif isinstance(v, ArrayBase):  # of numbers, or never initialized: this raises the error
             getattr(v, "_array" if v._kind == "tensor" else "_components")
 
 
 def map_tree(f: Callable[..., Any], *trees: Any, what: str = "map_tree", stop: Classes = ()) -> Any:
-    """A tree of the same structure as the first, with `f` applied to corresponding leaves. Objects
-    of the classes `stop` count as leaves of a single tree.
+    """Returns a PyTree of the same structure as the first, with `f` applied to corresponding
+    leaves. Objects of the classes `stop` count as leaves of a single PyTree.
 
     `what` names the function that the user called, for errors.
 
     Raises:
-        RecursionError: a tree is too deep, or contains itself.
-        TypeError: the trees differ in structure.
+        RecursionError: a PyTree is too deep, or contains itself.
+        TypeError: the PyTrees differ in structure.
 
     >>> map_tree(lambda a, b: a + b, [1, {"x": 2}], [10, {"x": 20}])
     [11, {'x': 22}]
@@ -297,12 +297,12 @@ def _mapped(f: Callable[[Any], Any], values: Iterable[Any], stop: Classes) -> li
 
 
 def pairs(first: Any, second: Any, what: str) -> Iterator[tuple[Any, Any]]:
-    """The leaves of a tree in order, each with what a second one, which may go on there, has in the
-    same place. Nothing is made, so structures may be of any class.
+    """Yields the leaves of a PyTree in order, each with the value at the same place of a second
+    one, which may continue there. Nothing is created, so structures may be of any class.
 
     Raises:
-        RecursionError: a tree is too deep, or contains itself.
-        TypeError: the second tree does not have the branches of the first one.
+        RecursionError: a PyTree is too deep, or contains itself.
+        TypeError: the second PyTree lacks containers of the first one.
 
     >>> list(pairs([1, {"x": 2}], [3, {"x": [4, 5]}], "example"))
     [(1, 3), (2, [4, 5])]
@@ -314,8 +314,8 @@ def pairs(first: Any, second: Any, what: str) -> Iterator[tuple[Any, Any]]:
 def _rows(
     trees: tuple[Any, ...], what: str, exact: bool = True
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """The leaves of the first tree in order, each with the way to it, and what the others have in
-    the same place: leaves as well, if the structures have to be `exact`ly the same."""
+    """Yields the leaves of the first PyTree in order, each with its path, and the values at the
+    same place of the others; these are leaves as well if the structures must match `exact`ly."""
     try:
         yield from _below(trees, what, exact, "")
     except RecursionError:
@@ -339,7 +339,7 @@ def _below(
 
 
 def _matching(first: Any, count: int, other: Any, what: str, path: str) -> list[Any]:
-    """What `other` consists of, in the order of the `count` parts of `first`."""
+    """Returns the parts of `other`, in the order of the `count` parts of `first`."""
     if isinstance(first, dict) and isinstance(other, dict):
         if first.keys() != other.keys():
             raise IncompatibleError(

@@ -1,5 +1,5 @@
-"""Functions of many operations on one-dimensional arrays, such as the inverse of a matrix: what
-they trace is recorded once and repeated for other arrays.
+"""Functions composed of many operations on one-dimensional arrays, such as a matrix inverse: their
+trace is recorded once and repeated for other arrays.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +16,9 @@ Function = Callable[..., Sequence[Any]]
 
 
 def repeated(function: Function, arrays: Sequence[Any], *args: Any) -> Sequence[Any]:
-    """`function(arrays, *args)`, which takes arrays, or numbers, and gives some of the same class.
-    It must do arithmetic only and not look at their contents, and `args` have to be hashable.
+    """Evaluates `function(arrays, *args)`, which takes arrays or numbers and returns some of the
+    same class. It must only do arithmetic and not look at their contents, and `args` must be
+    hashable.
     """
     cls = type(arrays[0])
     if not flags.current & 1 and issubclass(cls, ArrayBase) and cls._kind == "leaf":

@@ -1,7 +1,7 @@
-"""Arrays as text: what `repr` shows.
+"""Arrays as text: the implementation of `repr`.
 
-Only the entries that are shown are read. Lanes come first: an array of 3D vectors is printed vector
-by vector, though it is stored component by component.
+Only the entries shown are read. Lanes come first: an array of 3D vectors is printed vector by
+vector, although it is stored component by component.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,20 +15,20 @@ from ..jit.run import kernel, schedule
 from .base import ArrayBase
 
 LIMIT = 20
-_EDGE = 3  # entries shown at either end of an axis that is too long
+_EDGE = 3  # entries shown at either end of a truncated axis
 _UNITS = {"complex": ("", "j"), "quaternion": ("i", "j", "k", "")}
 
 Cell = Callable[[tuple[int, ...]], Any]
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is a Dr.Jit array of any kind."""
+    """Returns whether a value is a Dr.Jit array of any kind."""
     return isinstance(value, ArrayBase)
 
 
 def array_repr(value: Any, limit: int = LIMIT) -> str:
-    """An array as text; the middle of an axis of more than `limit` entries is left out (never, if
-    negative).
+    """Returns an array as text; the middle of an axis with more than `limit` entries is omitted
+    (never, if negative).
 
     Evaluates the array.
     """
@@ -60,7 +60,7 @@ def array_repr(value: Any, limit: int = LIMIT) -> str:
 
 
 def component_shape(value: Any) -> tuple[int, ...] | None:
-    """The numbers of components of a nested array by level, or None if they vary."""
+    """Returns the numbers of components of a nested array by level, or None if they vary."""
     if not is_array(value) or value._kind == "leaf":
         return ()
     parts = value._components
@@ -72,7 +72,8 @@ def component_shape(value: Any) -> tuple[int, ...] | None:
 
 
 def inner(value: Any) -> Iterator[Any]:
-    """The innermost components of a nested array: leaf arrays, or numbers in `drjit.scalar`."""
+    """Yields the innermost components of a nested array: leaf arrays, or numbers in
+    `drjit.scalar`."""
     if not is_array(value) or value._kind == "leaf":
         yield value
     else:
@@ -81,7 +82,8 @@ def inner(value: Any) -> Iterator[Any]:
 
 
 def common_width(leaves: Sequence[Any]) -> int | None:
-    """The number of lanes of leaf arrays, of which some may have one; None if they disagree."""
+    """Returns the common number of lanes of leaf arrays, where single lanes are broadcast; None if
+    they disagree."""
     widths = {leaf._node.size for leaf in leaves}
     if len(widths) > 1:
         widths.discard(1)
@@ -104,7 +106,8 @@ def shape_of(value: Any) -> tuple[int, ...] | None:
 
 
 def reader(n: Node) -> Callable[[int], Any]:
-    """A function that reads entries of an evaluated value as Python numbers; one stands for all."""
+    """Returns a function that reads entries of an evaluated value as Python numbers; a single entry
+    is broadcast."""
     if n.is_literal:
         return lambda _: n.data
     data = kernel.to_numpy(n.dtype, n.size, n.data)
@@ -114,7 +117,7 @@ def reader(n: Node) -> Callable[[int], Any]:
 
 
 def evaluated(leaves: Sequence[Any]) -> list[Node]:
-    """The nodes of leaf arrays, evaluated."""
+    """Returns the nodes of leaf arrays after evaluating them."""
     nodes = [leaf._node for leaf in leaves]
     schedule.evaluate(nodes)
     return nodes
@@ -139,7 +142,7 @@ def _number_cell(value: Any) -> Cell:
 
 
 def _flat_cell(array: Any, shape: tuple[int, ...]) -> Cell:
-    """Cells of a tensor: entries of its flat array in row-major order."""
+    """Returns the cell function of a tensor: entries of its flat array in row-major order."""
     text = _entry_text(array._dtype)
     if array._kind == "leaf":
         read = reader(evaluated([array])[0])
@@ -154,12 +157,12 @@ def _entry_text(dtype: dt.DType) -> Callable[[Any], str]:
 
 
 def number_text(x: float) -> str:
-    """A floating point number with up to six significant digits."""
+    """Formats a floating point number with up to six significant digits."""
     return f"{x:g}"
 
 
 def _sum_text(parts: list[str], units: tuple[str, ...]) -> str:
-    """`1+2j` from its parts; those that are zero are left out."""
+    """Formats `1+2j` from its parts, omitting those that are zero."""
     text = ""
     for part, unit in zip(parts, units, strict=True):
         if part not in ("0", "-0"):
@@ -176,7 +179,7 @@ def _text(
     separator: str = "",
     index: tuple = (),
 ) -> str:
-    """Nested brackets over the axes of `shape`; `separator` is what separates innermost entries."""
+    """Formats nested brackets over the axes of `shape`; `separator` separates innermost entries."""
     if not shape:
         return cell(index)
     n, *rest = shape

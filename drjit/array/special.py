@@ -1,7 +1,7 @@
-"""Products of special arrays: matrices here, complex numbers and quaternions by the formulas that
-`register` was given.
+"""Products of special arrays: matrices here, complex numbers and quaternions by formulas passed to
+`register`.
 
-A formula takes and gives tuples of components.
+A formula maps tuples of components to tuples of components.
 """
 
 import operator
@@ -35,7 +35,7 @@ def kind_of(value: Any) -> str:
 
 
 def is_special(value: Any) -> bool:
-    """Whether a value is a complex number, a quaternion or a matrix."""
+    """Returns whether a value is a complex number, a quaternion or a matrix."""
     return kind_of(value) in SPECIAL
 
 
@@ -48,8 +48,8 @@ def by_formula(name: str, value: Any) -> Any:
 
 
 def of_components(cls: Any, components: Any) -> Any:
-    """An array of the class that takes over components; numbers of `drjit.scalar` are rounded to
-    the element type.
+    """Returns an array of the class that takes over components; numbers of `drjit.scalar` are
+    rounded to the element type.
     """
     if not issubclass(cls.Value, ArrayBase):
         return cls(list(components))
@@ -59,7 +59,7 @@ def of_components(cls: Any, components: Any) -> Any:
 
 
 def of_rows(cls: Any, components: Any, n: int) -> Any:
-    """A matrix of the class from its components row by row, of `n` each."""
+    """Returns a matrix of the class from its components in row-major order, with `n` per row."""
     return from_rows(cls, [components[k : k + n] for k in range(0, len(components), n)])
 
 
@@ -71,7 +71,7 @@ def is_scalar(value: Any) -> bool:
 
 
 def scale(factor: Any, value: Any, combine: Callable) -> Any:
-    """Each component of a special array combined with a scalar."""
+    """Combines each component of a special array with a scalar."""
     cls, operands = resolve((value, factor))
     value = convert(cls, operands[0])
     return of_components(cls, [_each(c, operands[1], combine) for c in value._components])
@@ -86,10 +86,10 @@ def _each(component: Any, factor: Any, combine: Callable) -> Any:
 
 
 def product(a: Any, b: Any) -> Any:
-    """`a * b` where one is special.
+    """Returns `a * b` if one of them is special.
 
     Raises:
-        RuntimeError: the types do not go together.
+        RuntimeError: the types are incompatible.
     """
     if is_scalar(b):
         return scale(b, a, operator.mul)
@@ -104,10 +104,10 @@ def product(a: Any, b: Any) -> Any:
 
 
 def quotient(a: Any, b: Any) -> Any:
-    """`a / b` where one is special.
+    """Returns `a / b` if one of them is special.
 
     Raises:
-        RuntimeError: the types do not go together.
+        RuntimeError: the types are incompatible.
     """
     if is_scalar(b):
         return scale(b, a, lambda c, s: c / s)
@@ -126,7 +126,7 @@ def quotient(a: Any, b: Any) -> Any:
 
 
 def reciprocal(a: Any) -> Any:
-    """`1 / a`: the inverse."""
+    """Returns `1 / a`: the inverse."""
     cls = type(a)
     if cls.__meta__.kind == "matrix":
         n = cls._size
@@ -136,7 +136,7 @@ def reciprocal(a: Any) -> Any:
 
 
 def power(a: Any, b: Any) -> Any:
-    """`a ** b` where one is complex or a quaternion and the exponent is no integer."""
+    """Returns `a ** b` if one is complex or a quaternion and the exponent is not an integer."""
     cls, a, b = _both(a, b)
     if cls.__meta__.kind == "matrix":
         raise Incompatible("matrices only have integer powers")
@@ -161,14 +161,14 @@ def from_rows(cls: Any, rows: Any) -> Any:
 
 
 def fma(a: Any, b: Any, c: Any) -> Any:
-    """`a * b + c` of components, rounded once if they are traced."""
+    """Returns `a * b + c` for components, rounded once if they are traced."""
     if type(a) is type(b) is type(c) and isinstance(a, ArrayBase) and a._kind == "leaf":
         return leaf.apply(op.fma, a, b, c)
     return a * b + c
 
 
 def dot(a: Any, b: Any) -> Any:
-    """The sum of the products of components."""
+    """Returns the sum of the products of components."""
     total = None
     for x, y in zip(a, b, strict=True):
         total = x * y if total is None else fma(x, y, total)
@@ -176,11 +176,11 @@ def dot(a: Any, b: Any) -> Any:
 
 
 def matrix_product(a: Any, b: Any) -> Any:
-    """The product of two matrices, of a matrix and a column vector, or of a row vector and a
-    matrix.
+    """Returns the product of two matrices, of a matrix and a column vector, or of a row vector and
+    a matrix.
 
     Raises:
-        RuntimeError: the types or sizes do not go together.
+        RuntimeError: the types or sizes are incompatible.
     """
     if isinstance(a, (list, tuple)) or isinstance(b, (list, tuple)):
         other: Any = b if isinstance(a, (list, tuple)) else a
@@ -217,7 +217,7 @@ def matrix_product(a: Any, b: Any) -> Any:
 
 
 def _products(operands: list, n: int) -> list:
-    """The components of the product of two matrices of `n` rows."""
+    """Returns the components of the product of two matrices with `n` rows."""
     half = len(operands) // 2
     m = half // n
     rows = [operands[k : k + m] for k in range(0, half, m)]
@@ -226,7 +226,7 @@ def _products(operands: list, n: int) -> list:
 
 
 def inverse_of(components: list, n: int) -> list:
-    """The inverse by cofactors, over the determinant."""
+    """Returns the inverse: cofactors over the determinant."""
     m = [components[k : k + n] for k in range(0, n * n, n)]
     if n == 1:
         return [elementwise(op.div, 1.0, m[0][0])]
@@ -241,14 +241,15 @@ def inverse_of(components: list, n: int) -> list:
     return [cofactors[j][i] * r for i in range(n) for j in range(n)]
 
 
-# Matrices of four rows: Laplace's expansion by minors of the upper two and the lower two rows.
+# Matrices with four rows: Laplace expansion by minors of the upper and the lower two rows.
 
 _PAIRS = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
 Minors = dict[tuple[int, int], Any]
 
 
 def _minors(x: list, y: list) -> Minors:
-    """The determinants of all pairs of columns of two rows; those of (j, i) have the other sign."""
+    """Returns the determinants of all pairs of columns of two rows; (j, i) has the opposite sign of
+    (i, j)."""
     found = {}
     for i, j in _PAIRS:
         found[i, j] = value = x[i] * y[j] - x[j] * y[i]
@@ -262,8 +263,8 @@ def _determinant4(upper: Minors, lower: Minors) -> Any:
 
 
 def _cofactor4(m: list[list], upper: Minors, lower: Minors, i: int, j: int) -> Any:
-    """The determinant without row i and column j, by the row left in its half and the minors of the
-    other half."""
+    """Returns the determinant without row i and column j, from the remaining row of its half and
+    the minors of the other half."""
     a, b, c = (k for k in range(4) if k != j)
     row, minors = (m[1 - i], lower) if i < 2 else (m[5 - i], upper)
     if (i + j) % 2:
@@ -272,7 +273,7 @@ def _cofactor4(m: list[list], upper: Minors, lower: Minors, i: int, j: int) -> A
 
 
 def determinant(m: list[list]) -> Any:
-    """The determinant of rows of components."""
+    """Returns the determinant, given rows of components."""
     if len(m) == 1:
         return m[0][0]
     if len(m) == 2:

@@ -1,7 +1,7 @@
-"""The one table of types: every name of the namespaces follows from a few rules, and a class is
-built when it is first asked for.
+"""The table of types: every name in the namespaces follows from a few rules, and a class is built
+on first use.
 
-`find` gives the class of a namespace, kind, element type and shape; `attribute` serves the
+`find` returns the class for a namespace, kind, element type and shape; `attribute` serves the
 namespace modules.
 """
 
@@ -42,14 +42,14 @@ SPECS: dict[str, tuple[str, DType, tuple[int, ...]]] = {
     for dims in shapes
 }
 ALIASES = {"Float32": "Float", "Int32": "Int", "UInt32": "UInt"}
-# The leaf types of drjit.scalar are those of Python, where any width goes.
+# The leaf types of drjit.scalar are Python's, which accept any width.
 SCALARS: dict[str, type] = {
     name: bool if dtype.is_mask else float if dtype.is_float else int
     for dtype, name in LEAF_NAME.items()
 } | {"Float32": float, "Int32": int, "UInt32": int, "Int16": int, "UInt16": int}
 
 extras: dict[str, Callable[[str], Any]] = {}
-"""Further types of the namespaces: name -> function that gives the type for a namespace such as
+"""Further types of the namespaces: name -> function that returns the type for a namespace such as
 `llvm.ad`. For modules above this one.
 """
 
@@ -67,21 +67,21 @@ def derive(name: str, base: type, members: Callable[[str], dict[str, Any]]) -> N
 
 
 finishers: list[Callable[[type], None]] = []
-"""What else is done to a class when it is built. For modules above this one."""
+"""Hooks called for each class when it is built. For modules above this one."""
 
 _classes: dict[tuple[str, str], type] = {}
-# Classes that are being built refer to one another; other threads see them when all are complete.
+# Classes being built refer to one another; other threads see them when all are complete.
 _unfinished: dict[tuple[str, str], type] = {}
 _lock = threading.RLock()
 
 
 def python_type(dtype: DType) -> type:
-    """The Python type of an entry."""
+    """Returns the Python type of an entry."""
     return bool if dtype.is_mask else float if dtype.is_float else int
 
 
 def find(namespace: str, kind: str, dtype: DType, dims: tuple[int, ...] = ()) -> Any:
-    """The class of a kind, element type and shape (without lanes).
+    """Returns the class of a kind, element type and shape (excluding lanes).
 
     Raises:
         RuntimeError: there is no such type.
@@ -100,19 +100,19 @@ def find(namespace: str, kind: str, dtype: DType, dims: tuple[int, ...] = ()) ->
 
 
 def like(cls: Any, dtype: DType | None = None, kind: str | None = None) -> Any:
-    """The class that differs from `cls` in element type or kind."""
+    """Returns the class that differs from `cls` in element type or kind."""
     meta = cls.__meta__
     return find(meta.namespace, kind or meta.kind, dtype or meta.dtype, meta.dims)
 
 
 def move(cls: Any, namespace: str) -> Any:
-    """The class of that name in another namespace."""
+    """Returns the class of that name in another namespace."""
     meta = cls.__meta__
     return find(namespace, meta.kind, meta.dtype, meta.dims)
 
 
 def build(namespace: str, name: str) -> type:
-    """The class of that name, which exists once."""
+    """Returns the class of that name, building it on first use."""
     with _lock:
         key = (namespace, name)
         cls = _classes.get(key) or _unfinished.get(key)
@@ -183,7 +183,8 @@ def _build(namespace: str, name: str) -> type:
 
 
 def _numbers(self: Any) -> list:
-    """The entries of an array of Python numbers, which may be in memory that NumPy shares."""
+    """Returns the entries of an array of Python numbers, which may be in memory shared with
+    NumPy."""
     held = self._held
     return held if type(held) is list else held.tolist()
 
@@ -194,13 +195,13 @@ def _mask(meta: ArrayMeta) -> Any:
 
 
 def names(namespace: str) -> list[str]:
-    """All names of a namespace that can be had."""
+    """Returns all names available in a namespace."""
     found = {*SPECS, *ALIASES, *extras}
     return sorted(found - {"Event"} | {"Int16", "UInt16"} if namespace == "scalar" else found)
 
 
 def attribute(namespace: str, name: str) -> Any:
-    """The type of that name in a namespace.
+    """Returns the type of that name in a namespace.
 
     Raises:
         AttributeError: there is none.

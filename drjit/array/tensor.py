@@ -1,4 +1,4 @@
-"""Tensors: a flat array and a shape, in C order. Shapes are broadcast as in NumPy."""
+"""Tensors: a flat array and a shape, in C order. Shapes broadcast as in NumPy."""
 
 from collections.abc import Sequence
 from math import prod
@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 
 
 def wrap(cls: type, array: Any, shape: Shape) -> Any:
-    """A tensor for a flat array (which it takes over) and a shape."""
+    """Returns a tensor for a shape and a flat array, which it takes over."""
     t = new(cls)
     t._array = array
     t._shape = shape
@@ -25,9 +25,7 @@ def wrap(cls: type, array: Any, shape: Shape) -> Any:
 
 
 def parts(cls: Any, value: Any) -> tuple[Any, Shape]:
-    """The flat array and the shape of an operand of an operation on tensors; numbers have the shape
-    `()`.
-    """
+    """Returns the flat array and the shape of a tensor operand; numbers have the shape `()`."""
     if isinstance(value, ArrayBase) and value._kind == "tensor":
         array, shape = value._array, value._shape
     elif isinstance(value, (list, tuple, np.ndarray)):
@@ -44,7 +42,7 @@ def parts(cls: Any, value: Any) -> tuple[Any, Shape]:
 
 
 def broadcast_shape(shapes: list[Shape]) -> Shape:
-    """The shape of an element-wise operation on tensors of the given shapes.
+    """Returns the shape of an element-wise operation on tensors of the given shapes.
 
     Raises:
         RuntimeError: they are incompatible.
@@ -61,7 +59,7 @@ def broadcast_shape(shapes: list[Shape]) -> Shape:
 
 
 def broadcast(array: Any, shape: Shape, target: Shape) -> Any:
-    """The flat array of a tensor as that of a tensor of another shape."""
+    """Broadcasts the flat array of a tensor to another shape."""
     size, full = prod(shape), prod(target)
     if not full:
         return type(array)()
@@ -78,7 +76,8 @@ def _true(array: Any) -> Any:
 
 
 def broadcast_index(array: Any, shape: Shape, target: Shape) -> Any:
-    """For every entry of the target the index of the entry in a flat array of the given shape."""
+    """Returns for every entry of the target the index of the source entry in a flat array of the
+    given shape."""
     cls = table.find(array._namespace, "leaf", dt.u32 if prod(target) < 1 << 32 else dt.u64)
     rest = leaf.lane(cls, prod(target))
     index = leaf.literal(cls, 0)
@@ -98,7 +97,7 @@ def broadcast_index(array: Any, shape: Shape, target: Shape) -> Any:
 
 
 def permuted(array: Any, shape: Shape, order: Sequence[int], what: str = "dr.gather") -> Any:
-    """The flat array of a tensor with its axes in another order."""
+    """Returns the flat array of a tensor with its axes in another order."""
     moving = [a for a in order if shape[a] != 1]
     if moving == sorted(moving) or prod(shape) == 0:
         return array
@@ -119,7 +118,7 @@ def permuted(array: Any, shape: Shape, order: Sequence[int], what: str = "dr.gat
 
 
 def transposed(t: Any, order: Sequence[int], what: str = "dr.gather") -> Any:
-    """A tensor with its axes in another order."""
+    """Returns a tensor with its axes in another order."""
     shape, array = t._shape, t._array
     moved = permuted(array, shape, order, what)
     moved = type(array)(array) if moved is array else moved

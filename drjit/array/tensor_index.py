@@ -1,10 +1,10 @@
-"""Indexing of tensors as in NumPy: integers, slices, None, an ellipsis, integer arrays and masks,
-which may be NumPy's, or lists.
+"""Indexing of tensors as in NumPy: integers, slices, None, an ellipsis, and integer arrays and
+masks, which may be NumPy arrays or lists.
 
-A key is translated into the shape of the result and an index array into the flat storage, which is
+A key is translated to the shape of the result and an index array into the flat storage, which is
 then gathered from or scattered to. Index arrays in one key are broadcast against each other; their
-axes come where the first of them stands, or first if a slice stands between them; integers select
-before. A mask is the index arrays of the entries where it holds.
+axes are placed at the position of the first one, or first if a slice separates them. Integers are
+applied beforehand. A mask is equivalent to the index arrays of its true entries.
 """
 
 import operator
@@ -26,9 +26,9 @@ Shape = tuple[int, ...]
 
 
 class Selection(NamedTuple):
-    """What a key addresses: the shape, the index into the flat storage, and the mask of entries
-    whose index is within its axis. The index is None if the key addresses everything in order, and
-    a list of Python integers in `scalar`.
+    """The entries that a key addresses: the shape, the index into the flat storage, and the mask of
+    entries whose index is within its axis. The index is None if the key addresses everything in
+    order, and a list of Python integers in `scalar`.
     """
 
     shape: Shape
@@ -37,11 +37,12 @@ class Selection(NamedTuple):
 
 
 def getitem(self: Any, key: Any, what: str = "") -> Any:
-    """The entries of a tensor that a key addresses, as a tensor; `what` is what the user called.
+    """Returns the entries of a tensor that a key addresses, as a tensor; `what` is the function
+    that the user called.
 
     Raises:
         IndexError: an index is out of bounds, or there are too many.
-        TypeError: the key is of an unsupported type.
+        TypeError: the key has an unsupported type.
     """
     what = what or f"{type_label(self)}.__getitem__()"
     cls, array = type(self), self._array
@@ -60,7 +61,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
 
     Raises:
         IndexError: an index is out of bounds, or there are too many.
-        TypeError: the key is of an unsupported type, or the value does not fit.
+        TypeError: the key has an unsupported type, or the value is incompatible.
     """
     what = f"{type_label(self)}.__setitem__()"
     array = self._array
@@ -93,8 +94,8 @@ def setitem(self: Any, key: Any, value: Any) -> None:
 
 
 def fits(given: Shape, shape: Shape) -> bool:
-    """Whether values of a shape can be assigned to entries of another: NumPy drops leading axes of
-    size 1.
+    """Returns whether values of one shape can be assigned to entries of another: NumPy drops
+    leading axes of size 1.
     """
     while len(given) > len(shape) and given[0] == 1:
         given = given[1:]
@@ -107,13 +108,13 @@ def fits(given: Shape, shape: Shape) -> bool:
 def select(
     namespace: str, shape: Shape, key: Any, what: str, everything: bool = False
 ) -> Selection:
-    """The shape that a key gives, and where its entries are in the flat storage.
+    """Returns the shape that a key selects, and the positions of its entries in the flat storage.
 
-    `everything` asks for an index also where the key addresses all entries in order.
+    `everything` requests an index even if the key addresses all entries in order.
 
     Raises:
         IndexError: an index is out of bounds, or there are too many.
-        TypeError: the key is of an unsupported type.
+        TypeError: the key has an unsupported type.
     """
     keys = [_as_array(namespace, k) for k in (key if isinstance(key, tuple) else (key,))]
     keys = _expanded(keys, shape, what)
@@ -128,7 +129,8 @@ def select(
 
 
 def _as_array(namespace: str, key: Any) -> Any:
-    """A list or NumPy array of integers or truth values as a tensor; other keys as they are."""
+    """Converts a list or NumPy array of integers or bools to a tensor; other keys are returned
+    unchanged."""
     if not isinstance(key, (list, np.ndarray)):
         return key
     try:
@@ -144,8 +146,8 @@ def _as_array(namespace: str, key: Any) -> Any:
 
 
 def _expanded(keys: Sequence[Any], shape: Shape, what: str) -> list[Any]:
-    """The keys with masks as index arrays, and slices for the axes that have no key. An ellipsis
-    stays before its slices, as it stands between index arrays also where it has none.
+    """Returns the keys with masks as index arrays, and slices for axes without a key. An ellipsis
+    stays before its slices, because it separates index arrays even if it stands for no axis.
     """
     for k in keys:
         whole = isinstance(k, (int, np.integer)) and not isinstance(k, bool)
@@ -172,7 +174,7 @@ def _expanded(keys: Sequence[Any], shape: Shape, what: str) -> list[Any]:
 
 
 def _axes(key: Any) -> int:
-    """The number of axes that a key addresses."""
+    """Returns the number of axes that a key addresses."""
     if key is None or key is ...:
         return 0
     return len(_flat(key)[1]) if _is_mask(key) else 1
@@ -191,12 +193,12 @@ def _is_mask(key: Any) -> bool:
 
 
 def _flat(key: Any) -> tuple[Any, Shape]:
-    """The entries and the shape of an index array or mask."""
+    """Returns the entries and the shape of an index array or mask."""
     return (key._array, key._shape) if key._kind == "tensor" else (key, (len(key),))
 
 
 def _positions_of(mask: Any, shape: Shape, axis: int, what: str) -> list[Any]:
-    """The index arrays, one per axis of the mask, of the entries where it holds."""
+    """Returns the index arrays, one per axis of the mask, of its true entries."""
     flat, own = _flat(mask)
     given = shape[axis : axis + len(own)]
     if own != given:
@@ -219,7 +221,8 @@ def _positions_of(mask: Any, shape: Shape, axis: int, what: str) -> list[Any]:
 
 
 def _host_selection(shape: Shape, keys: list[Any], what: str) -> Selection:
-    """NumPy itself selects from the positions of all entries, integers first; see `_place`."""
+    """Lets NumPy select from the positions of all entries, applying integers first; see
+    `_place`."""
     first = [k for k in keys if k is not None and k is not ...]
     integers = [isinstance(k, (int, np.integer)) for k in first]
     host = []
@@ -256,7 +259,8 @@ Part = tuple[int, int, range]  # the axis of the result, the stride of the stora
 
 
 def _ranges(shape: Shape, keys: list[Any], what: str) -> tuple[list[int], list[Part], int]:
-    """The shape that slices and None give, where slices lead, and the offset of the integers."""
+    """Returns the shape selected by slices and None, the positions of the slices, and the offset of
+    the integers."""
     result: list[int] = []
     parts: list[Part] = []
     offset = axis = 0
@@ -284,7 +288,7 @@ def _within(i: int, n: int, axis: int, what: str) -> int:
 
 
 def _advanced(namespace: str, shape: Shape, keys: list[Any], what: str) -> Selection:
-    """Index arrays become one array of offsets, which the entries then read."""
+    """Merges index arrays into a single array of offsets, which the entries then read."""
     basic, parts, offset = _ranges(shape, keys, what)
     arrays = [_flat(k) for k in keys if is_array(k)]
     try:
@@ -312,8 +316,8 @@ def _advanced(namespace: str, shape: Shape, keys: list[Any], what: str) -> Selec
 
 
 def _place(keys: list[Any]) -> int:
-    """The axis of the result at which those of the index arrays begin. Other than in NumPy,
-    integers select before and do not count as arrays.
+    """Returns the axis of the result where the axes of index arrays begin. Unlike in NumPy,
+    integers are applied beforehand and do not count as arrays.
     """
     keys = [k for k in keys if not isinstance(k, (int, np.integer))]
     which = [is_array(k) for k in keys]
@@ -323,7 +327,7 @@ def _place(keys: list[Any]) -> int:
 
 
 def _offsets(cls: Any, shape: Shape, keys: list[Any], common: Shape, what: str) -> tuple[Any, Any]:
-    """The sum of the offsets that index arrays give, and where all are within their axes."""
+    """Returns the sum of the offsets of index arrays, and where all are within their axes."""
     count = prod(common)
     total, valid = leaf.literal(cls, 0, count), leaf.literal(cls.Mask, True, count)
     axis = 0
@@ -367,7 +371,7 @@ def _traced_index(
             along = along // inner
         if prod(shape[:axis]) > 1:
             along = along % n
-        # Unsigned arithmetic wraps, so that a negative step works as well.
+        # Unsigned arithmetic wraps, so a negative step works as well.
         index = index + positions.start * stride
         index = index + along * (positions.step * stride % (1 << cls._dtype.bits))
     return leaf.resize(index, total) if index._node.size != total else index

@@ -1,5 +1,5 @@
-"""Values taken apart into everything that they consist of, down to one-dimensional arrays, and put
-together again around other arrays: how loops, branches and calls see their variables.
+"""Decomposition of values into all of their objects, down to one-dimensional arrays, and reassembly
+around other arrays: the view that loops, branches and calls have of their variables.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,8 +18,8 @@ OTHER = -2
 
 
 def opened(value: Any, kind: str) -> tuple[Any, Sequence[Any]]:
-    """The keys, names of fields or shape of a container, which may be an array, and what it
-    consists of."""
+    """Returns the keys, field names or shape of a container, which may be an array, and its
+    parts."""
     if kind == "nested":
         return None, value._components[:]
     if kind == "tensor":
@@ -28,10 +28,11 @@ def opened(value: Any, kind: str) -> tuple[Any, Sequence[Any]]:
 
 
 def rebuilt(cls: Any, keys: Any, values: list[Any]) -> Any:
-    """A new container of a class. A tensor whose entries do not fit its shape gets one dimension.
+    """Returns a new container of a class. A tensor whose entries do not match its shape becomes
+    one-dimensional.
 
     Raises:
-        IncompatibleError: the class is a structure that cannot be made without arguments.
+        IncompatibleError: the class is a structure that cannot be created without arguments.
     """
     if not issubclass(cls, ArrayBase):
         return pytree.rebuilt(cls, keys, values)
@@ -45,7 +46,7 @@ def rebuilt(cls: Any, keys: Any, values: list[Any]) -> Any:
 
 
 def differs(container: Any, keys: Any, values: Sequence[Any]) -> bool:
-    """Whether a container consists of other objects than these, or has another shape or keys."""
+    """Returns whether a container differs from the given parts, shape or keys."""
     if isinstance(container, ArrayBase):
         array: Any = container
         if array._kind == "tensor":
@@ -66,7 +67,7 @@ _MISSING = object()
 
 
 def set_contents(container: Any, keys: Any, values: Sequence[Any]) -> None:
-    """Makes a container, which is no tuple, consist of other objects."""
+    """Replaces the parts of a container, which must not be a tuple."""
     if isinstance(container, ArrayBase):
         array: Any = container
         if array._kind == "tensor":
@@ -85,13 +86,13 @@ def set_contents(container: Any, keys: Any, values: Sequence[Any]) -> None:
 
 
 class Tree:
-    """Some values taken apart.
+    """The decomposition of some values.
 
-    `objects` are all objects, each before what it consists of, `classes` their types. `counts` says
-    how many objects each consists of: ARRAY stands for one-dimensional arrays and vectors, which
-    are in `leaves` as well, OTHER for anything else that is not opened, at the positions `others`.
-    By position, `inside` has what containers consist of, and `keys` the keys of dictionaries, names
-    of fields, and shapes.
+    `objects` lists all objects, each before its parts, and `classes` their types. `counts` has the
+    number of parts of each object: ARRAY stands for one-dimensional arrays and vectors, which are
+    also in `leaves`, and OTHER for anything else that is not opened, at the positions `others`. By
+    position, `inside` has the parts of containers, and `keys` the keys of dictionaries, names of
+    fields, and shapes.
     """
 
     __slots__ = ("classes", "counts", "inside", "keys", "leaves", "objects", "others")
@@ -129,7 +130,7 @@ class Tree:
                 self.inside[k] = found
                 counts.append(len(found))
                 if kind == "nested" and found and ROLES.get(type(found[0])) == "leaf":
-                    # As of most arrays, all of the same class.
+                    # As in most arrays, all of the same class.
                     objects += found
                     counts += [ARRAY] * len(found)
                     self.leaves += found
@@ -137,7 +138,7 @@ class Tree:
                     self._add(found)
 
     def fits(self, other: "Tree") -> bool:
-        """Whether another tree has the same structure, shapes of tensors and order of keys."""
+        """Returns whether another tree has the same structure, tensor shapes and order of keys."""
         return (
             self.classes == other.classes
             and self.counts == other.counts
@@ -145,7 +146,7 @@ class Tree:
         )
 
     def labels(self, titles: Iterable[str]) -> list[str]:
-        """How one writes the way to each object, from names of the values."""
+        """Returns the notation of the path to each object, given names of the values."""
         found: list[str] = []
         pending = [*titles][::-1]
         for k, n in enumerate(self.counts):
@@ -159,8 +160,8 @@ class Tree:
         return found
 
     def paired(self, other: "Tree") -> Iterator[tuple[int, int]]:
-        """Corresponding positions of two trees. Whoever asks goes on if what is at both consists of
-        as many objects, and dictionaries have the same keys."""
+        """Yields corresponding positions of two trees. The caller continues only if the objects at
+        both have the same number of parts, and dictionaries the same keys."""
         mine, theirs = self.rows(), other.rows()
         pending = [*zip(mine[-1], theirs[-1], strict=True)][::-1]
         while pending:
@@ -178,9 +179,9 @@ class Tree:
         check: Callable[[int, "Tree", int], None],
         check_constant: Callable[[int, Any], None] | None,
     ) -> "Tree":
-        """Another version of the tree in the order of this one. `check(i, other, j)` raises if what
-        is at corresponding positions does not go together, so that it need not be looked into, and
-        `check_constant(i, value)` if what is no array differs."""
+        """Returns another version of the tree in the order of this one. `check(i, other, j)` raises
+        if the objects at corresponding positions are incompatible, in which case they need not be
+        opened, and `check_constant(i, value)` if anything other than an array differs."""
         if self.fits(other):
             for k in self.others if check_constant else ():
                 check_constant(k, other.objects[k])  # type: ignore[misc]
@@ -194,7 +195,7 @@ class Tree:
         return other.ordered(order)
 
     def rows(self) -> list[list[int]]:
-        """The positions of what each object consists of, and at the end those of the values."""
+        """Returns the positions of each object's parts, followed by the positions of the values."""
         found: list[list[int]] = []
         stack: list[int] = []
         for k in range(len(self.counts) - 1, -1, -1):
@@ -203,7 +204,7 @@ class Tree:
         return [*found[::-1], stack[::-1]]
 
     def ordered(self, order: list[int]) -> "Tree":
-        """The tree with its objects at the given positions, in that order."""
+        """Returns the tree with its objects at the given positions, in that order."""
         made = Tree(())
         for i, k in enumerate(order):
             made.objects.append(self.objects[k])
@@ -218,7 +219,7 @@ class Tree:
         return made
 
     def emptied(self) -> "Tree":
-        """The structure alone, which refers to no arrays."""
+        """Returns the structure alone, which refers to no arrays."""
         made = Tree(())
         made.classes, made.counts, made.keys = self.classes, self.counts, self.keys
         made.objects, made.others = [None] * len(self.objects), self.others
@@ -227,7 +228,7 @@ class Tree:
         return made
 
     def filled(self, contents: Iterable[tuple[Node, Any]]) -> list[Any]:
-        """The values with new arrays that hold nodes and variables of derivatives."""
+        """Returns the values with new arrays that hold the given nodes and derivative variables."""
         kinds = [cls for cls, n in zip(self.classes, self.counts, strict=True) if n == ARRAY]
         leaves = []
         for cls, (n, var) in zip(kinds, contents, strict=True):
@@ -241,8 +242,9 @@ class Tree:
     def put_together(
         self, leaves: Sequence[Any], make: Callable[[int, list[Any]], Any] | None = None
     ) -> list[Any]:
-        """The values with other arrays, and in place of each container what `make(position,
-        contents)` returns; by default that is a new one, and other arrays are copied."""
+        """Returns the values with other arrays, and with each container replaced by the result of
+        `make(position, contents)`. By default, containers are created anew, and other arrays are
+        copied."""
         counts, stack, k = self.counts, [], len(self.counts)
         take = reversed(leaves).__next__
         for n in reversed(counts):
@@ -261,7 +263,7 @@ class Tree:
 
 
 def _popped(stack: list[Any], count: int) -> list[Any]:
-    """Takes that many objects away from the end of a stack."""
+    """Pops a number of objects from the end of a stack."""
     if not count:
         return []
     found = stack[: -count - 1 : -1]

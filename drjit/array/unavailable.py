@@ -1,5 +1,5 @@
-"""What the types of a backend do that cannot be used: they can be inspected, and tell what is
-missing when an array is made.
+"""Types of an unavailable backend: they can be inspected, and report what is missing when an array
+is created.
 """
 
 from typing import Any, NoReturn
@@ -9,16 +9,15 @@ from .base import ArrayBase, type_label
 
 
 def refuse(cls: Any) -> NoReturn:
-    """Raises:
-    RuntimeError: always, as there is no CUDA target, and the base class has no entries.
-    """
+    """Always raises a RuntimeError, as there is no CUDA target, and the base class has no
+    entries."""
     if cls is ArrayBase:
         raise RuntimeError("drjit.ArrayBase is not constructible: use one of its subclasses")
     missing_cuda(type_label(cls))
 
 
 def missing_cuda(what: str) -> NoReturn:
-    """See `refuse`; `what` is what the user called."""
+    """See `refuse`; `what` is the function that the user called."""
     raise RuntimeError(
         f"{what}: the CUDA backend is not available. This version of drjit-numba has "
         "no compiler for it; one that has also needs an NVIDIA GPU with its driver, and Numba's "
@@ -27,7 +26,7 @@ def missing_cuda(what: str) -> NoReturn:
 
 
 class _Unavailable:
-    """The traced value of a CUDA array: nothing can be one, however it is made."""
+    """The traced value of a CUDA array: there can be none, however it is created."""
 
     def __set__(self, array: Any, _: object) -> None:
         refuse(type(array))

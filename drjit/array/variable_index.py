@@ -1,8 +1,8 @@
-"""Numbers that stand for traced values: programs that take a tree of arrays apart pass its values
-on as numbers, and the values are found by them for as long as they exist.
+"""Numbers that stand for traced values: programs that decompose a PyTree of arrays pass its values
+on as numbers, and look the values up by them as long as they exist.
 
-A number has the place in the graph of derivatives in its upper half and the traced value in its
-lower 32 bits.
+The upper half of a number identifies the variable in the derivative graph, the lower 32 bits the
+traced value.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ _HALF = 32
 
 
 def number_of_node(n: Node) -> int:
-    """The number of a traced value; 0 if it is empty."""
+    """Returns the number of a traced value; 0 if it is empty."""
     if not n.size:
         return 0
     _nodes[n.serial] = n
@@ -25,7 +25,7 @@ def number_of_node(n: Node) -> int:
 
 
 def number_of_var(v: Var | None) -> int:
-    """The number of a place in the graph of derivatives; 0 for none."""
+    """Returns the number of a variable in the derivative graph; 0 for none."""
     if v is None:
         return 0
     _vars[v.serial] = v
@@ -33,15 +33,15 @@ def number_of_var(v: Var | None) -> int:
 
 
 def number(array: Any) -> int:
-    """The number of the value of a one-dimensional traced array, derivatives included."""
+    """Returns the number of a one-dimensional traced array's value, including derivatives."""
     return number_of_var(array._var) << _HALF | number_of_node(array._node)
 
 
 def find(number: int) -> Value | None:
-    """The value of a number; None for an empty array.
+    """Returns the value with a number; None for an empty array.
 
     Raises:
-        RuntimeError: no value has the number, or no longer.
+        RuntimeError: no value has the number, or the value no longer exists.
     """
     low = number & ((1 << _HALF) - 1)
     high = number >> _HALF

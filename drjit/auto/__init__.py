@@ -1,5 +1,5 @@
-"""The types of the backend that `drjit.set_backend` chose: `drjit.llvm` unless it was called.
-`drjit.auto.ad` has them with derivatives.
+"""The array types of the current backend, as chosen by `drjit.set_backend` (`drjit.llvm` by
+default). `drjit.auto.ad` holds their differentiable counterparts.
 """
 
 from ..array import namespace as _namespace

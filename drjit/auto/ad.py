@@ -1,5 +1,5 @@
-"""The types with derivatives of the backend that `drjit.set_backend` chose; those without where
-there are none, in `drjit.scalar`.
+"""The differentiable array types of the backend chosen by `drjit.set_backend`. For `drjit.scalar`,
+which has none, these are the plain types.
 """
 
 from ..array import namespace as _namespace

@@ -1,5 +1,5 @@
-"""Arrays whose kernels run on an NVIDIA GPU; so far their types only. `drjit.cuda.ad` has them with
-derivatives.
+"""Arrays whose kernels run on an NVIDIA GPU; only the types exist so far. `drjit.cuda.ad` holds
+their differentiable counterparts.
 """
 
 from ..array import namespace as _namespace

@@ -1,4 +1,4 @@
-"""Arrays whose kernels run on an NVIDIA GPU, with derivatives."""
+"""Differentiable arrays whose kernels run on an NVIDIA GPU."""
 
 from ..array import namespace as _namespace
 from .graphics import green_context as green_context

@@ -1,5 +1,5 @@
-"""Sharing memory with OpenGL, and parts of a GPU: the names of the interface, which need the CUDA
-backend.
+"""Memory sharing with OpenGL and partitioning of a GPU: the public names, all of which require the
+CUDA backend.
 """
 
 from typing import Any
@@ -8,8 +8,8 @@ from ..array.unavailable import missing_cuda
 
 
 class GLInterop:
-    """An OpenGL buffer or texture that arrays on the GPU are copied to: `map()`, `upload(array)`,
-    `unmap()`, each of which gives the object itself.
+    """An OpenGL buffer or texture to which GPU arrays are copied: call `map()`, `upload(array)`,
+    `unmap()`. Each method returns the object itself.
 
     Raises:
         RuntimeError: the CUDA backend is not available.
@@ -24,29 +24,29 @@ class GLInterop:
 
     @staticmethod
     def from_buffer(arg: int, /) -> "GLInterop":
-        """The OpenGL buffer of a number."""
+        """Wraps the OpenGL buffer with the given number."""
         missing_cuda("drjit.cuda.GLInterop.from_buffer()")
 
     @staticmethod
     def from_texture(arg: int, /) -> "GLInterop":
-        """The OpenGL texture of a number."""
+        """Wraps the OpenGL texture with the given number."""
         missing_cuda("drjit.cuda.GLInterop.from_texture()")
 
     def map(self, mip_level: int = 0) -> "GLInterop":
-        """Gives CUDA access to the buffer, or to a level of the texture."""
+        """Maps the buffer, or a MIP level of the texture, for access by CUDA."""
         missing_cuda("drjit.cuda.GLInterop.map()")
 
     def upload(self, arg: Any, /) -> "GLInterop":
-        """Copies an array on the GPU, of the same size and element type, to what is mapped."""
+        """Copies a GPU array of the same size and element type to the mapped memory."""
         missing_cuda("drjit.cuda.GLInterop.upload()")
 
     def unmap(self) -> "GLInterop":
-        """Gives the buffer or texture back to OpenGL."""
+        """Returns the buffer or texture to OpenGL."""
         missing_cuda("drjit.cuda.GLInterop.unmap()")
 
 
 class green_context:
-    """Within its `with` block, kernels run on a part of the GPU, of at least `sm_count`
+    """Context manager that runs kernels on a part of the GPU with at least `sm_count`
     multiprocessors.
 
     Raises:
@@ -66,22 +66,22 @@ class green_context:
 
     @property
     def sm_count(self) -> int:
-        """The number of multiprocessors of the part."""
+        """The number of multiprocessors in the partition."""
         missing_cuda("drjit.cuda.green_context.sm_count")
 
     @property
     def requested_sm_count(self) -> int:
-        """The number that was asked for."""
+        """The number of multiprocessors requested."""
         missing_cuda("drjit.cuda.green_context.requested_sm_count")
 
     @property
     def remaining_ctx(self) -> Any:
-        """The context of the other multiprocessors."""
+        """The context of the remaining multiprocessors."""
         missing_cuda("drjit.cuda.green_context.remaining_ctx")
 
 
 def register_gl_buffer(gl_buffer: int) -> Any:
-    """The CUDA resource of an OpenGL buffer.
+    """Registers an OpenGL buffer with CUDA and returns the resource.
 
     Raises:
         RuntimeError: the CUDA backend is not available.
@@ -90,7 +90,7 @@ def register_gl_buffer(gl_buffer: int) -> Any:
 
 
 def register_gl_texture(gl_texture: int) -> Any:
-    """The CUDA resource of an OpenGL texture.
+    """Registers an OpenGL texture with CUDA and returns the resource.
 
     Raises:
         RuntimeError: the CUDA backend is not available.
@@ -99,7 +99,7 @@ def register_gl_texture(gl_texture: int) -> Any:
 
 
 def unregister_cuda_resource(cuda_resource: Any) -> None:
-    """Frees a CUDA resource.
+    """Unregisters a CUDA resource.
 
     Raises:
         RuntimeError: the CUDA backend is not available.
@@ -108,7 +108,7 @@ def unregister_cuda_resource(cuda_resource: Any) -> None:
 
 
 def map_graphics_resource_ptr(cuda_resource: Any) -> tuple[int, int]:
-    """Address and size, in bytes, of a mapped resource.
+    """Returns the address and the size in bytes of a mapped resource.
 
     Raises:
         RuntimeError: the CUDA backend is not available.
@@ -117,7 +117,7 @@ def map_graphics_resource_ptr(cuda_resource: Any) -> tuple[int, int]:
 
 
 def map_graphics_resource_array(cuda_resource: Any, mip_level: int = 0) -> int:
-    """The handle of a mapped level of a texture.
+    """Returns the handle of a mapped MIP level of a texture.
 
     Raises:
         RuntimeError: the CUDA backend is not available.
@@ -126,7 +126,7 @@ def map_graphics_resource_array(cuda_resource: Any, mip_level: int = 0) -> int:
 
 
 def unmap_graphics_resource(cuda_resource: Any) -> None:
-    """Gives a mapped resource back.
+    """Unmaps a CUDA resource.
 
     Raises:
         RuntimeError: the CUDA backend is not available.

@@ -1,2 +1,2 @@
-"""Control flow: loops and branches of array programs, and the decorator that makes them from Python
-statements."""
+"""Control flow: loops and branches of array programs, and the decorator that creates them from
+Python statements."""

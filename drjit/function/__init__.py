@@ -1,1 +1,1 @@
-"""The public functions, by theme."""
+"""The public functions, grouped by topic."""

@@ -1,4 +1,4 @@
-"""What functions ask of their arguments: integers, and the errors that say what was expected."""
+"""Checks of arguments: integers, and errors that say what was expected."""
 
 import operator
 from collections.abc import Iterable
@@ -8,12 +8,12 @@ from ..array.base import type_label
 
 
 def unexpected(what: str, expected: str, value: Any, verb: str = "not") -> TypeError:
-    """The error of a function, `what`, for an argument of a wrong type."""
+    """Returns the error of function `what` for an argument of the wrong type."""
     return TypeError(f"{what}(): expected {expected}, {verb} {type_label(value)}")
 
 
 def integer(value: Any, message: str) -> int:
-    """An argument as a Python integer.
+    """Returns an argument as a Python integer.
 
     Raises:
         TypeError: it is not an integer, with this message and the value.
@@ -25,7 +25,7 @@ def integer(value: Any, message: str) -> int:
 
 
 def integers(value: Any, message: str) -> tuple[int, ...]:
-    """An argument that is an integer or a sequence of integers, as a tuple.
+    """Returns an integer, or a sequence of integers, as a tuple.
 
     Raises:
         TypeError: it is neither, with this message and the value.

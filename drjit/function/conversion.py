@@ -1,4 +1,4 @@
-"""What the functions on memory, reductions and shapes share: related classes, the innermost
+"""Shared parts of the functions on memory, reductions and shapes: related classes, the innermost
 components of nested arrays, and the conversion of indices, masks, sizes and axes."""
 
 import operator
@@ -27,20 +27,21 @@ tensor = wrap
 
 @cache
 def related(cls: type, **changes: Any) -> Any:
-    """The class whose descriptor differs in some fields: `dtype`, `kind`, `dims`, `namespace`."""
+    """Returns the class whose descriptor differs in the given fields: `dtype`, `kind`, `dims`,
+    `namespace`."""
     fields = {name: getattr(cls.__meta__, name) for name in ("namespace", "kind", "dtype", "dims")}
     return table.find(**(fields | changes))
 
 
 def with_dtype(cls: type, dtype: DType) -> type:
-    """The class of the same shape with another element type."""
+    """Returns the class of the same shape with another element type."""
     return cls if cls._dtype is dtype else related(cls, dtype=dtype)
 
 
 @cache
 def flat_class(cls: type, dtype: DType | None = None) -> Any:
-    """The one-dimensional array class of a namespace, of an element type: `Float` for `Array3f`,
-    `ArrayXf` for `drjit.scalar.Array3f`."""
+    """Returns the one-dimensional array class of the namespace, with the given element type:
+    `Float` for `Array3f`, `ArrayXf` for `drjit.scalar.Array3f`."""
     dtype = dtype or cls._dtype
     if cls.__meta__.is_jit:
         return related(cls, kind="leaf", dims=(), dtype=dtype)
@@ -48,12 +49,12 @@ def flat_class(cls: type, dtype: DType | None = None) -> Any:
 
 
 def tensor_class(cls: type) -> Any:
-    """The tensor class of a namespace and element type."""
+    """Returns the tensor class with the same namespace and element type."""
     return related(cls, kind="tensor", dims=())
 
 
 class Call:
-    """What a user called and with what, for messages; as text only where one is written."""
+    """A call by the user, with its arguments, for messages; formatted only when needed."""
 
     __slots__ = ("_arguments", "_name")
 
@@ -69,7 +70,7 @@ def is_array_class(cls: Any) -> bool:
 
 
 def is_flat(cls: type) -> bool:
-    """Whether an array class is one-dimensional and of dynamic size."""
+    """Returns whether an array class is one-dimensional and of dynamic size."""
     if cls._kind == "leaf":
         return True
     meta = cls.__meta__
@@ -77,15 +78,15 @@ def is_flat(cls: type) -> bool:
 
 
 def nested(cls: type, components: Sequence[Any]) -> Any:
-    """A nested array of the given components."""
+    """Returns a nested array with the given components."""
     made = object.__new__(cls)
     made._components = list(components)
     return made
 
 
 def assemble(cls: type, leaves: Sequence[Any], dims: Sequence[int]) -> Any:
-    """A nested array of class `cls` from its innermost components in row-major order; `dims` are
-    the sizes of its levels."""
+    """Returns a nested array of class `cls` from its innermost components in row-major order;
+    `dims` are the sizes of its levels."""
     if not dims:
         return leaves[0]
     size, step = dims[0], prod(dims[1:])
@@ -94,13 +95,13 @@ def assemble(cls: type, leaves: Sequence[Any], dims: Sequence[int]) -> Any:
 
 
 def fits(dims: Sequence[int], sizes: Sequence[int]) -> bool:
-    """Whether a class with levels of the sizes `dims` has arrays with levels of these sizes."""
+    """Returns whether a class with level sizes `dims` can hold arrays with level sizes `sizes`."""
     pairs = zip(dims, sizes, strict=False)
     return len(dims) == len(sizes) and all(d in (DYNAMIC, s) for d, s in pairs)
 
 
 def dims_of(value: Any, what: str) -> tuple[int, ...]:
-    """The sizes of the levels of a nested array, without its lanes.
+    """Returns the sizes of the levels of a nested array, excluding lanes.
 
     Raises:
         RuntimeError: they differ between components.
@@ -112,10 +113,10 @@ def dims_of(value: Any, what: str) -> tuple[int, ...]:
 
 
 def width_of(leaves: Sequence[Any], what: str, cls: type) -> int:
-    """The number of lanes of innermost components.
+    """Returns the common number of lanes of innermost components.
 
     Raises:
-        RuntimeError: it is not the same everywhere.
+        RuntimeError: components have different numbers of lanes.
     """
     width = common_width(leaves)
     if width is None:
@@ -128,16 +129,16 @@ def width_of(leaves: Sequence[Any], what: str, cls: type) -> int:
 
 
 def even_leaves(value: Any, what: str) -> tuple[list[Any], int]:
-    """The innermost components of a traced array, all brought to the same number of lanes, and that
-    number."""
+    """Returns the innermost components of a traced array, broadcast to the same number of lanes,
+    and that number."""
     leaves = list(inner(value))
     width = width_of(leaves, what, type(value))
     return [leaf.resize(v, width) for v in leaves], width
 
 
 def index_leaf(index: Any, cls: type, what: str) -> Any:
-    """An index argument as a traced integer array of one dimension; `cls` names the namespace.
-    Masks and floating-point numbers are converted as by the class of the indices.
+    """Converts an index argument to a one-dimensional traced integer array in the namespace of
+    `cls`. Masks and floating point numbers are converted as by the class of the indices.
 
     Raises:
         TypeError: the index is not a number, array or sequence of integers.
@@ -190,12 +191,11 @@ def _index_dtype(low: int, high: int) -> DType:
 
 
 def mask_leaf(active: Any, cls: type, what: str) -> Any:
-    """A mask argument as a traced mask of one dimension; `cls` names the namespace. Entries of
-    other arrays are true where they are not 0, and an object of any other kind is as true as Python
-    finds it.
+    """Converts a mask argument to a one-dimensional traced mask in the namespace of `cls`. Entries
+    of other arrays count as true if they are not 0; any other object has Python's truth value.
 
     Raises:
-        TypeError: it is None, text, or a sequence of other things than bools.
+        TypeError: it is None, text, or a sequence with entries other than bools.
     """
     if active is True:
         return yes(cls)
@@ -226,23 +226,24 @@ def _no_mask(active: Any, target: type, what: str) -> TypeError:
 
 
 def lanes(cls: type, size: int) -> Any:
-    """0 ... size-1 as a traced array of unsigned integers, in the namespace of `cls`."""
+    """Returns 0 ... size-1 as a traced array of unsigned integers, in the namespace of `cls`."""
     return leaf.lane(flat_class(cls, dt.u32), size)
 
 
 @cache
 def yes(cls: type) -> Any:
-    """The mask that always holds, in the namespace of `cls`. It is shared: for operands only."""
+    """Returns the mask that is always true, in the namespace of `cls`. It is shared, so use it as
+    an operand only."""
     return leaf.literal(flat_class(cls, dt.mask), True)
 
 
 def pick(source: Any, index: Any, what: str) -> Any:
-    """Entries of a traced array at an index that is known to be in bounds."""
+    """Returns entries of a traced array at indices known to be in bounds."""
     return leaf_access.gather(source, index, yes(type(source)), what)
 
 
 def normalized_axis(axis: int, ndim: int, what: str | Call) -> int:
-    """An axis counted from the front.
+    """Returns an axis counted from the front.
 
     Raises:
         RuntimeError: it is out of range.
@@ -256,7 +257,7 @@ def normalized_axis(axis: int, ndim: int, what: str | Call) -> int:
 
 
 def shape_of(value: Any, what: str) -> tuple[int, ...]:
-    """The sizes of all dimensions of an array, lanes last.
+    """Returns the sizes of all dimensions of an array, lanes last.
 
     Raises:
         RuntimeError: they differ between components.
@@ -268,7 +269,7 @@ def shape_of(value: Any, what: str) -> tuple[int, ...]:
 
 
 def size_tuple(shape: Any, what: str) -> tuple[int, ...] | int:
-    """A `shape` argument: an int, or a tuple of ints.
+    """Checks a `shape` argument: an int, or a tuple of ints.
 
     Raises:
         TypeError: it is neither, or negative.
@@ -280,14 +281,16 @@ def size_tuple(shape: Any, what: str) -> tuple[int, ...] | int:
 
 
 def map_leaves(value: Any, f: Callable[[Any], Any]) -> Any:
-    """A nested array of the same class with `f` applied to its innermost components."""
+    """Applies `f` to the innermost components of a nested array and returns an array of the same
+    class."""
     if not is_array(value) or value._kind == "leaf":
         return f(value)
     return nested(type(value), [map_leaves(c, f) for c in value._components])
 
 
 def converted(value: Any, cls: Any, f: Callable[[Any, Any], Any]) -> Any:
-    """An array of class `cls`, of the shape of another one, from `f(leaf, class)` of its leaves."""
+    """Returns an array of class `cls` with the shape of another one, from `f(leaf, class)` of its
+    leaves."""
     kind = cls._kind
     if kind == "leaf":
         return f(value, cls)
@@ -302,6 +305,6 @@ def converted(value: Any, cls: Any, f: Callable[[Any, Any], Any]) -> Any:
 
 
 def spread(value: Any) -> Any:
-    """A nested array whose innermost components all have its width, unless it is ragged."""
+    """Broadcasts the innermost components of a nested array to its width, unless it is ragged."""
     width = common_width(list(inner(value)))
     return value if width in (None, 1) else map_leaves(value, lambda v: leaf.resize(v, width))

@@ -1,4 +1,4 @@
-"""When things are computed: scheduling, evaluation, waiting, and copies."""
+"""Evaluation: scheduling, evaluating, waiting, and copies."""
 
 import weakref
 from collections import deque
@@ -12,12 +12,12 @@ from ..jit.ir.node import BUFFER, LITERAL, Node
 from ..jit.run import runtime
 from ..jit.run import schedule as scheduler
 
-# Weak: what nobody holds any more need not be computed.
+# Weak references: nodes that nothing else holds need not be computed.
 _scheduled: deque[weakref.ref[Node]] = deque()
 
 
 def _nodes(args: tuple) -> list[Node]:
-    """Nodes of all traced arrays in the arguments."""
+    """Returns the nodes of all traced arrays in the arguments."""
     nodes = []
     for arg in args:
         if ROLES.get(type(arg)) == "leaf":
@@ -28,10 +28,10 @@ def _nodes(args: tuple) -> list[Node]:
 
 
 def _traced(args: tuple, opaque: bool = False) -> list[Any]:
-    """The one-dimensional arrays in the arguments, to be evaluated, or made `opaque`.
+    """Returns the one-dimensional arrays in the arguments, to be evaluated or made `opaque`.
 
     Raises:
-        RuntimeError: there is a value among them that exists within kernels only.
+        RuntimeError: one of the values exists within kernels only.
     """
     found = []
     for arg in args:
@@ -44,10 +44,10 @@ def _traced(args: tuple, opaque: bool = False) -> list[Any]:
 
 
 def schedule(*args: Any) -> bool:
-    """Marks the arrays of the arguments (arrays, PyTrees) for the next evaluation, which computes
+    """Marks the arrays in the arguments (arrays, PyTrees) for the next evaluation, which computes
     all of them together.
 
-    Returns whether one of them still has to be computed.
+    Returns whether any of them has yet to be computed.
 
     >>> from drjit.llvm import Float
     >>> a = Float(1, 2) + 1
@@ -60,14 +60,14 @@ def schedule(*args: Any) -> bool:
 
 
 def eval(*args: Any) -> bool:
-    """Computes the arrays of the arguments (arrays, PyTrees), all that is scheduled, and all
+    """Evaluates the arrays in the arguments (arrays, PyTrees), all scheduled arrays, and all
     pending side effects.
 
-    Work is queued; reading a result waits for it. Constants stay constants. Returns whether there
-    was anything to do.
+    Work is queued asynchronously; reading a result waits for it. Constants stay constants. Returns
+    whether there was anything to do.
 
     Raises:
-        IndexError: an index of work done so far was out of bounds.
+        IndexError: an index was out of bounds in work completed so far.
 
     >>> from drjit.llvm import Float
     >>> a = Float(1, 2) + 1
@@ -79,7 +79,7 @@ def eval(*args: Any) -> bool:
 
 
 def evaluate(nodes: list[Node]) -> bool:
-    """Computes nodes, vectors as a whole, and what else `eval` does."""
+    """Evaluates nodes, vectors as a whole, and everything else that `eval` evaluates."""
     taken = []
     while _scheduled:
         try:
@@ -96,8 +96,8 @@ def evaluate(nodes: list[Node]) -> bool:
 
 
 def make_opaque(*args: Any) -> None:
-    """Evaluates the arrays of the arguments in place, constants included: they become data, and no
-    part of programs any more.
+    """Evaluates the arrays in the arguments in place, including constants, which become data and
+    are no longer part of programs.
 
     >>> from drjit.llvm import Float
     >>> a = Float(1)
@@ -113,7 +113,7 @@ def make_opaque(*args: Any) -> None:
 
 
 def copy(arg: Any, /) -> Any:
-    """A copy of a PyTree with new arrays: in-place changes of the one do not show in the other.
+    """Returns a copy of a PyTree with new arrays: in-place changes of one do not affect the other.
     Memory is shared until then, and so are derivatives: a copy is the same variable.
 
     >>> from drjit.llvm import Float
@@ -127,8 +127,8 @@ def copy(arg: Any, /) -> Any:
 
 
 def separate(value: Any) -> Any:
-    """A number or array as a variable of its own: results of which others are made keep their
-    gradients in forward mode as well."""
+    """Returns a number or array with its own variable, so that results that other results are
+    computed from keep their gradients in forward mode as well."""
     if not isinstance(value, ArrayBase):
         return value
     made = type(value)(value)
@@ -148,16 +148,16 @@ def sync_thread() -> None:
 
 
 def flush_thread() -> None:
-    """Submits queued work. Work is submitted at once, so that there is nothing to do."""
+    """Submits queued work. Work is submitted immediately, so there is nothing to do."""
 
 
 def thread_count() -> int:
-    """The number of threads that kernels run on."""
+    """Returns the number of threads that run kernels."""
     return runtime.thread_count()
 
 
 def set_thread_count(arg: int, /) -> None:
-    """Sets the number of threads that kernels run on, from the next launch on."""
+    """Sets the number of threads that run kernels, starting with the next launch."""
     runtime.set_thread_count(arg)
 
 

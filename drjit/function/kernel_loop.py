@@ -1,4 +1,4 @@
-"""Loops over one-dimensional arrays that become part of a kernel. They record no derivatives."""
+"""Loops over one-dimensional arrays that become part of a kernel and record no derivatives."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,8 +11,8 @@ from ..jit.trace import record
 def kernel_loop(
     state: Iterable[Any], cond: Callable[..., Any], body: Callable[..., Iterable[Any]]
 ) -> list[Any]:
-    """The final state of a loop: the traced arrays that `body(*state)` returns as long as the mask
-    `cond(*state)` holds."""
+    """Returns the final state of a loop: `body(*state)` updates the traced arrays as long as the
+    mask `cond(*state)` is true."""
     start = list(state)
 
     def arrays(nodes: list[Node]) -> list[Any]:

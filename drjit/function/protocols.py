@@ -1,5 +1,5 @@
-"""Types of what the interface takes as an argument and calls: with them, type checkers know that
-the arguments of `dr.switch`, `dr.dispatch` and `dr.custom` fit, and what the result is.
+"""Protocols of arguments that the interface calls. They let type checkers verify the arguments of
+`dr.switch`, `dr.dispatch` and `dr.custom` and infer the result type.
 """
 
 from typing import ParamSpec, Protocol, TypeVar
@@ -10,7 +10,7 @@ Instance = TypeVar("Instance", contravariant=True)
 
 
 class CallablePT(Protocol[P, T_co]):
-    """A function with parameters `P` and a result of type `T_co`."""
+    """A function with parameters `P` and result type `T_co`."""
 
     __module__ = "drjit"
 
@@ -26,7 +26,7 @@ class CallableSelfPT(Protocol[Instance, P, T_co]):
 
 
 class CustomOpT(Protocol[P, T_co]):
-    """A custom operation, whose method `eval` has parameters `P` and a result of type `T_co`."""
+    """A custom operation whose method `eval` has parameters `P` and result type `T_co`."""
 
     __module__ = "drjit"
 

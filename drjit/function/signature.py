@@ -1,4 +1,5 @@
-"""Calls that do not fit a function's parameters, reported in the words that users search for."""
+"""Error messages for calls that do not match a function's parameters, in words that users search
+for."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -9,8 +10,8 @@ R = TypeVar("R")
 
 
 def described(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, where a call with too few, too many or unknown arguments is an error that says
-    so. It costs a call, so that functions which are called for every operation go without.
+    """Returns a wrapper that explains calls with too few, too many or unknown arguments. The
+    wrapper adds a call, so functions that are called for every operation do without it.
     """
 
     @wraps(function)

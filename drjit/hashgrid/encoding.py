@@ -1,5 +1,5 @@
-"""What hash encodings have in common: levels and their tables of features, parameters, and the
-weighted sum over the vertices around a position. A subclass says which vertices these are.
+"""The common part of hash encodings: levels and their feature tables, parameters, and the weighted
+sum over the vertices around a position. Subclasses define these vertices.
 """
 
 import math
@@ -29,15 +29,15 @@ from ..random import Generator
 from ..random import rng as make_rng
 from .levels import Level, levels, next_multiple
 
-# Bytes of private copies of gradients that all threads may have together.
+# Upper bound on the memory, in bytes, for the private gradient copies of all threads together.
 _COPIES = 1 << 28
 
-# A vertex: the number of its entry in the level's table, before it is wrapped, and its weight.
+# A vertex: its entry number in the level's table, before wrapping, and its weight.
 Vertex = tuple[Any, Any]
 
 
 def cosine_ramp(x: Any) -> Any:
-    """A smooth step from 0 at 0 to 1 at 1: `(1 - cos(pi x)) / 2`.
+    """Returns a smooth ramp from 0 at `x = 0` to 1 at `x = 1`: `(1 - cos(pi x)) / 2`.
 
     >>> from drjit.llvm import Float
     >>> dr.hashgrid.cosine_ramp(Float(0, 0.25, 1))
@@ -47,7 +47,7 @@ def cosine_ramp(x: Any) -> Any:
 
 
 def _setting(name: str, doc: str) -> Any:
-    """The property that shows what an encoding was made with."""
+    """Creates a read-only property for a constructor argument."""
     return property(operator.attrgetter(f"_{name}"), doc=doc)
 
 
@@ -55,15 +55,16 @@ class HashEncoding:
     """The base class of `HashGridEncoding` and `PermutoEncoding`.
 
     Level `l` has a resolution of about `base_resolution * per_level_scale**l` vertices along each
-    dimension, with `n_features_per_level` parameters each. Where there would be more than
-    `hashmap_size` vertices, they share that many table entries. The parameters, of the floating
-    point type `dtype`, are uniform in [-init_scale, init_scale) at first, drawn from `rng` or from
-    `dr.rng()`.
+    dimension, with `n_features_per_level` parameters each. A level with more than `hashmap_size`
+    vertices shares that many table entries among them. The parameters have the floating point type
+    `dtype`. They are initialized with uniform numbers in [-init_scale, init_scale), drawn from
+    `rng` or from `dr.rng()`.
 
-    Positions are meant to be in [0, 1]; beyond, entries repeat. With `align_corners` the
-    outermost vertices lie at 0 and 1, otherwise half a cell further out; the `torchngp_compat` of a
-    `HashGridEncoding` disables it. With `smooth_weight_gradients`, the derivatives of a weight `w`
-    are those of `w + smooth_weight_lambda * cosine_ramp(w)`, which changes no value.
+    Positions should lie in [0, 1]; beyond that range, entries repeat. With `align_corners`, the
+    outermost vertices lie at 0 and 1, and otherwise half a cell further out; `torchngp_compat` of a
+    `HashGridEncoding` disables it. With `smooth_weight_gradients`, each weight `w` is
+    differentiated as if it were `w + smooth_weight_lambda * cosine_ramp(w)`; its value does not
+    change.
 
     Raises:
         TypeError: `dtype` is not a floating-point array type, or a count is not an integer.
@@ -138,8 +139,8 @@ class HashEncoding:
             )
         random = (make_rng() if rng is None else rng).random(self._dtype, self.n_params)
         self.data = random * (2 * init_scale)
-        # One kernel for each operation: in one, they could become a fused multiply-add, and the
-        # numbers would depend on that.
+        # One kernel per operation: within a single kernel the two could be contracted to a fused
+        # multiply-add, which would change the numbers.
         evaluate(self.data)
         self.data -= init_scale
         evaluate(self.data)
@@ -168,7 +169,7 @@ class HashEncoding:
         return value
 
     def _what(self, method: str = "") -> str:
-        """What the user called, for messages."""
+        """Returns the name of what the user called, for messages."""
         return f"{type(self).__name__}{'.' * bool(method)}{method}()"
 
     def _invalid(self, name: str, value: Any, why: str) -> ValueError:
@@ -194,8 +195,8 @@ class HashEncoding:
 
     @property
     def params(self) -> Any:
-        """The parameters, level by level, entry by entry. Assigning an array replaces them, as
-        `set_params` does; `params[:] = array` writes into the array that is there.
+        """The parameters, ordered by level and then by entry. Assigning an array replaces them like
+        `set_params`; `params[:] = array` writes to the existing array.
         """
         return self.data
 
@@ -204,7 +205,7 @@ class HashEncoding:
         self.set_params(values)
 
     def set_params(self, values: Any) -> None:
-        """Replaces the parameters; another floating-point type is converted.
+        """Replaces the parameters. Arrays of other floating point types are converted.
 
         Raises:
             TypeError: `values` is not a one-dimensional floating-point array.
@@ -228,7 +229,7 @@ class HashEncoding:
 
     dtype = _setting("dtype", "The array type of the parameters and of the resulting features.")
     dimension = _setting("dimension", "The number of components of a position.")
-    hashmap_size = _setting("hashmap_size", "The largest number of entries of a level's table.")
+    hashmap_size = _setting("hashmap_size", "The maximum number of entries in a level's table.")
     n_levels = _setting("n_levels", "The number of levels.")
     base_resolution = _setting(
         "base_resolution", "The number of vertices along each dimension of the coarsest level."
@@ -242,8 +243,8 @@ class HashEncoding:
     align_corners = _setting("align_corners", "Whether the outermost vertices lie at 0 and 1.")
     torchngp_compat = _setting(
         "torchngp_compat",
-        "Whether positions of a `HashGridEncoding` are scaled as in torch-ngp, whatever "
-        "`align_corners` says.",
+        "Whether positions of a `HashGridEncoding` are scaled as in torch-ngp, regardless of "
+        "`align_corners`.",
     )
     smooth_weight_gradients = _setting(
         "smooth_weight_gradients", "Whether the derivatives of weights are those of a smooth ramp."
@@ -255,7 +256,7 @@ class HashEncoding:
 
     @property
     def n_output_features(self) -> int:
-        """The number of features of all levels together."""
+        """The total number of features of all levels."""
         return self._n_levels * self._n_features_per_level
 
     def __repr__(self) -> str:
@@ -265,8 +266,8 @@ class HashEncoding:
     # Vertices
 
     def level_offset(self, level_i: int) -> int:
-        """The number of table entries before those of a level; for `level_i = n_levels` that of
-        all levels.
+        """Returns the number of table entries before the given level; for `level_i = n_levels`, the
+        total number of entries.
 
         Raises:
             IndexError: there is no such level.
@@ -284,7 +285,7 @@ class HashEncoding:
         return self._levels[number]
 
     def hash(self, key: Any) -> Any:
-        """The hash of integer coordinates: 32-bit unsigned integers.
+        """Returns the hash of integer coordinates as 32-bit unsigned integers.
 
         Raises:
             NotImplementedError: this is the base class.
@@ -292,12 +293,12 @@ class HashEncoding:
         raise NotImplementedError("HashEncoding.hash(): a subclass has to implement this method")
 
     def indexing_function(self, key: Any, level_i: int) -> Any:
-        """The number of the table entry, counted from the first of all levels, that belongs to the
-        vertex with integer coordinates `key` of a level.
+        """Returns the number of the table entry, counted from the first level's first entry, for
+        the vertex of level `level_i` with integer coordinates `key`.
 
         Raises:
             IndexError: there is no such level.
-            RuntimeError: the number of coordinates is not that of dimensions.
+            RuntimeError: the number of coordinates differs from the number of dimensions.
         """
         level = self._level(level_i, "indexing_function")
         coordinates = self._coordinates(key, "indexing_function")
@@ -306,7 +307,8 @@ class HashEncoding:
         return self._entry(linear(coordinates, self._strides(level)), level)
 
     def _strides(self, level: Level) -> list[int]:
-        """The factors of coordinates in the entry number of a level that is not hashed."""
+        """Returns the factor of each coordinate in the entry number of a level that is not
+        hashed."""
         return [level.resolution**i & 0xFFFFFFFF for i in range(self._dimension)]
 
     @staticmethod
@@ -314,7 +316,7 @@ class HashEncoding:
         return number % level.size + level.offset
 
     def _coordinates(self, key: Any, method: str) -> list[Any]:
-        """Coordinates as a list of 32-bit unsigned arrays."""
+        """Returns coordinates as a list of 32-bit unsigned arrays."""
         unsigned = table.like(self._dtype, dt.u32)
         parts = list(key)
         self._check_dimension(len(parts), method)
@@ -334,7 +336,8 @@ class HashEncoding:
             )
 
     def _vertices(self, level: Level, cell: list[Any], fraction: list[Any]) -> Iterator[Vertex]:
-        """The vertices around a position, given by its cell and where it lies within."""
+        """Yields the vertices around a position, given by its cell and the offset within the
+        cell."""
         raise NotImplementedError
 
     # Evaluation
@@ -343,16 +346,16 @@ class HashEncoding:
         return self._align_corners
 
     def __call__(self, p: Iterable[Any], active: Any = True) -> Any:
-        """The features at a position, a sequence of `dimension` arrays or numbers: an array with
-        `n_output_features` components, level by level, of the type of the parameters. Features of
-        lanes with a false `active` are 0.
+        """Returns the features at a position, which is a sequence of `dimension` arrays or numbers.
+        The result is an array with `n_output_features` components, ordered by level, of the
+        parameters' type. Lanes in which `active` is false have features 0.
 
-        Weights and sums are computed in single precision, or in double precision if position or
-        parameters have it, and rounded once.
+        Weights and sums are computed in single precision, or in double precision if the position or
+        the parameters are, and rounded once.
 
         Raises:
-            RuntimeError: the number of components is not that of dimensions.
-            TypeError: a component is not a number or array of numbers, or the mask not a mask.
+            RuntimeError: the number of components differs from the number of dimensions.
+            TypeError: a component is not a number or array of numbers, or the mask is not a mask.
         """
         what = self._what()
         position = self._position(p)
@@ -370,7 +373,7 @@ class HashEncoding:
         return assemble(vector, features, (len(features),))
 
     def _position(self, p: Any) -> list[Any]:
-        """The components of a position in the type of computations."""
+        """Returns the components of a position in the type used for computations."""
         if isinstance(p, ArrayBase) and p.ndim == 1 and p.__meta__.is_jit:
             parts = [p]
         elif hasattr(p, "__iter__"):
@@ -395,15 +398,15 @@ class HashEncoding:
         return [q if type(q) is number else number(q) for q in parts]
 
     def _adjoint_mode(self) -> ReduceMode:
-        """How gradients are added up: in private copies, since each position adds to many entries,
-        unless those would take too much memory."""
+        """Returns how gradients are accumulated: in private copies, because each position
+        contributes to many entries, unless the copies would take too much memory."""
         copies = 4 * self.n_params * thread_count()
         return ReduceMode.Expand if copies <= _COPIES else ReduceMode.Auto
 
     def _features(
         self, level: Level, position: list[Any], data: Any, mask: Any, what: str
     ) -> Sequence[Any]:
-        """The features of one level."""
+        """Returns the features of one level."""
         aligned = self._aligned()
         scale, number, count = level.scale, type(position[0]), self._n_features_per_level
         signed, unsigned = table.like(number, dt.i32), table.like(number, dt.u32)
@@ -420,7 +423,7 @@ class HashEncoding:
                 ramp = cosine_ramp(weight) * self._smooth_weight_lambda
                 weight = replace_grad(weight, weight + ramp)
             index = self._entry(vertex, level)
-            # The remainder keeps entries inside of the table.
+            # The remainder keeps entries inside the table.
             values = leaf_access.gather_packet(data, index, mask, count, what, True, mode)
             values = [v if type(v) is number else leaf.cast(number, v) for v in values]
             sums = (
@@ -432,10 +435,10 @@ class HashEncoding:
 
 
 def _storage(value: Any) -> Any:
-    """The array behind a tensor; anything else as it is."""
+    """Returns the array underlying a tensor; anything else is returned unchanged."""
     return value._array if isinstance(value, ArrayBase) and value._kind == "tensor" else value
 
 
 def linear(coordinates: list[Any], factors: list[int]) -> Any:
-    """The sum of products, modulo 2**32."""
+    """Returns the sum of products modulo 2**32."""
     return reduce(operator.add, map(operator.mul, coordinates, factors))

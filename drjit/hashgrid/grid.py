@@ -8,18 +8,18 @@ from typing import Any
 from .encoding import HashEncoding, Vertex
 from .levels import Level
 
-# One factor for each dimension (T. Müller et al., 2022, equation 4, and further primes for
-# dimensions above 3).
+# One factor per dimension (T. Müller et al., 2022, equation 4; further primes for more than 3
+# dimensions).
 _PRIMES = (1, 2654435761, 805459861, 3674653429, 2097192037, 1434869437, 2165219737)
 
 
 class HashGridEncoding(HashEncoding):
     """Features on a hierarchy of grids, stored in hash tables and interpolated linearly along each
     dimension (T. Müller, A. Evans, C. Schied, and A. Keller, "Instant neural graphics primitives
-    with a multiresolution hash encoding", 2022). A look-up reads `2**dimension` entries a level.
+    with a multiresolution hash encoding", 2022). A look-up reads `2**dimension` entries per level.
 
-    See `HashEncoding` for the arguments. Levels that are hashed can have up to 7 dimensions; where
-    there would be more, the constructor raises a ValueError.
+    See `HashEncoding` for the arguments. Hashed levels support up to 7 dimensions; the constructor
+    raises a ValueError if there are more.
 
     >>> from drjit.llvm import Array2f, Float
     >>> enc = HashGridEncoding(Float, 2, n_levels=1, base_resolution=4)
@@ -46,7 +46,8 @@ class HashGridEncoding(HashEncoding):
         return self._align_corners and not self._torchngp_compat
 
     def hash(self, key: Any) -> Any:
-        """The hash of integer coordinates, each multiplied by a large prime, combined by xor.
+        """Returns the hash of integer coordinates: each is multiplied by a large prime, and the
+        products are combined by xor.
 
         Raises:
             IndexError: there are more than 7 coordinates.

@@ -1,4 +1,4 @@
-"""Levels of hash encodings: their resolutions, and the sizes of their tables."""
+"""The levels of a hash encoding: their resolutions and table sizes."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 def div_round_up(num: int, divisor: int) -> int:
-    """The quotient of two integers, rounded up.
+    """Returns the quotient of two integers, rounded up.
 
     >>> dr.hashgrid.div_round_up(9, 8)
     2
@@ -16,7 +16,7 @@ def div_round_up(num: int, divisor: int) -> int:
 
 
 def next_multiple(num: int, multiple: int) -> int:
-    """The smallest multiple of an integer that is not below `num`.
+    """Returns the smallest multiple of `multiple` that is at least `num`.
 
     >>> dr.hashgrid.next_multiple(9, 8)
     16
@@ -24,9 +24,9 @@ def next_multiple(num: int, multiple: int) -> int:
     return div_round_up(num, multiple) * multiple
 
 
-# Resolutions come from exp2 and log2 of the Cephes library (S. L. Moshier, 1989), rounded in
-# the same way on every machine: where a resolution is an integer, the last bit decides whether a
-# table has a row more, and with that what parameters mean that are kept in files.
+# Resolutions use exp2 and log2 of the Cephes library (S. L. Moshier, 1989), which round the same
+# way on every machine. Where a resolution is an integer, the last bit decides whether a table has
+# one more row, and hence how parameters stored in files are interpreted.
 _EXP_P = (1.51390680115615096133e3, 2.02020656693165307700e1, 2.30933477057345225087e-2)
 _EXP_Q = (4.36821166879210612817e3, 2.33184211722314911771e2, 1.0)
 _LOG_P = (
@@ -40,7 +40,7 @@ _LOG_Q = (
 
 
 def exp2(x: float) -> float:
-    """`2**x` by a rational function of what exceeds the nearest integer."""
+    """Returns `2**x`, using a rational function of the distance to the nearest integer."""
     whole = math.floor(x + 0.5)
     x -= whole
     p, q = x * _polynomial(x * x, _EXP_P), _polynomial(x * x, _EXP_Q)
@@ -48,8 +48,8 @@ def exp2(x: float) -> float:
 
 
 def log2(x: float) -> float:
-    """The logarithm to base 2 of a positive number, by a rational function of x - 1 for x between
-    the root of 1/2 and that of 2."""
+    """Returns the base-2 logarithm of a positive number, using a rational function of x - 1 for x
+    between sqrt(1/2) and sqrt(2)."""
     x, exponent = math.frexp(x)
     if x < math.sqrt(0.5):
         x, exponent = 2 * x, exponent - 1
@@ -59,7 +59,7 @@ def log2(x: float) -> float:
 
 
 def _polynomial(x: float, coefficients: Sequence[float]) -> float:
-    """A polynomial, its coefficients given from the constant one on, by Estrin's scheme."""
+    """Evaluates a polynomial, with the constant coefficient first, by Estrin's scheme."""
     while len(coefficients) > 1:
         pairs = zip_longest(coefficients[::2], coefficients[1::2], fillvalue=0.0)
         coefficients = [_fma(b, x, a) for a, b in pairs]
@@ -68,14 +68,15 @@ def _polynomial(x: float, coefficients: Sequence[float]) -> float:
 
 
 def _fma(a: float, b: float, c: float) -> float:
-    """`a * b + c`, rounded once: the quotient of two integers is."""
+    """Returns `a * b + c`, rounded once, as the quotient of two integers is."""
     (p, s), (q, t), (r, u) = (float(v).as_integer_ratio() for v in (a, b, c))
     return (p * q * u + r * s * t) / (s * t * u)
 
 
 class Level(NamedTuple):
-    """A level: a position times `scale` (plus an offset) counts cells along each dimension; its
-    table has `size` entries from entry `offset` on. A table too small for all vertices is `hashed`.
+    """A level. A position times `scale` (plus an offset) counts cells along each dimension. The
+    table has `size` entries, starting at `offset`; it is `hashed` if it is too small for all
+    vertices.
     """
 
     scale: float
@@ -94,11 +95,11 @@ def levels(
     base_resolution: int,
     per_level_scale: float,
 ) -> list[Level]:
-    """The levels of an encoding of class `what`, one table after the other; the number of entries
-    of a table is a multiple of that of features.
+    """Returns the levels of an encoding of class `what`, with consecutive tables. The number of
+    entries of a table is a multiple of the number of features.
 
     Raises:
-        ValueError: resolutions become too large.
+        ValueError: a resolution is too large.
     """
     found: list[Level] = []
     offset, log_scale = 0, log2(per_level_scale)

@@ -1,5 +1,5 @@
-"""The permutohedral encoding: interpolation between the corners of simplices, of which there is one
-more than dimensions.
+"""The permutohedral encoding: interpolation between the corners of simplices, which have one more
+corner than there are dimensions.
 """
 
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ _FACTOR = 2531011
 
 
 class PermutoEncoding(HashEncoding):
-    """Features on a hierarchy of grids, stored in hash tables. The cells of a grid are cut into
-    simplices, within which features are interpolated linearly, so that a look-up reads
-    `dimension + 1` entries a level (R. A. Rosu and S. Behnke, "PermutoSDF: Fast multi-view
-    reconstruction with implicit surfaces using permutohedral lattices", 2023).
+    """Features on a hierarchy of grids, stored in hash tables. Each grid cell is divided into
+    simplices, within which features are interpolated linearly, so a look-up reads only `dimension +
+    1` entries per level (R. A. Rosu and S. Behnke, "PermutoSDF: Fast multi-view reconstruction with
+    implicit surfaces using permutohedral lattices", 2023).
 
-    A position in a cell belongs to the simplex that is reached from the cell's lower corner by
-    steps along the dimensions in descending order of the position's fractional parts (H. W. Kuhn,
-    "Some combinatorial lemmas in topology", 1960). See `HashEncoding` for the arguments.
+    To reach the simplex that contains a position, start at the cell's lower corner and step along
+    the dimensions in descending order of the position's fractional parts (H. W. Kuhn, "Some
+    combinatorial lemmas in topology", 1960). See `HashEncoding` for the arguments.
 
     >>> from drjit.llvm import Array2f, Float
     >>> enc = PermutoEncoding(Float, 2, n_levels=1, base_resolution=4)
@@ -35,17 +35,17 @@ class PermutoEncoding(HashEncoding):
     _shown = tuple(name for name in HashEncoding._shown if name != "torchngp_compat")
 
     def hash(self, key: Any) -> Any:
-        """The hash of integer coordinates: the value of a polynomial that has them as
+        """Returns the hash of integer coordinates: the value of the polynomial with these
         coefficients."""
         return linear(self._coordinates(key, "hash"), self._powers())
 
     def _powers(self) -> list[int]:
-        """The factors of the coordinates in the hash."""
+        """Returns the factor of each coordinate in the hash."""
         return [pow(_FACTOR, self._dimension - i, 1 << 32) for i in range(self._dimension)]
 
     def _vertices(self, level: Level, cell: list[Any], fraction: list[Any]) -> Iterator[Vertex]:
         # Entry numbers are linear in the coordinates, hashed or not: a step along a dimension adds
-        # its factor. So it is the factors that are sorted along with the fractional parts.
+        # that dimension's factor. Therefore the factors are sorted along with the fractional parts.
         factors = self._powers() if level.hashed else self._strides(level)
         number = linear(cell, factors)
         steps: list[Any] = [type(number)(f) for f in factors]

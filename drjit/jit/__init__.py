@@ -1,3 +1,3 @@
-"""The tracing compiler: from traced values to kernels that run. Leans on NumPy and llvmlite, on
-nothing else of drjit.
+"""The tracing compiler: turns traced values into kernels and runs them. It depends on NumPy and
+llvmlite, and on nothing else in drjit.
 """

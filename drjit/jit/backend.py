@@ -1,4 +1,4 @@
-"""The backends: where the kernels of a type run."""
+"""Backends: the devices on which the kernels of an array type run."""
 
 import enum
 
@@ -6,7 +6,7 @@ from .enumeration import Named
 
 
 class JitBackend(Named, enum.Enum):
-    """Where the kernels of a type run."""
+    """The backend on which the kernels of an array type run."""
 
     Invalid = 0
     CUDA = 1

@@ -1,19 +1,20 @@
-"""The collector of reference cycles, which leaves young objects alone while programs are traced.
+"""Defers Python's cyclic garbage collector while programs are traced.
 
-A recorded body or a traversal makes thousands of objects that are needed until the program has been
-evaluated, and then are freed at once. The collector would look at each of them and find nothing. So
-it lets more of them live, until memory runs short that arrays in cycles may hold.
+A recorded body or a traversal creates thousands of objects that stay alive until the program is
+evaluated and are then freed at once. A collection before that would scan all of them and free
+nothing. The collector's threshold is therefore raised while tracing, and restored once memory held
+by arrays in reference cycles runs short.
 """
 
 import gc
 
-MOST = 10_000  # young objects at which it collects meanwhile
-_usual: int | None = None  # the program's threshold, while that is not in force
+MOST = 10_000  # number of young objects that triggers a collection while deferred
+_usual: int | None = None  # the program's threshold while ours is in force
 
 
 def defer() -> None:
-    """Lets more young objects live until `resume`. A threshold that the program sets meanwhile, and
-    a collector that it disables, stay as they are."""
+    """Raises the threshold of the young generation until `resume`. If the program sets a threshold
+    or disables the collector in the meantime, its setting wins."""
     global _usual
     young, *older = gc.get_threshold()
     if 0 < young < MOST:
@@ -22,7 +23,7 @@ def defer() -> None:
 
 
 def resume() -> None:
-    """Brings the program's own threshold back."""
+    """Restores the program's own threshold."""
     global _usual
     if _usual is not None:
         young, *older = gc.get_threshold()

@@ -1,10 +1,10 @@
 """Debug mode: kernels run on NumPy as ordinary Python that a debugger can step through, and every
 operation knows the line that traced it.
 
-The text is registered with `linecache`, so tracebacks and pdb show it. A loop that runs
-`loop_limit` rounds is taken for endless. `JitFlag.Breakpoint` stops at the beginning of every
-kernel; `JitFlag.TrapNaN` and `JitFlag.TrapInf` stop at the first operation that makes a NaN or an
-infinity from operands that have none.
+The text is registered with `linecache`, so tracebacks and pdb show it. A loop that reaches
+`loop_limit` iterations is considered infinite. `JitFlag.Breakpoint` stops at the beginning of every
+kernel; `JitFlag.TrapNaN` and `JitFlag.TrapInf` stop at the first operation that produces a NaN or
+an infinity from operands that contain none.
 """
 
 import linecache
@@ -20,16 +20,16 @@ from .flags import JitFlag
 from .target import numpy as numpy_target
 
 loop_limit = int(os.environ.get("DRJIT_LOOP_LIMIT", "100000"))
-"""Rounds after which a loop is an error in debug mode; 0 sets no limit."""
+"""Number of iterations after which a loop is an error in debug mode; 0 means no limit."""
 
 _ASSIGNMENT = re.compile(r"^    (\w+) = ([^#]*)")
 
 
 def run(text: str, name: str, p: list, size: int) -> None:
-    """Runs a kernel text under a file name that debuggers know.
+    """Runs a kernel's text under a file name that debuggers can resolve.
 
     Raises:
-        FloatingPointError: a trap is set and an operation made a NaN or an infinity.
+        FloatingPointError: a trap is set and an operation produced a NaN or an infinity.
     """
     filename = f"<drjit kernel {name}>"
     if flags.current & JitFlag.Breakpoint:
@@ -42,15 +42,15 @@ def run(text: str, name: str, p: list, size: int) -> None:
         names["trap"] = Trap(traps, text.splitlines())
         text = _with_traps(text)
     exec(compile(text, filename, "exec"), names)
-    # Without the name, which would make a cycle of the function and its variables.
+    # Drop the name: it would form a reference cycle between the function and its globals.
     numpy_target.run(names.pop("kernel"), p, size)
 
 
 def _counting(lines: list[str]) -> Any:
-    """`any_lane` for the tests of loops, which counts their rounds.
+    """Returns a version of `any_lane`, the test at the head of loops, that counts iterations.
 
     Raises:
-        RuntimeError: a loop has run as often as `loop_limit` says.
+        RuntimeError: a loop has reached `loop_limit` iterations.
     """
     rounds: dict[int, int] = {}
 
@@ -72,7 +72,7 @@ def _counting(lines: list[str]) -> Any:
 
 
 def _with_traps(text: str) -> str:
-    """The text with a check behind every assignment, on the same line so that line numbers stay."""
+    """Adds a check after every assignment, on the same line so that line numbers do not change."""
     lines = text.splitlines()
     for number, line in enumerate(lines):
         found = _ASSIGNMENT.match(line)
@@ -85,7 +85,7 @@ def _with_traps(text: str) -> str:
 
 
 class Trap:
-    """Stops at a value that is not finite though the operands are."""
+    """Stops at a value that is not finite although its operands are."""
 
     def __init__(self, traps: int, lines: list[str]) -> None:
         self.traps, self.lines = traps, lines

@@ -1,10 +1,10 @@
-"""How the public enumerations show: by name, as members of the package."""
+"""How public enumerations print: by name, as members of the package."""
 
 
 class Named:
-    """Mixed into an enumeration, makes its members print as `LogLevel.Warn`.
+    """Mix-in that makes the members of an enumeration print as `LogLevel.Warn`.
 
-    The classes appear as `drjit.LogLevel`, wherever they are written.
+    The classes report `drjit` as their module, wherever they are defined.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""Switches of the compiler. `JitFlag` has the names and values of the interface; `flag`/`set_flag`
-read and write the current set.
+"""Compiler flags. `JitFlag` holds the names and values of the public interface; `flag` and
+`set_flag` read and write the current set.
 
-The set is one integer, so that hot code can test a bit without a call: `flags.current &
+The set is a single integer, so hot code tests a bit without a call: `flags.current &
 JitFlag.Debug`.
 """
 
@@ -12,7 +12,7 @@ from .enumeration import Named
 
 
 class JitFlag(Named, enum.IntEnum):
-    """Switches of the compiler; see `set_flag`."""
+    """Compiler flags; see `set_flag`."""
 
     Debug = 1
     ReuseIndices = 2
@@ -39,12 +39,13 @@ class JitFlag(Named, enum.IntEnum):
     EnableObjectTraversal = 4194304
     ShaderExecutionReordering = 8388608
     SpillToSharedMemory = 16777216
-    # Beyond the reference: masks out and reports an index beyond the end of an array.
+    # Not in the reference: masks out and reports indices beyond the end of an array.
     BoundsChecks = 33554432
-    # Beyond the reference, with Debug: stop at the first operation that makes a NaN or an infinity.
+    # Not in the reference; with Debug: stops at the first operation that produces a NaN or an
+    # infinity.
     TrapNaN = 67108864
     TrapInf = 134217728
-    # Beyond the reference, with Debug: call `breakpoint()` at the beginning of every kernel.
+    # Not in the reference; with Debug: calls `breakpoint()` at the beginning of every kernel.
     Breakpoint = 268435456
     Default = 26484606 | 33554432
     VCallRecord = 256
@@ -62,8 +63,8 @@ _debugged: list[tuple[type, Callable[[object], None]]] = []
 
 
 def in_debug_mode(cls: type, note: Callable[[object], None]) -> None:
-    """Has a function called with every new object of a class in debug mode. Otherwise nothing is
-    called, as programs make many of them.
+    """Registers a function to be called with every new object of a class in debug mode. Outside
+    debug mode nothing is called, because programs create many of these objects.
     """
     _debugged.append((cls, note))
 
@@ -73,11 +74,11 @@ def _nothing() -> bool:
 
 
 recording: Callable[[], bool] = _nothing
-"""Whether this thread records a loop, branch or call; set by `scope`."""
+"""Whether this thread is recording a loop, branch or call; set by `scope`."""
 
 
 def flag(arg: JitFlag, /) -> bool:
-    """Whether a switch is on; `JitFlag.SymbolicScope` is on within a loop, branch or call that is
+    """Returns whether a flag is set. `JitFlag.SymbolicScope` is set while a loop, branch or call is
     being recorded.
 
     >>> flag(JitFlag.SymbolicLoops)
@@ -95,7 +96,7 @@ def _not_a_flag(arg: object) -> str:
 
 
 def set_flag(arg0: JitFlag, arg1: bool, /) -> None:
-    """Turns a switch on or off.
+    """Sets or clears a flag.
 
     Raises:
         TypeError: the first argument is not a `JitFlag`.
@@ -117,7 +118,7 @@ def set_flag(arg0: JitFlag, arg1: bool, /) -> None:
 
 
 class scoped_set_flag:
-    """Context manager that sets a switch and restores its former value at the end.
+    """Context manager that sets a flag and restores its previous value on exit.
 
     >>> with scoped_set_flag(JitFlag.Debug):
     ...     flag(JitFlag.Debug)

@@ -1,7 +1,7 @@
-"""Log messages of the compiler, on standard error.
+"""Log messages of the compiler, written to standard error.
 
-Hot code tests `log.level >= 3` itself before it formats anything; `level` holds the number of the
-current `LogLevel`.
+Hot code tests `log.level >= 3` before it formats anything; `level` holds the number of the current
+`LogLevel`.
 """
 
 import enum
@@ -11,7 +11,7 @@ from .enumeration import Named
 
 
 class LogLevel(Named, enum.Enum):
-    """How much is logged; every level includes the ones before it."""
+    """How much is logged. Every level includes the previous ones."""
 
     Disable = 0
     Error = 1
@@ -29,7 +29,7 @@ level: int = LogLevel.Warn.value
 
 
 def set_log_level(arg: LogLevel | int, /) -> None:
-    """Sets which messages are logged.
+    """Sets the level up to which messages are logged.
 
     Raises:
         TypeError: the argument is neither a level nor an integer.
@@ -49,11 +49,11 @@ def set_log_level(arg: LogLevel | int, /) -> None:
 
 
 def log_level() -> LogLevel:
-    """The current log level."""
+    """Returns the current log level."""
     return LogLevel(level)
 
 
 def log(message_level: LogLevel | int, text: str, *args: object) -> None:
-    """Logs `text % args` if the level is on."""
+    """Logs `text % args` if the level is enabled."""
     if int(message_level) <= level:
         print(f"drjit: {text % args if args else text}", file=sys.stderr)

@@ -1,5 +1,6 @@
-"""The processor that kernels are compiled for: this machine's, or a level of the x86-64 ABI that
-`DRJIT_TARGET_CPU` asks for, with fewer instructions. Imports llvmlite when it is asked.
+"""The processor that kernels are compiled for: this machine's, or the x86-64 microarchitecture
+level named by `DRJIT_TARGET_CPU`, which allows fewer instructions. llvmlite is imported on first
+use.
 """
 
 import os
@@ -13,10 +14,10 @@ LEVELS = {"x86-64-v3": _V3, "x86-64-v4": _V4}
 
 @cache
 def target() -> tuple[str, str]:
-    """The processor's name and features, as LLVM spells them.
+    """Returns the processor's name and features in LLVM's spelling.
 
     Raises:
-        RuntimeError: `DRJIT_TARGET_CPU` is no level, or one that this processor does not have.
+        RuntimeError: `DRJIT_TARGET_CPU` is not a level, or this processor does not support it.
     """
     from llvmlite import binding
 

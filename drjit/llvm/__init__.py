@@ -1,5 +1,5 @@
-"""Arrays whose kernels run on the CPU, compiled by LLVM. `drjit.llvm.ad` has the same types with
-derivatives.
+"""Arrays whose kernels run on the CPU, compiled by LLVM. `drjit.llvm.ad` holds the differentiable
+counterparts.
 """
 
 from ..array import namespace as _namespace

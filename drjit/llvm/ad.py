@@ -1,4 +1,4 @@
-"""Arrays whose kernels run on the CPU, with derivatives."""
+"""Differentiable arrays whose kernels run on the CPU."""
 
 from ..array import namespace as _namespace
 

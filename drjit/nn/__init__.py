@@ -1,4 +1,4 @@
-"""Cooperative vectors, matrix views, and neural network modules built from them."""
+"""Neural networks: cooperative vectors, matrix views, and modules built from them."""
 
 from types import ModuleType as _ModuleType
 

@@ -1,6 +1,6 @@
-"""Cooperative vectors: many features a lane in one value, which exists within kernels only.
+"""Cooperative vectors: many features per lane in a single value that exists within kernels only.
 
-They are made from arrays, go through element-wise operations and products with matrices, and are
+They are built from arrays, pass through element-wise operations and matrix products, and are
 unpacked into arrays again, all in one kernel.
 """
 
@@ -34,18 +34,19 @@ _INDEX = (
 
 
 class CoopVec(KernelValue, Generic[T]):
-    """A cooperative vector: `len(v)` features for each lane, all of one type of numbers.
+    """A cooperative vector: `len(v)` features per lane, all of the same numeric type.
 
-    The arguments are arrays, numbers, other cooperative vectors, and PyTrees and iterables of such,
-    one after the other. Components of nested arrays and rows of tensors are features. The first
-    array determines the type of all.
+    The arguments are concatenated. Each is an array, a number, another cooperative vector, or a
+    PyTree or iterable of these. Components of nested arrays and rows of tensors are features. The
+    first array determines the type of all features.
 
     Arithmetic (`+ - * /`) and element-wise functions (`dr.fma`, `dr.minimum`, `dr.maximum`,
-    `dr.exp2`, `dr.tanh`, ...) take cooperative vectors of the same length and type, arrays, which
-    stand for all features, and numbers. Those of integers have the operations of integer arrays.
+    `dr.exp2`, `dr.tanh`, ...) combine cooperative vectors of the same length and type with each
+    other and with arrays and numbers, which are broadcast to all features. Integer vectors support
+    the operations of integer arrays.
 
     Raises:
-        TypeError: there is no array of numbers, or an argument is nothing of the above.
+        TypeError: there is no numeric array, or an argument is none of the above.
         RuntimeError: there are no features, or sizes are incompatible.
 
     >>> import drjit.nn as nn
@@ -59,7 +60,7 @@ class CoopVec(KernelValue, Generic[T]):
     """
 
     __slots__ = ()
-    __array_ufunc__ = None  # a NumPy number on the left leaves operations to this class
+    __array_ufunc__ = None  # makes a NumPy number on the left defer to this class
 
     _type: Any
 
@@ -85,7 +86,7 @@ class CoopVec(KernelValue, Generic[T]):
 
     @property
     def type(self) -> Any:
-        """The type of the features, a class of one-dimensional arrays."""
+        """The type of the features, a one-dimensional array class."""
         return self._type
 
     @property
@@ -156,7 +157,8 @@ class CoopVec(KernelValue, Generic[T]):
             raise type(problem)(f"{name}(): {text}") from None
 
     def _typed(self, values: tuple, name: str) -> "CoopVec[Any]":
-        """A vector as long as this one, with features of the type of an array among the values."""
+        """Returns a vector of this length whose features have the type of the first array among the
+        values."""
         for a in values:
             if isinstance(a, ArrayBase) and a._kind == "leaf" and a._dtype.is_arithmetic:
                 return wrap(type(a), Value(node.literal(dt.vector(a._dtype, len(self)), 0)))
@@ -166,7 +168,7 @@ class CoopVec(KernelValue, Generic[T]):
         )
 
     def _mask(self, value: Any, name: str) -> Value:
-        """A mask as the first operand of a select with this vector."""
+        """Converts a mask to the first operand of a select with this vector."""
         t = self._node.dtype.mask_type
         if isinstance(value, CoopVec):
             return self._with(Value(node.literal(t, False)))._like(value, name)
@@ -186,8 +188,9 @@ class CoopVec(KernelValue, Generic[T]):
 
 
 def _direct(op_: Op, *args: Any) -> CoopVec[Any] | None:
-    """An operation on vectors of one type, or on such and numbers: what networks do most. None for
-    anything else, and where something is wrong, which the general case looks into."""
+    """Fast path for operations on vectors of one type, or on such vectors and numbers, which
+    dominate in networks. Returns None for anything else, including errors, which the general path
+    reports."""
     second = op_.result == "second"
     first: Any = None
     for a in args[second:]:
@@ -250,7 +253,7 @@ for _op in op.TABLE.values():
 
 
 def wrap(cls: Any, value: Value) -> CoopVec[Any]:
-    """A cooperative vector with features of a class, for a traced value."""
+    """Wraps a traced value in a cooperative vector with features of the given class."""
     made = object.__new__(CoopVec)
     made._type, made._node = cls, value.node
     made._var = value.var if cls._diff else None
@@ -258,7 +261,7 @@ def wrap(cls: Any, value: Value) -> CoopVec[Any]:
 
 
 def _flatten(arg: Any, parts: list[Any]) -> None:
-    """Adds the features that an argument consists of to a list."""
+    """Appends the features that make up an argument to a list."""
     if isinstance(arg, ArrayBase):
         if arg._kind == "leaf":
             parts.append(arg)
@@ -293,7 +296,8 @@ def _flatten(arg: Any, parts: list[Any]) -> None:
 
 
 def _feature_type(parts: list[Any]) -> Any:
-    """The class of the features: that of the first array, with derivatives if any has them."""
+    """Returns the class of the features: that of the first array, and differentiable if any array
+    is."""
     arrays = [p for p in parts if isinstance(p, ArrayBase)]
     if not arrays:
         raise TypeError(_NO_ARRAY)
@@ -308,7 +312,7 @@ def _feature_type(parts: list[Any]) -> Any:
 
 
 def _broadcast(cls: Any, t: dt.DType, value: Any, name: str) -> Value:
-    """A number or an array as a vector whose features are all the same."""
+    """Broadcasts a number or an array to a vector."""
     if number_type(type(value)) is not None:
         number = number_type(type(value))(value)
         try:
@@ -336,12 +340,12 @@ def _broadcast(cls: Any, t: dt.DType, value: Any, name: str) -> Value:
 
 
 def cast(arg0: CoopVec[Any], arg1: Any, /) -> CoopVec[Any]:
-    """The features of a cooperative vector as other numbers, of which an array type tells the kind
-    and precision. Derivatives are converted back.
+    """Converts the features of a cooperative vector to the kind and precision of an array type.
+    Derivatives are converted back.
 
     Raises:
-        TypeError: the first argument is no cooperative vector, or the second no type of
-            arrays of numbers.
+        TypeError: the first argument is not a cooperative vector, or the second is not a numeric
+            array type.
 
     >>> import drjit.nn as nn
     >>> from drjit.auto.ad import Float16, Float32

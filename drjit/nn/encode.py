@@ -1,5 +1,5 @@
-"""Encodings of a few coordinates into many features by periodic functions of increasing frequency,
-which lets small networks learn details.
+"""Frequency encodings: a few coordinates become many features by periodic functions of increasing
+frequency, which lets small networks learn details.
 """
 
 from functools import lru_cache
@@ -25,8 +25,8 @@ from .module import Module
 
 
 class Encoding(Module):
-    """Base of `SinEncode` and `TriEncode`: for every coordinate x and every octave o the phase
-    `2**o * x + o * shift`, of which a wave with period 1 gives a sine and a cosine.
+    """Base class of `SinEncode` and `TriEncode`. Each coordinate x and octave o has the phase `2**o
+    * x + o * shift`, to which a sine-like and a cosine-like wave of period 1 are applied.
     """
 
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"octaves": int, "shift": float, "channels": int}
@@ -51,7 +51,7 @@ class Encoding(Module):
         return made, -1 if size < 0 else self.features(size)
 
     def features(self, channels: int) -> int:
-        """The number of features for a number of coordinates."""
+        """Returns the number of features for a number of coordinates."""
         return channels * self.octaves * 2
 
     def __call__(self, arg: Any, /) -> Any:
@@ -106,7 +106,7 @@ class Encoding(Module):
         )
         return reshape(wave, (self.features(channels), n))
 
-    quarters: ClassVar[tuple[float, float]]  # what the sine and the cosine add to the phase
+    quarters: ClassVar[tuple[float, float]]  # phase offsets of the sine and the cosine
 
     def _wave(self, x: Any, scale: Any, shift: Any, quarter: Any) -> Any:
         raise NotImplementedError
@@ -119,7 +119,7 @@ class Encoding(Module):
 
 
 def _octaves(octaves: int, shift: float) -> tuple[list[float], list[float]]:
-    """The frequency and the shift of each octave."""
+    """Returns the frequency and the shift of each octave."""
     return [2.0**o for o in range(octaves)], [shift * o + 0.0 for o in range(octaves)]
 
 
@@ -127,7 +127,8 @@ def _octaves(octaves: int, shift: float) -> tuple[list[float], list[float]]:
 def _constants(
     dtype: DType, channels: int, octaves: int, shift: float, quarters: tuple[float, float]
 ) -> tuple[Node, Node, Node]:
-    """Frequencies, shifts and quarters of all features, as vectors; equal ones share a literal."""
+    """Returns frequencies, shifts and phase offsets of all features as vectors; equal ones share a
+    literal."""
     scales, shifts = _octaves(octaves, shift)
 
     def vector_of(numbers: list[float]) -> Node:
@@ -142,16 +143,16 @@ def _constants(
 
 
 class TriEncode(Encoding):
-    """Triangle waves of coordinates, a cheap replacement of sines (Müller et al., "Real-time Neural
-    Radiance Caching for Path Tracing", 2021, section 3.2).
+    """Triangle waves of coordinates, a cheap replacement for sines (Müller et al., "Real-time
+    Neural Radiance Caching for Path Tracing", 2021, section 3.2).
 
-    `octaves` frequencies 1, 2, 4, ... give two features each, `1 - 4 |p - round(p)|` for p = phase
-    - 1/4 and for p = phase, where `phase = 2**o * x + o * shift` in octave o. They are ordered by
-    coordinate, octave, and kind.
+    Each of the `octaves` frequencies 1, 2, 4, ... yields two features, `1 - 4 |p - round(p)|` for p
+    = phase - 1/4 and for p = phase, where `phase = 2**o * x + o * shift` in octave o. Features are
+    ordered by coordinate, octave, and kind.
 
     Raises:
-        ValueError: `octaves` is negative or no integer.
-        TypeError: `shift` is no number.
+        ValueError: `octaves` is negative or not an integer.
+        TypeError: `shift` is not a number.
 
     >>> from drjit.llvm import TensorXf
     >>> nn.TriEncode(2)(TensorXf([[0, 0.125]]))
@@ -172,13 +173,13 @@ class SinEncode(Encoding):
     """Sines and cosines of coordinates (Mildenhall et al., "NeRF: Representing Scenes as Neural
     Radiance Fields for View Synthesis", 2020, section 5.1).
 
-    `octaves` frequencies 1, 2, 4, ... give two features each, `sin(2 pi phase)` and
-    `cos(2 pi phase)`, where `phase = 2**o * x + o * shift` in octave o. They are ordered by
-    coordinate, octave, and kind. All octaves are exact to a few units of the last digit.
+    Each of the `octaves` frequencies 1, 2, 4, ... yields two features, `sin(2 pi phase)` and `cos(2
+    pi phase)`, where `phase = 2**o * x + o * shift` in octave o. Features are ordered by
+    coordinate, octave, and kind. All octaves are accurate to a few units in the last place.
 
     Raises:
-        ValueError: `octaves` is negative or no integer.
-        TypeError: `shift` is no number.
+        ValueError: `octaves` is negative or not an integer.
+        TypeError: `shift` is not a number.
 
     >>> from drjit.llvm import TensorXf
     >>> nn.SinEncode(1)(TensorXf([[0, 1 / 12]]))
@@ -189,7 +190,7 @@ class SinEncode(Encoding):
     quarters = (0.0, 0.25)
 
     def _wave(self, x: Any, scale: Any, shift: Any, quarter: Any) -> Any:
-        # Whole periods go first, without rounding, so that the sum keeps its digits.
+        # Remove whole periods first, which is exact, so that the sum keeps its digits.
         phase = x * scale
         phase = (phase - round(phase)) + (shift + quarter)
         return sin((phase - round(phase)) * (2 * pi))

@@ -1,4 +1,4 @@
-"""The layer that makes a hash encoding part of a network."""
+"""The layer that embeds a hash encoding in a network."""
 
 from typing import Any, Self
 
@@ -11,14 +11,14 @@ from .module import Module
 
 
 class HashEncodingLayer(Module):
-    """A layer that replaces a position by its features in a hash encoding.
+    """A layer that maps a position to its features in a hash encoding.
 
     The layer refers to the encoding, whose parameters do not become part of the network: they are
-    no entries of the mapping, `nn.pack` leaves them where they are, and they are optimized beside
-    the network.
+    not entries of the mapping, `nn.pack` does not move them, and they must be added to the
+    optimizer separately.
 
     Raises:
-        TypeError: `encoding` is no hash encoding.
+        TypeError: `encoding` is not a hash encoding.
 
     >>> from drjit import nn
     >>> from drjit.llvm import Float, TensorXf
@@ -45,9 +45,9 @@ class HashEncodingLayer(Module):
         return type(self)(self.encoding), self.encoding.n_output_features
 
     def __call__(self, arg: Any, /) -> Any:
-        """The features of a position: a tensor of shape (n_output_features, N) for a tensor of
-        shape (dimension, N), otherwise a cooperative vector. Their type is that of the encoding's
-        parameters.
+        """Returns the features at a position: a tensor of shape (n_output_features, N) for a tensor
+        of shape (dimension, N), and otherwise a cooperative vector. The features have the type of
+        the encoding's parameters.
         """
         features = self.encoding(arg)
         return tensor_t(type(features))(features) if is_tensor_v(arg) else CoopVec(features)

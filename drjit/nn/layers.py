@@ -1,6 +1,7 @@
-"""Layers: affine maps, activations, conversions, and networks that are a sequence of layers.
+"""Layers: affine maps, activations, conversions, and sequences of layers.
 
-Each takes a tensor of shape (features, N) or a cooperative vector, and returns the same kind.
+Each layer takes a tensor of shape (features, N) or a cooperative vector and returns a value of the
+same kind.
 """
 
 from math import log, pi, sqrt
@@ -23,10 +24,11 @@ from .module import Module, entry
 class Sequential(Module):
     """A network that applies its layers one after the other.
 
-    `prefix` precedes the names of its parameters, so that several networks can share an optimizer.
+    `prefix` is prepended to the names of its parameters, so that several networks can share an
+    optimizer.
 
     Raises:
-        TypeError: a layer is no module, or `prefix` no string.
+        TypeError: a layer is not a module, or `prefix` is not a string.
 
     >>> from drjit.llvm import TensorXf
     >>> net = nn.Sequential(nn.Linear(-1, 3), nn.ReLU(), prefix="mlp")
@@ -69,10 +71,11 @@ class Sequential(Module):
 
 
 class Linear(Module):
-    """An affine layer, `weights @ x + bias`, or without bias a linear one.
+    """An affine layer, `weights @ x + bias`; linear without the bias.
 
-    A size of -1 is that of the input; for `out_features` that is as many as `in_features`. Initial
-    weights are uniform between -1/sqrt(out_features) and 1/sqrt(out_features), a bias is 0.
+    A size of -1 is inferred from the input: `in_features` is the number of input features, and
+    `out_features` equals `in_features`. Weights are initialized uniformly between
+    -1/sqrt(out_features) and 1/sqrt(out_features), the bias with 0.
 
     >>> nn.Linear(2, -1, bias=False)
     Linear(in_features=2, out_features=-1, bias=False)
@@ -117,14 +120,14 @@ class Linear(Module):
             rows = columns
         made = type(self)(columns, rows, has_bias)
         bound = 1 / sqrt(rows)
-        # Drawn in single precision: one stream of numbers for all precisions.
+        # Drawn in single precision, so that all precisions use the same numbers.
         drawn = rng.random(float32_array_t(dtype), (rows, columns))
         made.weights = dtype(fma(drawn, 2 * bound, -bound))
         if not flag(JitFlag.SymbolicScope):
             make_opaque(made.weights)  # one short kernel serves all layers
         if has_bias:
             made.bias = zeros(dtype, rows)
-            make_opaque(made.bias)  # a literal would become another kernel's once it is trained
+            make_opaque(made.bias)  # a literal would lead to a different kernel once it is trained
         return made, rows
 
     def __call__(self, arg: Any, /) -> Any:
@@ -192,13 +195,13 @@ class Linear(Module):
 
 
 class Activation(Module):
-    """Base of the layers without parameters."""
+    """Base class of layers without parameters."""
 
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
 
 
 class ReLU(Activation):
-    """The greater of x and 0.
+    """The maximum of x and 0.
 
     >>> from drjit.llvm import TensorXf
     >>> nn.ReLU()(TensorXf([-2, 3]))
@@ -210,7 +213,7 @@ class ReLU(Activation):
 
 
 class LeakyReLU(Module):
-    """x where it is positive, `negative_slope * x` elsewhere. A slope that is an array is a
+    """x where it is positive, `negative_slope * x` elsewhere. If the slope is an array, it is a
     parameter.
 
     >>> from drjit.llvm import TensorXf
@@ -224,7 +227,7 @@ class LeakyReLU(Module):
         self.negative_slope = negative_slope
 
     def __call__(self, arg: Any, /) -> Any:
-        # As a factor, so that the derivative is one more product.
+        # A factor, so that the derivative is just one more product.
         one = arg._with_number(1.0) if isinstance(arg, CoopVec) else type(arg)(1)
         return arg * select(arg > 0, one, entry(self.negative_slope))
 
@@ -251,8 +254,8 @@ class Tanh(Activation):
 
 
 class Sigmoid(Activation):
-    """The logistic function 1 / (1 + exp(-x)), as (1 + tanh(x / 2)) / 2, which neither overflows
-    nor has derivatives that do.
+    """The logistic function 1 / (1 + exp(-x)), computed as (1 + tanh(x / 2)) / 2 so that neither it
+    nor its derivatives overflow.
 
     >>> from drjit.llvm import TensorXf
     >>> nn.Sigmoid()(TensorXf([-1000, 0, 1]))
@@ -277,8 +280,8 @@ class SiLU(Activation):
 
 
 class GELU(Activation):
-    """x times the normal distribution's probability of a value below x, in the approximation by
-    tanh (Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2).
+    """x times the probability that a standard normal variable is less than x, in the tanh
+    approximation (Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2).
 
     >>> from drjit.llvm import TensorXf
     >>> nn.GELU()(TensorXf([-1, 0, 1]))
@@ -300,14 +303,15 @@ class Softplus(Activation):
     """
 
     def __call__(self, arg: Any, /) -> Any:
-        # (x + |x|) / 2 and not max(x, 0): the derivative at 0 is right whatever that of |x| is.
+        # (x + |x|) / 2 rather than max(x, 0): its derivative at 0 is right for any derivative of
+        # |x|.
         size = abs(arg)
         tail = log2(1 + exp2(size * (-1 / log(2))))
         return fma(tail, log(2), 0.5 * (arg + size))
 
 
 class ScaleAdd(Module):
-    """`x * scale + offset`. A scale or an offset that is an array is a parameter.
+    """`x * scale + offset`. A scale or offset that is an array is a parameter.
 
     >>> from drjit.llvm import TensorXf
     >>> nn.ScaleAdd(2, 1)(TensorXf([-2, 3]))
@@ -334,10 +338,10 @@ class ScaleAdd(Module):
 
 
 class Cast(Module):
-    """Conversion to another precision, which an array or tensor type stands for.
+    """Converts to the precision of an array or tensor type.
 
     Raises:
-        TypeError: `dtype` is no array type.
+        TypeError: `dtype` is not an array type.
 
     >>> from drjit.llvm import Float16, TensorXf
     >>> nn.Cast(Float16)

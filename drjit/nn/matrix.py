@@ -1,7 +1,7 @@
 """Matrices for products with cooperative vectors: views of a shared buffer, and the product itself.
 
-Every layout stores matrices row by row, which is what kernels read best; the layouts differ in what
-may be done with a view.
+All layouts store matrices row by row, the order that kernels read fastest. They differ in the
+operations that a view allows.
 """
 
 from operator import index
@@ -34,12 +34,12 @@ _REPR = """drjit.nn.MatrixView[
 
 
 class MatrixView:
-    """A matrix, or a vector, in a buffer that others may share.
+    """A matrix or vector in a buffer that may be shared with others.
 
     Element (r, c) is entry `offset + r * stride + c` of the one-dimensional array `buffer`; `size`
-    is the number of entries from the first to the last. `shape` is that of the stored matrix, also
-    where `transpose` says that products take its transpose. The `layout` is `row_major`, or that of
-    a packed matrix: `inference` or `training`.
+    is the number of entries from the first to the last. `shape` is the shape of the stored matrix,
+    even if `transpose` says that products use its transpose. `layout` is `row_major`, or for a
+    packed matrix `inference` or `training`.
 
     >>> import drjit.nn as nn
     >>> from drjit.auto.ad import TensorXf
@@ -99,21 +99,21 @@ class MatrixView:
 
     @property
     def T(self) -> "MatrixView":
-        """The transpose; nothing is moved."""
+        """The transpose; no data is moved."""
         return self.changed(transpose=not self.transpose)
 
     @property
     def grad(self) -> "MatrixView":
-        """The gradient of the matrix, as a view of the gradient of the buffer."""
+        """The gradient of the matrix, as a view of the buffer's gradient."""
         return self.changed(buffer=grad(self.buffer))
 
     def __getitem__(self, arg: Any) -> "MatrixView":
-        """Rows and columns of the stored matrix, each an index or a slice.
+        """Selects rows and columns of the stored matrix, each by an index or a slice.
 
         Raises:
-            RuntimeError: the matrix is packed, or nothing would be left.
+            RuntimeError: the matrix is packed, or the selection is empty.
             IndexError: an index is out of bounds.
-            TypeError: neither an integer nor a slice, or more than two of them.
+            TypeError: an index is neither an integer nor a slice, or there are more than two.
         """
         if self.layout != "row_major":
             raise RuntimeError(
@@ -156,7 +156,7 @@ class MatrixView:
         return _REPR.format(**fields | {"buffer": type_label(self.buffer)})
 
     def _as_tensor(self, what: str) -> tuple[Any, tuple[int, ...]]:
-        """The entries in order, and their shape, for the constructor of tensors."""
+        """Returns the entries in order, and their shape, for the tensor constructor."""
         if self.layout != "row_major":
             raise TypeError(
                 f"{what}: the matrix is in the layout {self.layout!r}. Convert it back by "
@@ -189,7 +189,7 @@ def _extent(shape: tuple[int, int], stride: int) -> int:
 
 
 def entries(v: MatrixView, by_columns: bool = False) -> Any:
-    """The entries of a view one after the other, row by row or column by column."""
+    """Returns the entries of a view as an array, row by row or column by column."""
     (rows, columns), buffer = v.shape, v.buffer
     whole = v.offset == 0 and v.stride == columns and rows * columns == len(buffer)
     if whole and not by_columns:
@@ -203,7 +203,8 @@ def entries(v: MatrixView, by_columns: bool = False) -> Any:
 
 
 def view(arg: ArrayBase, /) -> MatrixView:
-    """A tensor of two dimensions as a view of its entries; a vector, as a matrix of one column.
+    """Returns a view of the entries of a two-dimensional tensor, or of a vector as a matrix with
+    one column.
 
     Raises:
         TypeError: the argument is neither a tensor nor a one-dimensional traced array.
@@ -238,8 +239,8 @@ def viewed(arg: Any, what: str) -> MatrixView:
 
 
 def unpack(*args: Any) -> Any:
-    """PyTrees with views in the layout `row_major` in place of packed ones, which convert to
-    tensors; a tuple if there are several. Everything else stays as it is.
+    """Replaces packed views in PyTrees by views in the layout `row_major`, which convert to
+    tensors. Everything else stays as it is. Returns a tuple if there are several arguments.
 
     >>> import drjit.nn as nn
     >>> from drjit.auto.ad import TensorXf16
@@ -260,8 +261,8 @@ def unpack(*args: Any) -> Any:
 
 
 def check(v: MatrixView, what: str) -> None:
-    """Raises a RuntimeError if a view does not lie within its buffer, a TypeError if its fields do
-    not describe a matrix."""
+    """Raises a RuntimeError if a view exceeds its buffer, and a TypeError if its fields do not
+    describe a matrix."""
     buffer = v.buffer
     if not isinstance(buffer, ArrayBase) or buffer._kind != "leaf":
         raise RuntimeError(
@@ -283,8 +284,8 @@ def check(v: MatrixView, what: str) -> None:
 
 
 def _check_operands(views: dict[str, Any], x: Any, what: str) -> None:
-    """Raises a TypeError unless a product is one of views and a vector, a RuntimeError if the views
-    do not lie within their buffers, or element types differ."""
+    """Raises a TypeError unless the operands are views and a vector, and a RuntimeError if the
+    views exceed their buffers or element types differ."""
     for name, v in views.items():
         if not isinstance(v, MatrixView):
             hint = ""
@@ -317,14 +318,14 @@ def matvec(
     /,
     transpose: bool = False,
 ) -> CoopVec[Any]:
-    """The product `A @ x + b` of a matrix and a cooperative vector, or `A.T @ x + b` with
+    """Returns the product `A @ x + b` of a matrix and a cooperative vector, or `A.T @ x + b` with
     `transpose`.
 
     Halves are multiplied and summed in single precision.
 
     Raises:
-        TypeError: `A` or `b` is no view, or `x` no cooperative vector.
-        RuntimeError: shapes or element types do not go together.
+        TypeError: `A` or `b` is not a view, or `x` is not a cooperative vector.
+        RuntimeError: shapes or element types are incompatible.
 
     >>> import drjit.nn as nn
     >>> from drjit.auto.ad import Array2f, Float, TensorXf
@@ -363,7 +364,7 @@ def matvec(
 
 
 def _joined(x: CoopVec[Any], buffers: list[Any], what: str) -> Any:
-    """The class of the features of a product: with derivatives if an operand has them."""
+    """Returns the class of a product's features: differentiable if an operand is."""
     cls = x.type
     for a in buffers:
         if a._backend is not cls._backend:

@@ -1,7 +1,7 @@
-"""`Module`, the base of all layers: a mapping from dotted names to parameters.
+"""`Module`, the base class of all layers: a mapping from dotted names to parameters.
 
-A module finds its parameters by walking its fields, so that it keeps no list of them. Where weights
-were packed, the fields hold views of one buffer, and the mapping shows that buffer as one entry.
+A module finds its parameters by walking its fields and keeps no list of them. After packing, the
+fields hold views of one buffer, which the mapping shows as a single entry.
 """
 
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
@@ -21,16 +21,16 @@ from .matrix import MatrixView
 
 PACKED_KEY = "weights"
 _PLAIN = (int, float, str, type, type(None))
-_DEFAULT_SEED = 0x100000000  # of the initial weights where no generator is given
+_DEFAULT_SEED = 0x100000000  # for initial weights if no generator is given
 
 
 class Module(MutableMapping[str, ArrayBase]):
-    """Base of all layers and networks: a callable, and a mapping from names to parameters.
+    """Base class of all layers and networks: a callable, and a mapping from names to parameters.
 
-    A subclass lists its fields in `DRJIT_STRUCT`, or is a data class, implements `__call__`, and
-    `_alloc` where it has parameters or changes the number of features. The name of a parameter is
-    the way to it, with dots: `layers.0.weights`. A field `prefix` that is not empty precedes all
-    names of the module that is used as a mapping.
+    A subclass lists its fields in `DRJIT_STRUCT`, or is a data class. It implements `__call__`, and
+    also `_alloc` if it has parameters or changes the number of features. The name of a parameter is
+    the path to it, with dots: `layers.0.weights`. If the module has a non-empty field `prefix`, all
+    of its names start with that.
 
     >>> from drjit.llvm import TensorXf
     >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU()).alloc(TensorXf, 2)
@@ -41,7 +41,7 @@ class Module(MutableMapping[str, ArrayBase]):
     [1, 1, 1]
     """
 
-    # A module is an object with a state: two are equal if they are the same.
+    # A module is an object with state: two modules are equal only if they are identical.
     def __eq__(self, other: object) -> bool:
         return self is other
 
@@ -49,18 +49,19 @@ class Module(MutableMapping[str, ArrayBase]):
         return id(self)
 
     def __call__(self, arg: Any, /) -> Any:
-        """The module's output for a tensor of shape (features, N), or for a cooperative vector."""
+        """Returns the module's output for a tensor of shape (features, N) or for a cooperative
+        vector."""
         raise NotImplementedError(f"{module_name(self)}: the class implements no __call__()")
 
     def alloc(self, dtype: type, size: int = -1, rng: Generator | None = None) -> Self:
-        """A copy of the network with initial parameters of a tensor type.
+        """Returns a copy of the network with initial parameters of a tensor type.
 
-        `size` is the number of input features; from it follow the sizes that were declared as -1.
-        Weights are drawn from `rng`; without one, every call draws the same numbers.
+        `size` is the number of input features; sizes declared as -1 are inferred from it. Weights
+        are drawn from `rng`; without one, every call draws the same numbers.
 
         Raises:
-            TypeError: `dtype` is no tensor type of floating point numbers, `rng` no generator.
-            RuntimeError: a layer's size is -1 and does not follow from `size`.
+            TypeError: `dtype` is not a floating point tensor type, or `rng` is not a generator.
+            RuntimeError: a layer's size is -1 and cannot be inferred from `size`.
             ValueError: the sizes of two layers, or of a layer and the input, differ.
         """
         where = f"{module_name(self)}.alloc()"
@@ -81,8 +82,9 @@ class Module(MutableMapping[str, ArrayBase]):
         return self._alloc(dtype, size, rng)[0]
 
     def _alloc(self, dtype: type, size: int, rng: Generator) -> tuple[Self, int]:
-        """The module with parameters for inputs of `size` features, -1 if that is unknown, and the
-        number of its output features. The default is a layer without parameters that keeps it."""
+        """Returns the module with parameters for inputs with `size` features (-1 if unknown), and
+        the number of its output features. The default is for layers without parameters that
+        preserve it."""
         return self, size
 
     def __repr__(self) -> str:
@@ -109,14 +111,14 @@ class Module(MutableMapping[str, ArrayBase]):
         return key in self._parameters()[0]
 
     def update(self, other: Any = (), /, **kwargs: Any) -> None:
-        """Assigns the parameters that a mapping (an optimizer, another module) or pairs of names
-        and values contain; the others keep their values. A module with a prefix passes over names
-        that do not begin with it, which belong to others that share the optimizer. Values are
-        converted to the type of the parameter. Nothing is assigned if any value does not fit.
+        """Assigns the parameters in a mapping (an optimizer, another module) or in pairs of names
+        and values; the others keep their values. A module with a prefix ignores names without it,
+        which belong to other modules that share the optimizer. Values are converted to the type of
+        the parameter. If any value does not fit, nothing is assigned.
 
         Raises:
-            KeyError: a name is none of the module's, or no name begins with its prefix.
-            ValueError: a shape differs from that of the parameter.
+            KeyError: the module has no parameter of that name, or no name begins with its prefix.
+            ValueError: a shape differs from the parameter's.
             TypeError: a value cannot be converted.
         """
         given = _given(other, f"{module_name(self)}.update()") | kwargs
@@ -145,7 +147,8 @@ class Module(MutableMapping[str, ArrayBase]):
         return parameters[key]
 
     def _parameters(self) -> tuple[dict[str, Any], list[Any]]:
-        """The parameters by name, and the buffers of packed weights, which are one of them."""
+        """Returns the parameters by name, and the buffers of packed weights, each of which is one
+        parameter."""
         found: dict[str, Any] = {}
         buffers: dict[int, Any] = {}
 
@@ -170,17 +173,17 @@ class Module(MutableMapping[str, ArrayBase]):
         packed = values.pop(self._path() + PACKED_KEY, None) if buffers else None
         if packed is not None:
             for buffer in buffers:
-                # In place, as the views refer to the buffer; not by a scatter, as all of it is
-                # replaced.
+                # In place, because the views refer to the buffer; not by a scatter, because all of
+                # it is replaced.
                 buffer._assign(packed)
         if values:
             _map(lambda name, old: values.get(name or "", old), self, self._path())
 
 
 def _map(f: Callable[[str | None, Any], Any], value: Any, path: str | None) -> Any:
-    """Puts `f(name, array)` in the place of every array and view in a module, whose names begin
-    with the path; they have no name in structures that are no modules. Only tuples become new
-    objects by that."""
+    """Replaces every array and view in a module by `f(name, array)`; names begin with `path`.
+    Arrays in structures other than modules have no name. Everything is changed in place except
+    tuples, which are created anew."""
     if isinstance(value, (ArrayBase, MatrixView)):
         return f(path and path[:-1], value)
     kind = _kind(value)
@@ -207,7 +210,7 @@ def _map(f: Callable[[str | None, Any], Any], value: Any, path: str | None) -> A
 
 
 def _kind(value: Any) -> str:
-    """The role of a value as a container, whatever constructor its class has."""
+    """Returns the role of a value as a container, regardless of its class's constructor."""
     if isinstance(value, Module):
         return "struct"
     if isinstance(value, (list, tuple)):
@@ -226,7 +229,7 @@ def _given(other: Any, where: str) -> dict[str, Any]:
 
 
 def _fitted(where: str, key: str, target: Any, value: Any) -> Any:
-    """A value converted to the type of the parameter that it replaces."""
+    """Converts a value to the type of the parameter that it replaces."""
     kind = type(target)
     if isinstance(value, Number):
         return full(kind, value, shape(target))
@@ -234,7 +237,7 @@ def _fitted(where: str, key: str, target: Any, value: Any) -> Any:
         return value
     try:
         if isinstance(value, ArrayBase):
-            # A tensor is flat when it goes into an array, and its shape was its own.
+            # A tensor is flattened when assigned to an array, so its shape is not checked.
             found = shape(value)
             flat = is_tensor_v(value) and not is_tensor_v(kind)
             if found == shape(target):
@@ -255,14 +258,14 @@ def _fitted(where: str, key: str, target: Any, value: Any) -> Any:
 
 
 def entry(value: Any) -> Any:
-    """A parameter that is one number, which is read from the buffer where it was packed."""
+    """Returns a parameter that is a single number; if it was packed, it is read from the buffer."""
     if isinstance(value, MatrixView):
         return gather(type(value.buffer), value.buffer, value.offset)
     return value
 
 
 def _listed(keys: Iterable[Any]) -> str:
-    """Some keys for a message."""
+    """Lists keys for a message."""
     names = [repr(key) for key in keys]
     more = f" and {len(names) - 6} more" if len(names) > 7 else ""
     return (", ".join(names[:6] if more else names) or "none") + more

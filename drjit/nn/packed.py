@@ -1,4 +1,4 @@
-"""Packing of arrays into one buffer, and of modules, each into a buffer of its own."""
+"""Packing: arrays move into one shared buffer, and each module into a buffer of its own."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -11,16 +11,17 @@ from .module import Module
 
 
 def pack(*args: Any, layout: Literal["inference", "training"] = "inference") -> Any:
-    """PyTrees with views of one new buffer in place of their arrays, tensors and views; a tuple if
-    there are several. Of a module, this is a network for cooperative vectors.
+    """Replaces the arrays, tensors and views in PyTrees by views of one new buffer. Returns a tuple
+    if there are several arguments. A packed module is a network for cooperative vectors.
 
-    Modules among the arguments have a buffer each, which is the one entry `weights` of the packed
-    module's mapping. Reverse-mode derivatives with respect to matrices need the layout `training`.
-    Packing is differentiable: the gradient of the buffer goes on to what was packed. Next to a
-    single PyTree, the layout may also be the second argument.
+    Each module among the arguments gets its own buffer, which becomes the only entry, `weights`, of
+    the packed module's mapping. Reverse-mode derivatives with respect to matrices need the layout
+    `training`. Packing is differentiable: gradients of the buffer propagate to what was packed.
+    After a single PyTree, the layout may also be the second positional argument.
 
     Raises:
-        TypeError: arrays differ in their element type, or are no tensors or one-dimensional arrays.
+        TypeError: arrays have different element types, or are neither tensors nor one-dimensional
+            arrays.
         RuntimeError: the layout is neither `inference` nor `training`; see also `view`.
 
     >>> from drjit.auto.ad import TensorXf16
@@ -49,7 +50,7 @@ _WHAT = "drjit.nn.pack()"
 
 
 def _packed(args: Sequence[Any], layout: LayoutName) -> Sequence[Any]:
-    """PyTrees with views of one new buffer."""
+    """Returns PyTrees with views of one new buffer."""
     views: list[MatrixView] = []
     for leaf in pytree.leaves(args, MatrixView):
         if isinstance(leaf, (ArrayBase, MatrixView)):
@@ -73,7 +74,7 @@ def _packed(args: Sequence[Any], layout: LayoutName) -> Sequence[Any]:
 
 
 def _placed(views: list[MatrixView], buffer: Any, layout: LayoutName) -> list[MatrixView]:
-    """The views, one after the other in a buffer."""
+    """Returns the views, placed one after the other in a buffer."""
     found = []
     offset = 0
     for v in views:

@@ -1,4 +1,4 @@
-"""Files with the parameters of networks and optimizers: any mapping from names to arrays.
+"""Saving and loading of networks and optimizers: any mapping from names to arrays.
 
 The formats are NumPy's `.npz`, and `.safetensors` where the package of that name is installed.
 """
@@ -20,16 +20,17 @@ Arrays = dict[str, np.ndarray]
 
 
 def save(path: str | os.PathLike[str], state: Mapping[str, Any], /) -> None:
-    """Writes the values of a mapping, such as a module or an optimizer, to a file. Of an optimizer,
-    these are its parameters; save its `state_dict()` to go on with the optimization later.
+    """Writes the values of a mapping, such as a module or an optimizer, to a file. For an
+    optimizer, these are only its parameters; save its `state_dict()` to continue the optimization
+    later.
 
-    The suffix of the path says the format. Values are arrays of any type and precision, tensors,
-    and numbers, of which the file has an exact copy without derivatives. The file appears under its
-    name once it is complete: whatever goes wrong before, a file that is there stays as it is.
+    The suffix of the path determines the format. Values are arrays of any type and precision,
+    tensors, and numbers; the file stores them exactly, without derivatives. The file appears under
+    its name only once it is complete, so an error never damages an existing file.
 
     Raises:
-        ValueError: the suffix is none of the formats, or a nested array is ragged.
-        TypeError: `state` is no mapping of strings to arrays.
+        ValueError: the suffix is not a known format, or a nested array is ragged.
+        TypeError: `state` is not a mapping from strings to arrays.
         ImportError: the format needs a package that is not installed.
         OSError: the file cannot be written.
 
@@ -47,9 +48,9 @@ def save(path: str | os.PathLike[str], state: Mapping[str, Any], /) -> None:
     form = _format(path, what)
     if not isinstance(state, Mapping):
         raise TypeError(f"{what}: expected a mapping such as a module, got {type_label(state)}")
-    # The items of an optimizer are its own copies in single precision.
+    # The items of an optimizer are its single-precision copies.
     arrays = {key: _to_numpy(key, value, what) for key, value in state.items()}
-    # In the same folder, as a file moves within a file system only.
+    # In the same folder, because renaming is atomic only within one file system.
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         try:
@@ -72,17 +73,17 @@ def load(
     *,
     strict: bool = True,
 ) -> Arrays:
-    """Reads a file that `save` has written, assigns its values to a mapping, and returns them as
-    NumPy arrays.
+    """Reads a file written by `save`, assigns its values to a mapping, and returns them as NumPy
+    arrays.
 
-    The mapping and the file must have the same names; unless `strict`, the names that both have are
-    assigned. Values are converted to the type of what they replace. All are checked before the
-    first is assigned.
+    The mapping and the file must have the same names; without `strict`, only names present in both
+    are assigned. Values are converted to the type of those they replace. All values are checked
+    before the first is assigned.
 
     Raises:
-        ValueError: the suffix is none of the formats, the file is damaged, or a shape differs.
+        ValueError: the suffix is not a known format, the file is damaged, or a shape differs.
         KeyError: a name is missing in the file or in the mapping.
-        TypeError: an array of one kind of numbers is to replace one of another kind.
+        TypeError: an array would replace one with another kind of number.
         ImportError: the format needs a package that is not installed.
         OSError: the file cannot be read.
 
@@ -145,7 +146,7 @@ def _assign(arrays: Arrays, state: MutableMapping[str, Any], strict: bool, what:
 
 
 def _like(old: Any, array: np.ndarray) -> Any:
-    """A NumPy array as a value of the type of another value."""
+    """Converts a NumPy array to the type of another value."""
     if isinstance(old, np.ndarray):
         return array.astype(old.dtype)
     if isinstance(old, ArrayBase):
@@ -157,7 +158,7 @@ def _to_numpy(key: Any, value: Any, what: str) -> np.ndarray:
     if not isinstance(key, str):
         raise TypeError(f"{what}: names must be strings, got {key!r}")
     if isinstance(value, ArrayBase):
-        shape(value)  # raises for ragged arrays, which have none
+        shape(value)  # raises for ragged arrays, which have no shape
         return np.asarray(detach(value).numpy())
     if isinstance(value, (bool, int, float, np.ndarray, np.generic)):
         array = np.asarray(value)
@@ -167,7 +168,7 @@ def _to_numpy(key: Any, value: Any, what: str) -> np.ndarray:
 
 
 def _write_npz(file: IO[bytes], arrays: Arrays) -> None:
-    # Not numpy.savez: it cannot write every name, as names are keyword arguments of its own.
+    # Not numpy.savez: it takes names as keyword arguments, some of which it uses itself.
     with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
         for key, array in arrays.items():
             with archive.open(f"{key}.npy", "w", force_zip64=True) as member:

@@ -1,5 +1,5 @@
 """Gradient-based optimizers: mappings from names to differentiable parameters, whose `step()` moves
-every parameter along its gradient, and the gradient scaler for training in mixed precision.
+every parameter along its gradient. Also the gradient scaler for mixed-precision training.
 """
 
 from types import ModuleType as _ModuleType

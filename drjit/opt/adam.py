@@ -1,4 +1,4 @@
-"""Adam and AdamW: steps from running averages of the gradient and of its square."""
+"""Adam and AdamW: steps from running averages of the gradient and its square."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -21,21 +21,21 @@ class Adam(Optimizer[tuple[Any, Any, Any, Any]]):
 
     Step t averages the gradient g and its square, m ← β₁·m + (1 - β₁)·g and v ← β₂·v + (1 - β₂)·g²,
     and sets x ← x - lrₜ·m / (√v + ε). As at the end of section 2 of the paper, the learning rate
-    lrₜ = lr·√(1 - β₂ᵗ) / (1 - β₁ᵗ) corrects the bias of averages that start at zero. Up to
-    ε = 1e-6, the divisor is √(v + ε²).
+    lrₜ = lr·√(1 - β₂ᵗ) / (1 - β₁ᵗ) corrects the bias of averages that start at zero. For ε up to
+    1e-6, the divisor is √(v + ε²).
 
     Arguments:
-        amsgrad: divide by the largest v so far; see Reddi et al., "On the Convergence of Adam and
-            Beyond" (2018).
-        uniform: divide all entries of a parameter by the root of their largest v, which keeps the
-            direction of m. This suits vertex positions; see Nicolet et al., "Large Steps in Inverse
-            Rendering of Geometry" (2021). Of nested arrays, it is the largest among the
-            outermost components of each entry. It has no effect along with `amsgrad`.
+        amsgrad: divide by the largest v so far, following Reddi et al., "On the Convergence of Adam
+            and Beyond" (2018).
+        uniform: divide all entries of a parameter by the root of their largest v, which preserves
+            the direction of m. This suits vertex positions; see Nicolet et al., "Large Steps in
+            Inverse Rendering of Geometry" (2021). For nested arrays, the maximum is taken over the
+            outermost components, separately for each entry. Ignored if `amsgrad` is set.
 
     See `Optimizer` for the other arguments.
 
     Raises:
-        RuntimeError: `beta_1` or `beta_2` is outside of [0, 1), or `epsilon` is negative.
+        RuntimeError: `beta_1` or `beta_2` is outside [0, 1), or `epsilon` is negative.
 
     >>> from drjit.opt import Adam
     >>> opt = Adam(lr=0.1, params={"x": Float(1, 2, 3)})
@@ -97,16 +97,16 @@ class Adam(Optimizer[tuple[Any, Any, Any, Any]]):
         return fma(normalized(m, divisor, self.epsilon), rate, start), (steps, m, v, largest)
 
     def _select(self, mask: Any, extra: tuple, new_extra: tuple, /) -> tuple:
-        """A step counts, whatever it leaves as it is."""
+        """A step counts even where it changes nothing."""
         return new_extra[0], *super()._select(mask, extra[1:], new_extra[1:])  # type: ignore[arg-type]
 
     def _counted(self, cache: RateCache, steps: Any) -> tuple[Any, Any]:
-        """The number of steps from now on, and the factor of the learning rate in this one; shared
-        by all parameters that have made as many."""
+        """Returns the step count after this step and the step's learning rate factor; parameters
+        with equal step counts share them."""
         key = "steps", steps._node.data if steps._node.is_literal else steps._node
         if key not in cache:
             after = steps + 1
-            if active_recorder() is not None:  # data, so that the step can be repeated
+            if active_recorder() is not None:  # data, so that the step can be replayed
                 evaluation.make_opaque(after)
             t = related(type(steps), dtype=dt.f64)(after)
             correction = sqrt(1 - self.beta_2**t) / (1 - self.beta_1**t)
@@ -128,7 +128,7 @@ class AdamW(Adam):
     See `Adam` and `Optimizer` for the other arguments.
 
     Raises:
-        RuntimeError: `weight_decay` is negative, or another argument is out of its range.
+        RuntimeError: `weight_decay` is negative, or another argument is out of range.
 
     >>> from drjit.opt import AdamW
     >>> opt = AdamW(lr=0.5, params={"x": Float(1)}, weight_decay=0.5)
@@ -170,7 +170,7 @@ class AdamW(Adam):
 
 
 def decayed(cache: RateCache, x: Any, lr: Any, weight_decay: float) -> Any:
-    """A parameter with a part, the learning rate times the weight decay, taken away."""
+    """Applies weight decay: subtracts `lr * weight_decay` times the parameter."""
     return fma(x, cache.product(flat_class(type(x)), lr, -weight_decay), x) if weight_decay else x
 
 
@@ -180,12 +180,12 @@ def check_decay(optimizer: str, value: float) -> None:
 
 
 def _uniform(v: Any) -> Any:
-    """The maximum over the outermost axis: over all entries of a flat array or tensor, over
-    corresponding components of a nested array."""
+    """Returns the maximum over the outermost axis: over all entries of a flat array or tensor, or
+    over corresponding components of a nested array."""
     if v._kind == "leaf":
         return over_axis(v)
     largest = leaf_arrays(over_axis(v, axis=0))
     pairs = [pair for c in v._components for pair in zip(largest, leaf_arrays(c), strict=True)]
-    # A component that all entries share remains one number.
+    # A component shared by all entries remains a single number.
     leaves = [a if len(a) == len(b) else over_axis(a) for a, b in pairs]
     return with_leaves(type(v), v, leaves)

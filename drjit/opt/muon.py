@@ -1,4 +1,4 @@
-"""Muon: momentum whose matrix is made orthogonal before every step."""
+"""Muon: momentum whose matrix is orthogonalized before every step."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
@@ -19,26 +19,27 @@ from .optimizer import Optimizer
 from .parameter import Job, RateCache, blank, option
 from .rmsprop import check_fraction
 
-# Of the polynomial a·x + b·x³ + c·x⁵ that a Newton-Schulz iteration applies to singular values.
+# Coefficients of the polynomial a·x + b·x³ + c·x⁵ that a Newton-Schulz iteration applies to
+# singular values.
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
 class Muon(Optimizer[tuple[Any, tuple[int, ...]]]):
     """Muon, for matrices only: tensors of two dimensions.
 
-    It is described in Jordan et al., "Muon: An optimizer for hidden layers in neural networks"
-    (2024). A momentum µ accumulates v ← µ·v + g; the matrix u = v, or g + µ·v with `nesterov`, is
-    divided by its Frobenius norm and goes through `ns_steps` Newton-Schulz iterations, which bring
-    all of its singular values close to one. With r rows and c columns, the step is
-    x ← (1 - lr·λ)·x - lr·√max(1, r/c)·u, where λ is `weight_decay`.
+    The method is described in Jordan et al., "Muon: An optimizer for hidden layers in neural
+    networks" (2024). A momentum µ accumulates v ← µ·v + g. The matrix u = v, or u = g + µ·v with
+    `nesterov`, is divided by its Frobenius norm and goes through `ns_steps` Newton-Schulz
+    iterations, which bring all of its singular values close to one. With r rows and c columns, the
+    step is x ← (1 - lr·λ)·x - lr·√max(1, r/c)·u, where λ is `weight_decay`.
 
-    The constructor and `update` take the matrices of a mapping, such as a neural network, and leave
-    out everything else: biases, for example, need a second optimizer.
+    The constructor and `update` pick the matrices from a mapping, such as a neural network, and
+    ignore everything else: biases, for example, need a second optimizer.
 
     See `Optimizer` for the other arguments.
 
     Raises:
-        RuntimeError: an assigned parameter is no matrix, the momentum is outside of [0, 1), or
+        RuntimeError: an assigned parameter is not a matrix, the momentum is outside [0, 1), or
             `ns_steps` or `weight_decay` is negative.
 
     >>> from drjit.opt import Muon
@@ -48,7 +49,7 @@ class Muon(Optimizer[tuple[Any, tuple[int, ...]]]):
     >>> dr.allclose(opt["A"], [[3.5, 0], [0, 3.5]], atol=0.2)
     True
 
-    All parameters of a network, each with the optimizer that suits it:
+    To optimize all parameters of a network, use two optimizers:
 
     >>> from drjit.opt import AdamW
     >>> net = {"weights": TensorXf([[1, 2], [3, 4]]), "bias": TensorXf([0, 0])}
@@ -120,18 +121,19 @@ class Muon(Optimizer[tuple[Any, tuple[int, ...]]]):
 def orthogonalized(
     matrices: Sequence[Any], shapes: Sequence[tuple[int, ...]], iterations: int
 ) -> list[Any]:
-    """Matrices, given and returned by their entries row by row, with singular values close to one.
+    """Returns matrices with their singular values moved close to one; input and output are flat, in
+    row-major order.
 
-    A Newton-Schulz iteration maps X to a·X + b·(XXᵀ)X + c·(XXᵀ)²X. It converges from singular
-    values of at most one, hence the division by the norm. Matrices that have the same shape, or the
-    transposed one, go through it together.
+    A Newton-Schulz iteration maps X to a·X + b·(XXᵀ)X + c·(XXᵀ)²X. It converges if singular values
+    are at most one, hence the division by the norm. Matrices with the same shape, or with
+    transposed shapes, are processed together.
     """
     groups: dict[Any, list[int]] = {}
     for k, (matrix, shape) in enumerate(zip(matrices, shapes, strict=True)):
         groups.setdefault((type(matrix), min(shape), max(shape)), []).append(k)
     found: list[Any] = [None] * len(matrices)
     for (cls, rows, columns), members in groups.items():
-        # The products of wide matrices are smaller than those of tall ones.
+        # The products are smaller for wide matrices than for tall ones.
         wide = [_transposed(matrices[k], shapes[k], shapes[k][0] > rows) for k in members]
         x = tensor(tensor_class(cls), concat(wide), (len(wide), rows, columns))
         norm = root(total(reshape(sqr(x), (len(wide), -1)), axis=1))
@@ -151,7 +153,7 @@ def _newton_schulz(x: Any, iterations: int) -> Any:
 
 
 def _transposed(matrix: Any, shape: tuple[int, ...], needed: bool) -> Any:
-    """The entries of a matrix column by column, if needed."""
+    """Returns the entries of a matrix in column-major order, if needed."""
     if not needed:
         return matrix
     return swapaxes(tensor(tensor_class(type(matrix)), matrix, shape), 0, 1).array

@@ -1,5 +1,6 @@
-"""What all optimizers share: the mapping of parameters, learning rates, steps and saved states. A
-subclass says with what a parameter starts (`_reset`) and how one step changes it (`_step`).
+"""The common part of all optimizers: the mapping of parameters, learning rates, steps and saved
+states. A subclass defines the initial state of a parameter (`_reset`) and how one step changes it
+(`_step`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -37,21 +38,21 @@ from .parameter import (
 
 
 class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
-    """A mapping from names to the parameters that are optimized. It holds the current
-    values; reading one returns a differentiable array, and `step` moves all of them along their
-    gradients.
+    """A mapping from names to the parameters being optimized. It holds the current values: reading
+    one returns a differentiable array, and `step` moves all of them along their gradients.
 
     Every parameter is a Dr.Jit array, nested array or tensor of a differentiable floating point
-    type. It is optimized by its entries; real and imaginary parts of complex numbers count as two.
+    type. Each entry is optimized individually; the real and imaginary parts of a complex number
+    count as two entries.
 
-    Arguments of all optimizers:
-        lr: the learning rate, a number or an array. It may change from step to step, which causes
-            no compilation.
+    Arguments common to all optimizers:
+        lr: the learning rate, a number or an array. It may change from step to step without
+            recompilation.
         params: initial parameters.
-        mask_updates: leave entries whose gradient is zero, and what is remembered about them, as
-            they are. This suits parameters of which a step only uses a part.
-        promote_fp16: optimize parameters of half precision in single precision, so that small
-            updates are not lost to rounding. Reading the parameter rounds it.
+        mask_updates: do not change entries whose gradient is zero, nor their state. This suits
+            parameters that are only partly used in each step.
+        promote_fp16: optimize half-precision parameters in single precision, so that small updates
+            are not lost to rounding. Reading the parameter rounds it.
 
     Raises:
         TypeError: a learning rate or a parameter is of another type.
@@ -65,20 +66,20 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
     >>> opt["x"]
     [0.25, 0.5]
 
-    **Optimizers of one's own** derive from this class. `state` maps each name to a tuple: the
-    differentiable value, whether it is promoted, its own learning rate or None, and what the
-    optimizer keeps for it. A subclass defines
+    **Custom optimizers** derive from this class. `state` maps each name to a tuple: the
+    differentiable value, whether it is promoted, its individual learning rate or None, and the
+    optimizer's state for it (`extra`). A subclass defines
 
     - `_reset(key, value, promoted)`, which sets `state[key]` for a parameter that is new, has
-      another shape than before, or starts anew, and
-    - `_step(cache, value, grad, lr, extra)`, which returns the new value and what is kept from now
-      on. Value and gradient are without derivatives, tensors by their flat array, complex numbers,
-      quaternions and matrices as nested arrays. `cache.product(type, lr, ...)` multiplies learning
-      rates and factors once for all parameters of a step.
+      changed its shape, or is reset, and
+    - `_step(cache, value, grad, lr, extra)`, which returns the new value and the new state. Value
+      and gradient are detached; tensors are passed as flat arrays, and complex numbers, quaternions
+      and matrices as nested arrays. `cache.product(type, lr, ...)` multiplies learning rates and
+      factors once for all parameters of a step.
 
-    It may override `_select(mask, extra, new_extra)`, which says what is kept where a mask holds
-    that leaves a parameter as it is, and `_filter(params)`, which chooses among the parameters
-    given to the constructor and to `update`.
+    It may override `_select(mask, extra, new_extra)`, which merges the old and new state, given a
+    mask of the entries that a step does not change, and `_filter(params)`, which selects from the
+    parameters passed to the constructor and to `update`.
 
     >>> class SignDescent(dr.opt.Optimizer):
     ...     def _reset(self, key, value, promoted):
@@ -95,8 +96,8 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"lr": float | ArrayBase, "state": dict}
 
     saved: ClassVar[dict[str, str]] = {}
-    """Under which names `state_dict` has the parts of `extra`, by the way to them, such as `[0]`.
-    Without such a table, it has all parts."""
+    """The names under which `state_dict` saves the parts of `extra`, keyed by their path, such as
+    `[0]`. Without this table, all parts are saved."""
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__  # type: ignore[assignment]
@@ -116,14 +117,14 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         if params is not None:
             self.update(params)
 
-    # ---- What subclasses define
+    # ---- Interface of subclasses
 
     def _filter(self, params: Mapping[str, ArrayBase], /) -> Mapping[str, ArrayBase]:
-        """Those of the given parameters that the optimizer takes."""
+        """Returns the given parameters that the optimizer accepts."""
         return params
 
     def _reset(self, key: str, value: Any, promoted: bool, /) -> None:
-        """Sets the state of a parameter that starts."""
+        """Initializes the state of a parameter."""
         raise NotImplementedError(
             f"{type(self).__name__}._reset({key!r}, ...): missing implementation. It must set "
             "self.state[key] = value, promoted, None, extra."
@@ -132,18 +133,18 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
     def _step(
         self, cache: RateCache, value: Any, grad: Any, lr: Any, extra: Extra, /
     ) -> tuple[Any, Extra]:
-        """The value and the kept state of a parameter after a step."""
+        """Returns the value and the state of a parameter after a step."""
         raise NotImplementedError(
             f"{type(self).__name__}._step(): missing implementation. It must return the new value "
             "and the new state of a parameter."
         )
 
     def _steps(self, cache: RateCache, jobs: Sequence[Job[Extra]]) -> Iterable[tuple[Any, Extra]]:
-        """A step of all parameters."""
+        """Performs a step of all parameters."""
         return [self._step(cache, *job) for job in jobs]  # type: ignore[arg-type]
 
     def _select(self, mask: Any, extra: Extra, new_extra: Extra, /) -> Extra:
-        """What is kept for a parameter of which the mask says where it remains as it is."""
+        """Returns the state of a parameter that stays unchanged where `mask` is true."""
 
         def selected(old: Any, new: Any) -> Any:
             return arithmetic.select(mask, old, new) if isinstance(new, ArrayBase) else new
@@ -156,8 +157,8 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         return key in self.state
 
     def __getitem__(self, key: str, /) -> Any:
-        """A parameter: the very array that the next step takes the gradient of, or for a promoted
-        one a new array of half precision that depends on it.
+        """Returns a parameter: the array whose gradient the next step uses, or for a promoted
+        parameter a new half-precision array that depends on it.
 
         Raises:
             KeyError: there is no such parameter.
@@ -166,14 +167,14 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         return related(type(value), dtype=dt.f16)(value) if promoted else value
 
     def __setitem__(self, key: str, value: ArrayBase, /) -> None:
-        """Adds a parameter or assigns a new value. The parameter does not depend on what the value
-        was computed from.
+        """Adds a parameter or assigns a new value. The parameter does not depend on the computation
+        that produced the value.
 
-        An assignment that keeps the shape also keeps the state (moments, the number of steps and
-        the parameter's learning rate); any other one starts anew.
+        An assignment that keeps the shape also keeps the state (moments, step count and the
+        parameter's learning rate); otherwise the state is reset.
 
         Raises:
-            TypeError: the value is no array or tensor of a differentiable floating point type.
+            TypeError: the value is not an array or tensor of a differentiable floating point type.
             RuntimeError: it is empty.
         """
         what = f"dr.opt.{type(self).__name__}.__setitem__()"
@@ -193,7 +194,7 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         if promoted:
             value = related(cls, dtype=dt.f32)(value)
         value = tracked(value, entries(value))
-        # Data from the start on, so that the first step runs the same program as all others.
+        # Data from the beginning, so that the first step runs the same program as all others.
         evaluation.make_opaque(value)
         if key in self.state:
             old, _, lr, extra = self.state[key]
@@ -223,23 +224,24 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         return iter(self.state)
 
     def keys(self) -> Iterator[str]:  # type: ignore[override]
-        """The names of the parameters, in the order in which they were added."""
+        """Returns the names of the parameters, in the order in which they were added."""
         return iter(self.state)
 
     def values(self) -> Iterator[Any]:  # type: ignore[override]
-        """The arrays that are optimized: of a promoted parameter, the one of single precision."""
+        """Returns the arrays being optimized; for a promoted parameter, the single-precision
+        one."""
         return (value for value, *_ in self.state.values())
 
     def items(self) -> Iterator[tuple[str, Any]]:  # type: ignore[override]
-        """The arrays that are optimized, as those of `values`, with their names."""
+        """Returns the arrays being optimized, as in `values`, with their names."""
         return ((key, value) for key, (value, *_) in self.state.items())
 
     def update(self, params: Mapping[str, ArrayBase] | None = None, **args: ArrayBase) -> None:  # type: ignore[override]
-        """Adds or assigns parameters, those of a mapping, such as a neural network, and those given
-        by name.
+        """Adds or assigns parameters, given by a mapping, such as a neural network, or as keyword
+        arguments.
 
         Raises:
-            TypeError: `params` is no mapping.
+            TypeError: `params` is not a mapping.
         """
         if params is not None and not hasattr(params, "items"):
             raise TypeError(
@@ -252,8 +254,8 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
                     self[key] = value
 
     def reset(self, key: str | None = None) -> None:
-        """Forgets the state (moments, the number of steps, the learning rate of its own) of one
-        parameter, or of all. Values remain.
+        """Resets the state (moments, step count, individual learning rate) of one parameter, or of
+        all. Values do not change.
 
         Raises:
             KeyError: there is no such parameter.
@@ -265,8 +267,8 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
     # ---- Learning rates
 
     def learning_rate(self, key: str | None = None) -> Any:
-        """The learning rate of a parameter, None if it has none of its own; without a name, the one
-        of all others.
+        """Returns the learning rate of a parameter, or None if it has no individual one. Without a
+        name, returns the default learning rate.
 
         Raises:
             KeyError: there is no such parameter.
@@ -279,14 +281,14 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         /,
         **kwargs: float | ArrayBase | None,
     ) -> None:
-        """Sets the learning rate, and those of single parameters: in a mapping from names to
-        learning rates, or by name. None gives a parameter the general one again.
+        """Sets the default learning rate, and individual ones by a mapping from parameter names to
+        rates or by keyword arguments. None makes a parameter use the default again.
 
-        An array may have one learning rate per entry of a flat array or tensor.
+        An array may hold one learning rate per entry of a flat array or tensor.
 
         Raises:
             KeyError: there is no such parameter.
-            TypeError: a learning rate is neither a number nor a flat array of floating point type.
+            TypeError: a learning rate is neither a number nor a flat floating point array.
 
         >>> from drjit.opt import Adam
         >>> opt = Adam(1e-3, {"x": Float(1), "y": Float(2)})
@@ -329,20 +331,20 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         grad_scale: float | ArrayBase | None = None,
         active: Any = None,
     ) -> None:
-        """Moves every parameter along its gradient, which is zero where there is none. Afterwards
-        gradients are zero.
+        """Moves every parameter along its gradient, then clears the gradients. A parameter without
+        a gradient counts as having gradient zero.
 
         Arguments:
-            eval: compute parameters and states, all together. Otherwise they remain expressions,
-                to be computed with the caller's own work.
-            grad_scale: a factor for all gradients, a number or an array.
-            active: a mask; where it is false, parameters and their moments remain. A step is
-                counted nevertheless.
+            eval: evaluate all parameters and states together. Otherwise they remain unevaluated and
+                become part of the caller's kernel.
+            grad_scale: a factor applied to all gradients, a number or an array.
+            active: a mask; where it is false, parameters and their moments do not change. The step
+                still counts.
 
         Raises:
             TypeError: `grad_scale` or `active` is of another type.
-            RuntimeError: the size of `active`, `grad_scale` or a learning rate does not fit a
-                parameter. No parameter has changed then.
+            RuntimeError: the size of `active`, `grad_scale` or a learning rate does not match a
+                parameter. In this case, no parameter changes.
         """
         cache = RateCache()
         with scopes.resume_grad():
@@ -377,13 +379,13 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
             return gradient * scale
         self._check_size(scale, gradient, name, "'grad_scale'")
         cls = type(gradient)
-        if cls._dtype is dt.f16:  # its range is too small for the factors in use
+        if cls._dtype is dt.f16:  # its range is too small for the factors used here
             single = related(cls, dtype=dt.f32)
             return cls(single(gradient) * related(type(scale), dtype=dt.f32)(scale))
         return gradient * related(type(scale), dtype=cls._dtype)(scale)
 
     def _unchanged(self, key: str, job: Job[Extra], active: Any) -> Any:
-        """A mask that says where a parameter remains as it is; None if it changes everywhere."""
+        """Returns a mask of the entries that stay unchanged, or None if all of them change."""
         mask = None
         if active is not None and active is not True and active is not np.True_:
             mask = self._mask(active, job.value, key)
@@ -414,15 +416,15 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
     # ---- Saving
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that a later `load_state_dict` needs to go on exactly where this optimizer is:
-        a mapping from names to arrays, which can be saved.
+        """Returns a mapping from names to arrays that can be saved, and from which
+        `load_state_dict` restores exactly the current state of the optimizer.
 
-        It has the learning rate as `"lr"`, and of every parameter, such as `"x"`, the value as
-        `"x.value"`, the learning rate of its own, if there is one, as `"x.lr"`, and what the
-        optimizer keeps: moments, such as `"x.first_moment"`, and of Adam the number of steps as
-        `"x.steps"`. Of a class of one's own these are all arrays and numbers that it keeps, such as
-        `"x.extra[0]"`. Numbers are NumPy arrays without dimensions. Options of the optimizer, such
-        as decay rates, are not part of it.
+        The learning rate is stored as `"lr"`. A parameter, say `"x"`, has its value in `"x.value"`,
+        its individual learning rate, if any, in `"x.lr"`, and further state under names such as
+        `"x.first_moment"`; Adam stores the step count in `"x.steps"`. Custom optimizers save all
+        arrays and numbers in their state, as in `"x.extra[0]"`. Numbers are stored as
+        zero-dimensional NumPy arrays. Options of the optimizer, such as decay rates, are not
+        included.
 
         >>> from drjit.opt import Adam
         >>> list(Adam(1e-3, {"x": Float(1)}).state_dict())
@@ -439,7 +441,7 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         return found
 
     def _named(self, extra: Extra) -> list[tuple[str | None, Any]]:
-        """The parts of what is kept for a parameter, with the names under which they are saved."""
+        """Returns the parts of a parameter's state with the names under which they are saved."""
         return [
             (self.saved.get(path) if self.saved else f"extra{path}", part)
             if isinstance(part, ArrayBase | int | float)
@@ -448,13 +450,13 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         ]
 
     def load_state_dict(self, saved: Mapping[str, Any], /) -> None:
-        """Restores what `state_dict` returned, or NumPy arrays with its contents. The optimizer
+        """Restores the result of `state_dict`, or NumPy arrays with its contents. The optimizer
         must be of the same kind and have the same parameters.
 
         Raises:
-            KeyError: entries are missing, or belong to no parameter.
-            TypeError: an entry has another element type.
-            ValueError: an entry has another shape. In all these cases nothing changes.
+            KeyError: entries are missing, or do not belong to a parameter.
+            TypeError: an entry has the wrong element type.
+            ValueError: an entry has the wrong shape. In all these cases, nothing changes.
         """
         what = f"dr.opt.{type(self).__name__}.load_state_dict()"
         required = {"lr"}
@@ -504,5 +506,5 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         )
 
     def _options(self) -> str:
-        """What `repr` says after the learning rates."""
+        """Returns the part of `repr` after the learning rates."""
         return ""

@@ -1,5 +1,5 @@
-"""A parameter of an optimizer and its state, what a step works with, and how both are made, laid
-out and saved.
+"""The parameter of an optimizer and its state: the inputs of a step, and how parameters are
+created, laid out and saved.
 """
 
 from collections.abc import Iterable
@@ -21,13 +21,13 @@ from ..function.data import create
 from ..function.inspect import traits
 
 State = tuple[Any, bool, LearningRate | None, Extra]
-"""A parameter, differentiable, and in single precision if it is promoted from half precision;
-whether it is; its own learning rate; and what the optimizer keeps."""
+"""A differentiable parameter (in single precision if promoted from half precision), whether it is
+promoted, its individual learning rate, and the optimizer's state."""
 
 
 class Job(NamedTuple, Generic[Extra]):
-    """What a step of a parameter starts from: the entries and their gradients without derivatives,
-    as `entries` returns them, the learning rate, and what was kept."""
+    """The inputs of a parameter's step: entries and gradients, detached and in the form of
+    `entries`, the learning rate, and the optimizer's state."""
 
     value: Any
     grad: Any
@@ -36,11 +36,11 @@ class Job(NamedTuple, Generic[Extra]):
 
 
 class RateCache(dict):
-    """Products of learning rates and factors, made once for all parameters of a step."""
+    """Caches products of learning rates and factors for all parameters of a step."""
 
     def product(self, tp: type, *args: LearningRate) -> Any:
-        """The product of numbers and arrays, as an array of type `tp`."""
-        # An array must outlive its place in the key.
+        """Returns the product of numbers and arrays as an array of type `tp`."""
+        # An array must outlive its id in the key.
         key = (tp, *[id(a) if isinstance(a, ArrayBase) else a for a in args])
         if key not in self:
             product = tp(prod([a for a in args if not isinstance(a, ArrayBase)]))
@@ -52,18 +52,18 @@ class RateCache(dict):
 
 
 def option(value: float) -> str:
-    """A number as `repr` shows it: 0.95, 0, 1e-08."""
+    """Formats a number for `repr`: 0.95, 0, 1e-08."""
     return f"{value:g}"
 
 
 def entries_class(cls: type) -> Any:
-    """The class in which a step has the entries of a parameter: of a tensor, its flat array, and
-    for complex numbers, quaternions and matrices the nested array."""
+    """Returns the class of a parameter's entries in a step: the flat array of a tensor, and the
+    nested array for complex numbers, quaternions and matrices."""
     return related(cls, kind="leaf", dims=()) if cls._kind == "tensor" else traits.array_t(cls)  # type: ignore[attr-defined]
 
 
 def entries(value: Any) -> Any:
-    """The entries of a parameter without derivatives."""
+    """Returns the detached entries of a parameter."""
     value = derivatives.detach(value)
     if value._kind == "tensor":
         return value._array
@@ -78,24 +78,24 @@ def with_leaves(cls: Any, like: Any, leaves: Iterable[Any]) -> Any:
 
 
 def blank(value: Any) -> Any:
-    """Zeros for the entries of a parameter, as data."""
+    """Returns evaluated zeros for the entries of a parameter."""
     zeros = map_leaves(entries(value), create.zeros_like)
     evaluation.make_opaque(zeros)
     return zeros
 
 
 def layout(value: Any) -> tuple:
-    """What an assignment must not change if the state is to remain."""
+    """Returns the properties that an assignment must preserve for the state to be kept."""
     return traits.shape(value), [len(a) for a in leaf_arrays(value)]
 
 
 def like(value: Any, x: Any) -> Any:
-    """The given entries in the shape of a parameter."""
+    """Returns the given entries in the shape of a parameter."""
     return with_leaves(type(value), value, leaf_arrays(x))
 
 
 def tracked(value: Any, x: Any) -> Any:
-    """A new differentiable parameter like `value`, with the given entries."""
+    """Returns a new differentiable parameter like `value`, with the given entries."""
     leaves = [leaf.wrap(type(a), a._node) for a in leaf_arrays(x)]
     made = with_leaves(type(value), value, leaves)
     with scopes.resume_grad():
@@ -108,7 +108,7 @@ def stored_rate(rate: Any) -> Any:
 
 
 def loaded_rate(saved: Any, parameter: Any) -> Any:
-    """A saved learning rate; an array becomes one of the kind of the parameter."""
+    """Returns a saved learning rate; an array is converted to the parameter's kind."""
     if saved is None or isinstance(saved, ArrayBase):
         return saved
     host = np.asarray(saved)
@@ -118,14 +118,14 @@ def loaded_rate(saved: Any, parameter: Any) -> Any:
 
 
 def is_like(part: Any, value: Any) -> bool:
-    """Whether a part of what is kept has an entry for each of a parameter."""
+    """Returns whether a part of the state has one entry per entry of the parameter."""
     return type(part) is entries_class(type(value)) and (
         [len(a) for a in leaf_arrays(part)] == [len(a) for a in leaf_arrays(value)]
     )
 
 
 def stored(part: Any, value: Any) -> Any:
-    """A part of what is kept for a parameter, to be saved."""
+    """Converts a part of a parameter's state to the form in which it is saved."""
     if not isinstance(part, ArrayBase):
         return np.array(part)
     if is_like(part, value):
@@ -134,7 +134,7 @@ def stored(part: Any, value: Any) -> Any:
 
 
 def loaded(saved: Any, part: Any, value: Any, what: str) -> Any:
-    """What `stored` returned, as a part of the kind of another one."""
+    """Converts the result of `stored` back to the kind of another part."""
     if not isinstance(part, ArrayBase):
         return type(part)(np.asarray(saved).item())
     if is_like(part, value):
@@ -146,14 +146,14 @@ def loaded(saved: Any, part: Any, value: Any, what: str) -> Any:
 
 
 def restored(saved: Any, value: Any, what: str) -> Any:
-    """A saved array that is like `value`."""
+    """Converts a saved array to one like `value`."""
     given = np.asarray(saved)
     expected = np.asarray(derivatives.detach(value, False))
     if given.shape != expected.shape:
         raise ValueError(f"{what} has the shape {given.shape}, the optimizer's {expected.shape}")
     if given.dtype != expected.dtype:
         raise TypeError(f"{what} has the element type {given.dtype}, expected {expected.dtype}")
-    # A component that all entries share is saved once per entry.
+    # A component shared by all entries is saved once per entry.
     made = type(value)(given)
     if value._kind == "tensor":
         return made

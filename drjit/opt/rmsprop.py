@@ -1,4 +1,4 @@
-"""RMSProp: gradients relative to a running average of their size."""
+"""RMSProp: gradients relative to a running average of their magnitude."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -14,13 +14,13 @@ from .parameter import RateCache, blank, option
 class RMSProp(Optimizer[Any]):
     """RMSProp: x ← x - lr·g / (√v + ε), where v ← α·v + (1 - α)·g² averages the squared gradient g.
 
-    It is described in lecture 6e of Hinton, Srivastava and Swersky, "Neural Networks for Machine
-    Learning" (2012). Up to ε = 1e-6, the divisor is √(v + ε²).
+    The method is described in lecture 6e of Hinton, Srivastava and Swersky, "Neural Networks for
+    Machine Learning" (2012). For ε up to 1e-6, the divisor is √(v + ε²).
 
     See `Optimizer` for the other arguments.
 
     Raises:
-        RuntimeError: `alpha` is outside of [0, 1), or `epsilon` is negative.
+        RuntimeError: `alpha` is outside [0, 1), or `epsilon` is negative.
 
     >>> from drjit.opt import RMSProp
     >>> opt = RMSProp(lr=0.1, params={"x": Float(1)}, alpha=0.75)
@@ -61,9 +61,9 @@ class RMSProp(Optimizer[Any]):
 
 
 def normalized(g: Any, v: Any, epsilon: float) -> Any:
-    """`g` divided by the root of its second moment `v`, made safe by `epsilon`.
+    """Returns `g` divided by the root of its second moment `v`, made safe by `epsilon`.
 
-    An epsilon that is only there against a division by zero goes under the root.
+    An epsilon that only prevents a division by zero is moved under the root.
     """
     if epsilon > 1e-6:
         return g / (sqrt(v) + epsilon)
@@ -71,7 +71,7 @@ def normalized(g: Any, v: Any, epsilon: float) -> Any:
     return g / sqrt(v + max(epsilon * epsilon, smallest))
 
 
-# Positive numbers that an addition does not lose.
+# Positive numbers that are not lost in the addition.
 _SMALLEST = {"float16": 2.0**-24, "float32": 2.0**-126, "float64": 2.0**-1022}
 
 

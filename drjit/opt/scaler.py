@@ -1,4 +1,4 @@
-"""Scaling of gradients, against the small range of numbers in half precision."""
+"""Gradient scaling, which compensates for the small range of half precision."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -18,18 +18,18 @@ from .optimizer import Optimizer
 
 
 class GradScaler:
-    """Scales a loss so that gradients of half precision neither vanish nor overflow, and adapts the
+    """Scales a loss so that half-precision gradients neither vanish nor overflow, and adapts the
     factor: mixed-precision training as in Micikevicius et al., "Mixed Precision Training" (2018).
 
-    `step` divides gradients by the factor again. Where one of them is infinite or not a number, it
-    leaves the parameters as they are and multiplies the factor by `backoff_factor`; after
-    `growth_interval` steps in a row without that, every further one multiplies it by
-    `growth_factor`. All of this is part of the computation: the host does not wait for it, unless
-    `debug` asks for a message about every change.
+    `step` divides the gradients by the factor again. If one of them is infinite or NaN, it leaves
+    the parameters unchanged and multiplies the factor by `backoff_factor`. After `growth_interval`
+    consecutive steps without that, every further one multiplies it by `growth_factor`. All of this
+    is part of the computation: the host does not wait for it, unless `debug` requests a message
+    about every change.
 
     Attributes:
         scale_factor: the factor, a number before the first step, afterwards an array.
-        it: how many steps in a row had finite gradients.
+        it: the number of consecutive steps with finite gradients.
 
     Raises:
         RuntimeError: `init_scale` is not positive, `growth_factor` less than one, or
@@ -78,22 +78,22 @@ class GradScaler:
         self.debug = debug
 
     def scale(self, arg: Any, /) -> Any:
-        """The argument, a loss, times the factor."""
+        """Returns the argument, a loss, times the factor."""
         return arg * self.scale_factor
 
     def unscale(self, arg: Any, /) -> Any:
-        """The argument divided by the factor."""
+        """Returns the argument divided by the factor."""
         return arg / self.scale_factor
 
     def step(self, opt: Optimizer, **kwargs: Any) -> None:
-        """A step of an optimizer, with gradients of a loss that `scale` has scaled, and without an
-        effect if one of them is infinite or not a number. Then adapts the factor.
+        """Performs a step of an optimizer with the gradients of a loss scaled by `scale`, and
+        adapts the factor. The step has no effect if a gradient is infinite or NaN.
 
-        Further arguments go to `Optimizer.step`.
+        Further arguments are passed to `Optimizer.step`.
 
         Raises:
-            TypeError: `opt` is no optimizer, or the arguments contain `grad_scale` or `active`,
-                which are the scaler's own.
+            TypeError: `opt` is not an optimizer, or the arguments contain `grad_scale` or `active`,
+                which the scaler sets itself.
         """
         if not isinstance(opt, Optimizer):
             raise TypeError(
@@ -139,8 +139,8 @@ class GradScaler:
             print(f"GradScaler: detected overflow/NaN, reducing step size scale to {after}")
 
     def state_dict(self) -> dict[str, Any]:
-        """The factor and the number of steps in a row with finite gradients, both as NumPy arrays
-        without dimensions.
+        """Returns the factor and the number of consecutive steps with finite gradients, both as
+        zero-dimensional NumPy arrays.
 
         >>> from drjit.opt import GradScaler
         >>> saved = GradScaler(1024).state_dict()
@@ -153,7 +153,7 @@ class GradScaler:
         }
 
     def load_state_dict(self, saved: Mapping[str, Any], /) -> None:
-        """Restores what `state_dict` returned.
+        """Restores the result of `state_dict`.
 
         Raises:
             KeyError: entries are missing, or unknown.

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent, with momentum if wanted."""
+"""Stochastic gradient descent with optional momentum."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -13,9 +13,10 @@ from .parameter import RateCache, blank, option
 class SGD(Optimizer[Any]):
     """Stochastic gradient descent, x ← x - lr·g with the gradient g.
 
-    With a momentum µ it accumulates v ← µ·v + g and subtracts lr·v instead, and with `nesterov`
-    lr·(g + µ·v): Nesterov's accelerated gradient, as in Sutskever et al., "On the importance of
-    initialization and momentum in deep learning" (2013), with the learning rate taken out of v.
+    With a momentum µ, it accumulates v ← µ·v + g and subtracts lr·v instead; with `nesterov`, it
+    subtracts lr·(g + µ·v): Nesterov's accelerated gradient, as in Sutskever et al., "On the
+    importance of initialization and momentum in deep learning" (2013), with the learning rate
+    factored out of v.
 
     See `Optimizer` for the other arguments.
 

@@ -1,5 +1,5 @@
-"""Pseudorandom numbers: `rng` and the generators that it makes. The classes `PCG32` and
-`Philox4x32` are found in the namespaces, such as `drjit.llvm`.
+"""Pseudorandom numbers: `rng` and the generators that it creates. The classes `PCG32` and
+`Philox4x32` are members of namespaces such as `drjit.llvm`.
 """
 
 from ..array.annotations import ArrayOrFloat, ArrayOrInt, ArrayT, Shape

@@ -1,10 +1,10 @@
 """Random arrays and tensors of any type and shape: `Generator` and the function `rng`.
 
-The stream of a seed is fixed. Call number `c` of a generator (from 0 on) uses the Philox4x32 blocks
-with the counter (c, i, 0, 0), 7 rounds, and the seed as key, for entry `i`. An entry of a tensor or
-one-dimensional array is the last number of its block. The components of entry `i` of a nested array
-are the numbers of its block from the last to the first; where they do not suffice, further calls
-are used up.
+The stream of a seed is fixed. Call number `c` of a generator (counting from 0) uses for entry `i`
+the Philox4x32 block with the counter (c, i, 0, 0), 7 rounds, and the seed as key. An entry of a
+tensor or one-dimensional array is the last number of its block. The components of entry `i` of a
+nested array are the numbers of its block from last to first; if a block has too few numbers, the
+generator consumes further calls.
 """
 
 import operator
@@ -45,18 +45,19 @@ _ROUNDS = 7
 
 
 class Generator:
-    """The interface of random number generators; `dr.rng` makes one."""
+    """The interface of random number generators; `dr.rng` creates one."""
 
     __module__ = "drjit.random"
 
     def random(self, dtype: type, shape: Any) -> Any:
-        """Uniform numbers in [0, 1) as an array or tensor of a floating-point type. Numbers in half
-        precision are rounded from single precision, so that 1 can occur.
+        """Returns uniform numbers in [0, 1) as an array or tensor of a floating point type.
+        Half-precision numbers are rounded from single precision, so 1 can occur.
 
-        `shape` is the result's shape: lanes last for nested arrays, such as (3, n) for `Array3f`.
+        `shape` is the shape of the result. For nested arrays, lanes come last, as in (3, n) for
+        `Array3f`.
 
         Raises:
-            RuntimeError: `dtype` is not a floating-point type, or does not go with `shape`.
+            RuntimeError: `dtype` is not a floating point type, or does not match `shape`.
             TypeError: `shape` is not a tuple of non-negative integers.
 
         >>> from drjit.llvm import Float
@@ -66,7 +67,7 @@ class Generator:
         raise NotImplementedError("random(): a subclass has to implement this method")
 
     def uniform(self, dtype: type, shape: Any, low: Any = 0.0, high: Any = 1.0) -> Any:
-        """Uniform numbers in [low, high); see `random`.
+        """Returns uniform numbers in [low, high); see `random`.
 
         >>> from drjit.llvm import Float
         >>> dr.rng(seed=5).uniform(Float, 3, 2, 4)
@@ -77,17 +78,17 @@ class Generator:
     def integers(
         self, dtype: type, shape: Any, low: Any = 0, high: Any = None, endpoint: bool = False
     ) -> Any:
-        """Uniform 32-bit integers in [low, high), or [low, high] with `endpoint`, or [0, low) if
-        `high` is None.
+        """Returns uniform 32-bit integers in [low, high), in [low, high] with `endpoint`, or in [0,
+        low) if `high` is None.
 
-        There is no bias: D. Lemire, "Fast random integer generation in an interval", 2019. The
-        bounds are numbers or arrays that go with the result. Words that have to be drawn again
-        take further calls of the generator; while a program is recorded, they come from streams
-        apart, and bounds that are arrays are not checked.
+        The method has no bias: D. Lemire, "Fast random integer generation in an interval", 2019.
+        The bounds are numbers or arrays that broadcast to the result. Rejected words are redrawn by
+        further calls of the generator. While a program is being recorded, they come from separate
+        streams instead, and bounds that are arrays are not checked.
 
         Raises:
-            RuntimeError: `dtype` is not a 32-bit integer type, or does not go with `shape`.
-            ValueError: the interval is empty, or does not lie within the range of the type.
+            RuntimeError: `dtype` is not a 32-bit integer type, or does not match `shape`.
+            ValueError: the interval is empty or exceeds the range of the type.
 
         >>> from drjit.llvm import Int
         >>> dr.rng(seed=5).integers(Int, 6, -5, 5)
@@ -96,7 +97,8 @@ class Generator:
         raise NotImplementedError("integers(): a subclass has to implement this method")
 
     def normal(self, dtype: type, shape: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
-        """Normally distributed numbers of mean `loc` and standard deviation `scale`; see `random`.
+        """Returns normally distributed numbers with mean `loc` and standard deviation `scale`; see
+        `random`.
 
         >>> from drjit.llvm import Float
         >>> dr.rng(seed=5).normal(Float, 3)
@@ -105,19 +107,19 @@ class Generator:
         raise NotImplementedError("normal(): a subclass has to implement this method")
 
     def clone(self) -> "Generator":
-        """A generator in the same state, which goes on independently."""
+        """Returns an independent generator with the same state."""
         raise NotImplementedError("clone(): a subclass has to implement this method")
 
     def permutation(self, x: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """A random permutation.
+        """Returns a random permutation.
 
         `permutation(dtype, n)` returns the integers below `n` in random order, as the 32-bit
-        unsigned array type that goes with `dtype`. `permutation(array)` returns the entries of a
+        unsigned counterpart of `dtype`. `permutation(array)` permutes the entries of a
         one-dimensional array, and `permutation(tensor, axis=0)` the slices of a tensor along an
-        axis, in random order. The order is that of random numbers in single precision.
+        axis. The order is determined by single-precision random numbers.
 
         Raises:
-            RuntimeError: the arguments are none of these, or the axis does not exist.
+            RuntimeError: the arguments have none of these forms, or the axis does not exist.
 
         >>> from drjit.llvm import UInt
         >>> dr.rng(seed=5).permutation(UInt, 8)
@@ -141,7 +143,7 @@ class Generator:
         return x[(*selection, order)] if x._shape[axis] > 1 else copy(x)
 
     def _order(self, cls: Any, n: int) -> Any:
-        """A permutation of 0 ... n-1; none is drawn where there is but one."""
+        """Returns a permutation of 0 ... n-1; draws no numbers if there is only one."""
         if n < 2:
             return arange(flat_class(cls, dt.u32), n)
         return argsort(self.random(flat_class(cls, dt.f32), n))
@@ -160,13 +162,14 @@ def _axis(axis: int = 0) -> int:
 
 
 class Philox4x32Generator(Generator):
-    """Random arrays by the counter-based generator Philox4x32; a PyTree of its seed and counter.
+    """Generates random arrays with the counter-based generator Philox4x32; a PyTree of its seed and
+    counter.
 
-    The counter is data, not part of programs: drawing again and again compiles once. With
-    `symbolic`, or while a program is recorded, the counter stays an expression instead.
+    The counter is data, not part of programs, so drawing repeatedly compiles only once. With
+    `symbolic`, or while a program is being recorded, the counter stays an expression instead.
 
     Raises:
-        TypeError: seed or counter are not integers, or out of range.
+        TypeError: seed or counter is not an integer, or out of range.
     """
 
     __module__ = "drjit.random"
@@ -179,7 +182,7 @@ class Philox4x32Generator(Generator):
         self._counter = _state(counter, 32, "counter")
         make = leaf.literal if symbolic else data
         given = [v for v in (self._seed, self._counter) if isinstance(v, ArrayBase)]
-        if len(given) == 1:  # the other one becomes an array as well, of loops that draw numbers
+        if len(given) == 1:  # the other one becomes an array as well, for loops that draw numbers
             space = given[0]._namespace
             if given[0] is self._seed:
                 self._counter = make(table.find(space, "leaf", dt.u32), self._counter)
@@ -213,7 +216,7 @@ class Philox4x32Generator(Generator):
         return bounded(self, target, low, high, bool(endpoint))
 
     def _draw(self, target: "_Target", make: Any) -> list[Any]:
-        """The numbers of a result: its components, or its entries in `drjit.scalar`."""
+        """Returns the numbers of a result: its components, or in `drjit.scalar` its entries."""
         w = target.words
         seed, counter = self._key(w), self._begin(w)
         found, calls = self._numbers(target, make, seed, counter)
@@ -223,8 +226,8 @@ class Philox4x32Generator(Generator):
     def _numbers(
         self, target: "_Target", make: Any, seed: Any, counter: Any, again: Any = None
     ) -> tuple[list[Any], int]:
-        """The numbers of a result, and the calls that they take; with `again`, a number from 1 on,
-        those of a stream of its own.
+        """Returns the numbers of a result and the number of calls used. A positive `again` selects
+        a separate stream.
         """
         w = target.words
         zero = leaf.literal(w.UInt, 0) if w.traced else 0
@@ -242,10 +245,10 @@ class Philox4x32Generator(Generator):
         return found[: target.count], calls
 
     def _key(self, w: Words) -> Any:
-        """The seed as a word of the namespace, which it keeps from now on.
+        """Returns the seed as a word of the namespace; the generator keeps this form.
 
         Raises:
-            RuntimeError: a symbolic loop would see the same numbers in every iteration.
+            RuntimeError: a symbolic loop would draw the same numbers in every iteration.
         """
         if w.traced and not isinstance(self._seed, ArrayBase) and any(s.repeats for s in stack()):
             raise RuntimeError(
@@ -268,8 +271,8 @@ class Philox4x32Generator(Generator):
             self._counter = w.wrapped32(counter + calls)
             return
         if w.namespace.startswith("llvm") and counter._node.size == 1:
-            # Data in memory of the host, which nobody computes: no kernel is needed.
-            # The value is remembered, as to read it would wait for all kernels that run.
+            # Data written by the host: no kernel is needed. The value is remembered, because
+            # reading it would wait for all running kernels.
             known, value = self._remembered
             if counter._node is not known:
                 value = int(leaf.host(counter)[0])
@@ -281,23 +284,23 @@ class Philox4x32Generator(Generator):
             evaluate(self._counter)
 
     def _keeps(self) -> bool:
-        """Whether the state stays an expression."""
+        """Returns whether the state stays an expression."""
         return self._stays_literal() or active_recorder() is not None
 
     def _stays_literal(self) -> bool:
-        """Whether a number that the state consists of becomes a literal, not data."""
+        """Returns whether a Python number in the state becomes a literal rather than data."""
         recording = flags.current & JitFlag.SymbolicScope or innermost() is not None
         return self._symbolic or bool(recording)
 
 
 def _block(w: Words, make: Any, dtype: DType, counter: list[Any], seed: Any) -> list[Any]:
-    """The numbers that `make` forms of a block."""
+    """Returns the numbers that `make` forms from a block."""
     key = [w.low32(seed >> 32), w.low32(seed)]
     return make(w, block(w, counter, key, _ROUNDS), dtype)
 
 
 def _repeated(w: Words, make: Any, dtype: DType, counter: list[Any], seed: Any) -> list[Any]:
-    """The same, without tracing it again where seed and counter are data."""
+    """Like `_block`, but reuses the trace if seed and counter are data."""
     template, cls = _template(w, make, dtype)
     first, lanes, *_ = counter
     nodes = template((seed._node, first._node), (lanes._node,))
@@ -308,7 +311,8 @@ def _repeated(w: Words, make: Any, dtype: DType, counter: list[Any], seed: Any) 
 
 @lru_cache(maxsize=64)
 def _template(w: Words, make: Any, dtype: DType) -> tuple[Template, Any]:
-    """The nodes of `_block` for a seed and a counter that are data, and their class."""
+    """Returns the template of `_block` for a seed and counter that are data, and the class of the
+    numbers."""
     kinds = []
 
     def trace(state: list[Node], lanes: list[Node]) -> list[Node]:
@@ -323,7 +327,7 @@ def _template(w: Words, make: Any, dtype: DType) -> tuple[Template, Any]:
 
 
 class _Target:
-    """What is to be made: an array or tensor class, a shape, and how many numbers that takes."""
+    """The array or tensor class to create, its shape, and how many numbers are needed."""
 
     def __init__(self, cls: Any, shape: Any, what: str, integer: bool = False) -> None:
         what = f"Generator.{what}()"
@@ -376,7 +380,7 @@ class _Target:
 
 
 def _state(value: Any, bits: int, name: str) -> Any:
-    """A seed or counter: an integer, or a traced array.
+    """Checks a seed or counter: an integer, or a traced array.
 
     Raises:
         TypeError: it is neither, or out of range.
@@ -387,7 +391,7 @@ def _state(value: Any, bits: int, name: str) -> Any:
                 f"rng(): '{name}' must be an integer or a one-dimensional array of integers, not "
                 f"{type_label(value)}"
             )
-        # In a loop, the state has the same types before and after.
+        # In a loop, the state must have the same types before and after.
         cls = table.find(value._namespace, "leaf", dt.u64 if bits == 64 else dt.u32)
         return copy(value) if type(value) is cls else cls(value)
     number = int(value)
@@ -401,11 +405,11 @@ def _shown(value: Any) -> str:
 
 
 def rng(seed: Any = 0, method: str = "philox4x32", symbolic: bool = False) -> Generator:
-    """A generator of random arrays.
+    """Returns a generator of random arrays.
 
-    Different seeds give independent streams; `seed` is an integer or an unsigned 64-bit array. The
-    only `method` is Philox4x32. With `symbolic`, seed and counter stay parts of the programs that
-    use them, instead of data that they read.
+    Different seeds yield independent streams; `seed` is an integer or an unsigned 64-bit array. The
+    only `method` is Philox4x32. With `symbolic`, seed and counter are part of the programs that use
+    them, rather than data that these read.
 
     Raises:
         TypeError: the seed is not an integer, or out of range.

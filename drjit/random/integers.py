@@ -1,4 +1,4 @@
-"""Uniform integers in an interval from random words, without bias."""
+"""Unbiased uniform integers in an interval, from random words."""
 
 import functools
 import operator
@@ -18,7 +18,7 @@ from .words import Words, into
 
 
 def check_interval(dtype: DType, low: int, high: int) -> None:
-    """Raises ValueError for an interval [low, high) that is empty or exceeds the type."""
+    """Raises a ValueError if the interval [low, high) is empty or exceeds the type."""
     least = -(1 << 31) if dtype.is_signed else 0
     if low >= high:
         raise ValueError(f"Generator.integers(): the interval [{low}, {high}) is empty")
@@ -30,8 +30,8 @@ def check_interval(dtype: DType, low: int, high: int) -> None:
 
 
 def bounded(rng: Any, target: Any, low: Any, high: Any, closed: bool) -> Any:
-    """Integers in an interval: the upper half of word * range, where the lower half is not below
-    2**32 mod range.
+    """Returns integers in an interval: the upper half of word * range; words whose lower half is
+    below 2**32 mod range are rejected.
     """
     if not target.words.traced:
         return _bounded_plain(rng, target, low, high + closed)
@@ -70,8 +70,8 @@ def _words_of_block(w: Words, words4: list[Any], dtype: DType) -> list[Any]:
 
 
 def _redrawn(rng: Any, target: Any, state: tuple, word: Any, extent: Any, threshold: Any) -> Any:
-    """Words of which none is rejected, by a loop within the program: what is drawn again for the
-    call that began at `state` comes from streams that nothing else uses.
+    """Replaces rejected words in a loop within the program. Redraws for the call that began at
+    `state` use streams that nothing else uses.
     """
     w = target.words
     seed, counter = into(w, dt.u64, state[0], False), into(w, dt.u32, state[1], False)
@@ -98,12 +98,14 @@ def _entries(value: Any) -> Any:
 
 
 def _upper(word: Any, extent: Any) -> Any:
-    """The upper half of the product; the word itself where the range is 2**32, shown as 0."""
+    """Returns the upper half of the product; the word itself if the range is 2**32, which is
+    represented as 0."""
     return arithmetic.select(extent == 0, word, arithmetic.mul_hi(word, extent))
 
 
 def _extent(cls: Any, low: Any, high: Any, closed: bool, check: bool) -> tuple[Any, Any]:
-    """The number of integers of each interval, modulo 2**32, and what is rejected below."""
+    """Returns the number of integers in each interval, modulo 2**32, and the rejection
+    threshold."""
     if check and any_of(_entries(high < low if closed else high <= low), axis=None):
         raise ValueError("Generator.integers(): an interval is empty")
     extent = _bits(cls, high) - _bits(cls, low) + int(closed)
@@ -112,12 +114,12 @@ def _extent(cls: Any, low: Any, high: Any, closed: bool, check: bool) -> tuple[A
 
 
 def _bits(cls: Any, value: Any) -> Any:
-    """A bound as 32 bits."""
+    """Returns a bound as 32 bits."""
     return cls(value) if isinstance(value, ArrayBase) else cls(value & 0xFFFFFFFF)
 
 
 def _shifted(target: Any, offset: Any, low: Any) -> Any:
-    """The result for the offset from the lower bound."""
+    """Returns the result for the offset from the lower bound."""
     value = offset + _bits(type(offset), low)
     return value if target.dtype is dt.u32 else target.cls(value)
 

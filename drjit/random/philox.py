@@ -12,17 +12,18 @@ from ..jit.ir import dtype as dt
 from .words import Words, words
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
-# The golden ratio and the square root of 3, less one.
+# The golden ratio and the square root of 3, minus one.
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 
 
 def block(w: Words, counter: Any, key: Any, rounds: int) -> list[Any]:
-    """The four words of a block: four words of the counter, encrypted with two words of a key."""
-    # All in 64-bit words whose upper halves do not matter: then a round consists of two products
-    # and a few bit operations, and no instruction has to split or join halves.
+    """Returns the four words of a block: four words of the counter, encrypted with two words of a
+    key."""
+    # Use 64-bit words whose upper halves are ignored: a round is then two products and a few bit
+    # operations, and no instruction splits or joins halves.
     x0, x1, x2, x3 = (w.wide(x) for x in counter)
     k0, k1 = (w.wide(k) for k in key)
-    # One object for each, so that programs have one constant.
+    # One object each, so that programs contain one constant.
     factor0, factor1 = (w.constant(m) for m in _MULTIPLIERS)
     step0, step1 = (w.constant(s) for s in _WEYL)
     for round_ in range(rounds):
@@ -34,7 +35,7 @@ def block(w: Words, counter: Any, key: Any, rounds: int) -> list[Any]:
 
 
 def units(w: Words, words4: list[Any], dtype: dt.DType) -> list[Any]:
-    """Uniform numbers in [0, 1) of a block: four, or two in double precision."""
+    """Returns the uniform numbers in [0, 1) of a block: four, or two in double precision."""
     if dtype is dt.f64:
         return [w.unit64(v) for v in pairs(w, words4)]
     found = [w.unit32(v) for v in words4]
@@ -42,13 +43,13 @@ def units(w: Words, words4: list[Any], dtype: dt.DType) -> list[Any]:
 
 
 def pairs(w: Words, words4: list[Any]) -> list[Any]:
-    """The 64-bit words of a block."""
+    """Returns the 64-bit words of a block."""
     a, b, c, d = (w.wide(v) for v in words4)
     return [a | b << 32, c | d << 32]
 
 
 def normals(w: Words, words4: list[Any], dtype: dt.DType) -> list[Any]:
-    """Standard normal numbers of a block: four, or two in double precision."""
+    """Returns the standard normal numbers of a block: four, or two in double precision."""
     if dtype is dt.f64:
         radius, angle = units(w, words4, dt.f64)
         return list(w.normal_pair(radius, angle))
@@ -58,7 +59,7 @@ def normals(w: Words, words4: list[Any], dtype: dt.DType) -> list[Any]:
 
 
 def _vector(name: str, doc: str) -> property:
-    """A part of the state, which converts what it is set to."""
+    """Returns a property for part of the state that converts assigned values."""
 
     def assign(self: Any, value: Any) -> None:
         setattr(self, f"_{name}", self._types[name](value))
@@ -71,8 +72,8 @@ class Generator:
 
     The key is the 64-bit `seed`. The counter consists of `counter_0`, `counter_1`, `counter_2` and
     the number of blocks drawn so far. `iterations` is the number of rounds: 7 pass all statistical
-    tests, 10 leave a margin. Entries whose mask is false give numbers, but do not advance. The
-    object is a PyTree.
+    tests, 10 leave a safety margin. Entries whose mask is false return numbers but do not advance.
+    The object is a PyTree.
 
     Raises:
         TypeError: arguments are not integers, or out of range.
@@ -149,8 +150,8 @@ def _method(name: str, doc: str, result: str, make: Any) -> Any:
 
 # name: what it returns, its class, the function from the words of a block
 _METHODS: dict[str, tuple[str, str, Any]] = {
-    "next_uint32x4": ("Four uniform 32-bit integers.", "uint32x4", lambda w, x: x),
-    "next_uint64x2": ("Two uniform 64-bit integers.", "uint64x2", pairs),
+    "next_uint32x4": ("Returns four uniform 32-bit integers.", "uint32x4", lambda w, x: x),
+    "next_uint64x2": ("Returns two uniform 64-bit integers.", "uint64x2", pairs),
 }
 _TYPES: dict[str, tuple[dt.DType, int]] = {
     "seed": (dt.u32, 2),
@@ -160,15 +161,15 @@ _TYPES: dict[str, tuple[dt.DType, int]] = {
 }
 for _bits, _count, _dtype in ((16, 4, dt.f16), (32, 4, dt.f32), (64, 2, dt.f64)):
     _kind = f"float{_bits}x{_count}"
-    _number = "Four" if _count == 4 else "Two"
+    _number = "four" if _count == 4 else "two"
     _TYPES[_kind] = (_dtype, _count)
     _METHODS[f"next_{_kind}"] = (
-        f"{_number} uniform float{_bits} numbers in [0, 1).",
+        f"Returns {_number} uniform float{_bits} numbers in [0, 1).",
         _kind,
         lambda w, x, t=_dtype: units(w, x, t),
     )
     _METHODS[f"next_{_kind}_normal"] = (
-        f"{_number} standard normal float{_bits} numbers.",
+        f"Returns {_number} standard normal float{_bits} numbers.",
         _kind,
         lambda w, x, t=_dtype: normals(w, x, t),
     )

@@ -1,5 +1,5 @@
-"""Machine words of a namespace: the few conversions that random number generators need, on traced
-arrays and, for `drjit.scalar`, on Python integers.
+"""Machine words of a namespace: the few conversions that random number generators need, for traced
+arrays and, in `drjit.scalar`, for Python integers.
 """
 
 from functools import cache
@@ -22,10 +22,10 @@ _BITS = {32: 0xFFFFFFFF, 64: 0xFFFFFFFFFFFFFFFF}
 
 
 class Words:
-    """Types and conversions of one namespace.
+    """The types and conversions of one namespace.
 
-    Words are unsigned integers. Arithmetic on traced words wraps around by itself; `low32` and
-    `low64` make Python integers do the same.
+    Words are unsigned integers. Traced arithmetic wraps around by itself; `low32` and `low64` make
+    Python integers wrap in the same way.
     """
 
     def __init__(self, namespace: str) -> None:
@@ -46,7 +46,7 @@ class Words:
     Float64: Any
 
     def word(self, dtype: DType, value: Any, what: str) -> Any:
-        """An argument as a word of the namespace; a new object if it is an array.
+        """Converts an argument to a word of the namespace; an array becomes a new object.
 
         Raises:
             TypeError: it is not an integer, or out of range.
@@ -71,7 +71,7 @@ class Words:
         )
 
     def mask(self, value: Any, what: str) -> Any:
-        """A mask argument: True, or a mask of the namespace.
+        """Checks a mask argument: True, or a mask of the namespace.
 
         Raises:
             TypeError: it is neither a bool nor a mask.
@@ -88,23 +88,23 @@ class Words:
                         f"{self.Bool.__module__}.{self.Bool.__name__}")  # fmt: skip
 
     def low32(self, x: Any) -> Any:
-        """The lower 32 bits of a 64-bit word, as a 32-bit word."""
+        """Returns the lower 32 bits of a 64-bit word as a 32-bit word."""
         return leaf.cast(self.UInt, x) if self.traced else x & _BITS[32]
 
     def low64(self, x: Any) -> Any:
-        """A 64-bit sum or product."""
+        """Wraps a 64-bit sum or product."""
         return x if self.traced else x & _BITS[64]
 
     def wrapped32(self, x: Any) -> Any:
-        """A 32-bit sum or product."""
+        """Wraps a 32-bit sum or product."""
         return x if self.traced else x & _BITS[32]
 
     def wide(self, x: Any) -> Any:
-        """A 32-bit word as a 64-bit word."""
+        """Returns a 32-bit word as a 64-bit word."""
         return leaf.cast(self.UInt64, x) if self.traced else x
 
     def constant(self, value: int) -> Any:
-        """A 64-bit word below 2**32."""
+        """Returns a 64-bit constant below 2**32."""
         if not self.traced:
             return value
         # The conversion tells the compiler that short multiplications suffice.
@@ -112,45 +112,47 @@ class Words:
         return leaf.wrap(self.UInt64, node.make(op.cast, dt.u64, 1, (number,)))
 
     def product(self, x: Any, factor: Any) -> Any:
-        """The 64-bit product of the lower half of a 64-bit word and a constant."""
+        """Returns the 64-bit product of the lower half of a 64-bit word and a constant."""
         return (self.wide(self.low32(x)) if self.traced else x & _BITS[32]) * factor
 
     def signed(self, x: Any) -> Any:
-        """A 64-bit word as a signed number."""
+        """Returns a 64-bit word as a signed number."""
         return leaf.cast(self.Int64, x) if self.traced else x - (x >> 63 << 64)
 
     def select(self, mask: Any, x: Any, y: Any) -> Any:
-        """`x` where the mask holds, else `y`."""
+        """Returns `x` where the mask is true, and `y` elsewhere."""
         return x if mask is True else arithmetic.select(mask, x, y)
 
     def rounded(self, dtype: DType, x: Any) -> Any:
-        """A floating point value as an entry of another type."""
+        """Converts a floating point value to another type."""
         if self.traced:
             return leaf.cast(table.find(self.namespace, "leaf", dtype), x)
         return float(dtype.numpy.type(x))
 
     def unit32(self, word: Any) -> Any:
-        """A float32 in [0, 1): the upper 23 bits of a 32-bit word."""
+        """Returns a float32 in [0, 1) from the upper 23 bits of a 32-bit word."""
         bits = word >> 9
         return (leaf.cast(self.Float, bits) if self.traced else bits) * 2.0**-23
 
     def unit64(self, word: Any) -> Any:
-        """A float64 in [0, 1): the upper 52 bits of a 64-bit word."""
+        """Returns a float64 in [0, 1) from the upper 52 bits of a 64-bit word."""
         if not self.traced:
             return (word >> 12) * 2.0**-52
-        # The bits of a number in [1, 2): few machines convert 64-bit integers quickly.
+        # Assemble the bits of a number in [1, 2): few machines convert 64-bit integers quickly.
         return leaf.bitcast(self.Float64, word >> 12 | 0x3FF0000000000000) - 1.0
 
     def unit64_from32(self, word: Any) -> Any:
-        """A float64 in [0, 1): all bits of a 32-bit word."""
+        """Returns a float64 in [0, 1) from all bits of a 32-bit word."""
         return (leaf.cast(self.Float64, word) if self.traced else word) * 2.0**-32
 
     def quantile(self, uniform: Any, dtype: DType) -> Any:
-        """The standard normal variate of a uniform one, by inversion of its distribution."""
+        """Maps a uniform variate to a standard normal one by inverting the distribution
+        function."""
         return self.rounded(dtype, sqrt_two * math.erfinv(2.0 * uniform - 1.0))
 
     def normal_pair(self, radius: Any, angle: Any) -> tuple[Any, Any]:
-        """Two independent standard normal variates of two uniform ones (Box and Muller 1958)."""
+        """Maps two uniform variates to two independent standard normal ones (Box and Muller
+        1958)."""
         length = math.sqrt(-2.0 * math.log(1.0 - radius))
         sine, cosine = math.sincos(two_pi * angle)
         return length * cosine, length * sine
@@ -158,17 +160,17 @@ class Words:
 
 @cache
 def words(namespace: str) -> Words:
-    """The words of a namespace."""
+    """Returns the words of a namespace."""
     return Words(namespace)
 
 
 def data(cls: Any, value: int) -> Any:
-    """A number as data, which is not part of programs."""
+    """Returns a number as data that is not part of programs."""
     return leaf.from_numpy(cls, np.array([value], cls._dtype.numpy), copy=True)
 
 
 def into(w: Words, dtype: DType, value: Any, opaque: bool) -> Any:
-    """A state as a word of a namespace, as data if it is to be opaque."""
+    """Returns a state as a word of a namespace, as data if it should be opaque."""
     if not w.traced:
         if not isinstance(value, ArrayBase):
             return value

@@ -1,5 +1,5 @@
-"""Arrays of Python numbers, which are computed at once. `Float`, `Int` and the like are the types
-of Python.
+"""Arrays of Python numbers, computed immediately. `Float`, `Int` and so on are Python's own
+types.
 """
 
 from ..array import namespace as _namespace

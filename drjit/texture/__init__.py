@@ -1,4 +1,5 @@
-"""Textures: the modes of look-ups. The classes, such as `Texture2f`, are in the namespaces."""
+"""Textures: the enumerations for look-ups. The classes, such as `Texture2f`, are members of the
+namespaces."""
 
 from . import texture as texture
 from .modes import FilterMode, MipBasis, MipFilter, WrapMode

@@ -1,7 +1,7 @@
-"""Filters of textures: sums of texels with weights that are products over the dimensions.
+"""Texture filters: weighted sums of texels whose weights are products over the dimensions.
 
-A filter is given by its taps: for each dimension the positions of the texels, and one list of
-weights for each order of derivative.
+A filter is given by its taps: for each dimension, the positions of the texels and one list of
+weights per order of derivative.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ Channels = list[Any]
 
 
 class Taps(NamedTuple):
-    """The texels that a filter reads along one dimension, and their weights by order of
+    """The texels that a filter reads along one dimension, and their weights for each order of
     derivative.
     """
 
@@ -25,14 +25,15 @@ class Taps(NamedTuple):
 
 
 def lerp_weights(t: Any) -> list[list[Any]]:
-    """Weights of two neighbours at the fraction `t` of the way between them."""
+    """Returns the weights of two neighbours at the fraction `t` of the way between them."""
     return [[1.0 - t, t]]
 
 
 def spline_weights(t: Any, order: int) -> list[list[Any]]:
-    """Weights of four neighbours by the uniform cubic B-spline and its derivatives up to `order`;
-    `t` is the fraction of the way from the second to the third (C. de Boor, "A practical guide to
-    splines", 1978; C. Sigg and M. Hadwiger, "Fast third-order texture filtering", 2005).
+    """Returns the weights of four neighbours for the uniform cubic B-spline and its derivatives up
+    to `order`; `t` is the fraction of the way from the second to the third (C. de Boor, "A
+    practical guide to splines", 1978; C. Sigg and M. Hadwiger, "Fast third-order texture
+    filtering", 2005).
     """
     s, sixth = 1.0 - t, 1.0 / 6.0
     square, other = t * t, s * s
@@ -54,8 +55,9 @@ def spline_weights(t: Any, order: int) -> list[list[Any]]:
 def cells(
     taps: list[Taps], sizes: list[Any], before: Any = None
 ) -> Iterator[tuple[Any, list[int]]]:
-    """Texel numbers of all combinations of taps in row-major order, and the tap of each dimension;
-    dimension 0 is the one that varies fastest. `before` is the number in further dimensions.
+    """Returns the texel numbers of all combinations of taps in row-major order, and the tap of
+    each dimension; dimension 0 varies fastest. `before` is the number contributed by further
+    dimensions.
     """
     *inner, last = taps
     for j, number in enumerate(_numbers(last, before, sizes[len(inner)])):
@@ -67,7 +69,8 @@ def cells(
 
 
 def _numbers(taps: Taps, before: Any, size: Any) -> list[Any]:
-    """The numbers of the entries in one more dimension; `before` is that in the outer ones."""
+    """Returns the entry numbers for one more dimension; `before` is the number from the outer
+    ones."""
     if before is None:
         return taps.positions
     start = before * size
@@ -75,14 +78,14 @@ def _numbers(taps: Taps, before: Any, size: Any) -> list[Any]:
 
 
 def combinations(taps: list[Taps], sizes: list[Any]) -> tuple[list[Any], list[Any]]:
-    """The numbers of the texels that a filter reads, and their weights."""
+    """Returns the numbers of the texels that a filter reads, and their weights."""
     return [number for number, _ in cells(taps, sizes)], _weight_products(taps)
 
 
 def weighted_sum(
     fetch: Callable[[Any], Channels], numbers: list[Any], weights: list[Any]
 ) -> Channels:
-    """The sum of texels with weights, for every channel."""
+    """Returns the weighted sum of texels for every channel."""
     total: Channels = []
     for number, weight in zip(numbers, weights, strict=True):
         texel = fetch(number)
@@ -94,7 +97,7 @@ def weighted_sum(
 
 
 def _weight_products(taps: list[Taps]) -> list[Any]:
-    """Products of the weights of all combinations of taps, in the order of `cells`."""
+    """Returns the products of the weights of all combinations of taps, in the order of `cells`."""
     found = taps[-1].weights[0]
     for t in reversed(taps[:-1]):
         found = [outer * w for outer in found for w in t.weights[0]]
@@ -114,9 +117,9 @@ def derivatives(
     order: int,
     before: Any = None,
 ) -> dict[tuple[int, ...], Channels]:
-    """The filtered value and its partial derivatives up to a total order: for the orders in each
-    dimension the values of all channels. One dimension after the other is summed up, which takes
-    fewer operations than a sum for every derivative. `before` is as for `cells`.
+    """Returns the filtered value and its partial derivatives up to a total order: for each tuple of
+    orders, one per dimension, the values of all channels. Dimensions are summed one after the
+    other, which takes fewer operations than one sum per derivative. `before` is as for `cells`.
     """
     *inner, last = taps
     sums: dict[tuple[int, ...], Channels] = {}
@@ -135,7 +138,7 @@ def derivatives(
 
 
 def convert(cls: Any, value: Any) -> Any:
-    """A value as an entry of another type."""
+    """Converts a value to another entry type."""
     if isinstance(value, ArrayBase):
         return value if type(value) is cls else leaf.cast(cls, value)
     return cls(value)

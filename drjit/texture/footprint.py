@@ -1,9 +1,9 @@
-"""The footprint of a pixel in a texture: from the derivatives of the position to the level and to
-the positions along its longer axis.
+"""The footprint of a pixel in a texture: maps the derivatives of the position to a level and to
+sample positions along the longer axis.
 
-After the functional specification of Direct3D 11.3, section 7.18.11. The ellipse that a pixel
-covers has the singular values of the Jacobian as axes, so that a rotation of the screen axes, or
-which of them is the first, changes nothing.
+Follows the functional specification of Direct3D 11.3, section 7.18.11. The axes of the ellipse that
+a pixel covers are the singular values of the Jacobian, so rotating or swapping the screen axes
+changes nothing.
 """
 
 import operator
@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 from ..function.math.arithmetic import ceil, maximum, minimum, select
 from ..function.math.transcendental import log2, sqrt
 
-# Ratios of axes that exceed a whole number by rounding need no further tap.
+# Axis ratios that exceed an integer only by rounding need no further tap.
 _SLACK = 1e-3
 _TINY = 1e-30
 
 
 class Footprint(NamedTuple):
     """How a footprint is covered: the level (0 or more), the number of taps as a float, and the
-    vector, in positions, along which they lie."""
+    vector along which they lie, in units of the position."""
 
     lod: Any
     taps: Any
@@ -32,11 +32,12 @@ class Footprint(NamedTuple):
 def footprint(
     ddx: Sequence[Any], ddy: Sequence[Any], sizes: Sequence[int], max_aniso: int
 ) -> Footprint:
-    """The footprint of a pixel whose position in the texture, of `sizes` texels along x, y and z,
-    has these derivatives along the axes of the screen.
+    """Returns the footprint of a pixel whose position in the texture has the given derivatives
+    along the screen axes; the texture has `sizes` texels along x, y and z.
 
-    As many taps, of at most `max_aniso`, as the longer axis is longer than the other; they are as
-    wide as that, or wider where they would not cover the longer axis.
+    The number of taps, at most `max_aniso`, is the ratio of the longer axis to the shorter one. A
+    tap is as wide as the shorter axis, or wider if the taps would not cover the longer axis
+    otherwise.
     """
     x = [d * float(n) for d, n in zip(ddx, sizes, strict=True)]
     y = [d * float(n) for d, n in zip(ddy, sizes, strict=True)]
@@ -48,7 +49,7 @@ def footprint(
     minor = area / maximum(major, _TINY)
     width = maximum(maximum(minor, major * (1.0 / max_aniso)), 1.0)
     taps = minimum(maximum(ceil(major / width - _SLACK), 1.0), float(max_aniso))
-    # The direction on the screen of the longer axis, from the larger of two equal expressions.
+    # The direction of the longer axis on the screen, from the larger of two equivalent expressions.
     wide = difference >= 0
     a = select(wide, difference + spread, 2.0 * xy)
     b = select(wide, 2.0 * xy, spread - difference)
@@ -65,5 +66,5 @@ def _dot(x: Sequence[Any], y: Sequence[Any]) -> Any:
 
 
 def _root(values: list[Any], nothing: Any) -> Any:
-    """The length of a vector, which may have no components."""
+    """Returns the length of a vector, which may have no components."""
     return sqrt(_dot(values, values)) if values else nothing

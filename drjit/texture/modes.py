@@ -1,4 +1,4 @@
-"""What a texture look-up does between texels and beyond the boundary."""
+"""Modes of texture look-ups: interpolation between texels and behaviour beyond the boundary."""
 
 import enum
 import operator
@@ -8,14 +8,14 @@ from ..jit.enumeration import Named
 
 
 class FilterMode(Named, enum.Enum):
-    """How a value between texels is found."""
+    """How a value between texels is computed."""
 
     Nearest = 0
     Linear = 1
 
 
 class WrapMode(Named, enum.Enum):
-    """What lies beyond the boundary of a texture."""
+    """The values beyond the boundary of a texture."""
 
     Repeat = 0
     Clamp = 1
@@ -23,7 +23,8 @@ class WrapMode(Named, enum.Enum):
 
 
 class MipFilter(enum.Enum):
-    """How look-ups choose between the levels of a texture, each half as large as the one before."""
+    """How look-ups choose between the levels of a texture, each half as large as the previous
+    one."""
 
     Disabled = 0
     Nearest = 1
@@ -31,7 +32,7 @@ class MipFilter(enum.Enum):
 
 
 class MipBasis(enum.Enum):
-    """What a MIP-mapped texture stores for each level: its texels, or what they add to the next
+    """What a MIP-mapped texture stores for each level: its texels, or their difference to the next
     coarser level (Weier et al., "Practical inverse rendering of textured and translucent
     appearance", 2025)."""
 
@@ -40,7 +41,7 @@ class MipBasis(enum.Enum):
 
 
 def mode_of(cls: Any, value: Any, what: str) -> Any:
-    """A member of an enumeration, or the one with a number."""
+    """Returns a member of an enumeration, given the member or its number."""
     try:
         return value if isinstance(value, cls) else cls(operator.index(value))
     except (TypeError, ValueError):

@@ -1,6 +1,6 @@
-"""The levels of MIP-mapped textures: how one follows from the next finer or coarser one (Williams,
-"Pyramidal parametrics", 1983; Burt and Adelson, "The Laplacian pyramid as a compact image code",
-1983).
+"""The levels of MIP-mapped textures: how one is computed from the next finer or coarser one
+(Williams, "Pyramidal parametrics", 1983; Burt and Adelson, "The Laplacian pyramid as a compact
+image code", 1983).
 
 Levels are traced arrays of texels, whose operations have derivatives.
 """
@@ -21,8 +21,8 @@ Shape = tuple[int, ...]
 
 
 def shapes(shape: Shape) -> list[Shape]:
-    """The shapes of all levels, with channels: sizes are halved and rounded down, until there is
-    one texel."""
+    """Returns the shapes of all levels, with channels: sizes are halved and rounded down until one
+    texel is left."""
     found = [shape]
     while max(shape[:-1]) > 1:
         shape = (*[max(n // 2, 1) for n in shape[:-1]], shape[-1])
@@ -31,9 +31,9 @@ def shapes(shape: Shape) -> list[Shape]:
 
 
 def halved(values: Any, shape: Shape) -> Any:
-    """The next coarser level. A texel is the mean of what it covers: of two texels of the finer
-    level along each axis, or of three where their number is odd, of which it covers the outer ones
-    in part."""
+    """Returns the next coarser level. Each texel averages the texels of the finer level that it
+    covers: two along each axis, or three if their number is odd, of which the outer ones are
+    covered in part."""
     for axis in range(len(shape) - 1):
         n = shape[axis]
         if n == 1:
@@ -55,8 +55,8 @@ def halved(values: Any, shape: Shape) -> Any:
 
 
 def doubled(values: Any, coarse: Shape, fine: Shape, mode: WrapMode) -> Any:
-    """A level at the resolution of the next finer one: interpolated between the centres of its
-    texels."""
+    """Returns a level at the resolution of the next finer one, interpolated between texel
+    centres."""
     shape = coarse
     for axis in range(len(shape) - 1):
         n, m = fine[axis], shape[axis]
@@ -79,7 +79,7 @@ def doubled(values: Any, coarse: Shape, fine: Shape, mode: WrapMode) -> Any:
 
 
 def averaged(finest: Any, all_shapes: Sequence[Shape]) -> list[Any]:
-    """All levels, each the mean of the one before."""
+    """Returns all levels, each averaged from the previous one."""
     levels = [finest]
     for shape in all_shapes[:-1]:
         levels.append(halved(levels[-1], shape))
@@ -87,7 +87,7 @@ def averaged(finest: Any, all_shapes: Sequence[Shape]) -> list[Any]:
 
 
 def decomposed(levels: list[Any], all_shapes: Sequence[Shape], mode: WrapMode) -> list[Any]:
-    """What each level adds to the next coarser one."""
+    """Returns the difference of each level to the next coarser one."""
     return [
         fine - doubled(coarse, all_shapes[k + 1], all_shapes[k], mode)
         for k, (fine, coarse) in enumerate(pairwise(levels))
@@ -95,7 +95,7 @@ def decomposed(levels: list[Any], all_shapes: Sequence[Shape], mode: WrapMode) -
 
 
 def summed(parts: list[Any], all_shapes: Sequence[Shape], mode: WrapMode) -> list[Any]:
-    """All levels from what each adds: the inverse of `decomposed`."""
+    """Returns all levels, given their differences: the inverse of `decomposed`."""
     found = parts[-1:]
     for k in range(len(parts) - 2, -1, -1):
         found.append(parts[k] + doubled(found[-1], all_shapes[k + 1], all_shapes[k], mode))

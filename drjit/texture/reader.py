@@ -1,4 +1,4 @@
-"""How a look-up reads texels: by gathers of records of channels, or from the numbers of
+"""Texel access for look-ups: gathers of records of channels, or Python numbers in
 `drjit.scalar`.
 """
 
@@ -16,7 +16,7 @@ from .texels import Texels
 
 
 class Reader:
-    """Reads texels where a mask holds, and 0 elsewhere, as numbers of a floating-point type.
+    """Reads texels as floating point numbers where a mask is true, and 0 elsewhere.
 
     Raises:
         TypeError: the mask is not a mask.
@@ -37,15 +37,15 @@ class Reader:
                 active = table.find(namespace, "leaf", dt.mask)(active)
             active = mask_leaf(active, type(self.source), self.what.removesuffix("()"))
             self.index = table.find(namespace, "leaf", dt.u32)
-            # Wrapped positions are those of texels, unless the tensor was given another shape
-            # since.
+            # Wrapped positions are always in bounds, unless the tensor's shape was changed in the
+            # meantime.
             self.inside = len(self.source) == texture._length() < 1 << 31
         elif not isinstance(active, (bool, np.bool_)):
             raise TypeError(f"{self.what}: 'active' must be a bool, not {active!r}")
         self.active = active
 
     def texel(self, number: Any) -> Channels:
-        """The channels of a texel, by its number."""
+        """Returns the channels of a texel, given its number."""
         values = [convert(self.number, v) for v in self._stored(number)]
         if self.texture._dtype is not dt.u8:
             return values
@@ -63,7 +63,7 @@ class Reader:
         )
 
     def mixed(self, numbers: list[Any], weights: list[Any]) -> Channels:
-        """The sum of some texels with weights: one operation, where that exists."""
+        """Returns the weighted sum of some texels, as a single operation where that exists."""
         fused = self.traced and self.inside and self.texture._dtype is self.dtype
         if fused and len(numbers) > 1:
             indices = [leaf.cast(self.index, number) for number in numbers]

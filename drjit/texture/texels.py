@@ -1,4 +1,4 @@
-"""What a texture stores: its texels, the coarser levels that follow from them, and its modes."""
+"""The contents of a texture: its texels, the coarser levels derived from them, and its modes."""
 
 import operator
 from math import prod
@@ -22,8 +22,8 @@ LARGEST_ANISOTROPY = 16
 
 
 class Texels:
-    """The contents of a texture, from which it is read by `_texels`, the array of the texels of all
-    levels, one level behind the other.
+    """The contents of a texture. Look-ups read `_texels`, the array of the texels of all levels,
+    one level after the other.
     """
 
     IsTexture = True
@@ -34,7 +34,7 @@ class Texels:
         "_tensor", "_coarser", "_texels", "_starts", "_filter", "_wrap", "_srgb", "_mip", "_aniso",
         "_basis",
     )  # fmt: skip
-    """What frozen functions look at."""
+    """The fields that frozen functions traverse."""
     _dims: ClassVar[int]
     _dtype: ClassVar[DType]
     _namespace: ClassVar[str]
@@ -100,10 +100,10 @@ class Texels:
             mode_of(cls, mode, what) for cls, mode in zip(classes, modes, strict=True)
         )
         self._use_accel, self._writable, self._srgb = bool(use_accel), writable, bool(srgb)
-        # By the class of positions and the shape; False where there can be none.
+        # By class of positions and shape; False if there can be no template.
         self._templates: dict[tuple[type, tuple[int, ...]], Any] = {}
         self._coarser: list[Any] = []  # tensors of the levels after the first
-        self._starts: Any = None  # of the levels in the array of all of them
+        self._starts: Any = None  # start of each level in the common array
         if self._srgb and self._dtype is not dt.u8:
             raise RuntimeError(f"{what}: 'srgb' is for textures of 8-bit integers")
         if type(max_aniso) is not int or not 1 <= max_aniso <= LARGEST_ANISOTROPY:
@@ -136,8 +136,8 @@ class Texels:
         self._refresh()
 
     def _refresh(self) -> None:
-        """Prepares the contents of the tensor for look-ups, which see what a user does to the
-        tensor after `update_inplace` only.
+        """Prepares the contents of the tensor for look-ups, which see changes that a user makes to
+        the tensor only after `update_inplace`.
         """
         array = self._tensor._array
         pyramid = self._mip is not MipFilter.Disabled and prod(self.shape) > 0
@@ -147,7 +147,7 @@ class Texels:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the tensor of texels: sizes, slowest first, and channels."""
+        """The shape of the texel tensor: sizes, slowest first, then channels."""
         return self._tensor._shape
 
     def channel_count(self) -> int:
@@ -159,10 +159,10 @@ class Texels:
         return self._tensor._array
 
     def tensor(self, level: int = 0) -> Any:
-        """The texels as a tensor; after changes to it call `update_inplace`.
+        """Returns the texels as a tensor; call `update_inplace` after changing it.
 
-        For a MIP-mapped texture, those of a level: with `MipBasis.Laplacian`, what the level adds
-        to the next coarser one.
+        For a MIP-mapped texture, `level` selects a level; with `MipBasis.Laplacian`, the tensor
+        holds the level's difference to the next coarser one.
 
         Raises:
             IndexError: there is no such level.
@@ -170,7 +170,7 @@ class Texels:
         return self._level(level, self._name("tensor"))
 
     def _level(self, level: int, what: str) -> Any:
-        """The tensor of a level."""
+        """Returns the tensor of a level."""
         if not 0 <= level < self.mip_levels():
             raise IndexError(
                 f"{what}: level {level} is out of bounds, the texture has {self.mip_levels()}"
@@ -178,7 +178,7 @@ class Texels:
         return self._coarser[level - 1] if level else self._tensor
 
     def set_value(self, value: Any, migrate: bool = False) -> None:
-        """Replaces the texels by those of a one-dimensional array.
+        """Replaces the texels by the entries of a one-dimensional array.
 
         Raises:
             RuntimeError: the number of entries differs.
@@ -196,23 +196,23 @@ class Texels:
     def set_tensor(
         self, tensor: Any, value: Any = None, rebuild: bool = True, migrate: bool = False
     ) -> None:
-        """Replaces the texels by those of a tensor, whose sizes and channels become those of the
-        texture.
+        """Replaces the texels by those of a tensor, which also determines the sizes and channels of
+        the texture.
 
-        `set_tensor(level, value, rebuild=True)` replaces what one level of a texture with
-        `MipBasis.Laplacian` adds to the next coarser one; without `rebuild`, look-ups see it after
+        `set_tensor(level, value, rebuild=True)` replaces a level's difference to the next coarser
+        one in a texture with `MipBasis.Laplacian`; without `rebuild`, look-ups see it only after
         `update_inplace`.
 
         Raises:
-            RuntimeError: the tensor has the wrong number of dimensions, no channels, or not the
-                shape of the level.
+            RuntimeError: the tensor has the wrong number of dimensions, has no channels, or differs
+                from the level in shape.
             IndexError: there is no such level.
         """
         del migrate
         what = self._name("set_tensor")
         if type(tensor) is int and value is not None:
             self._set_level(tensor, value, rebuild, what)
-        else:  # `value` was 'migrate'
+        else:  # `value` is the argument 'migrate'
             self._take(tensor, what)
 
     def _set_level(self, level: int, value: Any, rebuild: bool, what: str) -> None:
@@ -248,15 +248,15 @@ class Texels:
         self._set(cls(made))
 
     def set_value_with_event(self, value: Any, event: Any, migrate: bool = False) -> None:
-        """`set_value`, after which the event is recorded."""
+        """Like `set_value`; records the event afterwards."""
         self.set_value(value, migrate)
         event.record()
 
     def update_inplace(self, migrate: bool = False) -> None:
-        """Takes over changes that were made to the array or tensor of `value` or `tensor`.
+        """Applies changes made to the array `value` or the tensor returned by `tensor`.
 
         Raises:
-            RuntimeError: the tensor is no longer one of a texture.
+            RuntimeError: the tensor no longer has the form of a texture.
         """
         del migrate
         if len(self._tensor._shape) != self._dims + 1:
@@ -268,15 +268,15 @@ class Texels:
     # Modes
 
     def filter_mode(self) -> FilterMode:
-        """How a value between texels is found."""
+        """How a value between texels is computed."""
         return self._filter
 
     def wrap_mode(self) -> WrapMode:
-        """What lies beyond the boundary."""
+        """The values beyond the boundary."""
         return self._wrap
 
     def use_accel(self) -> bool:
-        """Whether texture units were asked for."""
+        """Whether texture units were requested."""
         return self._use_accel
 
     def srgb(self) -> bool:
@@ -296,35 +296,35 @@ class Texels:
         return self._basis
 
     def max_aniso(self) -> int:
-        """The largest number of look-ups along the longer axis of a footprint."""
+        """The maximum number of look-ups along the longer axis of a footprint."""
         return self._aniso
 
     def mip_levels(self) -> int:
         """The number of levels: 1 without a pyramid."""
         return 1 + len(self._coarser)
 
-    # Exchange with graphics systems, which needs texture units
+    # Exchange with graphics systems, which requires texture units
 
     def migrated(self) -> bool:
-        """Whether the texels are kept by texture units only: never."""
+        """Whether the texels are stored only by texture units: always False."""
         return False
 
     def map(self) -> None:
-        """Prepares a texture of a graphics system for use; nothing to do for others."""
+        """Prepares a texture of a graphics system for use; does nothing for others."""
 
     def unmap(self) -> None:
-        """Ends what `map` began."""
+        """Undoes `map`."""
 
     def native_handle(self, sub_index: int = 0) -> int:
-        """The handle of a texture unit's texture: 0, there is none."""
+        """Returns the handle of a texture unit's texture: 0, because there is none."""
         return 0
 
     @classmethod
     def from_native_handle(cls, handle: int, *args: Any, **kwargs: Any) -> Any:
-        """Wraps the texture of a graphics system.
+        """Wraps a texture of a graphics system.
 
         Raises:
-            RuntimeError: there are no texture units here.
+            RuntimeError: there are no texture units.
         """
         raise RuntimeError(
             f"{cls.__name__}.from_native_handle() needs a backend with texture units"
@@ -333,7 +333,7 @@ class Texels:
     # Levels
 
     def _decompose(self) -> None:
-        """Takes the tensor as the image, and stores what its levels add to each other."""
+        """Takes the tensor as the image and stores the differences between its levels."""
         all_shapes = shapes(self._tensor._shape)
         levels = averaged(self._computed(self._tensor._array), all_shapes)
         parts = decomposed(levels, all_shapes, self._wrap)
@@ -342,7 +342,7 @@ class Texels:
         self._tensor, self._coarser = tensors[0], tensors[1:]
 
     def _pyramid(self) -> Any:
-        """The array of the texels of all levels."""
+        """Returns the array of the texels of all levels."""
         array = self._tensor._array
         all_shapes = shapes(self._tensor._shape)
         sizes = [prod(s) // s[-1] for s in all_shapes]
@@ -363,18 +363,19 @@ class Texels:
         return concat(levels) if len(levels) > 1 else type(array)(array)
 
     def _length(self) -> int:
-        """The entries of all levels."""
+        """Returns the number of entries of all levels."""
         return prod(self.shape) + sum([prod(t._shape) for t in self._coarser])
 
     def _sizes(self) -> list[int]:
-        """The numbers of texels in x, y and z."""
+        """Returns the numbers of texels in x, y and z."""
         return list(self._tensor._shape[-2::-1])
 
     def _decoded(self, value: Any, channel: int) -> Any:
         return srgb_to_linear(value, False) if self._srgb and channel % 4 != 3 else value
 
     def _encoded(self, value: Any, channel: int) -> Any:
-        """A value as it is stored: for 8-bit texels, the nearest of 256 steps from 0 to 1."""
+        """Converts a value to its stored form; for 8-bit texels, the nearest of 256 steps from 0 to
+        1."""
         if self._dtype is not dt.u8:
             return value
         single = table.find(self._namespace, "leaf", dt.f32)
@@ -382,7 +383,7 @@ class Texels:
             value = float(value) if self._namespace == "scalar" else single(value)
         elif not value._dtype.is_float:
             value = single(value)
-        # A comparison with NaN does not hold.
+        # A comparison with NaN is false.
         value = select(value > 0, minimum(value, 1), 0)
         if self._srgb and channel % 4 != 3:
             value = linear_to_srgb(value)
@@ -398,14 +399,14 @@ class Texels:
         return leaf.cast(flat_class(type(array), wide), array)
 
     def _linear_light(self, array: Any) -> Any:
-        """Texels as numbers that can be averaged."""
+        """Converts texels to numbers that can be averaged."""
         values = self._computed(array)
         if self._dtype is not dt.u8:
             return values
         return self._colour_by(srgb_to_linear, values * (1.0 / 255.0))
 
     def _stored(self, values: Any, like: Any) -> Any:
-        """The opposite of `_linear_light`."""
+        """The inverse of `_linear_light`."""
         if self._dtype is dt.u8:
             values = floor(self._colour_by(linear_to_srgb, values) * 255.0 + 0.5)
         stored = leaf.cast(flat_class(type(values), self._dtype), values)

@@ -1,7 +1,7 @@
-"""Look-ups of textures: grids of one to three dimensions with any number of channels, read between
-their texels. A look-up is made of traced operations and becomes part of the kernel that uses it.
-The levels of a MIP-mapped texture lie one behind the other in one array, so that a look-up from
-levels that differ from lane to lane is one kernel as well.
+"""Texture look-ups: grids of one to three dimensions with any number of channels, interpolated
+between texels. A look-up consists of traced operations and becomes part of the kernel that uses it.
+The levels of a MIP-mapped texture lie one after the other in one array, so that look-ups whose
+level varies between lanes are also a single kernel.
 """
 
 from copy import copy
@@ -35,20 +35,21 @@ from .wrap import wrapped
 class Texture(Texels):
     """A grid of texels of one to three dimensions.
 
-    `Texture2f(shape, channels)` makes one of zeros, `shape` being (height, width);
-    `Texture2f(tensor)` one with the contents of a tensor of shape (height, width, channels). The
-    texels fill the unit square: that of number `i` out of `n` is centred at `(i + 0.5) / n`.
-    Positions are given as (x, y), so that their order is the reverse of `shape`. The precision of a
-    look-up is that of its position. 8-bit texels stand for numbers from 0 to 1; with `srgb` they
-    are decoded to linear intensities, but for every fourth channel, and `write` encodes them.
+    `Texture2f(shape, channels)` creates a texture of zeros, where `shape` is (height, width);
+    `Texture2f(tensor)` takes its contents from a tensor of shape (height, width, channels). The
+    texels fill the unit square: texel `i` of `n` is centred at `(i + 0.5) / n`. Positions are given
+    as (x, y), so their order is the reverse of `shape`. The precision of a look-up is that of its
+    position. 8-bit texels represent numbers from 0 to 1; with `srgb`, look-ups decode them to
+    linear intensities, except for every fourth channel, and `write` encodes them.
 
-    With a `mip_filter`, a texture has coarser levels, halved down to one texel, which `eval_lod`
-    and `eval_filtered` choose from; the latter looks up at most `max_aniso` times along a
-    footprint. Levels are the means of the finer ones, in linear light for sRGB; with
-    `MipBasis.Laplacian` what is stored, and can be optimized, is what each level adds to the next
-    coarser one.
+    With a `mip_filter`, a texture has coarser levels, halved down to one texel, from which
+    `eval_lod` and `eval_filtered` choose; the latter takes up to `max_aniso` samples along a
+    footprint. A level averages the next finer one, in linear light for sRGB. With
+    `MipBasis.Laplacian`, the stored values, which can be optimized, are each level's differences to
+    the next coarser one.
 
-    `use_accel` and `migrate` are accepted for programs that are written for texture units.
+    `use_accel` and `migrate` are accepted for compatibility with programs written for texture
+    units.
 
     Raises:
         RuntimeError: the tensor has the wrong number of dimensions or no channels, or `srgb` is set
@@ -68,8 +69,8 @@ class Texture(Texels):
     def write(self, pos: Any, value: Any, active: Any = True) -> None:
         """Writes texels at integer positions inside the texture: one array per channel.
 
-        8-bit texels take numbers from 0 to 1 (what lies outside is limited, NaN becomes 0), which
-        are encoded as those that look-ups decode.
+        8-bit texels take numbers from 0 to 1, which are encoded such that look-ups decode them.
+        Numbers outside this range are clamped, and NaN becomes 0.
 
         Raises:
             RuntimeError: the texture was not made with `writable`, or the channels differ.
@@ -94,7 +95,7 @@ class Texture(Texels):
     # Look-ups
 
     def wrap(self, pos: Any) -> Any:
-        """Integer positions, brought into the texture by the wrap mode.
+        """Maps integer positions into the texture according to the wrap mode.
 
         Raises:
             TypeError: the position has the wrong number of components.
@@ -105,8 +106,9 @@ class Texture(Texels):
         return assemble(cls, found, (self._dims,))
 
     def eval(self, pos: Any, active: Any = True) -> Any:
-        """The value at a position, by the filter mode; 0 where `active` is false. Up to 4 channels
-        make an `Array1f` to `Array4f`, more an `ArrayXf`.
+        """Returns the value at a position, interpolated according to the filter mode; 0 where
+        `active` is false. Up to 4 channels are returned as an `Array1f` to `Array4f`, more as an
+        `ArrayXf`.
 
         Raises:
             TypeError: the position has the wrong number of components, or the mask is not a mask.
@@ -125,13 +127,13 @@ class Texture(Texels):
         return 1 if self._filter is FilterMode.Nearest else 2
 
     def _filtered(self, taps: list[Taps], dtype: DType, active: Any, method: str) -> Channels:
-        """The sum of the texels that a filter reads, with their weights."""
+        """Returns the weighted sum of the texels that a filter reads."""
         numbers, weights = combinations(taps, self._sizes())
         return Reader(self, dtype, active, method).mixed(numbers, weights)
 
     def _repeated(self, pos: Any) -> Any:
-        """`eval` with the nodes of the first time, for a position that is an array; None where
-        there is more to it.
+        """Performs `eval` by repeating the nodes of the first call, for a position that is an
+        array; returns None in more complicated cases.
         """
         key = type(pos), self._tensor._shape
         template = self._templates.get(key)
@@ -150,7 +152,8 @@ class Texture(Texels):
         return self._vector(entry._dtype, [leaf.wrap(entry, n) for n in nodes])
 
     def _template(self, cls: Any) -> Any:
-        """A template of `eval` for positions of a class; False if they would be converted."""
+        """Returns a template of `eval` for positions of a class; False if they would be
+        converted."""
         dtype, size = getattr(cls, "_dtype", None), self._length()
         if self._namespace == "scalar" or not size or dtype is None or not dtype.is_float:
             return False
@@ -167,7 +170,8 @@ class Texture(Texels):
         return Template(trace, [(self._dtype, size)], [dtype] * self._dims)
 
     def eval_fetch(self, pos: Any, active: Any = True) -> tuple[Any, ...]:
-        """The 2, 4 or 8 texels that linear interpolation at a position combines, x varying fastest.
+        """Returns the 2, 4 or 8 texels that linear interpolation at a position combines, with x
+        varying fastest.
 
         Raises:
             TypeError: see `eval`.
@@ -178,8 +182,8 @@ class Texture(Texels):
         return tuple([self._vector(dtype, texel(number)) for number, _ in found])
 
     def eval_cubic(self, pos: Any, active: Any = True, force_nonaccel: bool = False) -> Any:
-        """The cubic B-spline with the texels as coefficients (it is smooth, and does not pass
-        through them) at a position.
+        """Returns the value at a position of the cubic B-spline that has the texels as
+        coefficients. It is smooth and does not interpolate the texels.
 
         Raises:
             TypeError: see `eval`.
@@ -191,11 +195,11 @@ class Texture(Texels):
         )
 
     def eval_cubic_helper(self, pos: Any, active: Any = True) -> Any:
-        """The same as `eval_cubic`."""
+        """Same as `eval_cubic`."""
         return self.eval_cubic(pos, active)
 
     def eval_cubic_grad(self, pos: Any, active: Any = True) -> tuple[Any, list[Any]]:
-        """The cubic B-spline at a position, and for each channel its gradient.
+        """Returns the cubic B-spline at a position and its gradient for each channel.
 
         Raises:
             TypeError: see `eval`.
@@ -204,8 +208,8 @@ class Texture(Texels):
         return value, gradients
 
     def eval_cubic_hessian(self, pos: Any, active: Any = True) -> tuple[Any, list[Any], list[Any]]:
-        """The cubic B-spline at a position, and for each channel its gradient and its matrix of
-        second derivatives (an `Array1f` in one dimension).
+        """Returns the cubic B-spline at a position, and for each channel its gradient and its
+        matrix of second derivatives (an `Array1f` in one dimension).
 
         Raises:
             TypeError: see `eval`.
@@ -236,9 +240,10 @@ class Texture(Texels):
     # Look-ups in levels
 
     def eval_lod(self, pos: Any, lod: Any, active: Any = True) -> Any:
-        """The value at a position in the level `lod`, 0 being the finest: between two levels with
-        `MipFilter.Linear`, in the nearest with `MipFilter.Nearest`. `lod` is limited to the levels
-        that there are, and has no derivative. Without a pyramid, this is `eval`.
+        """Returns the value at a position in level `lod`, where 0 is the finest: interpolated
+        between two levels with `MipFilter.Linear`, from the nearest with `MipFilter.Nearest`. `lod`
+        is clamped to the existing levels and is not differentiated. Without a pyramid, this is
+        `eval`.
 
         Raises:
             TypeError: see `eval`.
@@ -250,10 +255,10 @@ class Texture(Texels):
         return self._vector(dtype, self._at_level(where, level, dtype, active, "eval_lod"))
 
     def eval_filtered(self, pos: Any, ddx: Any, ddy: Any, active: Any = True) -> Any:
-        """The value that a pixel sees at a position, whose derivatives along the two axes of the
-        screen are `ddx` and `ddy`: the level is that of the shorter axis of its footprint, and at
-        most `max_aniso` look-ups along the longer axis are averaged. `ddx` and `ddy` have no
-        derivative. Without a pyramid, this is `eval`.
+        """Returns the value that a pixel sees at a position whose derivatives along the two screen
+        axes are `ddx` and `ddy`. The shorter axis of the pixel's footprint determines the level,
+        and up to `max_aniso` samples along the longer axis are averaged. `ddx` and `ddy` are not
+        differentiated. Without a pyramid, this is `eval`.
 
         Source: Direct3D 11.3 functional specification, section 7.18.11.
 
@@ -286,14 +291,14 @@ class Texture(Texels):
         return self._vector(dtype, total)
 
     def _number(self, value: Any, dtype: DType) -> Any:
-        """A number without derivative in the type of a look-up."""
+        """Returns a detached number in the type of a look-up."""
         value = detach(value, preserve_type=True)
         return table.find(self._namespace, "leaf", dtype)(value)
 
     def _at_level(
         self, where: list[Any], lod: Any, dtype: DType, active: Any, method: str
     ) -> Channels:
-        """The value at positions in a level, which may lie between two."""
+        """Returns the value at positions in a level, which may lie between two levels."""
         last = float(self.mip_levels() - 1)
         lod = maximum(minimum(lod, last), 0.0)
         if self._mip is MipFilter.Nearest:
@@ -309,7 +314,7 @@ class Texture(Texels):
         return Reader(self, dtype, active, method).mixed(numbers, weights)
 
     def _within(self, where: list[Any], level: Any) -> tuple[list[Any], list[Any]]:
-        """The numbers of the texels that a look-up in a level reads, and their weights."""
+        """Returns the numbers of the texels that a look-up in a level reads, and their weights."""
         taps, sizes, count = [], [], self._tap_count()
         for p, finest in zip(where, self._sizes(), strict=True):
             size = maximum(finest >> level, 1)
@@ -329,11 +334,11 @@ class Texture(Texels):
     # Positions
 
     def _components(self, pos: Any, what: str, dtype: DType | None = None) -> tuple[list, DType]:
-        """The components of a position, and the element type, which is that of the position, or
-        float32 if it is not floating point; or the one that is given.
+        """Returns the components of a position and the element type of the look-up: the given one,
+        or else that of the position, or float32 if the position is not floating point.
 
         Raises:
-            TypeError: there are not as many as the texture has dimensions.
+            TypeError: their number differs from the texture's number of dimensions.
         """
         n = self._dims
         if dtype is None:
@@ -352,8 +357,8 @@ class Texture(Texels):
         return converted._components, dtype
 
     def _taps(self, where: list[Any], count: int, order: int = 0) -> list[Taps]:
-        """The texels that a filter reads along each dimension: the nearest one, the two of linear
-        interpolation, or the four of the cubic B-spline, with derivatives up to `order`.
+        """Returns the texels that a filter reads along each dimension: the nearest one, the two of
+        linear interpolation, or the four of the cubic B-spline, with derivatives up to `order`.
         """
         found = []
         for p, n in zip(where, self._sizes(), strict=True):
@@ -365,8 +370,8 @@ class Texture(Texels):
         return found
 
     def _split(self, scaled: Any, count: int) -> tuple[Any, Any]:
-        """The texel whose centre precedes a position, and the fraction of the way to the next; for
-        one tap, the nearest texel."""
+        """Returns the texel whose centre precedes a position, and the fraction of the way to the
+        next one; for a single tap, the nearest texel."""
         if count == 1:
             return self._integer(floor(scaled)), None
         scaled = scaled - 0.5
@@ -376,7 +381,7 @@ class Texture(Texels):
     def _integer(self, value: Any) -> Any:
         if isinstance(value, ArrayBase):
             return leaf.cast(table.find(self._namespace, "leaf", dt.i32), value)
-        # Any number serves for a NaN or an infinity: the weights carry it on.
+        # Any number serves for a NaN or infinity, because the weights propagate it.
         return int(value) if abs(value) < 1 << 31 else 0
 
     def _vector(self, dtype: DType, channels: Channels) -> Any:
@@ -386,12 +391,13 @@ class Texture(Texels):
 
 
 def _weights(rest: Any) -> list[list[Any]]:
-    """Weights of the nearest texel, or of two neighbours at a fraction of the way between them."""
+    """Returns the weights of the nearest texel, or of two neighbours at a fraction of the way
+    between them."""
     return [[1.0]] if rest is None else lerp_weights(rest)
 
 
 def _folded(mode: WrapMode, p: Any) -> Any:
-    """A position brought into the texture, before its size is known."""
+    """Maps a position into the texture before its size is known."""
     if mode is WrapMode.Repeat:
         return p - floor(p)
     if mode is WrapMode.Mirror:
@@ -401,7 +407,7 @@ def _folded(mode: WrapMode, p: Any) -> Any:
 
 
 def _inside(mode: WrapMode, i: Any, size: Any) -> Any:
-    """The number of a texel next to a position in the texture."""
+    """Returns the number of a texel next to a position in the texture."""
     if mode is WrapMode.Repeat:
         i = select(i < 0, i + size, i)
         i = select(i >= size, i - size, i)
@@ -409,7 +415,7 @@ def _inside(mode: WrapMode, i: Any, size: Any) -> Any:
 
 
 def _float_type(pos: Any) -> DType:
-    """The element type of the look-ups at a position."""
+    """Returns the element type of look-ups at a position."""
     if isinstance(pos, (list, tuple)):
         kinds = {_float_type(p) for p in pos if isinstance(p, ArrayBase)}
         return max(kinds, key=lambda d: d.itemsize) if kinds else dt.f32

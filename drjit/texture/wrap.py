@@ -1,4 +1,4 @@
-"""Integer positions beyond the boundary of a texture: repeated, clamped or mirrored."""
+"""Wrapping of integer positions beyond the boundary of a texture: repeat, clamp or mirror."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from .modes import WrapMode
 
 
 def _remainder(i: Any, n: int) -> Any:
-    """`i` modulo `n`, from 0 to n-1 for negative numbers as well."""
+    """Returns `i` modulo `n`, in 0 to n-1 also for negative numbers."""
     if not isinstance(i, ArrayBase):
         return i % n
-    # The remainder of the kernel language has the sign of the dividend.
+    # In the kernel language, the remainder has the sign of the dividend.
     rest = leaf.apply(op.remainder, i, leaf.literal(type(i), n))
     return arithmetic.select(rest < 0, rest + n, rest)
 
@@ -26,12 +26,13 @@ def _clamped(i: Any, n: int) -> Any:
 
 
 def _reflected(i: Any, n: int) -> Any:
-    """Positions of a period of 2n, whose second half runs backwards."""
+    """Maps positions to a period of 2n whose second half runs backwards."""
     return arithmetic.minimum(i, 2 * n - 1 - i)
 
 
 def wrapped(mode: WrapMode, first: Any, n: int, count: int = 1) -> list[Any]:
-    """The positions of `count` neighbouring texels from number `first` on, in a row of `n`."""
+    """Returns the positions of `count` neighbouring texels from number `first` on, in a row of
+    `n`."""
     if mode is WrapMode.Clamp:
         return [_clamped(first + k if k else first, n) for k in range(count)]
     period = n if mode is WrapMode.Repeat else 2 * n

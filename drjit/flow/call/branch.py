@@ -1,4 +1,4 @@
-"""Branches whose lanes go different ways: `if_stmt`, in its three modes."""
+"""Branches whose lanes diverge: `if_stmt` in its three modes."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -39,17 +39,18 @@ def if_stmt(
     mode: str | None = None,
     strict: bool = True,
 ) -> Any:
-    """`true_fn(*args)` in the lanes where the mask `cond` holds, `false_fn(*args)` in the others.
+    """Returns `true_fn(*args)` in the lanes where the mask `cond` is true, and `false_fn(*args)` in
+    the others.
 
-    Both functions give arrays or PyTrees of the same structure and types. `arg_labels` and
+    Both functions return arrays or PyTrees of the same structure and types. `arg_labels` and
     `rv_labels` are names of the arguments and of the entries of the result for messages. If `cond`
-    is a Python `bool` (mode 'scalar'), only one function is called. Otherwise both are traced, and
-    become part of a kernel that skips what no lane needs ('symbolic'), or both are evaluated for
-    all lanes ('evaluated'); the default is symbolic unless `JitFlag.SymbolicConditionals` is off.
-    `strict` forbids that entries that are no arrays differ.
+    is a Python `bool` (mode 'scalar'), only one function is called. Otherwise, either both are
+    traced and become part of a kernel that skips code that no lane needs ('symbolic'), or both are
+    evaluated for all lanes ('evaluated'). The default is symbolic unless
+    `JitFlag.SymbolicConditionals` is off. With `strict`, entries other than arrays must be equal.
 
     Raises:
-        RuntimeError: the results differ in structure, type or size, or `cond` is no mask.
+        RuntimeError: the results differ in structure, type or size, or `cond` is not a mask.
 
     >>> from drjit.llvm import Float
     >>> x = Float(-1, 4)
@@ -68,7 +69,7 @@ def if_stmt(
         return call(what, true_fn if mask._node.data else false_fn, *args)
     mode = chosen_mode(mode, JitFlag.SymbolicConditionals, what)
     if mode == "evaluated" and record.recording():
-        mode = "symbolic"  # which has the same values
+        mode = "symbolic"  # which returns the same values
     if mode == "evaluated":
         args, true_fn, false_fn = spread(args), spreading(true_fn), spreading(false_fn)
     branch = _Branch(State(args, titles, what), mask, (true_fn, false_fn), rv_labels, strict)
@@ -81,9 +82,9 @@ def if_stmt(
 
 
 class _Branch:
-    """The parts of a branch.
+    """The components of a branch.
 
-    What each lane has made of `parted` arguments, given by number, is a further result.
+    The versions that each lane has of `parted` arguments, given by number, are further results.
     """
 
     def __init__(
@@ -92,17 +93,17 @@ class _Branch:
         self.args, self.mask, self.bodies = args, mask, bodies
         self.labels, self.strict, self.what = labels, strict, args.what
         self.before: list[Value | None] = [*args.contents()]
-        self.first = 0  # the serial number from which on nodes belong to the functions
+        self.first = 0  # nodes with serial numbers from here on belong to the functions
         self.parted: list[int] = []
         if mask._node.size:
             args.check_initialized()
 
     def select(self) -> Any:
-        """Runs both functions for all lanes and merges their results; derivatives follow."""
+        """Runs both functions for all lanes and merges their results, including derivatives."""
         args, before = self.args, self.before
         outcomes: list[Outcome] = []
         try:
-            with isolate_grad():  # what functions propagate goes on when both have run
+            with isolate_grad():  # propagated gradients continue after both have run
                 for body, mask in zip(self.bodies, (self.mask, ~self.mask), strict=True):
                     with masked(mask._node) as written:
                         result = call(self.what, body, *args.values)
@@ -119,8 +120,8 @@ class _Branch:
         return self.place(outcomes, [a and b and merged(self.mask, a, b) for a, b in pairs])
 
     def parted_versions(self, outcomes: Sequence[Outcome]) -> dict[int, tuple[Version, Version]]:
-        """The versions of parted arguments by number. What cannot be merged is not among them: it
-        stays as it was."""
+        """Returns the versions of parted arguments by number. Arguments that cannot be merged are
+        omitted and do not change."""
         found: dict[int, tuple[Version, Version]] = {}
         for k in parted(outcomes, self.args):
             unchanged = self._version(k, contents)
@@ -130,7 +131,7 @@ class _Branch:
         return found
 
     def _version(self, k: int, held: Callable[[list[Any]], Sequence[Value | None]]) -> Version:
-        """An argument by number, as it is now."""
+        """Returns the current version of an argument, given by number."""
         state = State((self.args.objects()[k],), ("argument",), self.what)
         return Version(state, state.tree, [*held(state.leaves)])
 
@@ -141,12 +142,12 @@ class _Branch:
         given: Sequence[Value | None],
         written: set[int] | None = None,
     ) -> Outcome:
-        """What the function that ran last has given; `others` are the outcomes before it, `given`
-        is what its arguments held.
+        """Returns the outcome of the function that ran last; `others` are the previous outcomes,
+        and `given` is what its arguments held.
 
-        Arrays that it wrote to by scatters, which have masks, keep what they hold, and nobody else
-        may hold it, as it would have to be copied. They are those whose nodes have the serial
-        numbers `written`, or that wait for their scatters.
+        Arrays that it wrote to by masked scatters keep their contents. Nothing else may hold these,
+        or they would have to be copied. They are the arrays whose nodes have the serial numbers
+        `written`, or that wait for their scatters.
 
         Raises:
             RuntimeError: the arrays do not match those of the first function.
@@ -154,7 +155,7 @@ class _Branch:
         args = self.args
         args.check_attributes(written or frozenset())
 
-        # Nobody may hold what waits in tables, as the other function may write to them.
+        # Nothing may hold pending tables, because the other function may write to them.
         tables = {id(a) for a, v in zip(args.leaves, self.before, strict=True) if v is None}
         first = self.first
 
@@ -178,7 +179,7 @@ class _Branch:
         changed = args.changed([v and g for v, g in zip(self.before, given, strict=True)])
         places = outcome.places(args, changed)
         for k in changed:
-            if k not in places:  # nobody gets to see it
+            if k not in places:  # it is not visible to the program
                 args.undo(k, given)
         if written is not None:
             outcome.left = held(args.leaves)
@@ -195,7 +196,7 @@ class _Branch:
         return outcome
 
     def _rows(self, result: Any) -> State:
-        """A result as a tuple with names."""
+        """Returns a result as a tuple with names."""
         if not self.labels:
             values, titles = (result,), ["rv"]
         else:
@@ -218,10 +219,8 @@ class _Branch:
         return result
 
     def check(self, outcomes: Sequence[Outcome]) -> None:
-        """Raises:
-        RuntimeError: the sizes of results do not fit, or one is in one function an array that
-            has been written to, and another array in the other one.
-        """
+        """Raises a RuntimeError if the sizes of results are incompatible, or if one function
+        returns an array that was written to, and the other one a different array."""
         first, second = outcomes
         size = self.mask._node.size
         rows = zip(first.contents, second.contents, first.arrays, second.arrays, strict=True)
@@ -247,8 +246,8 @@ class _Branch:
                 )
 
     def place(self, outcomes: Sequence[Outcome], contents: Sequence[Value | None]) -> Any:
-        """The result, of which arrays get these contents; None leaves one that functions have
-        written to as it is."""
+        """Returns the result, with these contents in its arrays; None leaves an array that
+        functions have written to unchanged."""
         first, second = outcomes
         pairs = zip(contents, second.arrays, strict=True)
         rest = iter([v or content(array) for v, array in pairs])
@@ -260,14 +259,14 @@ class _Branch:
 
 
 class _Again(Exception):
-    """The branch has to be recorded again, with further results."""
+    """The branch must be recorded again, with further results."""
 
 
 class _Symbolic:
-    """A branch whose functions are recorded, with arrays that stand for their arguments.
+    """A branch whose functions are recorded with arrays that stand for their arguments.
 
-    Arguments that do not fit the mask, or that are written to by scatters, are used as they are:
-    they are `outside`, and nobody may hold what they hold.
+    Arguments whose size is incompatible with the mask, or that are written to by scatters, are
+    passed unchanged: they are `outside`, and nothing else may hold their contents.
     """
 
     def __init__(self, branch: _Branch, label: str) -> None:
@@ -290,7 +289,7 @@ class _Symbolic:
             self.branch.before[k] = None
 
     def run(self) -> Any:
-        """The result."""
+        """Returns the result."""
         branch = self.branch
         while True:
             try:
@@ -313,7 +312,7 @@ class _Symbolic:
                 raise
 
     def _begin_again(self) -> None:
-        """Takes note of what tables hold: scatters that are undone may have left other nodes."""
+        """Records the contents of tables: undone scatters may have left other nodes."""
         args = self.branch.args
         for k, held in self.outside.items():
             held.restore(args.leaves[k])
@@ -384,7 +383,7 @@ class _Symbolic:
             if more := branch.parted_versions(self.outcomes).keys() - branch.parted:
                 branch.parted += sorted(more)
                 raise _Again
-            branch.check(self.outcomes)  # here, so that an error undoes what is recorded
+            branch.check(self.outcomes)  # here, so that an error undoes the recording
         size = branch.mask._node.size
         return [
             ir.literal(a._node.dtype, 0)
@@ -396,9 +395,9 @@ class _Symbolic:
     def _known(
         self, first: list[Value | None], second: list[Value | None], places: list[int]
     ) -> dict[int, Value | None]:
-        """The results, by number, that both functions leave alone: they stay what they were. None
-        stands for those that are written to."""
-        # Arguments by what the functions have for them.
+        """Returns the results, by number, that neither function changes. None stands for those that
+        are written to."""
+        # Arguments by their counterparts in the functions.
         left = {(self.inside[0][k], self.inside[1][k]): k for k in reversed(places)}
         folds = flags.current & JitFlag.OptimizeCalls
         known: dict[int, Value | None] = {}

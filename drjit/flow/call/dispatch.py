@@ -1,4 +1,4 @@
-"""Method calls on arrays of references to Python objects, and the order in which lanes run."""
+"""Method calls on arrays of references to Python objects, and reordering of lanes."""
 
 from functools import partial
 from typing import Any, TypeVar
@@ -22,15 +22,16 @@ def dispatch(
     label: str | None = None,
     **kwargs: Any,
 ) -> T:
-    """Calls `target(instance, *args, **kwargs)`, where `inst` refers to another object in every
-    lane (see `instance_t`); null pointers give zeros. Everything else is as for `switch`.
+    """Calls `target(instance, *args, **kwargs)`, where `inst` may refer to a different object in
+    every lane (see `instance_t`); null pointers return zeros. Everything else is as in `switch`.
 
-    In symbolic mode `target` is traced once for every registered object, whether a lane refers to
-    it or not. Data members that are arrays have gradients.
+    In symbolic mode, `target` is traced once for every registered object, whether or not any lane
+    refers to it. Data members that are arrays have gradients.
 
     Raises:
         RuntimeError: no object is registered, or as for `switch`.
-        TypeError: `inst` is no array of references, `target` cannot be called, or as for `switch`.
+        TypeError: `inst` is not an array of references, `target` is not callable, or as for
+            `switch`.
 
     >>> from drjit.llvm import Float, UInt
     >>> class Circle:
@@ -67,13 +68,13 @@ def dispatch(
 
 
 def reorder_threads(key: Any, num_bits: int, value: Any) -> Any:
-    """A copy of the value, a PyTree with at least one array. It marks where hardware that can do so
-    should reorder lanes, so that neighbours call the same functions; CPUs cannot.
+    """Returns a copy of the value, a PyTree with at least one array. It marks a place where capable
+    hardware should reorder lanes, so that neighbours call the same functions; CPUs cannot.
 
-    `key` is a 32-bit unsigned integer array of which the lowest `num_bits` bits count.
+    `key` is a 32-bit unsigned integer array, of which only the lowest `num_bits` bits are used.
 
     Raises:
-        RuntimeError: the key is of another type, or there is no array in `value`.
+        RuntimeError: the key has another type, or there is no array in `value`.
 
     >>> from drjit.llvm import Float, UInt
     >>> dr.reorder_threads(UInt(1, 0), 1, Float(3, 4))

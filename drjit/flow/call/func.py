@@ -1,4 +1,4 @@
-"""`func`: a function whose body is a part of its own in the kernels of its callers."""
+"""`func`: a function whose body is a separate block in the kernels of its callers."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -23,14 +23,15 @@ def func(f: F, *, backend: JitBackend | None = None) -> F: ...
 
 
 def func(f: Any = None, *, backend: JitBackend | None = None) -> Any:
-    """Decorator of functions that are called as `dr.switch` calls one: the body is traced with
-    symbolic arguments, and becomes a block of the kernel that is skipped where no lane is active.
+    """Decorator of functions that are called like those of `dr.switch`: the body is traced with
+    symbolic arguments and becomes a block of the kernel, which is skipped if no lane is active.
 
-    Python runs at every call. Calls that trace the same share one body, which is compiled once.
-    `backend` is needed where no argument of the first call is a traced array.
+    The Python code runs at every call. Calls with the same trace share one body, which is compiled
+    once. `backend` is required if no argument of the first call is a traced array.
 
     Raises:
-        RuntimeError: there is neither, or the function fails; `__cause__` says why.
+        RuntimeError: there is neither a traced array nor a `backend`, or the function fails;
+            `__cause__` has the reason.
 
     >>> @dr.func
     ... def plus_one(x):
@@ -65,7 +66,7 @@ def func(f: Any = None, *, backend: JitBackend | None = None) -> Any:
 
 
 def _namespace(arguments: Any) -> str | None:
-    """Where the number of the function comes from, by the arguments."""
+    """Returns the namespace of the function's number, given the arguments."""
     for a in leaf_arrays(arguments):
         if a.__meta__.is_jit:
             return a._namespace

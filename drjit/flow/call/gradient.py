@@ -1,5 +1,5 @@
-"""Derivatives of symbolic calls and branches: gradients are propagated through what each function
-has recorded, and become a block of their own.
+"""Derivatives of symbolic calls and branches: gradients propagate through the recording of each
+function, and this computation becomes a block of its own.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,10 +25,10 @@ class RecordedCall(RecordedOp):
     """A call or branch as its derivatives need it: the masks of the lanes of the functions, and
     what the arguments hold.
 
-    `passed` numbers the arguments that the functions see as symbolic ones, `outside` those that
-    they see as they are, like captured arrays. `bodies` are the functions. `outputs` numbers the
-    differentiable results, `around` are variables that are no arguments but on which results
-    depend, `targets` what the functions write to.
+    `passed` lists the positions of arguments that the functions see as symbolic values, `outside`
+    those that they see unchanged, like captured arrays. `bodies` are the functions. `outputs` lists
+    the positions of differentiable results, `around` the variables other than arguments on which
+    results depend, and `targets` what the functions write to.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class RecordedCall(RecordedOp):
         return [self.given[k].node for k in self.passed]
 
     def begin(self, names: list[Node], inner: Scope) -> tuple[RecordedRegion, list[Value]]:
-        """A function that is about to be traced, and the arguments on other nodes, with variables
+        """Starts the trace of a function, and returns its arguments on other nodes, with variables
         of their own where those of the call have one."""
         found = [*self.given]
         body = RecordedRegion(names, inner)
@@ -85,7 +85,7 @@ class RecordedCall(RecordedOp):
         return body, found
 
     def note(self, body: RecordedRegion, results: Sequence[Value | None]) -> None:
-        """Notes on what the results of a function depend, while its scope is open. None stands for
+        """Records the dependences of a function's results while its scope is open. None stands for
         arrays that it has written to."""
         found = [v or NOTHING for v in results]
         body.close(found, self.targets.note())
@@ -129,8 +129,8 @@ class RecordedCall(RecordedOp):
         return bool(self.outputs or self.targets.rows)
 
     def attached(self, results: Sequence[Node]) -> list[Value]:
-        """The results, made to depend on what they were computed from; so is what the functions
-        have written to."""
+        """Returns the results, connected to the values they were computed from, as are the targets
+        of the functions."""
         found = [Value(n, None) for n in results]
         numbers, targets = sorted(self.outputs), self.targets
         if not self.differentiable:
@@ -145,7 +145,7 @@ class RecordedCall(RecordedOp):
         return found
 
     def _wanted(self) -> list[Var]:
-        """The variables on which results depend: of arguments, and captured ones."""
+        """Returns the variables on which results depend: of arguments, and captured ones."""
         return [v for v in (*self.variables, *self.around) if v is not None]
 
     def pull(self, gradients: list[Node]) -> list[Node]:
@@ -155,7 +155,7 @@ class RecordedCall(RecordedOp):
         outer_gradients = capture.OuterGradients()
         wanted = self._wanted()
         held = self.targets.gradients(written)
-        touched: set[int] = set()  # those with a gradient that is not all 0
+        touched: set[int] = set()  # those whose gradient is not 0 everywhere
 
         def propagate(
             body: RecordedRegion, seeds: list[Node], copies: Substitution | None
@@ -204,12 +204,12 @@ class RecordedCall(RecordedOp):
         return found + self.targets.after(held)
 
     def _type(self, k: int) -> DType:
-        """The type of a result."""
+        """Returns the type of a result."""
         kinds = [b.results[k] for b in self.bodies if b.results[k].var is not None]
         return kinds[0].node.dtype
 
     def _inputs(self, body: RecordedRegion) -> list[Var]:
-        """The variables that stand for arguments in a function."""
+        """Returns the variables that stand for arguments in a function."""
         return [body.inputs[k] for k in self.tracked]  # type: ignore[misc]
 
     def _derived(
@@ -218,7 +218,8 @@ class RecordedCall(RecordedOp):
         outer_gradients: capture.OuterGradients,
         propagate: Callable[[RecordedRegion, list[Node], Substitution | None], list[Node]],
     ) -> list[Node]:
-        """Records, for every function, what `propagate` computes from it and `given` values."""
+        """Records, for every function, what `propagate` computes from it and from `given`
+        values."""
         passed = [n for n in given if n.op is not LITERAL]
         count = len(self.passed)
         masks, nodes = self.masks, self.nodes

@@ -1,5 +1,5 @@
-"""Arrays that refer to Python objects. The objects of a class that arrays refer to are registered
-by number, so that a call of a method can be made part of a kernel.
+"""Arrays of references to Python objects. Referenced objects are registered by number for each
+class, so that method calls can become part of a kernel.
 """
 
 import weakref
@@ -13,7 +13,7 @@ from ...jit.ir import dtype as dt
 
 
 class _Registry:
-    """The registered objects by their numbers, which begin at 1; 0 stands for none."""
+    """The registered objects by number, starting at 1; 0 stands for none."""
 
     def __init__(self) -> None:
         self.objects: dict[int, Any] = {}
@@ -21,7 +21,7 @@ class _Registry:
         self._last = 0
 
     def add(self, instance: Any) -> int:
-        """The number of an object, which is registered if it is not yet."""
+        """Returns the number of an object, registering it if necessary."""
         number = self._numbers.get(id(instance))
         if number is None:
             self._last += 1
@@ -30,12 +30,13 @@ class _Registry:
         return number
 
     def remove(self, instance: Any) -> bool:
-        """Forgets an object; gives whether it was registered."""
+        """Unregisters an object; returns whether it was registered."""
         number = self._numbers.pop(id(instance), None)
         return number is not None and self.objects.pop(number, None) is not None
 
     def clear(self) -> None:
-        """Forgets all objects. Numbers are not used again, as arrays may still hold them."""
+        """Unregisters all objects. Their numbers are not reused, because arrays may still contain
+        them."""
         self.objects.clear()
         self._numbers.clear()
 
@@ -44,7 +45,8 @@ _registries: "weakref.WeakSet[_Registry]" = weakref.WeakSet()
 
 
 def clear_registry() -> None:
-    """Forgets all objects that arrays of instances refer to; such arrays then refer to none.
+    """Unregisters all objects that arrays of instances refer to; the references then become null
+    pointers.
 
     >>> dr.detail.clear_registry()
     """
@@ -53,12 +55,12 @@ def clear_registry() -> None:
 
 
 class InstanceArray:
-    """Base class of the types that `instance_t` makes: arrays of references to Python objects, a
-    PyTree with the numbers of the objects as its only array.
+    """Base class of the types that `instance_t` creates: arrays of references to Python objects.
+    Each is a PyTree whose only array holds the numbers of the objects.
 
     The objects are kept alive until `unregister` or `dr.detail.clear_registry` is called. A
-    reference to none, or to one that has been forgotten, is a null pointer: `dr.dispatch` gives
-    zeros there.
+    reference to none, or to an unregistered object, is a null pointer, for which `dr.dispatch`
+    returns zeros.
     """
 
     __module__ = "drjit"
@@ -69,11 +71,11 @@ class InstanceArray:
     index: Any
 
     def __init__(self, value: Any = ()) -> None:
-        """References to one object, to each of a sequence of objects (None for null pointers), or
-        those of another array of this type.
+        """Creates references to one object or to each of a sequence of objects (None for null
+        pointers), or copies those of another array of this type.
 
         Raises:
-            TypeError: an object is not of the class that this type is for.
+            TypeError: an object is not an instance of this type's class.
         """
         cls = self.DRJIT_STRUCT["index"]
         if isinstance(value, type(self)):
@@ -82,7 +84,7 @@ class InstanceArray:
             self.index = leaf.literal(cls, self.register(value))
         elif isinstance(value, Sequence) and not isinstance(value, str):
             for v in value:
-                self._check(v)  # all of them before one is registered
+                self._check(v)  # check all of them before one is registered
             self.index = cls([self.register(v) for v in value])
         else:
             self._check(value)
@@ -97,17 +99,17 @@ class InstanceArray:
 
     @classmethod
     def register(cls, instance: Any) -> int:
-        """The number of an object, 0 for None; a new object gets one.
+        """Returns the number of an object, or 0 for None, registering it if necessary.
 
         Raises:
-            TypeError: the object is not of the class that this type is for.
+            TypeError: the object is not an instance of this type's class.
         """
         cls._check(instance)
         return 0 if instance is None else cls._registry.add(instance)
 
     @classmethod
     def unregister(cls, instance: Any) -> None:
-        """Forgets an object: references to it become null pointers.
+        """Unregisters an object: references to it become null pointers.
 
         Raises:
             RuntimeError: the object is not registered.
@@ -117,21 +119,22 @@ class InstanceArray:
 
     @classmethod
     def instances(cls) -> dict[int, Any]:
-        """The registered objects by number."""
+        """Returns the registered objects by number."""
         return dict(cls._registry.objects)
 
     def __len__(self) -> int:
         return len(self.index)
 
     def __getitem__(self, k: int) -> Any:
-        """The object that entry `k` refers to, or None."""
+        """Returns the object that entry `k` refers to, or None."""
         return self._registry.objects.get(self.index[k])
 
     def __iter__(self) -> Iterator[Any]:
         return iter([self._registry.objects.get(number) for number in self.index])
 
     def __eq__(self, other: Any) -> Any:
-        """Where two arrays refer to the same object, or this one to an object or (None) to none."""
+        """Returns where two arrays refer to the same object, or where this one refers to a given
+        object or (None) to none."""
         return self.index == self._numbers(other)
 
     def __ne__(self, other: Any) -> Any:
@@ -155,11 +158,11 @@ class InstanceArray:
 
 @cache
 def instance_t(dtype: type, domain: type) -> type[InstanceArray]:
-    """The type of arrays of references to Python objects of class `domain` (or subclasses), on the
-    backend of an array type. Each entry is a number, by which `dr.dispatch` finds the object.
+    """Returns the type of arrays of references to Python objects of class `domain` (or subclasses),
+    on the backend of an array type. Each entry is a number by which `dr.dispatch` finds the object.
 
     Raises:
-        TypeError: `dtype` is no traced array type, or `domain` no class.
+        TypeError: `dtype` is not a traced array type, or `domain` is not a class.
 
     >>> from drjit.llvm import Float, UInt
     >>> class Shape:

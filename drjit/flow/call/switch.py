@@ -1,4 +1,4 @@
-"""Calls of one of several functions, chosen lane by lane.
+"""Calls of one of several functions, selected lane by lane.
 
 In symbolic mode every function is traced once and becomes a block of the kernel that runs where
 some lane needs it. In evaluated mode lanes are grouped by function, and every function is called
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Function(NamedTuple):
-    """One of the functions of a call: how messages name it, and the number by which lanes choose
+    """One of the functions of a call: its name in messages, and the number by which lanes select
     it."""
 
     name: str
@@ -44,8 +44,8 @@ class Function(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call that has been checked: the functions, the number that chooses one for each lane, the
-    lanes that take part, the tree of positional and named arguments, and the number of lanes."""
+    """A call after validation: the functions, the number that selects one for each lane, the active
+    lanes, the tree of positional and named arguments, and the number of lanes."""
 
     what: str
     functions: list[Function]
@@ -55,7 +55,7 @@ class Call(NamedTuple):
     size: int
 
     def mask(self, function: Function) -> Node:
-        """The lanes that call a function."""
+        """Returns the mask of the lanes that call a function."""
         number = node.literal(self.chosen.dtype, function.number)
         chosen = node.combine(op.eq, (self.chosen, number))
         return node.combine(op.and_, (chosen, self.active))
@@ -69,18 +69,18 @@ def switch(
     label: str | None = None,
     **kwargs: Any,
 ) -> T:
-    """Calls `targets[index](*args, **kwargs)`, where every lane may have another index, and gives
-    what the functions return: arrays, or PyTrees of them, of the same types for all.
+    """Calls `targets[index](*args, **kwargs)`, where every lane may have a different index, and
+    returns the results of the functions: arrays, or PyTrees of them, with the same types for all.
 
     `index` is a 32-bit unsigned integer array, or an integer for a plain call. A mask as the last
-    positional argument, or named `active`, says which lanes take part; the others, and those whose
-    index is out of bounds, get zeros. Functions get copies of the arguments. `mode` is `symbolic`
-    (the default, see `JitFlag.SymbolicCalls`) or `evaluated`.
+    positional argument, or named `active`, selects the active lanes; the others, and those whose
+    index is out of bounds, get zeros. Functions receive copies of the arguments. `mode` is
+    `symbolic` (the default, see `JitFlag.SymbolicCalls`) or `evaluated`.
 
     Raises:
-        IndexError: an index is out of bounds, at the next synchronisation.
-        RuntimeError: the index, the mode or the sizes of arguments are not valid, or a function
-            failed; `__cause__` says why, and the error is also of its type.
+        IndexError: an index is out of bounds (raised at the next synchronization).
+        RuntimeError: the index, the mode or the sizes of arguments are invalid, or a function
+            failed; `__cause__` has the reason, and the error is also of its type.
         TypeError: the results of functions differ in structure or type.
 
     >>> from drjit.llvm import Float, UInt
@@ -110,15 +110,15 @@ def switch(
 
 
 def title(function: Callable[..., Any]) -> str:
-    """How a function is named in messages."""
+    """Returns the name of a function in messages."""
     return getattr(function, "__qualname__", type(function).__qualname__)
 
 
 def check_mode(what: str, mode: Any, label: Any) -> bool:
-    """Whether a call is symbolic, by its mode or the flags.
+    """Returns whether a call is symbolic, according to its mode or the flags.
 
     Raises:
-        RuntimeError: mode or label are not valid.
+        RuntimeError: the mode or the label is invalid.
     """
     if mode not in (None, "symbolic", "evaluated"):
         raise RuntimeError(f"{what}: 'mode' is {mode!r}; expected 'symbolic', 'evaluated' or None")
@@ -138,7 +138,7 @@ def check_mode(what: str, mode: Any, label: Any) -> bool:
 def _plain(
     what: str, index: int, targets: Sequence[Callable[..., Any]], args: tuple, kwargs: dict
 ) -> Any:
-    """The call of a function for all lanes."""
+    """Calls one function for all lanes."""
     mask = kwargs.get("active", args[-1] if args else None)
     if isinstance(mask, ArrayBase) and mask._dtype.is_mask:
         raise RuntimeError(
@@ -160,20 +160,21 @@ def _plain(
 
 
 def _guarded(what: str, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """The result of a function; what it raises is the cause of a `RuntimeError` that names it."""
+    """Returns the result of a function; an exception that it raises becomes the cause of a
+    `RuntimeError` that names it."""
     try:
         return function.run(*args, **kwargs)
-    except StateTarget:  # the statement around will record it again
+    except StateTarget:  # the enclosing statement will record it again
         raise
     except Exception as error:
-        # As text: ctypes makes another error of one that occurs while it converts arguments.
+        # As text: ctypes replaces errors that occur while it converts arguments.
         if isinstance(error, RecursionError) or "RecursionError" in str(error):
             raise RecursionError(f"{what}: {function.name} calls itself without end") from None
         raise failed(f"{what}: {function.name}", error) from error
 
 
 def split_mask(what: str, index: Any, args: tuple, kwargs: dict) -> tuple[Any, tuple, dict]:
-    """The mask of the lanes that take part; functions get one that holds everywhere."""
+    """Returns the mask of the active lanes; functions receive one that is always true."""
     if "active" in kwargs:
         mask = kwargs["active"]
     else:
@@ -202,7 +203,7 @@ def run(
     args: tuple,
     kwargs: dict[str, Any],
 ) -> Any:
-    """Calls for every active lane the function whose number is `chosen` there."""
+    """Calls for every active lane the function with the number `chosen` in that lane."""
     arguments = Tree((args, kwargs))
     if has_vectors(arguments):
         functions = [f._replace(run=reading(f.run)) for f in functions]
@@ -218,12 +219,12 @@ def run(
     call = Call(what, functions, chosen._node, active._node, arguments, size)
     if symbolic:
         return _symbolic(call)
-    with isolate_grad():  # what functions propagate goes on when all of them have been called
+    with isolate_grad():  # gradients propagated by the functions continue once all have been called
         return _evaluated(call, type(chosen))
 
 
 def _result(call: Call, function: Function, args: tuple, kwargs: dict, count: int | None) -> Tree:
-    """The result of a function, which is called for so many lanes, or any number."""
+    """Returns the result of a function that is called for `count` lanes, or any number."""
     result = _guarded(call.what, function, args, kwargs)
     tree = Tree((result,))
     if has_vectors(tree):
@@ -235,9 +236,9 @@ def _result(call: Call, function: Function, args: tuple, kwargs: dict, count: in
 
 
 def _symbolic(call: Call) -> Any:
-    """Records every function; see the module's beginning."""
+    """Records every function; see the module docstring."""
     masks = [call.mask(f) for f in call.functions]
-    # Constants stay what they are, so that functions are simplified for them.
+    # Constants stay constants, so that functions are simplified for them.
     passed = [k for k, a in enumerate(call.arguments.leaves) if a._node.op is not LITERAL]
     held = contents(call.arguments.leaves)
     recorded = RecordedCall(call.what, held, passed, masks)
@@ -274,17 +275,17 @@ def _evaluated(call: Call, index_class: Any) -> Any:
     for function in call.functions:
         mask = call.mask(function)
         around = scope.active()
-        if around is not scope.ACTIVE:  # which has no value outside of a kernel
+        if around is not scope.ACTIVE:  # which has no value outside a kernel
             mask = node.apply(op.and_, mask, around)
         mask = node.resize(mask, call.size)
         lanes = leaf_access.compress(wrap(mask_class, mask), index_class)
         count = lanes._node.size
         waiting -= 1
         if count == 0 and (waiting or first):
-            continue  # the last function is called for no lane, if none was called, for its types
+            continue  # if no function was called, call the last one for its types
         with scope.unmasked():
             args, kwargs = call.arguments.put_together(_grouped(call, lanes))
-        # What has one entry for all lanes stands for as many as a call around this one has.
+        # A single entry for all lanes represents as many lanes as an enclosing call has.
         with scope.group(count * scope.lanes() if call.size == 1 else count):
             result = _result(call, function, args, kwargs, count)
         if first:
@@ -299,7 +300,8 @@ def _evaluated(call: Call, index_class: Any) -> Any:
 
 
 def _grouped(call: Call, lanes: Any) -> list[Any]:
-    """The arguments with the entries of the given lanes; arrays of one entry go with all."""
+    """Returns the arguments with the entries of the given lanes; arrays of one entry are
+    broadcast."""
     arrays = call.arguments.leaves
     if lanes._node.size == call.size or call.size == 1:
         return [copied(a) for a in arrays]
@@ -313,7 +315,7 @@ def _grouped(call: Call, lanes: Any) -> list[Any]:
 
 
 def _misfit(call: Call, function: Function, size: int, count: int) -> RuntimeError:
-    """The error for a result of a function that has been called for so many lanes."""
+    """Returns the error for a result of a function that was called for `count` lanes."""
     if size == 0:
         return RuntimeError(
             f"{call.what}: field 'result' is uninitialized: {function.name} gave an empty array"
@@ -326,7 +328,7 @@ def _misfit(call: Call, function: Function, size: int, count: int) -> RuntimeErr
 
 
 def _merge(merged: list[Any], result: list[Any], lanes: Any, size: int) -> None:
-    """Puts the results of a group where they belong."""
+    """Scatters the results of a group to its lanes."""
     count = lanes._node.size
     everywhere = leaf.literal(lanes.Mask, True)
     for target, value in zip(merged, result, strict=True):

@@ -1,1 +1,1 @@
-"""Frozen functions: what was launched once is launched again for other inputs."""
+"""Frozen functions: launches are recorded once and repeated for other inputs."""

@@ -1,5 +1,5 @@
-"""Frozen functions: `freeze` makes a function that traces its body once, takes note of all that is
-launched, and in later calls launches the same for other inputs.
+"""Frozen functions: `freeze` wraps a function whose body is traced once. All launches are recorded,
+and later calls repeat them for other inputs.
 """
 
 import threading
@@ -26,7 +26,7 @@ from .layout import FreeVariables, InputLayout, by_identity
 from .recordings import Family, Structure
 from .result import Snapshot, reproduce
 
-# Flags that say what happens beside the computation.
+# Flags for what happens besides the computation.
 _IMPORTANT = ~int(
     JitFlag.KernelHistory | JitFlag.LaunchBlocking | JitFlag.PrintIR | JitFlag.FreezingScope
 )
@@ -36,9 +36,9 @@ _FREEZING = int(JitFlag.KernelFreezing)
 class FrozenFunction:
     """A function with its recordings. It is called with a tree of inputs.
 
-    At most `limit` recordings are kept (-1: all), those used last. After `warn_after` of them, each
-    further one causes a warning (-1: none). With `auto_opaque`, a literal becomes data when its
-    value changes; otherwise, all of them are data from the start.
+    At most `limit` recordings are kept, the most recently used ones (-1: all). After `warn_after`
+    of them, each further one causes a warning (-1: none). With `auto_opaque`, a literal becomes
+    data when its value changes; otherwise, all literals are data from the start.
     """
 
     __module__ = "drjit.detail"
@@ -65,7 +65,8 @@ class FrozenFunction:
 
     @property
     def n_recordings(self) -> int:
-        """How often the function has been recorded since it was made or cleared."""
+        """The number of times that the function has been recorded since it was created or
+        cleared."""
         return self._recordings
 
     @property
@@ -77,14 +78,14 @@ class FrozenFunction:
         return [f for s in self._structures.values() for f in s.families.values()]
 
     def __call__(self, arg: dict, /) -> Any:
-        """Calls the function, or replays what it did for inputs like these."""
+        """Calls the function, or replays its recording for matching inputs."""
         return self.call(arg, None, (arg,), list)
 
     def call(
         self, tree: Any, names: Any, inputs: Sequence[Any], find: Callable[[], Sequence[Any]]
     ) -> Any:
-        """The same, for a tree that consists of `inputs` with `names`; `find` returns further
-        inputs, which the function reads without being passed them."""
+        """The same for a tree that consists of `inputs` with `names`; `find` returns further
+        inputs, which the function reads without receiving them as arguments."""
         frozen = flags.current & _FREEZING and self._limit
         if not frozen or active() is not None or innermost() is not None:
             return self._function(tree)
@@ -111,7 +112,7 @@ class FrozenFunction:
         return result
 
     def _layout(self, names: Any, inputs: Sequence[Any], implicit: Sequence[Any]) -> InputLayout:
-        """The inputs taken apart, and evaluated."""
+        """Returns the decomposed and evaluated inputs."""
         try:
             layout = InputLayout(names, inputs, implicit)
         except RecursionError:
@@ -124,8 +125,8 @@ class FrozenFunction:
         return layout
 
     def _check_backend(self, layout: InputLayout) -> None:
-        """Raises if inputs are of another backend than the one that was asked for, or if there is
-        no such backend here."""
+        """Raises if inputs belong to another backend than the requested one, or if that is not
+        available."""
         arrays = [a for a in layout.objects if isinstance(a, ArrayBase) and a._kind == "leaf"]
         for found in {a._namespace.partition(".")[0] for a in arrays}:
             if found != self._backend.name.lower():
@@ -137,8 +138,8 @@ class FrozenFunction:
             raise RuntimeError(f"{self._what}: the backend {self._backend} is not available")
 
     def _family(self, layout: InputLayout) -> tuple[Family, list[int]]:
-        """The recordings that inputs may fit to, and the numbers of the literals among these that
-        are data."""
+        """Returns the recordings that the inputs may match, and the numbers of the input literals
+        that are data."""
         key = layout.key
         key.append(flags.current & _IMPORTANT)
         if graph.scopes:
@@ -156,7 +157,7 @@ class FrozenFunction:
                 self._note_changes(found, values)
             if not found.changing:
                 break
-            # Further on as if they were data already.
+            # From here on, as if they were already data.
             for j in found.changing:
                 number, place = literals[j]
                 key[place] = number
@@ -168,7 +169,7 @@ class FrozenFunction:
         return family, data
 
     def _note_changes(self, found: Structure, values: list[str]) -> None:
-        """Literals that are others than in the last call become data."""
+        """Turns literals that differ from the previous call's into data."""
         changed = {j for j, v in enumerate(values) if v != found.last[j]} - found.changing
         if changed:
             pairs = ", ".join([f"{found.last[j]} to {values[j]}" for j in sorted(changed)])
@@ -186,11 +187,11 @@ class FrozenFunction:
                 setattr(holder, name, n)
 
     def _recorded(self, tree: Any, inputs: Any, layout: InputLayout) -> tuple[Recording | str, Any]:
-        """A recording of a call, or why there can be none, and the result."""
-        schedule.evaluate([])  # side effects that are no part of the function
+        """Returns a recording of a call, or the reason why there is none, and the result."""
+        schedule.evaluate([])  # side effects that are not part of the function
         snapshot = Snapshot(layout, self._what)
         buffers = [n.data if n.op is BUFFER else None for n in layout.nodes]
-        layout.nodes = []  # whose owners are the arrays: those that nobody else has are overwritten
+        layout.nodes = []  # owned by the arrays alone: otherwise unused values are overwritten
         recorder = Recorder(buffers, self._what)
         del buffers
         with ADContextManager(ADScope.Isolate, ()):
@@ -234,8 +235,7 @@ class FrozenFunction:
             )
 
     def _evict(self) -> None:
-        """Drops recordings that have not been used for longest until there are no more than the
-        limit."""
+        """Drops the least recently used recordings until the limit is satisfied."""
         if self._limit < 0:
             return
         left = self._families()
@@ -248,7 +248,7 @@ class FrozenFunction:
 
 
 def _all_nodes(*trees: Any) -> list[Node]:
-    """The values in what a call has left behind."""
+    """Returns the values in what a call has left behind."""
     try:
         return InputLayout(None, (), trees).nodes
     except RecursionError:
@@ -256,12 +256,12 @@ def _all_nodes(*trees: Any) -> list[Node]:
 
 
 def _as_data(n: Node) -> Node:
-    """A literal as a buffer."""
+    """Returns a literal as a buffer."""
     return schedule.materialize(n) if n.size > schedule.FEW else schedule.filled(n)
 
 
 def _replayed(replay: Replay, layout: InputLayout) -> Any:
-    """The result of a recorded call for other inputs, which get their changes."""
+    """Returns the result of a recorded call for other inputs, and applies its changes to these."""
     recording = replay.recording
     for k in recording.written:
         _own(layout, k)
@@ -275,7 +275,7 @@ def _replayed(replay: Replay, layout: InputLayout) -> Any:
 
 
 def _own(layout: InputLayout, k: int) -> None:
-    """Lets a value that is going to be written to belong to nobody but its arrays."""
+    """Drops other references to a value that will be written to, so that only its arrays own it."""
     nodes, holders = layout.nodes, layout.holders[k]
     witness = weakref.ref(nodes[k])
     held = Replacement(nodes[k])
@@ -378,7 +378,7 @@ def freeze(
     enabled: bool = True,
 ) -> Any:
     """Decorator of functions whose body is traced once: later calls only launch the kernels again,
-    with the arrays that they are given. They take a fraction of the time of tracing.
+    with other arrays as input. That takes a fraction of the time of tracing.
 
     >>> @dr.freeze
     ... def f(x, y):
@@ -390,33 +390,33 @@ def freeze(
     >>> f.n_recordings
     1
 
-    A recording is used again for inputs of the same structure: PyTrees of the same types, arrays
-    of equal sizes and identical arrays at the same places, equal Python values, and the same
-    arrays being differentiable. Otherwise the function is traced once more. That also happens at
-    the first call with arrays of another size; see docs/freezing.md.
+    A recording is reused for inputs of the same structure: PyTrees of the same types, arrays of
+    equal sizes and identical arrays at the same places, equal Python values, and the same arrays
+    being differentiable. Otherwise, the function is traced again. This also happens at the first
+    call with arrays of another size; see docs/freezing.md.
 
-    What counts as input are the arguments, variables outside of the function that its code refers
-    to by name, and what `state_fn`, which is called with the arguments, returns. Changes of these,
-    such as scatters, assignments to attributes and gradients, are repeated as well. Gradients are
-    propagated to the inputs, but not from the result: the function is an island, as if it was
-    within `isolate_grad`.
+    The inputs are the arguments, variables outside the function that its code refers to by name,
+    and the result of `state_fn`, which is called with the arguments. Changes to inputs, such as
+    scatters, assignments to attributes and gradients, are replayed as well. Gradients propagate to
+    the inputs, but not from the result: the function is isolated, as if within `isolate_grad`.
 
     Arguments:
-        limit: how many recordings to keep, those that were used last; None means all, and with 0
-            the function is called as it is.
-        warn_after: after so many recordings, each further one causes a warning.
-        backend: the backend that all inputs must be of; None means any.
-        auto_opaque: a literal that is another one than in the call before becomes data. Otherwise
-            all literals are, from the first call on.
-        enabled: False calls the function as it is. It is also an attribute, and
-            `JitFlag.KernelFreezing` a switch for all functions.
+        limit: the number of recordings to keep, the most recently used ones; None means all, and
+            with 0 the function is called directly.
+        warn_after: after this number of recordings, each further one causes a warning.
+        backend: the backend that all inputs must belong to; None means any.
+        auto_opaque: a literal that differs from the previous call's becomes data. Otherwise, all
+            literals are data from the first call on.
+        enabled: False calls the function directly. This is also an attribute;
+            `JitFlag.KernelFreezing` is a switch for all functions.
 
     The result has the attributes `n_recordings` and `n_cached_recordings`, and the method `clear`.
 
     Raises:
-        RuntimeError: the function reads the contents of an array, or uses one that is no input; or
-            an input is of another backend, or `backend` is not available. What the function raises
-            when it is recorded is of that type as well, with the original as its cause.
+        RuntimeError: the function reads the contents of an array, or uses one that is not an input;
+            or an input belongs to another backend, or `backend` is not available. Exceptions raised
+            by the function while it is being recorded are also of this type, with the original as
+            their cause.
         TypeError: an input or a result is an object that is neither a PyTree nor hashable.
     """
     if not callable(f) and f is not None:
@@ -436,8 +436,8 @@ def freeze(
 
 
 def freeze_discard(arg0: JitBackend, arg1: str, /) -> None:
-    """Says that the call of a frozen function that is being recorded cannot be replayed, for the
-    given reason: it goes on, but the recording is not kept. Otherwise it has no effect.
+    """Declares that the call of a frozen function that is being recorded cannot be replayed, for
+    the given reason: the call continues, but its recording is not kept. Has no effect otherwise.
 
     >>> dr.detail.freeze_discard(dr.JitBackend.LLVM, "it asks a sensor")
     """

@@ -1,8 +1,8 @@
-"""What the inputs of a frozen function are made of: the values and objects in them, and a key that
-says whether a recording fits.
+"""The decomposition of the inputs of a frozen function: the values and objects in them, and a key
+that determines which recordings match.
 
-Everything is visited in a fixed order, so that what was at some place of the inputs of the recorded
-call is at the same place of those of another call with the same key.
+Everything is visited in a fixed order, so inputs with the same key have corresponding objects and
+values at the same positions.
 """
 
 import dis
@@ -23,13 +23,14 @@ from ..call.instance import InstanceArray
 
 
 class InputLayout:
-    """The parts of `inputs`, and of those in `implicit`, among which anything is allowed.
+    """The parts of `inputs`, and of those in `implicit`, where any kind of object is allowed.
 
-    `objects` are the arrays, containers, variables of derivatives and other objects, each once.
-    `nodes` are the values of one-dimensional arrays, each followed by its gradient if there is one,
-    with the objects and attributes that hold it in `holders`; equal entries of `nodes` are one
-    value. `literals` numbers the constants among them and their places in the key. `sizes` are the
-    different sizes, 0 and 1 left out. `closed` numbers the objects that are not looked into.
+    `objects` are the arrays, containers, derivative variables and other objects, without
+    duplicates. `nodes` are the values of one-dimensional arrays, each followed by its gradient if
+    there is one; `holders` lists the objects and attributes that hold them. Equal entries of
+    `nodes` are one value. `literals` lists the positions of constants among them and in the key.
+    `sizes` are the distinct sizes other than 0 and 1. `closed` lists the numbers of objects that
+    are not opened.
     """
 
     __slots__ = (
@@ -118,7 +119,7 @@ class InputLayout:
         self.holders.append([(holder, attribute)])
 
     def _add_object(self, value: Any, kind: str) -> None:
-        """Adds an object that consists of others, or counts by its identity."""
+        """Adds an object that consists of others, or that is compared by identity."""
         key = self.key
         if kind == "vector" and not self._lenient:
             raise TypeError(
@@ -134,10 +135,10 @@ class InputLayout:
             self.closed.add(len(self.objects) - 1)
             return
         keys, parts = opened(value, kind)
-        if kind == "struct":  # whose class says which fields there are
+        if kind == "struct":  # its class determines the fields
             attributes = getattr(value, "__dict__", None)
             if attributes is not None and len(attributes) > len(keys):
-                # Code may depend on numbers and the like that are no fields.
+                # Code may depend on numbers and the like that are not fields.
                 for name, v in attributes.items():
                     if type(v) in _SIMPLE and name not in keys:
                         key += (name, type(v), v)
@@ -160,7 +161,7 @@ class InputLayout:
         self._lenient = lenient
 
     def _identity(self, value: Any) -> Any:
-        """What stands for an object that counts by its identity, or by what it is equal to."""
+        """Returns a representative of an object that is compared by identity or equality."""
         cls = type(value)
         if cls.__hash__ is not None:
             return _reference(value)
@@ -174,7 +175,8 @@ class InputLayout:
 
 
 def _reference(value: Any) -> Any:
-    """What is equal for equal objects, and does not keep an object alive if it can be helped."""
+    """Returns a value that is equal for equal objects and, where possible, does not keep an object
+    alive."""
     try:
         return weakref.ref(value)
     except TypeError:
@@ -182,7 +184,7 @@ def _reference(value: Any) -> Any:
 
 
 def opened(value: Any, kind: str) -> tuple[Any, Any]:
-    """The keys, names of attributes or shape of a container, and what it consists of."""
+    """Returns the keys, attribute names or shape of a container, and its parts."""
     if kind == "struct":
         names = _names[type(value)]
         return names, [getattr(value, name, None) for name in names]
@@ -199,7 +201,7 @@ def opened(value: Any, kind: str) -> tuple[Any, Any]:
 
 
 def _number(value: Any) -> Any:
-    # 0.0 and -0.0 differ, NaN is NaN.
+    # 0.0 and -0.0 differ; NaN equals NaN.
     return repr(value) if not value or value != value else value
 
 
@@ -208,7 +210,7 @@ def _host_array(value: Any) -> tuple:
 
 
 def _foreign_array(value: Any) -> tuple:
-    """An array of another library."""
+    """Returns the key of an array of another library."""
     try:
         return _host_array(np.asarray(value))
     except Exception as error:
@@ -217,7 +219,7 @@ def _foreign_array(value: Any) -> tuple:
         ) from None
 
 
-_DEEPEST = 3  # objects within objects whose attributes are looked at
+_DEEPEST = 3  # maximum nesting of objects whose attributes are examined
 _FIXED = (ModuleType, type, BuiltinFunctionType)
 _SIMPLE = frozenset((bool, int, float, str, type(None)))
 
@@ -225,7 +227,8 @@ _BY_VALUE: dict[str, Callable[[Any], Any]] = {
     "number": _number, "set": frozenset, "host": _host_array, "foreign": _foreign_array,
     "hashed": _reference,
 }  # fmt: skip
-"""What stands in the key for values that count by what they are, not by which object they are."""
+"""Functions from values that are compared by value, not by identity, to their entries in the
+key."""
 
 _CLASSES: tuple[tuple[Any, str], ...] = (
     (KernelValue, "vector"),
@@ -238,7 +241,7 @@ _CLASSES: tuple[tuple[Any, str], ...] = (
 )
 
 
-_names: dict[type, tuple[str, ...]] = {}  # of the attributes of structures
+_names: dict[type, tuple[str, ...]] = {}  # attribute names of structures
 
 
 class _Kinds(dict[type, str]):
@@ -256,12 +259,12 @@ _kinds = _Kinds({
 
 
 def kind_of(cls: type) -> str:
-    """What the values of a class are: the kinds of PyTrees, and a few more."""
+    """Returns the kind of a class's values: the kinds of PyTrees, and a few more."""
     return _kinds[cls]
 
 
 def by_identity(*classes: type) -> None:
-    """Says that only the identity of the objects of some classes matters."""
+    """Declares that objects of some classes are compared by identity only."""
     _kinds.update(dict.fromkeys(classes, "other"))
 
 
@@ -279,12 +282,12 @@ def _classify(cls: Any) -> str:
     return "foreign" if hasattr(cls, "__array__") or hasattr(cls, "__dlpack__") else "object"
 
 
-# What a function refers to without being given it.
+# The free variables of a function.
 
 
 class FreeVariables:
-    """The variables outside of a function that its code refers to, those of its closure, defaults
-    of its arguments, and the object itself if it is no function of Python's."""
+    """The variables outside a function that its code refers to, those of its closure, the defaults
+    of its arguments, and the object itself if it is not a Python function."""
 
     __slots__ = ("_cells", "_names", "_objects", "_scope")
 
@@ -297,7 +300,7 @@ class FreeVariables:
             return
         pending: list[CodeType] = [code]
         names: dict[str, None] = {}
-        for c in pending:  # which grows
+        for c in pending:  # the list grows during iteration
             used = [i.argval for i in dis.get_instructions(c) if i.opname == "LOAD_GLOBAL"]
             names.update(dict.fromkeys(used))
             pending += [k for k in c.co_consts if isinstance(k, CodeType)]
@@ -307,12 +310,12 @@ class FreeVariables:
         self._objects = [d for d in defaults if d]
 
     def values(self) -> list[Any]:
-        """What is there now; modules and classes are left out."""
+        """Returns their current values, except modules and classes."""
         scope = self._scope
         found = [scope[name] for name in self._names if name in scope]
         for cell in self._cells:
             try:
                 found.append(cell.cell_contents)
-            except ValueError:  # not set yet
+            except ValueError:  # not yet set
                 continue
         return self._objects + [v for v in found if not isinstance(v, _FIXED)]

@@ -1,5 +1,5 @@
-"""The recordings of a frozen function: those for inputs of one structure, for certain values of
-literals among them, and for certain sizes of arrays.
+"""The recordings of a frozen function: those for one input structure, for certain values of
+literals, and for certain sizes of arrays.
 """
 
 from itertools import count
@@ -8,14 +8,14 @@ from typing import Any
 from ...jit.run.freeze import Recording, Replay
 from .sizes import Different, General, merged
 
-_READY = 16  # sizes of inputs for which steps are kept ready
-_TIED = 16  # recordings of inputs of one structure that go with their own sizes only
+_READY = 16  # number of input sizes for which steps are kept ready
+_TIED = 16  # number of recordings per input structure that match only their own sizes
 
 _tick = count().__next__
 
 
 class Family:
-    """The recordings for inputs that differ in nothing but the sizes of arrays."""
+    """The recordings for inputs that differ only in the sizes of arrays."""
 
     __slots__ = ("general", "ready", "recorded", "used")
 
@@ -29,13 +29,13 @@ class Family:
         return len(self.general) + len(self.recorded)
 
     def find(self, sizes: tuple[int, ...]) -> Replay | None:
-        """The recording for arrays of some sizes, if there is one."""
+        """Returns the recording for given array sizes, if there is one."""
         self.used = _tick()
         found = self.ready.get(sizes)
         if found is None:
             recording = self.recorded.pop(sizes, None)
             if recording is not None:
-                self.recorded[sizes] = recording  # as the one used last
+                self.recorded[sizes] = recording  # as the most recently used one
             for general in self.general:
                 recording = recording or general.for_sizes(sizes)
             if recording is not None:
@@ -45,8 +45,8 @@ class Family:
         return found
 
     def add(self, recording: Recording) -> bool:
-        """Adds a recording, and returns whether it is a new one, and not what another one says if
-        its sizes are changed."""
+        """Adds a recording. Returns whether it is new, rather than an existing one with other
+        sizes."""
         self.ready.pop(recording.sizes, None)
         self.recorded.pop(recording.sizes, None)
         for sizes, other in self.recorded.items():
@@ -55,7 +55,7 @@ class Family:
             except Different:
                 continue
             del self.recorded[sizes]
-            # Others that are a special case of it.
+            # Others that are special cases of it.
             self.general = [g for g in self.general if general.for_sizes(g.recording.sizes) is None]
             self.recorded = {n: p for n, p in self.recorded.items() if general.for_sizes(n) is None}
             self.general.append(general)
@@ -74,14 +74,14 @@ class Family:
             self.ready.clear()
 
     def drop(self, sizes: tuple[int, ...]) -> None:
-        """Forgets a recording that turned out not to fit."""
+        """Forgets a recording that turned out not to match."""
         self.ready.pop(sizes, None)
         self.recorded.pop(sizes, None)
 
 
 class Structure:
-    """What is known about inputs of one structure: the recordings by the values of literals, the
-    last of these values, and the literals that change from call to call, so that they are data."""
+    """The recordings for one input structure by the values of literals, the latest values, and the
+    literals that change from call to call and are therefore data."""
 
     __slots__ = ("changing", "families", "last")
 

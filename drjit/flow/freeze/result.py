@@ -1,9 +1,9 @@
-"""What a call of a frozen function leaves behind: its result, arrays that it changed in place, and
-new contents of the objects it was given. All of it is described by nested tuples, from which a
-replay makes it again.
+"""The outcome of a frozen function's call: its result, arrays that it changed in place, and new
+contents of the objects it received. All of it is described by nested tuples, from which a replay
+reproduces it.
 
-A description refers to values by their number in the recording, and to objects by their number: the
-`objects` of the `InputLayout` of the inputs come first, followed by those that the call has made.
+A description refers to values by their number in the recording, and to objects by number: first the
+`objects` of the inputs' `InputLayout`, then those that the call has created.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ _CONTAINERS = frozenset(("nested", "tensor", "sequence", "dict", "struct"))
 _CHANGING = _CONTAINERS | {"object"}
 
 Value = ValueNumber | Literal
-"""A value that the recording computes or is given, or a literal."""
+"""A value that the recording computes or receives, or a literal."""
 
 
 class Array(NamedTuple):
@@ -43,15 +43,15 @@ class Array(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """A variable of derivatives of an array with the given value."""
+    """A derivative variable of an array with the given value."""
 
     value: Value
     gradient: Value | None
 
 
 class Container(NamedTuple):
-    """An object with keys, names of attributes or a shape, and what it consists of: numbers of
-    objects, and constants."""
+    """An object with keys, attribute names or a shape, and its parts: numbers of objects, and
+    constants."""
 
     cls: Any
     keys: Any
@@ -59,9 +59,9 @@ class Container(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """All that a call leaves behind.
+    """Everything that a call leaves behind.
 
-    `made` are new objects. The others are changes of objects with a number: `arrays` by value and
+    `made` are new objects. The others are changes of numbered objects: `arrays` by value and
     variable, `gradients` of variables, `contents` of containers by keys and parts. `waiting` are
     the variables whose gradients are propagated further after the call.
     """
@@ -74,7 +74,7 @@ class Outcome(NamedTuple):
     waiting: tuple[ValueNumber, ...]
 
     def values(self) -> set[int]:
-        """The numbers of the values that are needed."""
+        """The numbers of the required values."""
         found: list[Any] = [value for _, value, *_ in (*self.arrays, *self.gradients)]
         for row in self.made:
             if isinstance(row, Array):
@@ -85,14 +85,15 @@ class Outcome(NamedTuple):
 
 
 class Snapshot:
-    """What inputs are like before a call that is recorded, and which outcome it has then.
+    """The state of the inputs before a call that is recorded, from which its outcome is determined.
 
-    Of data, these are the numbers of nodes: to hold the nodes would make scatters copy them.
+    Data is represented by numbers of nodes: holding the nodes themselves would force scatters to
+    copy them.
     """
 
     def __init__(self, layout: InputLayout, what: str) -> None:
         self._what = what
-        self._objects = [*layout.objects]  # and new ones, as ids of what is gone may come back
+        self._objects = [*layout.objects]  # and new objects: ids of freed ones may be reused
         self._numbers = {id(o): ValueNumber(k) for k, o in enumerate(self._objects)}
         self._made: list[Any] = []
         self._detached: dict[ValueNumber, Var] = {}
@@ -114,15 +115,15 @@ class Snapshot:
                 self._containers.append((k, o, *opened(o, kind)))
 
     def nodes(self) -> list[Node]:
-        """What the arrays that were given hold now, and their gradients."""
+        """The current contents of the input arrays, and their gradients."""
         gradients = [v.grad for _, v in self._variables if v.grad is not None]
         return [a._node for _, a, _ in self._leaves] + gradients
 
     def outcome(self, recorder: Recorder, result: Any, waiting: list[Any]) -> Outcome:
-        """What the call left behind, which has been evaluated.
+        """Returns the outcome of the call, which has been evaluated.
 
         Raises:
-            TypeError: a replay could not make something of it.
+            TypeError: a replay could not reproduce part of it.
         """
         self._recorder = recorder
         described = self._part(result)
@@ -147,7 +148,7 @@ class Snapshot:
         )
 
     def _is_same(self, holder: Any, attribute: str) -> bool:
-        """Whether an array or variable holds the node that it did."""
+        """Returns whether an array or variable still holds the same node."""
         n, before = getattr(holder, attribute), self._nodes.get((id(holder), attribute))
         if n is None or n.op is LITERAL:
             return n is before
@@ -156,8 +157,8 @@ class Snapshot:
     def _changed(
         self, container: Any, before: tuple[Any, Any], now: tuple[Any, Any]
     ) -> tuple[Any, tuple]:
-        """The new contents of a container; of other objects than arrays, lists and dictionaries,
-        the attributes that have changed."""
+        """Returns the new contents of a container; for objects other than arrays, lists and
+        dictionaries, the changed attributes."""
         keys, parts = now
         if not isinstance(container, (ArrayBase, list, dict)):
             old = dict(zip(*before, strict=True))
@@ -167,7 +168,7 @@ class Snapshot:
         return keys, tuple(map(self._part, parts))
 
     def _part(self, value: Any) -> Any:
-        """The number of an object, or a constant."""
+        """Returns the number of an object, or a constant."""
         known = self._numbers.get(id(value))
         if known is not None:
             return known
@@ -214,7 +215,7 @@ class Snapshot:
         return Literal(n.dtype, n.data, n.size) if n.op is LITERAL else self._recorder.slot(n)
 
     def _variable(self, a: Any) -> ValueNumber | None:
-        """The number of the variable of an array, which may be new."""
+        """Returns the number of an array's variable, which may be new."""
         v = a._var
         if v is None:
             return None
@@ -234,7 +235,8 @@ _MISSING = object()
 
 
 def reproduce(outcome: Outcome, layout: InputLayout, values: list[Any]) -> Any:
-    """Changes inputs as a recorded call did, and returns its result, for the values of a replay."""
+    """Changes inputs as a recorded call did, and returns its result, given the values of a
+    replay."""
 
     def value(of: Value) -> Node:
         return values[of] if type(of) is ValueNumber else literal(*of)  # type: ignore[misc]

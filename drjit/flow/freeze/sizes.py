@@ -1,9 +1,9 @@
-"""Recordings for arrays of any size. Two recordings of a function for different sizes are
-compared: if they differ only in numbers that are in proportion to a size, they say what happens for
-others.
+"""Recordings for arrays of any size. Two recordings of a function for different sizes are compared:
+if they differ only in numbers proportional to a size, they determine the recordings for other
+sizes.
 
-Numbers that do not change are taken as constants, hence a size that was the same in both has to
-stay the same. Whatever cannot be explained leaves the recordings to their own sizes.
+Numbers that do not change are treated as constants; hence a size that was the same in both must
+stay the same. If anything cannot be explained, the recordings remain tied to their own sizes.
 """
 
 from operator import index
@@ -18,11 +18,11 @@ from ...jit.run.freeze_size import Size
 
 
 class Different(Exception):
-    """Recordings differ in more than sizes."""
+    """The recordings differ in more than sizes."""
 
 
 class _Proportion(NamedTuple):
-    """A number that was `value` where size number `which` had `at` parts of a length."""
+    """A number that was `value` when size number `which` consisted of `at` parts of a length."""
 
     value: int
     which: int
@@ -53,15 +53,15 @@ class _Number(NamedTuple):
 
 
 class General(NamedTuple):
-    """A recording in which some numbers depend on sizes. Sizes in `fixed` may not change, and those
-    in `even` must remain multiples of a length."""
+    """A recording in which some numbers depend on sizes. Sizes in `fixed` must not change, and
+    those in `even` must remain multiples of a length."""
 
     recording: Recording
     fixed: tuple[tuple[int, int], ...]
     even: tuple[tuple[int | _Number, int], ...]
 
     def for_sizes(self, sizes: tuple[int, ...]) -> Recording | None:
-        """The recording for given sizes; None if there is no telling what it would be."""
+        """Returns the recording for given sizes, or None if it cannot be determined."""
         if any(sizes[k] != n for k, n in self.fixed):
             return None
         recording = self.recording
@@ -76,10 +76,10 @@ class General(NamedTuple):
 
 
 def merged(a: Recording, b: Recording) -> General:
-    """What two recordings for different sizes have in common.
+    """Generalizes two recordings for different sizes.
 
     Raises:
-        Different: it is not enough.
+        Different: they cannot be generalized.
     """
     if (
         a.decisions != b.decisions
@@ -105,7 +105,7 @@ def _same_constants(a: Recording, b: Recording) -> bool:
 
 
 def _bytes(n: Node) -> bytes:
-    """The contents of a constant, which no kernel writes to."""
+    """Returns the contents of a constant, which no kernel writes to."""
     return n.data.array(n.dtype.numpy, n.size).tobytes()
 
 
@@ -120,7 +120,7 @@ class _Merger:
         ]
 
     def divisions(self) -> tuple[tuple[int | _Number, int], ...]:
-        """The sizes that were divided without a rest, each with the length of the parts."""
+        """The sizes that were divided without remainder, each with the length of the parts."""
         found = []
         if len(self._first) != len(self._second):
             raise Different
@@ -129,13 +129,13 @@ class _Merger:
             if length != other or even is not (not m % length):
                 raise Different
             if n != m and _parts(n, length) == _parts(m, length):
-                raise Different  # which does not show how their number depends on the size
+                raise Different  # their number does not reveal its dependence on the size
             if even:
                 found.append((self.merge(n, m), length))
         return tuple(dict.fromkeys(found))
 
     def merge(self, a: Any, b: Any) -> Any:
-        """Nested tuples with proportions in place of numbers that differ."""
+        """Returns nested tuples with proportions in place of numbers that differ."""
         if a is b:
             return a
         cls = type(a)
@@ -171,7 +171,7 @@ class _Merger:
         return tuple(found)
 
     def _literal(self, a: tuple, b: tuple) -> list[Any]:
-        """A literal: its element type, its value and perhaps a size."""
+        """Returns a literal: its element type, its value and possibly a size."""
         dtype, x, *rest = a
         other, y, *others = b
         if dtype is not other:
@@ -182,7 +182,7 @@ class _Merger:
         return [dtype, value, *[self.merge(p, q) for p, q in zip(rest, others, strict=True)]]
 
     def _explained(self, dtype: DType, x: Any, y: Any) -> _Number:
-        """A literal that is a number of entries, or the reciprocal of one."""
+        """Returns a literal that is a number of entries, or the reciprocal of one."""
         for inverse in (False, True):
             numbers = [_whole(1 / v if inverse and v else v) for v in (x, y)]
             if all(
@@ -206,7 +206,7 @@ def _literal(dtype: DType, number: int, inverse: bool) -> Any:
 
 
 def _filled(d: Any, sizes: tuple[int, ...]) -> Any:
-    """Nested tuples with numbers in place of proportions."""
+    """Returns nested tuples with numbers in place of proportions."""
     if type(d) is _Number:
         return d.value(sizes)
     if not isinstance(d, tuple) or type(d) is ValueNumber:

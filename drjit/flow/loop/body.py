@@ -1,5 +1,5 @@
-"""A loop whose condition is an array, as both of its modes see it: the calls of its functions, and
-the checks of what these return."""
+"""Loops whose condition is an array, independent of the mode: calls of their functions, and checks
+of the results."""
 
 from collections.abc import Callable, Sequence, Set
 from typing import Any
@@ -13,10 +13,10 @@ from ..region.state import State
 
 
 def returned(result: Any, count: int, what: str) -> tuple:
-    """The result of a body, which got `count` variables.
+    """Checks the result of a body that received `count` variables.
 
     Raises:
-        RuntimeError: it is no tuple, or of another length.
+        RuntimeError: it is not a tuple of that length.
     """
     if not isinstance(result, tuple):
         raise RuntimeError(f"{what}: 'body' must return a tuple, not {type_label(result)}")
@@ -28,7 +28,7 @@ def returned(result: Any, count: int, what: str) -> tuple:
 
 
 class Loop:
-    """The parts of a loop whose condition is an array, the value of which is `test` at first."""
+    """The components of a loop whose condition is an array, with the initial value `test`."""
 
     def __init__(
         self, start: State, cond: Callable, body: Callable, label: str, strict: bool, test: Any
@@ -42,8 +42,8 @@ class Loop:
         return mask_of(call(self.what, self.cond, *state.values), self.what, "the loop condition")
 
     def run_body(self, state: State, written: Set[int] = frozenset()) -> tuple[Tree, list[Any]]:
-        """What the body gives, and the arrays in it. `written` will be the serial
-        numbers of nodes that scatters have made."""
+        """Returns the result of the body, and the arrays in it. `written` receives the serial
+        numbers of nodes created by scatters."""
         values = returned(call(self.what, self.body, *state.values), len(state.values), self.what)
         state.check_attributes(written)
         after = state.match(Tree(values), self.strict)
@@ -69,11 +69,10 @@ class Loop:
         written: Set[int] = frozenset(),
         broadcast: bool = True,
     ) -> None:
-        """Raises:
-        RuntimeError: a variable that changes does not fit the size of the condition, or
-            another one. A condition of size 1 fits all, if it may be `broadcast`.
-        """
-        fits: int | None = None  # the variable that has the size, if it is not the condition
+        """Raises a RuntimeError if the size of a changing variable is incompatible with the
+        condition or with another variable. A condition of size 1 is compatible with all, if it
+        may be `broadcast`."""
+        fits: int | None = None  # the variable that determines the size, if not the condition
         for k, (a, b) in enumerate(zip(before, after, strict=True)):
             if a is None or b.node is a.node or b.node.serial in written:
                 continue

@@ -1,5 +1,5 @@
-"""Loops that are carried out step by step: an iteration is evaluated before the next one is traced,
-for as long as some lane goes on."""
+"""Loops that run one iteration at a time: each is evaluated before the next one is traced, as long
+as some lane is active."""
 
 from typing import Any, cast
 
@@ -20,11 +20,11 @@ from .body import Loop
 
 
 def run(loop: Loop, before: list[Any], compress: bool) -> tuple:
-    """The final values of the variables, which hold `before` at first. Gradients that iterations
-    propagate go on to what is outside of the loop when it has ended."""
+    """Returns the final values of the variables, which initially hold `before`. Gradients
+    propagated in iterations continue outside the loop when it has ended."""
     tables = _tables(before, loop.test._node.size)
     for k in tables:
-        before[k] = None  # nobody may hold what the loop writes to
+        before[k] = None  # nothing else may hold what the loop writes to
     with isolate_grad():
         return _run(loop, before, tables, compress)
 
@@ -34,7 +34,7 @@ def _run(
 ) -> tuple:
     private = PrivateState(loop.start, tables.keys())
     state, active = private.state, loop.test
-    # Masks around the loop are for all lanes, so that none can be dropped.
+    # Enclosing masks cover all lanes, so none can be dropped.
     compress = compress and scope.active() is scope.ACTIVE
     lanes = _Lanes(before, active._node.size) if compress else None
     memory = {k: table.serial for k, table in tables.items()}
@@ -68,8 +68,8 @@ def _run(
 
 
 def _tables(before: list[Value], size: int) -> dict[int, WeakValue]:
-    """The arrays that do not fit the lanes, so that a body can only gather from them or scatter to
-    them, by position."""
+    """Returns, by position, the arrays whose size differs from the lanes, so that a body can only
+    gather from them or scatter to them."""
     return {
         k: WeakValue(v) for k, v in enumerate(before) if size != 1 and v.node.size not in (1, size)
     }
@@ -84,13 +84,14 @@ def _iteration(
     dropped: bool,
     written: set[int],
 ) -> State:
-    """The state after an iteration of the active lanes; `dropped` says that these are not all.
+    """Returns the state after an iteration of the active lanes; `dropped` says that these are not
+    all.
 
-    `memory` are the positions of `tables`, and of other arrays that the body writes to by scatters,
-    which have masks of their own, and the serial numbers of their nodes; `written` will be those of
-    all nodes that it makes by scatters.
+    `memory` maps the positions of `tables`, and of other arrays that the body writes to by masked
+    scatters, to the serial numbers of their nodes. `written` receives the serial numbers of all
+    nodes created by scatters.
     """
-    # Such an array alone may hold its node: else it would have to be copied.
+    # Only such an array may hold its node, or it would have to be copied.
     held = [None if k in memory else v for k, v in enumerate(state.contents())]
     after, arrays = loop.run_body(state, written)
     values = [content(a) for a in arrays]
@@ -114,7 +115,8 @@ def _iteration(
 
 
 def _end_iteration(steps: Steps, state: State) -> None:
-    """Gives what has changed in an iteration variables of derivatives that begin the next one."""
+    """Assigns new derivative variables, which the next iteration starts from, to what has changed
+    in an iteration."""
     tracked = [a for a in state.leaves if a._var is not None]
     if tracked:
         ended = steps.end([Value(a._node, a._var) for a in tracked])
@@ -123,7 +125,7 @@ def _end_iteration(steps: Steps, state: State) -> None:
 
 
 def _has_put(after: Node, before: Node) -> bool:
-    """Whether a vector is another one with other features, in active lanes only."""
+    """Returns whether a vector equals another one, except for features of active lanes."""
     while after.op is op.put:
         after = after.deps[0]
     return after is before and after.dtype.is_vector
@@ -139,8 +141,9 @@ def _any(mask: Any) -> bool:
 class _Lanes:
     """The lanes that are still in the loop, and the values of those that have left it.
 
-    `lane` are the numbers of the current ones, None as long as these are all, `full` arrays of all
-    `size` lanes by position, where they have changed, `known` the nodes whose values `full` holds.
+    `lane` are the numbers of the current lanes, None as long as these are all; `full` are arrays of
+    all `size` lanes by position, where they have changed; and `known` are the nodes whose values
+    `full` holds.
     """
 
     def __init__(self, before: list[Value | None], size: int) -> None:
@@ -150,7 +153,7 @@ class _Lanes:
         self.known = [None if v is None else v.node for v in before]
 
     def compress(self, state: State, active: Any, memory: dict[int, int]) -> Any:
-        """Drops the lanes that are not active, once these are half of the current ones."""
+        """Drops inactive lanes once they are half of the current ones."""
         size = active._node.size
         if size == 1 or active._node.op is LITERAL:
             return active
@@ -172,7 +175,7 @@ class _Lanes:
         return leaf.literal(cls, True, count)
 
     def expand(self, state: State, memory: dict[int, int]) -> None:
-        """Gives the variables the values of all lanes."""
+        """Restores the values of all lanes in the variables."""
         if self.lane is None:
             return
         self._store(state, self.lane._node.size, memory)
@@ -182,7 +185,7 @@ class _Lanes:
                 assign(array, content(self.full[k]) if k in self.full else before)
 
     def _store(self, state: State, size: int, memory: dict[int, int]) -> None:
-        """Notes what has become of the variables in the current lanes."""
+        """Stores changes of the variables in the current lanes."""
         for k, array in enumerate(state.leaves):
             if k in memory or array._node is self.known[k]:
                 continue

@@ -1,4 +1,4 @@
-"""Derivatives of symbolic loops, made from the body that was recorded.
+"""Derivatives of symbolic loops, computed from the recorded body.
 
 Forward mode runs tangents along with the state. Reverse mode runs the loop backwards: it visits
 iterations from the last to the first, has the body on what they began with (`trajectory`),
@@ -27,11 +27,11 @@ SUM = -1
 
 
 class Tape(RecordedLoop):
-    """A recorded loop as its derivatives need it; see `RecordedLoop`.
+    """A recorded loop in the form that its derivatives need; see `RecordedLoop`.
 
     `inputs` are the positions of differentiable variables, `outputs` those of differentiable
-    results, `around` variables from outside on which results depend. `sums` are the positions of
-    variables that the loop only adds to, `targets` what it writes to.
+    results, and `around` variables from outside on which results depend. `sums` are the positions
+    of variables that the loop only adds to, and `targets` what it writes to.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class Tape(RecordedLoop):
         self.simple = all(
             k in self.sums and not trace.reach[k] & (set(self.outputs) - {k}) for k in self.outputs
         )
-        # What replaces entries is undone in the opposite order.
+        # Replacements of entries are undone in reverse order.
         kinds = {kind for t in targets.rows for kind in t.kinds}
         self.simple = self.simple and kinds <= {"add"} and not trace.written & set(self.outputs)
 
-    # ---- Joining the graph
+    # ---- Connecting to the graph
 
     def attached(self, finals: list[Node]) -> dict[int, Value]:
-        """The final values of the variables, by position, as results of a differentiable
+        """Returns the final values of the variables, by position, as results of a differentiable
         operation."""
         self.size = max([n.size for n in finals], default=1)
         outputs = [finals[self.places.index(k)] for k in self.outputs]
@@ -66,7 +66,7 @@ class Tape(RecordedLoop):
         return {k: Value(*pair) for k, pair in zip(self.outputs, pairs, strict=True)}
 
     def wanted(self) -> list[Var]:
-        """The variables that gradients go to: of inputs, and captured ones."""
+        """The variables that receive gradients: inputs and captured ones."""
         found = [visible(self.before[k].var) for k in self.inputs]
         return [v for v in (*found, *self.around) if v is not None]
 
@@ -124,11 +124,11 @@ class Tape(RecordedLoop):
         return found + self.targets.before(held)
 
     def _check_sum(self) -> None:
-        """Warns that a loop with `max_iterations=-1` is taken for one that sums up terms which do
-        not depend on the sums.
+        """Warns that a loop with `max_iterations=-1` is assumed to sum up terms that do not depend
+        on the sums.
 
         Raises:
-            RuntimeError: a variable that it changes is an input of the derivatives, or the loop
+            RuntimeError: it changes a variable that is an input of the derivatives, or the loop
                 replaces entries of arrays.
         """
         wrong = [k for k in self.outputs if k not in self.sums] or self.outputs
@@ -147,15 +147,15 @@ class Tape(RecordedLoop):
         )
 
     def _fixed(self) -> list[int]:
-        """The inputs that the loop does not change."""
+        """Returns the inputs that the loop does not change."""
         return [k for k in self.inputs if k not in self.changing]
 
     def _pull(
         self, gradients: Sequence[Node], held: Memories, moving: Sequence[int]
     ) -> tuple[list[Node], list[Node]]:
-        """The gradients of the variables `moving`, and of the fixed ones with captured variables,
-        before an iteration, from those of the outputs after it and of what it writes to, which are
-        `held` in memory."""
+        """Returns the gradients of the variables `moving`, and of the fixed ones and captured
+        variables, before an iteration, given those of the outputs after it and of the targets,
+        which are `held` in memory."""
         body = self.recorded
         seeds = [
             (v, g)
@@ -169,12 +169,12 @@ class Tape(RecordedLoop):
         return found[: len(moving)], found[len(moving) :]
 
     def _collected(self) -> list[Node]:
-        """The initial values of sums of gradients, of fixed inputs and captured variables."""
+        """Returns the initial values of gradient sums, for fixed inputs and captured variables."""
         kinds = [self.before[k].node.dtype for k in self._fixed()]
         return [zero(t) for t in (*kinds, *[v.dtype for v in self.around])]
 
     def _in_order(self, moved: dict[int, Node], collected: list[Node]) -> list[Node]:
-        """Gradients in the order of `wanted`."""
+        """Returns gradients in the order of `wanted`."""
         fixed = dict(zip(self._fixed(), collected, strict=False))
         inputs = [moved[k] if k in moved else fixed[k] for k in self.inputs]
         return [*inputs, *collected[len(fixed) :]]
@@ -203,7 +203,7 @@ class Tape(RecordedLoop):
         first, last = 1 + len(moving), 1 + len(moving) + len(collected)
         start, names = [found.count, *gradients, *collected, *found.start], None
         if traverse.frees() and not found.start and self.is_free([*self.nodes(), *start]):
-            # What the loop leaves alone is a variable that this one leaves alone.
+            # A variable that the original loop does not change stays unchanged in this one.
             fixed = own.keys() - stored
             count, *sums = recorded.stand_ins([found.count, *collected])
             names = [count, *derived.given, *sums, *[own[k] for k in fixed]], recorded.mask

@@ -1,5 +1,5 @@
-"""A recorded symbolic loop that can run again, as its derivatives need it: in a kernel, from given
-values of its variables, or step by step.
+"""A recorded symbolic loop that can run again, as needed by its derivatives: in a kernel, from
+given values of its variables, or iteration by iteration.
 """
 
 import weakref
@@ -51,17 +51,17 @@ class RecordedLoop(RecordedOp):
         return masked(self._mask)
 
     def nodes(self) -> list[Node]:
-        """What the variables at the places were before the loop."""
+        """The initial values of the variables at `places`."""
         return [self.before[k].node for k in self.places]
 
     def kinds(self) -> dict[int, DType]:
-        """The types of the variables that change."""
+        """The types of the changing variables."""
         return {k: self.before[k].node.dtype for k in self.places if k in self.changing}
 
     # ---- Parts of a kernel
 
     def run_test(self, nodes: Sequence[Node]) -> Node:
-        """The condition on given nodes, as that of a loop."""
+        """Returns the condition of a loop for given nodes."""
         return self.recorded.again([self.going], nodes, active())[0]
 
     def run_body(self, nodes: Sequence[Node]) -> list[Node]:
@@ -69,12 +69,12 @@ class RecordedLoop(RecordedOp):
         return self.recorded.again(self.after, nodes, active())
 
     def count(self) -> Node:
-        """The number of iterations of each lane."""
+        """Returns the number of iterations of each lane."""
         return ir.resize(self.counting()[-1], self.size)
 
     def counting(self, visit: Callable[[list[Node]], None] = lambda nodes: None) -> list[Node]:
-        """Runs the loop with a counter as the last variable, which `visit` sees in every iteration
-        along with the others. If it has not run, it need not do so once more."""
+        """Runs the loop with a counter as an additional last variable; `visit` sees it in every
+        iteration along with the others. If the loop has not run, this need not run it twice."""
 
         def step(nodes: list[Node]) -> list[Node]:
             visit([*self.recorded.nodes, *nodes])
@@ -92,13 +92,14 @@ class RecordedLoop(RecordedOp):
         return record.loop(start, lambda nodes: self.run_test(nodes[:-1]), body, self.what)
 
     def extended(self, start: list[Node], step: record.Body) -> list[Node] | None:
-        """The final values of more variables of the loop that has been recorded, which `step`
-        advances; None if it has run, or belongs to something that is being recorded."""
+        """Adds variables, which `step` advances, to the recorded loop and returns their final
+        values; None if it has run, or belongs to an open recording."""
         loop = self.loop and self.loop()
         return None if loop is None else record.extend(loop, start, step)
 
     def is_free(self, start: Sequence[Node]) -> bool:
-        """Whether the nodes of the body can be those of a loop that starts with given values."""
+        """Returns whether the nodes of the body can be reused for a loop with given initial
+        values."""
         body = self.recorded
         return (
             body.moves
@@ -112,8 +113,8 @@ class RecordedLoop(RecordedOp):
     def repeated(
         self, start: list[Node], step: record.Body, outer_gradients: capture.OuterGradients
     ) -> list[Node]:
-        """Runs the loop once more, with more variables, which `step` advances as it propagates
-        derivatives; gives their final values."""
+        """Runs the loop again, with additional variables, which `step` advances while propagating
+        derivatives. Returns their final values."""
         body, count = self.recorded, len(self.places)
         before = [*self.nodes(), *start]
         if self.is_free(before):
@@ -139,7 +140,7 @@ class RecordedLoop(RecordedOp):
         return finals[count:]
 
     def advanced(self, begin: list[Node], count: Node) -> list[Node]:
-        """What the variables are some iterations later."""
+        """Returns the variables some iterations later."""
 
         def body(nodes: list[Node]) -> list[Node]:
             return [*self.run_body(nodes[:-1]), ir.apply(op.sub, nodes[-1], number(1))]
@@ -148,13 +149,13 @@ class RecordedLoop(RecordedOp):
         return record.loop([*begin, count], left, body, self.what)[:-1]
 
     def unrolled(self, around: Recomputation | None) -> list[Value]:
-        """The final contents of the variables, iteration by iteration with differentiable
-        operations. `around` is the body that the loop is part of, if that is computed again as
-        well.
+        """Returns the final contents of the variables, computed iteration by iteration with
+        differentiable operations. `around` is the body that contains the loop, if that is
+        recomputed as well.
 
         Raises:
-            RuntimeError: the loop is part of something that is being recorded, so that the number
-                of iterations is not known, or vectors are among its variables.
+            RuntimeError: the loop is part of an open recording, so the number of iterations is
+                unknown, or vectors are among its variables.
         """
         if record.recording() or any(t.is_vector for t in self.kinds().values()):
             raise RuntimeError(
@@ -172,7 +173,7 @@ class RecordedLoop(RecordedOp):
             test = body.substitution(nodes, going, around=around and around.copies)
             going = ir.apply(op.and_, going, test([self.going])[0])
             schedule.evaluate(nodes)
-            # All lanes of a kernel are no value to evaluate.
+            # A mask that stands for all lanes of a kernel cannot be evaluated.
             if going is not ACTIVE and not leaf.host_node(going).any():
                 return contents
             again = body.recomputed(contents, self.places, going, around)
@@ -183,16 +184,16 @@ class RecordedLoop(RecordedOp):
 
 
 def loop_of(results: list[Node]) -> weakref.ref[Node] | None:
-    """The loop that gave some results."""
+    """Returns the loop that computed some results."""
     found = [n.deps[0] for n in results if n.op is op.result and n.deps[0].op is op.loop]
     return weakref.ref(found[0]) if found else None
 
 
 def number(value: int) -> Node:
-    """A counter's value."""
+    """Returns the value of a counter."""
     return ir.literal(dt.u32, value)
 
 
 def zero(dtype: DType) -> Node:
-    """The initial value of a sum."""
+    """Returns the initial value of a sum."""
     return ir.literal(dtype, 0)

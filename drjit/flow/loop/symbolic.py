@@ -1,4 +1,4 @@
-"""Symbolic loops: the body is traced once, and becomes part of a kernel."""
+"""Symbolic loops: the body is traced once and becomes part of a kernel."""
 
 import weakref
 from collections.abc import Sequence
@@ -24,25 +24,25 @@ from .recorded_loop import loop_of
 
 
 def _differentiable(contents: Sequence[Value | None]) -> list[int]:
-    """The positions of the contents that derivatives are recorded for."""
+    """Returns the positions of the contents for which derivatives are recorded."""
     return [k for k, v in enumerate(contents) if v and v.var is not None and visible(v.var)]
 
 
 class _Again(Exception):
-    """The loop has to be recorded again, with other arrays as its state."""
+    """The loop must be recorded again, with other arrays as its state."""
 
 
 _tracked: weakref.WeakSet[CodeType] = weakref.WeakSet()
-"""The bodies that refer to differentiable arrays, which is known only when they have been traced:
-the next time, derivatives are recorded at once."""
+"""The bodies that refer to differentiable arrays, which is known only after tracing: the next time,
+derivatives are recorded immediately."""
 
 
 class Symbolic:
     """A loop that is recorded once, with arrays that stand for any iteration.
 
-    Arrays that do not fit the number of lanes, such as tables that the body reads or accumulators
-    that it scatters to, are not part of the state: they are `outside`. Which ones these are may
-    turn out only when the body has been traced; then the recording is undone and starts again.
+    Arrays whose size differs from the number of lanes, such as tables that the body reads or
+    accumulators that it scatters to, are not part of the state: they are `outside`. Sometimes this
+    is known only after the body has been traced; then the recording is undone and starts again.
     """
 
     def __init__(self, loop: Loop, before: list[Value], limit: int | None) -> None:
@@ -53,7 +53,7 @@ class Symbolic:
         self.serials = [v.node.serial for v in before]
         self.outside = self._misfits(loop.test._node.size)
         self.settled = loop.test._node.size != 1
-        # Whether arrays of several entries are taken for variables of lanes.
+        # Whether arrays of several entries are considered per-lane variables.
         self.guessed = not (self.settled or self.outside or {v.node.size for v in before} <= {1})
         # Whether derivatives are recorded: from the beginning, or once they turn out to be needed.
         self.code = getattr(loop.body, "__code__", None)
@@ -63,7 +63,7 @@ class Symbolic:
         self.trace: Trace | None = None
         self.going = ACTIVE
         self.targets: Targets
-        self.lost: dict[int, WeakValue] = {}  # what is in `before` no longer
+        self.lost: dict[int, WeakValue] = {}  # former entries of `before`
         if self.settled:
             for k in self.outside:
                 self._lose(k)
@@ -72,14 +72,15 @@ class Symbolic:
         self.results: list[Value]
 
     def _lose(self, k: int) -> None:
-        """Gives up what an array was before: nobody may hold what the loop writes to."""
+        """Releases the previous contents of an array: nothing else may hold what the loop writes
+        to."""
         before, self.before[k] = self.before[k], None
         if before is not None:
             self.lost[k] = WeakValue(before)
 
     def _restore(self) -> None:
-        """Undoes what the body did to the arrays. Its scatters are undone: what stood for their
-        targets is the memory of these again."""
+        """Undoes the body's changes to the arrays, including its scatters: nodes that stood for
+        targets become their memory again."""
         before = list(self.before)
         for k, held in self.lost.items():
             now = self.state.leaves[k]._node
@@ -89,15 +90,15 @@ class Symbolic:
         self.state.restore(before)
 
     def _misfits(self, width: int) -> set[int]:
-        """The arrays that have another number of entries than 1 and `width`. If that is 1, any
-        number may be that of the lanes; of several, which one turns out when the body is traced."""
+        """Returns the arrays whose number of entries is neither 1 nor `width`. If that is 1, any
+        number may be the number of lanes; if there are several, tracing the body decides which."""
         sizes = [1 if v is None else v.node.size for v in self.before]
         if width == 1 and len({*sizes} - {1}) == 1:
             width = max(sizes)
         return {k for k, size in enumerate(sizes) if size not in (1, width)}
 
     def run(self) -> tuple:
-        """The final values of the variables."""
+        """Returns the final values of the variables."""
         if self.loop.test._node.size == 0:
             return self.state.values
         while True:
@@ -107,7 +108,7 @@ class Symbolic:
                 continue
 
     def _record(self) -> tuple:
-        # Nobody may hold what the loop writes to.
+        # Nothing else may hold what the loop writes to.
         self.after, self.results = self.loop.start.tree, []
         private = PrivateState(self.loop.start, self.outside)
         self.state = state = private.state
@@ -140,7 +141,7 @@ class Symbolic:
             self._restore()
             self.captured.restore()
             if isinstance(error, SizeError) and self.guessed:
-                # The arrays of another size may be tables, or targets of scatters.
+                # The arrays of another size may be tables or targets of scatters.
                 self.guessed = False
                 sizes = [1 if v is None else v.node.size for v in self.before]
                 self.outside = {k for k, size in enumerate(sizes) if size != 1}
@@ -160,7 +161,7 @@ class Symbolic:
         return private.returned(state.place(self.after, found, True))
 
     def _tape(self, trace: Trace, places: list[int], finals: list[Node]) -> dict[int, Value]:
-        """The results that depend on differentiable variables."""
+        """Returns the results that depend on differentiable variables."""
         changing = {
             k
             for k, n in zip(places, finals, strict=True)
@@ -246,7 +247,8 @@ class Symbolic:
         return found
 
     def _stays(self, k: int) -> bool:
-        """Whether a variable that becomes a constant in an iteration has been the same one."""
+        """Returns whether a variable that becomes a constant in an iteration already had the same
+        value."""
         before, after = self.before[k], self.results[k]
         return (
             before is not None
@@ -257,10 +259,10 @@ class Symbolic:
         )
 
     def _note(self, places: list[int], inputs: list[Value | None], body: RecordedRegion) -> None:
-        """Notes on which variables and captured arrays the results depend."""
+        """Records the variables and captured arrays on which the results depend."""
         results = [NOTHING if k in self.outside else v for k, v in enumerate(self.results)]
         body.close(results, self.targets.note())
-        # Lanes that never enter the loop keep what a variable was before.
+        # Lanes that never enter the loop keep the previous value of a variable.
         tracked = _differentiable(self.before)
         replaced = [
             k for k in tracked if (now := inputs[k]) and self.results[k].node is not now.node
@@ -288,7 +290,7 @@ class Symbolic:
         }
 
     def _check_outside(self, k: int, now: Node) -> None:
-        """An array that is no part of the state only changes by scatters."""
+        """An array that is not part of the state may only change by scatters."""
         if now.serial == self.serials[k] or now.op is AFTER:
             return
         if not self.settled:

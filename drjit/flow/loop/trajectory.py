@@ -1,9 +1,9 @@
-"""What the variables of a loop were at the beginning of its iterations, for reverse-mode
-derivatives, which visit these from the last to the first.
+"""Recovery of a loop's variables at the beginning of each iteration, for reverse-mode derivatives,
+which visit iterations from last to first.
 
-`Stored` has them in memory. Where memory cannot be had, since the loop is part of a kernel whose
-number of lanes is not known, `Checkpoints` keeps a few of them in each lane and computes those
-between again.
+`Stored` keeps them in memory. If that is impossible, because the loop is part of a kernel with an
+unknown number of lanes, `Checkpoints` keeps a few of them in each lane and recomputes the ones in
+between.
 """
 
 from ...jit.ir import dtype as dt
@@ -17,20 +17,19 @@ from ...jit.trace import access, record
 from .recorded_loop import RecordedLoop, number, zero
 
 MEMORY = 1 << 30
-"""The number of bytes that stored variables of a loop may take."""
+"""Maximum memory, in bytes, for stored variables of a loop."""
 PACKET = 16
 CHECKPOINTS = 12
-"""The largest number of iterations that a lane keeps at a time. With so many, 2**12 iterations take
+"""Maximum number of iterations that a lane stores at a time. With this many, 2**12 iterations take
 12/2 times as many steps as one pass."""
 
 
 class Stored:
-    """The variables at the places `needed` of all iterations, of which there are at most a given
-    number in each lane, or of so many that they fit into `MEMORY`, from which the others are
-    computed again.
+    """The variables at the places `needed` in all iterations, whose number per lane is bounded, or
+    in as many as fit into `MEMORY`, from which the others are recomputed.
 
-    `count` is the number of iterations of each lane, which may be more. The iterations of a packet
-    of lanes lie side by side.
+    `count` is the number of iterations of each lane, which may exceed the bound. The iterations of
+    a packet of lanes are stored side by side.
     """
 
     def __init__(self, replay: RecordedLoop, iterations: int, needed: set[int]) -> None:
@@ -73,9 +72,9 @@ class Stored:
         return ir.apply(op.add, self._first, ir.apply(op.mul, row, number(PACKET)))
 
     def at(self, iteration: Node, kept: list[Node]) -> tuple[list[Node], list[Node]]:
-        """What the variables were at the beginning of an iteration, as far as needed. `kept` is
-        what a reverse pass has to hand on from one iteration to the next, at first `start`; its new
-        value comes second.
+        """Returns the needed variables at the beginning of an iteration. `kept` is what a reverse
+        pass hands on from one iteration to the next, initially `start`; its new value is returned
+        second.
         """
         index, yes = self._place(iteration), ir.literal(dt.mask, True)
         what = "gradient of dr.while_loop()"
@@ -90,15 +89,15 @@ class Stored:
         return begin, kept
 
     def discard(self) -> None:
-        """Forgets the pass that stores, if it has not taken place yet."""
+        """Discards the storing pass if it has not yet run."""
         record.discard(list(self._memory.values()))
 
 
 class Checkpoints:
-    """The variables at some of the earlier iterations, which every lane keeps on a stack: halfway
-    to the current one from the beginning, halfway from there, and so on. `n` iterations take
-    `n * log2(n) / 2` steps to compute again as long as `CHECKPOINTS` are enough, for which `limit`
-    is a bound on their number, if any.
+    """The variables at some earlier iterations, which every lane keeps on a stack: halfway from the
+    beginning to the current iteration, halfway from there, and so on. Recomputing `n` iterations
+    takes `n * log2(n) / 2` steps as long as `CHECKPOINTS` entries are enough. `limit` is an upper
+    bound on the number of iterations, if any.
     """
 
     def __init__(self, replay: RecordedLoop, limit: int) -> None:
@@ -106,9 +105,9 @@ class Checkpoints:
         self.count = replay.count()
         self._depth = min(CHECKPOINTS, limit.bit_length()) if limit > 0 else CHECKPOINTS
         kinds = replay.kinds()
-        # What the bottom of the stack has: the number of the iteration, and the variables.
+        # The bottom of the stack: the number of the iteration, and the variables.
         self._bottom = [number(0), *[replay.before[k].node for k in kinds]]
-        # The height of the stack, and its entries, those of each variable side by side.
+        # The height of the stack, and its entries, with those of each variable side by side.
         types = [dt.u32, *kinds.values()]
         self.start = [number(0), *[zero(t) for t in types for _ in range(self._depth)]]
 
@@ -124,7 +123,7 @@ class Checkpoints:
             return ir.apply(op.lt, nodes[1], iteration)
 
         def body(nodes: list[Node]) -> list[Node]:
-            """Goes half of the way, and leaves a checkpoint there."""
+            """Goes half of the way and leaves a checkpoint there."""
             height, position, values = nodes[0], nodes[1], nodes[2 : 1 + width]
             left = ir.apply(op.sub, iteration, position)
             half = ir.apply(op.sub, left, ir.apply(op.quotient, left, number(2)))
@@ -163,7 +162,7 @@ class Checkpoints:
         ]
 
     def discard(self) -> None:
-        """There is nothing to forget."""
+        """Does nothing: there is nothing to discard."""
 
 
 def _is(height: Node, k: int) -> Node:
@@ -171,7 +170,7 @@ def _is(height: Node, k: int) -> Node:
 
 
 def _chosen(height: Node, bottom: Node, column: list[Node]) -> Node:
-    """The top of a stack."""
+    """Returns the top of a stack."""
     value = bottom
     for k, entry in enumerate(column, 1):
         value = ir.apply(op.select, _is(height, k), entry, value)
@@ -179,8 +178,8 @@ def _chosen(height: Node, bottom: Node, column: list[Node]) -> Node:
 
 
 def trajectory(replay: RecordedLoop, limit: int, places: set[int]) -> Stored | Checkpoints:
-    """What the variables at some places were, of a loop that takes at most `limit`
-    iterations if that is positive."""
+    """Returns the earlier values of the variables at some places in a loop that takes at most
+    `limit` iterations, if that is positive."""
     if record.recording() or any(t.is_vector for t in replay.kinds().values()):
         return Checkpoints(replay, limit)
     if 0 < limit * replay.size * 8 * len(places) <= MEMORY:
@@ -191,7 +190,7 @@ def trajectory(replay: RecordedLoop, limit: int, places: set[int]) -> Stored | C
 
 
 def _most(found: Stored) -> int:
-    """The largest number of iterations of a lane."""
+    """Returns the largest number of iterations of any lane."""
     try:
         return _largest(found.count)
     except BaseException:
@@ -204,7 +203,7 @@ def _largest(count: Node) -> int:
 
 
 def _unwritten(dtype: DType, size: int) -> Node:
-    """Memory of undefined contents."""
+    """Returns memory with undefined contents."""
     if size == 0 or dtype.is_mask:
         return schedule.materialize(ir.literal(dtype, 0, size))
     return freeze.uninitialized(dtype, size)

@@ -1,4 +1,4 @@
-"""Loops whose lanes leave them one by one: `while_loop`."""
+"""`while_loop`: loops whose lanes terminate individually."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,23 +30,23 @@ def while_loop(
     compress: bool | None = None,
     max_iterations: int | None = None,
 ) -> tuple:
-    """The final state of the loop `while cond(*state): state = body(*state)`, in which every lane
-    goes on for as long as its entry of the condition holds.
+    """Returns the final state of the loop `while cond(*state): state = body(*state)`, in which
+    every lane continues as long as its entry of the condition is true.
 
-    `state` is a tuple of arrays or PyTrees; `labels` are their names for messages. If `cond` gives
-    a Python `bool`, this is an ordinary loop (mode 'scalar'). Otherwise the loop becomes part of a
-    kernel ('symbolic'), or is carried out step by step ('evaluated'); the default is symbolic
-    unless `JitFlag.SymbolicLoops` is off. In evaluated mode, `compress` (default:
-    `JitFlag.CompressLoops`) drops lanes that have left the loop from the arrays.
+    `state` is a tuple of arrays or PyTrees; `labels` are their names for messages. If `cond`
+    returns a Python `bool`, this is an ordinary loop (mode 'scalar'). Otherwise, the loop becomes
+    part of a kernel ('symbolic') or runs one iteration at a time ('evaluated'). The default is
+    symbolic unless `JitFlag.SymbolicLoops` is off. In evaluated mode, `compress` (default:
+    `JitFlag.CompressLoops`) removes lanes that have left the loop from the arrays.
 
-    Variables keep type, shape and number of entries. `strict` forbids that variables that are no
-    arrays change. `max_iterations` helps reverse-mode differentiation: an upper bound on the number
-    of iterations, or -1 for a loop that only sums up terms that do not depend on the sum; of any
-    other loop it gives the sum of the derivatives of single iterations.
+    Variables must keep their type, shape and number of entries. With `strict`, variables other than
+    arrays must not change. `max_iterations` helps reverse-mode differentiation: it is an upper
+    bound on the number of iterations, or -1 for a loop that only sums up terms that do not depend
+    on the sum. For any other loop, -1 computes the sum of the derivatives of individual iterations.
 
     Raises:
-        RuntimeError: the state is not initialized or changes in structure, type or size, or
-            the condition is no mask.
+        RuntimeError: the state is not initialized or changes in structure, type or size, or the
+            condition is not a mask.
 
     >>> from drjit.llvm import UInt
     >>> dr.while_loop((UInt(1, 5, 20),), lambda i: i < 10, lambda i: (i * 2,))
@@ -103,7 +103,7 @@ def while_loop(
     if mode == "symbolic":
         start.put(before)
         symbolic = Symbolic(loop, before, limit)
-        del before  # nobody may hold what the loop writes to
+        del before  # nothing else may hold what the loop writes to
         return symbolic.run()
     return loop_evaluated.run(loop, before, compress)
 

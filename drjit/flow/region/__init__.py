@@ -1,2 +1,2 @@
-"""What loops, branches and calls share: their state, what their bodies record, and what they leave
-behind."""
+"""The common part of loops, branches and calls: their state, the recordings of their bodies, and
+their outcomes."""

@@ -1,7 +1,7 @@
-"""Arrays that functions refer to as variables of the functions around them.
+"""Arrays that functions capture from enclosing functions.
 
-A loop or branch cannot exchange their values, so that its functions may read them, and scatter to
-them, but not change them.
+A loop or branch cannot exchange their values, so its functions may read them and scatter to them,
+but not change them otherwise.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,8 +14,8 @@ from .state import WeakValue, content
 
 
 def closure_arrays(functions: Sequence[Callable[..., Any]]) -> list[tuple[str, Any]]:
-    """The traced one-dimensional arrays, each once, in the variables that functions have captured,
-    and the names of these."""
+    """Returns the traced one-dimensional arrays, without duplicates, in the variables that
+    functions capture, and their names."""
     found: dict[int, tuple[str, Any]] = {}
     seen: set[int] = set()
     stack = list(functions)
@@ -34,7 +34,7 @@ def closure_arrays(functions: Sequence[Callable[..., Any]]) -> list[tuple[str, A
 
 
 def _variables(f: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The variables that a function has captured, and the defaults of its arguments."""
+    """Yields the variables that a function captures, and the defaults of its arguments."""
     code = f.__code__
     for name, cell in zip(code.co_freevars, f.__closure__ or (), strict=True):
         try:
@@ -48,7 +48,7 @@ def _variables(f: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 class CapturedArrays:
-    """What captured arrays hold before functions run, except for `state`."""
+    """The contents of captured arrays before functions run, except those in `state`."""
 
     def __init__(self, functions: Sequence[Callable[..., Any]], state: Iterable[Any] = ()) -> None:
         self._arrays: list[tuple[str, Any, WeakValue]] = []
@@ -59,8 +59,8 @@ class CapturedArrays:
             ]
 
     def check(self, what: str) -> None:
-        """Raises:
-        RuntimeError: an array has changed, other than by a scatter; it is put back.
+        """Raises a RuntimeError if an array has changed other than by a scatter; its contents are
+        restored.
         """
         for name, a, before in self._arrays:
             if a._node.serial != before.serial and a._node.op is not AFTER:

@@ -1,4 +1,4 @@
-"""Conditions of loops and branches, and the modes in which they are carried out."""
+"""Conditions and modes of loops and branches."""
 
 from typing import Any
 
@@ -11,9 +11,7 @@ MODES = (None, "scalar", "symbolic", "evaluated")
 
 
 def check_mode(mode: Any, what: str) -> None:
-    """Raises:
-    RuntimeError: there is no such mode.
-    """
+    """Raises a RuntimeError if there is no such mode."""
     if mode not in MODES:
         raise RuntimeError(
             f"{what}: invalid 'mode' argument: it must be None, 'scalar', 'symbolic' or "
@@ -22,8 +20,8 @@ def check_mode(mode: Any, what: str) -> None:
 
 
 def chosen_mode(mode: str | None, flag: JitFlag, what: str) -> str:
-    """The mode of a statement that is not scalar: the given one, or the one of a flag; within what
-    is being recorded it is symbolic."""
+    """Returns the mode of a statement that is not scalar: the given one, or the one selected by a
+    flag; within a recording, it is symbolic."""
     if mode is None and flags.current & flag:
         return "symbolic"
     if mode is None and record.recording():
@@ -37,10 +35,10 @@ def chosen_mode(mode: str | None, flag: JitFlag, what: str) -> str:
 
 
 def mask_of(test: Any, what: str, noun: str) -> Any:
-    """A condition as a one-dimensional mask.
+    """Returns a condition as a one-dimensional mask.
 
     Raises:
-        RuntimeError: it is something else.
+        RuntimeError: it is not a mask.
     """
     if isinstance(test, ArrayBase) and test.__meta__.is_jit and test._dtype.is_mask:
         if test._kind == "leaf":

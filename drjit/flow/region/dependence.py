@@ -1,4 +1,4 @@
-"""What the results of a loop's body depend on, as far as derivatives need it."""
+"""Dependences of the results of a loop's body, as far as derivatives need them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,17 +8,17 @@ from .recorded import RecordedRegion
 
 
 class Term(NamedTuple):
-    """What a result of an operation is if it is the value of the variable `start` plus something
-    that depends on `others`."""
+    """A result of an operation that is the value of the variable `start` plus something that
+    depends on `others`."""
 
     start: Var
     others: set[Var]
 
 
 class Trace:
-    """How the results of a body depend on its inputs, by position: `reach[k]` are the positions of
-    the inputs, `written` those on which scatters, further results, depend. `results` are variables
-    or None, `inputs` the positions of the variables that stood for the state."""
+    """The dependences of a body's results on its inputs, by position: `reach[k]` are the positions
+    of inputs, and `written` the inputs on which scatters, as further results, depend. `results` are
+    variables or None, `inputs` the positions of the variables that stood for the state."""
 
     def __init__(
         self, body: RecordedRegion, results: Sequence[Var | None], inputs: dict[Var, int]
@@ -33,8 +33,8 @@ class Trace:
         self.written = {inputs[d] for d in body.sources(body.scatters) if d in inputs}
 
     def spread(self, active: set[int]) -> set[int]:
-        """The positions whose values come to depend on those of `active`, or on variables from
-        before, in some iteration."""
+        """Returns the positions whose values depend, after any number of iterations, on those of
+        `active` or on earlier variables."""
         active = active | {k for k, touches in enumerate(self.touches) if touches}
         while True:
             more = {k for k, reach in enumerate(self.reach) if reach & active} - active
@@ -44,7 +44,7 @@ class Trace:
 
 
 def adds_to(result: Var | None, own: Var, body: RecordedRegion) -> bool:
-    """Whether a result is `own`, an input, plus something that does not depend on it."""
+    """Returns whether a result is `own`, an input, plus something that does not depend on it."""
     return result is own or bool(starts(result, body.reach([own]), body))
 
 
@@ -52,13 +52,13 @@ _SUMS = frozenset(("add", "sub", "fma", "select", "result"))
 
 
 def is_sum(v: Var | None) -> bool:
-    """Whether `starts` may find something: if not, nobody has to know what a value depends on."""
+    """Returns whether `starts` may find anything; if not, dependences need not be determined."""
     return v is not None and (v.rule is None or v.rule.name in _SUMS)
 
 
 def starts(v: Var | None, inputs: int, body: RecordedRegion) -> int:
-    """Those of some inputs to each of which a value adds something that does not depend on it; one
-    bit stands for each."""
+    """Returns the inputs, as a bit set, to which a value adds something that does not depend on
+    them."""
     if v is None or not is_sum(v) or not (inputs := inputs & body.reach([v])):
         return 0
     if v.rule is None:
@@ -72,7 +72,7 @@ def starts(v: Var | None, inputs: int, body: RecordedRegion) -> int:
             return starts(v.deps[0], inputs & ~body.reach(v.deps[1:]), body)
         case "fma":
             return starts(v.deps[2], inputs & ~body.reach(v.deps[:2]), body)
-        case "select":  # of which both add to it: elsewhere the sum would start again
+        case "select":  # both operands must add to it: elsewhere, the sum would start again
             rest = starts(v.deps[1], inputs & ~body.reach(v.deps[:1]), body)
             return starts(v.deps[2], rest, body)
         case "result":  # of a branch, call or other custom operation

@@ -1,5 +1,5 @@
-"""What happens when a function that a loop, branch or call runs raises an exception: the statement
-raises one that is a `RuntimeError` and of the same type as well, with the original as its cause.
+"""Exceptions in functions that a loop, branch or call runs: the statement raises one that is both a
+`RuntimeError` and of the same type, with the original as its cause.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from ...jit.ir.scope import StateTarget
 
 
 class Failure(RuntimeError):
-    """A function that a statement has called raised an exception, which is the `__cause__`."""
+    """A function called by a statement raised an exception, which is the `__cause__`."""
 
     _text = ""
     _kind: type[Exception] = RuntimeError
@@ -35,7 +35,7 @@ def _made(kind: type[Exception], text: str, args: tuple, attributes: dict[str, A
         made: Failure = kind.__new__(cls, *args)
         if kind.__module__ == "builtins":
             kind.__init__(made, *args)  # sets attributes
-    except Exception:  # of a class that cannot have subclasses, or be made in this way
+    except Exception:  # the class cannot have subclasses, or cannot be constructed like this
         made = Failure()
     made.args = args
     vars(made).update(attributes)
@@ -44,8 +44,8 @@ def _made(kind: type[Exception], text: str, args: tuple, attributes: dict[str, A
 
 
 def failed(what: str, error: Exception) -> Failure:
-    """The exception to raise, from `error`, for what a function has raised. Its traceback goes on
-    to that place, as debuggers show the last one."""
+    """Returns the exception to raise from `error`, which a function has raised. Its traceback
+    extends to that place, because debuggers show the last one."""
     kind = error._kind if isinstance(error, Failure) else type(error)
     name = "" if kind is RuntimeError or isinstance(error, Failure) else f"{kind.__name__}: "
     text = f"{what}: encountered an exception (see above). {name}{error}"
@@ -54,14 +54,14 @@ def failed(what: str, error: Exception) -> Failure:
 
 
 def call(what: str, function: Callable[..., Any], *args: Any) -> Any:
-    """The result of a function of a loop or branch.
+    """Returns the result of a function of a loop or branch.
 
     Raises:
-        RuntimeError: what the function has raised, which it also is.
+        RuntimeError: the function raised an exception; the error is also of that type.
     """
     try:
         return function(*args)
-    except StateTarget:  # the statement around will record it again
+    except StateTarget:  # the enclosing statement will record it again
         raise
     except Exception as error:
         raise failed(what, error) from error

@@ -1,9 +1,9 @@
-"""Memory that every lane has for itself: `alloc_local` and `Local`.
+"""Per-lane local memory: `alloc_local` and `Local`.
 
-Each array that an entry consists of has one vector for all entries, a value that exists within
-kernels only. Kernels keep it in memory, where an access takes the same time however many entries
-there are; it can be the state of symbolic loops, be an argument of functions, and be
-differentiated.
+Each array in an entry is represented by one vector for all entries, a value that exists within
+kernels only. Kernels keep it in memory, where the time of an access does not depend on the number
+of entries. It can be the state of symbolic loops or an argument of functions, and it is
+differentiable.
 """
 
 import operator
@@ -34,7 +34,7 @@ _UNIFORM = (LITERAL, op.splat)
 
 
 class Cells(KernelValue):
-    """One array of every entry of local memory: a vector with a feature for each entry."""
+    """One array of the entries of local memory: a vector with one feature per entry."""
 
     __module__ = "drjit"
     __slots__ = ("_layout",)
@@ -89,8 +89,8 @@ class Cells(KernelValue):
 
 
 class EntryLayout:
-    """What the entries of local memory are made of: a tree of the structure of one of them, and the
-    class of that if it is a single array."""
+    """The structure of the entries of local memory: a tree with the structure of an entry, and its
+    class if it is a single array."""
 
     __slots__ = ("leaf", "tree")
 
@@ -111,17 +111,17 @@ class EntryLayout:
 
 @dataclass(init=False, repr=False, eq=False)
 class Local:
-    """Local memory of a fixed number of entries of type `dtype`, of which each lane has its own;
-    see `alloc_local`. It is a PyTree.
+    """Local memory with a fixed number of entries of type `dtype`, separate for each lane; see
+    `alloc_local`. It is a PyTree.
 
-    `Local(other)` is a copy.
+    `Local(other)` creates a copy.
     """
 
     __module__ = "drjit"
     __class_getitem__ = classmethod(GenericAlias)
 
     dtype: type
-    cells: list  # an item for each array in an entry
+    cells: list  # one item per array in an entry
 
     def __init__(self, arg: "Local") -> None:
         if not isinstance(arg, Local):
@@ -145,16 +145,18 @@ class Local:
         self.write(arg1, arg0)
 
     def read(self, index: Any, active: Any = True) -> Any:
-        """The entry at `index`, an integer or an array of them; zeros where `active` is false.
+        """Returns the entry at `index`, an integer or an array of integers; zeros where `active` is
+        false.
 
         Raises:
-            IndexError: the index is out of bounds (an array: at the next synchronisation).
-            TypeError: the index is no integer, or `active` no mask.
+            IndexError: the index is out of bounds (for an array: raised at the next
+                synchronization).
+            TypeError: the index is not an integer, or `active` is not a mask.
         """
         what = "dr.Local.read"
         place, mask = self._place(index, active, what)
         if active is True and place.op is LITERAL:
-            mask = ACTIVE  # nothing can be wrong where no lane is active
+            mask = ACTIVE  # nothing can be wrong if no lane is active
         found = [derivatives.take(leaf.value(c), place, mask, what) for c in self.cells]
         layout = self.cells[0]._layout
         if layout.leaf is not None:
@@ -163,11 +165,13 @@ class Local:
         return map_arrays(lambda _, cls: leaf.from_value(cls, next(values)), layout.tree)
 
     def write(self, value: Any, index: Any, active: Any = True) -> None:
-        """Sets the entry at `index`, an integer or an array of them, where `active` holds.
+        """Sets the entry at `index`, an integer or an array of integers, where `active` is true.
 
         Raises:
-            IndexError: the index is out of bounds (an array: at the next synchronisation).
-            TypeError: the index is no integer, `active` no mask, or the value of another type.
+            IndexError: the index is out of bounds (for an array: raised at the next
+                synchronization).
+            TypeError: the index is not an integer, `active` is not a mask, or the value has another
+                type.
         """
         what = "dr.Local.write"
         place, mask = self._place(index, active, what)
@@ -180,7 +184,7 @@ class Local:
         ]
 
     def _place(self, index: Any, active: Any, what: str) -> tuple[Node, Node]:
-        """The index as `u32`, and the mask of lanes in which it is within bounds."""
+        """Returns the index as `u32`, and the mask of lanes in which it is in bounds."""
         size = len(self)
         if type(index) is int and not 0 <= index < size:
             raise OutOfBoundsError(out_of_bounds(f"{what}()", index, size, 1, "local memory"))
@@ -206,8 +210,8 @@ class Local:
 
 
 def _is_below(index: Node, size: int) -> bool:
-    """Whether an index is a constant, or the result of an operation, that is always below a
-    size."""
+    """Returns whether an index is a constant, or the result of an operation, that is always less
+    than a size."""
     if index.op is LITERAL:
         return 0 <= index.data < size
     if index.dtype.is_signed:
@@ -219,7 +223,7 @@ def _is_below(index: Node, size: int) -> bool:
 
 
 def _fitting(entry: Any, value: Any, what: str) -> Any:
-    """A value as a tree of the types of an entry."""
+    """Converts a value to a tree with the types of an entry."""
 
     def convert(old: Any, new: Any) -> Any:
         if not isinstance(old, ArrayBase) or type(new) is type(old):
@@ -239,17 +243,16 @@ def _fitting(entry: Any, value: Any, what: str) -> Any:
 
 
 def alloc_local(dtype: type, size: int, value: Any = None) -> Local:
-    """Local memory of `size` entries of type `dtype` (an array or PyTree type), of which each lane
-    has its own, filled with `value` or zeros.
+    """Allocates local memory with `size` entries of type `dtype` (an array or PyTree type),
+    separate for each lane, filled with `value` or zeros.
 
-    An access takes the same time however large `size` is. The first one in a kernel fills the
-    memory.
+    The time of an access does not depend on `size`. The first access in a kernel fills the memory.
 
     Raises:
-        RuntimeError: the type contains tensors, or arrays of a size that is not known without a
-            `value`; there are more than 65536 entries.
-        TypeError: the type contains no traced arrays, the value is not of the type, or the size is
-            negative.
+        RuntimeError: the type contains tensors, or arrays whose size is unknown without a `value`,
+            or there are more than 65536 entries.
+        TypeError: the type contains no traced arrays, the value does not have that type, or the
+            size is negative.
 
     >>> from drjit.llvm import Float, UInt
     >>> stack = dr.alloc_local(Float, 3)
@@ -286,7 +289,7 @@ def alloc_local(dtype: type, size: int, value: Any = None) -> Local:
 
 
 def _check_known(what: str, dtype: Any) -> None:
-    """Raises if zeros of a type cannot be made."""
+    """Raises if zeros of a type cannot be created."""
     if issubclass(dtype, ArrayBase):
         if dtype._kind == "tensor":
             raise RuntimeError(f"{what}: tensors cannot be stored in local memory")

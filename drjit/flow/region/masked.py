@@ -1,5 +1,5 @@
-"""Restriction of code that is traced as usual to some lanes, for the evaluated mode. Within
-`masked`, memory is accessed in those lanes only; `merged` puts values of different lanes together.
+"""Restriction of ordinarily traced code to some lanes, for the evaluated mode. Within `masked`,
+memory is accessed in those lanes only; `merged` combines values of different lanes.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from ...jit.run import schedule
 
 
 class _Effects(list):
-    """Passes side effects on to the program, or to the recording, around; `written` gets the serial
+    """Passes side effects on to the enclosing program or recording; `written` receives the serial
     numbers of the nodes that stand for their targets."""
 
     def __init__(self, target: list, written: set[int]) -> None:
@@ -36,8 +36,8 @@ class _Effects(list):
 
 @contextmanager
 def masked(mask: Node) -> Iterator[set[int]]:
-    """Restricts the memory accesses of this thread to the lanes of a mask. Gives the set of the
-    serial numbers of nodes that stand for what scatters have written to.
+    """Restricts the memory accesses of this thread to the lanes of a mask. Yields the set of the
+    serial numbers of nodes that stand for targets of scatters.
     """
     scopes = stack()
     mask = ir.apply(op.and_, mask, active())  # also: not beyond the end of the arrays
@@ -54,7 +54,8 @@ def masked(mask: Node) -> Iterator[set[int]]:
 
 
 def merged(mask: Any, first: Value, second: Value) -> Value:
-    """What an array holds: the first in the lanes of the mask, else the second."""
+    """Returns the contents of an array: the first value in the lanes of the mask, and the second in
+    the others."""
     if first == second:
         return first
     chosen = RECORDED(op.select, Value(mask._node), first, second)

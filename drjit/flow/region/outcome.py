@@ -1,5 +1,5 @@
-"""What the functions of a branch leave behind: their results, and the arguments that they change in
-place. Two such outcomes are merged lane by lane.
+"""Outcomes of the functions of a branch: their results, and the arguments that they change in
+place. Two outcomes are merged lane by lane.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,8 +11,8 @@ from .state import State
 
 
 class Version(NamedTuple):
-    """A value as a function has left it, in the order of what the first function has left, and what
-    its one-dimensional arrays hold, or None if the function has scattered to them."""
+    """A value as left by a function, in the order of the first function's version, and the contents
+    of its one-dimensional arrays, or None if the function has scattered to them."""
 
     state: State
     tree: Tree
@@ -23,10 +23,10 @@ class Version(NamedTuple):
         return self.tree.leaves
 
     def like(self, first: "Version", strict: bool) -> "Version":
-        """The same with the arrays in the order of those of another version.
+        """Returns the same version with its arrays in the order of another version.
 
         Raises:
-            RuntimeError: the versions differ in more than what arrays hold.
+            RuntimeError: the versions differ in more than the contents of arrays.
         """
         tree = first.state.match(self.tree, strict)
         if tree is self.tree:
@@ -36,11 +36,11 @@ class Version(NamedTuple):
 
 
 class Outcome:
-    """The versions that a function has left of the result and of parted arguments, and by number
-    (see `State.objects`) those of the arguments that it has changed in place and returned, or what
-    they hold if they are arrays of one dimension. `left` is what the arrays of the arguments hold,
-    if functions run one after the other. `arrays` are those of all versions, `contents` what they
-    hold."""
+    """The versions that a function has left of the result and of parted arguments. Also, by number
+    (see `State.objects`), the versions of the arguments that it has changed in place and returned,
+    or their contents if they are one-dimensional arrays. `left` is what the arrays of the arguments
+    hold, if functions run one after the other. `arrays` are the arrays of all versions, and
+    `contents` what they hold."""
 
     def __init__(self, result: Version) -> None:
         self.versions = [result]
@@ -59,7 +59,8 @@ class Outcome:
         return [path for v in self.versions for path in v.state.paths]
 
     def version(self, k: int, unchanged: Version, args: State) -> Version:
-        """What the function has left of an argument, when it is again what it was before."""
+        """Returns the version of an argument that the function left, after the argument has been
+        restored."""
         found = self.changed.get(k)
         if isinstance(found, Version):
             return found
@@ -69,7 +70,7 @@ class Outcome:
         return unchanged if found is None else unchanged._replace(contents=found)
 
     def places(self, args: State, numbers: Collection[int]) -> dict[int, list[int]]:
-        """Where in the result arguments of these numbers are, by number."""
+        """Returns the places of the given arguments in the result, by number."""
         if not numbers:
             return {}
         given = args.objects()
@@ -83,8 +84,8 @@ class Outcome:
 
 
 def parted(outcomes: Sequence[Outcome], args: State) -> list[int]:
-    """The numbers of the arguments that one function changes in place and returns, and that are not
-    at the same places of what the other one returns."""
+    """Returns the numbers of the arguments that one function changes in place and returns, and that
+    are at other places in the other function's result."""
     first, second = outcomes
     changed = first.changed.keys() | second.changed.keys()
     a, b = (o.places(args, changed) for o in outcomes)

@@ -1,5 +1,5 @@
-"""Copies of the state of a loop for its body, so that whatever else refers to the same arrays does
-not see them change while the loop runs, or is recorded.
+"""Private copies of a loop's state for its body, so that other references to the same arrays do not
+see them change while the loop runs or is recorded.
 """
 
 from collections.abc import Sequence, Set
@@ -15,8 +15,8 @@ from .state import State, assign, content, contents, holding
 
 
 class _Copy(NamedTuple):
-    """A copy of a container, which is kept alive so that nothing else gets its number, its
-    original, and what each of them consisted of; of arrays what those of one dimension held."""
+    """A copy of a container, kept alive so that its id is not reused; its original; and the parts
+    of each, or for arrays the contents of the one-dimensional ones."""
 
     copy: Any
     original: Any
@@ -26,16 +26,16 @@ class _Copy(NamedTuple):
 
 
 class PrivateState:
-    """The state with arrays and containers of its own: `state`. The arrays at the positions `kept`
-    stay the same objects, as those that a body scatters to may have one owner only.
+    """The state with private arrays and containers: `state`. The arrays at the positions `kept`
+    remain the same objects, because arrays that a body scatters to must have a single owner.
 
-    An object that occurs at several places, be it an array, list, dictionary or structure, is
+    An object that occurs in several places, be it an array, list, dictionary or structure, becomes
     several objects here.
     """
 
     def __init__(self, state: State, kept: Set[int] = frozenset()) -> None:
         tree = self._tree = state.tree
-        # Copies of one-dimensional arrays, their originals, and what they held, by number.
+        # Copies of one-dimensional arrays, their originals, and their contents, by number.
         self._arrays: dict[int, tuple[Any, Any, Value]] = {}
         self._copies: dict[int, _Copy] = {}
         leaves = [*tree.leaves]
@@ -48,7 +48,7 @@ class PrivateState:
         self.state = state.like(tuple(tree.put_together(leaves, self._copy)))
 
     def _copy(self, k: int, values: list[Any]) -> Any:
-        """The copy of a container, which consists of copies."""
+        """Returns the copy of a container, which consists of copies."""
         tree = self._tree
         cls, original, outside = tree.classes[k], tree.objects[k], tree.inside[k]
         start: list[Value | None] = []
@@ -58,7 +58,7 @@ class PrivateState:
                     start += inner.start
                 else:
                     known = self._arrays.get(id(v))
-                    start.append(known and known[2])  # nobody may hold what others do
+                    start.append(known and known[2])  # nothing may hold the contents of others
         elif not any(map(is_not, values, outside)):
             return original
         made = _like(original, tree.keys.get(k), values)
@@ -66,17 +66,18 @@ class PrivateState:
         return made
 
     def returned(self, values: tuple) -> tuple:
-        """The results of the loop: original objects, with new contents, for copies.
+        """Returns the results of the loop: copies are replaced by the original objects, with new
+        contents.
 
-        Of several copies of one object, those that change give it their contents in order. Those
-        that do not are that object as well, unless it has changed by then: they become objects of
-        their own.
+        If an object has several copies, those that changed assign their contents to it in order.
+        Unchanged copies become the original object as well, unless it has changed by then: in that
+        case, they become separate objects.
         """
         return tuple(self._returned(values)[0])
 
     def _returned(self, values: Sequence[Any]) -> tuple[list[Any], bool]:
-        """What is returned for some objects, and whether any of them is something else than the
-        loop began with."""
+        """Returns the results for some objects, and whether any of them differs from the initial
+        object."""
         found: list[Any] = []
         changed = False
         for v in values:
@@ -119,12 +120,12 @@ class PrivateState:
         changed = changed or not _equal(now, known.inside)
         if _equal(values, known.outside) and (not changed or isinstance(value, tuple)):
             return original, changed
-        # What has not changed, but consisted of arrays that have in another place, is parted.
+        # An unchanged container with arrays that have changed elsewhere is split off.
         return _with(original if changed else value, keys, values), changed
 
 
 def _with(container: Any, keys: Any, values: list[Any]) -> Any:
-    """A container with other contents: itself, if it can change."""
+    """Returns a container with other contents: itself, if it is mutable."""
     if isinstance(container, tuple):
         return rebuilt(type(container), keys, values)
     set_contents(container, keys, values)
@@ -132,7 +133,7 @@ def _with(container: Any, keys: Any, values: list[Any]) -> Any:
 
 
 def _like(container: Any, keys: Any, values: list[Any]) -> Any:
-    """A container of the same kind and keys or fields with other values."""
+    """Returns a container of the same kind with the same keys or fields and other values."""
     if role(type(container)) != "struct":
         return rebuilt(type(container), keys, values)
     made = copy(container)

@@ -1,8 +1,8 @@
-"""The body of a loop, branch or call as it was recorded, from which derivatives are made.
+"""The recorded body of a loop, branch or call, from which derivatives are computed.
 
-Traversals visit the variables that its operations have. What they compute is then copied, together
-with the values of the body that it needs, to where it is wanted, with other nodes in place of those
-that stood for the state or the arguments. The body itself does not run again.
+Traversals visit the variables of its operations. The nodes that they compute are then copied,
+together with the values of the body that these need, to where they are used, with replacements for
+the nodes that stood for the state or the arguments. The body itself does not run again.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,18 +31,19 @@ Memories = list[list[Node]]
 
 
 class RecordedRegion:
-    """What one tracing of a body has given.
+    """The outcome of tracing a body once.
 
-    `nodes` stood for the state or arguments, `mask` for the lanes. `inputs` are the variables that
-    the body got, `results` what came of it, or `NOTHING` for arrays that it has written to, which
-    nobody may hold; `written` are the targets of its scatters with their numbers in
-    `targets.Targets`. `variables` are those of its operations, in order, as far as results depend
-    on them, `around` those from before on which they depend. It `moves` if its nodes can serve
-    another block, having no side effects that must not be repeated.
+    `nodes` stood for the state or arguments, and `mask` for the active lanes. `inputs` are the
+    variables that the body received, and `results` what it returned, or `NOTHING` for arrays that
+    it has written to, which nothing else may hold. `written` are the targets of its scatters with
+    their numbers in `targets.Targets`. `variables` are those of its operations, in order, on which
+    results depend, and `around` the earlier variables on which these depend. The region `moves` if
+    its nodes can be reused in another block, because it has no side effects that must not be
+    repeated.
     """
 
     def __init__(self, nodes: Sequence[Node], inner: Scope) -> None:
-        """Begins within a recording and the scope `inner`."""
+        """Starts within a recording and the scope `inner`."""
         recording = innermost()
         assert recording is not None
         self.nodes = nodes
@@ -61,12 +62,12 @@ class RecordedRegion:
         self._reach: dict[Var, int] = {}
 
     def close(self, results: list[Value], written: list[tuple[int, ScatterTarget]]) -> None:
-        """Ends the tracing, with its results and the targets that it has written to."""
+        """Ends tracing, given the results and the targets that the body has written to."""
         self._span.close()
         recording = innermost()
         assert recording is not None
         self.moves = not any(e.op.block or e.data.value for e in recording.effects)
-        # In this scope; derivatives are made in others.
+        # In this scope; derivatives are computed in others.
         if graph.hiding():
             results = [Value(n, visible(v)) for n, v in results]
         self.results = results
@@ -80,22 +81,22 @@ class RecordedRegion:
         return [v for _, w in self.written for v in w.scatters]
 
     def share(self, results: Sequence[Node]) -> None:
-        """Notes what the nodes stand for that the body depends on since other calls share it: its
-        call gave these results."""
+        """Records the replacements of nodes of a body that is now shared with other calls; the call
+        returned `results`."""
         for block in {n.deps[0] for n in results if n.op is op.result}:
             shared, count = block.data.shared, len(self.nodes)
             if shared is not None and shared.inside[:count] == self.nodes:
                 more = block.deps[count : block.data.counts[0]]
                 self._shared = dict(zip(shared.inside[count:], more, strict=True))
 
-    # ---- What depends on what
+    # ---- Dependences
 
     def _follow(self, results: list[Var], tape: list[Var]) -> None:
-        """Finds the variables of the body below some results."""
-        needed: set[Any] = {*results}  # and then what these were computed from
+        """Finds the variables of the body that some results depend on."""
+        needed: set[Any] = {*results}  # and then the variables these were computed from
         own, needs, begin = list[Var](), needed.update, self.begin
         for v in reversed(tape):
-            # Traversals within the body have put gradients there.
+            # Traversals within the body have stored gradients there.
             v.grad = v.grad_var = None
             if v in needed:
                 own.append(v)
@@ -103,11 +104,11 @@ class RecordedRegion:
         rest = needed.difference(own)
         rest.discard(None)
         for v in sorted(rest, key=_serial):
-            (self.around if v.serial < begin else self.variables).append(v)  # without dependencies
+            (self.around if v.serial < begin else self.variables).append(v)  # without dependences
         self.variables += reversed(own)
 
     def _bits(self) -> dict[Var, int]:
-        """The sources that each variable depends on: one bit for each."""
+        """The sources that each variable depends on, as bit sets."""
         reach, sources = self._reach, self._sources
         if not reach:
             for v in self.around:
@@ -125,18 +126,19 @@ class RecordedRegion:
         return reach
 
     def sources(self, results: Iterable[Var | None]) -> list[Var]:
-        """The inputs of the body and variables from before on which some variables depend."""
+        """Returns the inputs of the body and the earlier variables on which some variables
+        depend."""
         return self.of_bits(self.reach(results))
 
     def reach(self, variables: Iterable[Var | None]) -> int:
-        """The sources on which some variables depend, if on any: one bit for each."""
+        """Returns the sources on which some variables depend, as a bit set."""
         bits, known = 0, self._bits()
         for v in variables:
             bits |= known.get(v, 0)  # type: ignore[arg-type]
         return bits
 
     def of_bits(self, bits: int) -> list[Var]:
-        """The sources that bits stand for."""
+        """Returns the sources in a bit set."""
         found = []
         while bits:
             lowest = bits & -bits
@@ -150,9 +152,9 @@ class RecordedRegion:
     def entered(
         self, outer_gradients: capture.OuterGradients, copies: Substitution | None = None
     ) -> Iterator[None]:
-        """Within, `pull` and `push` visit the variables of the body; those of gathered arrays from
-        around it have their gradients in `outer_gradients`, calls within it have their operands in
-        `copies`."""
+        """Prepares the body for `pull` and `push` to visit its variables. Variables of gathered
+        arrays from outside have their gradients in `outer_gradients`, and nested calls have their
+        operands in `copies`."""
         outer_gradients.first, outer_gradients.copies = self.begin, copies
         inner = (graph.scope() or Scope()).isolated()
         inner.isolate_from, inner.outer_gradients, inner.tape = self.begin, outer_gradients, []
@@ -168,14 +170,14 @@ class RecordedRegion:
     def derived(
         self, outer_gradients: capture.OuterGradients, mask: Node | None = None
     ) -> Iterator["Derived"]:
-        """The same in a recording of its own, of which parts can be had again."""
+        """Like `entered`, in a recording of its own, parts of which can be instantiated again."""
         with self.entered(outer_gradients), record.part(mask or self.mask, self.depth) as scope:
             yield Derived(self, scope)
 
     @cached_property
     def follows(self) -> bool:
-        """Whether all primal values that derivatives need can be asked of a copy of the body: not
-        those that custom operations and loops have."""
+        """Whether a copy of the body provides all primal values that derivatives need; it does not
+        provide those of custom operations and loops."""
         operations = [v.data.op for v in self.variables if v.rule is HUB]
         return all(isinstance(op, ValueOp) and op.follows() for op in operations)
 
@@ -184,8 +186,8 @@ class RecordedRegion:
         copies: Substitution | None = None,
     ) -> list[Node | None]:  # fmt: skip
         """Propagates gradients of results, and of targets, which are `held` in memory, back to
-        inputs of the body; gives what has come there, and to the variables from around it, lane by
-        lane. Primal values are those of `copies`, if these are given."""
+        inputs of the body. Returns the gradients of the inputs and, lane by lane, of the variables
+        from outside. Primal values are taken from `copies`, if given."""
         self._bind(held)
         before = [(v, v.grad, v.grad_var) for v in self.around]
         for v in self.around:
@@ -196,7 +198,7 @@ class RecordedRegion:
             for _, w in self.written:
                 if w.memory.held:
                     for v in w.scatters:
-                        v.grad = literal(v.dtype, 0)  # makes those of inner bodies take part
+                        v.grad = literal(v.dtype, 0)  # includes variables of inner bodies
             reached = {v for v in self.variables if v.grad is not None}
             needs = reached.update
             variables = [v for v in reversed(self.variables) if v in reached and not needs(v.deps)]
@@ -209,8 +211,8 @@ class RecordedRegion:
         self, seeds: Iterable[tuple[Var | None, Node]], results: Iterable[Var | None],
         held: Memories, copies: Substitution | None = None,
     ) -> list[Node | None]:  # fmt: skip
-        """Propagates tangents of inputs of the body, and those that variables from around it have,
-        forward to results, and to targets."""
+        """Propagates tangents of inputs of the body, and of variables from outside, forward to
+        results and targets."""
         self._bind(held)
         before = [(v, v.grad, v.grad_var) for v in self.around]
         try:
@@ -267,23 +269,23 @@ class RecordedRegion:
             v.grad, v.grad_var = g, own
 
     def stand_ins(self, values: Iterable[Node]) -> list[Node]:
-        """Nodes for more variables of a loop."""
+        """Returns nodes for additional variables of a loop."""
         return [make(op.state, n.dtype, self.lanes, (), self.depth) for n in values]
 
     def again(
         self, roots: Sequence[Node], nodes: Sequence[Node], mask: Node | None = None
     ) -> list[Node]:
-        """Values of the body in the innermost recording, with other nodes for what stood for the
-        state, and for the lanes."""
+        """Returns values of the body in the innermost recording, with other nodes for the state and
+        the lanes."""
         return self.substitution(nodes, mask)(roots)
 
     def recomputed(
         self, values: Sequence[Value], places: Sequence[int], mask: Node,
         around: "Recomputation | None",
     ) -> "Recomputation":  # fmt: skip
-        """The body once more, with variables of its own, so that it can be differentiated twice: on
-        other values of the inputs, of which those at the `places` are symbolic. `around` is what it
-        lies in, if that is computed again as well."""
+        """Recomputes the body with separate variables, so that it can be differentiated twice, for
+        other values of the inputs, of which those at the `places` are symbolic. `around` is the
+        enclosing body, if that is recomputed as well."""
         given, size = [*values], self.lanes
         if size == 1:
             size = max([mask.size, *[values[k].node.size for k in places]])
@@ -300,7 +302,7 @@ class RecordedRegion:
         self, nodes: Sequence[Node], mask: Node | None, derived: "Derived | None" = None,
         around: Substitution | None = None,
     ) -> Substitution:  # fmt: skip
-        """See `again`. What is taken from `around` the body is replaced as well."""
+        """See `again`. Values from `around` the body are replaced as well."""
         made = self._shared
         if around is not None and made:
             made = dict(zip(made, around([*made.values()]), strict=True))
@@ -346,8 +348,8 @@ class RecordedOp(ValueOp):
 
 
 class Recomputation:
-    """A body that is computed again: what its nodes have become in `copies`, and its variables in
-    `made`."""
+    """A recomputed body: `copies` maps its nodes to their copies, and `made` its variables to
+    theirs."""
 
     def __init__(
         self, variables: list[Var], copies: Substitution, made: dict[Any, Var | None]
@@ -375,14 +377,14 @@ class Recomputation:
         return made
 
     def values(self, values: Sequence[Value]) -> list[Value]:
-        """What has become of values of the body, or of those around it."""
+        """Returns the copies of values of the body, or of enclosing bodies."""
         nodes = self.copies([n for n, _ in values])
         return [Value(n, self.made.get(v, v)) for n, (_, v) in zip(nodes, values, strict=True)]
 
 
 class Derived:
-    """What is computed from a body while this is open, as by a traversal, and its side effects.
-    `given` are nodes that stand for further values, `results` what comes of it in the end."""
+    """A computation derived from a body while this is open, for example by a traversal, with its
+    side effects. `given` are nodes that stand for further values, `results` the final results."""
 
     def __init__(self, body: RecordedRegion, scope: record.Scope) -> None:
         self.body, self.scope, self.span = body, scope, Span()
@@ -391,17 +393,17 @@ class Derived:
         self._inside: list[Node] | None = None
 
     def stand_ins(self, values: Iterable[Node]) -> list[Node]:
-        """Nodes for values that are known when the results are used."""
+        """Returns nodes for values that are known when the results are used."""
         self.given += self.body.stand_ins(values)
         return [*self.given]
 
     def close(self, results: list[Node]) -> None:
-        """Ends the computation, which gave these results."""
+        """Ends the computation, given its results."""
         self.span.close()
         self.results = results
 
     def needs(self) -> set[Node]:
-        """The nodes for the state of the body on which the results depend."""
+        """The nodes of the body's state on which the results depend."""
         roots = [*self.results, *self.scope.effects]
         self._inside = self.body.substitution((), None, self).inside(roots)
         return {*self.body.nodes}.intersection(self._inside)
@@ -409,8 +411,8 @@ class Derived:
     def again(
         self, nodes: Sequence[Node], given: Sequence[Node] = (), mask: Node | None = None
     ) -> list[Node]:
-        """The results in the innermost recording, with other nodes for what stood for the state,
-        and for the lanes; its side effects are part of that from now on."""
+        """Returns the results in the innermost recording, with other nodes for the state and the
+        lanes; its side effects become part of that recording."""
         again = self.body.substitution(nodes, mask, self)
         again.extend(dict(zip(self.given, given, strict=True)))
         found = again([*self.results, *self.scope.effects], self._inside)
@@ -418,8 +420,8 @@ class Derived:
         return found[: len(self.results)]
 
     def moved(self, begin: dict[Node, Node]) -> bool:
-        """Makes the results, and the body itself, part of the innermost recording, where nodes for
-        the state become the gathers that are given. Gives whether it could be done."""
+        """Moves the results and the body itself into the innermost recording, where nodes of the
+        state become the given gathers. Returns whether that was possible."""
         gathers = [*begin.values()]
         if any(n.op is not op.gather or n.size != self.body.lanes for n in gathers):
             return False

@@ -1,5 +1,5 @@
-"""Trees of arrays that go into and come out of traced functions: new arrays in their structure, and
-whether two of them go together.
+"""Trees of arrays passed into and out of traced functions: new arrays in the same structure, and
+compatibility checks.
 """
 
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from ...array.tree import Tree
 
 
 def map_arrays(f: Callable[[Any, Any], Any], tree: Any) -> Any:
-    """A tree of the same structure with `f(array, class)` in place of every traced one-dimensional
-    array, in the order of `traced`, and copies of all other arrays.
+    """Returns a tree of the same structure with `f(array, class)` in place of every traced
+    one-dimensional array, in the order of `traced`, and copies of all other arrays.
 
     A tensor whose number of entries changes becomes one-dimensional.
     """
@@ -22,7 +22,7 @@ def map_arrays(f: Callable[[Any, Any], Any], tree: Any) -> Any:
 
 
 def traced(tree: Any) -> list[Any]:
-    """The traced one-dimensional arrays that a tree consists of."""
+    """Returns the traced one-dimensional arrays in a tree."""
     return [a for a in Tree((tree,)).leaves if a._kind == "leaf"]
 
 
@@ -32,11 +32,11 @@ def compare(what: str, first: Any, other: Any) -> None:
 
 
 def matched(what: str, first: Tree, other: Tree) -> Tree:
-    """A result in the order of another one with which it can be merged lane by lane: they have the
-    same structure, arrays of the same types, and everything that is no array is equal.
+    """Returns a result in the order of another one with which it can be merged lane by lane: they
+    have the same structure and array types, and everything other than arrays is equal.
 
     Raises:
-        IncompatibleError: they do not go together.
+        IncompatibleError: they are incompatible.
     """
     return first.matched(
         other, partial(_check_structure, what, first), partial(_check_constant, what, first)

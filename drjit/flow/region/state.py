@@ -1,10 +1,9 @@
 """The state of loops and branches: PyTrees of arrays whose values are exchanged while the objects
-stay, comparison of the state before and after a body, and messages that name what differs.
+remain; comparison of the state before and after a body; and messages that name the differences.
 
-The position of an array is its place in the order of the leaves of the tree before the body, or of
-what the first function of a branch returns. An array that is the same object on both sides is
-updated in place, so that whoever holds it sees the result; everything else comes back as new
-objects.
+The position of an array is its place among the leaves of the tree before the body, or of the first
+function's result in a branch. An array that is the same object on both sides is updated in place,
+so that all references to it see the result; everything else is returned as new objects.
 """
 
 import weakref
@@ -28,30 +27,30 @@ _NUMBERS = (bool, int, float)
 _PLAIN = (ModuleType, FunctionType, type, ArrayBase)
 
 
-# Without calls of Python functions, as there are many arrays.
+# Without calls of Python functions, because there are many arrays.
 _held = attrgetter("_node", "_var")
 as_value: Callable[[tuple[Node, Var | None]], Value] = partial(tuple.__new__, Value)
 
 
 def content(array: Any) -> Value:
-    """What an array holds."""
+    """Returns the contents of an array."""
     return as_value(_held(array))
 
 
 def contents(arrays: Iterable[Any]) -> list[Value]:
-    """What arrays hold."""
+    """Returns the contents of arrays."""
     return [*map(as_value, map(_held, arrays))]
 
 
 def assign(array: Any, value: Value) -> None:
-    """Makes an array hold something else."""
+    """Sets the contents of an array."""
     array._node = value.node
     if array._diff:
         array._var = value.var
 
 
 def is_traced(value: Any) -> bool:
-    """Whether a value is an array, or a vector, that can be part of kernels."""
+    """Returns whether a value is an array, or a vector, that can be part of kernels."""
     kind = type(value)
     if issubclass(kind, ArrayBase):
         return kind.__meta__.is_jit
@@ -59,10 +58,10 @@ def is_traced(value: Any) -> bool:
 
 
 def names(count: int, labels: Sequence[str], noun: str, what: str) -> list[str]:
-    """What messages call the entries of a tuple.
+    """Returns the names of the entries of a tuple for messages.
 
     Raises:
-        RuntimeError: there are labels, but not as many as entries.
+        RuntimeError: the number of labels differs from the number of entries.
     """
     if not labels:
         return [f"{noun}[{k}]" for k in range(count)]
@@ -74,10 +73,11 @@ def names(count: int, labels: Sequence[str], noun: str, what: str) -> list[str]:
 
 
 class Attribute:
-    """An array that is an attribute of an object which is no PyTree, so that a loop or branch
+    """An array that is an attribute of an object other than a PyTree, so that a loop or branch
     cannot exchange its value.
 
-    What has memory is held weakly, as a scatter would have to copy what somebody else holds.
+    Evaluated contents are held weakly, because a scatter would have to copy them if anything else
+    held them.
     """
 
     def __init__(self, path: str, owner: Any, name: str, array: Any) -> None:
@@ -85,9 +85,7 @@ class Attribute:
         self.before = [WeakValue(content(a)) for a in pytree.leaf_arrays(array)]
 
     def check(self, what: str, written: Set[int]) -> None:
-        """Raises:
-        RuntimeError: the array has changed, other than by a scatter.
-        """
+        """Raises a RuntimeError if the array has changed other than by a scatter."""
         now = vars(self.owner).get(self.name)
         if now is self.array and all(
             a._node.serial == v.serial or a._node.op is AFTER or a._node.serial in written
@@ -122,20 +120,20 @@ class WeakValue:
         return None if n is None else Value(n, self.var)
 
     def restore(self, array: Any) -> None:
-        """Puts the contents back into an array that has changed other than by a scatter."""
+        """Restores the contents of an array that has changed other than by a scatter."""
         value = self.content()
         if value is not None and array._node is not value.node and array._node.op is not AFTER:
             assign(array, value)
 
     def recovered(self) -> Value | None:
-        """The contents; where a scatter that has been undone took them over, from their memory."""
+        """Returns the contents; if a scatter that was undone took them over, from their memory."""
         found = self.content()
         if found is None and self.memory is not None:
             found = Value(make(BUFFER, self.dtype, self.size, (), self.memory), self.var)
         return found
 
     def stand_in(self) -> Value:
-        """Contents of the same type and size."""
+        """Returns contents of the same type and size."""
         return Value(literal(self.dtype, 0, self.size), self.var)
 
 
@@ -146,7 +144,7 @@ def _has_traced_attributes(value: Any) -> bool:
 
 
 def _attributes(value: Any, path: str) -> list[Attribute]:
-    """The traced arrays among the attributes of an object that is no PyTree."""
+    """Returns the traced arrays among the attributes of an object that is not a PyTree."""
     found = vars(value).items()
     return [Attribute(path, value, name, array) for name, array in found if is_traced(array)]
 
@@ -154,14 +152,14 @@ def _attributes(value: Any, path: str) -> list[Attribute]:
 class State:
     """The values of named variables, and the arrays in them.
 
-    `leaves` are the arrays of one dimension that hold the contents. The `tree` is what the values
-    consist of now, also if a body changes them in place.
+    `leaves` are the one-dimensional arrays that hold the contents. `tree` is the current
+    decomposition of the values, even if a body changes them in place.
     """
 
     def __init__(self, values: tuple, titles: Sequence[str], what: str) -> None:
         self.titles, self.what = titles, what
         self.values: tuple[Any, ...] = values
-        self._undone = False  # whether containers, put back since, have become others
+        self._undone = False  # whether containers that have since been restored had changed
         self._take_apart(Tree(values))
         self._attributes: list[Attribute] = []
         objects = self.tree.objects
@@ -171,7 +169,7 @@ class State:
 
     def _take_apart(self, tree: Tree) -> None:
         self.tree, self.leaves = tree, tree.leaves
-        # What changes in place, with what it consists of.
+        # Mutable containers, with their parts.
         self._containers: list[tuple[Any, Any, Sequence[Any]]] = []
         for k, found in tree.inside.items():
             v = tree.objects[k]
@@ -184,11 +182,11 @@ class State:
 
     @property
     def paths(self) -> "Paths":
-        """What messages call the arrays."""
+        """The names of the arrays in messages."""
         return Paths(self.tree, self.titles)
 
     def like(self, values: tuple) -> "State":
-        """The same with other values of the same structure, but for arrays."""
+        """Returns a state with other values of the same structure, except for arrays."""
         made = object.__new__(State)
         vars(made).update(vars(self))
         made.values = values
@@ -196,11 +194,11 @@ class State:
         return made
 
     def contents(self) -> list[Value]:
-        """What the arrays hold now."""
+        """Returns the current contents of the arrays."""
         return contents(self.leaves)
 
     def put(self, contents: Sequence[Value | None]) -> None:
-        """Makes the arrays hold something else; None leaves one as it is."""
+        """Sets the contents of the arrays; None leaves one unchanged."""
         for array, value in zip(self.leaves, contents, strict=True):
             if value is not None:
                 array._node, var = value
@@ -208,7 +206,7 @@ class State:
                     array._var = var
 
     def restore(self, contents: Sequence[Value | None]) -> None:
-        """Undoes what a body did to the arrays, and to the lists and structures around them."""
+        """Undoes a body's changes to the arrays and to the lists and structures around them."""
         self.put(contents)
         for row in self._containers:
             if differs(*row):
@@ -220,22 +218,22 @@ class State:
             self._take_apart(Tree(self.values))
 
     def _put_back(self, row: tuple[Any, Any, Sequence[Any]]) -> None:
-        """Makes a container consist of what it did."""
+        """Restores the parts of a container."""
         set_contents(*row)
-        if differs(*row):  # as a structure may copy what its attributes are set to
+        if differs(*row):  # because a structure may copy assigned attributes
             self._undone = True
 
     def objects(self) -> list[Any]:
-        """What may change in place: the arrays of one dimension, then what consists of others."""
+        """Returns the objects that may change in place: one-dimensional arrays, then containers."""
         return [*self.leaves, *[row[0] for row in self._containers]]
 
     def origins(self) -> list[Any]:
-        """The containers that the values consisted of when the state was made."""
+        """Returns the containers that the values consisted of when the state was created."""
         return [self.tree.objects[k] for k in self.tree.inside]
 
     def changed(self, contents: Sequence[Value | None]) -> list[int]:
-        """The positions in `objects` of those that have changed since they had these contents, the
-        last one of each."""
+        """Returns the positions in `objects` of those that have changed since they had these
+        contents, the last one of each."""
         found: dict[int, int] = {}
         for k, (a, v) in enumerate(zip(self.leaves, contents, strict=True)):
             if v is not None and (a._node is not v.node or a._var is not v.var):
@@ -250,16 +248,14 @@ class State:
         return [*found.values()]
 
     def undo(self, k: int, contents: Sequence[Value | None]) -> None:
-        """Undoes what a body did to one of the `objects`."""
+        """Undoes a body's changes to one of the `objects`."""
         if k >= len(self.leaves):
             self._put_back(self._containers[k - len(self.leaves)])
         elif (value := contents[k]) is not None:
             assign(self.leaves[k], value)
 
     def check_initialized(self) -> None:
-        """Raises:
-        RuntimeError: an array is empty, or a variable not defined.
-        """
+        """Raises a RuntimeError if an array is empty, or a variable is undefined."""
         for k, array in enumerate(self.leaves):
             if array._node.size == 0:
                 raise RuntimeError(
@@ -269,15 +265,14 @@ class State:
                 )
 
     def check_attributes(self, written: Set[int] = frozenset()) -> None:
-        """Raises:
-        RuntimeError: an array that is an attribute of an object that is no PyTree has changed,
-            other than by scatters, which made nodes of the serial numbers `written`.
+        """Raises a RuntimeError if an array that is an attribute of an object other than a PyTree
+        has changed, other than by scatters, whose nodes have the serial numbers `written`.
         """
         for a in self._attributes:
             a.check(self.what, written)
 
     def match(self, after: Tree, strict: bool) -> Tree:
-        """Another version of the values, in the order of this one.
+        """Returns another version of the values, in the order of this one.
 
         Raises:
             RuntimeError: the versions differ in more than the contents of arrays; the message names
@@ -289,9 +284,7 @@ class State:
         return self.tree.labels(self.titles)[k]
 
     def _check_pair(self, i: int, after: Tree, j: int) -> None:
-        """Raises:
-        RuntimeError: two corresponding objects are of different types, or consist of other parts.
-        """
+        """Raises a RuntimeError if two corresponding objects have different types or parts."""
         before, what = self.tree, self.what
         old, now = before.objects[i], after.objects[j]
         if type(old) is not type(now):
@@ -317,9 +310,7 @@ class State:
                 )
 
     def _check_same(self, k: int, after: Any) -> None:
-        """Raises:
-        RuntimeError: what is no array has changed.
-        """
+        """Raises a RuntimeError if a value other than an array has changed."""
         before = self.tree.objects[k]
         if not _same(before, after):
             raise RuntimeError(
@@ -330,11 +321,11 @@ class State:
             )
 
     def place(self, after: Tree, contents: Sequence[Value], like: bool = False) -> tuple:
-        """The values of `after`, a version that `match` has returned, with the given contents: the
-        objects themselves where both versions have the same, new ones elsewhere.
+        """Returns the values of `after`, a version returned by `match`, with the given contents:
+        the same objects where both versions have them, and new ones elsewhere.
 
-        A tensor of one entry that gets more becomes one-dimensional, or, if it shall be `like` the
-        others, has the shape of the first one with so many.
+        A tensor with one entry that gets more becomes one-dimensional or, if it should be `like`
+        the others, takes the shape of the first tensor with that many entries.
         """
         before = self.tree
         leaves = []
@@ -351,7 +342,7 @@ class State:
         return tuple(after.put_together(leaves, lambda k, v: self._container(after, k, v, like)))
 
     def _container(self, after: Tree, k: int, values: list[Any], like: bool) -> Any:
-        """What takes the place of a container of another version."""
+        """Returns the replacement of a container of another version."""
         before = self.tree
         own, other, keys = after.objects[k], before.objects[k], before.keys.get(k)
         if isinstance(own, ArrayBase):
@@ -383,13 +374,13 @@ class State:
 
 
 class Paths(Sequence[str]):
-    """What messages call the arrays of a tree, found out when it is asked for."""
+    """The names of a tree's arrays in messages, determined on demand."""
 
     def __init__(self, tree: Tree, titles: Sequence[str]) -> None:
         self._tree, self._titles = tree, titles
 
     def alone(self) -> "Paths":
-        """The same without a reference to values."""
+        """The same names, without a reference to values."""
         tree = self._tree.emptied()
         tree.objects = []
         return Paths(tree, self._titles)
@@ -406,12 +397,13 @@ class Paths(Sequence[str]):
 
 
 def copied(array: Any) -> Any:
-    """An array of one dimension, or a vector, with the same contents, derivatives included."""
+    """Returns a one-dimensional array, or a vector, with the same contents, including
+    derivatives."""
     return holding(array, content(array))
 
 
 def holding(array: Any, value: Value) -> Any:
-    """A new array, or vector, of the same type that holds something."""
+    """Returns a new array, or vector, of the same type with the given contents."""
     if isinstance(array, KernelValue):
         return array._with(value)
     made = new(type(array))
@@ -433,7 +425,7 @@ def _same(a: Any, b: Any) -> bool:
         return list(a) == list(b)
     try:
         return bool(a == b) or (a != a and b != b)
-    except Exception:  # a comparison that somebody has defined
+    except Exception:  # a user-defined comparison
         return False
 
 

@@ -1,6 +1,6 @@
-"""Arrays that the bodies of a loop, branch or call write differentiable values to. They lie around
-the block, and what they hold after it is a further result: its gradient goes to the values that
-were written, and to what the arrays held before."""
+"""Arrays that the bodies of a loop, branch or call write differentiable values to. They belong to
+the enclosing code, and their contents after the block are a further result, whose gradient
+propagates to the values that were written and to the previous contents."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ from ...jit.ir.node import LITERAL, Node
 
 
 class Target:
-    """A target: the `array`, until it has been attached, the reductions by which bodies write to
-    it, and the variable that it had `before`. Within another body, that is the one which stands for
-    the target there, and `memory` is where that body has the target's derivatives."""
+    """A target: the `array`, until it has been attached, the reductions with which bodies write to
+    it, and its variable `before`. Within another body, the latter stands for the target in that
+    body, and `memory` is where that body stores the target's derivatives."""
 
     __slots__ = ("array", "before", "dtype", "kinds", "memory", "size")
 
@@ -32,7 +32,7 @@ class Targets:
         self.rows: list[Target] = []
 
     def note(self) -> list[tuple[int, ScatterTarget]]:
-        """Adds the targets of the body that has been traced; gives its own, with their rows."""
+        """Adds the targets of the body that has just been traced; returns them with their rows."""
         found = []
         for w in take():
             k = next((k for k, t in enumerate(self.rows) if t.array is w.array), len(self.rows))
@@ -43,10 +43,10 @@ class Targets:
             found.append((k, w))
         return found
 
-    # ---- Joining the graph
+    # ---- Connecting to the graph
 
     def inputs(self) -> list[Var]:
-        """The variables of the targets before the block, where they have one."""
+        """The targets' variables before the block, where they have one."""
         for t in self.rows:
             if graph.outer_gradients() is None:
                 t.before = visible(t.array._var)
@@ -57,11 +57,11 @@ class Targets:
         return [t.before for t in self.rows if t.before is not None]
 
     def outputs(self) -> list[Node]:
-        """What the targets hold after the block."""
+        """Returns the contents of the targets after the block."""
         return [t.array._node for t in self.rows]
 
     def attach(self, results: list[Var | None]) -> None:
-        """Makes the targets depend on what was written, by new variables."""
+        """Makes the targets depend on the written values, with new variables."""
         for t, v in zip(self.rows, results, strict=True):
             if t.memory is None:
                 t.array._var = v
@@ -72,9 +72,7 @@ class Targets:
     # ---- Derivatives
 
     def check_first_order(self, what: str) -> None:
-        """Raises:
-        RuntimeError: there are targets, for which there are no second derivatives.
-        """
+        """Raises a RuntimeError if there are targets, which have no second derivatives."""
         if self.rows:
             raise RuntimeError(
                 f"{what}: ADFlag.KeepGraph needs derivatives of derivatives, which symbolic loops, "
@@ -83,10 +81,10 @@ class Targets:
             )
 
     def gradients(self, given: list[Node]) -> list[list[Node]]:
-        """Memory for a reverse traversal, from the gradients of the targets.
+        """Returns memory for a reverse-mode traversal, given gradients of the targets.
 
         Raises:
-            RuntimeError: scatters with and without a sum cannot be taken apart.
+            RuntimeError: scatters with and without a sum cannot be separated.
         """
         found = []
         for t, g in zip(self.rows, given, strict=True):
@@ -101,16 +99,18 @@ class Targets:
                     "arrays, or mode='evaluated'."
                 )
             else:
-                # Sums leave the gradient as it is; what is replaced takes its gradient along.
+                # Sums do not change the gradient; replaced entries take their gradient with them.
                 found.append([ir.resize(g, t.size) if t.kinds == {"add"} else owned(g, t.size)])
         return found
 
     def before(self, held: list[list[Node]]) -> list[Node]:
-        """The gradients of what targets were before, after the traversal: those for `inputs`."""
+        """Returns the gradients of the targets' previous contents after the traversal: those of
+        `inputs`."""
         return [self._result(t, n) for t, n in zip(self.rows, held, strict=True) if t.before]
 
     def tangents(self, given: list[Node]) -> list[list[Node]]:
-        """Memory for a forward traversal, from the tangents of what targets were before."""
+        """Returns memory for a forward-mode traversal, given tangents of the targets' previous
+        contents."""
         tangents = iter(given)
         found = []
         for t in self.rows:
@@ -122,14 +122,14 @@ class Targets:
         return found
 
     def after(self, held: list[list[Node]]) -> list[Node]:
-        """The tangents of the targets, after the traversal."""
+        """Returns the tangents of the targets after the traversal."""
         return [self._result(t, n) for t, n in zip(self.rows, held, strict=True)]
 
     def _result(self, t: Target, held: list[Node]) -> Node:
-        # Where a body around has the memory, what is there is passed on by that one.
+        # If the memory belongs to an enclosing body, that body propagates its contents.
         return held[0] if held and t.memory is None else ir.literal(t.dtype, 0, t.size)
 
 
 def is_zero(n: Node | None) -> bool:
-    """Whether a gradient is known to be 0."""
+    """Returns whether a gradient is known to be 0."""
     return n is None or (n.op is LITERAL and n.data == 0)

@@ -1,15 +1,15 @@
-"""Stand-ins for variables that have no value yet, which a loop or branch may give them."""
+"""Stand-ins for variables without a value, which a loop or branch may assign."""
 
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 
 class UndefinedError(NameError, RuntimeError):
-    """A variable has a value on some paths only, which lanes take together."""
+    """A variable has a value on only some of the paths that lanes take together."""
 
 
 class Undefined:
-    """A variable without a value. Every use of it raises what Python raises."""
+    """A variable without a value. Every use raises what Python would raise."""
 
     def __init__(self, name: str) -> None:
         object.__setattr__(self, "_name", name)
@@ -42,7 +42,8 @@ Undefined.__getattr__ = _use  # type: ignore[attr-defined]
 
 
 def value(read: Callable[[], Any], name: str) -> Any:
-    """What `read` gives, the value of a variable of that name, or that it has none."""
+    """Returns the result of `read`, the value of a variable of that name, or a stand-in if it has
+    none."""
     try:
         return read()
     except NameError:
@@ -50,5 +51,5 @@ def value(read: Callable[[], Any], name: str) -> Any:
 
 
 def is_undefined(found: Any) -> bool:
-    """Whether a variable has no value."""
+    """Returns whether a variable has no value."""
     return type(found) is Undefined

@@ -1,4 +1,4 @@
-"""Trees of arrays taken apart into the numbers of their variables and put together again, for
+"""Decomposition of PyTrees of arrays into the numbers of their variables and reassembly, for
 libraries that process the variables of a program themselves.
 """
 
@@ -17,7 +17,7 @@ from .state import State, names
 
 
 def collect_indices(arg: Any, /) -> list[int]:
-    """The numbers of the variables of a tree, in order: `index_ad << 32 | index`.
+    """Returns the numbers of the variables of a PyTree, in order: `index_ad << 32 | index`.
 
     >>> x = Float(1, 2)
     >>> dr.detail.collect_indices([x, "a", 3]) == [x.index]
@@ -27,7 +27,7 @@ def collect_indices(arg: Any, /) -> list[int]:
 
 
 def _found(index: int, array: Any, what: str) -> Any:
-    """The variable of a number as an array of the class of another one."""
+    """Returns the variable with a number as an array of another one's class."""
     try:
         value = variable_index.find(index)
     except RuntimeError as error:
@@ -47,12 +47,12 @@ def _found(index: int, array: Any, what: str) -> Any:
 
 
 def update_indices(value: Any, indices: Sequence[int]) -> Any:
-    """A copy of a tree with the variables of the given numbers (see `collect_indices`) instead of
-    its own. A tensor that gets another number of entries becomes one-dimensional.
+    """Returns a copy of a PyTree with the variables of the given numbers (see `collect_indices`)
+    instead of its own. A tensor whose number of entries changes becomes one-dimensional.
 
     Raises:
-        RuntimeError: too many or too few numbers, one that no variable has, or whose variable has
-            another element type.
+        RuntimeError: there are too many or too few numbers, or a number belongs to no variable or
+            to one of another element type.
 
     >>> x, y = Float(1, 2), Float(3, 4)
     >>> dr.detail.update_indices({"a": x}, dr.detail.collect_indices(y))
@@ -67,8 +67,8 @@ def update_indices(value: Any, indices: Sequence[int]) -> Any:
 
 
 def traverse_py_cb_ro(arg0: Any, arg1: Callable[..., Any], /) -> None:
-    """Calls a function with the number of every variable that the attributes of an object hold, and
-    with two empty texts.
+    """Calls a function with the number of every variable in the attributes of an object, and with
+    two empty strings.
 
     >>> class Point:
     ...     pass
@@ -83,11 +83,12 @@ def traverse_py_cb_ro(arg0: Any, arg1: Callable[..., Any], /) -> None:
 
 
 def traverse_py_cb_rw(arg0: Any, arg1: Callable[..., int], /) -> None:
-    """Calls a function as `traverse_py_cb_ro` does, and puts the variables whose numbers it returns
-    in the place of the others.
+    """Calls a function like `traverse_py_cb_ro`, and replaces each variable by the one whose number
+    it returns.
 
     Raises:
-        RuntimeError: it does not return the number of a variable of the same element type.
+        RuntimeError: the function does not return the number of a variable of the same element
+            type.
 
     >>> class Point:
     ...     pass
@@ -106,7 +107,8 @@ def traverse_py_cb_rw(arg0: Any, arg1: Callable[..., int], /) -> None:
 
 
 def _attributes(owner: Any) -> Any:
-    """What holds the variables of an object: itself if it is a tree, else its attributes."""
+    """Returns the container of an object's variables: itself if it is a PyTree, otherwise its
+    attributes."""
     if traits.is_array_v(owner) or isinstance(owner, (list, tuple, dict)):
         return owner
     return getattr(owner, "__dict__", None) or owner
@@ -119,8 +121,8 @@ def _assign(array: Any, other: Any) -> None:
 
 
 def new_grad(arg: Any, /) -> Any:
-    """A copy of a tree whose floating point arrays of `.ad` types are differentiable variables of
-    their own, independent of how they were computed.
+    """Returns a copy of a PyTree whose floating point arrays of `.ad` types are new differentiable
+    variables, independent of how they were computed.
 
     >>> x = dr.detail.new_grad(ad.Float(1, 2))
     >>> dr.backward(x * x)
@@ -133,8 +135,8 @@ def new_grad(arg: Any, /) -> Any:
 
 
 def check_compatibility(arg0: Any, arg1: Any, arg2: bool, arg3: str, /) -> None:
-    """Checks that two trees have the same structure and types; if the third argument is set, also
-    that the sizes of arrays go together. The fourth names the tree in messages.
+    """Checks that two PyTrees have the same structure and types and, if the third argument is set,
+    compatible array sizes. The fourth argument names the PyTree in messages.
 
     Raises:
         RuntimeError: they differ.
@@ -159,7 +161,7 @@ def _check_sizes(state: State, after: list[Any], what: str) -> None:
 
 
 class IndexVector:
-    """A list of numbers of variables (see `collect_indices`) that keeps the variables alive.
+    """A list of variable numbers (see `collect_indices`) that keeps the variables alive.
 
     >>> v = dr.detail.IndexVector()
     >>> x = Float(1, 2)
@@ -173,7 +175,7 @@ class IndexVector:
         self._values: list[Any] = []
 
     def append(self, arg: int, /) -> None:
-        """Adds a number. Raises `RuntimeError` if no variable has it."""
+        """Appends a number. Raises `RuntimeError` if no variable has it."""
         self._values.append(variable_index.find(arg))
         self._indices.append(arg)
 
@@ -197,11 +199,12 @@ class IndexVector:
 
 
 class VariableTracker:
-    """Reads and writes the variables of a tree again and again, and checks that its structure, the
-    types and (with `check_size`) the sizes stay; with `strict`, also what is no array.
+    """Reads and writes the variables of a PyTree repeatedly, and checks that its structure, types
+    and (with `check_size`) sizes do not change; with `strict`, neither may anything other than
+    arrays.
 
-    `labels` names the entries of a tuple or list in messages; without them, the tree as a whole is
-    called `default_label`.
+    `labels` names the entries of a tuple or list in messages; without them, the PyTree as a whole
+    is called `default_label`.
 
     >>> x, y = Float(1, 2), Float(3, 4)
     >>> tracker, new = dr.detail.VariableTracker(), dr.detail.IndexVector()
@@ -220,7 +223,7 @@ class VariableTracker:
         self.clear()
 
     def clear(self) -> None:
-        """Forgets the tree."""
+        """Forgets the PyTree."""
         self._state: State | None = None
         self._contents: list[Value] = []
         self._latest: tuple = ()
@@ -228,8 +231,8 @@ class VariableTracker:
     def _arrays(
         self, state: Any, labels: Sequence[str], default_label: str, what: str
     ) -> list[Any]:
-        """The one-dimensional arrays of a version of the tree, which is the first one or compatible
-        with it."""
+        """Returns the one-dimensional arrays of a version of the PyTree, which is the first one or
+        compatible with it."""
         values = tuple(state) if labels else (state,)
         titles = names(len(values), labels, "state", what) if labels else [default_label]
         if self._state is None or self._state.titles != titles:
@@ -244,10 +247,10 @@ class VariableTracker:
     def read(
         self, state: Any, labels: Sequence[str] = (), default_label: str = "state"
     ) -> IndexVector:
-        """The numbers of the variables of the tree.
+        """Returns the numbers of the PyTree's variables.
 
         Raises:
-            RuntimeError: the tree is not compatible with the one that was there first.
+            RuntimeError: the PyTree is incompatible with the first one.
         """
         found = IndexVector()
         for a in self._arrays(state, labels, default_label, "drjit.detail.VariableTracker.read()"):
@@ -262,12 +265,11 @@ class VariableTracker:
         labels: Sequence[str] = (),
         default_label: str = "state",
     ) -> None:
-        """Makes the arrays of the tree hold the variables of the numbers; with `preserve_dirty`,
-        those with pending side effects keep theirs.
+        """Assigns the variables with the given numbers to the arrays of the PyTree; with
+        `preserve_dirty`, arrays with pending side effects keep theirs.
 
         Raises:
-            RuntimeError: the tree is not compatible with the one that was there first, or the
-                numbers do not fit.
+            RuntimeError: the PyTree is incompatible with the first one, or the numbers are invalid.
         """
         what = "drjit.detail.VariableTracker.write()"
         arrays = self._arrays(state, labels, default_label, what)
@@ -279,9 +281,7 @@ class VariableTracker:
                 _assign(a, new)
 
     def verify_size(self, arg: int, /) -> None:
-        """Raises:
-        RuntimeError: an array has neither this size nor 1.
-        """
+        """Raises a RuntimeError if the size of an array is neither this one nor 1."""
         paths = self._state.paths if self._state else ()
         for path, a in zip(paths, traced(self._latest), strict=True):
             if a._node.size not in (1, arg):
@@ -291,12 +291,13 @@ class VariableTracker:
                 )
 
     def rebuild(self, labels: Sequence[str] = (), default_label: str = "state") -> Any:
-        """The tree in its latest version."""
+        """Returns the PyTree in its latest version."""
         self._known(labels, default_label, "rebuild")
         return self._latest if labels else self._latest[0]
 
     def restore(self, labels: Sequence[str] = (), default_label: str = "state") -> Any:
-        """The tree in its first version: arrays, lists and structures get their contents back."""
+        """Returns the PyTree in its first version: arrays, lists and structures get their contents
+        back."""
         state = self._known(labels, default_label, "restore")
         state.restore(self._contents)
         self._latest = state.values

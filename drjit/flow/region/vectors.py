@@ -1,5 +1,5 @@
-"""Cooperative vectors as lists of their features, for what drops lanes on the way or hands arrays
-to functions.
+"""Cooperative vectors as lists of their features, for code that drops lanes or passes arrays to
+functions.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from ...array.tree import Tree, rebuilt
 
 
 class _Features(list):
-    """The features of a vector; a subclass for each type of vectors knows one of these."""
+    """The features of a vector; each vector type has its own subclass, which stores the type."""
 
     like: KernelValue
 
@@ -32,7 +32,7 @@ def _class(v: KernelValue) -> type[_Features]:
 
 
 def holds_vectors(tree: Any) -> bool:
-    """Whether there are cooperative vectors in a tree."""
+    """Returns whether a tree contains cooperative vectors."""
     return has_vectors(Tree((tree,)))
 
 
@@ -42,7 +42,7 @@ def has_vectors(tree: Tree) -> bool:
 
 
 def spread(tree: Any) -> Any:
-    """The tree with the features of cooperative vectors instead of these."""
+    """Replaces the cooperative vectors in a tree by their features."""
     return pytree.map_tree(_spread, tree) if holds_vectors(tree) else tree
 
 
@@ -56,8 +56,8 @@ def _spread(value: Any) -> Any:
 
 
 def joined(tree: Any, like: Tree | None = None) -> Any:
-    """The opposite of `spread`; a tree without such features is given back as it is. `like` has
-    its structure, if that is known."""
+    """The inverse of `spread`; a tree without such features is returned unchanged. `like` has the
+    same structure, if that is known."""
     known = like or Tree((tree,))
     if not [cls for cls in {*known.classes} if issubclass(cls, _Features)]:
         return tree
@@ -75,10 +75,10 @@ def joined(tree: Any, like: Tree | None = None) -> Any:
 
 
 def reading(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of such trees, from one of trees with vectors."""
+    """Wraps a function of trees with vectors so that it accepts trees with features."""
     return lambda *args, **kwargs: function(*joined(args), **joined(kwargs))
 
 
 def spreading(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, with such trees as results."""
+    """Like `reading`; the results are also trees with features."""
     return lambda *args, **kwargs: spread(function(*joined(args), **joined(kwargs)))

@@ -1,1 +1,1 @@
-"""The decorator `syntax`: Python statements turned into loops and branches."""
+"""The decorator `syntax`: converts Python statements to loops and branches."""

@@ -1,7 +1,7 @@
-"""The decorator `syntax`, with which Python loops and branches work on arrays, and `hint`.
+"""The decorator `syntax`, which makes Python loops and branches work on arrays, and `hint`.
 
 The source of the function is parsed, transformed (`transform`), and compiled again at its place in
-its file, so that tracebacks and debuggers show the lines that the user wrote.
+the file, so that tracebacks and debuggers show the user's lines.
 """
 
 import ast
@@ -35,14 +35,14 @@ def hint(
     exclude: list[object] | None = None,
     strict: bool = True,
 ) -> Any:
-    """The argument. Around the condition of a loop or branch of a function with `syntax`, it says
-    how that is carried out.
+    """Returns its argument. Around the condition of a loop or branch in a function with `syntax`,
+    it controls the execution of that statement.
 
-    `mode`, `max_iterations`, `label` and `strict` are those of `while_loop` and `if_stmt`; with
-    `mode='scalar'` the statement stays an ordinary Python statement, in which `break`, `continue`
-    and `return` are possible. `include` and `exclude` are lists of variables that shall, or shall
-    not, be part of the state in any case. In a function with `syntax`, `compress` is passed on to
-    `while_loop` as well.
+    `mode`, `max_iterations`, `label` and `strict` are those of `while_loop` and `if_stmt`. With
+    `mode='scalar'`, the statement remains an ordinary Python statement, in which `break`,
+    `continue` and `return` are allowed. `include` and `exclude` list variables that must, or must
+    not, be part of the state. In a function with `syntax`, `compress` is passed on to `while_loop`
+    as well.
 
     >>> from drjit.llvm import UInt
     >>> @dr.syntax
@@ -63,19 +63,18 @@ def syntax(
     print_ast: bool = False,
     print_code: bool = False,
 ) -> Any:
-    """A decorator for functions whose `while` loops and `if` statements may have arrays as their
+    """Decorator of functions whose `while` loops and `if` statements may have arrays as their
     conditions: they become calls of `while_loop` and `if_stmt`.
 
-    `for` loops, conditional expressions, and the operators `and`, `or` and `not` stay as they are.
-    A transformed statement must not be left by `break`, `continue` or `return`. `recursive` also
-    transforms functions within the function. What `functools.wraps` has put around a function stays
-    around it. `print_ast` and `print_code` print the function before
-    and after.
+    `for` loops, conditional expressions, and the operators `and`, `or` and `not` do not change.
+    `break`, `continue` and `return` must not leave a transformed statement. `recursive` also
+    transforms nested functions. Wrappers added by `functools.wraps` are preserved. `print_ast` and
+    `print_code` print the function before and after.
 
     Raises:
         SyntaxError: a statement cannot be transformed.
-        TypeError: `f` is a lambda function, no Python function at all, or what another decorator of
-            Dr.Jit has made.
+        TypeError: `f` is a lambda function, is not a Python function, or was created by another
+            Dr.Jit decorator.
         RuntimeError: the source of the function is not available.
 
     >>> from drjit.llvm import Int
@@ -134,7 +133,7 @@ def _check(f: Any) -> None:
 
 
 def _decorated(f: types.FunctionType, inner: Any, made: Any) -> Any:
-    """What a decorator has made of a function, with another function instead of that one."""
+    """Returns a decorated function with its inner function replaced by another one."""
     cells = f.__closure__ or ()
     closure = tuple([types.CellType(made) if _holds(c, inner) else c for c in cells])
     if all(c is old for c, old in zip(closure, cells, strict=True)):
@@ -158,14 +157,14 @@ def _show(title: str, text: str) -> None:
 
 
 def _parse(f: types.FunctionType) -> tuple[ast.Module, Any]:
-    """A module that holds the function, at the lines of its file, and the function.
+    """Returns a module that contains the function, at its lines in the file, and the function.
 
-    It is nested in a function, whose parameters are what the function takes from around it, and in
-    its class, whose name is part of that of private members.
+    It is nested in a function whose parameters are its free variables, and in its class, whose name
+    is part of the names of private members.
     """
     file, first = f.__code__.co_filename, f.__code__.co_firstlineno
     linecache.checkcache(file)
-    # inspect.getsourcelines() would look at the files of all modules first.
+    # inspect.getsourcelines() would examine the files of all modules first.
     lines = linecache.getlines(file, f.__globals__)[first - 1 :]
     if not lines:
         raise RuntimeError(
@@ -192,14 +191,14 @@ def _parse(f: types.FunctionType) -> tuple[ast.Module, Any]:
     free = (FLOW, *f.__code__.co_freevars)
     around: Any = ast.parse("def around(): pass").body[0]
     around.args.args = [ast.arg(n) for n in free]
-    # The function may name itself or its class, which are what the program knows by these names.
+    # The function may refer to itself or its class by the names that the program uses.
     known = [n for n in dict.fromkeys((function.name, inner.name)) if n not in free]
     around.body = [*([ast.Global(known)] if known else []), inner]
     return ast.Module([around], []), function
 
 
 def _build(f: types.FunctionType, tree: ast.Module) -> types.FunctionType:
-    """The function with the code that a module holds."""
+    """Returns the function with the code from a module."""
     code = _find(compile(tree, f.__code__.co_filename, "exec", dont_inherit=True), f.__name__)
     cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
     cells[FLOW] = types.CellType(_flow)
@@ -214,7 +213,7 @@ def _build(f: types.FunctionType, tree: ast.Module) -> types.FunctionType:
 
 
 def _find(code: types.CodeType, name: str) -> types.CodeType:
-    """The outermost code object of a name."""
+    """Returns the outermost code object with a name."""
     queue = [code]
     for c in queue:
         if c.co_name == name and c is not code:
@@ -224,7 +223,7 @@ def _find(code: types.CodeType, name: str) -> types.CodeType:
 
 
 class _Super(ast.NodeTransformer):
-    """Gives `super()` its arguments, which it does not find in nested functions."""
+    """Adds the arguments of `super()`, which cannot be inferred in nested functions."""
 
     def __init__(self, owner: str) -> None:
         self.owner = owner

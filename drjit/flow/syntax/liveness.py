@@ -1,8 +1,9 @@
-"""Which variables of a function have a value before a statement, and whose values are needed later.
+"""Liveness analysis: which variables of a function have a value before a statement, and which
+values are needed later.
 
-A variable is live where its value may still be read before it is written. Both analyses walk the
-statements of one function: `live` backwards, `bound` forwards. They treat what they do not know in
-detail, such as exceptions, as if everything could happen.
+A variable is live if its value may still be read before it is overwritten. Both analyses walk the
+statements of one function: `live` backwards, `bound` forwards. Where details are unknown, as for
+exceptions, they assume that anything can happen.
 """
 
 import ast
@@ -16,14 +17,14 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def parameters(args: ast.arguments) -> list[str]:
-    """The names of the parameters of a function."""
+    """Returns the names of a function's parameters."""
     found = [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
     return found + [a.arg for a in (args.vararg, args.kwarg) if a is not None]
 
 
 class _Uses(ast.NodeVisitor):
-    """The names that an expression or simple statement reads and writes; `augmented` are those that
-    it changes by in-place operators, `bound` those that it gives values to in other ways."""
+    """The names that an expression or simple statement reads and writes; `augmented` are those
+    changed by in-place operators, `bound` those assigned in other ways."""
 
     def __init__(self) -> None:
         self.reads: set[str] = set()
@@ -98,7 +99,7 @@ class _Uses(ast.NodeVisitor):
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
 
     def _inner(self, body: list, own: Iterable[str]) -> None:
-        """What a nested function or class takes from around it."""
+        """Adds the names that a nested function or class takes from outside."""
         inner = _Uses()
         declared: set[str] = set()
         for s in body:
@@ -111,12 +112,12 @@ class _Uses(ast.NodeVisitor):
 
 
 def reads(*nodes: Any) -> Names:
-    """The names that expressions or statements read."""
+    """Returns the names that expressions or statements read."""
     return frozenset(_uses(nodes).reads)
 
 
 def writes(*nodes: Any) -> Names:
-    """The names that expressions or statements give values to, or delete."""
+    """Returns the names that expressions or statements assign or delete."""
     return frozenset(_uses(nodes).writes)
 
 
@@ -129,14 +130,14 @@ def _uses(nodes: Iterable[Any]) -> _Uses:
 
 
 def in_place(*nodes: Any) -> tuple[Names, Names]:
-    """The names that expressions or statements change by in-place operators, and those to which
-    they give values in other ways."""
+    """Returns the names that expressions or statements change by in-place operators, and those that
+    they assign in other ways."""
     found = _uses(nodes)
     return frozenset(found.augmented), frozenset(found.bound)
 
 
 def all_writes(body: Iterable[ast.stmt]) -> Names:
-    """The names that statements give values to, those within included."""
+    """Returns the names that statements assign, including nested ones."""
     found = _uses(body).writes
     for s in body:
         for n in ast.walk(s):
@@ -148,26 +149,26 @@ def all_writes(body: Iterable[ast.stmt]) -> Names:
 class Live:
     """Live variables, from the last statement of a function to the first.
 
-    `after[s]` are those behind a loop or branch `s`, `entry[s]` those at the test of a loop, or at
-    the beginning of a branch, whichever way it goes.
+    `after[s]` are those after a loop or branch `s`; `entry[s]` are those at the test of a loop, or
+    at the beginning of either side of a branch.
     """
 
     def __init__(self, body: list[ast.stmt]) -> None:
         self.after: dict[ast.stmt, Names] = {}
         self.entry: dict[ast.stmt, Names] = {}
-        self._always: Names = NONE  # what handlers of exceptions may read
+        self._always: Names = NONE  # what exception handlers may read
         self._break: Names = NONE
         self._continue: Names = NONE
         self.start = self.block(body, NONE)
 
     def block(self, body: Iterable[ast.stmt], live: Names) -> Names:
-        """What is live before statements, from what is behind them."""
+        """Returns the names live before statements, given those live after them."""
         for s in reversed(list(body)):
             live = self.statement(s, live) | self._always
         return live
 
     def statement(self, s: ast.stmt, live: Names) -> Names:
-        """What is live before a statement."""
+        """Returns the names live before a statement."""
         match s:
             case ast.If():
                 self.after[s] = live

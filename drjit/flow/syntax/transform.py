@@ -1,7 +1,7 @@
-"""Rewrites `while` and `if` statements of a function into calls of `while_loop` and `if_stmt`.
+"""Rewrites the `while` and `if` statements of a function as calls of `while_loop` and `if_stmt`.
 
 The test and the body of a statement become nested functions of the variables that they share with
-the code around them: those that they read, and those that they write and whose values are needed
+the surrounding code: those that they read, and those that they write and whose values are needed
 later (`liveness`). Variables that only live within a body stay local to it.
 """
 
@@ -13,7 +13,7 @@ from .liveness import FUNCTIONS, NONE, Live, Names, all_writes, in_place, parame
 from .liveness import writes as writes_of
 
 FLOW = "_drjit_flow"
-"""The name by which transformed code reaches the functions that it calls."""
+"""The name by which transformed code accesses the functions that it calls."""
 
 # What stands for parts of a statement in the text that replaces it.
 _TEST, _BODY, _ELSE = "_drjit_test", "_drjit_body", "_drjit_else"
@@ -25,7 +25,7 @@ _YIELDS = {ast.Yield: "yield", ast.YieldFrom: "yield from", ast.Await: "await"}
 
 
 class Hint:
-    """What `dr.hint` around the condition of a statement says."""
+    """The contents of a `dr.hint` around the condition of a statement."""
 
     def __init__(self, test: Any, error: Any) -> None:
         self.test, self.options = test, dict[str, ast.expr]()
@@ -45,7 +45,7 @@ class Hint:
 
     @property
     def scalar(self) -> bool:
-        """Whether the statement stays an ordinary one."""
+        """Whether the statement remains an ordinary one."""
         mode = self.options.get("mode")
         return isinstance(mode, ast.Constant) and mode.value == "scalar"
 
@@ -92,17 +92,16 @@ class Transformer:
         function.body, _ = self.block(function.body, frozenset(own))
 
     def error(self, node: Any, message: str) -> NoReturn:
-        """Raises:
-        SyntaxError: at the line of a node.
-        """
+        """Always raises a SyntaxError, at the line of a node."""
         raise SyntaxError(
             f"@dr.syntax: {message}", (self.filename, node.lineno, node.col_offset + 1, None)
         )
 
-    # ---- Statements. Each gives its replacement, and the variables that surely have a value behind
+    # ---- Statements. Each method returns the replacement, and the variables that are definitely
+    # assigned after it
 
     def block(self, body: list[ast.stmt], bound: Names) -> tuple[list[ast.stmt], Names]:
-        """Statements in order."""
+        """Transforms statements in order."""
         found: list[ast.stmt] = []
         for s in body:
             new, bound = self.statement(s, bound)
@@ -110,7 +109,7 @@ class Transformer:
         return found, bound
 
     def statement(self, s: ast.stmt, bound: Names) -> tuple[list[ast.stmt], Names]:
-        """One statement."""
+        """Transforms one statement."""
         match s:
             case ast.While():
                 return self._while(s, bound)
@@ -143,7 +142,7 @@ class Transformer:
             case ast.Delete():
                 return [s], bound - writes_of(s)
             case ast.Return() | ast.Raise() | ast.Break() | ast.Continue():
-                return [s], bound | self.locals  # nothing behind it runs
+                return [s], bound | self.locals  # nothing after it runs
         return [s], bound | writes_of(s)
 
     def _while(self, s: ast.While, bound: Names) -> tuple[list[ast.stmt], Names]:
@@ -202,8 +201,9 @@ class Transformer:
         body, first = self.block(s.body, inner)
         orelse, second = self.block(s.orelse, inner)
         number = self._number()
-        # Somebody else may see that an array changes in place, also if the variable is not read
-        # later, or gets another array. A variable that gets one here may get that of any other.
+        # In-place changes of an array may be visible elsewhere, even if the variable is not read
+        # later or is assigned another array. A variable assigned here may refer to the same array
+        # as any other.
         changing = frozenset(args) if augmented & rebound else augmented & frozenset(args)
         kept = sorted(changing & (dead | rebound))
         held = [f"_kept{number}_{n}" for n in kept]
@@ -227,7 +227,7 @@ class Transformer:
         parts = {_TEST: hint.test, _BODY: body, _ELSE: orelse}
         return _filled(made, s.test, parts), bound | known
 
-    # ---- Parts
+    # ---- Building blocks
 
     def _number(self) -> str:
         self.count += 1
@@ -257,7 +257,7 @@ class Transformer:
 
 
 def _own_nodes(body: Iterable[Any]) -> Iterable[ast.AST]:
-    """The nodes of statements without those of nested functions and classes."""
+    """Yields the nodes of statements, excluding nested functions and classes."""
     stack = list(body)
     while stack:
         n = stack.pop()
@@ -267,7 +267,7 @@ def _own_nodes(body: Iterable[Any]) -> Iterable[ast.AST]:
 
 
 def _captures(body: list[ast.stmt], variables: Names) -> dict[str, list[ast.AST]]:
-    """The nested functions that refer to variables."""
+    """Returns the nested functions that refer to variables."""
     found: dict[str, list[ast.AST]] = {}
     for s in body:
         for n in ast.walk(s):
@@ -278,7 +278,7 @@ def _captures(body: list[ast.stmt], variables: Names) -> dict[str, list[ast.AST]
 
 
 def _jumps(body: Iterable[Any], in_loop: bool) -> Iterable[tuple[Any, bool]]:
-    """Statements that leave a body, and whether they concern what is around it."""
+    """Yields statements that leave a body, and whether they concern enclosing code."""
     for n in body:
         if isinstance(n, (*FUNCTIONS, ast.ClassDef)):
             continue

@@ -1,1 +1,2 @@
-"""Derivatives: gradients, traversals, custom operations, scopes, and a test of derivatives."""
+"""Automatic differentiation: gradients, traversals, custom operations, scopes, and a gradient
+check."""

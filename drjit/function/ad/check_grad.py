@@ -1,4 +1,4 @@
-"""A test of derivatives: both modes against finite differences."""
+"""Gradient check: compares both modes of differentiation with finite differences."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from .propagate import enqueue, traverse
 
 
 class Mismatch(NamedTuple):
-    """The entry in which a derivative differs most from the finite difference."""
+    """The entry whose derivative differs most from the finite difference."""
 
     mode: str
     argument: int
@@ -36,8 +36,8 @@ class Mismatch(NamedTuple):
         return abs(self.found - self.expected) / max(1.0, abs(self.expected))
 
 
-# Steps and tolerances by the size of the element type in bytes: central differences have an error
-# of the order of the machine epsilon to the power of 2/3.
+# Steps and tolerances by element size in bytes: the error of central differences is of the order of
+# the machine epsilon to the power of 2/3.
 _STEP = {2: 2.0**-4, 4: 2.0**-7, 8: 2.0**-17}
 _TOLERANCE = {2: 5e-2, 4: 5e-3, 8: 1e-6}
 
@@ -52,10 +52,10 @@ def check_grad(
     """Compares the derivatives of `f` at `args` in both modes with central differences.
 
     `f` takes and returns arrays or PyTrees; it is called once per entry of the arguments and
-    direction. Results are weighted by fixed numbers, so that every entry counts. `eps` is the step
-    and `tol` the error that is accepted, relative to the larger of 1 and the derivative. If one is
-    larger, the worst entry is printed, with the operation of the graph whose contribution to that
-    argument came last, and the line that recorded it.
+    direction. Results are weighted by fixed numbers, so that every entry matters. `eps` is the step
+    size, and `tol` the accepted error relative to the larger of 1 and the derivative. If an error
+    is larger, the worst entry is printed, along with the last operation of the graph that
+    contributed to that argument's gradient and the line that recorded it.
 
     Raises:
         TypeError: no argument is a differentiable floating-point array.
@@ -88,7 +88,7 @@ def check_grad(
 
 
 def _with(args: tuple, points: list[np.ndarray]) -> Any:
-    """The arguments with other entries."""
+    """Returns the arguments with other entries."""
     values = iter(points)
 
     def one(a: Any, cls: Any) -> Any:
@@ -100,13 +100,13 @@ def _with(args: tuple, points: list[np.ndarray]) -> Any:
 
 
 def _weights(result: Any) -> list[tuple[Any, np.ndarray]]:
-    """The floating-point leaves of a result, each with the weights of its entries."""
+    """Returns the floating point leaves of a result, each with the weights of its entries."""
     found = [a for a in pytree.leaf_arrays(result) if a._kind == "leaf" and a._dtype.is_float]
     return [(a, 1 + 0.5 * np.cos(np.arange(a._node.size) + k)) for k, a in enumerate(found)]
 
 
 def _total(result: Any) -> float:
-    """The weighted sum of a result."""
+    """Returns the weighted sum of a result."""
     return _sum(_weights(result))
 
 
@@ -116,7 +116,7 @@ def _sum(weighted: list[tuple[Any, np.ndarray]]) -> float:
 
 
 def _entries(arrays: list[Any]) -> list[np.ndarray]:
-    """The entries of one-dimensional arrays, which one kernel computes."""
+    """Returns the entries of one-dimensional arrays, computed by a single kernel."""
     schedule.evaluate([a._node for a in arrays])
     return [np.array(leaf.host(a), np.float64) for a in arrays]
 
@@ -135,12 +135,12 @@ def _differences(f: Callable, args: tuple, points: list[np.ndarray], step: float
 
 
 def _by_entry(slope: Callable[[int, int], float], points: list[np.ndarray]) -> list[np.ndarray]:
-    """A function of the number of an array and that of an entry, for all entries."""
+    """Evaluates a function of an array number and an entry number for all entries."""
     return [np.array([slope(k, i) for i in range(p.size)]) for k, p in enumerate(points)]
 
 
 def _reverse(f: Callable, args: tuple) -> tuple[list[np.ndarray], list[str]]:
-    """Gradients by the reverse mode, and for each argument what made the last contribution."""
+    """Returns reverse-mode gradients, and for each argument the origin of the last contribution."""
     before = jit_flags.flag(JitFlag.Debug)
     tracked = detach(args)
     enable_grad(tracked)
@@ -159,7 +159,7 @@ def _reverse(f: Callable, args: tuple) -> tuple[list[np.ndarray], list[str]]:
 
 
 def _origin(v: Var, result: Any) -> str:
-    """The operation that first used a variable, and the line that recorded it."""
+    """Returns the operation that first used a variable, and the line that recorded it."""
     users = [u for u in graph.living() if any(d is v for d in u.deps)]
     if not users:
         return "nothing: the result does not depend on it"

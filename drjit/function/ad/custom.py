@@ -1,4 +1,4 @@
-"""Operations whose derivatives the user defines: `CustomOp` and `custom`."""
+"""Operations with user-defined derivatives: `CustomOp` and `custom`."""
 
 import inspect
 import warnings
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class IntrusiveBase:
-    """Base class of objects that other languages may share: here, of `CustomOp`."""
+    """Base class of objects shared with other languages; here, of `CustomOp`."""
 
     __module__ = "drjit.detail"
 
@@ -32,8 +32,8 @@ class IntrusiveBase:
 class CustomOp(IntrusiveBase):
     """Base class of operations that define their own derivatives; see `custom`.
 
-    A subclass overrides `eval`, `forward`, `backward` and `name`. `eval` gets the arguments
-    detached and returns an array or a PyTree. It may keep intermediate values as attributes.
+    A subclass overrides `eval`, `forward`, `backward` and `name`. `eval` receives detached
+    arguments and returns an array or a PyTree. It may store intermediate values as attributes.
 
     >>> class Square(dr.CustomOp):
     ...     def eval(self, x):
@@ -52,10 +52,10 @@ class CustomOp(IntrusiveBase):
 
     __module__ = "drjit"
 
-    # Stand-ins for arguments and result: trees of arrays with variables but without values, so that
-    # the operation does not hold memory, nor itself by way of its result.
+    # Stand-ins for arguments and results: PyTrees of arrays with variables but without values, so
+    # that the operation keeps neither memory nor, through its result, itself alive.
     _inputs: dict[Any, Any]
-    _variadic: tuple[str, str] = ("", "")  # the names of those behind * and **
+    _variadic: tuple[str, str] = ("", "")  # names of the parameters after * and **
     _output: Any = None
     _more_inputs: tuple = ()
     _more_outputs: tuple = ()
@@ -78,8 +78,9 @@ class CustomOp(IntrusiveBase):
         raise RuntimeError(f"{type_label(self)}.backward(): not implemented")
 
     def grad_in(self, arg: str | int, /) -> Any:
-        """The gradient of the argument of that name, zeros if it has none. Those behind `*args` are
-        a tuple of that name, or have numbers; those behind `**kwargs` are a dictionary.
+        """Returns the gradient of the argument with the given name, or zeros if it has none.
+        Arguments in `*args` are a tuple of that name, or are accessed by number; those in
+        `**kwargs` are a dictionary.
 
         Raises:
             RuntimeError: there is no such argument.
@@ -87,10 +88,10 @@ class CustomOp(IntrusiveBase):
         return grad(self._input(arg, "grad_in"))
 
     def set_grad_in(self, arg0: str | int, arg1: Any, /) -> None:
-        """Adds to the gradient of the argument of that name; see `grad_in`.
+        """Adds to the gradient of the argument with the given name; see `grad_in`.
 
         Raises:
-            RuntimeError: there is no such argument, or the sizes do not fit.
+            RuntimeError: there is no such argument, or the sizes are incompatible.
         """
         target = self._input(arg0, "set_grad_in")
         self._assigned = True
@@ -112,26 +113,26 @@ class CustomOp(IntrusiveBase):
         )
 
     def grad_out(self) -> Any:
-        """The gradient of the result, in its structure, zeros where it has none."""
+        """Returns the gradient of the result, with the same structure; zeros where it has none."""
         return grad(self._output)
 
     def set_grad_out(self, arg: Any, /) -> None:
         """Adds to the gradient of the result.
 
         Raises:
-            RuntimeError: the sizes do not fit.
+            RuntimeError: the sizes are incompatible.
         """
         self._assigned = True
         accum_grad(self._output, arg)
 
     def recomputed(self, around: Any = None) -> list[Value]:
-        """The one-dimensional arrays of the result once more, computed from the arguments by
-        operations that can be differentiated twice. The operations of this package that can do so
-        have it. `around` has the values of the body that the operation is part of, if that is
-        computed again as well (`flow.region.recorded.Recomputation`).
+        """Recomputes the one-dimensional arrays of the result from the arguments, by operations
+        that can be differentiated twice. Implemented by those operations of this package that
+        support it. `around` has the values of the body that contains the operation, if that is
+        recomputed as well (`flow.region.recorded.Recomputation`).
 
         Raises:
-            RuntimeError: the operation cannot.
+            RuntimeError: the operation does not support this.
         """
         raise RuntimeError(
             f"dr.custom(<{self.name()}>): ADFlag.KeepGraph needs derivatives of derivatives, "
@@ -139,38 +140,37 @@ class CustomOp(IntrusiveBase):
         )
 
     def add_input(self, arg: Any, /) -> None:
-        """Declares, within `eval`, an array that is not an argument but on which the result
-        depends.
+        """Declares, within `eval`, an array that the result depends on but that is not an argument.
 
-        The callbacks read and set its gradient by `dr.grad` and `dr.accum_grad`.
+        The callbacks access its gradient with `dr.grad` and `dr.accum_grad`.
         """
         self._more_inputs = (*self._more_inputs, arg)
 
     def add_output(self, arg: Any, /) -> None:
-        """Declares, within `eval`, an array that is not returned but depends on the arguments.
+        """Declares, within `eval`, an array that depends on the arguments but is not returned.
 
-        The callbacks read and set its gradient by `dr.grad` and `dr.accum_grad`.
+        The callbacks access its gradient with `dr.grad` and `dr.accum_grad`.
 
         Raises:
-            RuntimeError: the array already is the result of a differentiable computation.
+            RuntimeError: the array is already the result of a differentiable computation.
         """
         self._more_outputs = (*self._more_outputs, arg)
 
 
 class ValueOp(CustomOp):
-    """An operation of this package, whose arguments and results are variables instead of arrays:
-    it is made by `attached`, and has no `eval`."""
+    """An operation of this package whose arguments and results are variables rather than arrays. It
+    is attached to the graph by `attached` and has no `eval`."""
 
     arguments: list[Var]
     results: list[Var]
 
     def follows(self) -> bool:
-        """Whether its primal values, in the derivatives of a body, are those of the copy of that
-        body (see `flow.recorded`)."""
+        """Whether the derivatives of a body use the primal values of the body's copy (see
+        `flow.recorded`)."""
         return False
 
     def gradients(self, variables: list[Var]) -> list[Node]:
-        """The gradients of its arguments or results."""
+        """Returns the gradients of its arguments or results."""
         return [_gradient(v) for v in variables]
 
     def accumulate(self, variables: list[Var], gradients: list[Node]) -> None:
@@ -181,14 +181,14 @@ class ValueOp(CustomOp):
 
 
 def _gradient(v: Var) -> Node:
-    """The gradient of a variable, zeros if it has none."""
+    """Returns the gradient of a variable, or zeros if it has none."""
     if v.grad is None or not visible(v):
         return ir.literal(v.dtype, 0, v.size)
     return ir.resize(v.grad, v.size)
 
 
 def attached(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var | None]:
-    """The variables of results of an operation, which depend on those of its arguments."""
+    """Returns the variables of an operation's results, which depend on those of its arguments."""
     if not any(visible(v) for v in arguments):
         return [None] * len(results)
     state = _State(op)
@@ -200,10 +200,10 @@ def attached(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var
 
 
 class _State:
-    """What the graph knows of a custom operation: where gradients of its results are put
-    (`outer_gradients`), whether there are any, variables whose gradients its callback still has
-    to read, the tracing of the body that it is part of, and the scope in which it was made, whose
-    suspensions hold for its callbacks."""
+    """The graph's data about a custom operation: where gradients of its results are stored
+    (`outer_gradients`), whether there are any, the variables whose gradients its callback has yet
+    to read, the trace of the body that contains it, and the scope in which it was created, whose
+    suspensions apply to its callbacks."""
 
     def __init__(self, op: CustomOp) -> None:
         self.op = op
@@ -213,19 +213,19 @@ class _State:
         self.kept: list[Var] = []
 
     def hub(self, arguments: tuple[Var, ...]) -> Any:
-        """The variable of the operation itself."""
+        """Returns the variable of the operation itself."""
         hub: Any = HUB.record(ir.literal(dt.f32, 0), (), arguments, self)
         graph.labels[hub] = self.op.name()
         return hub
 
     def keep_scope(self) -> None:
-        """Keeps the scope around, which by now has the variables of the results."""
+        """Stores the enclosing scope, which by now contains the variables of the results."""
         around = graph.scope()
         if around is not None:
             self.scope = Scope(around.all, around.variables)
 
     def run(self, name: str, setter: str, inputs: list[Var]) -> None:
-        """Passes gradients on between the inputs and the results by the callback of that name."""
+        """Propagates gradients between inputs and results with the callback of the given name."""
         op = self.op
         if keep_graph():
             self._differentiate(ADMode.Forward if name == "forward" else ADMode.Backward, inputs)
@@ -245,7 +245,7 @@ class _State:
             )
 
     def _differentiate(self, mode: ADMode, inputs: list[Var]) -> None:
-        """The same by operations that can be differentiated in turn."""
+        """Propagates gradients with operations that are themselves differentiable."""
         inner = (graph.scope() or Scope()).isolated()
         graph.push(inner)
         try:
@@ -269,8 +269,8 @@ class _State:
 
 
 class _Hub(LaneRule):
-    """The operation itself. Its variable has no value and no gradient: those of the results depend
-    on it."""
+    """The operation itself. Its variable has neither value nor gradient; the variables of the
+    results depend on it."""
 
     name = "custom"
     always = True
@@ -279,7 +279,7 @@ class _Hub(LaneRule):
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         if not any(t is not None for t in tangents):
             return None
-        # What has a gradient without taking part, such as that of an earlier traversal.
+        # Variables with a gradient that are not involved, for example from an earlier traversal.
         idle = [d for d, t in zip(v.deps, tangents, strict=True) if d is not None and t is None]
         before = [(d, d.grad, d.grad_var) for d in idle]
         for d in idle:
@@ -317,8 +317,8 @@ class _Hub(LaneRule):
 
 
 class _Result(LaneRule):
-    """A result of the operation; `data` is its number. The operation has no state any more when an
-    earlier traversal, that of another result, has freed its edges."""
+    """A result of the operation; `data` is its number. The operation has lost its state if an
+    earlier traversal from another result has freed its edges."""
 
     name = "result"
     always = True
@@ -342,7 +342,7 @@ class _Result(LaneRule):
 
 
 class _SideResult(LaneRule):
-    """An array that the operation has changed; its callbacks use the gradient themselves."""
+    """An array changed by the operation; its callbacks handle the gradient themselves."""
 
     name = "side result"
     keeps_inputs = False
@@ -358,7 +358,7 @@ class _SideResult(LaneRule):
 
     @staticmethod
     def clears(v: Var) -> None:
-        """Defers the clearing of a gradient until the callback has read it."""
+        """Defers clearing of a gradient until the callback has read it."""
         state = v.deps[0].data
         if state is not None:
             state.kept.append(v)
@@ -378,7 +378,7 @@ def _signature(function: Callable) -> inspect.Signature:
 
 
 def _named(op: CustomOp, args: tuple, kwargs: dict) -> dict[str, Any]:
-    """The arguments by name; those behind `*` are a tuple, those behind `**` a dictionary."""
+    """Returns the arguments by name; those after `*` are a tuple, those after `**` a dictionary."""
     try:
         bound = _signature(type(op).eval).bind(op, *args, **kwargs)
     except TypeError as error:
@@ -389,21 +389,21 @@ def _named(op: CustomOp, args: tuple, kwargs: dict) -> dict[str, Any]:
 
 
 def _stand_in(a: Any, cls: Any) -> Any:
-    """An array without a value, with the variable of another one."""
+    """Returns an array without a value that has the variable of another one."""
     if not isinstance(a, ArrayBase):
         return a
     return leaf.from_value(cls, Value(ir.literal(cls._dtype, 0, a._node.size), visible(a._var)))
 
 
 def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """The result of a custom operation, a subclass of `CustomOp`, on arguments that are passed to
-    its method `eval`.
+    """Applies a custom operation, a subclass of `CustomOp`, to arguments that are passed to its
+    method `eval`, and returns the result.
 
-    If one of the arguments (arrays or PyTrees) has derivatives, so has the result.
+    If the derivative of any argument (array or PyTree) is tracked, so is that of the result.
 
     Raises:
-        TypeError: not a subclass of `CustomOp`, or the arguments do not fit its `eval` (which is a
-            RuntimeError as well).
+        TypeError: the class is not a subclass of `CustomOp`, or the arguments do not match its
+            `eval` (in which case the error is also a RuntimeError).
         RuntimeError: `eval` failed.
     """
     if not isinstance(arg0, type) or not issubclass(arg0, CustomOp):
@@ -453,7 +453,7 @@ def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) ->
 
 
 def _change(op: CustomOp, a: Any, hub: Var) -> None:
-    """Makes an array that an operation has changed depend on it."""
+    """Makes an array depend on the operation that changed it."""
     v = a._var = a._var or graph.new_input(a._node)
     if v.rule is not None:
         raise RuntimeError(

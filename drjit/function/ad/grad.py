@@ -1,8 +1,8 @@
-"""Gradients of arrays and PyTrees: which ones are tracked, reading and setting them. The traversals
-that compute them are in `propagate.py`.
+"""Gradients of arrays and PyTrees: enabling, reading and setting them. The traversals that compute
+them are in `propagate.py`.
 
-Everywhere, `args` are arrays or PyTrees of arrays. What is not a differentiable floating-point
-array is passed over.
+Throughout, `args` are arrays or PyTrees of arrays. Anything other than differentiable floating
+point arrays is ignored.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +26,7 @@ from ..signature import described
 
 
 def leaves(args: Iterable[Any]) -> Iterator[Any]:
-    """The one-dimensional arrays, and cooperative vectors, among the arguments that may have a
+    """Yields the one-dimensional arrays and cooperative vectors in the arguments that may have a
     gradient."""
     for arg in args:
         for a in pytree.leaf_arrays(arg):
@@ -35,7 +35,7 @@ def leaves(args: Iterable[Any]) -> Iterator[Any]:
 
 
 def variables(args: Iterable[Any]) -> list[Var]:
-    """The variables of the arguments that are not suspended."""
+    """Returns the variables of the arguments that are not suspended."""
     found = [visible(a._var) for a in leaves(args)]
     return [v for v in found if v is not None]
 
@@ -45,7 +45,7 @@ def detached_class(cls: Any, preserve_type: bool) -> Any:
 
 
 def map_arrays(f: Callable[[Any, Any], Any], tree: Any) -> Any:
-    """A tree with each of its arrays `converted` to its own class."""
+    """Returns a PyTree with each of its arrays `converted` to its own class."""
     return pytree.map_tree(
         lambda v: converted(v, type(v), f) if isinstance(v, ArrayBase) else v, tree
     )
@@ -56,7 +56,7 @@ def map_arrays(f: Callable[[Any, Any], Any], tree: Any) -> Any:
 
 @described
 def set_grad_enabled(arg: Any, value: bool, /) -> None:
-    """Starts or stops to track derivatives with respect to arrays.
+    """Enables or disables derivative tracking for arrays.
 
     >>> x = ad.Float(1)
     >>> dr.set_grad_enabled(x, True); dr.grad_enabled(x)
@@ -77,9 +77,9 @@ def set_grad_enabled(arg: Any, value: bool, /) -> None:
 
 @described
 def enable_grad(*args: Any) -> None:
-    """Tracks derivatives with respect to arrays, from now on.
+    """Enables derivative tracking for arrays from now on.
 
-    Arrays that already depend on a tracked one stay what they are. Within `suspend_grad` it has no
+    Arrays that already depend on a tracked one do not change. Within `suspend_grad`, this has no
     effect.
 
     >>> x = ad.Float(3)
@@ -93,7 +93,7 @@ def enable_grad(*args: Any) -> None:
 
 @described
 def disable_grad(*args: Any) -> None:
-    """Detaches arrays, in place, from what they were computed from.
+    """Detaches arrays, in place, from the computation that produced them.
 
     >>> x = ad.Float(1)
     >>> dr.enable_grad(x)
@@ -105,7 +105,7 @@ def disable_grad(*args: Any) -> None:
 
 @described
 def grad_enabled(*args: Any) -> bool:
-    """Whether derivatives are tracked for any of the arrays.
+    """Returns whether derivatives are tracked for any of the arrays.
 
     >>> dr.grad_enabled(ad.Float(1))
     False
@@ -115,8 +115,8 @@ def grad_enabled(*args: Any) -> bool:
 
 @described
 def detach(arg: Any, preserve_type: bool = True) -> Any:
-    """The same values without derivatives, by default as the same types, else as types that have
-    none.
+    """Returns the same values without derivatives. By default they keep their types; otherwise they
+    get the non-differentiable counterparts.
 
     >>> x = ad.Float(1)
     >>> dr.enable_grad(x)
@@ -140,7 +140,8 @@ def _detached(value: Any, preserve_type: bool) -> Any:
 
 @described
 def grad(arg: Any, preserve_type: bool = True) -> Any:
-    """The gradients of arrays, in the structure of the argument; zeros where there is none.
+    """Returns the gradients of arrays in the structure of the argument, with zeros where there is
+    none.
 
     >>> x = ad.Float(1, 2)
     >>> dr.enable_grad(x)
@@ -166,19 +167,19 @@ def _leaf_gradient(a: Any, cls: Any) -> Any:
 
 
 def _gradient_of(a: Any) -> Value:
-    """The gradient of a one-dimensional array or cooperative vector."""
+    """Returns the gradient of a one-dimensional array or cooperative vector."""
     v = visible(a._var)
     if v is None or v.grad is None:
         return Value(ir.literal(a._node.dtype, 0, a._node.size))
     gradient = Value(v.grad, v.grad_var)
     if v.grad_var is not None:
-        gradient = lanes.copy(gradient)  # others may go on from that variable
+        gradient = lanes.copy(gradient)  # other computations may start from that variable
     return lanes.full(gradient, a._node.size)
 
 
 def _pairs(target: Any, source: Any, what: str) -> Iterator[tuple[Any, Any]]:
-    """Corresponding leaves of two trees; arrays may stand beside what converts to them, and
-    structures beside a number or an array for all of their fields."""
+    """Yields corresponding leaves of two PyTrees. An array may be paired with a value that converts
+    to it, and a structure with a single number or array for all of its fields."""
     branches = pytree.children(target)
     if branches is None:
         yield target, source
@@ -210,7 +211,7 @@ def _is_value(source: Any) -> bool:
 
 
 def _assignments(target: Any, source: Any, what: str) -> list[tuple[Var, Value]]:
-    """Variables, each as often as it occurs, and the gradients that they shall get."""
+    """Returns variables, each as often as it occurs, and the gradients to assign to them."""
     if source is None:
         raise TypeError(
             f"{what}(): incompatible function arguments: expected an array or a number as the "
@@ -227,7 +228,7 @@ def _assignments(target: Any, source: Any, what: str) -> list[tuple[Var, Value]]
             continue
         if t._kind == "tensor" and not isinstance(s, (int, float, type(t), type(t._array))):
             s = type(t)(s)
-        if t._kind == "tensor":  # entries count, not the shape
+        if t._kind == "tensor":  # compares the number of entries, not the shape
             t, s = t._array, s._array if isinstance(s, type(t)) else s
         if type(s) is not type(t):
             s = type(t)(s)
@@ -247,8 +248,8 @@ def _assignments(target: Any, source: Any, what: str) -> list[tuple[Var, Value]]
 
 
 def fitting(v: Var, gradient: Node, what: str) -> Value:
-    """A gradient for a variable: one entry stands for all, those for a single entry are summed (in
-    a body that is being recorded: when that is known)."""
+    """Returns a gradient of the variable's size: a single entry is broadcast, and several are
+    summed if the variable has one entry (in a body being recorded, once its size is known)."""
     size = gradient.size
     if size in (1, v.size) or (v.size == 1 and recording()):
         return Value(gradient)
@@ -263,13 +264,13 @@ def fitting(v: Var, gradient: Node, what: str) -> Value:
 
 @described
 def set_grad(target: Any, source: Any) -> None:
-    """Sets the gradients of arrays, which have no derivatives of their own. A source of one entry
-    goes to all, and so does a number or an array beside a structure; arrays that are not tracked
-    stay without gradient. Where a variable occurs several times, its gradients add up.
+    """Sets the gradients of arrays; the new gradients are detached. A source with one entry is
+    broadcast, as is a number or an array paired with a structure. Arrays whose derivatives are not
+    tracked are ignored. If a variable occurs several times, its gradients add up.
 
     Raises:
-        RuntimeError: the sizes do not fit.
-        TypeError: the trees differ in structure, or the source does not convert to an array.
+        RuntimeError: the sizes are incompatible.
+        TypeError: the PyTrees differ in structure, or the source does not convert to an array.
 
     >>> x = ad.Float(1, 2)
     >>> dr.enable_grad(x)
@@ -322,14 +323,14 @@ def clear_grad(arg: Any, /) -> None:
     >>> x.grad
     [0]
     """
-    for a in leaves((arg,)):  # also where it is suspended
+    for a in leaves((arg,)):  # even if suspended
         if a._var is not None:
             a._var.grad = a._var.grad_var = None
 
 
 @described
 def replace_grad(arg0: Any, arg1: Any, /) -> Any:
-    """The values of the first argument with the derivatives of the second.
+    """Returns the values of the first argument with the derivatives of the second.
 
     Raises:
         RuntimeError: the types or sizes are incompatible.
@@ -343,12 +344,12 @@ def replace_grad(arg0: Any, arg1: Any, /) -> Any:
     """
     for array, other in ((arg0, arg1), (arg1, arg0)):
         if isinstance(array, ArrayBase) and isinstance(other, (list, tuple)):
-            return _replaced(arg0, arg1)  # what converts to an array, and is no tree
+            return _replaced(arg0, arg1)  # not a PyTree, but convertible to an array
     return pytree.map_tree(_replaced, arg0, arg1, what="dr.replace_grad")
 
 
 def relative_grad(x: Any) -> Any:
-    """A value of 1 whose derivative is that of `x` relative to `x`: the gradient of `log(x)`, and 0
+    """Returns 1 with the derivative of `x` relative to `x`: the gradient is that of `log(x)`, and 0
     where `x` is 0.
 
     >>> x = ad.Float(2, 4)
@@ -379,7 +380,7 @@ def _replaced_leaf(a: Any, b: Any) -> Any:
 
 
 def _with_gradient(a: Value, b: Value) -> Value:
-    """The first value with the derivatives of the second."""
+    """Returns the first value with the derivatives of the second."""
     try:
         size = ir.broadcast_size((a.node, b.node), "dr.replace_grad")
     except RuntimeError as error:

@@ -1,8 +1,8 @@
-"""Traversals of the graph of derivatives, from and to arrays and PyTrees: `dr.forward`,
-`dr.backward`, and what these are made of.
+"""Traversals of the derivative graph that start or end at arrays and PyTrees: `dr.forward`,
+`dr.backward`, and their building blocks.
 
-Everywhere, `args` are arrays or PyTrees of arrays. What is not a differentiable floating-point
-array is passed over.
+Throughout, `args` are arrays or PyTrees of arrays. Anything other than differentiable floating
+point arrays is ignored.
 """
 
 from typing import Any
@@ -40,12 +40,13 @@ def _check_flags(flags: Any, what: str) -> None:
 
 @described
 def enqueue(mode: ADMode, *args: Any, **kwargs: Any) -> None:
-    """Collects what the next `traverse` visits: all that arrays influence (`ADMode.Forward`), or
-    all that they depend on (`ADMode.Backward`). A single argument may be called `arg`.
+    """Enqueues the variables that the next `traverse` visits: all those that the given arrays
+    influence (`ADMode.Forward`), or all those that they depend on (`ADMode.Backward`). A single
+    argument may be passed as `arg`.
 
     Raises:
-        TypeError: the mode is not an `ADMode`, or another keyword is given.
-        RuntimeError: it is `ADMode.Primal`.
+        TypeError: the mode is not an `ADMode`, or there are other keyword arguments.
+        RuntimeError: the mode is `ADMode.Primal`.
     """
     _check_mode(mode, "dr.enqueue")
     if kwargs:
@@ -60,11 +61,11 @@ def enqueue(mode: ADMode, *args: Any, **kwargs: Any) -> None:
 
 @described
 def traverse(mode: ADMode, flags: ADFlag | int = ADFlag.Default) -> None:
-    """Propagates gradients through all that is enqueued, in the given direction.
+    """Propagates gradients through all enqueued variables in the given direction.
 
-    `flags` say what is forgotten on the way: edges (`ADFlag.ClearEdges`), gradients where the
-    traversal begins (`ClearInput`) and between its two ends (`ClearInterior`). With
-    `ADFlag.KeepGraph` gradients can be differentiated again, and edges are kept.
+    `flags` say what is discarded along the way: edges (`ADFlag.ClearEdges`), the gradients where
+    the traversal starts (`ClearInput`), and those between its two ends (`ClearInterior`). With
+    `ADFlag.KeepGraph`, gradients can be differentiated again, and edges are kept.
 
     Raises:
         TypeError: the mode is not an `ADMode`, or the flags are not a combination of `ADFlag`.
@@ -85,12 +86,12 @@ def traverse(mode: ADMode, flags: ADFlag | int = ADFlag.Default) -> None:
 
 
 def _checked(args: tuple, flags: Any, what: str) -> bool:
-    """Whether any of the arguments has derivatives.
+    """Returns whether any argument has derivatives.
 
     Raises:
         TypeError: the flags are not a combination of `ADFlag`.
         RuntimeError: none has derivatives, `ADFlag.AllowNoGrad` is not set, and
-            `JitFlag.SymbolicCalls` is.
+            `JitFlag.SymbolicCalls` is set.
     """
     _check_flags(flags, what)
     if grad_enabled(*args):
@@ -107,7 +108,7 @@ def _checked(args: tuple, flags: Any, what: str) -> bool:
 
 
 def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:
-    """Propagates the gradient of an argument, which is set to 1 if `anew`, or if it has none."""
+    """Propagates the gradient of an argument. It is set to 1 if `anew`, or if there is none."""
     if not pytree.arrays(arg):
         raise TypeError(
             f"{what}(): incompatible function arguments: expected an array, not a {type_label(arg)}"
@@ -126,15 +127,15 @@ def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:
 
 
 def _has_gradient(v: Var) -> bool:
-    """Whether a gradient other than a constant 0 has been set for a variable."""
+    """Returns whether a gradient other than a constant 0 has been set for a variable."""
     return v.grad is not None and not (v.grad.op is LITERAL and not v.grad.data)
 
 
 @described
 def forward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
-    """Propagates the gradient of `arg` to everything that was computed from it.
+    """Propagates the gradient of `arg` to everything computed from it.
 
-    It is set to 1 if `arg` as a whole has none, or a constant 0.
+    If `arg` as a whole has no gradient, or a constant 0, it is first set to 1.
 
     Raises:
         RuntimeError: no derivatives are tracked for `arg`; see `backward`.
@@ -152,8 +153,8 @@ def forward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
 
 @described
 def forward(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
-    """Derivatives of everything that was computed from `arg`, with respect to it: sets its gradient
-    to 1 and calls `forward_from`.
+    """Computes the derivatives of everything computed from `arg` with respect to `arg`: sets its
+    gradient to 1 and calls `forward_from`.
 
     Raises:
         RuntimeError: no derivatives are tracked for `arg`; see `backward`.
@@ -172,7 +173,7 @@ def forward(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
 def backward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
     """Propagates the gradient of `arg` to everything that it was computed from.
 
-    It is set to 1 if `arg` as a whole has none, or a constant 0.
+    If `arg` as a whole has no gradient, or a constant 0, it is first set to 1.
 
     Raises:
         RuntimeError: `arg` has no derivatives; see `backward`.
@@ -190,16 +191,16 @@ def backward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
 
 @described
 def backward(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
-    """Derivatives of `arg` with respect to everything that it was computed from: sets its gradient
-    to 1 and calls `backward_from`.
+    """Computes the derivatives of `arg` with respect to everything that it was computed from: sets
+    its gradient to 1 and calls `backward_from`.
 
-    Gradients add up over several calls. By default the graph behind `arg` is freed, so that a
+    Gradients accumulate over several calls. By default, the graph behind `arg` is freed, so a
     second call does nothing; see `traverse` for the flags.
 
     Raises:
-        RuntimeError: `arg` has no derivatives, and `flags` do not contain `ADFlag.AllowNoGrad`
-            (where `JitFlag.SymbolicCalls` is off, it is not raised).
-        TypeError: `arg` holds no array.
+        RuntimeError: `arg` has no derivatives, and `flags` do not contain `ADFlag.AllowNoGrad` (not
+            raised if `JitFlag.SymbolicCalls` is off).
+        TypeError: `arg` contains no array.
 
     >>> x = ad.Float(10)
     >>> dr.enable_grad(x)
@@ -222,7 +223,7 @@ def _to(mode: ADMode, args: tuple, flags: Any, what: str) -> Any:
 
 @described
 def forward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
-    """Propagates gradients of inputs to `args`, and returns what arrives there.
+    """Propagates the gradients of inputs to `args`, and returns the gradients of `args`.
 
     Raises:
         RuntimeError: `args` have no derivatives; see `backward`.
@@ -238,8 +239,8 @@ def forward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
 
 @described
 def backward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
-    """Propagates gradients of outputs back to `args`, and to nothing else, and returns what arrives
-    there.
+    """Propagates the gradients of outputs back to `args` and to nothing else, and returns the
+    gradients of `args`.
 
     Raises:
         RuntimeError: no derivatives are tracked for `args`; see `backward`.

@@ -1,4 +1,4 @@
-"""Context managers that switch the tracking of derivatives off and on, or confine traversals."""
+"""Context managers that disable and enable derivative tracking, or confine traversals."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -12,7 +12,7 @@ from .grad import leaves
 
 
 class ADScope(Named, Enum):
-    """What an `ADContextManager` does."""
+    """The effect of an `ADContextManager`."""
 
     Invalid = 0
     Suspend = 1
@@ -36,12 +36,12 @@ class NullContextManager:
 
 
 class ADContextManager:
-    """What `suspend_grad`, `resume_grad` and `isolate_grad` return: a context manager that enters a
-    scope of the graph of derivatives. `indices` are the numbers (`index_ad`) of the variables that
-    are suspended or resumed; without any, all are.
+    """The result of `suspend_grad`, `resume_grad` and `isolate_grad`: a context manager that enters
+    a scope of the derivative graph. `indices` are the numbers (`index_ad`) of the variables to
+    suspend or resume; if there are none, all are.
 
     Raises:
-        RuntimeError: the kind of scope is invalid, or one to isolate and there are variables.
+        RuntimeError: the kind of scope is invalid, or variables were passed for isolation.
     """
 
     __module__ = "drjit.detail"
@@ -79,11 +79,11 @@ def _entered(scope: ADScope, args: tuple, when: bool) -> ADContextManager | Null
 
 @described
 def suspend_grad(*args: Any, when: bool = True) -> ADContextManager | NullContextManager:
-    """Context manager that stops tracking derivatives with respect to the given arrays or PyTrees,
-    or with respect to anything if there are none.
+    """Context manager that disables derivative tracking for the given arrays or PyTrees, or for
+    everything if there are none.
 
-    Operations on suspended arrays record nothing, and their gradients read as 0. `when=False` makes
-    it do nothing. It may be nested with `resume_grad`.
+    Operations on suspended arrays record nothing, and their gradients read as 0. With `when=False`,
+    it does nothing. It may be nested with `resume_grad`.
 
     >>> x = ad.Float(1)
     >>> dr.enable_grad(x)
@@ -97,8 +97,8 @@ def suspend_grad(*args: Any, when: bool = True) -> ADContextManager | NullContex
 
 @described
 def resume_grad(*args: Any, when: bool = True) -> ADContextManager | NullContextManager:
-    """Context manager that tracks derivatives again, with respect to the given arrays or PyTrees,
-    or to everything.
+    """Context manager that enables derivative tracking again for the given arrays or PyTrees, or
+    for everything.
 
     >>> x, y = ad.Float(1), ad.Float(1)
     >>> dr.enable_grad(x, y)
@@ -112,8 +112,8 @@ def resume_grad(*args: Any, when: bool = True) -> ADContextManager | NullContext
 
 @described
 def isolate_grad(when: bool = True) -> ADContextManager | NullContextManager:
-    """Context manager that confines reverse traversals to what is recorded within: gradients wait
-    at its boundary and are propagated further at its end.
+    """Context manager that confines reverse-mode traversals to the operations recorded within:
+    gradients stop at its boundary and are propagated further when it ends.
 
     >>> x = ad.Float(1)
     >>> dr.enable_grad(x)

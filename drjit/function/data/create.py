@@ -1,5 +1,5 @@
-"""Creation of arrays: constants, ranges, arrays like others, and values that are kept out of the
-program text."""
+"""Array creation: constants, ranges, arrays like others, and opaque values, which are not part of
+the program text."""
 
 import operator
 from collections.abc import Callable
@@ -20,13 +20,13 @@ from ..conversion import is_array, is_array_class, is_flat, label, nested, size_
 from ..evaluation import copy, make_opaque
 
 Fill = Callable[[Any, Any, int | None, str], Any]
-"""Makes an array of a one-dimensional class, from a value and a size; a number for Python types,
-and, with size None, for the entries of a class of `drjit.scalar`. The last argument is the name of
-the function that the user called."""
+"""Creates an array of a one-dimensional class from a value and a size; for Python types, and with
+size None for the entries of a `drjit.scalar` class, a number. The last argument is the name of the
+function that the user called."""
 
 
 def _build(dtype: Any, shape: Any, fill: Fill, value: Any, what: str) -> Any:
-    """An array, structure or number of type `dtype`."""
+    """Creates an array, structure or number of type `dtype`."""
     if not isinstance(dtype, type):
         raise TypeError(f"{what}(): 'dtype' must be a type, not {dtype!r}")
     sizes = size_tuple(shape, what)
@@ -107,7 +107,7 @@ def _nested(dtype: Any, shape: tuple, width: int, fill: Fill, value: Any, what: 
 
 
 def _constant(cls: Any, value: Any, size: int | None, what: str) -> Any:
-    """A `Fill` with a value that is a number, or an array of one dimension."""
+    """A `Fill` whose value is a number or a one-dimensional array."""
     if cls in (bool, int, float):
         return cls(value)
     if is_array(value):
@@ -122,7 +122,7 @@ def _constant(cls: Any, value: Any, size: int | None, what: str) -> Any:
 
 
 def _undefined(cls: Any, value: Any, size: int | None, what: str) -> Any:
-    """A `Fill` that leaves memory as it is."""
+    """A `Fill` that leaves memory uninitialized."""
     if size is None or cls in (bool, int, float):
         return _constant(cls, 0, size, what)
     if size > ir.LARGEST:
@@ -131,16 +131,16 @@ def _undefined(cls: Any, value: Any, size: int | None, what: str) -> Any:
 
 
 def full(dtype: Any, value: Any, shape: Any = 1) -> Any:
-    """An array of type `dtype` filled with `value`, traced as a constant.
+    """Returns an array of type `dtype` filled with `value`, traced as a constant.
 
-    `shape` is the number of lanes, or a tuple: (n,) for arrays of one dimension, (3, n) for
-    `Array3f`, anything for tensors. A sequence is spread over the components of a nested type;
-    complex numbers and quaternions get it as real part. Structures are filled field by field,
-    Python types give numbers.
+    `shape` is the number of lanes, or a tuple: (n,) for one-dimensional arrays, (3, n) for
+    `Array3f`, anything for tensors. A sequence is distributed over the components of a nested type;
+    complex numbers and quaternions take it as the real part. Structures are filled field by field,
+    and Python types yield numbers.
 
     Raises:
-        RuntimeError: the shape does not fit the type, or the value the entries.
-        TypeError: `dtype` is not a type, or `shape` no size.
+        RuntimeError: the shape does not match the type, or the value does not match the entries.
+        TypeError: `dtype` is not a type, or `shape` is not a shape.
 
     >>> from drjit.llvm import Array2f, Float
     >>> dr.full(Float, 1.5, 3), dr.full(Array2f, [1, 2])
@@ -150,7 +150,7 @@ def full(dtype: Any, value: Any, shape: Any = 1) -> Any:
 
 
 def zeros(dtype: Any, shape: Any = 1) -> Any:
-    """An array of type `dtype` filled with 0; see `full`.
+    """Returns an array of type `dtype` filled with 0; see `full`.
 
     >>> from drjit.llvm import Float
     >>> dr.zeros(Float, 2)
@@ -160,8 +160,8 @@ def zeros(dtype: Any, shape: Any = 1) -> Any:
 
 
 def ones(dtype: Any, shape: Any = 1) -> Any:
-    """An array of type `dtype` filled with 1 (complex numbers and quaternions: the number 1); see
-    `full`.
+    """Returns an array of type `dtype` filled with 1 (for complex numbers and quaternions, the
+    number 1); see `full`.
 
     >>> from drjit.llvm import Float
     >>> dr.ones(Float, 2)
@@ -171,7 +171,8 @@ def ones(dtype: Any, shape: Any = 1) -> Any:
 
 
 def empty(dtype: Any, shape: Any = 1) -> Any:
-    """An array of type `dtype` with undefined contents, to be filled by scatters; see `full`.
+    """Returns an array of type `dtype` with undefined contents, to be filled by scatters; see
+    `full`.
 
     >>> from drjit.llvm import Float
     >>> len(dr.empty(Float, 3))
@@ -181,8 +182,7 @@ def empty(dtype: Any, shape: Any = 1) -> Any:
 
 
 def _like(arg: Any, make: Callable[[Any, Any], Any], number: Any, what: str) -> Any:
-    """What `make(dtype, shape)` returns for the type and shape of a value; for the leaves of a
-    PyTree."""
+    """Returns `make(dtype, shape)` for the type and shape of a value; for PyTrees, leaf by leaf."""
     if is_container(arg):
         return map_tree(lambda v: _like(v, make, number, what), arg)
     if is_array(arg):
@@ -193,7 +193,7 @@ def _like(arg: Any, make: Callable[[Any, Any], Any], number: Any, what: str) -> 
 
 
 def zeros_like(arg: Any, /) -> Any:
-    """Zeros of the type and shape of `arg`, an array, number or PyTree.
+    """Returns zeros with the type and shape of `arg`, an array, number or PyTree.
 
     >>> from drjit.llvm import Float
     >>> dr.zeros_like([Float(1, 2), 5])
@@ -203,7 +203,7 @@ def zeros_like(arg: Any, /) -> Any:
 
 
 def ones_like(arg: Any, /) -> Any:
-    """Ones of the type and shape of `arg`, an array, number or PyTree.
+    """Returns ones with the type and shape of `arg`, an array, number or PyTree.
 
     >>> from drjit.llvm import Float
     >>> dr.ones_like(Float(5, 6))
@@ -213,7 +213,7 @@ def ones_like(arg: Any, /) -> Any:
 
 
 def empty_like(arg: Any, /) -> Any:
-    """Undefined contents of the type and shape of `arg`, an array, number or PyTree.
+    """Returns undefined contents with the type and shape of `arg`, an array, number or PyTree.
 
     >>> from drjit.llvm import Float
     >>> len(dr.empty_like(Float(5, 6)))
@@ -223,10 +223,10 @@ def empty_like(arg: Any, /) -> Any:
 
 
 def identity(dtype: Any, size: Any = 1) -> Any:
-    """The identity of multiplication: identity matrices, ones for everything else.
+    """Returns the multiplicative identity: identity matrices, and ones for everything else.
 
     Raises:
-        RuntimeError: `size` does not fit the type.
+        RuntimeError: `size` does not match the type.
 
     >>> from drjit.llvm import Matrix2f
     >>> dr.identity(Matrix2f)
@@ -246,7 +246,7 @@ def identity(dtype: Any, size: Any = 1) -> Any:
 
 
 def _range_class(dtype: Any, what: str) -> Any:
-    """The one-dimensional class in which a range is made."""
+    """Returns the one-dimensional class in which a range is computed."""
     if not is_array_class(dtype):
         raise TypeError(f"{what}(): 'dtype' must be an array type, not {dtype!r}")
     if dtype._kind != "tensor" and not is_flat(dtype):
@@ -265,12 +265,12 @@ def arange(
     *,
     size: int | None = None,
 ) -> Any:
-    """The integers 0 ... size-1, as `arange(dtype, size)`; or `start`, `start + step`, ... below
-    `stop`.
+    """Returns the integers 0 ... size-1, when called as `arange(dtype, size)`; or `start`, `start +
+    step`, ... below `stop`.
 
     Raises:
         RuntimeError: `stop` lies on the wrong side of `start`, or `size` is negative.
-        TypeError: the type is not one-dimensional and arithmetic, or an argument not an integer.
+        TypeError: the type is not one-dimensional and arithmetic, or an argument is not an integer.
         ValueError: `step` is 0.
 
     >>> from drjit.llvm import Float, Int
@@ -304,7 +304,7 @@ def arange(
 
 
 def _progression(dtype: Any, cls: Any, start: Any, step: Any, count: int) -> Any:
-    """Numbers with equal distances, computed in a one-dimensional class."""
+    """Returns equally spaced numbers, computed in a one-dimensional class."""
     if not cls.__meta__.is_jit:
         found = nested(cls, [ir.normalize(cls._dtype, start + step * k) for k in range(count)])
     else:
@@ -322,12 +322,12 @@ def _progression(dtype: Any, cls: Any, start: Any, step: Any, count: int) -> Any
 
 
 def linspace(dtype: Any, start: float, stop: float, num: int, endpoint: bool = True) -> Any:
-    """`num` values with equal distances from `start` to `stop`, which is the last one unless
+    """Returns `num` equally spaced values from `start` to `stop`, which is the last one unless
     `endpoint` is false.
 
     Raises:
-        TypeError: the type is not one-dimensional and of floating-point numbers, or an argument is
-            no number.
+        TypeError: the type is not one-dimensional and floating point, or an argument is not a
+            number.
 
     >>> from drjit.llvm import Float
     >>> dr.linspace(Float, 0, 1, 5)
@@ -351,7 +351,7 @@ def linspace(dtype: Any, start: float, stop: float, num: int, endpoint: bool = T
         raise TypeError(f"{what}(): 'num' must not be negative, got {num}")
     gaps = num - 1 if endpoint else num
     step = (last - first) / gaps if gaps > 0 else 0.0
-    # Lanes and steps of half precision would be too coarse.
+    # Lanes and steps in half precision would be too coarse.
     wide = conversion.with_dtype(cls, dt.f32) if t is dt.f16 and cls.__meta__.is_jit else cls
     return _progression(dtype, wide, first, step, num)
 
@@ -365,11 +365,11 @@ _MISSING = object()
 def opaque(
     dtype: Any = _MISSING, value: Any = _MISSING, shape: Any = 1, *, arg: Any = _MISSING
 ) -> Any:
-    """An evaluated array: its value is data to a kernel, not part of the program, so that another
-    value needs no other kernel.
+    """Returns an evaluated array: to a kernel its value is data, not part of the program, so other
+    values need no other kernel.
 
-    `opaque(arg)` returns a copy of an array or PyTree, `opaque(dtype, value, shape)` makes what
-    `full` makes.
+    `opaque(arg)` returns a copy of an array or PyTree; `opaque(dtype, value, shape)` creates the
+    same as `full`.
 
     Raises:
         RuntimeError, TypeError: as `full`.
@@ -395,11 +395,11 @@ def opaque(
 
 
 def opaque_width(arg: Any, /) -> Any:
-    """The number of lanes of an array or PyTree as an opaque unsigned integer.
+    """Returns the number of lanes of an array or PyTree as an opaque unsigned integer.
 
     Raises:
-        RuntimeError: arrays of the tree differ in size.
-        TypeError: the tree has no traced array.
+        RuntimeError: arrays of the PyTree differ in size.
+        TypeError: the PyTree contains no traced array.
 
     >>> from drjit.llvm import Float
     >>> dr.opaque_width(Float(1, 2, 3))

@@ -1,6 +1,4 @@
-"""Entries of flat arrays and tensors, taken by their index: of traced arrays, and of those of
-`drjit.scalar`.
-"""
+"""Indexed access to the entries of flat arrays and tensors, both traced and of `drjit.scalar`."""
 
 from collections.abc import Callable, Sequence
 from math import prod
@@ -16,12 +14,12 @@ from ..conversion import lanes, nested, pick
 
 
 def flat_size(array: Any) -> int:
-    """The number of entries of a flat array."""
+    """Returns the number of entries of a flat array."""
     return array._node.size if array._kind == "leaf" else len(array._components)
 
 
 def take_entries(array: Any, size: int, index: Callable[[Any], Any], what: str) -> Any:
-    """The array of `size` entries whose entry i is entry `index(i)` of a flat array."""
+    """Returns the array of `size` entries whose entry i is entry `index(i)` of a flat array."""
     cls = type(array)
     if array._kind == "nested":
         found = np.broadcast_to(index(np.arange(size)), size).tolist()
@@ -36,7 +34,7 @@ def take_entries(array: Any, size: int, index: Callable[[Any], Any], what: str) 
 
 
 def places(index: Any, shape: Sequence[int]) -> list[Any]:
-    """The place along each axis of the entry of a tensor at a flat index."""
+    """Returns the position along each axis of a tensor's entry with a flat index."""
     found: list[Any] = []
     for axis in range(len(shape) - 1, -1, -1):
         n = shape[axis]
@@ -51,7 +49,7 @@ def places(index: Any, shape: Sequence[int]) -> list[Any]:
 
 
 def flat_index(places: Sequence[Any], shape: Sequence[int]) -> Any:
-    """The flat index of the entry of a tensor at a place along each axis."""
+    """Returns the flat index of a tensor's entry with the given position along each axis."""
     found: Any = None
     for place, n in zip(places, shape, strict=True):
         if n != 1:
@@ -60,7 +58,7 @@ def flat_index(places: Sequence[Any], shape: Sequence[int]) -> Any:
 
 
 def host_entries(array: Any, shape: Sequence[int]) -> np.ndarray:
-    """The entries of a flat array of `drjit.scalar` as Python numbers, in a shape."""
+    """Returns the entries of a flat `drjit.scalar` array as Python numbers in the given shape."""
     found = np.empty(len(array._components), object)
     found[:] = array._components
     return found.reshape(shape)

@@ -15,7 +15,7 @@ from .shape import concat_tensors
 
 
 def _tensors(arrays: Any, what: str) -> list[Any]:
-    """The arguments as tensors of one type."""
+    """Converts the arguments to tensors of one type."""
     if not isinstance(arrays, (list, tuple)):
         raise unexpected(what, "a sequence of tensors", arrays)
     if not arrays:
@@ -27,14 +27,15 @@ def _tensors(arrays: Any, what: str) -> list[Any]:
         found.append(a if a._kind == "tensor" else conversion.tensor_class(type(a))(a))
     classes = [type(a) for a in found]
     if len(set(classes)) > 1:
-        # Promotion broadcasts nothing: only the type is taken from empty tensors.
+        # Promotion broadcasts nothing here: empty tensors are only used for their type.
         cls = type(promote(*[c() for c in classes])[0])
         found = [cls(a) for a in found]
     return found
 
 
 def stack(arrays: Sequence[Any], /, axis: int = 0) -> Any:
-    """Tensors of the same shape, joined along a new axis. Other arrays become tensors first.
+    """Joins tensors of the same shape along a new axis. Other arrays are first converted to
+    tensors.
 
     Raises:
         RuntimeError: there are none, or the axis is out of bounds.
@@ -59,7 +60,8 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Any:
 
 
 def _at_least(ndim: int, a: Any) -> Any:
-    """A tensor of at least `ndim` dimensions, as NumPy's `atleast_1d` and its like."""
+    """Returns a tensor with at least `ndim` dimensions, like NumPy's `atleast_1d`, `atleast_2d` and
+    `atleast_3d`."""
     shape = a._shape
     if ndim == 3 and len(shape) in (1, 2):
         return reshaped(a, (*(1,) * (2 - len(shape)), *shape, 1))
@@ -67,11 +69,11 @@ def _at_least(ndim: int, a: Any) -> Any:
 
 
 def vstack(arrays: Sequence[Any], /) -> Any:
-    """Tensors joined along the first axis; one-dimensional ones are rows.
+    """Joins tensors along the first axis; one-dimensional ones are rows.
 
     Raises:
         RuntimeError: there are none.
-        TypeError: an argument is not an array, or shapes do not go together.
+        TypeError: an argument is not an array, or shapes are incompatible.
 
     >>> from drjit.llvm import Float
     >>> vstack([Float(1, 2), Float(3, 4)])
@@ -86,11 +88,11 @@ row_stack = vstack
 
 
 def hstack(arrays: Sequence[Any], /) -> Any:
-    """Tensors joined along the second axis, one-dimensional ones along their only one.
+    """Joins tensors along the second axis, or one-dimensional ones along their only axis.
 
     Raises:
         RuntimeError: there are none.
-        TypeError: an argument is not an array, or shapes do not go together.
+        TypeError: an argument is not an array, or shapes are incompatible.
     """
     what = "dr.hstack"
     found = [_at_least(1, a) for a in _tensors(arrays, what)]
@@ -98,11 +100,11 @@ def hstack(arrays: Sequence[Any], /) -> Any:
 
 
 def column_stack(arrays: Sequence[Any], /) -> Any:
-    """Tensors joined along the second axis; one-dimensional ones are columns.
+    """Joins tensors along the second axis; one-dimensional ones are columns.
 
     Raises:
         RuntimeError: there are none.
-        TypeError: an argument is not an array, or shapes do not go together.
+        TypeError: an argument is not an array, or shapes are incompatible.
     """
     what = "dr.column_stack"
     found = []
@@ -113,11 +115,11 @@ def column_stack(arrays: Sequence[Any], /) -> Any:
 
 
 def dstack(arrays: Sequence[Any], /) -> Any:
-    """Tensors joined along the third axis; those of fewer dimensions get it, and 1-D ones are rows.
+    """Joins tensors along the third axis, which is added if missing; one-dimensional ones are rows.
 
     Raises:
         RuntimeError: there are none.
-        TypeError: an argument is not an array, or shapes do not go together.
+        TypeError: an argument is not an array, or shapes are incompatible.
     """
     what = "dr.dstack"
     return concat_tensors([_at_least(3, a) for a in _tensors(arrays, what)], 2, what)
@@ -127,7 +129,7 @@ def dstack(arrays: Sequence[Any], /) -> Any:
 
 
 def _pieces(value: Any, ends: Sequence[int | None], axis: int) -> list[Any]:
-    """The tensors between consecutive positions along an axis."""
+    """Returns the tensors between consecutive positions along an axis."""
     lead = (slice(None),) * axis
     starts = [0, *ends[:-1]]
     return [value[(*lead, slice(a, b))] for a, b in zip(starts, ends, strict=True)]
@@ -141,7 +143,7 @@ def _sections(count: Any, what: str) -> int:
 
 
 def split(value: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0) -> list[Any]:
-    """A tensor cut along an axis into equal parts, or at the given positions.
+    """Splits a tensor along an axis into equal parts, or at the given positions.
 
     Raises:
         TypeError: the value is not a tensor.
@@ -167,7 +169,7 @@ def split(value: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0
 
 
 def array_split(value: Any, sections: int | Sequence[int], /, axis: int = 0) -> list[Any]:
-    """A tensor cut along an axis into a given number of parts, of which the first may be longer by
+    """Splits a tensor along an axis into a number of parts, the first of which may be longer by
     one.
 
     Raises:

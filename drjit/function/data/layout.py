@@ -1,5 +1,5 @@
-"""Changes of layout: slices, flat and nested forms of the same entries, indices of masks,
-reinterpretation of bits; and binary search."""
+"""Changes of layout: slices, conversion between flat and nested arrays, indices of masks,
+reinterpretation of bits; also binary search."""
 
 import builtins
 from collections.abc import Callable, Sequence
@@ -25,16 +25,16 @@ from .memory import gather
 
 
 def slice(value: Any, index: Any = 0) -> Any:
-    """The entries `index` along the lanes: of the last axis of an array, for every array of a
-    PyTree.
+    """Returns the entries `index` along the lanes, i.e. the last axis, of an array or of every
+    array of a PyTree.
 
-    With an integer, arrays become Python numbers, or arrays of `drjit.scalar`; with several
-    indices (an array or a sequence of integers), they stay of their type. Everything that has no
-    lanes, such as numbers, tensors and arrays of a fixed size, is returned as it is.
+    With an integer, arrays become Python numbers or arrays of `drjit.scalar`. With several indices
+    (an array or a sequence of integers), they keep their type. Everything without lanes, such as
+    numbers, tensors and arrays of fixed size, is returned unchanged.
 
     Raises:
         IndexError: the index is out of bounds.
-        TypeError: the index is not an integer and does not consist of integers.
+        TypeError: the index is neither an integer nor a collection of integers.
 
     >>> from drjit.llvm import Array2f, Float
     >>> dr.slice(Array2f([1, 2], [3, 4]), 1)
@@ -74,19 +74,19 @@ def _check_order(order: str, what: str) -> None:
 
 @cache
 def _column_major(dims: tuple[int, ...]) -> tuple[int, ...]:
-    """Row-major positions of components in column-major order."""
+    """Returns the row-major positions of components in column-major order."""
     return tuple(np.arange(prod(dims)).reshape(dims).ravel(order="F").tolist())
 
 
 def ravel(array: Any, order: str = "A") -> Any:
-    """The entries of an array as one array of one dimension.
+    """Returns the entries of an array as a one-dimensional array.
 
     'C' is row-major: the lanes of a component stay together. 'F' is column-major: the components of
-    a lane stay together, in the layout that `gather` and `scatter` of nested types use. 'A' is 'F'
-    for nested arrays and 'C' for tensors. Lists of numbers become arrays of `drjit.scalar`.
+    a lane stay together, as in the layout used by `gather` and `scatter` for nested types. 'A' is
+    'F' for nested arrays and 'C' for tensors. Lists of numbers become arrays of `drjit.scalar`.
 
     Raises:
-        RuntimeError: the array is ragged, or `order` unknown, or 'F' for a tensor.
+        RuntimeError: the array is ragged, or `order` is unknown, or 'F' for a tensor.
 
     >>> from drjit.llvm import Array2f
     >>> dr.ravel(Array2f([1, 2, 3], [4, 5, 6]))
@@ -142,8 +142,8 @@ def _ravel_sequence(array: Sequence[Any], order: str) -> Any:
 
 
 def unravel(dtype: type, array: Any, order: str = "A") -> Any:
-    """A nested array of class `dtype` from the entries of a one-dimensional array; the inverse of
-    `ravel`.
+    """Returns a nested array of class `dtype` with the entries of a one-dimensional array; the
+    inverse of `ravel`.
 
     Raises:
         TypeError: `dtype` is a tensor or of dynamic size, or `array` is not one-dimensional.
@@ -170,7 +170,7 @@ def unravel(dtype: type, array: Any, order: str = "A") -> Any:
 
 
 def unravel_dims(dtype: type, array: Any, dims: tuple[int, ...], order: str, what: str) -> Any:
-    """`unravel` with given sizes of the levels."""
+    """Performs `unravel` with the given level sizes."""
     count, size = prod(dims), len(array)
     scalar = not dtype.__meta__.is_jit
     if count == 0 or size % count or (scalar and size != count):
@@ -197,8 +197,8 @@ def unravel_dims(dtype: type, array: Any, dims: tuple[int, ...], order: str, wha
 
 
 def compress(arg: Any, /) -> Any:
-    """The indices at which a one-dimensional mask holds, in increasing order, as unsigned integers.
-    Evaluates the mask.
+    """Returns the indices where a one-dimensional mask is true, in increasing order, as unsigned
+    integers. Evaluates the mask.
 
     Raises:
         RuntimeError: the argument is not a one-dimensional mask.
@@ -219,7 +219,7 @@ def compress(arg: Any, /) -> Any:
 
 
 def reinterpret_array(dtype: type, value: Any, /) -> Any:
-    """The bits of every entry as an element type of the same size.
+    """Reinterprets the bits of every entry as an element type of the same size.
 
     Raises:
         RuntimeError: the types differ in shape, or in the size of their elements.
@@ -251,11 +251,11 @@ def reinterpret_array(dtype: type, value: Any, /) -> Any:
 
 
 def binary_search(start: Any, end: Any, pred: Callable[[Any], Any]) -> Any:
-    """The first index in [start, end) for which `pred` is false, or `end` if it always holds.
+    """Returns the first index in [start, end) for which `pred` is false, or `end` if there is none.
 
-    `pred` maps indices to masks, and must hold for all indices below some position, and for none
-    from there on. With arrays, every lane searches for itself; all steps are traced, so that `pred`
-    may gather.
+    `pred` maps indices to masks. It must be true for all indices below some position and false from
+    there on. With arrays, every lane performs its own search; all steps are traced, so `pred` may
+    gather.
 
     Raises:
         RuntimeError: `start` and `end` differ in size.
@@ -270,7 +270,7 @@ def binary_search(start: Any, end: Any, pred: Callable[[Any], Any]) -> Any:
     steps = max(int(span), 0).bit_length()
     low, high = start, end
     for _ in range(steps):
-        # Lanes that are done ask once more, at a valid index, and ignore the answer.
+        # Lanes that are done query a valid index once more and ignore the result.
         middle = low + ((high - low) >> 1)
         last = end - 1
         if is_array(middle) or is_array(last):

@@ -1,7 +1,8 @@
 """Gathers, scatters, and atomic operations.
 
-Every index is checked: one that is out of bounds raises IndexError at the latest at the next
-synchronisation, reads 0, and writes nothing."""
+Every index is checked. An index that is out of bounds reads 0 and writes nothing, and raises an
+IndexError no later than the next synchronization.
+"""
 
 from math import prod
 from typing import Any
@@ -41,19 +42,18 @@ def gather(
     mode: ReduceMode = ReduceMode.Auto,
     shape: tuple[int, ...] | None = None,
 ) -> Any:
-    """Reads entries of `source` at the positions `index`; returns 0 where `active` is false.
+    """Returns the entries of `source` at the positions `index`, and 0 where `active` is false.
 
     `source` is a one-dimensional array. If `dtype` is its class, the result has one entry per
     index. If `dtype` is a nested class with `k` innermost components, such as `Array3f`, the result
-    takes the `k` consecutive entries from `index * k` on. A nested source, or a PyTree, is read
-    component by component, where components of one entry go with the others; a tensor by its flat
-    index. A class of dynamic size needs a `shape`, such as (2, n). `mode` is for the adjoint.
+    takes the `k` consecutive entries starting at `index * k`. A nested source, or a PyTree, is read
+    component by component, with components of one entry broadcast; a tensor is read by flat index.
+    A class of dynamic size needs a `shape`, such as (2, n). `mode` concerns the adjoint only.
 
     Raises:
-        IndexError: an index is out of bounds: at once if it is constant, else at the next
-            synchronisation.
-        TypeError: `dtype` does not go with the type of `source`, or index and mask have wrong
-            types.
+        IndexError: an index is out of bounds: immediately if it is constant, otherwise at the next
+            synchronization.
+        TypeError: `dtype` does not match the type of `source`, or index or mask has the wrong type.
         RuntimeError: index and mask differ in size.
 
     >>> from drjit.llvm import Float, Array2f, UInt
@@ -107,7 +107,7 @@ def gather(
 
 
 def _result_dims(dtype: type, shape: Any, what: str) -> tuple[int, ...]:
-    """The sizes of the levels of a nested result."""
+    """Returns the level sizes of a nested result."""
     dims = dtype.__meta__.dims
     if shape is None:
         if DYNAMIC in dims:
@@ -125,7 +125,7 @@ def _result_dims(dtype: type, shape: Any, what: str) -> tuple[int, ...]:
 
 
 def _gather_components(dtype: type, source: Any, index: Any, active: Any, mode: Any) -> Any:
-    """A gather in which source or index is nested: component by component."""
+    """Gathers component by component, for a nested source or index."""
     sources = source._components if source._kind == "nested" else None
     indices = index._components if is_array(index) and index._kind == "nested" else None
     if sources is not None and dtype is not type(source):
@@ -144,8 +144,8 @@ def _gather_components(dtype: type, source: Any, index: Any, active: Any, mode: 
 
 
 def _gather_tensor(dtype: type, source: Any, index: Any, active: Any, shape: Any, mode: Any) -> Any:
-    """A gather from the storage of a tensor, or from a flat array, that returns a tensor of the
-    index's shape."""
+    """Gathers from the storage of a tensor, or from a flat array, and returns a tensor with the
+    shape of the index."""
     storage = source._array if source._kind == "tensor" else source
     entries = gather(dtype.Array, storage, index, active, mode=mode)
     size = len(entries)
@@ -166,18 +166,18 @@ def scatter(
     active: Any = True,
     mode: ReduceMode = ReduceMode.Auto,
 ) -> None:
-    """Writes `value` to the entries `index` of `target`, where `active` holds.
+    """Writes `value` to the entries `index` of `target` where `active` is true.
 
     `value` is converted to the element type of `target`. A nested value with `k` innermost
-    components goes to the `k` consecutive entries of a one-dimensional target from `index * k` on;
-    a nested target, or a PyTree, is written component by component, a tensor by its flat index. If
-    an index occurs twice in one call, either value may end up there; later calls overwrite earlier
-    ones. Other arrays keep their contents.
+    components is written to `k` consecutive entries of a one-dimensional target, starting at `index
+    * k`. A nested target, or a PyTree, is written component by component, and a tensor by flat
+    index. If an index occurs twice in one call, either value may be written; later calls overwrite
+    earlier ones. Other arrays keep their contents.
 
     Raises:
-        IndexError: an index is out of bounds: at once if it is constant, else at the next
-            synchronisation.
-        TypeError: the target is not an array, or value, index and mask have wrong types.
+        IndexError: an index is out of bounds: immediately if it is constant, otherwise at the next
+            synchronization.
+        TypeError: the target is not an array, or value, index or mask has the wrong type.
         RuntimeError: value, index and mask differ in size.
 
     >>> from drjit.llvm import Float, UInt
@@ -197,16 +197,17 @@ def scatter_reduce(
     active: Any = True,
     mode: ReduceMode = ReduceMode.Auto,
 ) -> None:
-    """Combines `value` with the entries `index` of `target` by `op`, atomically, where `active`
-    holds.
+    """Atomically combines `value` with the entries `index` of `target` by `op`, where `active` is
+    true.
 
-    Arguments are as for `scatter`. `mode` says how conflicts are resolved: `Direct` and `Local` by
-    atomic operations, `Expand` in a copy per thread, which is faster for small targets; `Auto`
-    chooses. With `NoConflicts` the caller promises that no index occurs twice.
+    Arguments are as for `scatter`. `mode` determines how conflicts are resolved: `Direct` and
+    `Local` use atomic operations, and `Expand` uses a private copy per thread, which is faster for
+    small targets; `Auto` chooses. With `NoConflicts`, the caller promises that no index occurs
+    twice.
 
     Raises:
-        IndexError, TypeError, RuntimeError: as for `scatter`; the element type does not support the
-            operation.
+        IndexError, TypeError, RuntimeError: as for `scatter`, or the element type does not support
+            the operation.
 
     >>> from drjit.llvm import Float, UInt
     >>> a = Float(1, 2, 3)
@@ -234,7 +235,7 @@ def scatter_add(
     active: Any = True,
     mode: ReduceMode = ReduceMode.Auto,
 ) -> None:
-    """Adds `value` to the entries `index` of `target`, atomically: `scatter_reduce` with
+    """Atomically adds `value` to the entries `index` of `target`: `scatter_reduce` with
     `ReduceOp.Add`.
 
     >>> from drjit.llvm import Float, UInt
@@ -255,7 +256,7 @@ def _scatter(
                 f"{what}(): the target is of type {label(target)}; expected an array, or a tree of "
                 "them"
             )
-        for t, v in list(pairs(target, value, what)):  # all of which go together
+        for t, v in list(pairs(target, value, what)):  # check that all of them match first
             _scatter(reduce, t, v, index, active, mode, what)
         return
     if value is None or isinstance(value, (str, bytes, dict)):
@@ -292,7 +293,7 @@ def _write(
 
 
 def _values(cls: type, value: Any) -> list[Any]:
-    """The innermost components of a value, converted to a class of traced arrays."""
+    """Returns the innermost components of a value, converted to a traced array class."""
     if is_array(value) and value._kind == "nested" and value.__meta__.is_jit:
         return [cls(v) for v in inner(value)]
     return [value if type(value) is cls else cls(value)]
@@ -301,7 +302,7 @@ def _values(cls: type, value: Any) -> list[Any]:
 def _scatter_components(
     reduce: str | None, target: Any, value: Any, index: Any, active: Any, mode: Any, what: str
 ) -> None:
-    """A scatter into a nested array. All components are checked before the first is written."""
+    """Scatters to a nested array. All components are checked before the first is written."""
     cls = type(target)
     dims = conversion.dims_of(target, what)
     if type(value) is not cls:
@@ -334,8 +335,8 @@ def _scatter_components(
 
 
 def related_value(target: Any, value: Any) -> Any:
-    """A value as an array like `target`: numbers and one-dimensional arrays go to every
-    component."""
+    """Converts a value to an array like `target`; numbers and one-dimensional arrays are broadcast
+    to every component."""
     cls = type(target)
     if (is_array(value) and value._kind == "leaf") or isinstance(value, (bool, int, float)):
         entry = cls._leaf(value)
@@ -371,7 +372,7 @@ def scatter_inc(target: Any, index: Any, active: Any = True) -> Any:
     """Atomically adds 1 to the entries `index` of an integer array and returns the
     previous values.
 
-    Where several lanes increment the same entry, each gets another value, so the results can serve
+    If several lanes increment the same entry, each gets a different value, so the results can serve
     as distinct positions. Inactive lanes get 0.
 
     Raises:
@@ -393,8 +394,8 @@ def scatter_inc(target: Any, index: Any, active: Any = True) -> Any:
 
 
 def scatter_exch(target: Any, value: Any, index: Any, active: Any = True) -> Any:
-    """Atomically replaces the entries `index` of `target` by `value` and returns the
-    previous values; 0 for inactive lanes.
+    """Atomically replaces the entries `index` of `target` by `value` and returns the previous
+    values, or 0 for inactive lanes.
 
     Raises:
         IndexError: an index is out of bounds.
@@ -416,10 +417,10 @@ def scatter_exch(target: Any, value: Any, index: Any, active: Any = True) -> Any
 def scatter_cas(
     target: Any, compare: Any, value: Any, index: Any, active: Any = True
 ) -> tuple[Any, Any]:
-    """Atomically replaces the entries `index` of `target` that equal `compare`, bit by bit, by
+    """Atomically replaces those entries `index` of `target` that equal `compare`, bit by bit, by
     `value`.
 
-    Returns the previous values (0 for inactive lanes), and a mask of the lanes whose entry was
+    Returns the previous values (0 for inactive lanes) and a mask of the lanes whose entry was
     replaced.
 
     Raises:

@@ -1,8 +1,9 @@
 """Reductions along axes.
 
-A reduction of a traced array of one dimension is itself traced: it yields an array with one entry,
-and nothing is evaluated. Axis 0 of a nested array are its components, the last axis its lanes;
-lanes of one entry count as broadcast."""
+A reduction of a one-dimensional traced array is itself traced: it returns an array with one entry,
+and nothing is evaluated. In nested arrays, axis 0 are the components, and the last axis the lanes;
+lanes with one entry count as broadcast.
+"""
 
 import builtins
 import operator
@@ -28,7 +29,8 @@ from .memory import REDUCTIONS
 
 
 def _extreme(op: ops.Op) -> Callable[[Any, Any], Any]:
-    """The smaller or larger of two values; if one is NaN, the other, if an array `b` is not NaN."""
+    """Returns the smaller or larger of two values. If one is NaN, returns the other; if `b` is an
+    array, it must not be NaN."""
     wins = operator.lt if op is ops.minimum else operator.gt
 
     def chosen(a: Any, b: Any) -> Any:
@@ -41,7 +43,7 @@ def _extreme(op: ops.Op) -> Callable[[Any, Any], Any]:
 
 
 class Rule(NamedTuple):
-    """A reduction: the operation on traced arrays, on two values, and its value for nothing."""
+    """A reduction: the operation on traced arrays, on two values, and its result for no entries."""
 
     key: str
     combine: Callable[[Any, Any], Any]
@@ -58,7 +60,7 @@ RULES = {key: _rule(key, o) for key, o in ops.REDUCTIONS.items()}
 
 
 def identity(rule: Rule, dtype: dt.DType) -> Any:
-    """What a reduction of no entries returns."""
+    """Returns the reduction of no entries."""
     return ops.identity(rule.key, dtype)
 
 
@@ -68,7 +70,8 @@ def check_mode(mode: Any, what: str | Call) -> None:
 
 
 def axes_of(axis: Any, ndim: int, default: tuple[int, ...], what: str | Call) -> tuple[int, ...]:
-    """The axes to reduce, counted from the front, each once, in increasing order."""
+    """Returns the axes to reduce, counted from the front, without duplicates and in increasing
+    order."""
     if axis is Ellipsis:
         return default
     if axis is None:
@@ -94,7 +97,7 @@ def _reduced_axis(axis: int, ndim: int, what: str | Call) -> int:
 
 
 def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name: str) -> Any:
-    """A reduction of anything."""
+    """Reduces any kind of value."""
     rule = RULES[key]
     what = Call(name, value)
     check_mode(mode, what)
@@ -125,7 +128,7 @@ def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name
 
 
 def _reduce_nested(rule: Rule, value: Any, axes: Sequence[int]) -> Any:
-    """A reduction of an array along axes counted from its first component axis."""
+    """Reduces an array along axes counted from its first component axis."""
     if not axes:
         return value
     if value._kind == "leaf":
@@ -143,12 +146,12 @@ def _reduce_nested(rule: Rule, value: Any, axes: Sequence[int]) -> Any:
 
 
 def combine(rule: Rule, a: Any, b: Any) -> Any:
-    """One step of a reduction of components."""
+    """Performs one step of a reduction of components."""
     return elementwise(rule.op, a, b) if is_array(a) or is_array(b) else rule.combine(a, b)
 
 
 def _total(rule: Rule, values: Sequence[Any]) -> Any:
-    """The reduction of components or Python values. `min` and `max` ignore NaN."""
+    """Reduces components or Python values. `min` and `max` ignore NaN."""
     first, *rest = values
     if rule.key in ("min", "max"):
         if is_array(first) and first._dtype.is_float:
@@ -158,7 +161,7 @@ def _total(rule: Rule, values: Sequence[Any]) -> Any:
 
 
 def _rebuilt(cls: type, components: Sequence[Any]) -> type:
-    """The class of a nested array like `cls` whose components have become others."""
+    """Returns the class of a nested array like `cls` after its components have changed."""
     if not components or type(components[0]) is cls.Value:
         return cls
     dims = cls.__meta__.dims
@@ -168,7 +171,7 @@ def _rebuilt(cls: type, components: Sequence[Any]) -> type:
 
 
 def _reduce_python(rule: Rule, value: Any, axis: Any, mode: Any, keepdims: bool, name: str) -> Any:
-    """A reduction of a Python number or iterable."""
+    """Reduces a Python number or iterable."""
     what = f"{name}(<{label(value)}>)"
     if keepdims:
         raise RuntimeError(f"{what}: keepdims=True is for arrays and tensors only")
@@ -203,8 +206,7 @@ def _reduce_python(rule: Rule, value: Any, axis: Any, mode: Any, keepdims: bool,
 
 
 def _reduce_tensor(rule: Rule, value: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """A reduction of a tensor: runs of neighbouring axes one after the other, the last run first.
-    Nothing is moved."""
+    """Reduces a tensor: each run of adjacent axes in turn, the last run first. No data is moved."""
     cls, shape, array = type(value), value._shape, value._array
     if not axes:
         return value
@@ -224,8 +226,8 @@ def _reduce_tensor(rule: Rule, value: Any, axes: tuple[int, ...], keepdims: bool
 def _layout(
     shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool
 ) -> tuple[int, int, tuple[int, ...], tuple[tuple[int, int], ...]]:
-    """Of a reduction: how many entries become one, how many results there are and their shape, and
-    the rows and columns of the matrices that it reduces one after the other."""
+    """Returns the layout of a reduction: how many entries become one, the number and shape of the
+    results, and the rows and columns of the matrices to reduce one after the other."""
     count = product([shape[a] for a in axes])
     outer = product([n for a, n in enumerate(shape) if a not in axes])
     result = [1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes]
@@ -254,7 +256,7 @@ def _reduce_runs(key: str, array: Any, runs: tuple[tuple[int, int], ...]) -> Any
 
 
 def _reduce_entries(rule: Rule, array: Any, shape: tuple, axes: tuple[int, ...]) -> Any:
-    """A reduction of the storage of a tensor of `drjit.scalar`."""
+    """Reduces the storage of a `drjit.scalar` tensor."""
     start, dtype = identity(rule, array._dtype), array._dtype
     if not array._components:
         outer = product(n for a, n in enumerate(shape) if a not in axes)
@@ -268,7 +270,7 @@ def _reduce_entries(rule: Rule, array: Any, shape: tuple, axes: tuple[int, ...])
 
 
 def reduction(name: str, op: Any) -> str:
-    """The key of a reduction.
+    """Returns the key of a reduction.
 
     Raises:
         TypeError: it is not a `ReduceOp`.
@@ -284,14 +286,14 @@ def reduction(name: str, op: Any) -> str:
 def reduce(
     op: ReduceOp, value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False
 ) -> Any:
-    """A reduction of `value` along one or several axes by `op`.
+    """Reduces `value` by `op` along one or several axes.
 
-    Without `axis`, tensors are reduced along all axes, everything else along axis 0: an array of
-    one dimension to one entry, a nested array to a combination of its components. `None` means all
-    axes, a tuple several, negative ones count from the end. Python numbers are their own reduction,
-    iterables are folded. An empty axis yields the neutral element. `float16` sums are accumulated
-    in `float32`. `keepdims` keeps reduced axes of tensors with size 1. `mode` ('symbolic',
-    'evaluated' or None) is a hint.
+    Without `axis`, tensors are reduced along all axes and everything else along axis 0: a
+    one-dimensional array to one entry, a nested array to a combination of its components. `None`
+    means all axes and a tuple several; negative axes count from the end. A Python number is
+    returned as it is, and iterables are folded. An empty axis yields the neutral element. `float16`
+    sums accumulate in `float32`. `keepdims` keeps reduced axes of tensors with size 1. `mode`
+    ('symbolic', 'evaluated' or None) is a hint.
 
     Raises:
         RuntimeError: an axis is out of bounds, or the operation is not defined for the type.
@@ -309,7 +311,7 @@ def reduce(
 
 
 def sum(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """The sum along axes; see `reduce`.
+    """Returns the sum along axes; see `reduce`.
 
     >>> from drjit.llvm import Array2f
     >>> dr.sum(Array2f([1, 2], [3, 4])), dr.sum(Array2f([1, 2], [3, 4]), axis=None), dr.sum([1, 2])
@@ -319,7 +321,7 @@ def sum(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
 
 
 def prod(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """The product along axes; see `reduce`.
+    """Returns the product along axes; see `reduce`.
 
     >>> from drjit.llvm import Float
     >>> dr.prod(Float(1, 2, 3, 4))
@@ -329,7 +331,7 @@ def prod(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
 
 
 def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """The minimum along axes; see `reduce`.
+    """Returns the minimum along axes; see `reduce`.
 
     >>> from drjit.llvm import Float
     >>> dr.min(Float(3, 1, 2))
@@ -339,7 +341,7 @@ def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
 
 
 def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """The maximum along axes; see `reduce`.
+    """Returns the maximum along axes; see `reduce`.
 
     >>> from drjit.llvm import Float
     >>> dr.max(Float(3, 1, 2))
@@ -357,7 +359,7 @@ def _logical(key: str, value: Any, axis: Any, keepdims: bool, name: str) -> Any:
 
 
 def all(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
-    """Whether a mask holds everywhere along axes; see `reduce`.
+    """Returns whether all entries along axes are true; see `reduce`.
 
     >>> from drjit.llvm import Bool
     >>> dr.all(Bool(True, False)), dr.all([True, True])
@@ -367,7 +369,7 @@ def all(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
 
 
 def any(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
-    """Whether a mask holds anywhere along axes; see `reduce`.
+    """Returns whether any entry along axes is true; see `reduce`.
 
     >>> from drjit.llvm import Bool
     >>> dr.any(Bool(True, False))
@@ -377,7 +379,7 @@ def any(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
 
 
 def none(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
-    """Whether a mask holds nowhere along axes; see `reduce`.
+    """Returns whether no entry along axes is true; see `reduce`.
 
     >>> from drjit.llvm import Bool
     >>> dr.none(Bool(True, False))
@@ -388,7 +390,7 @@ def none(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
 
 
 def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
-    """The number of entries along axes where a mask holds, as an unsigned integer; see `reduce`.
+    """Returns the number of true entries along axes, as an unsigned integer; see `reduce`.
 
     >>> from drjit.llvm import Bool
     >>> dr.count(Bool(True, False, True))
@@ -408,7 +410,7 @@ def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
 
 
 def _ones(mask: Any) -> Any:
-    """1 where a mask holds, else 0, as unsigned integers."""
+    """Returns 1 where a mask is true and 0 elsewhere, as unsigned integers."""
     if not is_array(mask):
         return int(mask)
     cls = conversion.with_dtype(type(mask), dt.u32)

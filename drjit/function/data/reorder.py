@@ -1,4 +1,4 @@
-"""Axes of tensors: their order, axes of size 1, and entries taken along one of them."""
+"""Axes of tensors: reordering, axes of size 1, and selection of entries along an axis."""
 
 from typing import Any
 
@@ -18,10 +18,10 @@ from ..conversion import is_array, is_array_class, is_flat, normalized_axis, ten
 
 
 def tensor_argument(value: Any, what: str) -> Any:
-    """The tensor itself.
+    """Returns the tensor itself.
 
     Raises:
-        TypeError: the value is none.
+        TypeError: the value is not a tensor.
     """
     if not is_array(value) or value._kind != "tensor":
         raise unexpected(what, "a tensor such as TensorXf", value)
@@ -29,7 +29,7 @@ def tensor_argument(value: Any, what: str) -> Any:
 
 
 def _axes(axis: Any, ndim: int, what: str) -> tuple[int, ...]:
-    """An axis or several ones, each once, counted from the front."""
+    """Returns one or several axes, counted from the front and checked for duplicates."""
     given = integers(axis, f"{what}(): expected an axis or a tuple of axes, not")
     found = tuple([normalized_axis(a, ndim, f"{what}()") for a in given])
     if len(set(found)) < len(found):
@@ -38,7 +38,7 @@ def _axes(axis: Any, ndim: int, what: str) -> tuple[int, ...]:
 
 
 def moveaxis(arg: Any, /, source: Any, destination: Any) -> Any:
-    """A tensor with one or several axes moved to other places; the others keep their order.
+    """Moves one or several axes of a tensor to other positions; the others keep their order.
 
     Raises:
         TypeError: the argument is not a tensor.
@@ -61,7 +61,8 @@ def moveaxis(arg: Any, /, source: Any, destination: Any) -> Any:
 
 
 def transpose(value: Any, /, axes: tuple[int, ...] | None = None) -> Any:
-    """A tensor with its axes in the order `axes`, or reversed. Of a matrix type, the transpose.
+    """Returns a tensor with its axes in the order `axes`, by default reversed, or the transpose of
+    a matrix.
 
     Raises:
         TypeError: the argument is neither a tensor nor a matrix.
@@ -88,7 +89,7 @@ def transpose(value: Any, /, axes: tuple[int, ...] | None = None) -> Any:
 
 
 def swapaxes(value: Any, /, axis1: int, axis2: int) -> Any:
-    """A tensor with two axes exchanged.
+    """Swaps two axes of a tensor.
 
     Raises:
         TypeError: the argument is not a tensor.
@@ -103,7 +104,7 @@ def swapaxes(value: Any, /, axis1: int, axis2: int) -> Any:
 
 
 def expand_dims(value: Any, /, axis: int | tuple[int, ...]) -> Any:
-    """A tensor with axes of size 1 inserted, so that they are at the given places of the result.
+    """Inserts axes of size 1 into a tensor, at the given positions of the result.
 
     Raises:
         TypeError: the argument is not a tensor.
@@ -122,11 +123,11 @@ def expand_dims(value: Any, /, axis: int | tuple[int, ...]) -> Any:
 
 
 def squeeze(value: Any, /, axis: int | tuple[int, ...] | None = None) -> Any:
-    """A tensor without the given axes of size 1, or without all of them.
+    """Removes the given axes of size 1 from a tensor, by default all of them.
 
     Raises:
         TypeError: the argument is not a tensor.
-        RuntimeError: an axis is out of bounds, or not of size 1.
+        RuntimeError: an axis is out of bounds or does not have size 1.
     """
     what = "dr.squeeze"
     shape = tensor_argument(value, what)._shape
@@ -140,7 +141,7 @@ def squeeze(value: Any, /, axis: int | tuple[int, ...] | None = None) -> Any:
 
 
 def reshaped(value: Any, shape: Any) -> Any:
-    """A tensor with the same entries in another shape."""
+    """Returns a tensor with the same entries in another shape."""
     if tuple(shape) == value._shape:
         return value
     return tensor(type(value), type(value._array)(value._array), tuple(shape))
@@ -150,14 +151,14 @@ def reshaped(value: Any, shape: Any) -> Any:
 
 
 def take(value: Any, index: Any, axis: int = 0) -> Any:
-    """The entries of a tensor at one or several positions along an axis.
+    """Returns the entries of a tensor at one or several positions along an axis.
 
-    An integer removes the axis; an array of integers puts its own axes there. Negative positions
-    count from the end. One-dimensional arrays are accepted as well.
+    An integer removes the axis; an array of integers replaces it by the array's axes. Negative
+    positions count from the end. One-dimensional arrays are accepted as well.
 
     Raises:
-        TypeError: the value is not a tensor, or the index not an integer, array or sequence of
-            integers.
+        TypeError: the value is not a tensor, or the index is not an integer, or an array or
+            sequence of integers.
         IndexError: a position is out of bounds.
         RuntimeError: the axis is out of bounds.
 
@@ -183,14 +184,13 @@ def take(value: Any, index: Any, axis: int = 0) -> Any:
 
 
 def take_interp(value: Any, pos: Any, axis: int = 0) -> Any:
-    """The entries of a tensor at fractional positions along an axis, interpolated linearly.
+    """Returns the linearly interpolated entries of a tensor at fractional positions along an axis.
 
-    `pos` is a number, which removes the axis, or an array, which puts its own axes there. Positions
-    beyond the first and last entry continue the first and last segment.
+    `pos` is a number, which removes the axis, or an array, whose axes replace it. Positions beyond
+    the first and last entry extrapolate the first and last segment.
 
     Raises:
-        TypeError: the value is not a tensor of floating-point numbers, or `pos` does not hold
-            numbers.
+        TypeError: the value is not a floating point tensor, or `pos` is not numeric.
         RuntimeError: the axis is out of bounds, or has no entries.
 
     >>> from drjit.llvm import Float, TensorXf
@@ -232,10 +232,10 @@ def take_interp(value: Any, pos: Any, axis: int = 0) -> Any:
 
 
 def slice_index(dtype: type, shape: tuple[int, ...], indices: tuple) -> tuple[tuple, Any]:
-    """The shape that a key of a tensor selects, and the flat positions of its entries.
+    """Returns the shape that a tensor's key selects, and the flat positions of its entries.
 
-    `dtype` is a one-dimensional array type of 32-bit unsigned integers, `shape` that of the tensor,
-    and `indices` the parts of the key.
+    `dtype` is a one-dimensional array type of 32-bit unsigned integers, `shape` the shape of the
+    tensor, and `indices` the parts of the key.
 
     Raises:
         TypeError: `dtype` is another type, or the key is of an unsupported type.

@@ -1,4 +1,4 @@
-"""The entries of an array in another shape or type."""
+"""Reshaping: the entries of an array in another shape or type."""
 
 from math import prod
 from typing import Any
@@ -20,16 +20,16 @@ def reshape(
     order: str = "A",
     shrink: bool = False,
 ) -> Any:
-    """The entries of an array as another type, or in another shape: `reshape(dtype, value, shape)`
-    or `reshape(value, shape)`.
+    """Returns the entries of an array as another type, or in another shape: `reshape(dtype, value,
+    shape)` or `reshape(value, shape)`.
 
-    `shape` includes the lanes: (3, n) for `Array3f`. One entry may be -1, and follows from the
-    others. `order` is that in which entries are read and written, see `ravel`. With `shrink`,
-    surplus entries at the end are dropped; an int as the shape is then the number of lanes, also of
+    `shape` includes the lanes: (3, n) for `Array3f`. One size may be -1 and is inferred from the
+    others. `order` is the order in which entries are read and written; see `ravel`. With `shrink`,
+    surplus entries at the end are dropped, and an int as the shape is the number of lanes, also for
     nested arrays. PyTrees are reshaped array by array.
 
     Raises:
-        RuntimeError: sizes do not agree, or `shape` does not fit the type.
+        RuntimeError: sizes do not agree, or `shape` does not match the type.
 
     >>> from drjit.llvm import Array2f, Float
     >>> dr.reshape(Array2f, Float(1, 2, 3, 4), (2, -1))
@@ -37,7 +37,7 @@ def reshape(
      [3, 4]]
     """
     if dtype is not None and not isinstance(dtype, type):
-        # Called without a type, everything is one place further to the left.
+        # Called without a type, all arguments shift by one.
         if isinstance(shape, str):
             order = shape
         if value is not None:
@@ -91,7 +91,7 @@ def _reshape(
         shape = tuple([size // known if s == -1 else s for s in shape])
     if shape == value.shape and type(value) is dtype:
         return value
-    if shape == value.shape:  # in whatever order entries are read and written
+    if shape == value.shape:  # regardless of the order of entries
         order = "C"
         flat = ravel(value, order)
     count = prod(shape)

@@ -1,4 +1,4 @@
-"""Gathers and scatters of arrays of `drjit.scalar`, which are lists of Python numbers."""
+"""Gathers and scatters for arrays of `drjit.scalar`, which are lists of Python numbers."""
 
 from math import prod
 from typing import Any
@@ -51,7 +51,7 @@ def gather(dtype: type, source: Any, index: Any, active: Any, shape: Any) -> Any
         )
     positions, data = _positions(index, what), source._components
     enabled = _flags(active, len(positions), what)
-    single = len(data) == 1  # goes with every index
+    single = len(data) == 1  # broadcast to every index
     zero = source._dtype.scalar(0).item()
     if conversion.is_flat(dtype):
         return nested(
@@ -76,7 +76,7 @@ def gather(dtype: type, source: Any, index: Any, active: Any, shape: Any) -> Any
 def scatter(
     reduce: str | None, target: Any, value: Any, index: Any, active: Any, what: str
 ) -> None:
-    """Writes, or combines, entries of a one-dimensional array; see `drjit.scatter`."""
+    """Writes to, or combines with, entries of a one-dimensional array; see `drjit.scatter`."""
     data, dtype = target._components, target._dtype
     if not conversion.is_flat(type(target)):
         raise TypeError(f"{what}(): the target is of type {label(target)}, not one-dimensional")

@@ -1,5 +1,5 @@
-"""Prefix reductions (scans) along axes, and reductions and scans of blocks. They are launches of
-their own, and evaluate their argument."""
+"""Prefix reductions (scans) along axes, and reductions and scans of blocks. They run in separate
+launches and evaluate their argument."""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,15 +23,14 @@ from .reduce import RULES, Rule, axes_of, check_mode, combine, fold, identity, r
 
 
 class Scan(NamedTuple):
-    """The running reductions of something: whether they leave out the entry itself, and whether
-    they run from the end."""
+    """A scan: whether it excludes the entry itself, and whether it runs from the end."""
 
     rule: Rule
     exclusive: bool
     reverse: bool
 
     def of_leaf(self, value: Any, run: int, what: str) -> Any:
-        """Those of a traced array, over all entries or within runs."""
+        """Scans a traced array, as a whole or within runs."""
         span = run or value._node.size
         if self.reverse:
             value = _reversed(value, span, what)
@@ -39,11 +38,11 @@ class Scan(NamedTuple):
         return _reversed(found, span, what) if self.reverse else found
 
     def of_numbers(self, dtype: DType, entries: list) -> list:
-        """Those of entries of an array of `drjit.scalar`."""
+        """Scans entries of a `drjit.scalar` array."""
         return [normalize(dtype, v) for v in self.of_list(entries, identity(self.rule, dtype))]
 
     def of_list(self, entries: list, start: Any) -> list:
-        """Those of a list, of which `start` stands for nothing."""
+        """Scans a list; `start` is the reduction of no entries."""
         if self.reverse:
             return self._replace(reverse=False).of_list(entries[::-1], start)[::-1]
         found = [*accumulate(entries, partial(combine, self.rule))]
@@ -53,11 +52,12 @@ class Scan(NamedTuple):
 def prefix_reduce(
     op: ReduceOp, value: Any, axis: Any = 0, exclusive: bool = True, reverse: bool = False
 ) -> Any:
-    """The running reductions along an axis, or several one after the other: entry i is the
+    """Returns the prefix reduction along an axis, or along several in turn: entry i is the
     reduction of entries 0 to i-1.
 
     `exclusive=False` includes entry i itself; `reverse` runs from the end. Works along the entries
-    of arrays and lists, the components of nested arrays, and axes of tensors. Evaluates the array.
+    of arrays and lists, the components of nested arrays, and the axes of tensors. Evaluates the
+    array.
 
     Raises:
         RuntimeError: an axis is out of bounds, or the operation is not defined for the type.
@@ -72,7 +72,7 @@ def prefix_reduce(
 
 
 def cumsum(value: Any, axis: Any = 0, reverse: bool = False) -> Any:
-    """The running sums along an axis, each with its own entry; see `prefix_reduce`.
+    """Returns cumulative sums along an axis, including the entry itself; see `prefix_reduce`.
 
     >>> from drjit.llvm import Float
     >>> dr.cumsum(Float(1, 2, 3))
@@ -82,7 +82,7 @@ def cumsum(value: Any, axis: Any = 0, reverse: bool = False) -> Any:
 
 
 def prefix_sum(value: Any, axis: Any = 0, reverse: bool = False) -> Any:
-    """The running sums along an axis, each without its own entry; see `prefix_reduce`.
+    """Returns cumulative sums along an axis, excluding the entry itself; see `prefix_reduce`.
 
     >>> from drjit.llvm import Float
     >>> dr.prefix_sum(Float(1, 2, 3))
@@ -133,7 +133,7 @@ def _prefix_axis(scan: Scan, value: Any, axis: int, what: str) -> Any:
 
 
 def _reversed(value: Any, run: int, what: str) -> Any:
-    """Every run of entries back to front; the last one may be shorter."""
+    """Reverses every run of entries; the last one may be shorter."""
     n = value._node.size
     if n <= 1 or (value._node.is_literal and value._var is None):
         return value
@@ -161,7 +161,7 @@ def _prefix_tensor(scan: Scan, value: Any, axis: int, what: str) -> Any:
 
 
 def _of_runs(f: Callable[[list], list], array: Any, size: int) -> Any:
-    """Applies a function of lists to the entries of an array of `drjit.scalar`, run by run."""
+    """Applies a function of lists to the entries of a `drjit.scalar` array, run by run."""
     runs = [array._components[k : k + size] for k in range(0, len(array._components), size)]
     return nested(type(array), [v for run in runs for v in f(run)])
 
@@ -180,8 +180,8 @@ def _block_size(block_size: Any, what: str) -> int:
 
 
 def _each_flat(f: Callable[[Any], Any], value: Any, what: str) -> Any:
-    """Applies a function to the one-dimensional arrays of a tree; tensors become as long as the
-    result."""
+    """Applies a function to the one-dimensional arrays of a PyTree; tensors become one-dimensional,
+    with the length of the result."""
     if is_container(value):
         return map_tree(lambda v: _each_flat(f, v, what), value)
     if not is_array(value):
@@ -200,17 +200,16 @@ def _each_flat(f: Callable[[Any], Any], value: Any, what: str) -> Any:
 
 def _check_block(rule: Rule, value: Any, size: int, what: str) -> None:
     n = len(value)
-    if size > n > 1 and value.__meta__.is_jit:  # one entry is a block that ends early
+    if size > n > 1 and value.__meta__.is_jit:  # a single entry is a block that ends early
         raise RuntimeError(f"{what}: 'block_size' is {size}, but the array has only {n} entries")
     _check_supported(rule, value, what)
 
 
 def block_reduce(op: ReduceOp, value: Any, block_size: int, mode: str | None = None) -> Any:
-    """The reduction of each run of `block_size` entries; the last run may be shorter. Evaluates the
-    array.
+    """Reduces each run of `block_size` entries; the last run may be shorter. Evaluates the array.
 
-    Nested arrays and PyTrees are reduced component by component, tensors by their flat index, to a
-    tensor of one dimension.
+    Nested arrays and PyTrees are reduced component by component; tensors are reduced by flat index
+    to a one-dimensional tensor.
 
     Raises:
         RuntimeError: `block_size` is 0 or exceeds the size, or the operation is not defined for the
@@ -231,7 +230,7 @@ def block_reduce(op: ReduceOp, value: Any, block_size: int, mode: str | None = N
             return _of_runs(lambda run: [normalize(v._dtype, total(run))], v, size)
         n, cls = v._node.size, type(v)
         if n % size:
-            # Neutral elements fill up the last run.
+            # Pad the last run with neutral elements.
             index = conversion.lanes(cls, freeze_size.parts(n, size) * size)
             inside = index < n
             fill = leaf.literal(cls, identity(rule, cls._dtype))
@@ -242,7 +241,7 @@ def block_reduce(op: ReduceOp, value: Any, block_size: int, mode: str | None = N
 
 
 def block_sum(value: Any, block_size: int, mode: str | None = None) -> Any:
-    """The sum of each run of `block_size` entries; see `block_reduce`.
+    """Returns the sum of each run of `block_size` entries; see `block_reduce`.
 
     >>> from drjit.llvm import Float
     >>> dr.block_sum(Float(1, 2, 3, 4), 2)
@@ -254,7 +253,7 @@ def block_sum(value: Any, block_size: int, mode: str | None = None) -> Any:
 def block_prefix_reduce(
     op: ReduceOp, value: Any, block_size: int, exclusive: bool = True, reverse: bool = False
 ) -> Any:
-    """The running reductions within each run of `block_size` entries; see `prefix_reduce`.
+    """Returns the prefix reductions within each run of `block_size` entries; see `prefix_reduce`.
 
     Raises:
         RuntimeError: `block_size` is 0 or exceeds the size, or the operation is not defined for the
@@ -280,7 +279,7 @@ def block_prefix_reduce(
 def block_prefix_sum(
     value: Any, block_size: int, exclusive: bool = True, reverse: bool = False
 ) -> Any:
-    """The running sums within each run of `block_size` entries; see `prefix_reduce`.
+    """Returns the prefix sums within each run of `block_size` entries; see `prefix_reduce`.
 
     >>> from drjit.llvm import Float
     >>> dr.block_prefix_sum(Float(1, 2, 3, 4), 2, exclusive=False)

@@ -1,4 +1,4 @@
-"""Changes of shape: grids, repetition, concatenation, and reversal, of one-dimensional and nested
+"""Changes of shape: grids, repetition, concatenation, and reversal of one-dimensional and nested
 arrays, tensors, and PyTrees."""
 
 import operator
@@ -21,7 +21,7 @@ from .layout import ravel
 
 
 def _each(f: Callable[[Any], Any], value: Any) -> Any:
-    """Applies a function to the one-dimensional arrays of an array, with all lanes spread out."""
+    """Applies a function to the one-dimensional arrays of an array, with all lanes broadcast."""
     if is_flat(type(value)):
         return f(value)
     if not value.__meta__.is_jit:
@@ -33,10 +33,11 @@ def _each(f: Callable[[Any], Any], value: Any) -> Any:
 
 
 def meshgrid(*args: Any, indexing: str = "xy") -> Any:
-    """The coordinates of all points of a grid, from those of its axes, as one-dimensional arrays.
+    """Returns the coordinates of all points of a grid, given the coordinates along its axes, as
+    one-dimensional arrays.
 
-    With 'xy' the first axis varies fastest, the second next; with 'ij' the last one varies fastest.
-    Further axes are as in NumPy.
+    With 'xy', the first axis varies fastest, then the second; with 'ij', the last one varies
+    fastest. Further axes are as in NumPy.
 
     Raises:
         TypeError: the arguments are not one-dimensional arrays of the same type.
@@ -74,11 +75,11 @@ def meshgrid(*args: Any, indexing: str = "xy") -> Any:
 
 
 def repeat(value: Any, repeats: Any, axis: int | None = None) -> Any:
-    """Every entry `repeats` times in a row.
+    """Repeats every entry `repeats` times in a row.
 
-    One-dimensional and nested arrays are repeated along their lanes, tensors along `axis`, or as
-    flat arrays without. An integer array gives every entry a number of its own. PyTrees are
-    repeated array by array; numbers stay as they are.
+    One-dimensional and nested arrays are repeated along their lanes, and tensors along `axis`, or
+    as flat arrays without it. An integer array specifies the number of repetitions for each entry.
+    PyTrees are repeated array by array; numbers stay as they are.
 
     Raises:
         RuntimeError: an axis is out of bounds, or `repeats` has the wrong number of entries.
@@ -123,8 +124,8 @@ def _repeat_flat(value: Any, repeats: Any, what: str) -> Any:
 
 
 def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
-    """For every entry of the result the entry that it is a copy of, where each has a number of
-    copies of its own."""
+    """Returns for every entry of the result its source entry, where each entry has an individual
+    number of copies."""
     if not is_array(repeats) or not is_flat(type(repeats)) or not repeats._dtype.is_int:
         raise TypeError(
             f"{what}(): 'repeats' must be an int or an integer array, not {label(repeats)}"
@@ -177,15 +178,15 @@ def _repeat_tensor(value: Any, repeats: Any, axis: int | None, what: str) -> Any
 
 
 def tile(value: Any, reps: int | Sequence[int]) -> Any:
-    """The array as a whole, several times one after the other.
+    """Repeats the whole array several times.
 
-    With a sequence, tensors (and one-dimensional arrays, which become tensors if it has several
-    entries) are repeated along several axes, as in NumPy. Nested arrays are repeated along their
-    lanes; PyTrees array by array; numbers stay as they are.
+    With a sequence, tensors are repeated along several axes, as in NumPy; a one-dimensional array
+    becomes a tensor if the sequence has several entries. Nested arrays are repeated along their
+    lanes, and PyTrees array by array; numbers stay as they are.
 
     Raises:
         ValueError: a number of repetitions is negative.
-        TypeError: `reps` is neither an int nor a sequence of ints, or does not go with the type.
+        TypeError: `reps` is neither an int nor a sequence of ints, or does not match the type.
 
     >>> from drjit.llvm import Float
     >>> dr.tile(Float(1, 2), 2)
@@ -237,10 +238,10 @@ def _tile_tensor(value: Any, times: tuple[int, ...], what: str) -> Any:
 
 
 def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
-    """One array of several ones along an axis; None joins their flat entries, see `ravel`.
+    """Concatenates arrays along an axis; None joins their flat entries, see `ravel`.
 
-    The axis of one-dimensional arrays is 0. Nested arrays have their components as axis 0, which
-    can be joined if the type is of dynamic size, and their lanes as last axis.
+    One-dimensional arrays have axis 0 only. In nested arrays, axis 0 are the components, which can
+    be concatenated if the type is of dynamic size, and the last axis are the lanes.
 
     Raises:
         RuntimeError: there are no arrays, or the axis is out of bounds.
@@ -313,7 +314,7 @@ def _concat_flat(arr: Sequence[Any], what: str) -> Any:
 
 
 def concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
-    """Tensors of one type joined along an axis; see `concat`."""
+    """Concatenates tensors of one type along an axis; see `concat`."""
     cls, shape = type(arr[0]), arr[0]._shape
     k = conversion.normalized_axis(axis, len(shape), f"{what}(<{label(cls)}>)")
     for position, a in enumerate(arr):
@@ -345,7 +346,7 @@ def concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
 
 
 def reverse(value: Any, axis: int | tuple[int, ...] = 0) -> Any:
-    """The entries along an axis in reverse order: of arrays, the components of nested arrays, and
+    """Reverses the entries along an axis: of arrays, of the components of nested arrays, or of
     sequences.
 
     Raises:

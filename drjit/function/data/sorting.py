@@ -1,4 +1,4 @@
-"""Sorting along an axis and order statistics. NaN counts as larger than every number."""
+"""Sorting along an axis, and order statistics. NaN counts as larger than every number."""
 
 from collections.abc import Sequence
 from math import prod
@@ -25,7 +25,7 @@ def _array(value: Any, what: str) -> Any:
 
 
 def _as_tensor(value: Any) -> Any:
-    """The entries of any array as a tensor."""
+    """Returns the entries of any array as a tensor."""
     return value if value._kind == "tensor" else conversion.tensor_class(type(value))(value)
 
 
@@ -35,8 +35,8 @@ def _axis(axis: Any, ndim: int, what: str) -> int:
 
 
 def _order_of(t: Any, axes: tuple[int, ...], descending: bool) -> tuple[Any, Any, int, list[int]]:
-    """The storage of a tensor with some axes moved to the end, the flat order of each run of their
-    entries, the length of a run, and the order of the axes.
+    """Returns the storage of a tensor with some axes moved to the end, the flat sorting order of
+    each run of entries, the length of a run, and the order of the axes.
     """
     shape = t._shape
     order = [a for a in range(len(shape)) if a not in axes] + list(axes)
@@ -72,7 +72,8 @@ def _moved_back(cls: Any, flat: Any, shape: Any, order: list[int]) -> Any:
 
 
 def _on_tensors(value: Any, axis: Any, what: str, f: Any) -> Any:
-    """Applies a function of a tensor and an axis to any array; returns one of the same shape."""
+    """Applies a function of a tensor and an axis to any array and returns an array of the same
+    shape."""
     t = _as_tensor(_array(value, what))
     place = _axis(axis, len(t._shape), what)
     found = t if prod(t._shape) == 0 else f(t, place)
@@ -84,7 +85,7 @@ def _on_tensors(value: Any, axis: Any, what: str, f: Any) -> Any:
 
 
 def sort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
-    """The entries in increasing or decreasing order along an axis. The sort is stable.
+    """Sorts the entries in increasing or decreasing order along an axis. The sort is stable.
 
     Raises:
         TypeError: the argument is not an array, or `axis` is not an int.
@@ -105,8 +106,8 @@ def sort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
 
 
 def argsort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
-    """The positions along an axis that sort the entries, as 32-bit unsigned integers; positions of
-    equal entries keep their order.
+    """Returns the positions along an axis that sort the entries, as 32-bit unsigned integers;
+    positions of equal entries keep their order.
 
     Raises:
         TypeError: the argument is not an array, or `axis` is not an int.
@@ -124,18 +125,18 @@ def argsort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
 
     found = _on_tensors(value, axis, "dr.argsort", along)
     wanted = conversion.with_dtype(type(value), dt.u32)
-    return found if type(found) is wanted else wanted(found)  # where there are no entries
+    return found if type(found) is wanted else wanted(found)  # if there are no entries
 
 
 def median(
     value: Any, /, axis: Any = -1, keepdims: bool = False, return_index: bool = False
 ) -> Any:
-    """The entry of rank `(n - 1) // 2` among the `n` entries along one or several axes: of an even
-    number, the lower one of the two in the middle.
+    """Returns the entry of rank `(n - 1) // 2` among the `n` entries along one or several axes: if
+    their number is even, the lower of the two middle entries.
 
-    `None` means all axes. With `return_index`, also its position along the axis, or among the
-    entries of all reduced axes in row-major order. Of a Python sequence, the median of its entries;
-    anything else is its own median.
+    `None` means all axes. With `return_index`, also returns its position along the axis, or among
+    the entries of all reduced axes in row-major order. A Python sequence has the median of its
+    entries; anything else is its own median.
 
     Raises:
         TypeError: entries of a sequence cannot be ordered.
@@ -172,7 +173,7 @@ def median(
 
 
 def _median_of_sequence(value: Any, what: str) -> tuple[Any, int]:
-    """The median of a Python sequence or number, and its position."""
+    """Returns the median of a Python sequence or number, and its position."""
     if not isinstance(value, (Sequence, np.ndarray)):
         return value, 0
     items = list(value)
@@ -194,8 +195,8 @@ def _range(t: Any, size: int) -> Any:
 
 
 def _like(value: Any, found: Any, axes: tuple[int, ...], ndim: int) -> Any:
-    """The result of a reduction of an array that is not a tensor: one-dimensional, or nested if the
-    lanes were not reduced or only they.
+    """Returns the reduction of an array that is not a tensor: one-dimensional, or nested if either
+    the lanes were not reduced or nothing else was.
     """
     if is_flat(type(value)) or len(axes) == ndim:
         return found._array
@@ -206,8 +207,8 @@ def _like(value: Any, found: Any, axes: tuple[int, ...], ndim: int) -> Any:
 
 
 def argmin(value: Any, /, axis: int | None = None, keepdims: bool = False) -> Any:
-    """The position of the smallest entry along an axis, the first one if there are several; without
-    an axis, the position among all entries as a one-dimensional array.
+    """Returns the position of the smallest entry along an axis, the first one if there are several;
+    without an axis, the position among all entries as a one-dimensional array.
 
     Raises:
         TypeError: the argument is not an array, or neither a tensor nor one-dimensional.
@@ -222,7 +223,7 @@ def argmin(value: Any, /, axis: int | None = None, keepdims: bool = False) -> An
 
 
 def argmax(value: Any, /, axis: int | None = None, keepdims: bool = False) -> Any:
-    """The position of the largest entry along an axis; see `argmin`.
+    """Returns the position of the largest entry along an axis; see `argmin`.
 
     >>> from drjit.llvm import Float
     >>> argmax(Float(3, 1, 2))
@@ -252,7 +253,7 @@ def _extreme(value: Any, axis: int | None, keepdims: bool, best: Any, what: str)
 
 
 def _first_of(t: Any, place: int, best: Any) -> Any:
-    """The first position along an axis at which the smallest or largest entry is."""
+    """Returns the first position of the smallest or largest entry along an axis."""
     shape, n = t._shape, t._shape[place]
     index_type = conversion.with_dtype(type(t), dt.u32)
     size, inner = prod(shape), prod(shape[place + 1 :])

@@ -1,1 +1,1 @@
-"""Functions of other frameworks as functions of this one, and the other way around."""
+"""Interoperability: functions of other frameworks as functions of this one, and vice versa."""

@@ -1,6 +1,6 @@
-"""What calls between frameworks have in common: arrays are taken out of trees of arguments and put
-back in another framework's type, and a Dr.Jit function is evaluated and differentiated for a caller
-that knows only NumPy arrays.
+"""The common part of calls between frameworks: arrays are extracted from PyTrees of arguments and
+replaced by another framework's arrays, and a Dr.Jit function is evaluated and differentiated for a
+caller that knows only NumPy arrays.
 """
 
 import importlib
@@ -30,8 +30,8 @@ Join = Callable[[Sequence[Any]], Any]
 
 
 class Call:
-    """A finished call of a function of another framework: its results as NumPy arrays, and `join`,
-    which puts arrays in their places; `backward` and `forward` differentiate it.
+    """A completed call of another framework's function: its results as NumPy arrays, and `join`,
+    which puts arrays in their places. `backward` and `forward` differentiate it.
     """
 
     name: str
@@ -39,17 +39,17 @@ class Call:
     join: Join
 
     def backward(self, gradients: list[np.ndarray]) -> list[np.ndarray]:
-        """Gradients of the tracked arguments from those of the results."""
+        """Returns gradients of the tracked arguments, given gradients of the results."""
         raise NotImplementedError
 
     def forward(self, tangents: list[np.ndarray]) -> list[np.ndarray]:
-        """Tangents of the results from those of the tracked arguments."""
+        """Returns tangents of the results, given tangents of the tracked arguments."""
         raise NotImplementedError
 
 
 class MissingFrameworkError(ModuleNotFoundError, RuntimeError):
-    """A framework that is not installed; a `RuntimeError` as well, which is what calls of wrapped
-    functions raise."""
+    """A framework is not installed. Also a `RuntimeError`, which is what calls of wrapped functions
+    raise."""
 
 
 class Framework:
@@ -69,20 +69,20 @@ class Framework:
             ) from None
 
     def is_array(self, value: Any) -> bool:
-        """Whether a value is an array of the framework."""
+        """Returns whether a value is an array of the framework."""
         raise NotImplementedError
 
     def call(self, function: Callable, join: Join, arrays: list, tracked: list[bool]) -> Call:
-        """Calls a function of the framework; `join` makes its arguments from arrays."""
+        """Calls a function of the framework; `join` builds its arguments from arrays."""
         raise NotImplementedError
 
     def expose(self, function: Callable) -> Callable:
-        """A Dr.Jit function as a function of the framework."""
+        """Returns a Dr.Jit function as a function of the framework."""
         raise NotImplementedError
 
 
 def split(tree: Any, chosen: Callable[[Any], bool]) -> tuple[list[Any], Join]:
-    """The chosen leaves of a tree, and a function that puts others in their place."""
+    """Returns the chosen leaves of a PyTree, and a function that puts others in their place."""
     found = [v for v in pytree.leaves(tree) if chosen(v)]
 
     def join(values: Sequence[Any]) -> Any:
@@ -93,14 +93,14 @@ def split(tree: Any, chosen: Callable[[Any], bool]) -> tuple[list[Any], Join]:
 
 
 def placed(flags: Iterable[bool], values: Iterable[Any], others: Iterable[Any] = ()) -> list[Any]:
-    """Values in the places of the flags that are set, and others (None if there are none) in
+    """Returns values in the positions where flags are set, and others (None if there are none) in
     between."""
     following, rest = iter(values), chain(others, repeat(None))
     return [next(following) if on else next(rest) for on in flags]
 
 
 def check_results(function: Callable, result: Any, expected: Callable, name: str) -> None:
-    """Refuses arrays that are not of the framework that a function was declared to use.
+    """Rejects arrays that do not belong to the framework that a function was declared to use.
 
     Raises:
         TypeError: there is one.
@@ -115,12 +115,12 @@ def check_results(function: Callable, result: Any, expected: Callable, name: str
 
 
 def label(function: Callable) -> str:
-    """How messages call a function."""
+    """Returns the name of a function in messages."""
     return getattr(function, "__name__", type(function).__name__)
 
 
 def tensor(namespace: str, data: np.ndarray, framework: str) -> Any:
-    """A Dr.Jit tensor with the contents of a NumPy array.
+    """Returns a Dr.Jit tensor with the contents of a NumPy array.
 
     Raises:
         TypeError: there is no tensor of this element type.
@@ -146,9 +146,9 @@ def _scope(inner: Scope) -> Iterator[None]:
 
 
 class Evaluation:
-    """A finished call of a Dr.Jit function: results as NumPy arrays, and derivatives.
+    """A completed call of a Dr.Jit function: results as NumPy arrays, and derivatives.
 
-    Gradients are computed by traversals that keep the graph, so that there can be several.
+    Gradients are computed by traversals that keep the graph, so there can be several.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Evaluation:
         namespace = "llvm.ad" if namespace == "scalar" else f"{namespace}.ad"
         inputs = [tensor(namespace, d, framework.title) for d in data]
         self.inputs = [*compress(inputs, tracked)]
-        # The caller's framework decides what is tracked, not a scope that happens to be around.
+        # The caller's framework decides what is tracked, not an enclosing scope.
         outer = graph.scope()
         with _scope(Scope()):
             enable_grad(self.inputs)
@@ -169,7 +169,7 @@ class Evaluation:
         check_results(function, result, is_array, "Dr.Jit arrays")
         self.outputs, self.join = split(result, is_array)
         if self.inputs:
-            # An argument that is returned needs a gradient apart from that of the result.
+            # An argument that is returned needs a gradient separate from the result's.
             with _scope(Scope()):
                 self.outputs = copy(self.outputs)
                 for a in leaves(self.outputs):
@@ -177,19 +177,21 @@ class Evaluation:
         evaluate(self.outputs)
 
     def values(self) -> list[np.ndarray]:
-        """The results."""
+        """Returns the results."""
         return [interop.components(x) for x in self.outputs]
 
     def differentiable(self) -> list[bool]:
-        """Which results have derivatives."""
+        """Returns which results have derivatives."""
         return [x._dtype.is_float and x.__meta__.is_jit for x in self.outputs]
 
     def backward(self, gradients: Sequence[np.ndarray | None]) -> list[np.ndarray]:
-        """Gradients of the tracked arguments from those of the results; None is zero."""
+        """Returns gradients of the tracked arguments, given gradients of the results; None means
+        zero."""
         return self._traverse(ADMode.Backward, self.outputs, gradients, self.inputs)
 
     def forward(self, tangents: Sequence[np.ndarray | None]) -> list[np.ndarray]:
-        """Tangents of the results from those of the tracked arguments; None is zero."""
+        """Returns tangents of the results, given tangents of the tracked arguments; None means
+        zero."""
         return self._traverse(ADMode.Forward, self.inputs, tangents, self.outputs)
 
     def _traverse(
@@ -209,7 +211,7 @@ class Evaluation:
 
 
 class _Foreign(CustomOp):
-    """The place of a call of another framework in the graph of derivatives."""
+    """A call of another framework in the derivative graph."""
 
     def name(self) -> str:
         return self.call.name
@@ -228,7 +230,7 @@ class _Foreign(CustomOp):
 
 
 def _like(arrays: list, data: list[np.ndarray]) -> list[Any]:
-    """NumPy arrays as arrays of the classes of others."""
+    """Converts NumPy arrays to arrays of the classes of others."""
     return [interop.build(type(x), d) for x, d in zip(arrays, data, strict=True)]
 
 
@@ -248,5 +250,5 @@ def adopt(function: Callable, framework: Framework, args: tuple, kwargs: dict) -
 
 
 def module_name(framework: str | ModuleType) -> str:
-    """The name of a framework that was given as a name or a module."""
+    """Returns the name of a framework given as a name or a module."""
     return framework.__name__ if isinstance(framework, ModuleType) else framework

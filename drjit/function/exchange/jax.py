@@ -1,8 +1,8 @@
 """JAX as a framework to exchange functions with; see `wrap`.
 
-A JAX function is differentiated by `jax.vjp` and `jax.jvp`. A Dr.Jit function runs at once where
-JAX gives it values; within `jax.grad`, `jax.jit` and `jax.vmap` it is a callback on the host with a
-`jax.custom_vjp`, whose gradient evaluates the function anew.
+A JAX function is differentiated by `jax.vjp` and `jax.jvp`. A Dr.Jit function runs immediately if
+JAX passes values. Within `jax.grad`, `jax.jit` and `jax.vmap`, it is a callback on the host with a
+`jax.custom_vjp`, whose gradient evaluates the function again.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from .bridge import Call, Evaluation, Framework, Join, check_results, label, pla
 
 
 class Jax(Framework):
-    """The framework."""
+    """JAX."""
 
     name, title = "jax", "JAX"
 
@@ -26,14 +26,14 @@ class Jax(Framework):
         return isinstance(value, self.module.Array)
 
     def is_float(self, value: Any) -> bool:
-        """Whether an array has a floating-point type."""
+        """Returns whether an array has a floating point type."""
         return np.dtype(value.dtype).kind == "f"
 
     def array(self, data: np.ndarray) -> Any:
-        """A JAX array with the contents of an array.
+        """Returns a JAX array with the contents of an array.
 
         Raises:
-            TypeError: JAX does not have the element type switched on.
+            TypeError: the element type is not enabled in JAX.
         """
         if data.dtype.itemsize == 8 and not self.module.config.jax_enable_x64:
             raise TypeError(
@@ -62,7 +62,7 @@ def _traced(jax: Jax, function: Callable, join: Join, arrays: list) -> Any:
     """Calls a Dr.Jit function with arrays whose values JAX does not know yet."""
     floats = [jax.is_float(a) for a in arrays]
     none = [False] * len(arrays)
-    # Dr.Jit traces, too: results have shapes before they have values.
+    # Dr.Jit traces as well: results have shapes before they have values.
     trial = Evaluation(function, join, [np.zeros(a.shape, a.dtype) for a in arrays], none, jax)
     numbers = split(trial.join(trial.outputs), lambda v: isinstance(v, int | float))[0]
     if numbers:
@@ -71,7 +71,7 @@ def _traced(jax: Jax, function: Callable, join: Join, arrays: list) -> Any:
             "transformations cannot follow; return an array"
         )
     if any(v.size == 0 for v in trial.values()) and all(a.size for a in arrays):
-        # JAX would not even call for it.
+        # JAX would not even call it
         raise TypeError(
             f"dr.wrap(): {label(function)}() returned an empty array for arguments that are 0; "
             "JAX's transformations need shapes that do not depend on values"

@@ -1,6 +1,6 @@
 """PyTorch as a framework to exchange functions with; see `wrap`.
 
-A Dr.Jit function becomes a `torch.autograd.Function`. A PyTorch function is recorded by PyTorch's
+A Dr.Jit function becomes a `torch.autograd.Function`. A PyTorch function is recorded in PyTorch's
 own graph, which is kept as long as the Dr.Jit result; its tangents are derivatives of gradients.
 """
 
@@ -16,7 +16,7 @@ from .bridge import Call, Evaluation, Framework, Join, check_results, placed, sp
 
 
 class Torch(Framework):
-    """The framework."""
+    """PyTorch."""
 
     name, title = "torch", "PyTorch"
 
@@ -28,11 +28,11 @@ class Torch(Framework):
         return isinstance(value, self.module.Tensor)
 
     def host(self, value: Any) -> np.ndarray:
-        """The contents of a tensor.
+        """Returns the contents of a tensor.
 
         Raises:
-            TypeError: it is not on the CPU, or its element type or layout is one NumPy lacks, or it
-                stands for others within `torch.func.vmap`.
+            TypeError: it is not on the CPU, or NumPy lacks its element type or layout, or it
+                represents several tensors within `torch.func.vmap`.
         """
         if value.device.type != "cpu":
             raise TypeError(
@@ -52,11 +52,12 @@ class Torch(Framework):
             ) from None
 
     def array(self, data: np.ndarray, copy: bool = False) -> Any:
-        """A tensor with the contents of an array, in the same memory or in its own."""
+        """Returns a tensor with the contents of an array, either sharing its memory or as a
+        copy."""
         return self.module.from_numpy(data.copy() if copy or not data.flags.writeable else data)
 
     def tracks(self, value: Any) -> bool:
-        """Whether PyTorch wants derivatives with respect to a tensor, in either mode."""
+        """Returns whether PyTorch tracks derivatives with respect to a tensor, in either mode."""
         if not value.is_floating_point():
             return False
         forward_ad = self.module.autograd.forward_ad
@@ -91,7 +92,7 @@ class _DrJitCall:
         self.join: Any = None
 
     def run(self, tensors: Any) -> tuple[Any, ...]:
-        """The results. In-place changes of them must not change what derivatives need."""
+        """Returns the results. In-place changes to them must not affect what derivatives need."""
         data = [self.torch.host(t) for t in tensors]
         found = Evaluation(self.function, self.arguments, data, self.tracked, self.torch)
         self.join = found.join
@@ -101,14 +102,14 @@ class _DrJitCall:
         return tuple([self.torch.array(v, copies) for v in found.values()])
 
     def backward(self, gradients: Any) -> list[Any]:
-        """Gradients of all tensors, None where they are not tracked."""
+        """Returns gradients of all tensors, None where they are not tracked."""
         known = [None if g is None else self.torch.host(g) for g in gradients]
         found = self.evaluation.backward(known)
-        # A gradient has memory of its own: PyTorch code changes gradients in place.
+        # A gradient has its own memory: PyTorch code changes gradients in place.
         return placed(self.tracked, [self.torch.array(g, True) for g in found])
 
     def forward(self, tangents: Any) -> tuple[Any, ...]:
-        """Tangents of all results, None where there can be none."""
+        """Returns tangents of all results, None where there can be none."""
         given = compress(tangents, self.tracked)
         found = self.evaluation.forward([None if t is None else self.torch.host(t) for t in given])
         floats = self.evaluation.differentiable()
@@ -119,8 +120,8 @@ def _autograd_function(framework: Torch) -> Any:
     torch = framework.module
 
     class DrJitDerivative(torch.autograd.Function):
-        """A derivative of a Dr.Jit function, which itself cannot be differentiated. It takes the
-        function's arguments so that PyTorch sees that it depends on them."""
+        """A derivative of a Dr.Jit function, which cannot itself be differentiated. It takes the
+        function's arguments so that PyTorch sees the dependence on them."""
 
         @staticmethod
         def forward(derivative: Callable, n: int, *tensors: Any) -> tuple[Any, ...]:
@@ -149,7 +150,8 @@ def _autograd_function(framework: Torch) -> Any:
         def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
             ctx.call = call = inputs[0]
             ctx.set_materialize_grads(False)
-            # Dr.Jit arrays share the tensors' memory. PyTorch notices if it is changed meanwhile.
+            # Dr.Jit arrays share the tensors' memory. PyTorch detects if it is changed in the
+            # meantime.
             ctx.save_for_backward(*inputs[1:])
             ctx.save_for_forward(*inputs[1:])
             floats = call.evaluation.differentiable()
@@ -196,7 +198,7 @@ class _TorchCall(Call):
             if t.requires_grad
         ]
         if known:
-            # Other than `torch.autograd.grad`, this reaches parameters that the function uses.
+            # Unlike `torch.autograd.grad`, this reaches parameters that the function uses.
             self.torch.module.autograd.backward(*zip(*known, strict=True), retain_graph=True)
         found = [self._data(t.grad, t) for t in self.inputs]
         for t in self.inputs:
@@ -206,8 +208,8 @@ class _TorchCall(Call):
     def forward(self, tangents: list[np.ndarray]) -> list[np.ndarray]:
         torch = self.torch.module
         results = [t for t in self.results if t.requires_grad]
-        # Gradients are linear in those of the results, and the derivative of this map, transposed
-        # again, takes tangents to tangents.
+        # Gradients are linear in the gradients of the results. The derivative of this map,
+        # transposed again, maps tangents to tangents.
         seeds = [torch.zeros_like(t, requires_grad=True) for t in results]
         found: Any = [None] * len(results)
         if results:

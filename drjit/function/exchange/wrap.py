@@ -1,4 +1,4 @@
-"""Functions of one framework as functions of another, with derivatives: `wrap`."""
+"""`wrap`: functions of one framework as functions of another, with derivatives."""
 
 from collections.abc import Callable
 from functools import cache, wraps
@@ -26,26 +26,25 @@ def _known(framework: Any, argument: str) -> str:
 
 
 def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[Callable], Callable]:
-    """A decorator that makes a function written for the framework `target` callable from code of
-    the framework `source`, with derivatives that go through both.
+    """Returns a decorator that makes a function written for the framework `target` callable from
+    code of the framework `source`, with derivatives that propagate through both.
 
-    Frameworks are `"drjit"`, `"torch"` and `"jax"`, or their modules. One of the two is Dr.Jit.
-    Arrays anywhere in PyTrees of arguments and results change their type on the way, and share
-    memory where they can: those of other frameworks become tensors of `drjit.auto.ad`, Dr.Jit
-    arrays get the shape that `.numpy()` has, with complex numbers as two components. All else
-    passes unchanged. The function must be pure, and not change its arguments in place.
+    Frameworks are `"drjit"`, `"torch"` and `"jax"`, or their modules. One of the two must be
+    Dr.Jit. Arrays anywhere in PyTrees of arguments and results are converted on the way, and share
+    memory where possible: arrays of other frameworks become tensors of `drjit.auto.ad`, and Dr.Jit
+    arrays get the shape that `.numpy()` has, with complex numbers as two components. Everything
+    else passes unchanged. The function must be pure and must not change its arguments in place.
 
-    Both modes of differentiation work with PyTorch, which may have derivatives of the first order
-    only. Results of a Dr.Jit function within JAX have gradients, but no tangents; in `jax.jit` it
-    runs as a callback on the host, and is called once more, with zeros, to find the shapes of its
-    results.
+    PyTorch supports both modes of differentiation, but only first derivatives. Results of a Dr.Jit
+    function within JAX have gradients, but no tangents. In `jax.jit`, the function runs as a
+    callback on the host, and is called once more, with zeros, to find the shapes of its results.
 
     Raises:
-        ValueError: a framework is unknown, or none of the two is Dr.Jit.
-        ModuleNotFoundError: the framework is not installed; a function written for it raises this
-            when it is called.
+        ValueError: a framework is unknown, or neither is Dr.Jit.
+        ModuleNotFoundError: the framework is not installed; for a function written for that
+            framework, raised when it is called.
         TypeError: when called, an array has no equivalent on the other side, or the function
-            returns arrays that are not of its framework.
+            returns arrays of another framework.
     """
     outside, inside = _known(source, "source"), _known(target, "target")
     if "drjit" not in (outside, inside):

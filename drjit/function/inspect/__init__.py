@@ -1,1 +1,1 @@
-"""Looking at values, types and kernels: printing, assertions, pictures, lists and profiles."""
+"""Inspection of values, types and kernels: printing, assertions, graphs, lists and profiles."""

@@ -1,7 +1,7 @@
-"""Comparison up to tolerances, and assertions.
+"""Comparison with tolerances, and assertions.
 
 `assert_true`, `assert_false` and `assert_equal` check nothing unless debug mode is on
-(`JitFlag.Debug`), so that they can stay in programs.
+(`JitFlag.Debug`), so they can stay in programs.
 """
 
 import functools
@@ -39,13 +39,14 @@ def allclose(
     atol: float | None = None,
     equal_nan: bool = False,
 ) -> Any:
-    """Whether all entries satisfy `abs(a - b) <= atol + rtol * abs(b)`, or are equal infinities.
+    """Returns whether all entries satisfy `abs(a - b) <= atol + rtol * abs(b)` or are equal
+    infinities.
 
-    The default tolerances are those of the element type: `rtol` and `atol` are 1e-2 and 1e-2 for
-    float16, 1e-3 and 1e-5 for float32, 1e-5 and 1e-8 for all others. Numbers, arrays and sequences
-    of one entry go with all entries of a sequence; entries of matrices and complex numbers are
-    compared one by one. Returns a mask of one entry (a tensor of no dimensions for tensors) if an
-    argument is an array, else a Python bool.
+    Default tolerances depend on the element type: `rtol` and `atol` are 1e-2 and 1e-2 for float16,
+    1e-3 and 1e-5 for float32, and 1e-5 and 1e-8 for all others. Numbers, arrays and sequences of
+    one entry are compared with all entries of a sequence; entries of matrices and complex numbers
+    are compared one by one. Returns a mask with one entry (a zero-dimensional tensor for tensors)
+    if an argument is an array, and otherwise a Python bool.
 
     Raises:
         RuntimeError: sizes differ.
@@ -78,8 +79,8 @@ def _is_sequence(value: Any) -> bool:
 
 
 def _rows(a: Any, b: Any) -> list[tuple[Any, Any]]:
-    """The entries of two sequences; a single entry, and anything that is not a sequence, goes with
-    all.
+    """Returns pairs of entries of two sequences; a single entry, or anything that is not a
+    sequence, is paired with all.
 
     Raises:
         RuntimeError: the sequences differ in length.
@@ -96,8 +97,8 @@ def _rows(a: Any, b: Any) -> list[tuple[Any, Any]]:
 
 
 def _close_arrays(a: Any, b: Any, rtol: float | None, atol: float | None, equal_nan: bool) -> Any:
-    """`allclose` where one of the values is an array. It is compared with every entry of a sequence
-    that does not convert to its type."""
+    """Performs `allclose` if one of the values is an array. It is compared with every entry of a
+    sequence that does not convert to its type."""
     try:
         return _all(_close(*_promoted("dr.allclose", a, b), rtol, atol, equal_nan))
     except TypeError:
@@ -114,16 +115,17 @@ def _close_arrays(a: Any, b: Any, rtol: float | None, atol: float | None, equal_
 
 
 def _tolerances(dtype: DType, rtol: float | None, atol: float | None) -> tuple[float, float]:
-    """The given tolerances, or those of the element type."""
+    """Returns the given tolerances, or the defaults for the element type."""
     relative, absolute = _TOLERANCES.get(dtype, _DEFAULT_TOLERANCES)
     return relative if rtol is None else rtol, absolute if atol is None else atol
 
 
 def _promoted(what: str, a: Any, b: Any) -> tuple[Any, Any]:
-    """Both as arrays of one class; entries of matrices and complex numbers are compared one by one.
+    """Returns both values as arrays of one class; entries of matrices and complex numbers are
+    compared one by one.
 
     Raises:
-        TypeError: they do not go together.
+        TypeError: they are incompatible.
     """
     try:
         a, b = (list(v) if isinstance(v, range) else v for v in (a, b))
@@ -144,7 +146,7 @@ def _plain(value: Any) -> Any:
 
 
 def _close(a: Any, b: Any, rtol: float | None, atol: float | None, equal_nan: bool) -> Any:
-    """A mask of the entries that agree."""
+    """Returns a mask of the entries that agree."""
     if a._dtype.is_mask:
         return a == b
     relative, absolute = _tolerances(a._dtype, rtol, atol)
@@ -161,7 +163,7 @@ def _close(a: Any, b: Any, rtol: float | None, atol: float | None, equal_nan: bo
 
 
 def _all(mask: Any) -> Any:
-    """Whether all entries of a mask hold."""
+    """Returns whether all entries of a mask are true."""
     if mask._kind == "tensor":
         array = mask._array
         if array._kind == "leaf":
@@ -184,9 +186,10 @@ def assert_allclose(
     equal_nan: bool = False,
     err_msg: str = "",
 ) -> None:
-    """Raises an error that shows how two values differ unless `allclose` holds, in every mode.
+    """Raises an error that shows how two values differ unless `allclose` is true, even outside
+    debug mode.
 
-    The relative difference is that to `abs(desired) + atol`. The first entries that differ are
+    The relative difference is relative to `abs(desired) + atol`. The first differing entries are
     notes of the exception.
 
     Raises:
@@ -206,7 +209,8 @@ def assert_allclose(
 def _difference(
     actual: Any, desired: Any, rtol: float | None, atol: float | None, equal_nan: bool
 ) -> tuple[list[str], list[str]]:
-    """How two values differ, in lines of text, and the first entries that do."""
+    """Returns a description of how two values differ, line by line, and the first entries that
+    do."""
     try:
         if not (is_array(actual) or is_array(desired)):
             raise TypeError
@@ -252,15 +256,15 @@ def assert_true(
     tb_skip: int = 0,
     **kwargs: Any,
 ) -> None:
-    """In debug mode, raises an error unless all entries of a mask hold.
+    """In debug mode, raises an error unless all entries of a mask are true.
 
-    The message is made from `fmt` and the further arguments as by `dr.format`, of whose arrays only
-    the lanes that fail are shown. It lists up to `tb_depth` lines of the program that led here, the
-    innermost first, without the first `tb_skip`.
+    The message is formatted from `fmt` and the further arguments by `dr.format`; only the failing
+    lanes of arrays are shown. It lists up to `tb_depth` lines of the calling program, innermost
+    first, skipping the first `tb_skip`.
 
     Raises:
-        AssertionError: an entry does not hold.
-        TypeError: `cond` consists of other things than masks and bool.
+        AssertionError: an entry is false.
+        TypeError: `cond` contains anything other than masks and bools.
     """
     if flags.current & JitFlag.Debug:
         report = Report("dr.assert_true", fmt, args, kwargs, tb_depth, tb_skip)
@@ -275,11 +279,11 @@ def assert_false(
     tb_skip: int = 0,
     **kwargs: Any,
 ) -> None:
-    """In debug mode, raises an error if any entry of a mask holds; see `assert_true`.
+    """In debug mode, raises an error if any entry of a mask is true; see `assert_true`.
 
     Raises:
-        AssertionError: an entry holds.
-        TypeError: `cond` consists of other things than masks and bool.
+        AssertionError: an entry is true.
+        TypeError: `cond` contains anything other than masks and bools.
     """
     if flags.current & JitFlag.Debug:
         report = Report("dr.assert_false", fmt, args, kwargs, tb_depth, tb_skip)
@@ -296,9 +300,9 @@ def assert_equal(
     tb_skip: int = 0,
     **kwargs: Any,
 ) -> None:
-    """In debug mode, raises an error unless two values, or trees of values, agree in all entries.
+    """In debug mode, raises an error unless two values, or PyTrees of values, agree in all entries.
 
-    The message shows up to `limit` entries that differ; see `assert_true` for the other arguments.
+    The message shows up to `limit` differing entries; see `assert_true` for the other arguments.
 
     Raises:
         AssertionError: an entry differs, or is NaN.
@@ -317,7 +321,7 @@ def assert_equal(
 
 
 def _check_mask(cond: Any, wanted: bool, report: "Report") -> None:
-    """Reports the entries of masks, or bools, in a tree that are not what is wanted."""
+    """Reports entries of masks or bools in a PyTree that differ from the wanted value."""
     for path, value in pytree.walk(cond):
         if _is_recorded(value):
             report.check_later(~value if wanted else value)
@@ -328,7 +332,7 @@ def _check_mask(cond: Any, wanted: bool, report: "Report") -> None:
 
 
 def _is_recorded(value: Any) -> bool:
-    """Whether an array has no values yet, as it is part of what is being recorded."""
+    """Returns whether an array has no values yet because it is being recorded."""
     return (
         record.recording()
         and is_array(value)
@@ -338,7 +342,7 @@ def _is_recorded(value: Any) -> bool:
 
 
 def _active(held: np.ndarray) -> np.ndarray:
-    """What holds, and the lanes that do not execute the code."""
+    """Returns the condition, treating lanes that do not execute the code as true."""
     active = active_lanes(True, "assertion")
     if active is True:
         return held
@@ -353,7 +357,7 @@ def _equality(a: Any, b: Any) -> np.ndarray:
 
 
 def _values(a: Any, b: Any, equal: np.ndarray, limit: int) -> list[str]:
-    """The first values that differ, in lines of text."""
+    """Returns the first differing values, line by line."""
     x, y = (components(v) if is_array(v) else np.asarray(v) for v in (a, b))
     x, y = np.broadcast_to(x, equal.shape), np.broadcast_to(y, equal.shape)
     lines = []
@@ -364,7 +368,7 @@ def _values(a: Any, b: Any, equal: np.ndarray, limit: int) -> list[str]:
 
 
 def _truth(what: str, value: Any) -> np.ndarray:
-    """A mask of any kind, or a bool, as a NumPy array."""
+    """Converts a mask of any kind, or a bool, to a NumPy array."""
     if isinstance(value, (bool, np.bool_)):
         return np.asarray(value)
     if is_array(value) and value._dtype.is_mask:
@@ -375,8 +379,8 @@ def _truth(what: str, value: Any) -> np.ndarray:
 
 
 class Report(NamedTuple):
-    """How an assertion, `what`, reports that it does not hold: the user's message, and how many
-    lines of the program it lists."""
+    """The failure report of an assertion `what`: the user's message, and the number of program
+    lines to list."""
 
     what: str
     fmt: str | None
@@ -386,8 +390,8 @@ class Report(NamedTuple):
     skip: int
 
     def check_later(self, failing: Any) -> None:
-        """Makes a check part of the kernel that is being traced: failures are reported on standard
-        error when it has run."""
+        """Makes a check part of the kernel being traced: failures are reported on standard error
+        once it has run."""
         text = "Assertion failure!" if self.fmt is None else f"Assertion failure: {self.fmt}"
         for where in _user_frames(self.depth, self.skip):
             text += f"\n  at {describe(where)}".replace("{", "{{").replace("}", "}}")
@@ -400,7 +404,7 @@ class Report(NamedTuple):
             print_later(self.what, values, self.kwargs, mask, "\n", sys.stderr, 20, warns=False)
 
     def fail(self, held: np.ndarray, path: str, shown: Sequence[str] = ()) -> None:
-        """Raises the error of an assertion that does not hold."""
+        """Raises the error of a failed assertion."""
         failing = np.asarray(~held)
         lines = ["Assertion failure!"]
         if self.fmt is not None:
@@ -420,7 +424,7 @@ class Report(NamedTuple):
 
 
 def _user_frames(depth: int, skip: int) -> list[Location]:
-    """The innermost lines of the user's program, that is, outside this package."""
+    """Returns the innermost lines of the user's program, i.e. outside this package."""
     found: list[Location] = []
     frame = sys._getframe(1)
     while frame is not None and len(found) < skip + depth:
@@ -432,11 +436,12 @@ def _user_frames(depth: int, skip: int) -> list[Location]:
 
 
 def _pairs(what: str, a: Any, b: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Corresponding leaves of two trees with the way to them; a list may meet a tuple or an array.
+    """Yields corresponding leaves of two PyTrees with their paths; a list may be paired with a
+    tuple or an array.
 
     Raises:
-        RecursionError: a tree is too deep, or contains itself.
-        RuntimeError: the trees differ in structure.
+        RecursionError: a PyTree is too deep, or contains itself.
+        RuntimeError: the PyTrees differ in structure.
     """
     try:
         yield from _pairs_below(what, a, b, "")

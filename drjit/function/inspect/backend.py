@@ -1,4 +1,4 @@
-"""What runs programs on this machine: backends and memory."""
+"""The execution environment: available backends and memory."""
 
 from ...array import table
 from ...array.meta import JitBackend
@@ -8,7 +8,7 @@ from ...jit.trace import access
 
 
 def _event(namespace: str) -> type:
-    """The class `Event` of a namespace with traced arrays."""
+    """Returns the class `Event` of a namespace with traced arrays."""
     if namespace == "scalar":
         raise AttributeError("module 'drjit.scalar' has no type 'Event': nothing is queued there")
     return Event
@@ -18,7 +18,7 @@ table.extras["Event"] = _event
 
 
 def has_backend(arg: JitBackend, /) -> int:
-    """Whether arrays of a backend can be used on this machine, as 1 or 0.
+    """Returns whether arrays of a backend can be used on this machine, as 1 or 0.
 
     >>> dr.has_backend(dr.JitBackend.LLVM)
     1
@@ -31,7 +31,7 @@ def has_backend(arg: JitBackend, /) -> int:
 
 
 def flush_malloc_cache() -> None:
-    """Returns memory that is not in use to the system; waits for queued work.
+    """Returns unused memory to the system; waits for queued work.
 
     >>> dr.flush_malloc_cache()
     """
@@ -39,7 +39,8 @@ def flush_malloc_cache() -> None:
 
 
 def expand_threshold() -> int:
-    """The largest target, in entries, for which scatter-reductions use a private copy per thread.
+    """Returns the largest target, in entries, for which scatter-reductions use a private copy per
+    thread.
 
     >>> before = dr.expand_threshold()
     >>> dr.set_expand_threshold(1000); dr.expand_threshold()
@@ -59,9 +60,8 @@ def set_expand_threshold(arg: int, /) -> None:
 
 
 def get_cmake_dir() -> str:
-    """Raises:
-    RuntimeError: always, as this package has no C++ headers and libraries to build with.
-    """
+    """Always raises a RuntimeError, because this package has no C++ headers and libraries to
+    build against."""
     raise RuntimeError(
         "dr.get_cmake_dir(): this package is written in Python and has no C++ headers or libraries "
         "that a CMake project could use"

@@ -1,4 +1,4 @@
-"""What the pictures of both graphs share: those of traced values and those of derivatives."""
+"""The common part of drawings of both graphs, of traced values and of derivatives."""
 
 import importlib
 from collections.abc import Iterable, Mapping
@@ -8,20 +8,20 @@ Colors = Mapping[str, tuple[str, str]]
 
 
 class MissingPackage(ModuleNotFoundError, TypeError):
-    """A picture that needs a package which is not installed; an error of either kind, as programs
-    expect the one or the other.
+    """A drawing needs a package that is not installed. The error has both types, because programs
+    expect one or the other.
     """
 
 
 def labeled(name: str) -> str:
-    """The part of a node's text that shows its label."""
+    """Returns the part of a node's text that shows its label."""
     escaped = "".join("\\" + c if c in '\\"{}|<>' else c for c in name)
     return f'Label: \\"{escaped}\\"'
 
 
 def _edges(target: Any, forward: bool) -> list[str]:
-    """The edges between a node and what it depends on (None where that is not shown), numbered if
-    there are several; `forward` ones lead to the node."""
+    """Returns the edges between a node and its dependences (None for those not shown), numbered if
+    there are several; `forward` edges lead to the node."""
     several = sum(s is not None for s in target.deps) > 1
     found = []
     for number, s in enumerate(target.deps, 1):
@@ -33,7 +33,7 @@ def _edges(target: Any, forward: bool) -> list[str]:
 
 
 def _legend(kinds: Iterable[str], colors: Colors) -> list[str]:
-    """The box that explains the colours in use; nothing if there are none."""
+    """Returns the box that explains the colours in use, or nothing if there are none."""
     used = sorted(set(kinds) & set(colors))
     if not used:
         return []
@@ -45,7 +45,7 @@ def _legend(kinds: Iterable[str], colors: Colors) -> list[str]:
 
 
 def printed(lines: list[str], as_string: bool) -> str | None:
-    """The lines as a string; or prints them."""
+    """Returns the lines as a string, or prints them."""
     text = "\n".join(lines)
     if as_string:
         return text
@@ -56,12 +56,12 @@ def printed(lines: list[str], as_string: bool) -> str | None:
 def picture(
     name: str, nodes: Iterable[tuple[Any, str, str]], colors: Colors, forward: bool, as_string: bool
 ) -> Any:
-    """A graph as text in the DOT language, or as an object that notebooks show.
+    """Returns a graph as text in the DOT language, or as an object that notebooks display.
 
-    Each of the `nodes` comes with its kind and its text, `colors` has a description and a colour
-    for kinds. Edges lead to the node that depends on the other, or, unless `forward`, from it.
-    `name` is what the user called. Raises MissingPackage if an object is wanted and the package is
-    not installed.
+    Each of the `nodes` comes with its kind and its text; `colors` maps kinds to a description and a
+    colour. Edges lead to the dependent node or, unless `forward`, away from it. `name` is the
+    function that the user called. Raises MissingPackage if an object is requested and the package
+    is not installed.
     """
     lines = [
         "digraph {",

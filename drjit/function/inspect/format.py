@@ -1,9 +1,9 @@
-"""Text with values in it: `dr.format` and `dr.print`.
+"""Formatting of text with values: `dr.format` and `dr.print`.
 
-Both evaluate the arrays that are shown, unless `dr.print` is told, or finds itself in a symbolic
-loop or branch, to take them out of the running kernel. A replacement field is `{}`, `{0}` or
-`{name}`; with a trailing equals sign, as in `{name=}`, its name is shown as well. There are no
-format specifications.
+Both evaluate the arrays to be shown. However, on request, and always in a symbolic loop or branch,
+`dr.print` takes them out of the running kernel. A replacement field is `{}`, `{0}` or `{name}`;
+with a trailing equals sign, as in `{name=}`, its name is shown as well. There are no format
+specifications.
 """
 
 import re
@@ -28,11 +28,11 @@ _BRACKETS = {list: "[]", tuple: "()"}
 
 
 def format(*args: Any, limit: int = 20, **kwargs: Any) -> str:
-    """A text with values in place of its replacement fields, or a single value as text.
+    """Returns a text with values in place of its replacement fields, or a single value as text.
 
-    Arrays appear as with `repr`, but with `limit` as the number of entries beyond which the middle
-    of an axis is left out (never, if negative). Lists, tuples, dictionaries and structures take
-    several lines.
+    Arrays are shown as by `repr`, except that the middle of an axis is omitted if it has more than
+    `limit` entries (never, if negative). Lists, tuples, dictionaries and structures take several
+    lines.
 
     Raises:
         RuntimeError: a field has no value, or a brace stands alone.
@@ -54,16 +54,16 @@ def print(
     mode: str = "auto",
     **kwargs: Any,
 ) -> None:
-    """Writes what `format` returns to a file, standard output by default.
+    """Writes the result of `format` to a file, by default standard output.
 
-    With a mask as `active`, only the entries of arrays whose lanes are active appear, and nothing
-    at all if there are none. Tensors, and arrays with another number of lanes than the mask, appear
-    as they are.
+    With a mask as `active`, arrays show only the entries of active lanes, and nothing is written if
+    there are none. Tensors, and arrays whose number of lanes differs from the mask's, are shown
+    unchanged.
 
-    With `mode="symbolic"`, which is the default within symbolic loops, branches and calls, the
-    statement becomes part of the kernel, and the text appears when that has run. Arrays are then
-    shown as the values of all executions, lane by lane, of which `limit` are kept; the field
-    `{thread_id}` stands for their lanes.
+    With `mode="symbolic"`, the default within symbolic loops, branches and calls, the statement
+    becomes part of the kernel, and the text appears once that has run. Arrays then show the values
+    of all executions, lane by lane, of which `limit` are kept; the field `{thread_id}` shows their
+    lanes.
 
     Raises:
         RuntimeError: a field has no value, or `active` or `mode` are invalid.
@@ -92,8 +92,8 @@ def print(
 
 
 def active_lanes(active: Any, what: str) -> Any:
-    """A mask, or a Python bool, in the lanes that execute the code: of an evaluated loop, branch or
-    call, those that are in it.
+    """Restricts a mask, or a Python bool, to the lanes that execute the code: in an evaluated loop,
+    branch or call, those that are inside.
 
     Raises:
         RuntimeError: it is neither.
@@ -120,12 +120,12 @@ def print_later(
     limit: int,
     warns: bool = True,
 ) -> None:
-    """Makes printing part of the kernel that is being traced."""
+    """Makes printing part of the kernel being traced."""
     _check_mask(active, what)
     values = pytree.leaf_arrays((args, kwargs))
     if "thread_id" not in kwargs:
         kwargs = {**kwargs, "thread_id": None}
-    formatted(what, *_shown(args, kwargs, None, np.zeros(0, np.uint32)), limit)  # finds mistakes
+    formatted(what, *_shown(args, kwargs, None, np.zeros(0, np.uint32)), limit)  # detects mistakes
     mask = active._node if is_array(active) else node.literal(dt.mask, bool(active))
     capacity = limit if limit >= 0 else _UNLIMITED
     location = user_location()
@@ -151,7 +151,7 @@ def print_later(
     sampling.when_complete(sample, write)
 
 
-_UNLIMITED = 1 << 20  # executions that a statement without limit keeps
+_UNLIMITED = 1 << 20  # executions kept by a statement without limit
 
 
 def _shown(
@@ -160,8 +160,8 @@ def _shown(
     found: Mapping[int, np.ndarray] | None,
     lanes: np.ndarray,
 ) -> tuple[tuple, dict[str, Any]]:
-    """Arguments with the values found for the lanes of leaf arrays, by their identity, in place of
-    these (text in place of arrays, while nothing is found yet)."""
+    """Returns the arguments with leaf arrays replaced by the values found for the lanes, keyed by
+    identity (with text as long as nothing has been found)."""
     shown, named = pytree.map_tree(lambda v: _shown_value(v, found), (args, dict(kwargs)))
     if named.get("thread_id", lanes) is None:
         named["thread_id"] = str(lanes.tolist())
@@ -184,7 +184,7 @@ def _shown_value(value: Any, found: Mapping[int, np.ndarray] | None) -> Any:
 
 
 def _check_mask(active: Any, what: str) -> None:
-    """Raises a RuntimeError if a value is neither a mask nor a Python bool."""
+    """Raises a RuntimeError unless a value is a mask or a Python bool."""
     if isinstance(active, (bool, np.bool_)):
         return
     if is_array(active) and active._kind == "leaf" and active._dtype.is_mask:
@@ -195,7 +195,7 @@ def _check_mask(active: Any, what: str) -> None:
 
 
 def host_mask(active: Any, what: str) -> np.ndarray:
-    """A mask, or a Python bool, as a NumPy array.
+    """Converts a mask, or a Python bool, to a NumPy array.
 
     Raises:
         RuntimeError: it is neither.
@@ -205,9 +205,10 @@ def host_mask(active: Any, what: str) -> np.ndarray:
 
 
 def select_lanes(tree: Any, mask: np.ndarray) -> Any:
-    """A tree with those lanes of all its arrays for which a mask holds.
+    """Restricts all arrays of a PyTree to the lanes where a mask is true.
 
-    Arrays of one lane are broadcast; tensors and arrays of other sizes than the mask stay.
+    Arrays with one lane are broadcast; tensors and arrays whose size differs from the mask's stay
+    unchanged.
     """
     chosen = np.flatnonzero(mask)
 
@@ -231,7 +232,7 @@ def _take(value: Any, chosen: np.ndarray) -> Any:
 
 
 def formatted(what: str, args: tuple, kwargs: Mapping[str, Any], limit: int = 20) -> str:
-    """What `format` returns; `what` is the function that the user called."""
+    """Implements `format`; `what` is the function that the user called."""
     if not args and "fmt" in kwargs:
         args = (kwargs["fmt"],)
     if not args:
@@ -248,7 +249,7 @@ def formatted(what: str, args: tuple, kwargs: Mapping[str, Any], limit: int = 20
 
 
 def _filled(what: str, text: str, values: list[Any], kwargs: Mapping[str, Any], limit: int) -> str:
-    """A text with its replacement fields filled in."""
+    """Fills in the replacement fields of a text."""
     count = 0
     numbering = ""
 
@@ -295,7 +296,7 @@ def _missing(what: str, name: str, position: int) -> str:
 
 
 def value_text(value: Any, limit: int = 20) -> str:
-    """A value as it is shown in place of a replacement field: text as it is."""
+    """Formats a value for a replacement field; text stays as it is."""
     try:
         return value if isinstance(value, str) else _text(value, limit, 0)
     except RecursionError:
@@ -325,7 +326,7 @@ def _text(value: Any, limit: int, depth: int) -> str:
 
 
 def _block(opening: str, entries: list[str], closing: str, depth: int) -> str:
-    """Entries on lines of their own between brackets."""
+    """Puts entries on separate lines between brackets."""
     if not entries:
         return opening + closing
     line = "\n" + " " * (depth + 2)

@@ -1,7 +1,6 @@
-"""What the compiler did and is about to do: the text of kernels, the record of launches, and a
-table of all kernels.
+"""Inspection of the compiler: the text of kernels, the launch history, and a table of all kernels.
 
-Times are in milliseconds, as everywhere in this interface.
+Times are in milliseconds, as everywhere in the public interface.
 """
 
 import enum
@@ -16,7 +15,7 @@ from ...jit.run import history, kernel, runtime, schedule
 
 
 class KernelType(Named, enum.Enum):
-    """What a kernel does: `JIT` stands for traced operations."""
+    """The purpose of a kernel; `JIT` stands for traced operations."""
 
     JIT = 0
     BlockReduce = 1
@@ -49,7 +48,8 @@ def _seconds(launch: history.Launch) -> float:
 
 
 def _entry(launches: list[history.Launch]) -> dict[str, Any]:
-    """The entry of a kernel made from a program, or of an operation that may be several kernels."""
+    """Returns the history entry of a kernel made from a program, or of an operation that may
+    comprise several kernels."""
     launch, whole = launches[0], launches[0].whole
     kernels = [v.kernel for v in launches]
     program = kernels[0].program
@@ -80,16 +80,16 @@ def _entry(launches: list[history.Launch]) -> dict[str, Any]:
 
 
 def kernel_history(types: Sequence[KernelType] = ()) -> list[dict[str, Any]]:
-    """The kernels launched since the last call while `JitFlag.KernelHistory` was on; waits for
-    them.
+    """Returns the kernels launched since the last call while `JitFlag.KernelHistory` was on; waits
+    for them.
 
     `types` restricts the list. Entries are dictionaries: `source` is the kernel's text (`ir` the
-    same as a file), `tier` is `numpy` or `compiled`, `size` the number of lanes, `cache_hit` tells
-    that nothing had to be compiled, `cache_disk` that the code came from the disk; `codegen_time`,
-    `backend_time` and `execution_time` are what making the text, compiling or loading, and running
-    took. `recording_mode` says whether a frozen function recorded or replayed the launch.
-    `input_count` and `output_count` are numbers of arrays. A block reduction, compression or the
-    like is one entry, whose size is that of its input.
+    same as a file), `tier` is `numpy` or `compiled`, and `size` the number of lanes. `cache_hit`
+    says that nothing had to be compiled, `cache_disk` that the code came from the disk cache.
+    `codegen_time`, `backend_time` and `execution_time` are the times for generating the text,
+    compiling or loading, and running. `recording_mode` says whether a frozen function recorded or
+    replayed the launch. `input_count` and `output_count` are numbers of arrays. A block reduction,
+    compression or similar operation is a single entry, whose size is that of its input.
 
     >>> with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
     ...     dr.eval(dr.arange(Float, 1000) + 1)
@@ -110,10 +110,11 @@ def kernel_history_clear() -> None:
 
 
 def kernel_source(*values: Any) -> str:
-    """The text of the kernels that evaluating these values and all pending side effects would run.
+    """Returns the text of the kernels that evaluating these values and all pending side effects
+    would run.
 
-    Nothing is evaluated. A value that has no kernel, since it is evaluated or a constant, is named
-    in a comment.
+    Nothing is evaluated. A value without a kernel, because it is already evaluated or a constant,
+    is named in a comment.
 
     >>> print(dr.kernel_source(dr.arange(Float, 1000) + 2))
     def kernel(i, p):
@@ -136,7 +137,8 @@ def kernel_source(*values: Any) -> str:
 
 
 class KernelInfo(NamedTuple):
-    """A row of `kernels`; `time` is that of all launches, extrapolated from those measured."""
+    """A row of `kernels`; `time` is the total over all launches, extrapolated from those
+    measured."""
 
     name: str
     tier: str
@@ -149,7 +151,7 @@ class KernelInfo(NamedTuple):
 
 
 class KernelTable(list[KernelInfo]):
-    """Kernels and what they cost; prints as a table."""
+    """Kernels and their cost; prints as a table."""
 
     def __repr__(self) -> str:
         lines = [
@@ -173,8 +175,8 @@ def _info(k: kernel.Kernel) -> KernelInfo:
 
 
 def kernels() -> KernelTable:
-    """All kernels that ran in this process, with their number of launches, tier, and time, the most
-    expensive one first; waits for those under way.
+    """Returns all kernels that ran in this process, with their number of launches, tier, and time,
+    most expensive first; waits for pending ones.
 
     >>> dr.eval(dr.arange(Float, 1000) * 3)
     True
@@ -188,8 +190,8 @@ def kernels() -> KernelTable:
 
 
 def flush_kernel_cache() -> None:
-    """Drops all kernels from memory; waits for those under way. Those on disk remain, in the folder
-    that `python -m drjit doctor` names."""
+    """Drops all kernels from memory; waits for pending ones. Kernels on disk remain, in the folder
+    that `python -m drjit doctor` shows."""
     with schedule.lock:
         schedule.forget_kernels()
         kernel.forget()

@@ -1,4 +1,4 @@
-"""Marks for profilers: `profile_mark`, `profile_range` and `profile_enable`."""
+"""Profiler marks: `profile_mark`, `profile_range` and `profile_enable`."""
 
 from ...array.base import type_label
 from ...jit import log
@@ -36,7 +36,7 @@ class profile_range:
 
 
 class profile_enable:
-    """Context manager that turns the marks on (or off) by way of the log level.
+    """Context manager that enables (or disables) marks by changing the log level.
 
     >>> with dr.profile_enable(False):
     ...     dr.profile_mark("not shown")

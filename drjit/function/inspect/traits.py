@@ -1,7 +1,6 @@
-"""Questions about types, `*_v`, and types derived from others, `*_t`. All take a type or a value.
+"""Type traits, `*_v`, and types derived from others, `*_t`. All accept a type or a value.
 
-Types and values that are not arrays get the answer that fits Python numbers: `mask_t(1.0)` is
-`bool`.
+Types and values that are not arrays are treated like Python numbers: `mask_t(1.0)` is `bool`.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +28,7 @@ def _meta(arg: Any) -> ArrayMeta | None:
 
 
 def _about(arg: Any, question: Callable[[ArrayMeta], Any], otherwise: Any) -> Any:
-    """The answer to a question about an array type; `otherwise` for other types."""
+    """Answers a question about an array type; returns `otherwise` for other types."""
     meta = _meta(arg)
     return otherwise if meta is None else question(meta)
 
@@ -45,117 +44,119 @@ def _array_meta(arg: Any, name: str) -> ArrayMeta:
 
 
 def is_jit_v(arg: Any, /) -> bool:
-    """Whether operations on the type are traced and compiled."""
+    """Returns whether operations on the type are traced and compiled."""
     return _about(arg, lambda m: m.is_jit, False)
 
 
 def is_diff_v(arg: Any, /) -> bool:
-    """Whether the type can carry derivatives."""
+    """Returns whether the type can carry derivatives."""
     return _about(arg, lambda m: m.is_diff, False)
 
 
 def is_tensor_v(arg: Any, /) -> bool:
-    """Whether it is a tensor type."""
+    """Returns whether it is a tensor type."""
     return _about(arg, lambda m: m.kind == "tensor", False)
 
 
 def is_complex_v(arg: Any, /) -> bool:
-    """Whether it is a type of complex numbers."""
+    """Returns whether it is a complex type."""
     return _about(arg, lambda m: m.kind == "complex", False)
 
 
 def is_quaternion_v(arg: Any, /) -> bool:
-    """Whether it is a type of quaternions."""
+    """Returns whether it is a quaternion type."""
     return _about(arg, lambda m: m.kind == "quaternion", False)
 
 
 def is_matrix_v(arg: Any, /) -> bool:
-    """Whether it is a matrix type."""
+    """Returns whether it is a matrix type."""
     return _about(arg, lambda m: m.kind == "matrix", False)
 
 
 def is_vector_v(arg: Any, /) -> bool:
-    """Whether it is a type of vectors, also nested ones."""
+    """Returns whether it is a vector type, possibly nested."""
     return _about(arg, lambda m: m.kind == "vector", False)
 
 
 def is_special_v(arg: Any, /) -> bool:
-    """Whether it is a matrix, complex or quaternion type, with a product of its own."""
+    """Returns whether it is a matrix, complex or quaternion type, which has its own product."""
     return _about(arg, lambda m: m.kind in SPECIAL, False)
 
 
 def is_dynamic_v(arg: Any, /) -> bool:
-    """Whether the number of entries is not part of the type."""
+    """Returns whether the number of entries is not part of the type."""
     return _about(arg, lambda m: m.kind == "tensor" or m.is_jit or DYNAMIC in m.dims, False)
 
 
 def is_half_v(arg: Any, /) -> bool:
-    """Whether entries are of half precision."""
+    """Returns whether entries have half precision."""
     return _about(arg, lambda m: m.dtype is dt.f16, False)
 
 
 def depth_v(arg: Any, /) -> int:
-    """The number of dimensions, lanes included; 0 for tensors and numbers."""
+    """Returns the number of dimensions, including lanes; 0 for tensors and numbers."""
     return _about(arg, lambda m: 0 if m.kind == "tensor" else len(m.dims) + m.is_jit, 0)
 
 
 def backend_v(arg: Any, /) -> JitBackend:
-    """The backend of the type."""
+    """Returns the backend of the type."""
     return _about(arg, lambda m: m.backend, JitBackend.Invalid)
 
 
 def type_v(arg: Any, /) -> VarType:
-    """The element type as a `VarType`; `Void` if it is not an array."""
+    """Returns the element type as a `VarType`; `Void` if it is not an array."""
     return _about(arg, lambda m: m.dtype.var_type, VarType.Void)
 
 
 def size_v(arg: Any, /) -> int:
-    """The number of components, -1 if it is not part of the type; 1 for numbers, 0 for tensors."""
+    """Returns the number of components, or -1 if it is not part of the type; 1 for numbers, 0 for
+    tensors."""
     return _about(arg, lambda m: 0 if m.kind == "tensor" else (m.dims or m.shape)[0], 1)
 
 
 def is_mask_v(arg: Any, /) -> bool:
-    """Whether entries are bool."""
+    """Returns whether entries are bool."""
     return _about(arg, lambda m: m.dtype.is_mask, _class(arg) is bool)
 
 
 def is_float_v(arg: Any, /) -> bool:
-    """Whether entries are floating-point numbers."""
+    """Returns whether entries are floating point numbers."""
     return _about(arg, lambda m: m.dtype.is_float, _class(arg) is float)
 
 
 def is_integral_v(arg: Any, /) -> bool:
-    """Whether entries are integers."""
+    """Returns whether entries are integers."""
     return _about(arg, lambda m: m.dtype.is_int, _class(arg) is int)
 
 
 def is_arithmetic_v(arg: Any, /) -> bool:
-    """Whether entries are numbers, not bool."""
+    """Returns whether entries are numbers, not bool."""
     return _about(arg, lambda m: m.dtype.is_arithmetic, _class(arg) in (int, float))
 
 
 def is_signed_v(arg: Any, /) -> bool:
-    """Whether entries can be negative."""
+    """Returns whether entries can be negative."""
     return _about(arg, lambda m: m.dtype.is_signed, _class(arg) in (int, float))
 
 
 def is_unsigned_v(arg: Any, /) -> bool:
-    """Whether entries cannot be negative."""
+    """Returns whether entries cannot be negative."""
     return _about(arg, lambda m: not m.dtype.is_signed, _class(arg) is bool)
 
 
 def is_array_v(arg: Any) -> bool:
-    """Whether it is an array or an array type."""
+    """Returns whether it is an array or an array type."""
     return issubclass(_class(arg), ArrayBase)
 
 
 def is_struct_v(arg: Any, /) -> bool:
-    """Whether it is a dataclass or a class with `DRJIT_STRUCT`, whose fields are traversed."""
+    """Returns whether it is a dataclass or a class with `DRJIT_STRUCT`, whose fields are
+    traversed."""
     return pytree.struct_fields(_class(arg)) is not None
 
 
 def itemsize_v(arg: Any, /) -> int:
-    """The size of an entry in bytes.
+    """Returns the size of an entry in bytes.
 
     Raises:
         TypeError: it is not an array.
@@ -167,7 +168,8 @@ def itemsize_v(arg: Any, /) -> int:
 
 
 def value_t(arg: Any, /) -> Any:
-    """The type of the components; of the entries for one-dimensional arrays and tensors.
+    """Returns the type of the components; for one-dimensional arrays and tensors, the type of the
+    entries.
 
     >>> import drjit as dr
     >>> dr.value_t(dr.llvm.Array3f), dr.value_t(dr.llvm.Float)
@@ -177,25 +179,25 @@ def value_t(arg: Any, /) -> Any:
 
 
 def mask_t(arg: Any, /) -> Any:
-    """The type that comparisons give."""
+    """Returns the type of comparison results."""
     return _class(arg).Mask if is_array_v(arg) else bool
 
 
 def array_t(arg: Any, /) -> Any:
-    """The plain array type of the same shape: `Array33f` for `Matrix3f`, the type of the storage
-    for tensors.
+    """Returns the plain array type of the same shape: `Array33f` for `Matrix3f`, and for tensors
+    the type of the storage.
     """
     return _class(arg).Array if is_array_v(arg) else _class(arg)
 
 
 def scalar_t(arg: Any, /) -> type:
-    """The Python type of an entry."""
+    """Returns the Python type of an entry."""
     meta = _meta(arg)
     return _class(arg) if meta is None else table.python_type(meta.dtype)
 
 
 def leaf_t(arg: Any, /) -> Any:
-    """The innermost array type: `Float` for `Matrix3f`."""
+    """Returns the innermost array type: `Float` for `Matrix3f`."""
     cls = _class(arg)
     while issubclass(cls, ArrayBase):
         inner = cls.Array if cls._kind == "tensor" else cls.Value
@@ -208,7 +210,7 @@ def leaf_t(arg: Any, /) -> Any:
 
 
 def replace_type_t(arg0: Any, arg1: VarType, /) -> Any:
-    """The type with another element type.
+    """Returns the type with another element type.
 
     Raises:
         RuntimeError: there is no such type.
@@ -225,11 +227,10 @@ _SHAPED = ("array", "matrix", "complex", "quaternion")
 
 
 def replace_shape_t(arg0: Any, arg1: Sequence[int], arg2: Any = None) -> Any:
-    """The type with another shape (lanes last, -1 for sizes that are not part of the type).
+    """Returns the type with another shape (lanes last, -1 for sizes that are not part of the type).
 
-    `arg2` names the kind of the type: `"array"`, `"matrix"`, `"complex"` or `"quaternion"`; that of
-    the type itself if it is None, so that tensor types stay as they are. A matrix is as wide as
-    high.
+    `arg2` names the kind of the new type: `"array"`, `"matrix"`, `"complex"` or `"quaternion"`. If
+    it is None, the kind does not change, so tensor types stay as they are. Matrices must be square.
 
     Raises:
         RuntimeError: there is no such type, or no such kind.
@@ -262,13 +263,14 @@ def replace_shape_t(arg0: Any, arg1: Sequence[int], arg2: Any = None) -> Any:
 
 
 def tensor_t(arg: Any, /) -> Any:
-    """The tensor type of the same elements; None if it is not an array."""
+    """Returns the tensor type with the same element type; None if it is not an array."""
     meta = _meta(arg)
     return None if meta is None else table.find(meta.namespace, "tensor", meta.dtype)
 
 
 def matrix_t(arg: Any, /) -> Any:
-    """The matrix type for a vector, a square array or a matrix type; None if there is none."""
+    """Returns the matrix type for a vector, a square array or a matrix type; None if there is
+    none."""
     meta = _meta(arg)
     if meta is None or not meta.dims or meta.kind not in ("vector", "matrix"):
         return None
@@ -281,7 +283,7 @@ def matrix_t(arg: Any, /) -> Any:
 
 
 def _sized(kind: str, shown: str) -> Callable:
-    """The function `uint_array_t` and its like."""
+    """Creates functions such as `uint_array_t`."""
     name = f"{kind}_array_t"
 
     def derived(arg: Any, /) -> Any:
@@ -291,17 +293,17 @@ def _sized(kind: str, shown: str) -> Callable:
             raise TypeError(f"dr.{name}(): there is no {kind} type of the size of {dtype.name}")
         return replace_type_t(arg, found.var_type)
 
-    return _named(derived, name, f"The type with {shown} of the same size as elements.")
+    return _named(derived, name, f"Returns the type whose elements are {shown} of the same size.")
 
 
 def _element(t: DType) -> Callable:
-    """The function `float32_array_t` and its like."""
+    """Creates functions such as `float32_array_t`."""
     python = table.python_type(t)
 
     def derived(arg: Any) -> Any:
         return replace_type_t(arg, t.var_type) if is_array_v(arg) else python
 
-    doc = f"The type with {t.name} elements; `{python.__name__}` for numbers."
+    doc = f"Returns the type with {t.name} elements; `{python.__name__}` for numbers."
     return _named(derived, f"{t.name}_array_t", doc)
 
 
@@ -321,8 +323,8 @@ float16_array_t, float32_array_t, float64_array_t = map(_element, (dt.f16, dt.f3
 
 
 def reinterpret_array_t(arg0: Any, arg1: VarType, /) -> Any:
-    """The type that `reinterpret_array` returns for another element type; a Python type for
-    numbers.
+    """Returns the type that `reinterpret_array` returns for another element type; for numbers, a
+    Python type.
 
     Raises:
         RuntimeError: there is no such type.
@@ -333,7 +335,7 @@ def reinterpret_array_t(arg0: Any, arg1: VarType, /) -> Any:
 
 
 def diff_array_t(arg: Any, /) -> Any:
-    """The type with derivatives; the type itself where there is none."""
+    """Returns the differentiable counterpart of the type, or the type itself if there is none."""
     meta = _meta(arg)
     if meta is None or not meta.is_jit or meta.is_diff:
         return _class(arg)
@@ -341,7 +343,7 @@ def diff_array_t(arg: Any, /) -> Any:
 
 
 def detached_t(arg: Any, /) -> Any:
-    """The type without derivatives."""
+    """Returns the non-differentiable counterpart of the type."""
     meta = _meta(arg)
     return (
         table.move(_class(arg), meta.namespace.removesuffix(".ad"))
@@ -354,11 +356,11 @@ def detached_t(arg: Any, /) -> Any:
 
 
 def shape(arg: Any) -> tuple[int, ...]:
-    """The sizes of all dimensions of an array or of a nest of sequences, lanes last.
+    """Returns the sizes of all dimensions of an array or of nested sequences, lanes last.
 
     Raises:
-        RecursionError: the nest is too deep, or contains itself.
-        RuntimeError: it is ragged.
+        RecursionError: the sequences are nested too deeply, or contain themselves.
+        RuntimeError: the array or sequence is ragged.
     """
     try:
         return freeze_size.shape(_shape(arg))
@@ -385,7 +387,8 @@ def _shape(arg: Any) -> tuple[int, ...]:
 
 
 def width(*args: Any) -> int:
-    """The number of lanes of arrays and PyTrees, of which some may have a single one.
+    """Returns the common number of lanes of arrays and PyTrees; those with a single lane are
+    ignored.
 
     Raises:
         RuntimeError: they differ in size.
@@ -416,11 +419,11 @@ def _width(value: Any) -> int:
 
 
 def set_backend(arg: str | JitBackend, /) -> None:
-    """Chooses what `drjit.auto` stands for: `llvm`, `cuda` or `scalar`.
+    """Chooses the backend behind `drjit.auto`: `llvm`, `cuda` or `scalar`.
 
     Raises:
         RuntimeError: there is no such backend.
-        TypeError: not a name.
+        TypeError: the argument is not a name.
     """
     name = arg.name.lower() if isinstance(arg, JitBackend) else arg
     if not isinstance(name, str):

@@ -1,4 +1,4 @@
-"""Labels of traced values, and lists and pictures of those alive: `whos` and `graphviz`."""
+"""Labels of traced values, and lists and graphs of live ones: `whos` and `graphviz`."""
 
 import gc
 import sys
@@ -15,10 +15,10 @@ from . import drawing
 
 
 def set_label(*args: Any, **kwargs: Any) -> None:
-    """Names values for `whos`, `graphviz` and the comments of kernel texts.
+    """Names values for `whos`, `graphviz` and the comments in kernel texts.
 
-    `set_label(value, "name")` names one value, `set_label(a=a, b=b)` several. Entries of trees and
-    components of nested arrays get names such as `name_0`, `name_key`.
+    `set_label(value, "name")` names one value, `set_label(a=a, b=b)` several. Entries of PyTrees
+    and components of nested arrays get names such as `name_0`, `name_key`.
 
     >>> a = Array3f(1, 2, 3)
     >>> dr.set_label(a, "position")
@@ -54,7 +54,7 @@ def _label(value: Any, name: str) -> None:
 
 
 def live_nodes() -> list[Node]:
-    """All traced values that something refers to, in order of creation."""
+    """Returns all traced values that are still referenced, in order of creation."""
     nodes = [n for n in gc.get_objects() if type(n) is Node and n is not access.ACTIVE]
     used = {d for n in nodes for d in n.deps}
     nodes = [n for n in nodes if n in used or n not in shared]
@@ -76,11 +76,10 @@ def _size_text(nbytes: float) -> str:
 
 
 def whos(as_string: bool = False) -> str | None:
-    """Prints (or returns as a string) all live traced values, and what memory and kernels amount
-    to.
+    """Prints (or returns as a string) all live traced values, and totals for memory and kernels.
 
-    `Refs` counts arrays and operations that refer to a value, `Storage` is the memory of evaluated
-    ones.
+    `Refs` counts the arrays and operations that refer to a value; `Storage` is the memory of
+    evaluated values.
 
     >>> a = dr.arange(Float, 1000)
     >>> dr.set_label(a, "position")
@@ -134,11 +133,11 @@ _COLORS = {
 
 
 def graphviz(as_string: bool = False) -> Any:
-    """The graph of all live traced values, as text in the DOT language or as an object of the
-    package `graphviz` that notebooks show.
+    """Returns the graph of all live traced values, as text in the DOT language or as an object of
+    the package `graphviz` that notebooks display.
 
     Raises:
-        ModuleNotFoundError: an object is wanted and the package is not installed.
+        ModuleNotFoundError: an object is requested and the package is not installed.
 
     >>> a = dr.sin(dr.arange(Float, 1000))
     >>> print(dr.graphviz(as_string=True))

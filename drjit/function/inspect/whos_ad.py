@@ -1,4 +1,4 @@
-"""Looking at the graph of derivatives: lists and pictures of the variables that exist."""
+"""Inspection of the derivative graph: lists and graphs of live variables."""
 
 import sys
 from typing import Any
@@ -12,10 +12,10 @@ def _title(v: Var) -> str:
 
 
 def whos_ad(as_string: bool = False) -> str | None:
-    """Prints (or returns as a string) all variables of the graph of derivatives.
+    """Prints (or returns as a string) all variables of the derivative graph.
 
-    `Refs` counts arrays and operations that refer to a variable. In debug mode the line that
-    recorded it is shown as well.
+    `Refs` counts the arrays and operations that refer to a variable. In debug mode, the line that
+    recorded it is also shown.
 
     >>> x = ad.Float(1)
     >>> dr.enable_grad(x)
@@ -55,11 +55,11 @@ def _kind(v: Var, used: set[Var]) -> str:
 
 
 def graphviz_ad(as_string: bool = False) -> Any:
-    """The graph of derivatives, as text in the DOT language or as an object of the package
-    `graphviz` that notebooks show.
+    """Returns the derivative graph, as text in the DOT language or as an object of the package
+    `graphviz` that notebooks display.
 
     Raises:
-        ModuleNotFoundError: an object is wanted and the package is not installed.
+        ModuleNotFoundError: an object is requested and the package is not installed.
 
     >>> x = ad.Float(1)
     >>> dr.enable_grad(x)

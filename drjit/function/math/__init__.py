@@ -1,1 +1,1 @@
-"""Functions of numbers, element by element, and of small vectors and matrices."""
+"""Mathematical functions: element-wise ones, and those of small vectors and matrices."""

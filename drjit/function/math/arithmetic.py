@@ -1,8 +1,8 @@
 """Element-wise functions that are not transcendental: selection, extrema, signs, products,
-roundings, and bit operations.
+rounding, and bit operations.
 
-Unless said otherwise, arguments are arrays of any kind and Python numbers in any mixture; they are
-promoted as by an operator. On Python numbers alone the result is a Python number.
+Unless stated otherwise, arguments are arrays of any kind and Python numbers in any mixture, which
+are promoted as by operators. For Python numbers alone, the result is a Python number.
 """
 
 import math
@@ -27,7 +27,7 @@ from .transcendental import NUMBERS, acos, asin, elementary, sqrt, unsupported
 _ARRAYS = (ArrayBase, KernelValue)
 
 
-# Loops, as every call of `select` or `minimum` waits for the answer and generators are slow.
+# Explicit loops: every call of `select` or `minimum` runs this, and generators are slow.
 def _is_number(*args: Any) -> bool:
     for a in args:  # noqa: SIM110
         if not isinstance(a, NUMBERS):
@@ -43,10 +43,10 @@ def _is_array(*args: Any) -> bool:
 
 
 def _only_numbers(title: str, *args: Any) -> bool:
-    """Whether there are numbers only, and no array.
+    """Returns whether there are only numbers and no array.
 
     Raises:
-        TypeError: there is neither.
+        TypeError: there is neither a number nor an array.
     """
     if _is_array(*args):
         return False
@@ -56,12 +56,12 @@ def _only_numbers(title: str, *args: Any) -> bool:
 
 
 def _number(value: Any) -> int | float:
-    """A number as an `int` or `float`."""
+    """Converts a number to `int` or `float`."""
     return float(value) if isinstance(value, functions.FLOATS) else int(value)
 
 
 def _as_numbers(*values: Any) -> list:
-    """Numbers as floats if one of them is a float, else as integers."""
+    """Converts numbers to floats if one of them is a float, and otherwise to integers."""
     if any(isinstance(v, functions.FLOATS) for v in values):
         return [float(v) for v in values]
     return [int(v) for v in values]
@@ -71,17 +71,17 @@ def _as_numbers(*values: Any) -> list:
 
 
 def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
-    """The second argument where the mask `arg0` holds, else the third; entry by entry, also through
-    trees (lists, dictionaries, ...).
+    """Returns the second argument where the mask `arg0` is true and the third elsewhere, entry by
+    entry, also within PyTrees (lists, dictionaries, ...).
 
     A Python `bool` selects one of the arguments as it is, promoted if one is an array. The mask may
-    be a sequence of bools where one of the others is an array, and entries of an integer array hold
-    where they are not 0. What is no array and the same in two trees is in the result.
+    be a sequence of bools if another argument is an array; entries of an integer array are true if
+    they are not 0. Equal non-array leaves of two PyTrees appear in the result unchanged.
 
     Raises:
         RuntimeError: sizes or types are incompatible.
-        TypeError: the first argument is no mask (floating-point numbers are none), or the arguments
-            are trees of different structure.
+        TypeError: the first argument is not a mask (floating point numbers are not accepted), or
+            the PyTrees have different structures.
 
     >>> dr.select(Float(1, 2, 3) < 2.5, 1, 0)
     [1, 1, 0]
@@ -128,7 +128,8 @@ def _select_leaf(mask: Any, a: Any, b: Any) -> Any:
 
 
 def _is_operand(value: Any) -> bool:
-    """Whether a value is a sequence or a number, and not of an enumeration or the like."""
+    """Returns whether a value is a sequence or a number, but not an enumeration member or the
+    like."""
     return type(value) in (bool, int, float) or isinstance(
         value, (list, tuple, np.ndarray, np.generic)
     )
@@ -138,11 +139,12 @@ def _is_operand(value: Any) -> bool:
 
 
 def _extremum(title: str, o: op.Op, keeps_nan: bool, a: Any, b: Any) -> Any:
-    """`minimum` and `maximum`, which give NaN if an operand is (`keeps_nan`), or `fmin` and `fmax`,
-    which then give the other operand. That of kernels gives its second operand if either is NaN.
+    """Computes `minimum` and `maximum`, which return NaN if an operand is NaN (`keeps_nan`), or
+    `fmin` and `fmax`, which return the other operand. The kernel operation returns its second
+    operand if either is NaN.
 
-    Where operands are equal, the first one has the gradient of a minimum, the second one that of a
-    maximum.
+    If the operands are equal, the first one receives the gradient of a minimum, the second one that
+    of a maximum.
     """
     is_minimum = o is op.minimum
     if _only_numbers(title, a, b):
@@ -150,14 +152,14 @@ def _extremum(title: str, o: op.Op, keeps_nan: bool, a: Any, b: Any) -> Any:
         decisive = a if keeps_nan else b
         return a if decisive != decisive or (a < b if is_minimum else a > b) else b
     if keeps_nan and isinstance(a, KernelValue) != isinstance(b, KernelValue):
-        # Of equal ones, the cooperative vector has the gradient, not the number or array.
+        # For equal operands, the cooperative vector receives the gradient, not the number or array.
         v, other = (a, b) if isinstance(a, KernelValue) else (b, a)
         if not is_minimum:
             return elementwise(o, other, v, name=title)
         taken = elementwise(op.gt, v, other, name=title)
         return elementwise(op.select, taken, other, v, name=title)
-    # Beside a number that is not NaN, an order of the operands is enough, unless it also
-    # decides which of two equal ones has the gradient.
+    # With a number that is not NaN, ordering the operands is enough, unless the order also decides
+    # which of two equal ones receives the gradient.
     if keeps_nan and _is_number(b) and b == b and _tracked(a):
         taken = elementwise(op.gt if is_minimum else op.le, a, b, name=title)
         return elementwise(op.select, taken, b, a, name=title)
@@ -169,7 +171,7 @@ def _extremum(title: str, o: op.Op, keeps_nan: bool, a: Any, b: Any) -> Any:
     if _is_number(a) and a == a:
         return elementwise(o, *((a, b) if keeps_nan else (b, a)), name=title)
     result = elementwise(o, a, b, name=title)
-    # Cooperative vectors are for speed: their extrema are those of kernels.
+    # Cooperative vectors are built for speed: their extrema are those of kernels.
     if not result._dtype.is_float or isinstance(result, KernelValue):
         return result
     # Where this operand is NaN, the result is `a`.
@@ -181,12 +183,12 @@ def _extremum(title: str, o: op.Op, keeps_nan: bool, a: Any, b: Any) -> Any:
 
 
 def _tracked(a: Any) -> bool:
-    """Whether the derivative of an array is tracked."""
+    """Returns whether the derivative of an array is tracked."""
     return isinstance(a, ArrayBase) and a._diff and any(v._var is not None for v in leaf_arrays(a))
 
 
 def minimum(arg0: Any, arg1: Any) -> Any:
-    """The smaller of two values; NaN if either is NaN.
+    """Returns the smaller of two values; NaN if either is NaN.
 
     >>> dr.minimum(Float(1, 5), 3)
     [1, 3]
@@ -195,7 +197,7 @@ def minimum(arg0: Any, arg1: Any) -> Any:
 
 
 def maximum(arg0: Any, arg1: Any) -> Any:
-    """The larger of two values; NaN if either is NaN.
+    """Returns the larger of two values; NaN if either is NaN.
 
     >>> dr.maximum(Float(1, 5), 3)
     [3, 5]
@@ -204,7 +206,7 @@ def maximum(arg0: Any, arg1: Any) -> Any:
 
 
 def fmin(arg0: Any, arg1: Any, /) -> Any:
-    """The smaller of two values; the other one if one is NaN.
+    """Returns the smaller of two values; if one is NaN, the other one.
 
     >>> dr.fmin(Float(1, dr.nan), 3)
     [1, 3]
@@ -213,7 +215,7 @@ def fmin(arg0: Any, arg1: Any, /) -> Any:
 
 
 def fmax(arg0: Any, arg1: Any, /) -> Any:
-    """The larger of two values; the other one if one is NaN.
+    """Returns the larger of two values; if one is NaN, the other one.
 
     >>> dr.fmax(Float(1, dr.nan), 3)
     [3, 3]
@@ -222,8 +224,7 @@ def fmax(arg0: Any, arg1: Any, /) -> Any:
 
 
 def clip(value: Any, min: Any, max: Any) -> Any:
-    """The value where it lies between the bounds, else the nearest bound: `minimum(maximum(value,
-    min), max)`.
+    """Clamps a value to the given bounds: `minimum(maximum(value, min), max)`.
 
     >>> dr.clip(Float(-1, 0.5, 2), 0, 1)
     [0, 0.5, 1]
@@ -232,7 +233,7 @@ def clip(value: Any, min: Any, max: Any) -> Any:
 
 
 def clamp(value: Any, min: Any, max: Any, /) -> Any:
-    """The same as `clip`.
+    """Same as `clip`.
 
     >>> dr.clamp(5, 0, 3)
     3
@@ -244,7 +245,7 @@ def clamp(value: Any, min: Any, max: Any, /) -> Any:
 
 
 def fma(arg0: Any, arg1: Any, arg2: Any) -> Any:
-    """`arg0 * arg1 + arg2`, rounded once in floating point.
+    """Returns `arg0 * arg1 + arg2`; in floating point, the result is rounded once.
 
     >>> dr.fma(Float(1, 2), 10, 0.5)
     [10.5, 20.5]
@@ -273,7 +274,7 @@ def _fma(arg0: Any, arg1: Any, arg2: Any, name: str) -> Any:
 
 
 def lerp(a: Any, b: Any, t: Any) -> Any:
-    """Linear interpolation from `a` to `b`, which `t` = 0 and 1 give exactly.
+    """Interpolates linearly from `a` to `b`; `t` = 0 and 1 return them exactly.
 
     >>> dr.lerp(Float(1, 2), 5, 0.25)
     [2, 2.75]
@@ -282,7 +283,7 @@ def lerp(a: Any, b: Any, t: Any) -> Any:
 
 
 def square(arg: Any, /) -> Any:
-    """The argument times itself.
+    """Returns the square of the argument.
 
     >>> dr.square(Float(1, 2, 3)), dr.square(3)
     ([1, 4, 9], 9)
@@ -292,7 +293,7 @@ def square(arg: Any, /) -> Any:
 
 
 def sqr(arg: Any, /) -> Any:
-    """The same as `square`.
+    """Same as `square`.
 
     >>> dr.sqr(3)
     9
@@ -301,7 +302,8 @@ def sqr(arg: Any, /) -> Any:
 
 
 def rcp(arg: Any, /) -> Any:
-    """The reciprocal 1/x: infinity for 0, the inverse of a matrix, complex number or quaternion.
+    """Returns the reciprocal 1/x: infinity for 0, and the inverse of a matrix, complex number or
+    quaternion.
 
     >>> dr.rcp(Float(2, 0)), dr.rcp(Complex2f(1, 2)), dr.rcp(4)
     ([0.5, inf], [0.2-0.4j], 0.25)
@@ -321,7 +323,7 @@ def rcp(arg: Any, /) -> Any:
 
 
 def rsqrt(arg: Any, /) -> Any:
-    """The reciprocal square root 1/√x: infinity for 0, NaN for negative numbers.
+    """Returns the reciprocal square root 1/√x: infinity for 0, NaN for negative numbers.
 
     >>> dr.rsqrt(Float(4, 0)), dr.rsqrt(4)
     ([0.5, inf], 0.5)
@@ -340,7 +342,7 @@ def rsqrt(arg: Any, /) -> Any:
 
 
 def hypot(a: Any, b: Any) -> Any:
-    """√(a² + b²) without overflow in between; scales by the larger argument.
+    """Returns √(a² + b²) without intermediate overflow, by scaling with the larger argument.
 
     >>> dr.hypot(Float(3, 1e30), Float(4, 1e30))
     [5, 1.41421e+30]
@@ -355,14 +357,14 @@ def hypot(a: Any, b: Any) -> Any:
 
 
 def power(arg0: Any, arg1: Any, /) -> Any:
-    """`arg0` to the power of `arg1`.
+    """Raises `arg0` to the power of `arg1`.
 
-    On arrays this is the operator `**`: a Python number with an integral value as exponent means
-    repeated multiplication and keeps the type, other exponents need floating-point numbers. On
-    Python numbers the result is a float.
+    On arrays, this is the operator `**`: a Python number with an integral value as the exponent
+    means repeated multiplication and keeps the type; other exponents require floating point
+    numbers. On Python numbers, the result is a float.
 
     Raises:
-        RuntimeError: a negative exponent on integers, or an integer array as the exponent of one.
+        RuntimeError: an integer array has a negative exponent or an integer array as its exponent.
 
     >>> dr.power(Float(1, 2, 3), 2), dr.power(Int(3), 5), dr.power(Float(2), 0.5), dr.power(2, -1)
     ([1, 4, 9], [243], [1.41421], 0.5)
@@ -380,7 +382,7 @@ def power(arg0: Any, arg1: Any, /) -> Any:
 
 
 def abs(arg: Any, /) -> Any:
-    """The absolute value; the modulus of complex numbers and quaternions, as a real array.
+    """Returns the absolute value; for complex numbers and quaternions, the modulus as a real array.
 
     >>> dr.abs(Float(-1, 2)), dr.abs(Complex2f(3, 4)), dr.abs(-3)
     ([1, 2], [5], 3)
@@ -400,7 +402,7 @@ def abs(arg: Any, /) -> Any:
 
 
 def sign(arg: Any, /) -> Any:
-    """-1 for negative values (and NaN), else 1, also for zeros.
+    """Returns -1 for negative values (and NaN), and 1 otherwise, including zeros.
 
     >>> dr.sign(Float(-2, 0, 3)), dr.sign(-2)
     ([-1, 1, 1], -1)
@@ -419,7 +421,7 @@ def sign(arg: Any, /) -> Any:
 
 
 def copysign(arg0: Any, arg1: Any, /) -> Any:
-    """The absolute value of `arg0` with the sign of `arg1`; that of -0 counts.
+    """Returns the absolute value of `arg0` with the sign of `arg1`; the sign of -0 counts.
 
     >>> dr.copysign(Float(1, -2), Float(-0.0, 3))
     [-1, 2]
@@ -437,7 +439,7 @@ def copysign(arg0: Any, arg1: Any, /) -> Any:
 
 
 def mulsign(arg0: Any, arg1: Any, /) -> Any:
-    """`arg0` with its sign flipped where `arg1` is negative; the type is that of `arg0`.
+    """Returns `arg0` with its sign flipped where `arg1` is negative; the type is that of `arg0`.
 
     >>> dr.mulsign(Float(1, -2), Float(-3, -4))
     [-1, 2]
@@ -449,7 +451,7 @@ def mulsign(arg0: Any, arg1: Any, /) -> Any:
 
 
 def step(arg0: Any, arg1: Any, /) -> Any:
-    """0 where `arg0` < `arg1`, else 1, in 32-bit integers.
+    """Returns 0 where `arg0` < `arg1` and 1 elsewhere, as 32-bit integers.
 
     >>> dr.step(Float(1, 2, 3), 2)
     [0, 1, 1]
@@ -467,8 +469,7 @@ def step(arg0: Any, arg1: Any, /) -> Any:
 
 @elementary
 def floor(arg: Any, /) -> Any:
-    """The largest integral value that is not above the argument, as a
-    floating-point number.
+    """Rounds down to an integral value, returned as a floating point number.
 
     >>> dr.floor(Float(-1.5, 1.5)), dr.floor(1.5)
     ([-2, 1], 1.0)
@@ -477,8 +478,7 @@ def floor(arg: Any, /) -> Any:
 
 @elementary
 def ceil(arg: Any, /) -> Any:
-    """The smallest integral value that is not below the argument, as a
-    floating-point number.
+    """Rounds up to an integral value, returned as a floating point number.
 
     >>> dr.ceil(Float(-1.5, 1.5))
     [-1, 2]
@@ -487,7 +487,7 @@ def ceil(arg: Any, /) -> Any:
 
 @elementary
 def trunc(arg: Any, /) -> Any:
-    """The argument rounded towards zero, as a floating-point number.
+    """Rounds towards zero to an integral value, returned as a floating point number.
 
     >>> dr.trunc(Float(-1.5, 1.5))
     [-1, 1]
@@ -496,8 +496,7 @@ def trunc(arg: Any, /) -> Any:
 
 @elementary
 def round(arg: Any, /) -> Any:
-    """The nearest integral value, the even one of two, as a floating-point
-    number.
+    """Rounds to the nearest integral value, with ties to even, returned as a floating point number.
 
     >>> dr.round(Float(0.5, 1.5, 2.25))
     [0, 2, 2]
@@ -505,7 +504,7 @@ def round(arg: Any, /) -> Any:
 
 
 def isnan(arg: Any, /) -> Any:
-    """Whether values are NaN.
+    """Returns whether values are NaN.
 
     >>> dr.isnan(Float(1, dr.nan)), dr.isnan(1.5)
     ([False, True], False)
@@ -514,7 +513,7 @@ def isnan(arg: Any, /) -> Any:
 
 
 def isinf(arg: Any, /) -> Any:
-    """Whether values are infinite.
+    """Returns whether values are infinite.
 
     >>> dr.isinf(Float(1, -dr.inf, dr.nan))
     [False, True, False]
@@ -523,7 +522,7 @@ def isinf(arg: Any, /) -> Any:
 
 
 def isfinite(arg: Any, /) -> Any:
-    """Whether values are neither infinite nor NaN.
+    """Returns whether values are neither infinite nor NaN.
 
     >>> dr.isfinite(Float(1, -dr.inf, dr.nan))
     [True, False, False]
@@ -536,8 +535,7 @@ def isfinite(arg: Any, /) -> Any:
 
 @elementary
 def popcnt(arg: Any, /) -> Any:
-    """The number of bits that are set; in the type of the
-    argument.
+    """Returns the number of set bits, in the type of the argument.
 
     >>> dr.popcnt(UInt(0, 7)), dr.popcnt(255)
     ([0, 3], 8)
@@ -546,8 +544,7 @@ def popcnt(arg: Any, /) -> Any:
 
 @elementary
 def lzcnt(arg: Any, /) -> Any:
-    """The number of zero bits above the highest
-    set bit; the width of the type for 0.
+    """Returns the number of zero bits above the highest set bit; the width of the type for 0.
 
     >>> dr.lzcnt(UInt(0, 1)), dr.lzcnt(UInt64(1))
     ([32, 31], [63])
@@ -556,8 +553,7 @@ def lzcnt(arg: Any, /) -> Any:
 
 @elementary
 def tzcnt(arg: Any, /) -> Any:
-    """The number of zero bits
-    below the lowest set bit; the width of the type for 0.
+    """Returns the number of zero bits below the lowest set bit; the width of the type for 0.
 
     >>> dr.tzcnt(UInt(0, 8))
     [32, 3]
@@ -566,7 +562,7 @@ def tzcnt(arg: Any, /) -> Any:
 
 @elementary
 def brev(arg: Any, /) -> Any:
-    """The bits in reversed order.
+    """Reverses the order of the bits.
 
     >>> dr.brev(UInt(1)), dr.brev(1)
     ([2147483648], 2147483648)
@@ -574,8 +570,8 @@ def brev(arg: Any, /) -> Any:
 
 
 def log2i(arg: Any, /) -> Any:
-    """The position of the highest set bit, the integer part of the logarithm to the base 2; -1 (all
-    bits set) for 0.
+    """Returns the position of the highest set bit, i.e. the integer part of the base-2 logarithm;
+    -1 (all bits set) for 0.
 
     >>> dr.log2i(UInt(1, 8, 9)), dr.log2i(9)
     ([0, 3, 3], 3)
@@ -585,7 +581,7 @@ def log2i(arg: Any, /) -> Any:
 
 
 def _factors(name: str, a: Any, b: Any) -> tuple[int, int]:
-    """Two Python integers that are both unsigned or both signed 32-bit ones."""
+    """Returns two Python integers that are both unsigned or both signed 32-bit integers."""
     if isinstance(a, int) and isinstance(b, int):
         low, high = (-1 << 31, 1 << 31) if min_of(a, b) < 0 else (0, 1 << 32)
         if low <= a < high and low <= b < high:
@@ -594,12 +590,12 @@ def _factors(name: str, a: Any, b: Any) -> tuple[int, int]:
 
 
 def min_of(a: int, b: int) -> int:
-    """The smaller of two integers (`min` is a function of this package)."""
+    """Returns the smaller of two integers (`min` is a function of this package)."""
     return a if a < b else b
 
 
 def mul_hi(arg0: Any, arg1: Any, /) -> Any:
-    """The upper half of the double-width product of integers.
+    """Returns the upper half of the double-width product of integers.
 
     >>> dr.mul_hi(UInt(2**31), UInt(4)), dr.mul_hi(-1, 5)
     ([2], -1)
@@ -611,7 +607,7 @@ def mul_hi(arg0: Any, arg1: Any, /) -> Any:
 
 
 def mul_wide(arg0: Any, arg1: Any, /) -> Any:
-    """The full product of 32-bit integers, in 64 bits.
+    """Returns the full product of 32-bit integers, in 64 bits.
 
     >>> dr.mul_wide(UInt(2**31), UInt(4)), dr.mul_wide(Int(-1), 5)
     ([8589934592], [-5])
@@ -633,7 +629,7 @@ def mul_wide(arg0: Any, arg1: Any, /) -> Any:
 
 
 def safe_sqrt(arg: Any, /) -> Any:
-    """Square root of the argument, 0 where it is negative.
+    """Returns the square root of the argument, and 0 where it is negative.
 
     >>> dr.safe_sqrt(Float(-1, 4))
     [0, 2]
@@ -642,13 +638,13 @@ def safe_sqrt(arg: Any, /) -> Any:
 
 
 def _within_one(arg: Any) -> Any:
-    """The argument clipped to [-1, 1], with derivative 0 also at the bounds, where those of the
-    inverse functions are infinite."""
+    """Clips the argument to [-1, 1], with derivative 0 also at the bounds, where the derivatives of
+    the inverse functions are infinite."""
     return -maximum(-maximum(arg, -1), -1)
 
 
 def safe_asin(arg: Any, /) -> Any:
-    """Inverse of the sine of the argument clipped to [-1, 1].
+    """Returns the arcsine of the argument clipped to [-1, 1].
 
     >>> dr.safe_asin(Float(2, -2))
     [1.5708, -1.5708]
@@ -657,7 +653,7 @@ def safe_asin(arg: Any, /) -> Any:
 
 
 def safe_acos(arg: Any, /) -> Any:
-    """Inverse of the cosine of the argument clipped to [-1, 1].
+    """Returns the arccosine of the argument clipped to [-1, 1].
 
     >>> dr.safe_acos(Float(2, -2))
     [0, 3.14159]
@@ -666,7 +662,7 @@ def safe_acos(arg: Any, /) -> Any:
 
 
 def rad2deg(arg: Any, /) -> Any:
-    """Radians to degrees.
+    """Converts radians to degrees.
 
     >>> dr.rad2deg(Float(1)), dr.rad2deg(dr.pi)
     ([57.2958], 180.0)
@@ -675,7 +671,7 @@ def rad2deg(arg: Any, /) -> Any:
 
 
 def deg2rad(arg: Any, /) -> Any:
-    """Degrees to radians.
+    """Converts degrees to radians.
 
     >>> dr.deg2rad(Float(180)), dr.deg2rad(180)
     ([3.14159], 3.141592653589793)

@@ -1,4 +1,4 @@
-"""Colour: the transfer curve of sRGB, and the conversion between linear sRGB and Oklab."""
+"""Colour: the transfer curve of sRGB, and conversions between linear sRGB and Oklab."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ _CONES_INVERSE: Matrix = (
 
 
 def _real(x: Any, what: str) -> Any:
-    """An argument as a floating-point number or array."""
+    """Converts an argument to a floating point number or array."""
     if isinstance(x, ArrayBase):
         return x if x._dtype.is_float else x * 1.0
     if number_type(type(x)) is None:
@@ -60,10 +60,11 @@ def _encoded(x: Any) -> Any:
 
 
 def srgb_to_linear(x: Any, clip: bool = True) -> Any:
-    """Linear intensities of sRGB values: the inverse of the transfer curve of IEC 61966-2-1.
+    """Converts sRGB values to linear intensities: the inverse of the transfer curve of IEC
+    61966-2-1.
 
-    Values are limited to [0, 1] first; with `clip=False` the curve goes on beyond 1, and negative
-    values are treated as positive ones but keep their sign.
+    Values are first clamped to [0, 1]. With `clip=False`, the curve extends beyond 1, and negative
+    values are mirrored: they are converted by magnitude and keep their sign.
 
     Raises:
         TypeError: the argument is neither a number nor an array.
@@ -76,10 +77,10 @@ def srgb_to_linear(x: Any, clip: bool = True) -> Any:
 
 
 def linear_to_srgb(x: Any, clip: bool = True) -> Any:
-    """sRGB values of linear intensities: the transfer curve of IEC 61966-2-1.
+    """Converts linear intensities to sRGB values: the transfer curve of IEC 61966-2-1.
 
-    Values are limited to [0, 1] first; with `clip=False` the curve goes on beyond 1, and negative
-    values are treated as positive ones but keep their sign.
+    Values are first clamped to [0, 1]. With `clip=False`, the curve extends beyond 1, and negative
+    values are mirrored: they are converted by magnitude and keep their sign.
 
     Raises:
         TypeError: the argument is neither a number nor an array.
@@ -92,11 +93,11 @@ def linear_to_srgb(x: Any, clip: bool = True) -> Any:
 
 
 def linear_srgb_to_oklab(value: Any) -> Any:
-    """Oklab coordinates (lightness L, a from green to red, b from blue to yellow) of linear sRGB
-    colours.
+    """Converts linear sRGB colours to Oklab coordinates (lightness L, a from green to red, b from
+    blue to yellow).
 
-    Colours are along the first axis of an array (`Array3f`, `Array4f`), and along the last axis of
-    a tensor; a fourth entry, alpha, stays as it is.
+    Colour channels are the first axis of an array (`Array3f`, `Array4f`) and the last axis of a
+    tensor; a fourth channel, alpha, stays unchanged.
 
     Raises:
         TypeError: the argument is not a floating-point array or tensor, or the axis does not have 3
@@ -113,8 +114,8 @@ def linear_srgb_to_oklab(value: Any) -> Any:
 
 
 def oklab_to_linear_srgb(value: Any) -> Any:
-    """Linear sRGB colours of Oklab coordinates: the inverse of `linear_srgb_to_oklab`, with the
-    same layout.
+    """Converts Oklab coordinates to linear sRGB colours: the inverse of `linear_srgb_to_oklab`,
+    with the same layout.
 
     Raises:
         TypeError: the argument is not a floating-point array or tensor, or the axis does not have 3

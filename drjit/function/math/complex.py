@@ -1,5 +1,5 @@
-"""Functions of complex numbers, on pairs of real and imaginary parts, and the accessors `real`,
-`imag`, `conj`, `arg`.
+"""Functions of complex numbers, given as pairs of real and imaginary parts, and the accessors
+`real`, `imag`, `conj`, `arg`.
 
 Formulas are from W. Kahan, "Branch Cuts for Complex Elementary Functions" (1987), and the NIST
 Digital Library of Mathematical Functions (DLMF, chapter 4), arranged so that no intermediate value
@@ -37,29 +37,29 @@ _lt, _le, _gt, _eq = (partial(elementwise, o) for o in (op.lt, op.le, op.gt, op.
 
 
 def negative(x: Any) -> Any:
-    """Whether the sign of a floating-point value is negative; that of -0 counts, that of NaN does
-    not.
+    """Returns whether a floating point value is negative, counting the sign of -0, but not of
+    NaN.
     """
     return _lt(_select(_eq(x, 0.0), _div(1.0, x), x), 0.0)
 
 
 def _with_sign(x: Any, sign: Any) -> Any:
-    """`x`, which is not negative, with the sign of another value."""
+    """Returns `x`, which is not negative, with the sign of another value."""
     return _select(negative(sign), _neg(x), x)
 
 
 def _ordered(x: Any, y: Any) -> Pair:
-    """The larger and the smaller of two values. One comparison decides on both, so that each
-    operand is differentiated once also where they are equal, and NaN survives.
+    """Returns the larger and the smaller of two values. One comparison decides both, so that each
+    operand is differentiated once even if they are equal, and NaN is preserved.
     """
     swapped = _lt(x, y)
     return _select(swapped, y, x), _select(swapped, x, y)
 
 
 def modulus(x: Any, y: Any) -> Any:
-    """The length of (x, y), `a sqrt(1 + (b/a)²)` with the larger part `a`: the squares of large
-    parts would overflow. Subnormal parts are divided by a normal number instead of `a`, since the
-    tangent of `b/a` would overflow.
+    """Returns the length of (x, y) as `a sqrt(1 + (b/a)²)`, where `a` is the larger part: squares
+    of large parts would overflow. Subnormal parts are divided by a normal number instead of `a`,
+    because the tangent of `b/a` would overflow.
     """
     x, y = _abs(x), _abs(y)
     a, b = _ordered(x, y)
@@ -68,7 +68,7 @@ def modulus(x: Any, y: Any) -> Any:
     c, d = _select(subnormal, a * (1.0 / scale), 1.0), _select(subnormal, scale, a)
     r = _div(b, d)
     inside = _select(_gt(a, 0.0), _lt(a, math.inf), False)
-    # An infinite part wins over NaN, as in C99 (Annex F.10.4.3).
+    # An infinite part takes precedence over NaN, as in C99 (Annex F.10.4.3).
     infinite = _select(_eq(x, math.inf), True, _eq(y, math.inf))
     return _select(inside, d * _sqrt(r * r + c * c), _select(infinite, math.inf, x + y))
 
@@ -79,7 +79,7 @@ def multiply(a: Any, b: Any, c: Any, d: Any) -> Pair:
 
 
 def divide(a: Any, b: Any, c: Any, d: Any) -> Pair:
-    """(a + bi) / (c + di), the product with the divisor's conjugate over its squared modulus."""
+    """(a + bi) / (c + di): the product with the divisor's conjugate over its squared modulus."""
     n = c * c + d * d
     return _div(a * c + b * d, n), _div(b * c - a * d, n)
 
@@ -94,8 +94,8 @@ def square(x: Any, y: Any) -> Pair:
 
 
 def sqrt(x: Any, y: Any) -> Pair:
-    """Kahan's CSQRT: the part without cancellation, and the other as `y` over twice it. It is
-    differentiable on the axes, where absolute values are not.
+    """Kahan's CSQRT: the part without cancellation, and the other as `y` over twice that part. It
+    is differentiable on the axes, where absolute values are not.
     """
     right = _le(0.0, x)
     t = _sqrt(modulus(x, y) * 0.5 + _select(right, x, _neg(x)) * 0.5)
@@ -118,8 +118,8 @@ def exp2(x: Any, y: Any) -> Pair:
 
 
 def _log_modulus(x: Any, y: Any, logarithm: Callable, unit: float) -> Any:
-    """The logarithm of the modulus; where that is near 1 by `log √(1 + u) = atanh(u / (2 + u))`
-    with `u = x² - 1 + y²`.
+    """Returns the logarithm of the modulus; near 1, as `log √(1 + u) = atanh(u / (2 + u))` with `u
+    = x² - 1 + y²`.
     """
     a, b = _ordered(_abs(x), _abs(y))
     u = (a - 1.0) * (a + 1.0) + b * b
@@ -147,7 +147,7 @@ def log2(x: Any, y: Any) -> Pair:
 
 
 def power(a: Any, b: Any, c: Any, d: Any) -> Pair:
-    """exp(log(a + bi) (c + di)), and 0 for base 0 and an exponent with a positive real part."""
+    """exp(log(a + bi) (c + di)); 0 for base 0 and an exponent with a positive real part."""
     x, y = exp(*multiply(*log(a, b), c, d))
     zero = _select(_eq(_abs(a) + _abs(b), 0.0), _gt(c, 0.0), False)
     return _select(zero, 0.0, x), _select(zero, 0.0, y)
@@ -173,7 +173,7 @@ def cosh(x: Any, y: Any) -> Pair:
     return _cosh(x) * _cos(y), _sinh(x) * _sin(y)
 
 
-# tanh(x) rounds to 1 beyond this value, and the squares of cosh are still finite.
+# Beyond this value, tanh(x) rounds to 1, and the squares of cosh are still finite.
 _FLAT = {"float16": 5.0, "float32": 10.0, "float64": 20.0}
 
 
@@ -208,7 +208,7 @@ def acosh(x: Any, y: Any) -> Pair:
 
 
 def atanh(x: Any, y: Any) -> Pair:
-    """DLMF 4.37.24, the logarithm as a real atanh where that is the more accurate of the two."""
+    """DLMF 4.37.24, with the logarithm as a real atanh where that is more accurate."""
     far, near = (1.0 + x) * (1.0 + x) + y * y, (1.0 - x) * (1.0 - x) + y * y
     w = _div(2.0 * x, x * x + y * y + 1.0)
     small = _le(_abs(w), 0.5)
@@ -217,7 +217,8 @@ def atanh(x: Any, y: Any) -> Pair:
 
 
 def _rotated(f: Callable[[Any, Any], Pair]) -> Callable[[Any, Any], Pair]:
-    """-i f(iz), which turns a hyperbolic function into the circular one and back (DLMF 4.28.8)."""
+    """-i f(iz), which turns a hyperbolic function into the circular one and vice versa (DLMF
+    4.28.8)."""
 
     def function(x: Any, y: Any) -> Pair:
         u, v = f(_neg(y), x)
@@ -248,7 +249,7 @@ for _name, _function in (FUNCTIONS | _PRODUCTS).items():
 
 
 def real(arg: Any, /) -> Any:
-    """The real part of a complex number or quaternion; anything else as it is.
+    """Returns the real part of a complex number or quaternion; anything else is returned unchanged.
 
     >>> dr.real(Complex2f(1, 2)), dr.real(1 + 2j), dr.real(Float(3))
     ([1], 1.0, [3])
@@ -257,8 +258,8 @@ def real(arg: Any, /) -> Any:
 
 
 def imag(arg: Any, /) -> Any:
-    """The imaginary part of a complex number, the three imaginary parts of a quaternion, or zero
-    for anything else.
+    """Returns the imaginary part of a complex number, the three imaginary parts of a quaternion, or
+    zero for anything else.
 
     >>> dr.imag(Complex2f(1, 2)), dr.imag(1 + 2j), dr.imag(Float(3))
     ([2], 2.0, [0])
@@ -273,7 +274,7 @@ def imag(arg: Any, /) -> Any:
 
 
 def conj(arg: Any, /) -> Any:
-    """The complex conjugate, or the conjugate of a quaternion; anything else as it is.
+    """Returns the conjugate of a complex number or quaternion; anything else is returned unchanged.
 
     >>> dr.conj(Complex2f(1, 2)), dr.conj(Quaternion4f(1, 2, 3, 4)), dr.conj(1 + 2j)
     ([1-2j], [-1i-2j-3k+4], (1-2j))
@@ -287,7 +288,7 @@ def conj(arg: Any, /) -> Any:
 
 
 def arg(z: Any, /) -> Any:
-    """The angle of a complex number in radians, in [-π, π]; 0 or π for a real one.
+    """Returns the angle of a complex number in radians, in [-π, π]; 0 or π for a real number.
 
     >>> dr.arg(Complex2f(0, 1)), dr.arg(Float(-1)), dr.arg(-1.5)
     ([1.5708], [3.14159], 3.141592653589793)

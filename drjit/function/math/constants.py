@@ -1,4 +1,4 @@
-"""Mathematical constants, and properties of floating-point types."""
+"""Mathematical constants, and properties of floating point types."""
 
 import math
 from typing import Any
@@ -31,7 +31,7 @@ log_two = math.log(2.0)
 inv_log_two = 1.0 / log_two
 
 _BITS = {dt.f16: 11, dt.f32: 24, dt.f64: 53}
-"""Bits of the significand, the leading one included."""
+"""Bits of the significand, including the leading one."""
 
 
 def _dtype(arg: Any, name: str) -> DType:
@@ -44,48 +44,48 @@ def _dtype(arg: Any, name: str) -> DType:
 
 
 def epsilon(arg: Any, /) -> float:
-    """The largest relative error of rounding to the element type: half the distance from 1 to the
-    next number.
+    """Returns the largest relative error of rounding to the element type: half the distance from 1
+    to the next number.
 
     Raises:
-        TypeError: not a floating-point array or type.
+        TypeError: the argument is not a floating point array or type.
     """
     return 2.0 ** -_BITS[_dtype(arg, "epsilon")]
 
 
 def one_minus_epsilon(arg: Any, /) -> float:
-    """The largest number below 1.
+    """Returns the largest number below 1.
 
     Raises:
-        TypeError: not a floating-point array or type.
+        TypeError: the argument is not a floating point array or type.
     """
     return 1.0 - 2.0 ** -_BITS[_dtype(arg, "one_minus_epsilon")]
 
 
 def recip_overflow(arg: Any, /) -> float:
-    """The largest number whose reciprocal overflows.
+    """Returns the largest number whose reciprocal overflows.
 
     Raises:
-        TypeError: not a floating-point array or type.
+        TypeError: the argument is not a floating point array or type.
     """
     t = _dtype(arg, "recip_overflow")
     return 2.0 ** -float(np.finfo(t.numpy).maxexp)
 
 
 def smallest(arg: Any, /) -> float:
-    """The smallest positive normal number.
+    """Returns the smallest positive normal number.
 
     Raises:
-        TypeError: not a floating-point array or type.
+        TypeError: the argument is not a floating point array or type.
     """
     return float(np.finfo(_dtype(arg, "smallest").numpy).smallest_normal)
 
 
 def largest(arg: Any, /) -> float:
-    """The largest finite number.
+    """Returns the largest finite number.
 
     Raises:
-        TypeError: not a floating-point array or type.
+        TypeError: the argument is not a floating point array or type.
     """
     return float(np.finfo(_dtype(arg, "largest").numpy).max)
 

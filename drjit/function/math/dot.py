@@ -1,4 +1,4 @@
-"""Dot products and norms, made of element-wise products and sums."""
+"""Dot products and norms, composed of element-wise products and sums."""
 
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -17,10 +17,10 @@ _FMA = RECORDERS[ops.fma]
 
 
 def dot(arg0: Any, arg1: Any, /) -> Any:
-    """The sum along axis 0 of the products of the entries or components.
+    """Returns the sum along axis 0 of the products of entries or components.
 
-    Components are summed with one rounding a term (`fma`). Complex numbers, quaternions and
-    matrices are taken as arrays of their components.
+    Components are summed with one rounding per term (`fma`). Complex numbers, quaternions and
+    matrices are treated as arrays of their components.
 
     Raises:
         RuntimeError: the operands differ in size, or are both numbers.
@@ -70,7 +70,7 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
 
 @cache
 def _is_vector(cls: type) -> bool:
-    """Whether a class is one of traced vectors of numbers, the most frequent operands."""
+    """Returns whether a class is a traced numeric vector, the most frequent kind of operand."""
     if not issubclass(cls, ArrayBase):
         return False
     meta = cls.__meta__
@@ -80,8 +80,9 @@ def _is_vector(cls: type) -> bool:
 
 
 def _feature_by_feature(arg0: Any, arg1: Any) -> bool:
-    """Whether one of two operands is a cooperative vector, and the other something of the same
-    length that element-wise operations do not take: of another precision, or no such vector.
+    """Returns whether one operand is a cooperative vector and the other has the same length but is
+    not accepted by element-wise operations: it has another precision or is not a cooperative
+    vector.
     """
     if isinstance(arg0, KernelValue) and isinstance(arg1, KernelValue):
         return arg0._dtype is not arg1._dtype
@@ -90,19 +91,19 @@ def _feature_by_feature(arg0: Any, arg1: Any) -> bool:
 
 
 def _have_parts(*values: Any) -> bool:
-    """Whether the entries along axis 0 are arrays in their turn."""
+    """Returns whether the entries along axis 0 are themselves arrays."""
     return all(is_array(v) and v._kind != "leaf" for v in values)
 
 
 def _plain(value: Any) -> Any:
-    """A matrix, complex number or quaternion as an array of its components."""
+    """Returns a matrix, complex number or quaternion as an array of its components."""
     if is_array(value) and value._kind == "nested" and value.__meta__.kind != "vector":
         return nested(type(value).Array, [_plain(c) for c in value._components])
     return value
 
 
 def _dot_terms(a: Sequence[Any], b: Sequence[Any]) -> Any:
-    """The sum of products of components."""
+    """Returns the sum of products of components."""
     if not a:
         return 0
     pairs = zip(a, b, strict=True)
@@ -118,7 +119,7 @@ def _dot_terms(a: Sequence[Any], b: Sequence[Any]) -> Any:
 
 
 def abs_dot(arg0: Any, arg1: Any, /) -> Any:
-    """The absolute value of `dot`.
+    """Returns the absolute value of `dot`.
 
     >>> from drjit.llvm import Array2f
     >>> dr.abs_dot(Array2f(1, 2), Array2f(-3, 1))
@@ -131,8 +132,8 @@ def abs_dot(arg0: Any, arg1: Any, /) -> Any:
 def squared_norm(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False
 ) -> Any:
-    """The sum of squares along axes; see `reduce`. Where all that is left of a tensor are axes of
-    size 1, its shape is `()`, unless `keepdims` is set.
+    """Returns the sum of squares along axes; see `reduce`. If a tensor is left with axes of size 1
+    only, its shape is `()`, unless `keepdims` is set.
 
     >>> from drjit.llvm import Array2f
     >>> dr.squared_norm(Array2f(3, 4))
@@ -153,7 +154,7 @@ def squared_norm(
 
 
 def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """The Euclidean norm along axes, the square root of `squared_norm`.
+    """Returns the Euclidean norm along axes, the square root of `squared_norm`.
 
     Raises:
         RuntimeError: the array holds integers.

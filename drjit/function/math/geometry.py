@@ -1,4 +1,4 @@
-"""Small geometry: unit vectors, cross products, spherical coordinates, and angles."""
+"""Geometry: unit vectors, cross products, spherical coordinates, and angles."""
 
 import math
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from .transcendental import sincos
 
 
 def normalize(arg: Any, /) -> Any:
-    """The argument over its length: a vector, complex number or quaternion per lane, or a whole
-    one-dimensional array; NaN for length 0.
+    """Divides the argument by its length: a vector, complex number or quaternion per lane, or a
+    whole one-dimensional array. The result is NaN for length 0.
 
     >>> dr.normalize(Array3f(3, 0, 4))
     [[0.6, 0, 0.8]]
@@ -24,7 +24,7 @@ def normalize(arg: Any, /) -> Any:
 
 
 def cross(arg0: Any, arg1: Any, /) -> Any:
-    """The cross product of vectors with three components.
+    """Returns the cross product of vectors with three components.
 
     Raises:
         TypeError: an argument does not have three components.
@@ -49,8 +49,8 @@ def cross_product(u: Sequence[Any], v: Sequence[Any]) -> tuple[Any, Any, Any]:
 
 
 def sphdir(theta: Any, phi: Any) -> Any:
-    """The unit vector at polar angle `theta` from the z axis and azimuth `phi` from the x axis, in
-    radians.
+    """Returns the unit vector at polar angle `theta` from the z axis and azimuth `phi` from the x
+    axis, in radians.
 
     Raises:
         TypeError: neither argument is a one-dimensional array.
@@ -72,11 +72,11 @@ def sphdir(theta: Any, phi: Any) -> Any:
 
 
 def unit_angle(a: Any, b: Any) -> Any:
-    """The angle between unit vectors in radians, accurate also for angles near 0 and π.
+    """Returns the angle between unit vectors in radians, accurate also for angles near 0 and π.
 
-    `2 asin(|b - a| / 2)`, after W. Kahan, "How Futile are Mindless Assessments of Roundoff in
-    Floating-Point Computation?" (2006), section 12; the vector `-a` takes the place of `a` beyond a
-    right angle.
+    Computes `2 asin(|b - a| / 2)`, after W. Kahan, "How Futile are Mindless Assessments of Roundoff
+    in Floating-Point Computation?" (2006), section 12; beyond a right angle, `-a` takes the place
+    of `a`.
 
     >>> dr.unit_angle(Array3f(1, 0, 0), Array3f(0, 1, 0))
     [1.5708]

@@ -1,5 +1,5 @@
-"""Small matrices: determinant, inverse, trace, diagonals, the Frobenius norm, and the polar
-decomposition, all lane by lane."""
+"""Small matrices: determinant, inverse, trace, diagonal, Frobenius norm, and polar decomposition,
+all lane by lane."""
 
 from functools import partial, reduce
 from operator import add
@@ -31,15 +31,13 @@ _div, _sqrt = partial(elementwise, op.div), partial(elementwise, op.sqrt)
 
 
 def check_matrix(value: Any, what: str) -> None:
-    """Raises:
-    TypeError: the value is not a matrix.
-    """
+    """Raises a TypeError if the value is not a matrix."""
     if kind_of(value) != "matrix":
         raise unexpected(what, "a matrix such as drjit.llvm.Matrix3f", value, "got")
 
 
 def det(arg: Any, /) -> Any:
-    """The determinant of a matrix.
+    """Returns the determinant of a matrix.
 
     Raises:
         TypeError: the argument is not a matrix.
@@ -57,8 +55,8 @@ def _determinant(components: list, n: int) -> list:
 
 
 def inverse(arg: Any, /) -> Any:
-    """The inverse of a matrix, complex number or quaternion; 1/x of anything else. That of a
-    singular matrix has infinities and NaN.
+    """Returns the inverse of a matrix, complex number or quaternion, or 1/x of anything else. The
+    inverse of a singular matrix contains infinities and NaN.
 
     Raises:
         TypeError, RuntimeError: the argument is not a floating-point number or array.
@@ -71,7 +69,7 @@ def inverse(arg: Any, /) -> Any:
 
 
 def trace(arg: Any, /) -> Any:
-    """The sum of the diagonal of a matrix.
+    """Returns the sum of the diagonal of a matrix.
 
     Raises:
         TypeError: the argument is not a matrix.
@@ -84,8 +82,8 @@ def trace(arg: Any, /) -> Any:
 
 
 def diag(arg: Any, /) -> Any:
-    """The diagonal of a matrix as a vector, or the matrix whose diagonal is the given vector of 2
-    to 4 components.
+    """Returns the diagonal of a matrix as a vector, or the matrix with the given diagonal, a vector
+    of 2 to 4 components.
 
     Raises:
         TypeError: the argument is neither.
@@ -114,7 +112,7 @@ def diag(arg: Any, /) -> Any:
 
 
 def frob(arg: Any, /) -> Any:
-    """The squared Frobenius norm of a matrix: the sum of the squares of its entries.
+    """Returns the squared Frobenius norm of a matrix: the sum of the squares of its entries.
 
     Raises:
         TypeError: the argument is not a matrix.
@@ -128,15 +126,15 @@ def frob(arg: Any, /) -> Any:
 
 
 def polar_decomp(arg: Any, it: int = 10) -> tuple[Any, Any]:
-    """The polar decomposition of a square matrix into an orthogonal matrix Q and a symmetric
-    positive definite matrix P, whose product QP it is.
+    """Decomposes a square matrix into a product QP of an orthogonal matrix Q and a symmetric
+    positive definite matrix P (polar decomposition).
 
     Takes `it` steps of the scaled Newton iteration of N. J. Higham, "Computing the Polar
     Decomposition - with Applications" (1986): `X ← (γX + X⁻ᵀ/γ) / 2`, where γ² is the ratio of the
     Frobenius norms of X⁻¹ and X. The results for a singular matrix are NaN.
 
     Raises:
-        TypeError: the argument is not a matrix, or `it` not an integer.
+        TypeError: the argument is not a matrix, or `it` is not an integer.
         RuntimeError: `it` is negative.
 
     >>> q, p = dr.polar_decomp(Matrix2f([[0, -3], [2, 0]]))
@@ -155,7 +153,7 @@ def polar_decomp(arg: Any, it: int = 10) -> tuple[Any, Any]:
     if steps < 0:
         raise RuntimeError(f"{what}(): 'it' must not be negative, got {it}")
     cls = type(arg)
-    if cls._dtype is dt.f16:  # the squares of the norms leave its range
+    if cls._dtype is dt.f16:  # the squares of the norms exceed its range
         q, p = polar_decomp(like(cls, dt.f32)(arg), steps)
         return cls(q), cls(p)
     n = len(arg._components)
@@ -166,13 +164,13 @@ def polar_decomp(arg: Any, it: int = 10) -> tuple[Any, Any]:
 
 
 def _transposed_product(operands: list, n: int) -> list:
-    """The components of the product of the transpose of a matrix and another one."""
+    """Returns the components of the product of a matrix's transpose and another matrix."""
     a, b = operands[: n * n], operands[n * n :]
     return [dot(a[i::n], b[j::n]) for i in range(n) for j in range(n)]
 
 
 def _orthogonal(q: list, n: int, steps: int) -> list:
-    """The orthogonal factor of a matrix."""
+    """Returns the orthogonal factor of a matrix."""
     leaf = type(q[0])
     if not (issubclass(leaf, ArrayBase) and leaf._kind == "leaf") or any(
         type(c) is not leaf or c._var is not None for c in q

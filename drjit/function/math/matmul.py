@@ -1,4 +1,5 @@
-"""Matrix products of tensors of any rank. Importing this module gives tensors the operator `@`."""
+"""Matrix products of tensors of any rank. Importing this module adds the operator `@` to
+tensors."""
 
 from functools import lru_cache
 from math import prod
@@ -18,17 +19,19 @@ from .dot import dot
 
 
 def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
-    """The matrix product `A @ B`, with either operand transposed first where `At` or `Bt` is set.
+    """Returns the matrix product `A @ B`, where `At` and `Bt` transpose the respective operand
+    first.
 
-    Tensors follow NumPy's rules: the last two axes are the matrices, those before are broadcast; a
-    tensor of one dimension is a row on the left, a column on the right, and its axis is gone from
-    the result. `float16` is accumulated in `float32`. Arrays that are not tensors are multiplied as
-    their types say: matrices, a matrix and a vector, or two vectors, to a number. A number scales.
+    Tensors follow NumPy's rules: the last two axes are the matrices, and the preceding axes are
+    broadcast. A one-dimensional tensor is a row on the left and a column on the right, and its axis
+    is removed from the result. `float16` products accumulate in `float32`. Other arrays are
+    multiplied according to their types: two matrices, a matrix and a vector, or two vectors, which
+    yield a number. A number scales the other operand.
 
     Raises:
-        ValueError: the sizes do not go together.
-        TypeError: the operands are of types that have no product.
-        RuntimeError, TypeError: the operands hold integers (an exception of both types).
+        ValueError: the sizes are incompatible.
+        TypeError: there is no product of operands of these types.
+        RuntimeError, TypeError: the operands are integers (an exception of both types).
 
     >>> from drjit.llvm import TensorXf
     >>> matmul(TensorXf([[1, 2], [3, 4]]), TensorXf([1, 1]))
@@ -47,7 +50,8 @@ def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
 
 
 def _has_tensors(a: Any, b: Any, what: Call) -> bool:
-    """Whether operands are multiplied as tensors: one is a tensor, and none a number."""
+    """Returns whether operands are multiplied as tensors: one is a tensor, and neither is a
+    number."""
     if isinstance(a, KernelValue) or isinstance(b, KernelValue):
         raise TypeError(
             f"{what}: products with a cooperative vector need a packed matrix on the left, as in "
@@ -65,7 +69,7 @@ def _transposed(value: Any, what: Call) -> Any:
 
 
 def _operands(a: Any, b: Any, what: Call) -> tuple[Any, Any]:
-    """The operands as tensors of one type; their shapes stay as they are."""
+    """Converts the operands to tensors of one type; their shapes do not change."""
     found = []
     for x in (a, b):
         if is_array(x) and x._kind == "nested" and not is_flat(type(x)):
@@ -107,7 +111,7 @@ def _product(a: Any, b: Any, at: bool, bt: bool, what: Call) -> Any:
 def _layout(
     shape_a: tuple[int, ...], shape_b: tuple[int, ...], at: bool, bt: bool
 ) -> tuple[tuple[int, ...], ProductLayout]:
-    """The shape of a product, and how the matrices lie in memory."""
+    """Returns the shape of a product, and the layout of the matrices in memory."""
     for shape, flag, name in ((shape_a, at, "A"), (shape_b, bt, "B")):
         if not shape:
             raise ValueError(f"{name} is a single number, of shape (); use * instead")
@@ -130,19 +134,19 @@ def _layout(
     columns = () if len(shape_b) == 1 else (n,)
     result = (*lead, *rows, *columns)
     if not at and prod(lead_b) == 1 and prod(lead_a) > 1:
-        # One matrix on the right: all rows of the left operand are rows of one product.
+        # A single matrix on the right: all rows of the left operand belong to one product.
         m, lead, lead_a, lead_b = m * prod(lead), (), (), ()
     starts = [_starts(lead_a, lead, m * k), _starts(lead_b, lead, k * n)]
     return result, layout((m, n, k), (at, bt), np.stack(starts, axis=1))
 
 
 def _as_matrices(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """The shapes, with a row on the left and a column on the right in place of vectors."""
+    """Returns the shapes, with vectors replaced by a row on the left and a column on the right."""
     return (1, *a) if len(a) == 1 else a, (*b, 1) if len(b) == 1 else b
 
 
 def _starts(own: tuple[int, ...], lead: tuple[int, ...], area: int) -> np.ndarray:
-    """Where in the storage the matrix of each product begins."""
+    """Returns the offset of each product's matrix in the storage."""
     first = np.arange(prod(own), dtype=np.int64).reshape(own) * area
     return np.broadcast_to(first, lead).ravel()
 

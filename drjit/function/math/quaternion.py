@@ -1,8 +1,8 @@
-"""Functions of quaternions xi + yj + zk + w, on tuples (x, y, z, w).
+"""Functions of quaternions xi + yj + zk + w, given as tuples (x, y, z, w).
 
-A function that the complex numbers have is extended: w + n v̂ with a unit vector v̂ behaves as the
-complex number w + ni (K. Shoemake, "Quaternion Calculus for Animation", 1987). Where the vector is
-zero, v̂ = i, as in the complex numbers.
+Functions of complex numbers are extended: w + n v̂ with a unit vector v̂ behaves like the complex
+number w + ni (K. Shoemake, "Quaternion Calculus for Animation", 1987). Where the vector is zero, v̂
+= i, as for complex numbers.
 """
 
 import math
@@ -61,21 +61,22 @@ def square(q: Quad) -> Quad:
 def _extend(
     function: Callable[[Any, Any], complex.Pair], slope: Callable[[Any, Any], Any], entire: bool
 ) -> Callable[[Quad], Quad]:
-    """The quaternion version of a complex function.
+    """Returns the quaternion version of a complex function.
 
-    `slope(w, f(w))` is the derivative of the function on the real axis, on its positive half if the
-    function is not `entire`; there it takes the place of the quotient 0 / 0.
+    `slope(w, f(w))` is the derivative of the function on the real axis, or on its positive half if
+    the function is not `entire`; there it replaces the quotient 0 / 0.
     """
 
     def extended(q: Quad) -> Quad:
         x, y, z, w = q
         squared = x * x + y * y + z * z
         flat = _eq(squared, 0.0)
-        # The root of zero has no derivative, but the results have one: it must not come up.
+        # The root of zero has no derivative, but the results do: it must not be involved.
         n = _select(flat, 0.0, _sqrt(_select(flat, 1.0, squared)))
         re, im = function(w, n)
         quotient = _div(im, _select(flat, 1.0, n))
-        # The slopes use the real part, whose gradient is cleared; that of the result is not.
+        # The slopes use the real part, whose gradient is cleared, unlike the gradient of the
+        # result.
         real = separate(re)
         if entire:
             scale = _select(flat, slope(w, re), quotient)

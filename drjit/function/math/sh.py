@@ -10,12 +10,12 @@ from ..evaluation import separate
 
 
 def sh_eval(d: Any, order: int) -> list[Any]:
-    """The real spherical harmonics `Y_lm` at unit vectors for l = 0 ... order and m = -l ... l, in
-    this order, with the phase factor (-1)^m.
+    """Returns the real spherical harmonics `Y_lm` at unit vectors for l = 0 ... order and m = -l
+    ... l, in this order, with the phase factor (-1)^m.
 
     P.-P. Sloan, "Efficient Spherical Harmonic Evaluation" (2013): polynomials in the components,
-    from the recurrence of the normalized associated Legendre functions in l (their common factor
-    sin^m left out) and that of r^m cos(mφ) and r^m sin(mφ) in m.
+    from the recurrence of the normalized associated Legendre functions in l (without their common
+    factor sin^m) and the recurrence of r^m cos(mφ) and r^m sin(mφ) in m.
 
     Raises:
         TypeError: `d` does not have three floating-point components, or `order` is not an integer.
@@ -53,13 +53,14 @@ def sh_eval(d: Any, order: int) -> list[Any]:
                 result[l * l + l + m] = cosine * here
                 result[l * l + l - m] = sine * here
             else:
-                # In forward mode, what others are made of has no gradient.
+                # In forward mode, intermediate values that others are computed from have no
+                # gradient.
                 result[l * l + l] = separate(here) if l else type(z)(here)
     return result
 
 
 def _components(d: Any) -> list[Any]:
-    """The three components of a vector."""
+    """Returns the three components of a vector."""
     what = "dr.sh_eval"
     sequence = isinstance(d, (list, tuple, ArrayBase))
     if not sequence or (isinstance(d, ArrayBase) and d._kind == "leaf") or len(d) != 3:

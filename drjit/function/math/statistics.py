@@ -15,7 +15,7 @@ from ..data.reduce import axes_of, reduce_axes, sum
 
 
 def _refuse_integers(value: Any, name: str, result: str) -> None:
-    """Raises TypeError for arrays of integers, of which a result would not be one."""
+    """Raises a TypeError for integer arrays, whose result would not be an integer."""
     meta = value.__meta__
     if value._dtype.is_int and (meta.is_jit or meta.kind == "tensor" or len(meta.dims) > 1):
         raise TypeError(
@@ -25,8 +25,8 @@ def _refuse_integers(value: Any, name: str, result: str) -> None:
 
 
 def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """The mean along axes: the sum times the reciprocal of the number of entries; see `reduce`. NaN
-    if there are none.
+    """Returns the mean along axes: the sum times the reciprocal of the number of entries; see
+    `reduce`. NaN if there are none.
 
     Raises:
         TypeError: the array holds integers.
@@ -52,21 +52,21 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
 
 
 def _in_single_precision(function: Callable, value: Any, *args: Any) -> Any:
-    """A function of an array of half precision, whose sums may overflow where the result does
-    not."""
+    """Applies a function to a half-precision array in single precision, because sums may overflow
+    where the result does not."""
     found = function(conversion.with_dtype(type(value), dt.f32)(value), *args)
     return conversion.with_dtype(type(found), dt.f16)(found)
 
 
 def _reduced_count(value: Any, axis: Any, name: str) -> int:
-    """How many entries of an array a reduction makes one of."""
+    """Returns how many entries of an array are reduced to one."""
     shape = conversion.shape_of(value, name)
     default = tuple(range(len(shape))) if value._kind == "tensor" else (0,)
     return prod(shape[a] for a in axes_of(axis, len(shape), default, name))
 
 
 def _scaled(total: Any, n: int) -> Any:
-    """A sum divided by the number of its terms."""
+    """Divides a sum by the number of its terms."""
 
     def quotient(v: Any, cls: Any) -> Any:
         if not is_array(v):
@@ -86,8 +86,8 @@ def _scaled(total: Any, n: int) -> Any:
 def var(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, ddof: int = 0
 ) -> Any:
-    """The variance along axes: the mean of the squared distances from the mean; with `ddof`, their
-    sum divided by the number of entries minus `ddof`. Axes are those of `reduce`.
+    """Returns the variance along axes: the mean of the squared distances from the mean; with
+    `ddof`, their sum divided by the number of entries minus `ddof`. Axes are as in `reduce`.
 
     Raises:
         TypeError: the array holds integers.
@@ -121,7 +121,7 @@ def var(
 def std(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, ddof: int = 0
 ) -> Any:
-    """The standard deviation along axes, the square root of the variance; see `var`.
+    """Returns the standard deviation along axes, the square root of the variance; see `var`.
 
     >>> from drjit.llvm import Float
     >>> std(Float(1, 3))

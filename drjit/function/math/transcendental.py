@@ -1,10 +1,10 @@
 """Transcendental functions and roots, element by element.
 
-They take arrays of every floating-point type and kind, with the same result type, and Python
-numbers, for which they give floats in double precision. Complex arrays use the formulas of
-`complex.py`, quaternions those of `quaternion.py` as far as there are some, else each part is
-mapped by itself. On arrays of float32 and float64, results are within 2 units in the last place;
-NaN gives NaN.
+They accept arrays of every floating point type and kind, and return the same type; for Python
+numbers, they return double-precision floats. Complex arrays use the formulas in `complex.py`,
+quaternions those in `quaternion.py` where they exist; otherwise each component is mapped
+separately. For float32 and float64 arrays, results are accurate to 2 units in the last place. NaN
+yields NaN.
 """
 
 import math
@@ -29,7 +29,7 @@ NUMBERS = (bool, int, np.bool_, np.integer, *FLOATS)
 
 
 def unsupported(name: str, *args: Any) -> TypeError:
-    """The error of a function for arguments that are neither arrays nor numbers."""
+    """Returns the error for arguments that are neither arrays nor numbers."""
     types = ", ".join(type_label(a) for a in args)
     return TypeError(
         f"dr.{name}(): expected a Dr.Jit array or a number, got ({types}). "
@@ -38,7 +38,7 @@ def unsupported(name: str, *args: Any) -> TypeError:
 
 
 def to_float(x: Any) -> float:
-    """A number as a float; an integer that is too large becomes infinite."""
+    """Converts a number to a float; integers that are too large become infinite."""
     try:
         return float(x)
     except OverflowError:
@@ -46,10 +46,10 @@ def to_float(x: Any) -> float:
 
 
 def _on_number(o: op.Op) -> Callable[[Any], Any]:
-    """An operation on a Python number: that of `math` or, where that raises (a pole, an overflow),
-    the definition that kernels share. Integers count as 32-bit ones.
+    """Returns an operation on Python numbers: the function in `math` or, where that raises (a pole,
+    an overflow), the definition shared with kernels. Integers count as 32-bit ones.
     """
-    # Those of `math` that are exact give integers.
+    # Exact functions in `math` return integers.
     native = None if o.exact else getattr(math, o.name, None)
 
     def on_float(x: Any) -> Any:
@@ -73,8 +73,8 @@ def _on_number(o: op.Op) -> Callable[[Any], Any]:
 
 
 def elementary(text: F) -> F:
-    """The function of the operation with one operand after which a definition is named: this states
-    the parameters, for editors, and the docstring."""
+    """Creates the function of the unary operation with the definition's name. The definition only
+    states the parameters, for editors, and the docstring."""
     name = text.__name__
     o = op.TABLE[name]
     on_number = _on_number(o)
@@ -99,7 +99,7 @@ def elementary(text: F) -> F:
 
 @elementary
 def sqrt(arg: Any, /) -> Any:
-    """Square root, rounded correctly; NaN for negative numbers.
+    """Returns the square root, correctly rounded; NaN for negative numbers.
 
     >>> dr.sqrt(Float(0, 2, 4)), dr.sqrt(2)
     ([0, 1.41421, 2], 1.4142135623730951)
@@ -108,7 +108,7 @@ def sqrt(arg: Any, /) -> Any:
 
 @elementary
 def cbrt(arg: Any, /) -> Any:
-    """Cube root, also of negative numbers.
+    """Returns the cube root, also of negative numbers.
 
     >>> dr.cbrt(Float(-8, 27))
     [-2, 3]
@@ -117,7 +117,7 @@ def cbrt(arg: Any, /) -> Any:
 
 @elementary
 def exp(arg: Any, /) -> Any:
-    """e to the power of the argument; infinity where that overflows.
+    """Returns e to the power of the argument; infinity where that overflows.
 
     >>> dr.exp(Float(0, 1, 100))
     [1, 2.71828, inf]
@@ -126,7 +126,7 @@ def exp(arg: Any, /) -> Any:
 
 @elementary
 def exp2(arg: Any, /) -> Any:
-    """2 to the power of the argument, exact for integers.
+    """Returns 2 to the power of the argument, exact for integers.
 
     >>> dr.exp2(Float(-1, 3))
     [0.5, 8]
@@ -135,7 +135,7 @@ def exp2(arg: Any, /) -> Any:
 
 @elementary
 def expm1(arg: Any, /) -> Any:
-    """`exp(arg) - 1`, accurate also where the argument is close to 0.
+    """Returns `exp(arg) - 1`, accurate also if the argument is close to 0.
 
     >>> dr.expm1(Float(1e-8, 1, 100))
     [1e-08, 1.71828, inf]
@@ -144,7 +144,7 @@ def expm1(arg: Any, /) -> Any:
 
 @elementary
 def log(arg: Any, /) -> Any:
-    """Natural logarithm; -infinity for 0, NaN for negative numbers.
+    """Returns the natural logarithm; -infinity for 0, NaN for negative numbers.
 
     >>> dr.log(Float(0, 1, 10))
     [-inf, 0, 2.30259]
@@ -153,8 +153,8 @@ def log(arg: Any, /) -> Any:
 
 @elementary
 def log2(arg: Any, /) -> Any:
-    """Logarithm to the base 2, exact for powers of 2; -infinity for 0, NaN for
-    negative numbers.
+    """Returns the base-2 logarithm, exact for powers of 2; -infinity for 0, NaN for negative
+    numbers.
 
     >>> dr.log2(Float(0.5, 8))
     [-1, 3]
@@ -163,7 +163,8 @@ def log2(arg: Any, /) -> Any:
 
 @elementary
 def log1p(arg: Any, /) -> Any:
-    """`log(1 + arg)`, accurate also where the argument is close to 0; -infinity for -1, NaN below.
+    """Returns `log(1 + arg)`, accurate also if the argument is close to 0; -infinity for -1, NaN
+    below.
 
     >>> dr.log1p(Float(-1, 1e-8, 1))
     [-inf, 1e-08, 0.693147]
@@ -172,8 +173,7 @@ def log1p(arg: Any, /) -> Any:
 
 @elementary
 def sin(arg: Any, /) -> Any:
-    """Sine of an angle in radians, over the full range of the type; NaN for
-    infinities.
+    """Returns the sine of an angle in radians, over the full range of the type; NaN for infinities.
 
     >>> dr.sin(Float(0, 1))
     [0, 0.841471]
@@ -182,7 +182,7 @@ def sin(arg: Any, /) -> Any:
 
 @elementary
 def cos(arg: Any, /) -> Any:
-    """Cosine of an angle in radians, over the full range of the type; NaN for
+    """Returns the cosine of an angle in radians, over the full range of the type; NaN for
     infinities.
 
     >>> dr.cos(Float(0, 1))
@@ -192,7 +192,7 @@ def cos(arg: Any, /) -> Any:
 
 @elementary
 def tan(arg: Any, /) -> Any:
-    """Tangent of an angle in radians, over the full range of the type; NaN for
+    """Returns the tangent of an angle in radians, over the full range of the type; NaN for
     infinities.
 
     >>> dr.tan(Float(0, 1))
@@ -202,7 +202,7 @@ def tan(arg: Any, /) -> Any:
 
 @elementary
 def asin(arg: Any, /) -> Any:
-    """Inverse of the sine, in [-π/2, π/2]; NaN outside of [-1, 1].
+    """Returns the arcsine, in [-π/2, π/2]; NaN outside [-1, 1].
 
     >>> dr.asin(Float(0, 1))
     [0, 1.5708]
@@ -211,7 +211,7 @@ def asin(arg: Any, /) -> Any:
 
 @elementary
 def acos(arg: Any, /) -> Any:
-    """Inverse of the cosine, in [0, π]; NaN outside of [-1, 1].
+    """Returns the arccosine, in [0, π]; NaN outside [-1, 1].
 
     >>> dr.acos(Float(0, 1))
     [1.5708, 0]
@@ -220,7 +220,7 @@ def acos(arg: Any, /) -> Any:
 
 @elementary
 def atan(arg: Any, /) -> Any:
-    """Inverse of the tangent, in [-π/2, π/2].
+    """Returns the arctangent, in [-π/2, π/2].
 
     >>> dr.atan(Float(0, 1))
     [0, 0.785398]
@@ -229,7 +229,7 @@ def atan(arg: Any, /) -> Any:
 
 @elementary
 def sinh(arg: Any, /) -> Any:
-    """Hyperbolic sine.
+    """Returns the hyperbolic sine.
 
     >>> dr.sinh(Float(0, 1))
     [0, 1.1752]
@@ -238,7 +238,7 @@ def sinh(arg: Any, /) -> Any:
 
 @elementary
 def cosh(arg: Any, /) -> Any:
-    """Hyperbolic cosine.
+    """Returns the hyperbolic cosine.
 
     >>> dr.cosh(Float(0, 1))
     [1, 1.54308]
@@ -247,7 +247,7 @@ def cosh(arg: Any, /) -> Any:
 
 @elementary
 def tanh(arg: Any, /) -> Any:
-    """Hyperbolic tangent; ±1 for infinities.
+    """Returns the hyperbolic tangent; ±1 for infinities.
 
     >>> dr.tanh(Float(0, 1))
     [0, 0.761594]
@@ -256,7 +256,7 @@ def tanh(arg: Any, /) -> Any:
 
 @elementary
 def asinh(arg: Any, /) -> Any:
-    """Inverse of the hyperbolic sine.
+    """Returns the inverse hyperbolic sine.
 
     >>> dr.asinh(Float(0, 1))
     [0, 0.881374]
@@ -265,7 +265,7 @@ def asinh(arg: Any, /) -> Any:
 
 @elementary
 def acosh(arg: Any, /) -> Any:
-    """Inverse of the hyperbolic cosine, not negative; NaN below 1.
+    """Returns the inverse hyperbolic cosine, which is not negative; NaN below 1.
 
     >>> dr.acosh(Float(1, 2))
     [0, 1.31696]
@@ -274,8 +274,7 @@ def acosh(arg: Any, /) -> Any:
 
 @elementary
 def atanh(arg: Any, /) -> Any:
-    """Inverse of the hyperbolic tangent; ±infinity for ±1, NaN outside of
-    [-1, 1].
+    """Returns the inverse hyperbolic tangent; ±infinity for ±1, NaN outside [-1, 1].
 
     >>> dr.atanh(Float(0, 0.5, 1))
     [0, 0.549306, inf]
@@ -284,8 +283,7 @@ def atanh(arg: Any, /) -> Any:
 
 @elementary
 def erf(arg: Any, /) -> Any:
-    """Error function, 2/√π times the integral of exp(-t²) from 0 to the
-    argument.
+    """Returns the error function: 2/√π times the integral of exp(-t²) from 0 to the argument.
 
     >>> dr.erf(Float(0, 1))
     [0, 0.842701]
@@ -294,8 +292,7 @@ def erf(arg: Any, /) -> Any:
 
 @elementary
 def erfinv(arg: Any, /) -> Any:
-    """Inverse of the error function; ±infinity for ±1, NaN outside of [-1,
-    1].
+    """Returns the inverse of the error function; ±infinity for ±1, NaN outside [-1, 1].
 
     >>> dr.erfinv(Float(0, 0.5))
     [0, 0.476936]
@@ -304,8 +301,8 @@ def erfinv(arg: Any, /) -> Any:
 
 @elementary
 def lgamma(arg: Any, /) -> Any:
-    """Logarithm of the absolute value of the gamma function; infinity for
-    0 and negative integers.
+    """Returns the logarithm of the absolute value of the gamma function; infinity for 0 and
+    negative integers.
 
     >>> dr.lgamma(Float(1, 4))
     [0, 1.79176]
@@ -313,7 +310,7 @@ def lgamma(arg: Any, /) -> Any:
 
 
 def sincos(arg: Any, /) -> tuple[Any, Any]:
-    """Sine and cosine.
+    """Returns the sine and the cosine.
 
     >>> dr.sincos(Float(1))
     ([0.841471], [0.540302])
@@ -322,7 +319,7 @@ def sincos(arg: Any, /) -> tuple[Any, Any]:
 
 
 def sincosh(arg: Any, /) -> tuple[Any, Any]:
-    """Hyperbolic sine and cosine.
+    """Returns the hyperbolic sine and cosine.
 
     >>> dr.sincosh(Float(1))
     ([1.1752], [1.54308])
@@ -331,8 +328,8 @@ def sincosh(arg: Any, /) -> tuple[Any, Any]:
 
 
 def atan2(arg0: Any, arg1: Any, /) -> Any:
-    """The angle of the point (arg1, arg0) in radians, in [-π, π]; the sign of a zero tells from
-    which side it was approached.
+    """Returns the angle of the point (arg1, arg0) in radians, in [-π, π]; the sign of a zero
+    determines the side from which it is approached.
 
     >>> dr.atan2(Float(1, -1, 0), Float(0, 0, -1))
     [1.5708, -1.5708, 3.14159]

@@ -1,8 +1,8 @@
-"""Rotations as quaternions, matrices and Euler angles, and affine transformations split into their
-parts.
+"""Rotations as quaternions, matrices and Euler angles, and the decomposition of affine
+transformations.
 
-Quaternions are xi + yj + zk + w and rotate column vectors: `R v = q v q⁻¹`. The names of rotations
-and their signs follow the right-hand rule.
+Quaternions are xi + yj + zk + w and rotate column vectors: `R v = q v q⁻¹`. Rotations and their
+signs follow the right-hand rule.
 """
 
 import math
@@ -25,13 +25,13 @@ from .transcendental import atan2, sincos, sqrt
 _div = partial(elementwise, op.div)
 _gt = partial(elementwise, op.gt)
 
-# The distance of the pitch from a right angle, over 2, below which the other two Euler angles are
-# not told apart.
+# If half the distance of the pitch from a right angle is below this, the other two Euler angles
+# cannot be told apart.
 _NEAR = {"float16": 2e-2, "float32": 1.6e-4, "float64": 1.6e-4}
 
 
 def _related(a: Any, kind: str, *dims: int) -> Any:
-    """The class of the same namespace and element type of another kind and shape."""
+    """Returns the class with the same namespace and element type, but another kind and shape."""
     return related(type(a), kind=kind, dims=dims)
 
 
@@ -41,7 +41,7 @@ def _check_quaternion(value: Any, what: str) -> None:
 
 
 def _as_vector(value: Any, cls: Any, what: str) -> Any:
-    """A value as a vector of the class; arrays of other kinds are refused."""
+    """Converts a value to a vector of the class; arrays of other kinds are rejected."""
     if isinstance(value, ArrayBase):
         meta = value.__meta__
         if meta.kind != "vector" or len(meta.dims) != 1 or len(value._components) != cls._size:
@@ -64,12 +64,12 @@ def _dot(a: Any, b: Any) -> Any:
 
 
 def quat_to_matrix(dtype: type, q: Any) -> Any:
-    """The rotation matrix of a unit quaternion, as a matrix type with 3 or 4 rows; the fourth is
-    that of an affine transformation.
+    """Returns the rotation matrix of a unit quaternion, as a matrix type with 3 or 4 rows; with 4,
+    it is the matrix of an affine transformation.
 
     Raises:
-        TypeError: `q` is not a quaternion, or `dtype` not a matrix type of its element type with 3
-            or 4 rows.
+        TypeError: `q` is not a quaternion, or `dtype` is not a matrix type of the same element type
+            with 3 or 4 rows.
 
     >>> dr.quat_to_matrix(Matrix3f, Quaternion4f(0, 0, 1, 0))
     [[[-1, 0, 0],
@@ -96,7 +96,7 @@ def quat_to_matrix(dtype: type, q: Any) -> Any:
 
 
 def _affine(rows: list[list], cls: Any, offset: Any) -> list[list]:
-    """The rows of the matrix of an affine transformation."""
+    """Returns the rows of the matrix of an affine transformation."""
     number = float if cls.__meta__.namespace == "scalar" else cls._leaf
     offset = [c if isinstance(c, ArrayBase) else number(c) for c in offset]
     full = [[*row, c] for row, c in zip(rows, offset, strict=True)]
@@ -104,10 +104,10 @@ def _affine(rows: list[list], cls: Any, offset: Any) -> list[list]:
 
 
 def matrix_to_quat(arg: Any, /) -> Any:
-    """The unit quaternion of a rotation matrix with 3 rows, or of the upper left part of one with
-    4.
+    """Returns the unit quaternion of a rotation matrix with 3 rows, or of the upper left part of a
+    matrix with 4.
 
-    Of the four ways to compute it, the one that divides by the largest number is taken (S. W.
+    Of the four ways to compute it, this uses the one that divides by the largest number (S. W.
     Shepperd, "Quaternion from Rotation Matrix", 1978).
 
     Raises:
@@ -138,12 +138,13 @@ def matrix_to_quat(arg: Any, /) -> Any:
 
 
 def quat_to_euler(arg: Any, /) -> Any:
-    """The angles in radians by which a rotation turns first around the x, then the y, then the z
+    """Returns the angles in radians by which a rotation turns around the x, then the y, then the z
     axis of a fixed frame.
 
-    The second is in [-π/2, π/2]; near its ends, where only the sum or difference of the others is
-    determined, the third is 0. Formulas: E. Bernardes and S. Viollet, "Quaternion to Euler Angles
-    Conversion: A Direct, General and Computationally Efficient Method" (2022).
+    The second angle is in [-π/2, π/2]. Near the ends of that range, only the sum or difference of
+    the other two is determined, and the third is 0. Formulas: E. Bernardes and S. Viollet,
+    "Quaternion to Euler Angles Conversion: A Direct, General and Computationally Efficient Method"
+    (2022).
 
     Raises:
         TypeError: the argument is not a quaternion.
@@ -168,14 +169,14 @@ def quat_to_euler(arg: Any, /) -> Any:
 
 
 def _wrapped(angle: Any) -> Any:
-    """An angle in [-2π, 2π] as one in [-π, π]."""
+    """Wraps an angle in [-2π, 2π] to [-π, π]."""
     up = select(_gt(-math.pi, angle), angle + 2 * math.pi, angle)
     return select(_gt(angle, math.pi), angle - 2 * math.pi, up)
 
 
 def euler_to_quat(arg: Any, /) -> Any:
-    """The rotation by given angles in radians, first around the x, then the y, then the z axis of a
-    fixed frame.
+    """Returns the rotation by the given angles in radians, first around the x, then the y, then the
+    z axis of a fixed frame.
 
     Raises:
         TypeError: the argument is not a floating-point vector of three components.
@@ -200,7 +201,7 @@ def euler_to_quat(arg: Any, /) -> Any:
 
 
 def _vector_of(values: Any) -> Any:
-    """A vector of the type in which its components meet; numbers alone make one of
+    """Returns a vector of the type to which its components promote; numbers alone yield one of
     `drjit.scalar`."""
     from ...scalar import Array3f
 
@@ -210,15 +211,15 @@ def _vector_of(values: Any) -> Any:
 
 
 def slerp(a: Any, b: Any, t: Any) -> Any:
-    """Interpolation between rotations, on the shorter way and at constant speed: `a` for t = 0, `b`
-    or -b for t = 1.
+    """Interpolates between rotations along the shorter path and at constant speed: returns `a` for
+    t = 0, and `b` or -b for t = 1.
 
     Follows the great circle through `a` and `b` (K. Shoemake, "Animating Rotation with Quaternion
     Curves", 1985), in the form `a cos(tθ) + c sin(tθ)` with the unit vector `c` normal to `a`,
     which is accurate for nearby rotations as well.
 
     Raises:
-        TypeError: `a` or `b` is not a quaternion, or `t` neither a number nor a one-dimensional
+        TypeError: `a` or `b` is not a quaternion, or `t` is neither a number nor a one-dimensional
             array.
 
     >>> dr.slerp(Quaternion4f(0, 0, 0, 1), Quaternion4f(1, 0, 0, 0), 0.5)
@@ -245,8 +246,8 @@ def slerp(a: Any, b: Any, t: Any) -> Any:
 
 
 def _like_parts(cls: Any, parts: list) -> Any:
-    """An array of a class, or of its counterpart in the namespace that the components have come
-    to."""
+    """Returns an array of a class, or of its counterpart in the namespace of the promoted
+    components."""
     first = parts[0]
     if isinstance(first, ArrayBase) and first._namespace != cls._namespace:
         cls = _related(first, cls.__meta__.kind, *cls.__meta__.dims)
@@ -254,7 +255,7 @@ def _like_parts(cls: Any, parts: list) -> Any:
 
 
 def rotate(dtype: type, axis: Any, angle: Any) -> Any:
-    """The quaternion of a rotation by an angle in radians around an axis of length 1.
+    """Returns the quaternion of a rotation by an angle in radians around an axis of length 1.
 
     Raises:
         TypeError: `dtype` is not a quaternion type, `axis` does not have three components, or they
@@ -282,8 +283,8 @@ def _component(cls: Any, value: Any) -> Any:
 
 
 def quat_apply(arg0: Any, arg1: Any, /) -> Any:
-    """A vector rotated by a quaternion: the vector part of `q v q̄`, which is `|q|²` times the
-    rotation if `q` does not have length 1.
+    """Rotates a vector by a quaternion: returns the vector part of `q v q̄`, which is scaled by
+    `|q|²` if `q` does not have length 1.
 
     Raises:
         TypeError: the arguments are not a quaternion and a vector of three components.
@@ -305,15 +306,14 @@ def quat_apply(arg0: Any, arg1: Any, /) -> Any:
 
 
 def transform_decompose(a: Any, it: int = 10) -> tuple[Any, Any, Any]:
-    """The parts of an affine transformation: a symmetric matrix that scales, a quaternion that
-    rotates then, and a translation.
+    """Decomposes an affine transformation into a symmetric scaling matrix, followed by a rotation
+    (a quaternion) and a translation.
 
     Follows K. Shoemake and T. Duff, "Matrix Animation and Polar Decomposition" (1992): the factors
-    of `polar_decomp`, with the sign of the orthogonal one changed to make it a rotation where the
-    transformation mirrors.
+    of `polar_decomp`, with the sign of the orthogonal one flipped if needed to make it a rotation.
 
     Raises:
-        TypeError: the argument is not a matrix with 4 rows, or `it` not an integer.
+        TypeError: the argument is not a matrix with 4 rows, or `it` is not an integer.
         RuntimeError: `it` is negative.
 
     >>> m = Matrix4f([[2, 0, 0, 5], [0, 3, 0, 6], [0, 0, 4, 7], [0, 0, 0, 1]])
@@ -333,8 +333,8 @@ def transform_decompose(a: Any, it: int = 10) -> tuple[Any, Any, Any]:
 
 
 def transform_compose(s: Any, q: Any, t: Any, /) -> Any:
-    """The affine transformation that scales by a matrix with 3 rows, rotates by a quaternion, and
-    translates; the inverse of `transform_decompose`.
+    """Returns the affine transformation that scales by a matrix with 3 rows, rotates by a
+    quaternion, and translates; the inverse of `transform_decompose`.
 
     Raises:
         TypeError: the arguments are not a matrix with 3 rows, a quaternion, and a vector of three

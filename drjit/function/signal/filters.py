@@ -1,4 +1,4 @@
-"""Reconstruction filters of `resample` and `convolve` as functions of the distance in samples."""
+"""Reconstruction filters of `resample` and `convolve`, as functions of the distance in samples."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -14,7 +14,7 @@ class Filter(NamedTuple):
 
 
 def box(x: np.ndarray) -> np.ndarray:
-    # A sample half way between two results counts for the first only.
+    # A sample half way between two results counts for the first one only.
     return np.where((x > -0.5) & (x <= 0.5), 1.0, 0.0)
 
 

@@ -24,7 +24,8 @@ from .resampler import Resampler, numbers
 
 @contextmanager
 def _named(what: str) -> Iterator[None]:
-    """Errors of the resampler, not those of a filter, name the function that the user called."""
+    """Makes errors of the resampler, but not of a user's filter, name the function that the user
+    called."""
     try:
         yield
     except (RuntimeError, TypeError) as problem:
@@ -43,7 +44,7 @@ def _preset(*args: Any) -> Resampler:
 
 
 def _storage(source: Any, what: str) -> tuple[Any, tuple[int, ...]]:
-    """The flat array and the shape of an argument."""
+    """Returns the flat array and the shape of an argument."""
     fits = is_array(source) and source._dtype.is_float
     if fits and source._kind == "tensor":
         return source._array, source._shape
@@ -66,23 +67,23 @@ def resample(
     boundary: str = "zero",
     mode: str | None = None,
 ) -> Any:
-    """A tensor or one-dimensional array brought to another resolution, axis by axis.
+    """Resamples a tensor or one-dimensional array to another resolution, axis by axis.
 
     Sample i covers the interval from i to i + 1. The signal is reconstructed with a filter, which
-    is widened where there are fewer results than samples, so that it averages: `box` (radius 0.5),
-    `linear` (1), `hamming` (a windowed sinc, 1), `cubic` (R. Keys, "Cubic Convolution
-    Interpolation", 1981; 2), `lanczos` (3), `gaussian` (standard deviation 0.5, 2), or a function
-    of the distance, which needs a `filter_radius`. Weights are normalized. `boundary` says what
-    lies beyond the ends: nothing (`zero`), the last sample (`nearest`), the signal again (`wrap`),
-    or its reflection, with the last sample repeated (`reflect`) or not (`mirror`).
+    is widened when reducing the resolution, so that it averages: `box` (radius 0.5), `linear` (1),
+    `hamming` (a windowed sinc, 1), `cubic` (R. Keys, "Cubic Convolution Interpolation", 1981; 2),
+    `lanczos` (3), `gaussian` (standard deviation 0.5, 2), or a function of the distance, which
+    needs a `filter_radius`. Weights are normalized. `boundary` defines the signal beyond the ends:
+    nothing (`zero`), the last sample (`nearest`), the signal again (`wrap`), or its reflection,
+    with the last sample repeated (`reflect`) or not (`mirror`).
 
-    The result is evaluated, with `mode='symbolic'` it remains an expression.
+    The result is evaluated; with `mode='symbolic'`, it remains an expression.
 
     Raises:
-        TypeError: the source is not a floating-point tensor or one-dimensional array, or `shape`
+        TypeError: the source is not a floating-point tensor or one-dimensional array, or `shape` is
             not a sequence of integers.
-        RuntimeError: the number of axes differs, an axis with a different number of results is
-            empty, or `filter`, `filter_radius`, `boundary` or `mode` are not valid.
+        RuntimeError: the number of axes differs, an axis to be resized is empty, or `filter`,
+            `filter_radius`, `boundary` or `mode` is invalid.
 
     >>> dr.resample(Float(1, 2, 4, 8), (2,), "box")
     [1.5, 6]
@@ -122,20 +123,20 @@ def convolve(
     normalize: bool = False,
     mode: str | None = None,
 ) -> Any:
-    """The convolution of a tensor or one-dimensional array with a filter along one axis, several,
-    or (`axis=None`) all of them. The shape remains.
+    """Convolves a tensor or one-dimensional array with a filter along one axis, several, or
+    (`axis=None`) all of them. The shape does not change.
 
-    The filter is a sequence of numbers, of which number `(len - 1) // 2` falls on the result's own
-    sample, as in `numpy.convolve(..., mode="same")`; a function, whose values at the integers in
-    [-filter_radius, filter_radius] are taken; or one of the filters of `resample` by name, widened
-    by `filter_radius`. With `normalize`, the weights of every result sum up to 1. `boundary` and
-    `mode` are as in `resample`.
+    The filter is a sequence of numbers, whose entry `(len - 1) // 2` is the centre, as in
+    `numpy.convolve(..., mode="same")`; a function, sampled at the integers in [-filter_radius,
+    filter_radius]; or the name of one of the filters of `resample`, widened by `filter_radius`.
+    With `normalize`, the weights of every result sum to 1. `boundary` and `mode` are as in
+    `resample`.
 
     Raises:
         TypeError: the source is not a floating-point tensor or one-dimensional array, or the filter
-            is of another type.
+            has another type.
         RuntimeError: an axis is out of range or empty, or `filter`, `filter_radius`, `boundary` or
-            `mode` are not valid.
+            `mode` is invalid.
 
     >>> dr.convolve(Float(1, 2, 3, 4), [1, 1, 1])
     [3, 6, 9, 7]
@@ -172,12 +173,12 @@ def convolve(
 
 
 def upsample(t: Any, shape: Any = None, scale_factor: Any = None) -> Any:
-    """A tensor with every entry repeated, as often as given by `scale_factor` or by a target
-    `shape`, whose sizes have to be multiples of those of the tensor; axes that are left out remain.
-    A texture is sampled at the new resolution with its own filter, which needs no multiples.
+    """Repeats every entry of a tensor, as often as given by `scale_factor` or by a target `shape`,
+    whose sizes must be multiples of the tensor's; omitted axes do not change. A texture is sampled
+    at the new resolution with its own filter, which needs no multiples.
 
     Raises:
-        TypeError: the argument is not a tensor or texture, or the factors or sizes are not valid.
+        TypeError: the argument is not a tensor or texture, or the factors or sizes are invalid.
 
     >>> dr.upsample(TensorXf([1, 2]), scale_factor=[2])
     [1, 1, 2, 2]
@@ -218,7 +219,8 @@ def upsample(t: Any, shape: Any = None, scale_factor: Any = None) -> Any:
 
 
 def _upsample_texture(t: Any, target: tuple[int, ...]) -> Any:
-    """A texture of the same kind, of values at the centres of the cells of another resolution."""
+    """Returns a texture of the same kind with the values at the cell centres of another
+    resolution."""
     cls = type(t.tensor())
     precision = dt.f64 if cls._dtype is dt.f64 else dt.f32
     vector = find(cls.__meta__.namespace, "vector", precision, (len(target),))

@@ -1,9 +1,8 @@
-"""The resampling of one axis: which samples make up each result, with what weights, and how they
-are applied.
+"""Resampling of one axis: the samples that contribute to each result, their weights, and the
+application of these.
 
 Weights are computed on the host in double precision. They are applied by traced gathers and
-products, so that the result is part of the expression that uses it, and differentiates like any
-other.
+products, so the result is part of the expression that uses it and is differentiated like any other.
 """
 
 import math
@@ -27,31 +26,30 @@ from .taps import Place, accumulator, folded
 
 BOUNDARIES = ("zero", "nearest", "wrap", "reflect", "mirror")
 
-# With more taps than this, they are a loop of the kernel. The derivative of a loop would keep its
-# state, so where there are derivatives, an evaluated result takes several launches of one kernel.
+# With more taps than this, they are a loop in the kernel. The derivative of a loop would store its
+# state, so if derivatives are tracked, an evaluated result takes several launches of one kernel.
 _UNROLLED = 16
 _TAPS_PER_KERNEL = 32
-# With a loop of at least this many taps of neighbouring samples, several lanes share the taps of a
-# result, so that they read neighbouring samples at a time.
+# In a loop over at least this many taps of adjacent samples, several lanes share the taps of a
+# result, so that they read adjacent samples at the same time.
 _SHARED = 128
 _LANES_PER_RESULT = 16
 
 
 class Resampler:
-    """Resampling of one axis from `source_res` to `target_res` samples: which samples make up each
-    result, and with what weight.
+    """Resampling of one axis from `source_res` to `target_res` samples: the samples that contribute
+    to each result, and their weights.
 
     `Resampler(source_res, target_res, filter, filter_radius=None, ...)` reconstructs the signal
-    with a filter, which is widened when there are fewer results than samples; or, with `convolve`,
-    blurs it with a filter of the given radius. `Resampler(res, kernel, origin, ...)` convolves with
-    a discrete kernel, of which entry `origin` falls on the result's own sample; `flip=False` makes
-    it a correlation. With `normalize`, the weights of every result sum up to 1.
+    with a filter, which is widened when reducing the resolution; or, with `convolve`, blurs it with
+    a filter of the given radius. `Resampler(res, kernel, origin, ...)` convolves with a discrete
+    kernel whose entry `origin` is the centre; `flip=False` makes it a correlation. With
+    `normalize`, the weights of every result sum to 1.
 
     Raises:
-        TypeError: the arguments are of wrong types.
+        TypeError: an argument has the wrong type.
         RuntimeError: a resolution is zero, a filter, its radius or the boundary mode is unknown or
-            out
-            of range, or the weights of a result sum up to 0, so that they cannot be normalized.
+            out of range, or the weights of a result sum to 0, so that they cannot be normalized.
     """
 
     source_res = target_res = 0
@@ -147,8 +145,8 @@ class Resampler:
         self._tables: dict[tuple[Any, str], Any] = {}
 
     def _set_kernel(self, weights: np.ndarray, shift: int, normalize: bool) -> None:
-        """The same weights for all results, of samples from `shift` on relative to the result's,
-        which are applied without tables.
+        """Uses the same weights for all results. They apply to samples from `shift` on, relative to
+        the result, and need no tables.
         """
         self._kernel: np.ndarray | None = np.array(weights, np.float64)
         self._first = np.arange(self.target_res) + shift
@@ -169,7 +167,7 @@ class Resampler:
             self._kernel = self._kernel / sums[0]
 
     def _set_rows(self, first: np.ndarray, weights: np.ndarray, normalize: bool) -> None:
-        """Weights by result and tap; the first tap of a result is the sample at `first`."""
+        """Sets weights by result and tap; the first tap of a result is the sample at `first`."""
         self._kernel = None
         self._first = first
         if self.boundary == "zero":
@@ -182,7 +180,7 @@ class Resampler:
         self._weights = weights
 
     def _rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """The weights and the samples of every result."""
+        """Returns the weights and the samples of every result."""
         index = self._first[:, None] + np.arange(self.taps)
         if self._kernel is None:
             weights = self._weights
@@ -195,7 +193,7 @@ class Resampler:
         return weights, folded(index, self.source_res, self.boundary)
 
     def table(self, cls: Any, name: str, make: Callable[[], Any]) -> Any:
-        """Numbers of this resampler in memory, as an array of a class; made once."""
+        """Returns numbers of this resampler in memory, as an array of a class; created once."""
         key = cls, name
         if key not in self._tables:
             made = leaf.from_numpy(cls, np.ascontiguousarray(make()), copy=True)
@@ -205,7 +203,7 @@ class Resampler:
 
     @property
     def taps(self) -> int:
-        """The number of samples that each result is made of."""
+        """The number of samples that contribute to each result."""
         return self._weights.shape[1] if self._kernel is None else self._kernel.size
 
     def __repr__(self) -> str:
@@ -217,12 +215,12 @@ class Resampler:
     # ---- application
 
     def resample_fwd(self, source: Any, stride: int) -> Any:
-        """The results for the storage of a tensor. `stride` is the product of the sizes of the axes
-        after the one that is resampled.
+        """Returns the results for the storage of a tensor. `stride` is the product of the sizes of
+        the axes after the resampled one.
 
         Raises:
             TypeError: the source is not a one-dimensional floating-point array.
-            RuntimeError: its size does not go with the resolution and the stride.
+            RuntimeError: its size does not match the resolution and the stride.
         """
         outer = self._outer(source, stride, self.source_res)
         if not source.__meta__.is_jit:
@@ -253,8 +251,8 @@ class Resampler:
         return leaf.resize(cls(total), size)
 
     def _by_records(self, source: Any, work: Any, outer: int, stride: int) -> Any:
-        """`resample_fwd` with several neighbours along the axes after this one in a lane, which
-        have the same weights and are read at once.
+        """Like `resample_fwd`, with several neighbours along the following axes in one lane; they
+        have the same weights and are read together.
         """
         count = 8 if stride % 8 == 0 else 4
         place = Place(self, work, outer, stride // count)
@@ -270,12 +268,12 @@ class Resampler:
         return result
 
     def resample_bwd(self, target: Any, stride: int) -> Any:
-        """The transpose of `resample_fwd`: every sample receives what it contributes to the
+        """Applies the transpose of `resample_fwd`: every sample receives its contributions to the
         results.
 
         Raises:
             TypeError: the argument is not a one-dimensional floating-point array.
-            RuntimeError: its size does not go with the resolution and the stride.
+            RuntimeError: its size does not match the resolution and the stride.
         """
         outer = self._outer(target, stride, self.target_res)
         if not target.__meta__.is_jit:
@@ -318,16 +316,15 @@ class Resampler:
 
 
 def _part_sums(w: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """The sums of parts of an array: differences, where a part begins and ends in the middle."""
+    """Returns the sums of ranges of an array: differences, where a range begins and ends in the
+    middle."""
     head, tail = np.append(0.0, np.cumsum(w)), np.append(0.0, np.cumsum(w[::-1]))[::-1]
     inner = np.where(end == w.size, tail[begin], head[end] - head[begin])
     return np.where(begin == 0, head[end], inner)
 
 
 def _check_sums(sums: np.ndarray, sizes: np.ndarray) -> None:
-    """Raises:
-    RuntimeError: sums vanish beside those of the absolute weights.
-    """
+    """Raises a RuntimeError if sums vanish relative to the sums of absolute weights."""
     if (abs(sums) <= 1e-12 * sizes).any():
         raise RuntimeError(
             "drjit.Resampler(): the weights of some results sum up to zero, because the filter is "
@@ -352,7 +349,7 @@ def _quoted(names: Iterable[str]) -> str:
 
 
 def numbers(kernel: Any) -> np.ndarray:
-    """The entries of a discrete kernel.
+    """Returns the entries of a discrete kernel.
 
     Raises:
         TypeError: it is not a sequence of numbers.
@@ -368,7 +365,7 @@ def numbers(kernel: Any) -> np.ndarray:
 
 
 def _filter(filter: Any, radius: float | None, convolve: bool) -> tuple[Callable, float]:
-    """A filter as a function of NumPy arrays, and its radius."""
+    """Returns a filter as a function of NumPy arrays, and its radius."""
     if isinstance(filter, str):
         preset = FILTERS.get(filter)
         if preset is None:

@@ -1,5 +1,5 @@
-"""The taps of a resampler as traced arrays: where each result finds its samples, with what weights,
-and their weighted sums.
+"""The taps of a resampler as traced arrays: where each result finds its samples, their weights, and
+the weighted sums.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def folded(index: np.ndarray, size: int, boundary: str) -> np.ndarray:
-    """Positions of samples as indices into an array of `size` samples that a boundary mode
-    extends."""
+    """Maps positions of samples to indices into an array of `size` samples, extended according to a
+    boundary mode."""
     if boundary == "wrap":
         return index % size
     if boundary == "reflect":
@@ -34,7 +34,7 @@ def folded(index: np.ndarray, size: int, boundary: str) -> np.ndarray:
 
 
 class Place:
-    """Where the taps of each result are in the storage, and their weights, as traced arrays."""
+    """The positions of each result's taps in the storage, and their weights, as traced arrays."""
 
     def __init__(self, r: "Resampler", work: Any, outer: int, stride: int, lanes: int = 1) -> None:
         self.r, self.work, self.stride, self.lanes = r, work, stride, lanes
@@ -43,7 +43,7 @@ class Place:
         self.signed = flat_class(work, dt.i32 if small else dt.i64)
         unsigned = flat_class(work, dt.u32 if small else dt.u64)
         lane = leaf.lane(unsigned, outer * r.target_res * stride * lanes)
-        self.number = None  # of a lane among those of a result
+        self.number = None  # number of the lane among those of a result
         if lanes > 1:
             lane, number = _divided(lane, lanes)
             self.number = self.signed(number)
@@ -76,7 +76,8 @@ class Place:
             )
 
     def tap(self, k: Any) -> tuple[Any, Any, Any]:
-        """Index, weight and mask of the k-th tap of every result; `k` is a number or an array."""
+        """Returns index, weight and mask of the k-th tap of every result; `k` is a number or an
+        array."""
         r = self.r
         j = self.first + k
         active = self.yes
@@ -100,8 +101,8 @@ class Place:
         return where, _entry(r.table(self.work, "kernel", lambda: r._kernel), k), active
 
     def totals(self, source: Any, count: int = 1) -> list[Any]:
-        """The weighted sums of all taps, as a loop. With `count`, positions are those of records of
-        that many entries, and there is a sum for each of them.
+        """Returns the weighted sums of all taps, computed in a loop. With `count`, positions refer
+        to records of that many entries, and there is a sum for each of them.
         """
         work, taps, what = self.work, self.r.taps, "dr.resample"
 
@@ -136,11 +137,11 @@ def _folded_once(j: Any, n: int, boundary: str) -> Any:
 
 
 def _divided(a: Any, n: int) -> tuple[Any, Any]:
-    """Quotient and remainder, for the price of one division."""
+    """Returns quotient and remainder for the price of one division."""
     quotient = a // n
     return quotient, a - quotient * n
 
 
 def accumulator(cls: Any) -> Any:
-    """The type that sums are computed in: half precision would round after every tap."""
+    """Returns the type in which sums are computed: half precision would round after every tap."""
     return flat_class(cls, dt.f32) if cls._dtype is dt.f16 else cls

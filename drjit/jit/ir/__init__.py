@@ -1,2 +1,2 @@
-"""What a program is made of: element types, operations, nodes, and the scopes in which
-they are recorded."""
+"""The intermediate representation: element types, operations, nodes, and the scopes in which nodes
+are recorded."""

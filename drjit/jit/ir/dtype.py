@@ -1,5 +1,5 @@
-"""Element types. One `DType` object per type, compared by identity; everything else about types is
-read off it.
+"""Element types. There is one `DType` object per type, so types compare by identity; every other
+property of a type is an attribute of that object.
 """
 
 import enum
@@ -10,7 +10,7 @@ from ..enumeration import Named
 
 
 class VarType(Named, enum.Enum):
-    """Element type of an array, with the numbering of the interface."""
+    """The element type of an array, numbered as in the public interface."""
 
     Void = 0
     Bool = 1
@@ -32,9 +32,9 @@ class DType:
     """An element type: its long name (`float32`), its name in kernel text (`f32`), NumPy type, size
     in bytes, and kind: `b`ool, `i`nteger or `f`loat.
 
-    A vector type (`vector`) has a number of features, all of its `element` type, whose properties
-    it shares; the element of any other type is itself. `mask_type` is what comparisons give, and
-    `accumulator` the type that reductions accumulate in.
+    A vector type (`vector`) has several features of type `element` and shares the properties of
+    that type; any other type is its own element. `mask_type` is the type of comparison results, and
+    `accumulator` the type in which reductions accumulate.
     """
 
     __slots__ = (
@@ -114,14 +114,14 @@ for _type in ALL:
 f16.accumulator = f32
 
 VECTOR_BLOCK = 64
-"""Lanes of the blocks in which vectors lie in memory, each with a row for every feature: whole
-packets."""
+"""Number of lanes per block in the memory layout of vectors. A block has one row per feature, and
+its width is a multiple of the packet width."""
 
 _vectors: dict[tuple[DType, int], DType] = {}
 
 
 def vector(element: DType, count: int) -> DType:
-    """The type of vectors of `count` features; there is one object for each.
+    """Returns the type of vectors with `count` features; there is one object per type.
 
     >>> vector(f16, 64).name, vector(f16, 64) is vector(f16, 64)
     ('float16x64', True)
@@ -132,12 +132,12 @@ def vector(element: DType, count: int) -> DType:
         found.name, found.code = f"{element.name}x{count}", f"{element.code}x{count}"
         found.element, found.count, found.is_vector = element, count, True
         found.mask_type = found if element is mask else vector(mask, count)
-        # Two threads that get here at once end up with the same object.
+        # Two threads that get here at the same time end up with the same object.
         found = _vectors.setdefault((element, count), found)
     return found
 
 
 def by_name(name: str) -> DType:
-    """The type of that long name (`float32`, `float32x3`)."""
+    """Returns the type with the given long name (`float32`, `float32x3`)."""
     element, _, count = name.partition("x")
     return vector(BY_NAME[element], int(count)) if count else BY_NAME[name]

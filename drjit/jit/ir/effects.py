@@ -1,5 +1,5 @@
-"""Side effects that never happen: those of a recording that has failed, and those that depend on a
-symbolic value outside of its body. Their targets are again what they were before.
+"""Discards side effects that will never happen: those of a failed recording, and those that depend
+on a symbolic value outside its body. Their targets return to their previous contents.
 """
 
 from collections.abc import Iterable
@@ -20,18 +20,19 @@ OLD_VALUES = (
 
 
 def effects_inside(block: Node) -> int:
-    """The number of side effects of a loop or branch."""
+    """Returns the number of side effects of a loop or branch."""
     counts = block.data.counts
     return counts[1] if block.op is op.loop else sum(counts[2])
 
 
 def inside(block: Node) -> tuple[Node, ...]:
-    """The side effects of a loop or branch."""
+    """Returns the side effects of a loop or branch."""
     return block.deps[len(block.deps) - effects_inside(block) :]
 
 
 def afters(n: Node) -> list[Node]:
-    """The nodes that stand for what a side effect writes to, where somebody holds them."""
+    """Returns the nodes that stand for the targets of a side effect after it happened, as far as
+    they are still alive."""
     if n.op.block:
         return [a for e in inside(n) for a in afters(e)]
     if not n.op.effect:
@@ -40,8 +41,8 @@ def afters(n: Node) -> list[Node]:
 
 
 def old_values(effects: Iterable[Node]) -> list[Any]:
-    """References to the nodes of what atomic operations give, those in loops and branches
-    included."""
+    """Returns references to the nodes that hold old values returned by atomic operations, including
+    those in loops and branches."""
     found: list[Any] = []
     for e in effects:
         if e.op.block:
@@ -52,21 +53,21 @@ def old_values(effects: Iterable[Node]) -> list[Any]:
 
 
 def undo(dropped: Iterable[Node], targets: Iterable[Node]) -> None:
-    """Makes the nodes `targets`, which stand for what side effects have written to, stand for what
-    was there before those that are `dropped`. Loops and branches among these lose their side
-    effects, as somebody may still need what they compute."""
+    """Undoes side effects: each node of `targets`, which stands for an array after a side effect,
+    stands for the array without the effects in `dropped`. Loops and branches among them only lose
+    their side effects, since their results may still be needed."""
     gone = set(dropped)
     for target in targets:
         before = target.deps
         while before and before[0] in gone:
             before = _order(before[0], target.data) or ()
-        if before and before[0].op is not BUFFER:  # which it is when it has happened
+        if before and before[0].op is not BUFFER:  # it is a buffer once the effect has happened
             target.deps = before
             wait(target, before[0])
         else:
             target.op, target.deps = BUFFER, ()
     blocks = [n for n in gone if n.op.block]
-    for n in blocks:  # which grows
+    for n in blocks:  # the list grows during iteration
         blocks += [e for e in inside(n) if e.op.block]
         n.deps = n.deps[: len(n.deps) - effects_inside(n)]
         first, second, *rest = n.data.counts
@@ -74,8 +75,8 @@ def undo(dropped: Iterable[Node], targets: Iterable[Node]) -> None:
 
 
 def wait(target: Node, effect: Node) -> None:
-    """Has what becomes of a side effect, or of the recording to which it belongs, become of its
-    target as well."""
+    """Ties the target to the fate of a side effect, or of the recording that contains it: if the
+    effect is undone, so is the target."""
     reference = ref(target)
     for scope in stack():
         if effect in scope.effects:
@@ -87,8 +88,8 @@ def wait(target: Node, effect: Node) -> None:
 
 
 def _order(effect: Node, buffer: Any) -> tuple[Node, ...] | None:
-    """The side effect on a buffer that comes before another one, or before those of a loop or
-    branch. None if the buffer is not written to."""
+    """Returns the side effect on a buffer that precedes `effect`, or the ones that precede those of
+    a loop or branch. None if the buffer is not written to."""
     if effect.op.block:
         found = (_order(e, buffer) for e in inside(effect))
         return next((order for order in found if order is not None), None)
@@ -96,14 +97,14 @@ def _order(effect: Node, buffer: Any) -> tuple[Node, ...] | None:
 
 
 def without_escaped(effects: list[Node], below: dict[Node, list[Node]]) -> list[Node]:
-    """The side effects that can happen; the others are undone. `below` has the nodes on which each
-    one depends."""
+    """Returns the side effects that can happen and undoes the others. `below` maps each effect to
+    the nodes it depends on."""
     dropped = {e for e in effects if _escaped(e, below[e])}
     if not dropped:
         return effects
     kept = [e for e in effects if e not in dropped]
     every = kept[:]
-    for e in every:  # which grows
+    for e in every:  # the list grows during iteration
         if e.op.block:
             every += inside(e)
         while e.op.effect and e.data.order and e.data.order[0] in dropped:
@@ -113,7 +114,7 @@ def without_escaped(effects: list[Node], below: dict[Node, list[Node]]) -> list[
 
 
 def _escaped(effect: Node, nodes: list[Node]) -> bool:
-    """Whether a value is used outside of the body in which it is known."""
+    """Returns whether a value is used outside the body in which it is defined."""
     blocks = [n for n in nodes if n.op.block]
     known = {s for n in blocks for states in Parts(n).inside for s in states}
     known |= {Parts(n).live for n in blocks if n.op is op.loop}

@@ -1,7 +1,7 @@
-"""Names that users give to values, and the user lines that traced them: shown as comments in kernel
-text and in graphs.
+"""Names that users give to values, and the source lines that traced them; both appear as comments
+in kernel text and in graphs.
 
-Lines are recorded in debug mode only, since asking Python for them on every traced operation is
+Lines are recorded in debug mode only, because querying Python for them on every traced operation is
 slow.
 """
 
@@ -25,7 +25,7 @@ flags.in_debug_mode(Node, _note_location)
 
 
 def comments(nodes: list[Node]) -> dict[Node, str]:
-    """What to write beside the statement of each node: `file.py:5 a**2 [label]`."""
+    """Returns the comment on each node's statement: `file.py:5 a**2 [label]`."""
     found: dict[Node, str] = {}
     if not labels and not locations:
         return found
@@ -40,5 +40,5 @@ def comments(nodes: list[Node]) -> dict[Node, str]:
         if n in labels:
             parts.append(f"[{labels[n]}]")
         if parts:
-            found[n] = " ".join(" ".join(parts).split())  # a comment has one line
+            found[n] = " ".join(" ".join(parts).split())  # comments are single-line
     return found

@@ -1,5 +1,5 @@
-"""Where in the user's program something happened: a code object and a line, cheap to take and
-formatted only when shown.
+"""Locations in the user's program: a code object and a line, cheap to capture and formatted only
+when shown.
 """
 
 import sys
@@ -8,7 +8,7 @@ Location = tuple  # (code object, line number), or () if unknown
 
 
 def user_location() -> Location:
-    """The innermost frame outside this package."""
+    """Returns the innermost stack frame outside this package."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
@@ -19,7 +19,7 @@ def user_location() -> Location:
 
 
 def describe(location: Location) -> str:
-    """`file.py:12 in function`, for messages."""
+    """Formats a location for messages: `file.py:12 in function`."""
     if not location:
         return "an unknown line"
     code, line = location

@@ -1,8 +1,8 @@
-"""Which instructions belong to the bodies of loops and branches.
+"""Assigns instructions to the bodies of loops and branches.
 
-A node belongs to the innermost body on whose state or arguments it depends; what depends on none is
-computed outside, once. Side effects stay where they were recorded. Arithmetic in a branch within a
-loop that only depends on arguments which the loop does not change leaves the loop.
+A node belongs to the innermost body whose state or arguments it depends on. A node that depends on
+none is computed once, outside. Side effects stay where they were recorded. Arithmetic inside a loop
+is hoisted if it depends only on values that the loop does not change, even from within a branch.
 """
 
 from collections.abc import Iterable
@@ -12,12 +12,12 @@ from typing import Any
 from . import op
 from .node import Node
 
-ROUNDS = 16  # what a loop is taken to run, for estimates of cost
+ROUNDS = 16  # assumed number of iterations of a loop, for cost estimates
 
 
 class Parts:
-    """The operands of a loop or branch by their meaning. There is one list of `inside`, `results`
-    and `effects` for each body."""
+    """The operands of a loop or branch by role. `inside`, `results` and `effects` hold one list per
+    body."""
 
     __slots__ = ("effects", "inputs", "inside", "live", "masks", "outer", "results", "test")
 
@@ -44,9 +44,9 @@ class Parts:
 
 
 class Region:
-    """A body of a loop or branch: the nodes that belong to it, in order, and the bodies around it
-    on which they depend. `arguments` are the positions of those in which its calls differ, if
-    there are several."""
+    """A body of a loop or branch: its nodes in order, and the enclosing bodies that they depend on.
+    If several calls share the body, `arguments` lists the positions of the arguments in which they
+    differ."""
 
     __slots__ = ("arguments", "around", "block", "depth", "nodes", "rounds")
 
@@ -60,11 +60,11 @@ class Region:
 
 
 class Nesting:
-    """The bodies of the blocks among `nodes`, and where each node belongs (`home`; nodes outside of
-    all blocks have no entry).
+    """The bodies of the blocks among `nodes`, and the body that each node belongs to (`home`; nodes
+    outside all blocks have no entry).
 
-    `same` says which nodes are others: arguments of branches, states that loops keep, literals that
-    share a parameter, and what has left a loop and is there already.
+    `same` maps a node to the one that replaces it: arguments of branches, loop states that never
+    change, literals that share a parameter, and hoisted nodes that duplicate an existing one.
     """
 
     def __init__(self, nodes: list[Node]) -> None:
@@ -76,7 +76,7 @@ class Nesting:
         forced: dict[Node, Region] = {}
         kept: set[Node] = set()
         constants: dict[int, Node] = {}
-        calls: dict[Any, list[Node]] = {}  # of bodies that several of them share
+        calls: dict[Any, list[Node]] = {}  # calls that share one body, by body
         for n in nodes:
             if n.op is op.branch and n.data.shared is not None:
                 calls.setdefault(n.data.shared, []).append(n)
@@ -128,8 +128,8 @@ class Nesting:
         self._sink_constants(nodes)
 
     def _call(self, n: Node) -> None:
-        """Notes on a call that shares its body with others. What all of these pass is known in the
-        body as it is."""
+        """Records a call that shares its body with others. An argument that is the same in all of
+        them is used directly in the body."""
         first, *others = self.calls[n]
         if n is not first:
             self.bodies[n] = self.bodies[first]
@@ -139,7 +139,7 @@ class Nesting:
         inputs = [Parts(m).inputs for m in self.calls[n]]
         body.arguments = []
         for k, name in enumerate(self.parts[n].inside[0]):
-            if name not in self._present:  # what no call needs
+            if name not in self._present:  # no call needs it
                 continue
             self.home[name] = body
             given = inputs[0][k]
@@ -149,7 +149,7 @@ class Nesting:
                 body.arguments.append(k)
 
     def _place(self, n: Node, body: Region | None) -> None:
-        """Finds the home of a node from those of its operands."""
+        """Determines the home of a node from the homes of its operands."""
         own = self.bodies.get(n, [])
         others = {b for d in n.deps if (b := self.home.get(d)) is not None and b not in own}
         for b in own:
@@ -165,8 +165,8 @@ class Nesting:
             self.home[n] = body
 
     def _hoist(self, nodes: list[Node]) -> None:
-        """Moves arithmetic out of the loops whose variables it does not depend on. What several
-        branches of a loop compute in the same way is then computed once."""
+        """Hoists arithmetic out of loops whose variables it does not depend on. An expression that
+        occurs in several branches of a loop is then computed only once."""
         if not any(body.depth > 1 for bodies in self.bodies.values() for body in bodies):
             return
         made: dict[tuple, Node] = {}
@@ -195,8 +195,9 @@ class Nesting:
             body.nodes[:] = sorted(here, key=self._present.__getitem__)
 
     def _outside(self, body: Region, known: set[Region | None]) -> Region | None:
-        """Where a node of a body can be computed whose operands the bodies `known` have: around the
-        outermost loop in which none of these is, and within what several calls share."""
+        """Returns the body to which a node can be hoisted whose operands belong to the bodies
+        `known`: outside the outermost loop that contains none of them, but still inside a body
+        shared by several calls."""
         found = at = body
         while at is not None and at not in known and at.arguments is None:
             around = self.home.get(at.block)
@@ -206,14 +207,14 @@ class Nesting:
         return found
 
     def origin(self, n: Node) -> Node:
-        """The node that another one is the same as."""
+        """Returns the node that replaces `n`, or `n` itself."""
         while n in self.same:
             n = self.same[n]
         return n
 
     def _sink_constants(self, nodes: list[Node]) -> None:
-        """Moves constants that only one body of a branch uses there, where lanes that do not call
-        it need not load them."""
+        """Moves constants used by only one body of a branch into that body, so that lanes that do
+        not take it need not load them."""
         sunk: dict[Region, list[Node]] = {
             body: [] for n, bodies in self.bodies.items() if n.op is op.branch for body in bodies
         }
@@ -236,25 +237,26 @@ class Nesting:
             body.nodes[:0] = constants
 
     def reached(self, body: Region, wanted: Iterable[Node]) -> set[Node]:
-        """What of a body and the blocks in it is needed to compute some values."""
+        """Returns the nodes of a body and of the blocks in it that are needed to compute the
+        `wanted` values."""
         home, same, depth, present = self.home, self.same, body.depth, self._present
         stack, found = list(wanted), set()
         while stack:
             n = stack.pop()
-            while n in same:  # as `origin`, for every operand of a program
+            while n in same:  # inlined `origin`: runs for every operand of a program
                 n = same[n]
             if n in found:
                 continue
             own = home.get(n)
             if own is not None and own.depth >= depth:
                 found.add(n)
-                # A block also refers to what only those of its results need that nobody uses.
+                # A block also refers to nodes that only its unused results need.
                 stack += n.deps if n not in self.parts else [d for d in n.deps if d in present]
         return found
 
 
 def leaked() -> RuntimeError:
-    """What to raise when a value leaves the body in which it is known."""
+    """Returns the error to raise when a value escapes the body in which it is defined."""
     return RuntimeError(
         "a value that was computed in the body of a symbolic loop, branch or call is used outside "
         "of it. Only the state that a loop's body gives, and the results of a branch or call, are "

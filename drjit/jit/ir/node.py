@@ -1,9 +1,9 @@
 """Traced values. A `Node` is an operation on other nodes, a literal, or a buffer with evaluated
 data.
 
-Nodes are immutable but for becoming evaluated, at which point they drop their operands. They form a
-graph without cycles and are freed by reference counting. Operations on literals are carried out at
-once, by the NumPy definition that kernels use as well.
+Nodes are immutable except that evaluation turns them into buffers and drops their operands. They
+form an acyclic graph and are freed by reference counting. Operations on literals are folded
+immediately, using the same NumPy definitions as kernels.
 """
 
 import math
@@ -28,9 +28,9 @@ next_serial = count(1).__next__
 class Node:
     """A traced value: `size` lanes of type `dtype`.
 
-    `data` is the Python number of a literal, the `Buffer` of a buffer or of an `after`, or an op's
-    static metadata. `serial` orders nodes by creation: operands come first. `mark` and `id` belong
-    to the scheduler.
+    `data` is the Python number of a literal, the `Buffer` of a buffer or of an `after`, or the
+    static metadata of an operation. `serial` increases with creation, so operands have smaller
+    numbers. `mark` and `id` are scratch fields of the scheduler.
     """
 
     __slots__ = ("__weakref__", "data", "deps", "dtype", "id", "mark", "op", "serial", "size")
@@ -57,11 +57,11 @@ class Node:
 
 
 LITERAL, BUFFER, AFTER, SPLAT = op.literal, op.buffer, op.after, op.splat
-LARGEST = (1 << 32) - 1  # lanes have 32-bit numbers
+LARGEST = (1 << 32) - 1  # lane indices have 32 bits
 
 
 def make(op_: Op, dtype: DType, size: int, deps: tuple[Node, ...] = (), data: Any = None) -> Node:
-    """A new node, as it stands: no folding, no checks."""
+    """Creates a node as given, without folding or checks."""
     n = Node()
     n.op = op_
     n.dtype = dtype
@@ -74,11 +74,11 @@ def make(op_: Op, dtype: DType, size: int, deps: tuple[Node, ...] = (), data: An
 
 
 def literal(dtype: DType, value: Any, size: int = 1) -> Node:
-    """A constant. Numbers are converted as a kernel converts them: integers wrap, floats round to
-    the type.
+    """Creates a constant. The value is converted as in kernels: integers wrap, floats round to the
+    type.
 
     Raises:
-        RuntimeError: the size is beyond `LARGEST`.
+        RuntimeError: the size exceeds `LARGEST`.
     """
     if size > LARGEST:
         raise too_large(size)
@@ -87,8 +87,9 @@ def literal(dtype: DType, value: Any, size: int = 1) -> Node:
 
 @cache
 def literals(dtype: DType) -> Callable[[Any], Node | None]:
-    """What makes a literal of size 1 of a Python number, or gives None if the number is not one
-    that arrays of the type take as it is: programs pay for it with every number in them."""
+    """Returns a function that converts a Python number to a literal of size 1, or returns None if
+    arrays of this type do not accept the number as is. It runs for every number in a program, so it
+    must be fast."""
     kinds = (int,) if dtype.is_int else (bool,) if dtype.is_mask else (float, int)
     normalized = _ROUNDED[dtype].__getitem__ if dtype.is_float else None
     low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
@@ -115,7 +116,7 @@ def literals(dtype: DType) -> Callable[[Any], Node | None]:
 
 
 def normalize(dtype: DType, value: Any) -> Any:
-    """The Python number that a literal of that type holds for `value`."""
+    """Returns the Python number that a literal of the given type stores for `value`."""
     return _NORMALIZE[dtype.element](value)
 
 
@@ -134,7 +135,7 @@ def _rounder(form: str) -> Callable[[Any], float]:
             return unpack(pack(value))[0]
         except OverflowError:
             return math.inf if value > 0 else -math.inf
-        except struct.error:  # no number, but what becomes one
+        except struct.error:  # not a number, but convertible to one
             return rounded(_to_float(value))
 
     return rounded
@@ -162,8 +163,9 @@ _NORMALIZE |= {dt.mask: bool, dt.f64: _to_float, dt.f16: _rounder("e"), dt.f32: 
 
 
 class _Rounded(dict[float, float]):
-    """The numbers that a type of floats has for others. Those of a program are the same again and
-    again, and finding one is faster than rounding it. Not for zeros, of which both signs are equal.
+    """Cache of numbers rounded to a floating point type. Programs use the same few constants over
+    and over, and a lookup is faster than rounding. Zeros are not cached, because the two signs
+    compare equal.
     """
 
     def __init__(self, rounded: Callable[[Any], float]) -> None:
@@ -183,42 +185,43 @@ _ROUNDED = {t: _Rounded(_NORMALIZE[t]) for t in dt.ALL if t.is_float}
 _SHARED: dict[tuple[DType, float], Node] = {
     (t, v): make(LITERAL, t, 1, (), normal(v)) for t, normal in _NORMALIZE.items() for v in (0, 1)
 }
-"""The constants of which derivatives are full."""
+"""The constants that derivatives use most."""
 shared = frozenset(_SHARED.values())
 
 
 def constant(dtype: DType, value: float) -> Node:
-    """A literal of size 1 that the package states, and which is always the same: several may be one
-    node. Numbers of programs may not, as kernels would depend on which of them happen to be equal.
+    """Returns a literal of size 1 with a value chosen by the package, so the node may be shared.
+    Numbers in user programs must not share nodes: kernels would then depend on which of them happen
+    to be equal.
     """
     return _SHARED.get((dtype, value)) or literal(dtype, value)
 
 
 def too_large(size: int) -> RuntimeError:
-    """What to raise for an array of more than `LARGEST` entries."""
+    """Returns the error to raise for an array with more than `LARGEST` entries."""
     return RuntimeError(f"an array cannot have {size:,} entries: the limit is {LARGEST:,}")
 
 
 def buffer(dtype: DType, size: int, memory: Any) -> Node:
-    """An evaluated value."""
+    """Creates a node for evaluated data."""
     if size > LARGEST:
         raise too_large(size)
     return make(BUFFER, dtype, size, (), memory)
 
 
 def lane(size: int) -> Node:
-    """The lane indices 0 ... size-1, in `u32`."""
+    """Creates the lane indices 0 ... size-1, in `u32`."""
     if size > LARGEST:
         raise too_large(size)
     return literal(dt.u32, 0) if size == 1 else make(op.lane, dt.u32, size)
 
 
 class SizeError(RuntimeError):
-    """Operands whose sizes differ, and are not 1."""
+    """Operands have different sizes, none of which can be broadcast."""
 
 
 def broadcast_size(nodes: tuple[Node, ...], what: str) -> int:
-    """The common size of operands; `what` names the operation in the error.
+    """Returns the common size of operands; `what` names the operation in the error.
 
     Raises:
         RuntimeError: sizes differ and neither is 1.
@@ -245,10 +248,10 @@ def broadcast_size(nodes: tuple[Node, ...], what: str) -> int:
 
 
 def _is_symbolic(nodes: tuple[Node, ...]) -> bool:
-    """Whether a node depends on what stands for the state of a loop, or arguments."""
+    """Returns whether a node depends on symbolic loop state or arguments."""
     seen = list(nodes)
     known = set(seen)
-    for n in seen:  # which grows
+    for n in seen:  # the list grows during iteration
         if n.op.name == "state":
             return True
         more = [d for d in n.deps if d not in known]
@@ -258,7 +261,7 @@ def _is_symbolic(nodes: tuple[Node, ...]) -> bool:
 
 
 def apply(op_: Op, *deps: Node) -> Node:
-    """An element-wise operation of the table, folded and simplified where possible.
+    """Applies an element-wise operation of the table, folding and simplifying where possible.
 
     Raises:
         RuntimeError: operands have incompatible sizes.
@@ -269,7 +272,7 @@ def apply(op_: Op, *deps: Node) -> Node:
 
 
 def combine(op_: Op, deps: tuple[Node, ...]) -> Node:
-    """`apply` for operands whose element types are known to be right."""
+    """Like `apply`, for operands whose element types are known to be valid."""
     a = deps[0]
     size, dtype = a.size, a.dtype
     literals = 0
@@ -280,7 +283,7 @@ def combine(op_: Op, deps: tuple[Node, ...]) -> Node:
             if size == 1:
                 size = d.size
             elif d.size != 1:
-                size = broadcast_size(deps, op_.name)  # says what is wrong
+                size = broadcast_size(deps, op_.name)  # raises with the reason
     if op_.result == "mask":
         dtype = dtype.mask_type
     elif op_.result == "second":
@@ -301,7 +304,7 @@ def combine(op_: Op, deps: tuple[Node, ...]) -> Node:
 
 
 def splat(count: int, a: Node) -> Node:
-    """A vector whose features are all the same scalar."""
+    """Creates a vector whose features all equal the same scalar."""
     dtype = dt.vector(a.dtype, count)
     if a.op is LITERAL:
         return literal(dtype, a.data, a.size)
@@ -309,14 +312,13 @@ def splat(count: int, a: Node) -> Node:
 
 
 def _feature(a: Node) -> Node:
-    """The one scalar that is every feature of a splat or literal."""
+    """Returns the scalar that all features of a splat or literal equal."""
     return a.deps[0] if a.op is SPLAT else literal(a.dtype.element, a.data, a.size)
 
 
 def check_types(op_: Op, deps: tuple[Node, ...]) -> None:
-    """Raises:
-    TypeError: the operation does not accept the element type, or operand types differ.
-    """
+    """Raises a TypeError if the operation does not accept the element type, or operand types
+    differ."""
     a = deps[0].dtype
     if a.kind not in op_.domain:
         raise TypeError(f"{op_.name}: unsupported element type {a.name}")
@@ -328,13 +330,13 @@ def check_types(op_: Op, deps: tuple[Node, ...]) -> None:
 
 
 def cast(dtype: DType, a: Node) -> Node:
-    """Conversion to another element type; see the kernel language for out-of-range values."""
+    """Converts to another element type; the kernel language defines out-of-range values."""
     if a.dtype is dtype:
         return a
     if a.op is LITERAL:
         value, to = a.data, dtype.element
-        # A literal is made by the same rules where integers wrap, or numbers are rounded once at
-        # most; the rest, such as large integers that become floats, is left to NumPy.
+        # Fold here where integers wrap or a number is rounded at most once. Other cases, such as
+        # large integers that become floats, are left to NumPy.
         if type(value) is float:
             same = to.is_float
         else:
@@ -349,10 +351,10 @@ def cast(dtype: DType, a: Node) -> Node:
 
 
 def bitcast(dtype: DType, a: Node) -> Node:
-    """The same bits as another element type of the same size.
+    """Reinterprets the bits as another element type of the same size.
 
     Raises:
-        TypeError: the types differ in size, or one is a mask.
+        TypeError: the types differ in size, or one of them is a mask.
     """
     if a.dtype is dtype:
         return a
@@ -368,7 +370,7 @@ def bitcast(dtype: DType, a: Node) -> Node:
 
 
 def resize(a: Node, size: int) -> Node:
-    """A node of size 1 as one of another size."""
+    """Broadcasts a node of size 1 to another size."""
     if a.size == size:
         return a
     if a.op is LITERAL:
@@ -377,7 +379,7 @@ def resize(a: Node, size: int) -> Node:
 
 
 def evaluate_literal(op_: Op, dtype: DType, deps: tuple[Node, ...]) -> Any:
-    """The value of an operation on literals, by the NumPy definition of the operation."""
+    """Evaluates an operation on literals with its NumPy definition."""
     fold = folder(op_, dtype.element)
     if fold is not None:
         value = fold(*[d.data for d in deps])
@@ -392,8 +394,8 @@ def evaluate_literal(op_: Op, dtype: DType, deps: tuple[Node, ...]) -> Any:
 
 @cache
 def folder(op_: Op, dtype: DType) -> Callable[..., Any] | None:
-    """What the data of a literal is that an operation of the given type makes of those of others;
-    it gives None where it takes NumPy to say so, and there is none for most operations."""
+    """Returns a fast constant folder: a function from the data of literal operands to the data of
+    the result. It returns None in cases that need NumPy. Most operations have no such folder."""
     if op_ is op.fma and dtype is dt.f32:
         return _fma_f32
     plain = _PLAIN.get(op_)
@@ -401,7 +403,7 @@ def folder(op_: Op, dtype: DType) -> Callable[..., Any] | None:
     if plain is None or op_.result == "mask":
         return plain
 
-    if op_.arity == 2:  # most of them
+    if op_.arity == 2:  # the common case
 
         def folded_pair(a: Any, b: Any) -> Any:
             value = plain(a, b)
@@ -417,27 +419,27 @@ def folder(op_: Op, dtype: DType) -> Callable[..., Any] | None:
 
 
 def _fma_f32(a: float, b: float, c: float) -> float | None:
-    """`a * b + c`, rounded once; None where it is not finite."""
+    """Returns `a * b + c`, rounded once, or None where that is not finite."""
     rounded = _NORMALIZE[dt.f32]
     product = a * b
     total = product + c
     back = total - product
-    error = (product - (total - back)) + (c - back)  # of the sum (Knuth, TAOCP 2, 4.2.2)
+    error = (product - (total - back)) + (c - back)  # error of the sum (Knuth, TAOCP 2, 4.2.2)
     value = _ROUNDED[dt.f32][total] if total else total
     if error == 0:
         return value
     if error != error or math.isinf(value):
         return None
-    # The exact sum lies between `total` and the next number of double precision on that side, and
-    # rounds as both do, or, if they differ, as the one that is not in the middle of two values.
+    # The exact sum lies between `total` and the next double in its direction. It rounds like both
+    # of them; if they round differently, like the one that is not a midpoint of two values.
     other = rounded(math.nextafter(total, math.copysign(math.inf, error)))
     return other if abs(total - value) == abs(other - total) and other != value else value
 
 
-# What double precision, rounded once more, or integers without end give just as well. (A quotient
-# or root of two numbers of 24 digits is never so close to the middle of two of them that rounding
-# it to 53 digits first changes anything.) NumPy would take most of the time of tracing a program
-# with many constants; it remains for what gives None here.
+# Operations that double precision with one more rounding, or unbounded integers, compute exactly as
+# well. (A quotient or root of 24-bit numbers is never so close to the midpoint of two of them that
+# rounding to 53 bits first changes the result.) Calling NumPy would dominate the time to trace
+# programs with many constants; it is left for the cases in which a folder returns None.
 _PLAIN: dict[Op, Callable[..., Any]] = {
     **{o: o.python for o in (*op.ARITHMETIC, *op.COMPARISONS) if o.kind == "infix"},
     op.neg: operator.neg,
@@ -447,8 +449,8 @@ _PLAIN: dict[Op, Callable[..., Any]] = {
 }
 
 
-# Algebraic identities. A rule returns a simpler node of the given size, or None. Identities hold
-# for every value, so x*0 stays (NaN), as do x+0 for floats (-0 + 0 is 0) and x-x.
+# Algebraic identities. A rule returns a simpler node of the given size, or None. Only identities
+# that hold for every value are used: x*0 stays (NaN), as do x+0 for floats (-0 + 0 is 0) and x-x.
 
 
 def _same_size(size: int, a: Node) -> Node | None:
@@ -456,7 +458,7 @@ def _same_size(size: int, a: Node) -> Node | None:
 
 
 def _parts(a: Node, b: Node) -> tuple[Any, Node]:
-    """The number that one of two operands is, and the other operand."""
+    """Splits two operands into the number that one of them is, and the other operand."""
     return (b.data, a) if b.op is LITERAL else (a.data, b)
 
 
@@ -494,7 +496,7 @@ def _idempotent(size: int, a: Node, b: Node) -> Node | None:
     return _same_size(size, a) if a is b else None
 
 
-_ONES = {t: normalize(t, -1) for t in dt.ALL if not t.is_float}  # all bits
+_ONES = {t: normalize(t, -1) for t in dt.ALL if not t.is_float}  # all bits set
 
 
 def _and(size: int, a: Node, b: Node) -> Node | None:
@@ -517,7 +519,7 @@ def _xor(size: int, a: Node, b: Node) -> Node | None:
 
 
 def _constant_operand(op_: Op) -> Callable[[int, Node, Node], Node | None]:
-    """Of one whose second operand becomes part of the code if it is constant."""
+    """Rule for an operation whose second operand becomes part of the code if it is constant."""
 
     def rule(size: int, a: Node, b: Node) -> Node | None:
         if b.op is not LITERAL or a.size != size:
@@ -532,7 +534,7 @@ def _constant_operand(op_: Op) -> Callable[[int, Node, Node], Node | None]:
 def _select(size: int, m: Node, a: Node, b: Node) -> Node | None:
     if m.op is LITERAL:
         chosen = a if m.data else b
-        # A broadcast of a non-literal keeps the select: it is what gives the value its size.
+        # Keep the select around a broadcast non-literal: it determines the size of the value.
         return (
             literal(chosen.dtype, chosen.data, size)
             if chosen.op is LITERAL
@@ -542,7 +544,7 @@ def _select(size: int, m: Node, a: Node, b: Node) -> Node | None:
 
 
 def _twice(op_: Op) -> Callable[[int, Node], Node | None]:
-    """Of an operation that is its own inverse."""
+    """Rule for an operation that is its own inverse."""
 
     def rule(size: int, a: Node) -> Node | None:
         deps = a.deps  # read before the op: another thread may be evaluating the node
@@ -558,7 +560,7 @@ SIMPLIFY: dict[Op, Callable[..., Node | None]] = {
     op.not_: _twice(op.not_),
     op.neg: _twice(op.neg),
 }
-"""What holds for any operands that are no literals."""
+"""Identities for operands that are not literals."""
 WITH_LITERAL: dict[Op, Callable[..., Node | None]] = {
     op.add: _add,
     op.sub: _sub,
@@ -570,4 +572,4 @@ WITH_LITERAL: dict[Op, Callable[..., Node | None]] = {
     op.select: _select,
     **{o: _constant_operand(o) for o in op.TABLE.values() if o.in_code},
 }
-"""What holds where one operand is a literal."""
+"""Identities with a literal operand."""

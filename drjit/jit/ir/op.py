@@ -1,8 +1,7 @@
 """The op table: the single declaration of every operation of a traced program.
 
-A row says everything about an operation that is not a rule: operands, types, price, how it reads in
-kernel text and in Python, what it does to memory. The targets and differentiation hold one rule
-each for an operation, and nothing else about it.
+A row states every fact about an operation: operands, types, cost, notation in kernel text and in
+Python, effect on memory. Targets and differentiation add one rule per operation, and nothing else.
 """
 
 import builtins
@@ -17,7 +16,7 @@ from .dtype import DType
 
 
 class ReduceOp(Named, enum.Enum):
-    """Operation of a reduction or of a scatter-reduction."""
+    """The operation of a reduction or scatter-reduction."""
 
     Identity = 0
     Add = 1
@@ -29,7 +28,7 @@ class ReduceOp(Named, enum.Enum):
 
 
 class ReduceMode(Named, enum.Enum):
-    """How a scatter-reduction or a gather's adjoint is carried out."""
+    """How a scatter-reduction, or the adjoint of a gather, is carried out."""
 
     Auto = 0
     Direct = 1
@@ -44,34 +43,35 @@ class Op:
 
     `result` is `same` (the type of the first operand), `mask`, `second` (the type of the second
     operand) or `static` (stated where the node is made). `domain` lists the kinds that the first
-    operand may have: `b`ool, `i`nteger, `f`loat. `cost` estimates the operation's price in
-    elementary instructions, for the choice of the tier and of the block size.
+    operand may have: `b`ool, `i`nteger, `f`loat. `cost` estimates the operation's cost in
+    elementary instructions; it guides the choice of tier and block size.
 
-    `kind` tells how it reads in kernel text, with `text`: as a `prefix` or `infix` operator, as a
-    `call`, or in a form of its own, which is called like the operation.
+    `kind` and `text` define the notation in kernel text: a `prefix` or `infix` operator, a `call`,
+    or a special form named after the operation.
 
-    The rest is facts that most operations lack. Of those that are element-wise:
+    The remaining fields apply to some operations only. For element-wise operations:
 
-    - `method` and `symbol`: the operator of Python (`__add__`) and how it is written;
-    - `library`: the module of `mathlib` with its definition as kernel text;
-    - `fused`: NumPy has to emulate fused multiply-adds for it, as for what is in the library;
-    - `exact`: what `f32` gives for `f16` needs no rounding;
-    - `simple`: numbers beside which it may simplify;
-    - `in_code`: a constant count or divisor becomes part of the code, which is far shorter for it:
-      such a node has one operand, and the number as its data;
-    - `reduction` and `start`: what it is called as a reduction, and the number this starts from;
-    - `linear`: the gradients of operands are that of the result, up to signs;
-    - `guarded`, `masks`, `symmetric`: see `Rule` of the derivatives.
+    - `method` and `symbol`: the Python operator (`__add__`) and its notation;
+    - `library`: the module of `mathlib` that defines it as kernel text;
+    - `fused`: NumPy must emulate fused multiply-adds for it, as for library functions;
+    - `exact`: the `f32` result for `f16` operands needs no rounding;
+    - `simple`: literal operands that may allow simplification;
+    - `in_code`: a constant count or divisor becomes part of the code, which is then much shorter;
+      such a node has one operand and stores the number as its data;
+    - `reduction` and `start`: the name of the corresponding reduction and its start value;
+    - `linear`: the operands' gradients equal the result's, up to sign;
+    - `guarded`, `masks`, `symmetric`: see `Rule` in the derivatives.
 
-    Of the others:
+    For other operations:
 
-    - `effect`: it writes to memory; it `gives` old values, or `accumulates` in any order;
+    - `effect`: it writes to memory; with `gives` it returns old values, with `accumulates` the
+      order of updates is free;
     - `block`: it has bodies;
     - `reads`: the operands that are read as memory, as a slice;
-    - `words`: operands that stand in the text as words of the parameter block;
-    - `several`: it gives several values;
-    - `whole`: it takes vectors as a whole;
-    - `waits`: others may have to wait for it, or it for others.
+    - `words`: the operands that appear in the text as words of the parameter block;
+    - `several`: it has several results;
+    - `whole`: it consumes whole vectors;
+    - `waits`: it may have to wait for other operations, or they for it.
     """
 
     __slots__ = (
@@ -114,12 +114,13 @@ class Op:
         self.waits = has("waits") or self.effect or self.reads is not None
 
     def accepts(self, dtype: DType) -> bool:
-        """Whether an element type has the operation."""
+        """Returns whether the operation is defined for an element type."""
         return self.result == "second" or dtype.kind in self.domain
 
     @property
     def python(self) -> Callable[..., Any]:
-        """What computes it for numbers of Python, where that has an operator or a reduction."""
+        """Returns the function that computes it on Python numbers, where Python has such an
+        operator or reduction."""
         if self.method:
             return getattr(operator, f"__{self.method}__")
         return getattr(builtins, self.reduction)
@@ -135,7 +136,7 @@ def _numbers(text: str | None) -> tuple[int, ...]:
     return tuple([int(n) for n in text.split(",")]) if text else ()
 
 
-# Name, operands, result, domain, form, cost, facts.
+# Name, operands, result, domain, form, cost, further fields.
 _ROWS = """
 neg                   1 same   if   -      1  method=neg exact linear
 not_                  1 same   bi   ~      1  method=invert
@@ -246,7 +247,7 @@ REDUCTIONS = {o.reduction: o for o in TABLE.values() if o.reduction}
 
 
 def identity(reduction: str, dtype: DType) -> float:
-    """What a reduction of nothing gives, as a number of a type."""
+    """Returns the reduction of an empty array, as a number of the type."""
     start = REDUCTIONS[reduction].start
     if dtype.is_mask:
         return bool(start)
@@ -260,7 +261,8 @@ def identity(reduction: str, dtype: DType) -> float:
 
 
 def neutral(reduction: str, dtype: DType) -> float:
-    """What a reduction may combine with any number without changing it: of the two zeros, -0.0."""
+    """Returns a value that leaves any number unchanged when reduced with it: of the two zeros,
+    -0.0."""
     return -0.0 if reduction == "add" and dtype.is_float else identity(reduction, dtype)
 
 

@@ -1,7 +1,7 @@
-"""Open recordings of a thread: the bodies of symbolic loops and branches that it is tracing.
+"""A thread's open recordings: the bodies of the symbolic loops and branches that it is tracing.
 
-A scope says which lanes execute what is traced now, and collects its side effects, which belong to
-the loop or branch and not to the program around it.
+A scope holds the mask of the lanes that execute the code being traced. It collects the code's side
+effects, which belong to the loop or branch and not to the surrounding program.
 """
 
 import threading
@@ -15,7 +15,7 @@ from . import op
 from .node import Node, make
 
 ACTIVE = make(op.active, dt.mask, 1)
-"""The lanes of a kernel, where nothing restricts them further."""
+"""The lanes of a kernel where nothing restricts them further."""
 
 
 WRITTEN = (
@@ -25,9 +25,8 @@ WRITTEN = (
 
 
 class Scope:
-    """A body under recording: the mask of the lanes that execute it, the side effects so far, and
-    weak references to the nodes that stand for their targets. `repeats` says that it is that of a
-    loop."""
+    """A body being recorded: the mask of its lanes, the side effects so far, and weak references to
+    the nodes that stand for their targets. `repeats` says that it is the body of a loop."""
 
     __slots__ = ("afters", "depth", "effects", "mask", "repeats")
 
@@ -39,8 +38,8 @@ class Scope:
 
 
 class StateTarget(RuntimeError):
-    """A gather from, or a scatter to, what stands for the state of a loop or the argument of a
-    branch, which has no memory; `node` is that."""
+    """A gather from, or scatter to, `node`, which is the state of a loop or an argument of a branch
+    and hence has no memory."""
 
     def __init__(self, node: Node, written: bool) -> None:
         super().__init__(
@@ -52,11 +51,11 @@ class StateTarget(RuntimeError):
 
 
 class OpenRegion:
-    """What a node of a loop or branch knows beyond its operands.
+    """Metadata of a loop or branch node.
 
-    `counts` says how the operands are divided, `depth` how many recordings were open around it;
-    `values` refers to the nodes of its results, `shared` is the body that a call has in common with
-    others (see `sharing`).
+    `counts` is the number of operands per role, `depth` the number of recordings open around it.
+    `values` refers to the nodes of its results; `shared` is the body that a call shares with other
+    calls (see `sharing`).
     """
 
     __slots__ = ("counts", "depth", "shared", "values")
@@ -67,7 +66,7 @@ class OpenRegion:
 
     @property
     def static(self) -> tuple:
-        """What kernel text depends on."""
+        """Returns the part of the metadata that kernel text depends on."""
         return (self.counts, self.depth)
 
 
@@ -81,19 +80,19 @@ _stack = _Stack()
 
 
 def innermost() -> Scope | None:
-    """The innermost scope of this thread."""
+    """Returns this thread's innermost scope."""
     scopes = _stack.scopes
     return scopes[-1] if scopes else None
 
 
 def stack() -> list[Scope]:
-    """The scopes of this thread, innermost last."""
+    """Returns this thread's scopes, innermost last."""
     return _stack.scopes
 
 
 def recording() -> bool:
-    """Whether this thread is tracing the body of a symbolic loop or branch; code that is merely
-    restricted to some lanes has depth 0."""
+    """Returns whether this thread is tracing the body of a symbolic loop or branch. A scope that
+    merely restricts the active lanes has depth 0 and does not count."""
     scopes = _stack.scopes
     return bool(scopes) and scopes[-1].depth > 0
 
@@ -102,21 +101,21 @@ flags.recording = recording
 
 
 def active() -> Node:
-    """The mask of the lanes that execute what is traced now."""
+    """Returns the mask of the lanes that execute the code being traced."""
     scopes = _stack.scopes
     return scopes[-1].mask if scopes else ACTIVE
 
 
 def lanes() -> int:
-    """How often a side effect of one lane happens: once for each lane of the group for which a
-    function is being called, where nothing is recorded."""
+    """Returns how many times a side effect of one lane happens: once per lane of the group for
+    which a function is being called, if nothing is being recorded."""
     return 1 if recording() else _stack.lanes
 
 
 @contextmanager
 def group(size: int) -> Iterator[None]:
-    """Says that what is traced now is for a group of so many lanes, and no longer for those of a
-    mask around it."""
+    """Declares that the code being traced runs for a group of `size` lanes, and no longer under the
+    surrounding mask."""
     scopes, before = _stack.scopes, _stack.lanes
     kept = len(scopes)
     if scopes and not recording():
@@ -133,7 +132,7 @@ def group(size: int) -> Iterator[None]:
 
 @contextmanager
 def unmasked() -> Iterator[None]:
-    """Lifts the masks and the group around for work that is no part of the traced code."""
+    """Lifts the surrounding masks and group for work that is not part of the traced code."""
     scopes, before = _stack.scopes, _stack.lanes
     masks = [] if recording() else scopes[:]
     del scopes[: len(masks)]

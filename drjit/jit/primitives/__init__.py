@@ -1,1 +1,2 @@
-"""What is launched by itself: scans, reductions, compression, sorting, and products of matrices."""
+"""Operations that run as separate launches: scans, reductions, compression, sorting, and matrix
+products."""

@@ -1,8 +1,8 @@
-"""Operations in which lanes work together: prefix and block reductions, and compression of masks.
+"""Operations across lanes: prefix and block reductions, and compression of masks.
 
-They are kernel texts of their own, which read evaluated buffers. A prefix reduction over many lanes
-takes two launches: totals of blocks, then the running values (Blelloch, "Prefix sums and their
-applications", 1990).
+They are kernel texts of their own that read evaluated buffers. A prefix reduction over many lanes
+takes two launches: one for the totals of blocks, then one for the running values (Blelloch, "Prefix
+sums and their applications", 1990).
 """
 
 from functools import lru_cache
@@ -58,16 +58,17 @@ def _evaluated(a: Node) -> Buffer:
     return schedule.materialize(a).data
 
 
-# Lanes below which one thread is faster than several that have to wait for each other.
+# Below this number of lanes, one thread is faster than several that must synchronize.
 _ONE_BLOCK = 65536
-# Elements above which a block reduction with few results is divided further.
+# Above this number of elements, a block reduction with few results is subdivided.
 _DIVIDED = 1 << 18
-# Bytes of accumulators that stay in the nearest cache, and fewest rows that are worth a task.
+# Size in bytes of the accumulators that stay in the L1 cache, and the minimum number of rows for a
+# task.
 _STRIP, _SHORTEST = 1 << 14, 16
 
 
 def _blocks(size: int, multiple: int = 64) -> int:
-    """Lanes of a block for launches that must agree on it."""
+    """Returns the number of lanes per block for launches that must agree on it."""
     count = 4 * runtime.thread_count()
     return max(-(-size // (count * multiple)), -(-_ONE_BLOCK // multiple)) * multiple
 
@@ -75,7 +76,7 @@ def _blocks(size: int, multiple: int = 64) -> int:
 @operation
 @one_operation("BlockPrefixReduce", lambda reduce, a, *_: a.size)
 def prefix(reduce: str, a: Node, exclusive: bool, block_size: int = 0) -> Node:
-    """The prefix reduction over all lanes, or within runs of `block_size` lanes."""
+    """Returns the prefix reduction of all lanes, or within runs of `block_size` lanes."""
     n, t = a.size, a.dtype
     if n == 0:
         return literal(t, 0, 0)
@@ -107,15 +108,15 @@ def prefix(reduce: str, a: Node, exclusive: bool, block_size: int = 0) -> Node:
 
 
 def block_reduce(reduce: str, a: Node, block_size: int) -> Node:
-    """The reduction of each run of `block_size` lanes, of which the size is a multiple."""
+    """Reduces each run of `block_size` lanes, which must divide the size."""
     return _block_reduce(reduce, a, block_size, a.size // block_size)
 
 
 @operation
 @one_operation("BlockReduce", lambda reduce, a, *_: a.size)
 def _block_reduce(reduce: str, a: Node, block_size: int, count: int) -> Node:
-    """The reductions of `count` runs. A recording that has this number is none for sizes that are
-    not multiples."""
+    """Reduces `count` runs. A recording with this number is invalid for sizes that are not
+    multiples."""
     t, n = a.dtype, a.size
     if block_size == 1 or n == 0:
         return a
@@ -132,7 +133,8 @@ def _block_reduce(reduce: str, a: Node, block_size: int, count: int) -> Node:
 
 
 def _pieces(reduce: str, a: Node, block_size: int) -> int:
-    """Into how many equal pieces to divide a run, so that every thread gets packets of results."""
+    """Returns the number of equal pieces into which to divide a run, so that every thread gets
+    packets of results."""
     wanted = 64 * runtime.thread_count() * block_size // a.size
     if a.size < _DIVIDED or wanted < 2 or (a.dtype is dt.f16 and reduce in ("add", "mul")):
         return 1
@@ -140,8 +142,8 @@ def _pieces(reduce: str, a: Node, block_size: int) -> int:
 
 
 class _Rows(NamedTuple):
-    """How rows are reduced: the table that says so to the kernel, the number of its tasks, what a
-    task costs, and the elements of its memory."""
+    """How rows are reduced: the table passed to the kernel, the number of tasks, their cost, and
+    their memory in elements."""
 
     table: Buffer
     tasks: int
@@ -171,8 +173,8 @@ def _rows(t: dt.DType, matrices: int, rows: int, columns: int, threads: int) -> 
 @operation
 @one_operation("BlockReduce", lambda reduce, a, *_: a.size)
 def reduce_rows(reduce: str, a: Node, rows: int, columns: int) -> Node:
-    """The reductions of matrices of `rows` by `columns` lanes along their columns: `columns`
-    results for each.
+    """Reduces matrices of `rows` by `columns` lanes along their columns, with `columns` results for
+    each.
     """
     t, size = a.dtype, a.size
     if rows == 1 or size == 0:
@@ -194,9 +196,9 @@ def reduce_rows(reduce: str, a: Node, rows: int, columns: int) -> Node:
 @operation(sized_by_data=True)
 @one_operation("Compress", lambda mask: mask.size)
 def compress(mask: Node) -> Node:
-    """The `u32` indices of the lanes where a mask holds.
+    """Returns the `u32` indices of the lanes where a mask is true.
 
-    Waits for the mask, since the size of the result depends on it.
+    Waits for the mask, because the size of the result depends on it.
     """
     n = mask.size
     if mask.op is LITERAL:

@@ -16,33 +16,34 @@ from ..run.memory import Buffer, allocate, allocate_for
 _MATMUL = """def kernel(i, p):
     matmul({t}, {rows}, {columns}, {depth}, p[1], p[2], p[3], i, p[4], p[5], {at}, {bt})
 """
-# Bytes of a column of a block of B, and the largest tiles, in rows and columns: a block fills half
-# of a core's second-level cache. The rows of A that a register tile needs fill half of the first if
-# they are packed. Read where they are, they may as well come from the second.
+# Size in bytes of a column of a block of B, and the largest tiles, in rows and columns: a block
+# fills half of a core's L2 cache. If packed, the rows of A for a register tile fill half of the L1
+# cache; if read in place, they may as well come from L2.
 _DEPTH, _TILE = 4096, (528, 128)
 _DEPTH_PACKED, _TILE_PACKED = 2048, (528, 256)
-# The multiples in which tiles are cut: those of register tiles.
+# Tiles are cut at multiples of these, the sizes of register tiles.
 _STEP = (24, 64)
-# Columns that a packed block of B, or of sums, may have beyond those of its tile: those of the
-# widest register tile.
+# Columns that a packed block of B, or of sums, may have beyond its tile: those of the widest
+# register tile.
 _PAD = 128
 # Rows of A's packed panel, and the gap between them (see target/simd/packing.py).
 _PANEL, _GAP = 8, 16
-# Multiply-adds of one of the lane-operations by which a launch is weighed.
+# Number of multiply-adds that count as one lane-operation in the cost of a launch.
 _PER_LANE = 8
-# Matrices of a batch up to which it is remembered how they are cut.
+# Up to this number of matrices in a batch, the tiling is cached.
 REMEMBERED = 64
 
 
 def _cut(size: int, largest: int, step: int, parts: int) -> int:
-    """The size of about equal pieces, at least so many if they are not too small."""
+    """Returns the size of roughly equal pieces: at least `parts` of them, unless they become too
+    small."""
     count = max(-(-size // largest), min(parts, -(-size // step)))
     return -(-size // (count * step)) * step
 
 
 class _Tiles(NamedTuple):
-    """How a product is cut: the kernel, the table that it reads and its size, the number of tasks
-    and what one costs, and the type of the sums and the bytes of the tasks' memory."""
+    """The tiling of a product: the kernel, its table and the table's size, the number of tasks and
+    their cost, the type of the sums, and the bytes of the tasks' memory."""
 
     text: str
     table: Buffer
@@ -54,9 +55,9 @@ class _Tiles(NamedTuple):
 
 
 class ProductLayout:
-    """Products of `m` by `k` and `k` by `n` matrices, one after the other, and how they lie in
-    memory: transposed ones are stored as `k` by `m`, or `n` by `k`, and a row of `offsets` says
-    where the operands start. It remembers how the products are cut; see `layout`.
+    """The layout of a batch of products of `m` by `k` and `k` by `n` matrices. Transposed matrices
+    are stored as `k` by `m`, or `n` by `k`, and each row of `offsets` has the start of the
+    operands. The tiling of the products is cached; see `layout`.
     """
 
     __slots__ = ("_tiles", "offsets", "sizes", "transposed")
@@ -76,7 +77,7 @@ class ProductLayout:
         return found
 
     def flipped(self) -> "ProductLayout":
-        """That of the transposed products, with the operands in the other order."""
+        """The layout of the transposed products, with the operands swapped."""
         (m, n, k), (at, bt) = self.sizes, self.transposed
         return layout((n, m, k), (not bt, not at), self.offsets[:, ::-1])
 
@@ -91,7 +92,8 @@ def _remembered(
 def layout(
     sizes: tuple[int, int, int], transposed: tuple[bool, bool], offsets: np.ndarray
 ) -> ProductLayout:
-    """How products lie in memory. Equal ones of few matrices are one object."""
+    """Returns the layout of products in memory. Equal layouts of few matrices are the same
+    object."""
     if len(offsets) > REMEMBERED:
         return ProductLayout(sizes, transposed, offsets)
     return _remembered(sizes, transposed, offsets.tobytes())
@@ -107,7 +109,7 @@ def _cut_up(layout: ProductLayout, t: dt.DType, threads: int) -> _Tiles:
     packed = at or t is not accumulator
     depth = (_DEPTH_PACKED if packed else _DEPTH) // accumulator.itemsize
     tile_m, tile_n = _TILE_PACKED if packed else _TILE
-    # Threads get several tiles each, unless they would be smaller than what they need to pay off.
+    # Each thread gets several tiles, unless they would become too small to be worthwhile.
     wanted = -(-4 * threads // count) if m * n * k > 1 << 18 else 1
     mb = _cut(m, tile_m, _STEP[0], 1)
     tiles_m = -(-m // mb)
@@ -133,7 +135,7 @@ def _cut_up(layout: ProductLayout, t: dt.DType, threads: int) -> _Tiles:
 @operation
 @one_operation("BatchedGemm", lambda a, b, layout: prod(layout.sizes[:2]) * len(layout.offsets))
 def matmul(a: Node, b: Node, layout: ProductLayout) -> Node:
-    """Products of matrices."""
+    """Returns products of matrices."""
     t = a.dtype
     m, n, k = layout.sizes
     size = m * n * len(layout.offsets)

@@ -1,8 +1,9 @@
-"""Sorting: a radix sort from the lowest digit up, each pass stable, its work shared by all threads.
+"""Sorting: a radix sort from the lowest digit to the highest. Each pass is stable, and all threads
+share its work.
 
-Keys are unsigned integers that order as the values do. A pass counts how often each digit occurs in
-each block of lanes, `finish` turns counts into positions, and a second launch moves keys there
-(D. E. Knuth, The Art of Computer Programming 3, section 5.2.5).
+Keys are unsigned integers that sort like the values. A pass counts the occurrences of each digit in
+each block of lanes, `finish` turns counts into positions, and a second launch moves the keys (D. E.
+Knuth, The Art of Computer Programming 3, section 5.2.5).
 """
 
 from ..ir import dtype as dt
@@ -30,14 +31,14 @@ _MOVE_PAIRS = """def kernel(i, p):
 _DIGIT = 11
 _ENTRIES = (1 << _DIGIT) + 1  # as in target/simd/radix.py
 _UNSIGNED = {1: dt.u8, 2: dt.u16, 4: dt.u32, 8: dt.u64}
-# Lanes below which one thread is faster than several with tables of their own.
+# Below this number of lanes, one thread is faster than several with separate tables.
 _ONE_BLOCK = 1 << 15
 
 
 def keys(a: Node, descending: bool, exact: bool = False) -> Node:
-    """Unsigned integers in the order of the values, with NaN as the largest.
+    """Returns unsigned integers that sort like the values, with NaN as the largest.
 
-    With `exact`, negative zero comes before zero, so that `values` gives every number back.
+    With `exact`, negative zero comes before zero, so `values` recovers every number.
     """
     t = a.dtype
     if t.is_mask:
@@ -63,7 +64,7 @@ def keys(a: Node, descending: bool, exact: bool = False) -> Node:
 
 
 def values(t: DType, x: Node, descending: bool) -> Node:
-    """The values that keys stand for: the inverse of `keys` with `exact`."""
+    """Returns the values of keys: the inverse of `keys` with `exact`."""
     if descending:
         x = apply(op.not_, x)
     if t.is_mask:
@@ -80,7 +81,7 @@ def values(t: DType, x: Node, descending: bool) -> Node:
 
 
 def sort(a: Node, descending: bool) -> Node:
-    """The values in increasing or decreasing order; NaN counts as larger than every number."""
+    """Sorts values in increasing or decreasing order; NaN counts as larger than every number."""
     if a.size <= 1:
         return a
     found, _ = _sorted(keys(a, descending, exact=True), None, a.dtype.bits)
@@ -88,9 +89,10 @@ def sort(a: Node, descending: bool) -> Node:
 
 
 def argsort(a: Node, descending: bool, run: int = 0) -> Node:
-    """The lanes in the order of their values, as `u32`; lanes with equal values keep their order.
+    """Returns the lanes in the order of their values, as `u32`; lanes with equal values keep their
+    order.
 
-    With `run`, each run of so many lanes is sorted for itself; lanes are then counted from the
+    With `run`, each run of that many lanes is sorted separately; lanes are then counted from the
     first of all lanes.
     """
     n = a.size
@@ -98,7 +100,7 @@ def argsort(a: Node, descending: bool, run: int = 0) -> Node:
         return lane(n) if n else literal(dt.u32, 0, 0)
     _, order = _sorted(keys(a, descending), lane(n), a.dtype.bits)
     if run and run < n:
-        # A stable sort of the sorted values by run.
+        # Sort the sorted values stably by run.
         number = apply(op.quotient, order, literal(dt.u32, run))
         _, order = _sorted(number, order, (n // run - 1).bit_length())
     return order
@@ -107,7 +109,7 @@ def argsort(a: Node, descending: bool, run: int = 0) -> Node:
 @operation
 @one_operation("MkPerm", lambda key, *_: key.size)
 def _sorted(key: Node, payload: Node | None, bits: int) -> tuple[Node, Node]:
-    """Keys of so many bits in order, and what goes with them."""
+    """Sorts keys of `bits` bits, and a payload along with them."""
     n, t = key.size, key.dtype
     source = schedule.materialize(key).data
     carried = schedule.materialize(payload).data if payload is not None else None

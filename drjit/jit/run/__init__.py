@@ -1,2 +1,2 @@
-"""From pending values to finished ones: the schedule, the choice and cache of kernels, jobs,
-threads and memory."""
+"""Execution: from pending values to finished ones by way of the schedule, the choice and cache of
+kernels, jobs, threads and memory."""

@@ -1,4 +1,4 @@
-"""Work that a program does not wait for, one piece at a time in a thread of its own."""
+"""Background work, one piece at a time in a separate thread."""
 
 import os
 from collections.abc import Callable
@@ -12,8 +12,9 @@ _last: "Future | None" = None
 
 
 def submit(work: Callable[[], Any]) -> "Future | None":
-    """Hands work over; the result says when it is done. Gives None, and does nothing, while there
-    is other work, for which the end of the process waits, and where there can be no thread."""
+    """Submits background work; the future says when it is done. Does nothing and returns None
+    while other work is running, which the end of the process waits for, or if no thread can be
+    started."""
     global _executor, _last
     if _last is not None and not _last.done():
         return None
@@ -23,23 +24,23 @@ def submit(work: Callable[[], Any]) -> "Future | None":
 
             _executor = ThreadPoolExecutor(1, "drjit")
         _last = _executor.submit(work)
-    except RuntimeError:  # the process ends, or has as many threads as it may have
+    except RuntimeError:  # the process is ending, or has reached its limit of threads
         _executor = None
         return None
     return _last
 
 
 def finish() -> None:
-    """Waits for what was handed over."""
+    """Waits for submitted work."""
     if _last is not None:
         _last.exception()
 
 
 def _forget() -> None:
-    """In a forked process, which does not have the thread."""
+    """Drops the thread in a forked child, where it does not exist."""
     global _executor, _last
     _executor = _last = None
 
 
-if hasattr(os, "register_at_fork"):  # locks that the work holds would stay locked
+if hasattr(os, "register_at_fork"):  # locks held by the work would stay locked
     os.register_at_fork(before=finish, after_in_child=_forget)

@@ -1,8 +1,8 @@
-"""The cache of kernels on disk: their text and object code, shared by all processes of a user.
+"""The disk cache of kernels: their text and object code, shared by all processes of a user.
 
-A cache must never be in the way: whatever goes wrong with the folder counts as a miss, and is
-logged once. An entry is a file with a checksum, written under a temporary name and renamed; beyond
-`DRJIT_CACHE_MAXSIZE` the least recently used ones go.
+A cache must never get in the way: any problem with the folder counts as a miss and is logged once.
+An entry is a file with a checksum, written under a temporary name and renamed. If the cache exceeds
+`DRJIT_CACHE_MAXSIZE`, the least recently used entries are removed.
 """
 
 import contextlib
@@ -17,11 +17,11 @@ from drjit.jit import log, processor
 
 try:
     from _blake2 import blake2b
-except ImportError:  # another interpreter; it is the same function, but OpenSSL is loaded with it
+except ImportError:  # another interpreter; hashlib has the same function, but loads OpenSSL
     from hashlib import blake2b
 
-# A file: the magic word, a checksum, whether there is a finish function, the bytes of the text as a
-# number of eight bytes, the text, the code.
+# File format: the magic word, a checksum, whether there is a finish function, the size of the text
+# as an 8-byte number, the text, the code.
 _MAGIC, _CHECKSUM, _LENGTH = b"DRJITK02", 32, 8
 _SUFFIX = ".kernel"
 _DEFAULT_MAXSIZE = 1 << 30
@@ -45,7 +45,8 @@ class Entry(NamedTuple):
 
 @functools.cache
 def _facts() -> tuple[str, ...]:
-    """What object code depends on beside the text: LLVM, the CPU, and the compiler's own files."""
+    """Returns what object code depends on besides the text: LLVM, the CPU, and the compiler's own
+    files."""
     import llvmlite.binding as llvm
 
     here = Path(__file__).parent
@@ -62,7 +63,8 @@ def _facts() -> tuple[str, ...]:
 
 
 def digest(text: str, *facts: object) -> str:
-    """The key of a kernel: a hash of its text, the facts, the compiler, LLVM and the CPU."""
+    """Returns the key of a kernel: a hash of its text, the facts, the compiler, LLVM and the
+    CPU."""
     state = blake2b(text.encode(), digest_size=20)
     for fact in (*facts, *_facts()):
         state.update(b"\0" + str(fact).encode())
@@ -70,13 +72,13 @@ def digest(text: str, *facts: object) -> str:
 
 
 def has(key: str) -> bool:
-    """Whether there is an entry of that key."""
+    """Returns whether there is an entry with that key."""
     where = folder()
     return where is not None and (where / (key + _SUFFIX)).exists()
 
 
 def get(key: str) -> Entry | None:
-    """The entry of that key, or None."""
+    """Returns the entry with that key, or None."""
     where = folder()
     if where is None:
         return None
@@ -105,7 +107,7 @@ def put(key: str, text: str, code: bytes, has_finish: bool) -> None:
     where = folder()
     if where is None:
         return
-    import tempfile  # with all kinds of archives: not needed where kernels come from the cache
+    import tempfile  # imports many archive formats: not needed for cache hits
 
     temporary = None
     try:
@@ -125,7 +127,8 @@ def put(key: str, text: str, code: bytes, has_finish: bool) -> None:
 
 
 def evict() -> None:
-    """If the cache exceeds its maximal size, removes least recently used entries down to 3/4."""
+    """If the cache exceeds its maximum size, removes the least recently used entries until it has
+    shrunk to 3/4 of that."""
     where = folder()
     if where is None:
         return
@@ -155,7 +158,8 @@ def flush() -> None:
 
 
 def info() -> dict[str, object]:
-    """Folder (None if there is none to use), number of entries, their bytes, and maximal size."""
+    """Returns the folder (None if there is no usable one), the number of entries, their total
+    bytes, and the maximum size."""
     where = folder()
     entries = [] if where is None else _entries(where)
     return {
@@ -167,7 +171,8 @@ def info() -> dict[str, object]:
 
 
 def maxsize() -> int:
-    """The bytes that the cache may have: `DRJIT_CACHE_MAXSIZE` (`512M`, `2G`), else 1 GiB."""
+    """Returns the maximum size of the cache in bytes: `DRJIT_CACHE_MAXSIZE` (`512M`, `2G`), by
+    default 1 GiB."""
     wish = os.environ.get("DRJIT_CACHE_MAXSIZE", "").strip()
     value = wish.upper().removesuffix("B").removesuffix("I")
     if not value:
@@ -181,9 +186,10 @@ def maxsize() -> int:
 
 
 def folder() -> Path | None:
-    """The folder of the cache, made on demand, or None if there is none to use.
+    """Returns the folder of the cache, created on demand, or None if there is no usable one.
 
-    It is `DRJIT_CACHE_DIR`, else in the user's cache folder, else in that for temporary files.
+    It is `DRJIT_CACHE_DIR`, or else in the user's cache folder, or else in the folder for temporary
+    files.
     """
     global _folder, _folder_of
     wish = os.environ.get("DRJIT_CACHE_DIR")
@@ -217,7 +223,7 @@ def _temporary_folder() -> Path:
 
 
 def _is_private(path: Path) -> bool:
-    """Whether nobody else can put code there that this process would run."""
+    """Returns whether nobody else can put code there that this process would run."""
     if not hasattr(os, "getuid"):
         return True
     status = path.stat()
@@ -225,7 +231,8 @@ def _is_private(path: Path) -> bool:
 
 
 def _entries(where: Path) -> list[tuple[float, int, str]]:
-    """Last use, size and path of the entries; removes what interrupted writers left behind."""
+    """Returns last use, size and path of the entries; removes files left behind by interrupted
+    writers."""
     found = []
     stale = time.time() - _STALE_SECONDS
     try:
@@ -255,7 +262,7 @@ def _encode(key: str, text: str, code: bytes, has_finish: bool) -> bytes:
 
 
 def _decode(key: str, data: bytes) -> Entry | None:
-    """The entry, or None if the data are damaged or those of another key."""
+    """Returns the entry, or None if the data is damaged or belongs to another key."""
     start = len(_MAGIC) + _CHECKSUM
     body = data[start:]
     if data[:start] != _MAGIC + _checksum(key, body):

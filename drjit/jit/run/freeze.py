@@ -1,9 +1,9 @@
-"""Recordings of what is launched: kernels and operations made of several launches, with where their
-operands come from. A recording is replayed for other buffers without tracing anything.
+"""Recordings of launches: kernels and operations that comprise several launches, with the origin of
+their operands. A recording is replayed for other buffers without any tracing.
 
-Values of a recording have numbers: first its inputs, then constants and what its steps compute. The
-recorder takes the place of `kernel.run`; operations that launch kernel texts of their own go
-through `operation`.
+Values of a recording are numbered: first its inputs, then constants and results of its steps. The
+recorder replaces `kernel.run`; operations that launch kernel texts of their own go through
+`operation`.
 """
 
 import threading
@@ -27,12 +27,12 @@ _active: "Recorder | None" = None
 
 
 class ValueNumber(int):
-    """The number of a value of a recording, as opposed to a size."""
+    """The number of a value in a recording, as distinct from a size."""
 
 
 class Launch(NamedTuple):
-    """A kernel. `effects` are its targets: value, element type, size, operation and mode; `outputs`
-    the value and element type of every buffer that it makes, None for an effect."""
+    """A kernel. `effects` are its targets: value, element type, size, operation and mode. `outputs`
+    has the value and element type of every buffer that it creates, None for an effect."""
 
     kernel: Any
     size: int
@@ -43,7 +43,7 @@ class Launch(NamedTuple):
     outputs: tuple[tuple[ValueNumber, DType, bool] | None, ...]
 
     def bind(self) -> Callable[[list], None]:
-        """A function that launches it, for a list of values."""
+        """Returns a function that launches it for a list of values."""
         size, inputs, effects, outputs = self.size, self.inputs, self.effects, self.outputs
         literals = [make(LITERAL, t, 1, (), value) for t, value in self.literals]
         checks = [
@@ -67,15 +67,15 @@ class Launch(NamedTuple):
         return step if checks or private or not inline else self._bind_small(step)
 
     def _bind_small(self, general: Callable[[list], None]) -> Callable[[list], None]:
-        """The same for a kernel that runs in the calling thread. Once it has been compiled, it is
-        launched in the same way each time: its parameters are addresses and literals."""
+        """Like `bind`, for a kernel that runs in the calling thread. Once compiled, it is launched
+        in the same way each time: its parameters are addresses and literals."""
         launched, size, inputs = self.kernel, self.size, self.inputs
         numbers = [value for _, value in self.literals]
         targets = [e[0] for e in self.effects]
         made: list[tuple[ValueNumber | None, DType, int]] = []
         for number, t, reduced in filter(None, self.outputs):
             if reduced:
-                made.append((None, dt.u64, 1))  # what the only block hands over
+                made.append((None, dt.u64, 1))  # passed on by the only block
             made.append((number, t, 1 if reduced else size))
         block = -(-size // 64) * 64
 
@@ -115,7 +115,7 @@ class Launch(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """A function of evaluated nodes that launches what it needs by itself. `sizes` are those of its
+    """A function of evaluated nodes that performs its own launches. `sizes` are those of its
     results where they depend on the contents of its operands."""
 
     function: Callable
@@ -153,13 +153,13 @@ class Literal(NamedTuple):
 
 
 class SizeChanged(Exception):
-    """A size that depends on data does not go with the steps after it."""
+    """A data-dependent size is incompatible with the subsequent steps."""
 
 
 class Recording(NamedTuple):
-    """What a call has launched. `written` are inputs that it writes to in place, `sizes` those of
-    its inputs, 0 and 1 left out; see `freeze_size` for `decisions` and `divisions`. The `outcome`
-    says what it leaves behind."""
+    """The launches of a call. `written` are inputs that it writes to in place, `sizes` the sizes of
+    its inputs other than 0 and 1; see `freeze_size` for `decisions` and `divisions`. `outcome`
+    describes what it leaves behind."""
 
     steps: tuple[Step, ...]
     count: int
@@ -178,7 +178,7 @@ class Replay:
 
     def __init__(self, recording: Recording, kept: set[int]) -> None:
         self.recording = recording
-        # A value is let go after its last use, so that its memory serves the next steps.
+        # A value is released after its last use, so that the next steps can reuse its memory.
         last: dict[int, int] = {}
         for k, step in enumerate(recording.steps):
             last.update(dict.fromkeys(step.read, k))
@@ -190,10 +190,10 @@ class Replay:
         self._steps = [(step.bind(), unused[k]) for k, step in enumerate(recording.steps)]
 
     def __call__(self, inputs: list[Node | None]) -> list[Any]:
-        """Launches everything, and returns all values that are kept.
+        """Launches everything and returns all values that are kept.
 
         Raises:
-            SizeChanged: see there. Nothing that lasts has been changed.
+            SizeChanged: see there. Nothing visible has changed.
         """
         values = inputs + [None] * (self.recording.count - len(inputs))
         for number, constant in self.recording.constants:
@@ -211,8 +211,8 @@ class Replay:
 
 
 class Recorder:
-    """What this thread launches between `start` and `stop`, beginning with values `inputs`, of
-    which some may be None."""
+    """Records this thread's launches between `start` and `stop`, beginning with values `inputs`,
+    some of which may be None."""
 
     def __init__(self, inputs: Sequence[Buffer | None], what: str) -> None:
         self.what = what
@@ -221,13 +221,13 @@ class Recorder:
         self.count = len(inputs)
         self.written: set[int] = set()
         self.discarded: str | None = None
-        """Why the recording cannot be replayed, if it cannot."""
+        """Why the recording cannot be replayed, if so."""
         self._uses = freeze_size.Uses()
         self._inputs = self.count
         self._run: Callable = kernel.run
         self._thread = threading.get_ident()
         self._first = make(LITERAL, dt.mask, 1, (), True).serial
-        # Memory of an array can come and go, and another one get its place.
+        # Memory of an array may be freed, and another array may be placed there.
         self._known: dict[int, tuple[weakref.ref, ValueNumber]] = {}
         for k, b in enumerate(inputs):
             if b is not None:
@@ -236,7 +236,7 @@ class Recorder:
     # ---- Being the recorder of the process
 
     def start(self) -> None:
-        """Begins; at the same time, there is one recording only."""
+        """Starts recording; there can be only one recording at a time."""
         global _active
         _lock.acquire()
         _active, self._run = self, kernel.run
@@ -245,7 +245,7 @@ class Recorder:
         history.now.mode = "Recorded"
 
     def stop(self) -> None:
-        """Ends the recording."""
+        """Stops recording."""
         global _active
         history.now.mode = "Inactive"
         flags.current &= ~JitFlag.FreezingScope
@@ -263,11 +263,11 @@ class Recorder:
 
     @property
     def mine(self) -> bool:
-        """Whether it is this thread that records."""
+        """Whether this thread is the one recording."""
         return threading.get_ident() == self._thread
 
     def recording(self, sizes: tuple[int, ...], outcome: Any) -> Recording:
-        """What has been recorded, of a call with inputs of these sizes and this outcome."""
+        """Returns the recording of a call with inputs of these sizes and this outcome."""
         return Recording(
             tuple(self.steps),
             self.count,
@@ -282,10 +282,11 @@ class Recorder:
     # ---- Values
 
     def slot(self, n: Node) -> ValueNumber:
-        """The number of an evaluated node; data made by the recorded code itself is a constant.
+        """Returns the number of an evaluated node; data created by the recorded code itself is a
+        constant.
 
         Raises:
-            RuntimeError: the data was there before, but is no input.
+            RuntimeError: the data existed before, but is not an input.
         """
         known = self._find(n.data)
         if known is not None:
@@ -313,7 +314,7 @@ class Recorder:
         self._known[id(b)] = weakref.ref(b), number
 
     def _result(self, b: Buffer) -> ValueNumber:
-        """The number of a new value."""
+        """Returns the number of a new value."""
         number = ValueNumber(self.count)
         self.count += 1
         self._remember(b, number)
@@ -322,7 +323,7 @@ class Recorder:
     def _target(self, e: Any) -> tuple[ValueNumber, DType, int, str, str]:
         known = self._find(e.buffer)
         if known is None:
-            # Memory of the host's: every replay starts with a copy of what is there now.
+            # Host memory: every replay starts with a copy of its current contents.
             nbytes = e.dtype.itemsize * e.size
             source = self._constant(buffer(e.dtype, e.size, _copied(e.buffer, nbytes)))
             known = self._result(e.buffer)
@@ -336,7 +337,7 @@ class Recorder:
     def _record(
         self, launched: Any, size: int, inputs: list, literals: list, checks: list, targets: list
     ) -> list[Buffer | None]:
-        """Takes the place of `kernel.run`."""
+        """Replaces `kernel.run`."""
         if not self.mine:
             return self._run(launched, size, inputs, literals, checks, targets)
         read = tuple([self.slot(n) for n in inputs])
@@ -374,7 +375,8 @@ class Recorder:
         return tuple(found) if isinstance(result, tuple) else found[0]
 
     def bound(self, n: Node) -> int:
-        """The largest entry of an array, and a check that later ones are not larger."""
+        """Returns the largest entry of an array, and records a check that later ones are not
+        larger."""
         self._depends_on_data()
         self._pause()
         try:
@@ -406,16 +408,16 @@ class Recorder:
 
 
 permanent: "weakref.WeakSet[Node]" = weakref.WeakSet()
-"""Tables that the library has made once and for all: constants wherever they occur."""
+"""Tables that the library creates only once: constants wherever they occur."""
 
 
 def active() -> Recorder | None:
-    """The recorder of this thread, if it is recording."""
+    """Returns the recorder of this thread, if it is recording."""
     return _active if _active is not None and _active.mine else None
 
 
 def largest(n: Node) -> int:
-    """The largest entry of an evaluated array of integers (0 if there is none), as a bound for
+    """Returns the largest entry of an evaluated integer array (0 if there is none), as a bound for
     memory to be allocated."""
     if _active is not None and _active.mine and kernel.on_read is not None:
         return _active.bound(n)
@@ -429,8 +431,8 @@ def _largest(n: Node) -> int:
 
 def operation(function: Callable | None = None, *, sized_by_data: bool = False) -> Any:
     """Decorator of functions of nodes (and of numbers and the like) that launch kernel texts: while
-    a recording is open, the call is what is recorded. `sized_by_data` says that the size of the
-    result depends on what arrays hold.
+    a recording is open, the call itself is recorded. `sized_by_data` says that the size of the
+    result depends on the contents of arrays.
     """
     if function is None:
         return lambda f: operation(f, sized_by_data=sized_by_data)
@@ -450,7 +452,7 @@ def _allocated(size: int, dtype: DType) -> Node:
 
 
 def uninitialized(dtype: DType, size: int) -> Node:
-    """A buffer with undefined contents."""
+    """Returns a buffer with undefined contents."""
     return _allocated(size, dtype)
 
 
@@ -459,7 +461,7 @@ def _argument(a: Any) -> Any:
 
 
 def _evaluated(result: Any) -> list[Node]:
-    """The results of an operation as buffers."""
+    """Returns the results of an operation as buffers."""
     found = list(result) if isinstance(result, tuple) else [result]
     if any(n.op is not BUFFER for n in found):
         schedule.evaluate(found)
@@ -467,7 +469,7 @@ def _evaluated(result: Any) -> list[Node]:
 
 
 def _duplicate(source: Node, nbytes: int) -> Node:
-    """A copy of a constant, for a step that writes to it."""
+    """Returns a copy of a constant, for a step that writes to it."""
     return buffer(source.dtype, source.size, _copied(source.data, nbytes))
 
 
@@ -479,7 +481,7 @@ def _check_bound(n: Node, bound: int) -> tuple[()]:
 
 
 def _copied(source: Buffer, nbytes: int) -> Buffer:
-    """A copy of memory that no queued job writes to."""
+    """Returns a copy of memory that no queued job writes to."""
     made = allocate(nbytes, host=True)
     made.array(dt.u8.numpy, nbytes)[:] = source.array(dt.u8.numpy, nbytes)
     return made

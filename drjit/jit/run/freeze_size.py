@@ -1,7 +1,7 @@
-"""Sizes that recorded code asks for. It may compute with them what is in proportion to a size: two
-recordings for different sizes then show the factor. Everything else that Python does with a size is
-a decision: the recording takes note of the number, and is tied to the size only if that is another
-one in the next recording.
+"""Sizes as seen by recorded code. Values proportional to a size may be computed from it: two
+recordings for different sizes reveal the factor. Any other use of a size in Python is a decision:
+the recording notes the number, and is tied to the size only if the number differs in the next
+recording.
 """
 
 import sys
@@ -14,8 +14,8 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 class Uses:
-    """What a recorded call does with sizes: the `decisions`, sizes or numbers in proportion to them
-    whose very values matter, and `divisions`, sizes that it divides into parts of some length."""
+    """How a recorded call uses sizes: the `decisions`, sizes or proportional numbers whose exact
+    values matter, and `divisions`, sizes that it divides into parts of some length."""
 
     def __init__(self) -> None:
         self.decisions: list[float] = []
@@ -24,69 +24,68 @@ class Uses:
 
 
 uses: Uses | None = None
-"""Those of the call that is being recorded; set by `freeze`."""
+"""The uses in the call that is being recorded; set by `freeze`."""
 
 
 def length(value: int) -> int:
-    """What `len` returns, a plain number: if the caller is the user's code, it may do anything with
-    it."""
+    """Returns the result of `len`: a plain number, because user code may do anything with it."""
     if uses is not None and _is_outside(sys._getframe(2)):
         decided(value)
     return value
 
 
 def shape(found: tuple[int, ...]) -> tuple[int, ...]:
-    """Sizes to compute with, for recorded code."""
+    """Returns trackable sizes, for recorded code."""
     if uses is None:
         return found
     return Shape(map(Size, found)) if _is_outside(sys._getframe(2)) else found
 
 
 def tracked(value: int) -> int:
-    """A size to compute with, for recorded code."""
+    """Returns a trackable size, for recorded code."""
     return value if uses is None else _tracked(value, sys._getframe(2))
 
 
 def _tracked(value: int, caller: FrameType) -> int:
     if "range" in caller.f_code.co_names and _is_outside(caller):
-        decided(value)  # a range does not ask a size anything
+        decided(value)  # a range does not call any methods of a size
     return value if type(value) is Size else Size(value)
 
 
 def decided(*sizes: float) -> None:
-    """Says that sizes decide what recorded code does."""
+    """Declares that recorded code depends on the exact values of sizes."""
     if uses is not None and uses.thread == threading.get_ident():
         uses.decisions += map(plain, sizes)
 
 
 def parts(size: int, length: int) -> int:
-    """The number of parts of a length, the last of which may be shorter. Code that provides for
-    that must be right as well if it is not."""
+    """Returns the number of parts of a length, the last of which may be shorter. Code that handles
+    a shorter last part must also be correct without one."""
     if uses is not None and uses.thread == threading.get_ident():
         uses.divisions.append((plain(size), plain(length)))
     return -(-size // length)
 
 
 def positions(key: slice, size: int) -> range:
-    """What a slice selects among so many entries."""
+    """Returns the positions that a slice selects among `size` entries."""
     if key.start is not None or key.stop is not None or size % (key.step or 1):
         decided(size)
     return range(*key.indices(size))
 
 
 def _is_outside(frame: FrameType) -> bool:
-    """Whether a function is not one of this package."""
+    """Returns whether a function is outside this package."""
     return frame.f_globals.get("__name__", "").partition(".")[0] != _PACKAGE
 
 
 class Size(int):
-    """A size, or an integer in proportion to one."""
+    """A size, or an integer proportional to one."""
 
     __slots__ = ()
 
 
 class Shape(tuple):
-    """Sizes, of which each one that is taken out matters by itself."""
+    """A tuple of sizes, which registers the use of each one that is taken out."""
 
     __slots__ = ()
 
@@ -102,13 +101,13 @@ class Shape(tuple):
 
 
 class Ratio(float):
-    """A number in proportion to a size, or to its reciprocal."""
+    """A number proportional to a size, or to its reciprocal."""
 
     __slots__ = ()
 
 
 def plain(value: Any) -> Any:
-    """A result with ordinary numbers in place of sizes."""
+    """Returns a result with ordinary numbers in place of sizes."""
     if isinstance(value, Size):
         return int.__index__(value)
     if isinstance(value, Ratio):
@@ -126,7 +125,7 @@ def plain(value: Any) -> Any:
 
 
 def _in_proportion(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """An operation that keeps proportions, if the other operand is a plain number."""
+    """Wraps an operation that preserves proportions if the other operand is a plain number."""
 
     def operation(self: Any, other: Any) -> Any:
         result = method(self, other)
@@ -140,7 +139,7 @@ def _in_proportion(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _decision(method: Callable[..., Any]) -> Callable[..., Any]:
-    """An operation after which nothing is known about its result."""
+    """Wraps an operation whose result is not tracked any further."""
 
     def operation(self: Any, *args: Any) -> Any:
         _decide(self, *args)
@@ -150,12 +149,12 @@ def _decision(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _decide(*operands: Any) -> None:
-    """Says that the sizes among operands decide something."""
+    """Declares that the exact values of sizes among operands matter."""
     decided(*[v for v in operands if isinstance(v, Size | Ratio)])
 
 
 def _attribute(self: Any, name: str) -> Any:
-    """Attributes that code asks for by name, such as `bit_length`."""
+    """Returns attributes that code accesses by name, such as `bit_length`."""
     if not name.startswith("__"):
         decided(self)
     return object.__getattribute__(self, name)

@@ -1,4 +1,4 @@
-"""The record of launched kernels that `JitFlag.KernelHistory` asks for."""
+"""The history of launched kernels, recorded if `JitFlag.KernelHistory` is set."""
 
 import threading
 from collections.abc import Callable
@@ -9,17 +9,18 @@ from .. import flags
 
 
 class Whole(NamedTuple):
-    """An operation that may take several launches: its kind, and the entries that it is about."""
+    """An operation that may take several launches: its kind, and the number of entries."""
 
     kind: str
     size: int
 
 
 class Launch(NamedTuple):
-    """One launch: its kernel, size, tier, and either seconds or the runtime's job to ask for them.
+    """One launch: its kernel, size, tier, and its time: seconds, or the runtime's job that has it.
 
-    `first` tells whether the kernel was met, compiled or loaded for this launch, `mode` whether a
-    frozen function recorded or replayed it; launches of one operation have the same `whole`.
+    `first` says whether the kernel was encountered, compiled or loaded for this launch, `mode`
+    whether a frozen function recorded or replayed it. Launches of one operation have the same
+    `whole`.
     """
 
     kernel: Any
@@ -38,7 +39,7 @@ class _Now(threading.local):
 
 
 now = _Now()
-"""What the launches of this thread belong to."""
+"""The operation that this thread's launches belong to."""
 
 launches: list[Launch] = []
 
@@ -52,7 +53,7 @@ def add(kernel: Any, size: int, tier: str, time: Any) -> None:
 
 
 def take() -> list[list[Launch]]:
-    """The launches since the last call; those of one operation together."""
+    """Returns the launches since the last call, grouped by operation."""
     taken = launches[:]
     launches.clear()
     found: dict[int, list[Launch]] = {}
@@ -62,8 +63,8 @@ def take() -> list[list[Launch]]:
 
 
 def one_operation(kind: str, size: Callable[..., int]) -> Callable[[Callable], Callable]:
-    """Decorator of functions all of whose launches of kernel texts are one operation, with a number
-    of entries that follows from the arguments."""
+    """Decorator of functions whose launches of kernel texts form a single operation; `size`
+    computes the number of entries from the arguments."""
 
     def decorator(function: Callable) -> Callable:
         @wraps(function)

@@ -1,5 +1,5 @@
-"""Ctrl-C at the right moment: work that must not stop half-way, such as updates of arrays that a
-second attempt would make twice, lets an interrupt wait until it is complete.
+"""Ctrl-C handling: work that must not stop half-way, such as updates of arrays that a second
+attempt would repeat, postpones an interrupt until it is complete.
 """
 
 import signal
@@ -11,7 +11,7 @@ from types import FrameType
 
 @contextmanager
 def postponed() -> Iterator[None]:
-    """Lets a first Ctrl-C take effect at the end of the block, and a second one at once."""
+    """Postpones a first Ctrl-C to the end of the block; a second one takes effect immediately."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield  # Python handles signals in the main thread only

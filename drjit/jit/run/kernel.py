@@ -1,8 +1,8 @@
-"""Kernels: a text, how often and where it ran, and the choice of the tier that runs it next.
+"""Kernels: the text, how often and where it ran, and the choice of the tier for the next launch.
 
-A kernel that is new and small runs on NumPy at once. Once the time spent there would have paid for
-compiling, or when the work is large, the text is compiled (or loaded from the disk cache) and runs
-on all threads from then on. One that comes again is compiled earlier, while the program goes on.
+A new, small kernel first runs on NumPy. Once the time spent there would have paid for compiling, or
+if there is much work, the text is compiled (or loaded from the disk cache) and runs on all threads
+from then on. A kernel that recurs is compiled earlier, in the background.
 """
 
 import ctypes
@@ -32,8 +32,8 @@ tier: str = os.environ.get("DRJIT_TIER", "auto")
 if tier not in TIERS:
     raise ValueError(f"DRJIT_TIER={tier!r}: expected one of {', '.join(TIERS)}")
 
-# Estimates in seconds that the choice of the tier rests on. On NumPy, a fused multiply-add takes as
-# long as NUMPY_FUSED other operations.
+# Estimates in seconds that determine the tier. On NumPy, a fused multiply-add takes as long as
+# NUMPY_FUSED other operations.
 NUMPY_STATEMENT = 1.5e-6
 NUMPY_LANE = 0.8e-9
 NUMPY_FUSED = 20
@@ -41,20 +41,20 @@ COMPILE_BASE = 12e-3
 COMPILE_STATEMENT = 80e-6
 LOAD = 0.7e-3  # a kernel from the disk cache
 FIRST_USE = 60e-3
-# Compiling while the program goes on holds it up for this part of the time.
+# Compiling in the background slows the program down by this fraction of the time.
 BACKGROUND = 1 / 16
 
-# A kernel with a loop is compiled with narrow packets first, which takes half the time. Once its
-# launches have taken so many seconds, it is compiled with as wide ones as it gains from, while the
-# program goes on with the narrow ones.
+# A kernel with a loop is first compiled with narrow packets, which takes half the time. Once its
+# launches have taken this many seconds, it is compiled in the background with the widest packets
+# that are of benefit.
 HOT = 30e-3
 
-# Work below this many lane-operations runs in the calling thread: handing it to others costs more.
+# Work below this many lane-operations runs in the calling thread: handing it over costs more.
 INLINE_WORK = 300_000
 BLOCK_WORK = 60_000
 BLOCKS_PER_THREAD = 16
 
-# Plain numbers: to test for a member of an enumeration takes ten times as long.
+# Plain numbers: testing for an enumeration member takes ten times as long.
 _DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
 _BLOCKING = int(JitFlag.LaunchBlocking)
 
@@ -64,16 +64,17 @@ _FORMAT = {
 }  # fmt: skip
 
 on_read: Callable[[], None] | None = None
-"""Called before the host reads what kernels computed; set by `freeze`."""
+"""Called before the host reads data computed by kernels; set by `freeze`."""
 
 _kernels: dict[Any, "Kernel"] = {}
 
 
 class ErrorRecord:
-    """The error record of one launch, and what to say if a kernel wrote to it.
+    """The error record of one launch, and the message if a kernel wrote to it.
 
-    What a launch has written, and what is computed from it, refers to the record (`Buffer.source`),
-    as its `error` is raised where these are read. `above` are the records of what it has read.
+    Everything written by a launch, or computed from that, refers to the record (`Buffer.source`),
+    because its `error` is raised where the data is read. `above` are the records of what the launch
+    has read.
     """
 
     __slots__ = ("above", "checks", "done", "error", "words")
@@ -85,20 +86,19 @@ class ErrorRecord:
         self.error: OutOfBoundsError | None = None
 
     def settled(self) -> bool:
-        """Whether the launch, and those before it, have ended without an error."""
+        """Whether the launch and those before it have ended without an error."""
         if self.above and all(r.settled() for r in self.above):
             self.above = ()
         return self.done and self.error is None and not self.above
 
     def failures(self) -> list[Exception]:
-        """The errors that have not been raised yet, which are to be raised now."""
+        """Returns the errors that have not been raised yet and must be raised now."""
         found = [error for r in self.above for error in r.failures()]
         error, self.error, self.above = self.error, None, ()
         return [*found, error] if error is not None and runtime.forget(error) else found
 
     def check(self) -> Exception | None:
-        """Notes that the launch has ended. Gives an error if an index was beyond the end of an
-        array."""
+        """Marks the launch as ended. Returns an error if an index was out of bounds."""
         self.done = True
         flag, site, index, _, lane, _ = self.words.tolist()
         if not flag:
@@ -117,7 +117,8 @@ class ErrorRecord:
 
 
 def _source(own: ErrorRecord | None, buffers: Iterable[Buffer]) -> ErrorRecord | None:
-    """The record for what a launch writes that reads from buffers, and may have checks itself."""
+    """Returns the record for the output of a launch that reads from buffers, and may itself contain
+    checks."""
     above: dict[ErrorRecord, None] = {}
     for b in buffers:
         if b.source is not None:
@@ -135,7 +136,7 @@ def _source(own: ErrorRecord | None, buffers: Iterable[Buffer]) -> ErrorRecord |
 
 
 class OutOfBoundsError(IndexError, RuntimeError):
-    """An index beyond the end of an array; a `RuntimeError` as well, as some programs expect."""
+    """An index is out of bounds; also a `RuntimeError`, because some programs expect that."""
 
 
 _DETAILS = {
@@ -146,7 +147,8 @@ _DETAILS = {
 
 
 def out_of_bounds(what: str, index: int, size: int, packet: int, noun: str = "an array") -> str:
-    """What to say of an index beyond the end of an array, or of its packets of so many entries."""
+    """Returns the message for an index beyond the end of an array, or of its packets of `packet`
+    entries."""
     details = next((text for name, text in _DETAILS.items() if what.startswith(name)), "")
     holds = f"{noun} of size {size}{details}"
     if packet > 1:
@@ -168,7 +170,7 @@ class Kernel:
     def __init__(self, text: str, layout: str, cost: int, program: Program | None = None) -> None:
         self.text = text
         self.statements = text.count("\n") - 1
-        # None for a text that is not made from one. Its instructions are in the text.
+        # None for a text that is not made from a program. Its instructions are in the text.
         self.program: Any = program and program._replace(instrs=(), body=())
         self.operations = len(program.instrs) if program is not None else 0
         self.fills = program is not None and program.fills
@@ -177,22 +179,22 @@ class Kernel:
         self.loops = program is not None and program.has_loops
         outputs = program.outputs if program is not None else ()
         self.outputs = tuple([(_output_kind(o), o.dtype.itemsize * o.dtype.count) for o in outputs])
-        # On NumPy: of all lanes of an element, and of the calls.
+        # On NumPy: the cost per lane, and of the calls.
         self.numpy_cost = cost + (NUMPY_FUSED * program.fused if program is not None else 0)
         self.numpy_calls = program.calls(NUMPY_FUSED) if program is not None else cost
         self.pack = struct.Struct("<" + layout).pack
         self.function: Any = None
         self.loaded: Any = None
         self.address = self.finish = 0
-        self.narrow = False  # whether wider packets than those of the compiled form may pay
-        self.coming: Any = None  # a compiled form that is being made in the background
+        self.narrow = False  # whether wider packets than the compiled form's might be faster
+        self.coming: Any = None  # a compiled form being made in the background
         self.state = "new"  # new, numpy, memory (compiled in this process), disk (from the cache)
         self.launches = 0
         self.stored: bool | None = None  # see is_stored
-        self.spent = 0.0  # estimated seconds on NumPy, against which compiling is weighed
+        self.spent = 0.0  # estimated seconds on NumPy, to be weighed against compiling
         self.rendering = 0.0  # seconds that making the text took
-        self.seconds = 0.0  # what making the compiled form took
-        self.made_at = 1  # the launch that made it
+        self.seconds = 0.0  # seconds that making the compiled form took
+        self.made_at = 1  # the launch for which it was made
         self.clock = Times()  # of compiled launches, written by the workers
         self.clock_address = ctypes.addressof(self.clock)
         self.time = 0.0  # seconds of launches on NumPy, and their number
@@ -200,17 +202,17 @@ class Kernel:
 
     @property
     def mean_time(self) -> float:
-        """The seconds that a launch took, of those that have ended."""
+        """The mean time in seconds of the launches that have ended."""
         launches = self.measured + self.clock.launches
         return (self.time + self.clock.total * 1e-9) / launches if launches else 0.0
 
     def prefers_numpy(self, size: int) -> bool:
-        """Whether the NumPy tier is the better choice for the next launch; adds up its cost."""
+        """Returns whether the NumPy tier is better for the next launch; accumulates its cost."""
         if tier == "compiled":
             return False
         if tier == "numpy" or flags.current & _DEBUG:
             return True
-        if self.address or self.loops:  # how long a loop takes is not known
+        if self.address or self.loops:  # the duration of a loop is unknown
             return False
         once = self.numpy_calls * NUMPY_STATEMENT + self.numpy_cost * size * NUMPY_LANE
         buy = COMPILE_BASE + COMPILE_STATEMENT * self.statements
@@ -219,7 +221,7 @@ class Kernel:
             buy = early = buy + FIRST_USE
         elif self.is_stored():
             buy = early = LOAD
-        # The estimate, or what launches really took.
+        # The estimate, or the measured time of launches.
         self.spent = max(self.spent + once, self.time)
         if self.spent >= buy:
             return False
@@ -230,7 +232,7 @@ class Kernel:
         return True
 
     def is_stored(self) -> bool:
-        """Whether the disk cache had the compiled form when this was asked first."""
+        """Whether the disk cache had the compiled form on the first query."""
         if self.stored is None:
             from ..target import simd
 
@@ -240,8 +242,7 @@ class Kernel:
 
     def compile(self) -> None:
         """Makes the compiled form available, from the disk cache or by compiling the text. A better
-        form than the one that is there is made in the background once it pays, and used when it is
-        done.
+        form is made in the background once it pays off, and used when it is done.
         """
         from ..target import simd
 
@@ -258,7 +259,7 @@ class Kernel:
                 self.coming = self._in_background(contract)
             return
         elif coming.done():
-            runtime.retain(self.loaded)  # which queued launches may still run
+            runtime.retain(self.loaded)  # queued launches may still run it
             made = coming.result()
         else:
             return
@@ -276,15 +277,15 @@ class Kernel:
         log.log(log.LogLevel.Trace, "kernel %s:\n%s", self.name, self.text)
 
     def _in_background(self, contract: bool) -> Any:
-        """The best compiled form, which is made while the program goes on."""
+        """Makes the best compiled form in the background."""
         from ..target import simd
 
         lanes = [simd.packet_lanes(self.text)]
         return background.submit(lambda: self._made(lanes, contract))
 
     def _made(self, widths: list[int], contract: bool) -> tuple[Any, str, bool, float]:
-        """The first of some widths of packets that the disk cache has, else the last one compiled;
-        where it is from, whether it is not the first, and the seconds that it took.
+        """Returns the first packet width that the disk cache has, or otherwise the last one,
+        compiled; where it is from, whether it is not the first, and the seconds that it took.
         """
         from ..target import simd
 
@@ -297,7 +298,7 @@ class Kernel:
                 continue
             try:
                 loaded = simd.load(entry.code, self.name, entry.has_finish)
-            except Exception as error:  # a damaged entry is compiled anew
+            except Exception as error:  # a damaged entry is compiled again
                 log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", key, error)
                 continue
             return loaded, "disk", lanes < widths[0], time.perf_counter() - start
@@ -308,8 +309,8 @@ class Kernel:
 
 
 def for_program(text: str, program: Program) -> Kernel:
-    """The kernel of a program and its text: one per text and process, and way to launch it, as the
-    text does not show what nothing reads."""
+    """Returns the kernel of a program and its text. There is one per process, text, and way to
+    launch it, because the text does not show parameters that nothing reads."""
     pointers = "Q" * (program.words - 1 - len(program.inputs) - len(program.literals))
     literals = "".join([_FORMAT[t] for t in program.literals])
     layout = "Q" + "Q" * len(program.inputs) + literals + pointers
@@ -321,8 +322,8 @@ def for_program(text: str, program: Program) -> Kernel:
 
 
 def for_text(text: str, words: int, cost: int) -> Kernel:
-    """The kernel of a text that is not made from a program; all its parameters are addresses or
-    sizes.
+    """Returns the kernel of a text that is not made from a program; all its parameters are
+    addresses or sizes.
     """
     found = _kernels.get(text)
     if found is None:
@@ -335,7 +336,7 @@ def _output_kind(o: Output) -> str:
 
 
 def kernels() -> list[Kernel]:
-    """All kernels that this process has met."""
+    """Returns all kernels that this process has encountered."""
     return list(_kernels.values())
 
 
@@ -348,7 +349,7 @@ def forget() -> None:
 def run(
     kernel: Kernel, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence
 ) -> list[Buffer | None]:
-    """Launches a kernel over `size` lanes; gives a buffer per output (None for an effect)."""
+    """Launches a kernel over `size` lanes; returns a buffer per output (None for an effect)."""
     record = ErrorRecord(checks) if checks or kernel.loops else None
     kernel.launches += 1
     compiled = kernel.address and tier != "numpy" and not flags.current & _DEBUG
@@ -367,7 +368,7 @@ def run(
 
 
 def _refer(record: ErrorRecord | None, inputs: list, outputs: list, targets: Sequence) -> None:
-    """Has what a launch has written refer to its record, or to those of what it has read."""
+    """Links what a launch has written to its record, or to the records of what it has read."""
     written = [e.buffer for e in targets]
     source = _source(record, [*[n.data for n in inputs], *written])
     if source is not None:
@@ -456,10 +457,10 @@ def _run_compiled(
     if not kernel.address or kernel.narrow:
         kernel.compile()
     work = size * kernel.cost
-    inline = work < INLINE_WORK and not kernel.loops  # which Ctrl-C could not end
+    inline = work < INLINE_WORK and not kernel.loops  # Ctrl-C could not end it
     block = _block(work, size)
-    # No buffer needs to be kept beyond this function: memory freed then serves later jobs only, and
-    # jobs run in order.
+    # No buffer must be kept beyond this function: memory freed then is reused by later jobs only,
+    # and jobs run in order.
     temporary: list[Buffer] = []
     words: list[Any] = [record.words.ctypes.data if record else 0]
     for n in inputs:
@@ -493,7 +494,8 @@ def _run_compiled(
 
 
 def _block(work: int, size: int) -> int:
-    """The lanes of a block: whole packets, and one block where the calling thread does the work."""
+    """Returns the lanes of a block: whole packets, and a single block if the calling thread does
+    the work."""
     if work < INLINE_WORK:
         return -(-size // 64) * 64
     blocks = max(1, min(runtime.thread_count() * BLOCKS_PER_THREAD, work // BLOCK_WORK))
@@ -508,7 +510,7 @@ def launch(
     inline: bool,
     record: ErrorRecord | None = None,
 ) -> None:
-    """Hands a compiled kernel over, with the words of its parameter block."""
+    """Submits a compiled kernel with the words of its parameter block."""
     times, clock = None, kernel.clock_address
     if flags.current & _HISTORY:
         times = Times()
@@ -548,9 +550,9 @@ def run_text(
     """Launches a kernel made by `for_text`: an argument is a size, or a buffer with its element
     type and size.
 
-    `block` prescribes the lanes of a block, `on_numpy` whether to run on NumPy: launches that hand
-    over results of blocks must agree on both. `cost` replaces that of the kernel where it depends
-    on the arguments.
+    `block` prescribes the lanes of a block, `on_numpy` whether to run on NumPy: launches that pass
+    on results of blocks must agree on both. `cost` overrides the kernel's cost if that depends on
+    the arguments.
     """
     kernel.launches += 1
     if kernel.prefers_numpy(size) if on_numpy is None else on_numpy:
@@ -573,8 +575,8 @@ def run_text(
 
 
 def _accumulators(effect: Any, threads: int) -> Buffer:
-    """Private copies of a scatter target, one per thread, set to what the reduction passes over;
-    the first thread needs none if the target has the type of the accumulator.
+    """Returns private copies of a scatter target, one per thread, filled with a value that the
+    reduction ignores. The first thread needs none if the target has the accumulator's type.
     """
     dtype = effect.dtype.accumulator
     size = (threads - (dtype is effect.dtype)) * effect.size
@@ -585,8 +587,8 @@ def _accumulators(effect: Any, threads: int) -> Buffer:
 
 
 def to_numpy(dtype: DType, size: int, buffer: Buffer) -> np.ndarray:
-    """The finished data of a buffer, for use while the buffer is alive (`Buffer.view` is for
-    users).
+    """Returns the finished data of a buffer, for use while the buffer is alive (`Buffer.view` is
+    for users).
     """
     await_data(buffer)
     return buffer.array(dtype.numpy, size)
@@ -596,8 +598,8 @@ def await_data(buffer: Buffer) -> None:
     """Waits for all kernels, so that the host can read what they computed.
 
     Raises:
-        IndexError: an index was beyond the end of an array in the kernel that computed the data, or
-            in one before it.
+        IndexError: an index was out of bounds in the kernel that computed the data, or in one
+            before it.
     """
     if on_read is not None:
         on_read()
@@ -610,7 +612,7 @@ def await_data(buffer: Buffer) -> None:
 
 
 def from_numpy(dtype: DType, array: np.ndarray) -> Buffer:
-    """A buffer with a copy of a one-dimensional array, converted to the element type."""
+    """Returns a buffer with a copy of a one-dimensional array, converted to the element type."""
     buffer = memory.allocate_for(dtype, array.size, host=True)
     buffer.array(dtype.numpy, array.size)[:] = array
     return buffer

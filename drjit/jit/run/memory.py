@@ -1,8 +1,8 @@
 """Memory of arrays: buffers, a pool of freed blocks, and zero-copy use of foreign memory.
 
-Jobs run in order. So memory freed while jobs are queued may serve a later job at once, but the host
-must not write it before these jobs are complete, and it goes back to the system only after a
-synchronisation.
+Jobs run in order. Memory freed while jobs are queued may therefore be used by a later job at once.
+However, the host must not write to it before these jobs are complete, and it is returned to the
+system only after a synchronization.
 """
 
 import ctypes
@@ -20,19 +20,20 @@ from drjit.jit.run import runtime
 ALIGNMENT = 64
 PADDING = 256  # one packet: 64 lanes of 4 bytes, or 32 of 8
 _PAGE = 4096
-# Above this size, what random accesses cost is looking up the pages they are in. NumPy asks for
-# large pages, from 4 MiB on; the start of a buffer has to fall on one.
+# Above this size, the cost of random accesses is dominated by page table look-ups. NumPy requests
+# large pages from 4 MiB on; the start of a buffer must coincide with the start of one.
 LARGE_PAGE = 1 << 21
-# The host may run far ahead of the jobs. Where it needs memory to write to, that many bytes of one
-# size class in use by jobs are enough: then it waits for one of them instead of asking for more.
+# The host may run far ahead of the jobs. When it needs memory to write to, it allows this many
+# bytes of one size class to be in use by jobs; beyond that, it waits for one of them instead of
+# allocating more.
 HOST_AHEAD = 1 << 26
 
 # Free blocks by size class: (number of jobs queued when it was freed, address, its offset in the
-# array that owns the memory, that array). Lists and dicts are atomic under the GIL, and without a
-# lock a destructor may run at any point.
+# array that owns the memory, that array). Lists and dicts are atomic under the GIL; without a lock,
+# a destructor may run at any point.
 _pool: defaultdict[int, list[tuple[int, int, int, np.ndarray]]] = defaultdict(list)
-# A worker that is stuck in a kernel while the interpreter shuts down may still write to memory that
-# went to the pool: the pool is never freed.
+# A worker stuck in a kernel while the interpreter shuts down may still write to memory in the pool:
+# the pool is never freed.
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_pool))
 _new = object.__new__
 
@@ -40,12 +41,12 @@ _stats = SimpleNamespace(in_use=0, peak=0, hits=0, misses=0)
 
 
 class Buffer:
-    """A block of memory that goes back to the pool when the last reference is gone.
+    """A block of memory that returns to the pool when the last reference is gone.
 
     `address` is a multiple of 64 unless the memory is foreign. `nbytes` may be used; a whole packet
-    at the last element may be read, and written unless the memory is foreign. `owner` is the
-    foreign object that is kept alive, or None. `views` is the number of live arrays that `view`
-    gave out. `source` is None, or what knows whether the launches failed that the data come from.
+    starting at the last element may be read, and also written unless the memory is foreign. `owner`
+    is the foreign object that is kept alive, or None. `views` is the number of live arrays returned
+    by `view`. `source` is None, or knows whether the launches that computed the data failed.
     """
 
     __slots__ = (
@@ -79,20 +80,21 @@ class Buffer:
         self._capacity = capacity  # the size class, 0 for foreign memory
 
     def array(self, dtype: np.dtype, size: int) -> np.ndarray:
-        """The first `size` elements, for use while this buffer is alive; waits for no job."""
+        """Returns the first `size` elements, for use while this buffer is alive; does not wait for
+        jobs."""
         return np.ndarray(size, dtype, self._base, self._offset)
 
     def view(
         self, dtype: np.dtype, shape: int | tuple[int, ...], writable: bool = True
     ) -> np.ndarray:
-        """An array for users: it, and what they derive from it, keeps this buffer alive.
+        """Returns an array for users: it, and anything derived from it, keeps this buffer alive.
 
-        It counts in `views`. It is read-only if the memory is foreign and read-only.
+        It is counted in `views`. It is read-only if the memory is foreign and read-only.
         """
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         return np.asarray(_Export(self, np.dtype(dtype), shape, writable))
 
-    # At interpreter exit globals may be gone before the last buffer: hence the defaults.
+    # At interpreter exit, globals may be gone before the last buffer: hence the defaults.
     def __del__(
         self, _pool=_pool, _stats=_stats, _runtime=runtime, _finalizing=sys.is_finalizing
     ) -> None:
@@ -108,7 +110,7 @@ class Buffer:
 
 
 class _Export:
-    """What NumPy arrays given out by a buffer have as their base."""
+    """The base of NumPy arrays returned by a buffer."""
 
     __slots__ = ("__array_interface__", "_buffer")
 
@@ -127,7 +129,8 @@ class _Export:
 
 
 def size_class(nbytes: int) -> int:
-    """The capacity of the block for a request: steps of 256 bytes, above 1024 four an octave."""
+    """Returns the capacity of the block for a request: steps of 256 bytes, and above 1024 four per
+    octave."""
     if nbytes <= 1024:
         return (nbytes + 255) & ~255 or 256
     shift = (nbytes - 1).bit_length() - 3
@@ -135,11 +138,11 @@ def size_class(nbytes: int) -> int:
 
 
 def allocate(nbytes: int, host: bool = False) -> Buffer:
-    """A buffer of at least that many bytes, with undefined contents.
+    """Returns a buffer of at least `nbytes` bytes, with undefined contents.
 
-    Kernels may write it at any time. The host may write it at once only with `host`, which leaves
-    out memory that jobs not yet complete may still use. Raises MemoryError, after the pool has been
-    emptied in vain.
+    Kernels may write to it at any time. The host may write to it immediately only with `host`,
+    which excludes memory that pending jobs may still use. Raises MemoryError if emptying the pool
+    did not help.
 
     >>> buffer = allocate(1000)
     >>> buffer.address % 64, buffer.nbytes >= 1000
@@ -174,26 +177,27 @@ def allocate(nbytes: int, host: bool = False) -> Buffer:
 
 
 def whole_blocks(size: int) -> int:
-    """A number of lanes, rounded up to the blocks in which vectors lie in memory: each has a row
-    for every feature."""
+    """Rounds a number of lanes up to whole blocks of vectors, which have a row for every
+    feature."""
     return -(-size // VECTOR_BLOCK) * VECTOR_BLOCK
 
 
 def elements(dtype: DType, size: int) -> int:
-    """How many elements of memory the values of `size` lanes take."""
+    """Returns how many elements of memory the values of `size` lanes take."""
     return whole_blocks(size) * dtype.count if dtype.is_vector else size
 
 
 def allocate_for(dtype: DType, size: int, host: bool = False) -> Buffer:
-    """A buffer for `size` elements, or vectors; see `allocate`."""
+    """Returns a buffer for `size` elements, or vectors; see `allocate`."""
     return allocate(dtype.itemsize * elements(dtype, size), host)
 
 
 def adopt(array: np.ndarray) -> Buffer | None:
-    """A buffer that uses the memory of an array and keeps it alive, or None if it has to be copied.
+    """Returns a buffer that uses the memory of an array and keeps it alive, or None if it must be
+    copied.
 
-    The memory has to be contiguous, aligned, in native byte order, and reading a packet beyond its
-    end must stay within its last page. It is never written.
+    The memory must be contiguous, aligned, and in native byte order, and reading a packet beyond
+    its end must stay within its last page. It is never written to.
     """
     nbytes = array.nbytes
     flags = array.flags
@@ -207,7 +211,7 @@ def adopt(array: np.ndarray) -> Buffer | None:
 
 
 def flush_malloc_cache() -> None:
-    """Gives unused memory back to the system. Waits for queued work first."""
+    """Returns unused memory to the system. Waits for queued work first."""
     runtime.drain()
     for free in list(_pool.values()):
         while free:
@@ -215,30 +219,31 @@ def flush_malloc_cache() -> None:
 
 
 def malloc_watermark() -> int:
-    """The highest number of bytes in use at a time since the start, or since `clear_statistics`."""
+    """Returns the peak number of bytes in use since the start, or since `clear_statistics`."""
     return _stats.peak
 
 
 def clear_statistics() -> None:
-    """Sets the watermark to the present use, and the counts of hits and misses to 0."""
+    """Resets the watermark to the current use, and the counts of hits and misses to 0."""
     _stats.peak = _stats.in_use
     _stats.hits = _stats.misses = 0
 
 
 def statistics() -> dict[str, int]:
-    """Bytes in use, in the pool, at most in use (`peak`); allocations from the pool or not."""
+    """Returns the bytes in use, in the pool, and at peak (`peak`), and the numbers of allocations
+    served by the pool or not."""
     return {**vars(_stats), "pooled": _pooled()}
 
 
 def _pooled() -> int:
-    """The bytes of unused memory."""
+    """Returns the bytes of unused memory."""
     return sum([capacity * len(free) for capacity, free in list(_pool.items())])
 
 
 def _pop_complete(
     free: list[tuple[int, int, int, np.ndarray]], capacity: int
 ) -> tuple[int, int, int, np.ndarray]:
-    """Takes a block that no job can use any more; IndexError if there is none."""
+    """Takes a block that jobs no longer use; IndexError if there is none."""
     if len(free) * capacity >= HOST_AHEAD:
         runtime.drain(free[0][0])
     done = runtime.completed()
@@ -252,7 +257,8 @@ def _pop_complete(
 
 
 def _fresh(capacity: int) -> tuple[int, int, np.ndarray]:
-    """New memory from the system, of which cycles may hold some that the pool could give."""
+    """Allocates memory from the system, after collecting reference cycles that may hold memory of
+    the pool."""
     collector.resume()
     alignment = ALIGNMENT if capacity < LARGE_PAGE else LARGE_PAGE
     size = capacity + alignment + PADDING

@@ -1,8 +1,9 @@
-"""The native half of the launcher: the layout of jobs, and what worker threads run without the GIL.
+"""The native part of the launcher: the layout of jobs, and the code that worker threads run without
+the GIL.
 
 All state is in one control block: a ring of jobs, and a seat per worker or waiter to park on.
-Addresses of functions of the interpreter and the C library are stored in it as well, so that the
-object code, compiled from LLVM IR, has none and can be kept on disk.
+Addresses of functions of the interpreter and the C library are stored there as well, so that the
+object code, compiled from LLVM IR, contains none and can be kept on disk.
 """
 
 import ctypes
@@ -29,21 +30,21 @@ class Job(ctypes.Structure):
 
 
 class Times(ctypes.Structure):
-    """When a launch began and ended, in nanoseconds on the clock of `time.perf_counter_ns`; how
-    long it took; and for all launches that share this record: how long they took, and their number.
+    """The start and end of a launch, in nanoseconds of `time.perf_counter_ns`, and its duration;
+    the total duration of all launches that share this record, and their number.
     """
 
     _fields_ = [(name, _word) for name in ("start", "end", "last", "total", "launches")]
 
 
 class Seat(ctypes.Structure):
-    """Where one thread parks. `state` is nonzero while it may sleep: for waiters, their ticket."""
+    """Where a thread parks. `state` is nonzero while it may sleep: for waiters, their ticket."""
 
     _fields_ = [("lock", _word), ("state", _word), ("_pad", _word * 6)]
 
 
 class Control(ctypes.Structure):
-    """The control block; what changes often has cache lines of its own."""
+    """The control block; fields that change often have cache lines of their own."""
 
     _fields_ = [
         *[(name, _word) for name in ("acquire", "release", "relax", "clock", "tick", "spin")],
@@ -70,7 +71,8 @@ _functions = None
 
 
 def functions() -> SimpleNamespace:
-    """The compiled functions for ctypes; `work` and `await_` release the GIL, others keep it."""
+    """Returns the compiled functions for ctypes; `work` and `await_` release the GIL, others keep
+    it."""
     global _functions
     if _functions is None:
         _functions = _load()
@@ -78,14 +80,14 @@ def functions() -> SimpleNamespace:
 
 
 def _source() -> str:
-    """The driver for this platform."""
+    """Returns the driver for this platform."""
     clock = native_code.CLOCK_WINDOWS if sys.platform == "win32" else native_code.CLOCK_POSIX
     return clock + native_code.CODE
 
 
 def _ir(source: str) -> str:
-    """The LLVM IR of the driver."""
-    from . import native_ir  # not needed where its object code is in the cache
+    """Returns the LLVM IR of the driver."""
+    from . import native_ir  # not needed if its object code is in the cache
 
     structures = {"c": Control, "job": Job, "seat": Seat, "times": Times}
     constants = {"JOBS": JOBS, "WAITERS": WAITERS, "WORKERS": WORKERS, "KEEN": KEEN}
@@ -94,7 +96,7 @@ def _ir(source: str) -> str:
 
 
 def _compile(source: str) -> bytes:
-    """The driver's object code."""
+    """Returns the driver's object code."""
     import llvmlite.binding as llvm
 
     module = llvm.parse_assembly(_ir(source))
@@ -147,7 +149,7 @@ def _load() -> SimpleNamespace:
 
 
 def new_control(workers: int, first: int, spin_ns: int, linger_ns: int) -> Control:
-    """A control block for that many workers, with `first` jobs submitted and complete.
+    """Creates a control block for `workers` workers, with `first` jobs submitted and complete.
 
     It is never freed, because a worker stuck in an endless kernel may outlive the interpreter's own
     objects.

@@ -4,7 +4,7 @@ It is written in the language of `native_ir.py`; `native.py` has the structures,
 calls it.
 """
 
-# What time.perf_counter_ns reads: CLOCK_MONOTONIC, on macOS CLOCK_UPTIME_RAW.
+# The clock of time.perf_counter_ns: CLOCK_MONOTONIC, on macOS CLOCK_UPTIME_RAW.
 CLOCK_POSIX = """
 def now(c):
     time = room(2)
@@ -21,9 +21,9 @@ def now(c):
 """
 
 # The protocol. A block is claimed by a compare-and-swap on `claim`, which also holds the ticket: a
-# worker that was delayed while its slot got another job sees another ticket and claims nothing. No
-# wake-up is lost: who parks first publishes `state`, then looks for work again; who has work first
-# publishes it, then looks for states.
+# worker that was delayed while its slot was reused for another job sees a different ticket and
+# claims nothing. No wake-up is lost: a thread that parks first publishes `state`, then looks for
+# work again; a thread with work first publishes it, then looks at the states.
 CODE = """
 def relax(c):
     call("i32()", c.relax)

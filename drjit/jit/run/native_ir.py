@@ -1,10 +1,10 @@
-"""Functions on 64-bit integers, written as Python, to LLVM IR: the launcher's own code is such a
-text (`native_code.py`).
+"""Translates functions on 64-bit integers, written as Python, to LLVM IR; the launcher's own code
+is such a text (`native_code.py`).
 
-There are assignments, `if`, `while`, `break` and `return`; all conditions of an `and` or `or` are
-evaluated. A name stands for a number or an address; `job.done` is a field of the structure that its
-name has, `c.jobs[k]` the address of an element, whose index wraps around. Functions that take a
-field take its address.
+The language has assignments, `if`, `while`, `break` and `return`; all conditions of an `and` or
+`or` are evaluated. A name stands for a number or an address. `job.done` is a field of the structure
+associated with that name, and `c.jobs[k]` the address of an array element, whose index wraps
+around. Functions that take a field receive its address.
 """
 
 import ast
@@ -26,7 +26,8 @@ def module_text(
     constants: dict[str, int],
     exported: frozenset[str],
 ) -> str:
-    """The LLVM module of some functions; names in `structures` are addresses of such."""
+    """Returns the LLVM module of some functions; names in `structures` are addresses of
+    structures."""
     return "\n".join([
         _Function(f, structures, constants).text("" if f.name in exported else "internal ")
         for f in ast.parse(source).body
@@ -35,17 +36,17 @@ def module_text(
 
 
 class _Function:
-    """One function: variables lie on the stack, from where LLVM moves them to registers."""
+    """One function: variables are on the stack, from where LLVM moves them to registers."""
 
     def __init__(self, definition: ast.FunctionDef, structures: dict, constants: dict):
         self.definition, self.structures, self.constants = definition, structures, constants
-        self.head: dict[str, str] = {}  # what the stack holds
+        self.head: dict[str, str] = {}  # contents of the stack
         self.lines: list[str] = []
         self.number = 0
-        self.loops: list[str] = []  # where those around end
+        self.loops: list[str] = []  # the ends of enclosing loops
 
     def text(self, linkage: str) -> str:
-        """The definition."""
+        """Returns the definition."""
         names = [a.arg for a in self.definition.args.args]
         for name in names:
             self.do(f"store i64 %{name}, ptr {self.variable(name)}")
@@ -70,7 +71,7 @@ class _Function:
         return f"b.{self.number}"
 
     def leave(self, text: str) -> None:
-        """Ends a block; what follows is not reached unless a block begins."""
+        """Ends a block; subsequent code is unreachable unless a block begins."""
         self.lines += [text, f"{self.block()}:"]
 
     def variable(self, name: str) -> str:
@@ -113,7 +114,7 @@ class _Function:
                     raise SyntaxError(ast.unparse(s))
 
     def test(self, e: ast.expr) -> str:
-        """A condition as `i1`."""
+        """Translates a condition to `i1`."""
         match e:
             case ast.Compare(left=left, ops=[relation], comparators=[right]):
                 x, y = self.value(left), self.value(right)
@@ -129,7 +130,7 @@ class _Function:
         return self.op(f"icmp ne i64 {self.value(e)}, 0")
 
     def value(self, e: ast.expr) -> str:
-        """An expression as `i64`."""
+        """Translates an expression to `i64`."""
         match e:
             case ast.Constant(value=number):
                 return str(number)
@@ -155,17 +156,17 @@ class _Function:
         return self.op(f"zext i1 {self.test(e)} to i64")
 
     def structure(self, e: ast.expr) -> Any:
-        """The type of what is at an address."""
+        """Returns the type of the structure at an address."""
         if isinstance(e, ast.Subscript) and isinstance(e.value, ast.Attribute):
             return self.array(e.value)._type_
         return self.structures[ast.unparse(e)]
 
     def array(self, e: ast.Attribute) -> Any:
-        """The type of a field that is an array."""
+        """Returns the type of an array field."""
         return dict(self.structure(e.value)._fields_)[e.attr]
 
     def address(self, e: ast.expr) -> str:
-        """The address of a field."""
+        """Translates the address of a field."""
         if not isinstance(e, ast.Attribute):
             raise SyntaxError(f"{ast.unparse(e)} is no field")
         offset = getattr(self.structure(e.value), e.attr).offset
@@ -173,7 +174,7 @@ class _Function:
         return self.op(f"getelementptr i8, ptr {base}, i64 {offset}")
 
     def call(self, name: str, args: list[ast.expr]) -> str:
-        """A call: of atomic operations and the like, or of a function of the module."""
+        """Translates a call: of atomic operations and the like, or of a function of the module."""
         orders = [a.id for a in args if isinstance(a, ast.Name) and a.id in _ORDERS]
         order = " ".join(orders)
         if orders:
@@ -193,9 +194,9 @@ class _Function:
             place = f"%room.{len(self.head)}"
             self.head[place] = f"[{ast.unparse(args[0])} x i64]"
             return self.op(f"ptrtoint ptr {place} to i64")
-        if name == "word":  # what is at an address
+        if name == "word":  # the contents of an address
             return self.op(f"load i64, ptr {self.op(f'inttoptr i64 {self.value(args[0])} to ptr')}")
-        if name == "call":  # a function of C, by its address
+        if name == "call":  # a C function, by its address
             return self.foreign(ast.literal_eval(args[0]), *[self.value(a) for a in args[1:]])
         values = ", ".join([f"i64 {self.value(a)}" for a in args])
         if name in ("min", "max"):
@@ -203,7 +204,7 @@ class _Function:
         return self.op(f"call i64 @{name}({values})")
 
     def foreign(self, kind: str, function: str, *values: str) -> str:
-        """A call of a function with a type such as `i32(ptr, i64)`."""
+        """Translates the call of a function with a type such as `i32(ptr, i64)`."""
         result, _, rest = kind.partition("(")
         arguments = []
         for of, x in zip(rest.removesuffix(")").split(", "), values, strict=False):

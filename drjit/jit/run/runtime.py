@@ -1,10 +1,9 @@
-"""Launching: jobs run strictly in order on worker threads that share the blocks of each.
+"""Launching: jobs run strictly in order on worker threads, which share the blocks of each job.
 
 Workers are Python threads that live inside native code (`native.py`) and never need the GIL to
-take up a job. An error inside a kernel, found by the `check` of a launch, is raised by the next
-`wait` or `sync`, if it has not been raised where the result was read. Forking waits for the queue
-first; the child starts workers of its own when it needs them. At exit, workers stop between two
-blocks.
+start a job. An error inside a kernel, found by the `check` of a launch, is raised by the next
+`wait` or `sync`, unless it was raised where the result was read. Forking first waits for the queue;
+the child starts workers of its own when it needs them. At exit, workers stop between two blocks.
 """
 
 import atexit
@@ -28,23 +27,23 @@ _EXIT_SECONDS = 1.0
 GRACE_SECONDS = 2.0
 """How long an interrupted wait lets kernels run before it stops their loops."""
 AHEAD_NS = 50_000_000
-"""How much work may be queued, by the time that kernels took before: a program that is faster than
-the machine stays that close to it, so that its output is no older and reads and Ctrl-C wait no
-longer."""
-UNKNOWN_NS = AHEAD_NS // 8  # what a kernel is taken to need before it has run once
-AHEAD_JOBS = 2  # that may be queued however long they take, so that no worker waits for Python
+"""How much work may be queued, measured by the time that kernels took before. A program that is
+faster than the machine stays this close to it, which bounds the age of its output and the delay of
+reads and Ctrl-C."""
+UNKNOWN_NS = AHEAD_NS // 8  # assumed time of a kernel before it has run once
+AHEAD_JOBS = 2  # may be queued regardless of their duration, so that no worker waits for Python
 _STOP_WORD = 5  # of the record at the first parameter: see docs/kernel-language.md
 
 submitted = 0
-"""Number of jobs queued so far, the ticket of the newest one."""
+"""Number of jobs queued so far, which is the ticket of the newest one."""
 
-_lock = threading.RLock()  # reentrant, as the garbage collector may run anything anywhere
+_lock = threading.RLock()  # reentrant, because the garbage collector may run anything anywhere
 _control: native.Control | None = None
 _address = 0
-_thread_count = 0  # 0: not asked for yet
+_thread_count = 0  # 0: not yet determined
 _workers: list[threading.Thread] = []
 _inflight: deque[tuple] = deque()  # (ticket, params, keep, check, expected)
-_ahead = 0  # nanoseconds that those are expected to take
+_ahead = 0  # their expected time in nanoseconds
 _errors: deque[BaseException] = deque()
 _seats = list(range(native.WAITERS))
 _post: Callable = None  # type: ignore[assignment]
@@ -53,9 +52,9 @@ _wait: Callable = None  # type: ignore[assignment]
 
 
 def thread_count() -> int:
-    """Number of threads that run kernels.
+    """Returns the number of threads that run kernels.
 
-    It is `DRJIT_NUM_THREADS`, else the number of CPUs that this process may use.
+    The default is `DRJIT_NUM_THREADS`, or else the number of CPUs that this process may use.
     """
     global _thread_count
     if not _thread_count:
@@ -74,7 +73,7 @@ def thread_count() -> int:
 def set_thread_count(arg: int, /) -> None:
     """Sets the number of threads that run kernels; 0 and 1 both mean one.
 
-    Waits for queued work first. Raises TypeError if the argument is no integer, or negative.
+    Waits for queued work first. Raises TypeError if the argument is not an integer, or is negative.
     """
     global _thread_count
     if not hasattr(arg, "__index__"):
@@ -108,18 +107,18 @@ def launch(
     times: int = 0,
     expected: int = 0,
 ) -> int:
-    """Queues a job and returns its ticket at once, unless too much is queued.
+    """Queues a job and returns its ticket immediately, unless too much is queued.
 
-    `kernel` and `finish` (or 0) are addresses of the functions that docs/kernel-language.md
-    describes. `params` is the bytes of a parameter block, a ctypes array, or the address of one
-    that `keep` holds. `block` lanes, a multiple of the packet width, are handed to a thread at a
-    time. `params` and `keep` are kept alive until the job is complete. Then `check` is called once,
-    from a Python thread, and returns None or an exception for the next `wait` or `sync` to raise.
-    `times` is 0 or the address of a `native.Times`. `expected` is how long the job will take, in
-    nanoseconds, if that is known: see `AHEAD_NS`.
+    `kernel` and `finish` (or 0) are addresses of the functions described in
+    docs/kernel-language.md. `params` is the bytes of a parameter block, a ctypes array, or the
+    address of one that `keep` holds. Threads take `block` lanes at a time, a multiple of the packet
+    width. `params` and `keep` are kept alive until the job is complete. Then `check` is called
+    once, from a Python thread, and returns None or an exception for the next `wait` or `sync` to
+    raise. `times` is 0 or the address of a `native.Times`. `expected` is the expected duration of
+    the job in nanoseconds, if known: see `AHEAD_NS`.
 
-    With `inline`, the job runs here and now if nothing is queued. The GIL stays held and Ctrl-C
-    waits: this is for work of a few microseconds.
+    With `inline`, the job runs immediately in this thread if nothing is queued. The GIL stays held
+    and Ctrl-C waits: this is for work of a few microseconds.
     """
     global submitted, _ahead
     if _ahead > AHEAD_NS:
@@ -136,7 +135,7 @@ def launch(
                 break
             if not _workers:
                 _start()
-            # An interrupt may strike anywhere: the entry that keeps memory alive comes first.
+            # An interrupt may occur anywhere: the entry that keeps memory alive comes first.
             ticket = control.submitted + 1
             _inflight.append((ticket, params, keep, check, expected))
             _ahead += expected
@@ -154,16 +153,16 @@ def launch(
 
 
 def completed() -> int:
-    """The ticket of the newest job that is complete."""
+    """Returns the ticket of the newest job that is complete."""
     return submitted if _control is None else _control.completed
 
 
 def wait(ticket: int) -> None:
-    """Waits until a job and all before it are complete.
+    """Waits until a job and all jobs before it are complete.
 
-    Raises the first error that kernels completed so far reported. An interrupt (Ctrl-C) ends the
-    wait with KeyboardInterrupt; queued work goes on in the background, but loops that have not
-    ended `GRACE_SECONDS` later are stopped.
+    Raises the first error reported by kernels completed so far. An interrupt (Ctrl-C) ends the wait
+    with KeyboardInterrupt; queued work continues in the background, but loops that have not ended
+    `GRACE_SECONDS` later are stopped.
     """
     _await(ticket)
     _prune()
@@ -184,7 +183,7 @@ def report(check: Callable[[], BaseException | None]) -> None:
 
 
 def forget(error: BaseException) -> bool:
-    """Does not raise an error, which is raised elsewhere; gives whether it has not been yet."""
+    """Suppresses an error that is raised elsewhere; returns whether it had not been raised yet."""
     try:
         _errors.remove(error)
     except ValueError:
@@ -193,7 +192,7 @@ def forget(error: BaseException) -> bool:
 
 
 def drain(ticket: int | None = None) -> None:
-    """Waits until a job and those before it are complete, or all jobs, and leaves errors for the
+    """Waits until a job and those before it, or all jobs, are complete, and leaves errors for the
     next `wait` or `sync`.
     """
     last = submitted if ticket is None else ticket
@@ -227,17 +226,18 @@ class Event:
         self._times = None
 
     def record(self) -> None:
-        """Marks this point of the queue; the event is complete when all work queued before is."""
+        """Marks this point of the queue; the event is complete when all work queued before it
+        is."""
         self._times = times = native.Times()
         if _control is None:
             self._ticket = submitted
             times.start = time.perf_counter_ns()
         else:
-            # A job without a kernel: all it does is to write the time.
+            # A job without a kernel, which only writes the time.
             self._ticket = launch(0, 0, 0, 0, 1, True, times, None, ctypes.addressof(times))
 
     def query(self) -> bool:
-        """Whether all work before the event is complete."""
+        """Returns whether all work before the event is complete."""
         return self._ticket <= completed()
 
     def wait(self) -> None:
@@ -245,9 +245,9 @@ class Event:
         wait(self._ticket)
 
     def elapsed_time(self, end_event: "Event") -> float:
-        """Milliseconds from this event to another; waits for both.
+        """Returns the milliseconds from this event to another; waits for both.
 
-        Raises RuntimeError if one was not recorded, or was made without timing.
+        Raises RuntimeError if one was not recorded, or was created without timing.
         """
         if not isinstance(end_event, Event):
             raise TypeError(
@@ -267,7 +267,7 @@ class Event:
 
 
 def _prepare() -> native.Control:
-    """Makes the control block and loads the native code, at the first launch."""
+    """Creates the control block and loads the native code, at the first launch."""
     global _control, _address, _post, _run, _wait
     functions = native.functions()
     control = native.new_control(thread_count(), submitted, SPIN_NS, LINGER_NS)
@@ -296,7 +296,7 @@ def _start() -> None:
 
 
 def _stop(seconds: float | None) -> bool:
-    """Lets the workers leave; gives whether all have within that time."""
+    """Tells the workers to stop; returns whether all have done so within that time."""
     global _control
     if _control is None:
         return True
@@ -348,8 +348,8 @@ def _fall_back() -> None:
 
 
 def _give_up(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
-    """After Ctrl-C: stops the loops of kernels that do not end by themselves soon, so that one that
-    would never end does not block the process."""
+    """After Ctrl-C, stops the loops of kernels that do not end by themselves soon, so that an
+    endless one does not block the process."""
     control, await_ = _control, native.functions().await_
     if control is None:
         return
@@ -392,7 +392,7 @@ def _prune() -> None:
         while _inflight and _inflight[0][0] <= limit:
             done.append(_inflight.popleft())
             _ahead -= done[-1][4]
-    # Outside of the lock, as checks and destructors run code of others.
+    # Outside the lock, because checks and destructors run foreign code.
     for _, _, _, check, _ in done:
         if check is not None:
             _check(check)
@@ -417,8 +417,8 @@ def raise_first(errors: Sequence[BaseException]) -> NoReturn:
 
 @atexit.register
 def _at_exit() -> None:
-    """Stops the workers. If one is stuck in a kernel, what it uses stays as long as the process.
-    Errors that nobody has seen are shown as a warning."""
+    """Stops the workers. If one is stuck in a kernel, the memory that it uses lives as long as the
+    process. Errors that have not been reported are shown as a warning."""
     if not _stop(_EXIT_SECONDS):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(_inflight))
         return
@@ -440,7 +440,8 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """The child has no workers; jobs whose wait an interrupt has ended are lost to it."""
+    """Resets the state in a child, which has no workers; jobs whose wait was interrupted are lost
+    to it."""
     global _lock, _control, _seats
     if _control is not None and _control.completed < _control.submitted:
         _errors.append(RuntimeError("The process was forked while kernels were running."))

@@ -3,8 +3,8 @@ the structural key of a program.
 
 Evaluation collects the graph below the requested values and the pending side effects, splits it
 into stages (a value that needs a finished buffer, such as the result of a reduction or a scatter's
-target, waits for the stage before), and runs each stage size by size. The walk over the graph makes
-a key of it, so a program seen before, or a whole evaluation, is found by one dictionary look-up.
+target, waits for the previous stage), and runs each stage size by size. The graph traversal also
+produces a key, so a known program, or a whole known evaluation, is found by one dictionary look-up.
 """
 
 import threading
@@ -27,41 +27,40 @@ from .memory import Buffer, allocate_for, elements
 lock = threading.RLock()
 pending: list[Node] = []
 observers: list[tuple[Any, Callable[[], None]]] = []
-"""Samples of kernels to come (see `sampling`), and what to do when they were launched."""
+"""Samples of future kernels (see `lane_values`), and callbacks for when they have been launched."""
 
 _serial, _id = attrgetter("serial"), attrgetter("id")
-# Kernels by the structure of programs, with what they take of these, and by that of programs in
-# which inputs come in the order of their use.
+# Kernels, with the arguments that they take: by the structure of programs, and by the structure
+# with inputs in order of first use.
 _kernels: dict[tuple, tuple[kernel.Kernel, structure.KernelArguments]] = {}
 _settled: dict[tuple, kernel.Kernel] = {}
-# What evaluations launch in which something waits for something else, by all that is met; the plans
-# for other sizes that were used last come first.
+# The launches of evaluations with several stages, by everything traversed. The plans for other
+# sizes are ordered by last use.
 _plans: dict[tuple, list["Plan"]] = {}
 MOST_PLANS = 8
-_entries = 0  # of the keys of both
-STREAM_BYTES = 1 << 24  # results of a kernel from here on are written past the caches
-STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have so many
-LARGE = 512  # operands in a program from which on the collector of cycles waits
-FEW = 1 << 12  # entries that the host writes in less time than a kernel takes
-MOST_KEYS = 1 << 22  # entries of the keys of known programs, from which on they are forgotten
+_entries = 0  # size of the keys of both
+STREAM_BYTES = 1 << 24  # results of a kernel from this size on bypass the caches
+STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have such results
+LARGE = 512  # programs with this many operands defer the garbage collector
+FEW = 1 << 12  # the host writes fewer entries faster than a kernel
+MOST_KEYS = 1 << 22  # size of the keys of known programs at which these are forgotten
 LONGEST = 1 << 16  # nodes in a kernel: bounds the memory that compiling takes
 _preview: list[kernel.Kernel] | None = None  # where `preview` collects kernels
 
 _REDUCE, _STATE, _LOOP = op.reduce, op.state, op.loop
-# A call would ask for its length in Python.
+# A call would execute its length in Python.
 _labels: dict = label.labels.data  # type: ignore[attr-defined]
-# These have no single value to keep.
-# Somebody wants to know of every launch.
+# These have no single value to keep. An observer needs to know of every launch.
 _WATCHED = int(flags.JitFlag.Debug | flags.JitFlag.KernelHistory | flags.JitFlag.FreezingScope)
 
 
 class Effect:
-    """What a side effect does beyond its operands: the buffer it writes, its op and mode, and who
-    waits for it.
+    """The data of a side effect besides its operands: the buffer it writes, its op and mode, and
+    the nodes that wait for it.
 
-    `afters` refer to nodes that stand for the target afterwards, `value` to the node of the old
-    value that an atomic gives, `order` to effects that must have finished before. `shape` is that
-    of the part of the buffer that a sum of vectors goes to.
+    `afters` refer to nodes that stand for the target afterwards, `value` to the node of an atomic's
+    old value, and `order` to effects that must have finished before. `shape` is the shape of the
+    part of the buffer to which a sum of vectors is added.
     """
 
     __slots__ = ("afters", "buffer", "dtype", "mode", "order", "reduce", "shape", "size", "value")
@@ -76,7 +75,7 @@ class Effect:
 
     @property
     def static(self) -> tuple:
-        """What kernel text depends on."""
+        """Returns the part of the data that kernel text depends on."""
         return (self.dtype, self.reduce, self.mode)
 
 
@@ -103,14 +102,14 @@ def add_effect(
 
 
 def _drop_unseen() -> None:
-    """Forgets pending side effects that nobody can see: no one holds what stands for their target,
-    or the old value that they give, and none of the others follows one of them."""
+    """Drops pending side effects that nothing can observe: nothing refers to the nodes of their
+    targets or old values, and no other effect follows them."""
     kept: list[Node] = []
     needed: set[Node] = set()
-    for scope in stack():  # what is being recorded comes later
+    for scope in stack():  # recorded effects come later
         for effect in scope.effects:
             _follow(effect, needed)
-    while pending:  # the last ones first: those before may be held by what they need only
+    while pending:  # last effects first: earlier ones may only be held by what they need
         effect = pending.pop()
         if effect.op.effect and effect not in needed and not afters(effect):
             value = effect.data.value
@@ -122,7 +121,7 @@ def _drop_unseen() -> None:
 
 
 def _follow(effect: Node, needed: set[Node]) -> None:
-    """Adds the side effects that come before one, or before those of a loop or branch."""
+    """Adds the side effects that precede one, or that precede those of a loop or branch."""
     if effect.op.effect:
         needed.update(effect.data.order)
     elif effect.op.block:
@@ -131,7 +130,7 @@ def _follow(effect: Node, needed: set[Node]) -> None:
 
 
 def effect_value(after: Node, dtype: dt.DType) -> Node:
-    """The old value that an atomic operation gives, as a node."""
+    """Returns the old value of an atomic operation as a node."""
     effect_node = after.deps[0]
     value = make(op.component, dtype, effect_node.size, (effect_node,), 0)
     effect_node.data.value = weakref.ref(value)
@@ -142,7 +141,7 @@ def evaluate(roots: list[Node]) -> bool:
     """Launches kernels for the given nodes and all pending side effects. Returns whether there was
     anything to do.
 
-    Afterwards every root is a buffer (its data may still be on the way). Literals stay literals:
+    Afterwards, every root is a buffer (whose data may still be on the way). Literals stay literals:
     `materialize` turns one into a buffer.
     """
     with lock:
@@ -175,7 +174,7 @@ def _evaluate_effects(roots: list[Node]) -> None:
 
 
 def _observe() -> None:
-    """Calls the observers of what was launched."""
+    """Calls the observers of kernels that were launched."""
     with lock:
         complete = [o for o in observers if o[0].is_complete]
         observers[:] = [o for o in observers if not o[0].is_complete]
@@ -184,7 +183,7 @@ def _observe() -> None:
 
 
 def forget_kernels() -> None:
-    """Forgets which kernel a structure has."""
+    """Forgets the kernels of all structures."""
     global _entries
     _entries = 0
     _kernels.clear()
@@ -193,8 +192,8 @@ def forget_kernels() -> None:
 
 
 def preview(roots: list[Node]) -> list[kernel.Kernel]:
-    """The kernels that `evaluate` would launch for these nodes and all pending side effects,
-    without launching them.
+    """Returns the kernels that `evaluate` would launch for these nodes and all pending side
+    effects, without launching them.
     """
     global _preview
     with lock:
@@ -232,8 +231,8 @@ def preview(roots: list[Node]) -> list[kernel.Kernel]:
 
 
 def materialize(node: Node) -> Node:
-    """The node as a buffer; a literal becomes a new node with memory of its own, while pending side
-    effects, which it has nothing to do with, remain pending."""
+    """Returns the node as a buffer. A literal becomes a new node with memory of its own; unrelated
+    side effects remain pending."""
     if node.op is not LITERAL:
         if node.op is not BUFFER or pending or observers:
             evaluate([node])
@@ -245,42 +244,42 @@ def materialize(node: Node) -> Node:
 
 
 def as_data(literal: Node) -> Node:
-    """A literal as a buffer that the host has filled, or as a node to be evaluated."""
+    """Returns a literal as a buffer filled by the host, or as a node to be evaluated."""
     if literal.size > FEW or flags.current & _WATCHED:
         return make(op.copy, literal.dtype, literal.size, (literal,))
     return filled(literal)
 
 
 def filled(literal: Node) -> Node:
-    """A literal as a buffer that the host fills."""
+    """Returns a literal as a buffer filled by the host."""
     memory = allocate_for(literal.dtype, literal.size, host=True)
     memory.array(literal.dtype.numpy, elements(literal.dtype, literal.size)).fill(literal.data)
     return buffer(literal.dtype, literal.size, memory)
 
 
 def evaluate_alone(node: Node) -> None:
-    """Launches a kernel for a node that has nothing to do with pending side effects."""
+    """Launches a kernel for a node that does not depend on pending side effects."""
     with lock:
         _evaluate([node])
 
 
 def _old_values(roots: list[Node]) -> list[Node]:
-    """What comes with side effects and cannot be computed again: the old values, where somebody
-    holds them, of atomic updates, and the results of loops and branches."""
+    """Returns the values tied to side effects, which cannot be recomputed: live old values of
+    atomic updates, and the results of loops and branches."""
     updates = [n for n in roots if n.op.effect and n.data.value is not None]
     values = [n.data.value() for n in updates]
     values += [value() for n in roots if n.op.block for value in n.data.values]
     return [v for v in values if v is not None and v.op is not BUFFER]
 
 
-# A kernel to launch for a number of lanes: the nodes that it computes, and those that it takes
-# (inputs, literals, checks), and effects, one for each buffer that it writes to.
+# A kernel to launch for a number of lanes: the nodes that it computes, those that it takes (inputs,
+# literals, checks), and effects, one for each buffer that it writes to.
 Launch = tuple[kernel.Kernel, int, list[Node], list[Node], list[Node], Sequence[Node], list[Node]]
 
 
 class Plan(NamedTuple):
-    """The launches of an evaluation, with the places of nodes among those that are met; and the
-    sizes of nodes on which depends what is launched."""
+    """The launches of an evaluation, with positions of nodes in traversal order; and the sizes of
+    nodes on which the launches depend."""
 
     launches: list[tuple]
     sizes: list[tuple[int, int]]
@@ -321,7 +320,7 @@ def _evaluate(roots: list[Node]) -> None:
 
 
 def _plan(launches: list[Launch], watched: list[tuple[Node, int]], order: list[Node]) -> Plan:
-    """What has been launched as a plan for other nodes that are met in the same order."""
+    """Returns the completed launches as a plan for other nodes in the same traversal order."""
     place = {n: k for k, n in enumerate(order)}
     sizes = watched + [(n, n.size) for _, _, roots, *_ in launches for n in roots]
     rows = [(*v[:2], *[[place[n] for n in part] for part in v[2:]]) for v in launches]
@@ -329,8 +328,8 @@ def _plan(launches: list[Launch], watched: list[tuple[Node, int]], order: list[N
 
 
 def _plan_key(graph: structure.ProgramGraph) -> tuple | None:
-    """What the launches of an evaluation follow from, but for sizes; None where they are not to be
-    known again, as the text of kernels is about these nodes."""
+    """Returns the key that determines the launches of an evaluation, except sizes; None if they
+    must not be reused, because the kernel texts refer to these nodes."""
     if graph.open or graph.more_than(LONGEST) or _is_named(graph):
         return None
     orders = []
@@ -344,13 +343,13 @@ def _plan_key(graph: structure.ProgramGraph) -> tuple | None:
 
 
 def _is_named(graph: structure.ProgramGraph) -> bool:
-    """Whether the texts of kernels have comments on the nodes."""
+    """Returns whether the kernel texts have comments on the nodes."""
     labels = label.labels
     return flags.current & 1 != 0 or (len(_labels) > 0 and any(n in labels for n in graph.order))
 
 
 def _by_lanes(roots: list[Node]) -> list[tuple[int, list[Node]]]:
-    """The roots by number of lanes, which a kernel has in common."""
+    """Groups the roots by the number of lanes, which a kernel has in common."""
     groups: dict[int, list[Node]] = {}
     for n in roots:
         lanes = n.deps[0].size if n.op is _REDUCE else n.size
@@ -359,8 +358,8 @@ def _by_lanes(roots: list[Node]) -> list[tuple[int, list[Node]]]:
 
 
 def _work(size: int, roots: list[Node], graph: structure.ProgramGraph) -> list[Launch | None]:
-    """Launches a kernel, or several where it would be very long, for roots of `size` lanes, of
-    which `graph` is what is below them. Gives what it has launched."""
+    """Launches a kernel, or several if it would be very long, for roots of `size` lanes, where
+    `graph` is everything below them. Returns the launches."""
     if not graph.more_than(LONGEST):
         return [_run(size, roots, graph)] if roots else []
     done: list[Launch | None] = []
@@ -374,11 +373,11 @@ def _work(size: int, roots: list[Node], graph: structure.ProgramGraph) -> list[L
 
 
 def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
-    """Values to finish in a kernel of their own, so that a very long program becomes several: the
-    cut that fewest values cross.
+    """Returns values to finish in a separate kernel, which splits a very long program at the cut
+    that the fewest values cross.
 
-    Gives nothing if the program cannot be cut: an atomic's old value must come from the kernel that
-    makes the update.
+    Returns nothing if the program cannot be cut: an atomic's old value must come from the kernel
+    that performs the update.
     """
     place = {n: k for k, n in enumerate(nodes)}
     last = list(range(len(nodes)))
@@ -390,7 +389,7 @@ def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
     crossing = [0] * (len(nodes) + 1)
     for k, end in enumerate(last):
         n = nodes[k]
-        # Leaves are there anyway; what belongs to a loop stays together.
+        # Leaves exist anyway; the nodes of a loop stay together.
         if n.deps or n.op is _STATE:
             o = n.op
             whole = o.several or o.block or o is _STATE or n.dtype.is_vector
@@ -406,13 +405,13 @@ def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
 
 
 def _collect(roots: list[Node]) -> tuple[list[Node], structure.ProgramGraph]:
-    """The roots, each once, with what else somebody wants of the loops below them; and all that is
-    below."""
+    """Returns the roots without duplicates, with other needed results of the loops below them; and
+    everything below."""
     if len(roots) > 1:
         given = dict.fromkeys(roots)
-        # What stands for the target of an effect becomes a buffer with that.
+        # The node of an effect's target becomes a buffer along with the effect.
         roots = [n for n in given if n.op is not AFTER or n.deps[0] not in given]
-    if ACTIVE in roots:  # which all programs share
+    if ACTIVE in roots:  # shared by all programs
         raise RuntimeError("the lanes of a kernel were to be evaluated outside of one")
     graph = structure.ProgramGraph(roots)
     loops = [n for n in graph.noted if n.op is _LOOP] if graph.noted else None
@@ -425,13 +424,13 @@ def _collect(roots: list[Node]) -> tuple[list[Node], structure.ProgramGraph]:
 
 
 def _companions(loops: list[Node], mark: object) -> list[Node]:
-    """What else somebody wants of loops, lest each of their results should make them run again:
-    results that no other node of this evaluation, which all have the `mark`, is computed from, and
-    sums of them over all lanes."""
+    """Returns other live results of loops, which would otherwise run again for each of them:
+    results from which no other node of this evaluation (all have the `mark`) is computed, and sums
+    of these over all lanes."""
     outermost = [n for n in loops if n.data.depth == 1]
     alive = [v for n in outermost for value in n.data.values if (v := value()) is not None]
     alive = [v for v in alive if v.mark is not mark and v.op is not BUFFER]
-    alive = [v for v in alive if not v.dtype.is_vector]  # which exist within a kernel only
+    alive = [v for v in alive if not v.dtype.is_vector]  # vectors exist within a kernel only
     summed = {v.deps[0] for v in alive if v.op is _REDUCE}
     return [v for v in alive if v not in summed]
 
@@ -449,13 +448,14 @@ def _run(size: int, roots: list[Node], graph: structure.ProgramGraph) -> Launch 
         raise stages.symbolic()
     key, targets = graph.key()
     if targets:
-        # The text, by which kernels are known, does not say where among the roots effects are.
+        # The text, which identifies kernels, does not show the positions of effects among the
+        # roots.
         roots = sorted(roots, key=_has_value, reverse=True)
     streams = size >= STREAM_LANES and _result_bytes(size, roots) >= STREAM_BYTES
     if streams:
         key = (*key, True)
     if (_labels or flags.current & 1) and _is_named(graph):
-        # Other programs of this structure get a text of their own.
+        # Other programs with this structure get a text of their own.
         _make_room()
         known = _settle(graph, roots, streams, label.comments(graph.ordered()))
     else:
@@ -482,8 +482,8 @@ def _settle(
     streams: bool,
     comments: dict[Node, str] | None = None,
 ) -> tuple[kernel.Kernel, structure.KernelArguments]:
-    """The kernel of a program that is new, but without `comments` may have the structure of another
-    one, and what it takes."""
+    """Returns the kernel of a new program, which without `comments` may have the structure of
+    another one, and its arguments."""
     if len(graph.order) > LARGE:
         collector.defer()
     ordered, passed = structure.settle(graph, roots)
@@ -497,7 +497,7 @@ def _settle(
 
 
 def _make_room(more: int = 0) -> None:
-    """Forgets what is known if that, with so many more entries of keys, is very much."""
+    """Forgets known programs if their keys, with `more` entries, become too large."""
     global _entries
     if _entries + more > MOST_KEYS or structure.is_full():
         structure.forget()
@@ -533,7 +533,7 @@ def _write(*launch: Any) -> None:
     made, *_, targets = launch
     if not targets or (made.address and kernel.tier != "numpy"):
         _launch(*launch)
-    else:  # on NumPy, updates take effect one by one, and those made must count as made
+    else:  # on NumPy, updates take effect one by one, and completed ones must count as completed
         with interrupt.postponed():
             _launch(*launch)
 
@@ -550,8 +550,8 @@ def _result_bytes(size: int, roots: list[Node]) -> int:
 def _kernel_for(
     nodes: list[Node], roots: list[Node], comments: dict[Node, str] | None, streams: bool
 ) -> kernel.Kernel:
-    """The kernel of a text that is made anew; `comments` go beside the statements of nodes, and
-    with `streams` results are written past the caches.
+    """Returns the kernel of a newly generated text. `comments` are added to the statements of
+    nodes; with `streams`, results bypass the caches.
     """
     start = time.perf_counter()
     built = program.build(nodes, roots, comments)._replace(streams=streams)
@@ -564,19 +564,20 @@ def _kernel_for(
 
 
 def _finish(n: Node, memory: Buffer | None) -> None:
-    """Turns a node whose kernel is launched into a buffer."""
-    # In this order, as other threads look at the node: whoever sees a buffer sees its memory.
+    """Turns a node whose kernel has been launched into a buffer."""
+    # In this order, because other threads look at the node: whoever sees a buffer sees its memory.
     n.data = memory
     n.op = BUFFER
     n.deps = ()
 
 
 def _finish_effect(n: Node) -> None:
-    """Ends an effect whose kernel is launched, and frees whoever waited for it."""
+    """Completes an effect whose kernel has been launched, and releases the nodes that waited for
+    it."""
     waiting = afters(n)
     for value in old_values(inside(n)) if n.op.block else ():
         leaked = value()
-        if leaked is not None:  # known only where the update took place, which is over
+        if leaked is not None:  # defined only where the update took place, which is over
             leaked.op, leaked.deps, leaked.data = _STATE, (), None
     _finish(n, None)
     for after in waiting:

@@ -1,8 +1,8 @@
-"""Stages of an evaluation: what has to be finished before other values can be computed.
+"""Stages of an evaluation: what must be finished before other values can be computed.
 
-A value waits for the result of a reduction, for what a gather reads from if that is no buffer yet,
-and for the side effects that have to take place before. Most programs have a single stage: what
-could wait, or be waited for, is noted when their nodes are collected, and looked at alone.
+A value waits for the result of a reduction, for the source of a gather if that is not yet a buffer,
+and for the side effects that must precede it. Most programs have a single stage: only nodes that
+could wait, or be waited for, are noted during collection and examined here.
 """
 
 from operator import attrgetter
@@ -19,18 +19,18 @@ _REDUCE, _RESULT = op.reduce, op.result
 def find(
     roots: list[Node], leaves: list[Node], nodes: list[Node], waits: list[Node]
 ) -> list[list[Node]]:
-    """Roots, and the values on which later ones wait, by stage: of nodes among which some wait for
-    others, or others for them."""
+    """Returns roots, and the values for which later ones wait, by stage, given nodes that may wait
+    for each other."""
     start = min(map(_serial, waits))
     later = sorted([n for n in nodes if n.serial >= start], key=_serial)
-    if len(later) == 1 and waits[0].op is _REDUCE:  # nobody waits for it
+    if len(later) == 1 and waits[0].op is _REDUCE:  # nothing waits for it
         return [roots]
     for n in leaves:
         n.id = 0
     for n in nodes:
         n.id = 0
-    # The `id` of a node is the stage in which others can use it. These are there one stage after
-    # they have been computed.
+    # The `id` of a node is the stage in which others can use it. Values of these nodes become
+    # available one stage after they are computed.
     late: set[Node] = set()
     single = {n for n in waits if n.op is _RESULT}
     once = _once(single, later)
@@ -86,11 +86,11 @@ def find(
 
 
 def waits(n: Node) -> bool:
-    """Whether a node of those that are noted may have to wait for others, or others for it."""
+    """Returns whether a noted node may have to wait for others, or others for it."""
     o = n.op
     if o is _REDUCE or o is AFTER:
         return True
-    if o is _RESULT:  # a loop or branch of one lane, which is no part of another one, runs once
+    if o is _RESULT:  # a loop or branch with one lane that is not part of another one runs once
         return n.size == 1 and n.deps[0].data.depth == 1
     if o is op.component:
         return _is_old_value(n)
@@ -100,12 +100,12 @@ def waits(n: Node) -> bool:
 
 
 def _is_old_value(n: Node) -> bool:
-    """Whether a component is the old value that an atomic operation of one lane gives."""
+    """Returns whether a component is the old value of a one-lane atomic operation."""
     return n.size == 1 and n.deps[0].op.effect
 
 
 def _stage_after(before: Node, n: Node) -> int:
-    """The first stage in which an effect can take place that follows another one."""
+    """Returns the first stage in which an effect that follows another one can take place."""
     if before.op is not BUFFER and not hasattr(before, "id"):
         raise symbolic()  # it belongs to an open recording
     if before.op.block:
@@ -114,15 +114,15 @@ def _stage_after(before: Node, n: Node) -> int:
         return 0
     same = before.op.accumulates and n.op.accumulates
     commute = same and before.data.static == n.data.static
-    # Without atomics, lanes of two updates on different threads would meet.
+    # Without atomics, lanes of two updates on different threads would collide.
     commute = commute and n.data.mode != "no_conflicts"
     commute = commute or before.data.mode == n.data.mode == "disjoint"
     return before.id + (not commute)
 
 
 def _once(results: set[Node], nodes: list[Node]) -> set[Node]:
-    """Those of some results of loops and branches of one lane that have side effects and are used
-    by more lanes."""
+    """Returns those results of one-lane loops and branches with side effects that are used by more
+    lanes."""
     found = set()
     for result in results:
         if effects_inside(result.deps[0]):
@@ -137,7 +137,7 @@ def _once(results: set[Node], nodes: list[Node]) -> set[Node]:
 
 
 def symbolic() -> RuntimeError:
-    """What to raise where a value of an open recording is to be evaluated."""
+    """Returns the error to raise if a value of an open recording is evaluated."""
     scope = innermost()
     what = "is being recorded" if scope is not None else "has been recorded"
     return RuntimeError(

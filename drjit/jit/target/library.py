@@ -1,8 +1,8 @@
-"""Access to the math library as source: the compiled targets translate its syntax trees.
+"""Access to the math library as source code: the compiled targets translate its syntax trees.
 
-A function `sin_f32` lives in one of the modules of `mathlib`; it may use numbers and tables that
-its module defines by plain assignments, and further functions of the library. Files are parsed when
-first needed.
+A function such as `sin_f32` is defined in one of the modules of `mathlib`. It may use numbers and
+tables that its module defines by plain assignments, and other functions of the library. Files are
+parsed on first use.
 """
 
 import ast
@@ -11,7 +11,7 @@ from functools import cache
 
 from ..ir.op import TABLE
 
-# Which module of mathlib defines a function.
+# The module of mathlib that defines each function.
 MODULES = {o.name: o.library for o in TABLE.values() if o.library} | {"sincos": "trig"}
 
 names = frozenset(MODULES)
@@ -35,9 +35,9 @@ def _definitions() -> tuple[dict[str, ast.FunctionDef], dict[str, ast.expr]]:
 
 
 def function(name: str, code: str) -> ast.FunctionDef:
-    """The definition of a function of the library for an element type.
+    """Returns the definition of a library function for an element type.
 
-    Raises KeyError where there is none.
+    Raises KeyError if there is none.
 
     >>> function("sin", "f32").name
     'sin_f32'
@@ -47,11 +47,11 @@ def function(name: str, code: str) -> ast.FunctionDef:
 
 @cache
 def constant(name: str) -> float | int:
-    """The number that a module assigns to a name; raises KeyError where there is none."""
+    """Returns the number that a module assigns to a name; raises KeyError if there is none."""
     return eval(compile(ast.Expression(_definitions()[1][name]), name, "eval"))
 
 
 @cache
 def table(name: str) -> tuple:
-    """The numbers that a module assigns to a name; raises KeyError where there is none."""
+    """Returns the numbers that a module assigns to a name; raises KeyError if there is none."""
     return ast.literal_eval(_definitions()[1][name])

@@ -1,1 +1,1 @@
-"""From nodes to the text of a kernel."""
+"""Code generation: from nodes to the text of a kernel."""

@@ -1,5 +1,5 @@
-"""Bodies of branches that a program has several times, as those of a function that is called again
-and again: the text of the kernel has them once, as a function.
+"""Shared bodies of branches: a body that occurs several times in a program, because a function is
+called repeatedly, becomes a single function in the kernel text.
 """
 
 from collections import Counter
@@ -9,15 +9,15 @@ from typing import NamedTuple
 from ..ir.op import in_bounds
 from .program import Branch, Case, Instr, Loop, Program
 
-# Instructions from which on a body is worth a call.
+# Minimum number of instructions for a body to become a function.
 SHORTEST = 16
-# What is written again inside of a function, rather than handed over: it costs nothing.
+# Instructions repeated inside a function rather than passed as arguments: they are free.
 _LEAVES = frozenset(("literal", "lane", "active"))
 
 
 class Used(NamedTuple):
-    """What a body computes, and in the order of their use what it needs from outside: operations
-    that are repeated inside, and values that it is called with; and its first bounds check.
+    """The instructions of a body, and what it needs from outside in order of use: operations that
+    are repeated inside, and values passed as arguments. Also its first bounds check.
     """
 
     inside: set[int]
@@ -27,7 +27,7 @@ class Used(NamedTuple):
 
 
 def repeated(program: Program) -> frozenset[Case]:
-    """The cases of branches whose bodies look like others."""
+    """Returns the cases of branches whose bodies equal others."""
     cases = [c for i in program.instrs if type(i.data) is Branch for c in i.data.cases]
     if len(cases) < 2 or any(t.is_vector for t in {i.dtype for i in program.instrs}):
         return frozenset()
@@ -44,7 +44,8 @@ def repeated(program: Program) -> frozenset[Case]:
 
 
 def _look(program: Program, case: Case) -> tuple[int, int]:
-    """The length of a body, and a number that is the same for equal ones; zeros for a short one."""
+    """Returns the length of a body, and a number that is equal for equal bodies; zeros if it is
+    short."""
     found = [program.instrs[n] for n in _all(program, case.body)]
     if len(found) < SHORTEST:
         return 0, 0
@@ -52,7 +53,7 @@ def _look(program: Program, case: Case) -> tuple[int, int]:
 
 
 def _all(program: Program, body: Sequence[int]) -> Iterator[int]:
-    """The instructions of a body and of those in it."""
+    """Yields the instructions of a body, including nested bodies."""
     for number in body:
         yield number
         data = program.instrs[number].data
@@ -65,7 +66,8 @@ def _all(program: Program, body: Sequence[int]) -> Iterator[int]:
 
 
 def used(program: Program, case: Case) -> Used:
-    """What a body computes and needs: not the words of the parameter block, which it knows."""
+    """Returns what a body computes and needs, except words of the parameter block, which are
+    accessible inside."""
     inside: set[int] = set(case.function.parameters) if case.function else set()
     needed: dict[int, None] = {}
     check: Instr | None = None

@@ -1,8 +1,8 @@
 """The typed program: what a kernel computes, in order, with nested blocks for loops and branches.
-`build` makes one from nodes, `check` states what a well-formed one is.
+`build` creates one from nodes; `check` verifies that it is well-formed.
 
-A program knows no buffers and no sizes: those are parameters. Its rendering (`source.py`) is all
-that a target sees.
+A program contains no buffers and no sizes: those are parameters. Targets see only its rendering
+(`source.py`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,8 +16,8 @@ from ..ir.node import BUFFER, LITERAL, Node
 
 
 class Instr(NamedTuple):
-    """One operation: its operands are numbers of earlier instructions, `param` the first word it
-    uses of the parameter block.
+    """One operation: its operands are numbers of earlier instructions, `param` is the first word of
+    the parameter block that it uses.
     """
 
     op: op.Op
@@ -26,18 +26,18 @@ class Instr(NamedTuple):
     data: Any = None
     param: int = 0
     label: str = ""
-    rounds: int = 1  # how often it runs, by estimate
+    rounds: int = 1  # estimated number of executions
 
     @property
     def cost(self) -> int:
-        """Estimated elementary instructions a lane."""
+        """Estimated number of elementary instructions per lane."""
         return self.op.cost * elements(self) * self.rounds
 
 
 class Loop(NamedTuple):
-    """What a loop does, as numbers of instructions: `states` are its variables, set to `starts`
-    before the loop and to `results` after each round of `body`; the lanes of `live` go on, at first
-    those of `active`, while `test` gives `condition`.
+    """A loop, in terms of instruction numbers. `states` are its variables, set to `starts` before
+    the loop and to `results` after each iteration of `body`. Lanes in `live`, initially those of
+    `active`, continue while `test` computes `condition`.
     """
 
     states: tuple[int, ...]
@@ -51,15 +51,16 @@ class Loop(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A body that several calls share: what stands for their arguments, and what they need."""
+    """A body shared by several calls: the instructions that stand for its arguments, and what it
+    needs from outside."""
 
     parameters: tuple[int, ...]
     returned: tuple[int, ...]
 
 
 class Case(NamedTuple):
-    """A body of a branch: the lanes of `mask` compute `results`. If it is that of a `function`,
-    this is called with `arguments`."""
+    """A body of a branch: the lanes of `mask` compute `results`. If it is the body of a `function`,
+    that is called with `arguments`."""
 
     mask: int
     body: tuple[int, ...]
@@ -69,8 +70,8 @@ class Case(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """Bodies for the lanes of different masks. `used` numbers the results that somebody needs,
-    `results` the instructions that stand for them."""
+    """Bodies for the lanes of different masks. `used` lists the positions of results that are
+    needed, `results` the instructions that stand for them."""
 
     cases: tuple[Case, ...]
     used: tuple[int, ...]
@@ -78,7 +79,8 @@ class Branch(NamedTuple):
 
 
 class Output(NamedTuple):
-    """A result: instruction `value` goes to the buffer at word `param`; an effect has none."""
+    """An output: instruction `value` is stored to the buffer at word `param`; an effect has no
+    buffer."""
 
     kind: str  # store, reduce, effect
     dtype: DType
@@ -88,10 +90,10 @@ class Output(NamedTuple):
 
 class Program(NamedTuple):
     """Instructions, outputs and the layout of the parameter block. `body` lists the instructions
-    outside of loops and branches in order.
+    outside loops and branches in order.
 
-    Words of the block: the error record, then inputs, literals, sizes of bounds checks, targets of
-    effects, outputs.
+    The block consists of the error record, followed by inputs, literals, sizes of bounds checks,
+    targets of effects, and outputs.
     """
 
     instrs: tuple[Instr, ...]
@@ -102,37 +104,38 @@ class Program(NamedTuple):
     effects: tuple[tuple[DType, str], ...]
     words: int
     body: tuple[int, ...] = ()
-    streams: bool = False  # results are too big for the caches and written past them
+    streams: bool = False  # results exceed the caches and bypass them
 
     @property
     def cost(self) -> int:
-        """Estimated elementary instructions a lane."""
+        """Estimated number of elementary instructions per lane."""
         return sum([i.cost for i in self.instrs]) + len(self.outputs)
 
     def calls(self, fused: int) -> int:
-        """The same where all elements of a vector count as one, and fused multiply-adds `fused`
-        times more."""
+        """The cost if all elements of a vector count as one and fused multiply-adds count `fused`
+        times as much."""
         costs = [i.op.cost * i.rounds * (1 + fused if i.op.fused else 1) for i in self.instrs]
         return sum(costs) + len(self.outputs)
 
     @property
     def fills(self) -> bool:
-        """Whether it fills memory with constants."""
+        """Whether it only fills memory with constants."""
         return not self.inputs and all(i.op in (op.literal, op.copy) for i in self.instrs)
 
     @property
     def has_loops(self) -> bool:
-        """Whether it may run for ever."""
+        """Whether it might not terminate."""
         return any(type(i.data) is Loop for i in self.instrs)
 
     @property
     def fused(self) -> int:
-        """The part of the cost that is due to fused multiply-adds."""
+        """The part of the cost due to fused multiply-adds."""
         return sum([i.cost for i in self.instrs if i.op.fused])
 
 
 def elements(i: Instr) -> int:
-    """How many elements of a vector or matrix an instruction computes for each lane."""
+    """Returns the number of elements of a vector or matrix that an instruction computes per
+    lane."""
     if i.op is op.matvec:
         return i.data[0] * i.data[1]
     if i.op is op.outer:
@@ -141,21 +144,21 @@ def elements(i: Instr) -> int:
 
 
 def effect_words(mode: str) -> int:
-    """Words of the parameter block that an effect uses: its target; per-thread copies and their
-    size.
+    """Returns the number of parameter words of an effect: its target, and possibly per-thread
+    copies and their size.
     """
     return 3 if mode == "expand" else 1
 
 
 def shared_target(effect: Any) -> tuple | None:
-    """What effects of a program that use the same private copies have in common; None if there are
-    no such copies."""
+    """Returns a key shared by the effects of a program that use the same private copies; None if
+    there are none."""
     return (effect.buffer, effect.reduce) if effect.mode == "expand" else None
 
 
 def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None = None) -> Program:
-    """The program that computes `roots`; `nodes` are all nodes below them in order, with structural
-    numbers in `Node.id`.
+    """Builds the program that computes `roots`; `nodes` are all nodes below them in order, with
+    structural numbers in `Node.id`.
     """
     builder = _Builder(nodes)
     builder.add(nodes, labels or {})
@@ -176,7 +179,8 @@ SYMBOLS = frozenset((op.state, op.result))
 
 
 class _Builder:
-    """A program that is made: its instructions so far, and which of them computes a node."""
+    """A program under construction: its instructions so far, and a map from nodes to
+    instructions."""
 
     def __init__(self, nodes: list[Node]) -> None:
         self.inputs = [n for n in nodes if n.op is BUFFER]
@@ -190,7 +194,7 @@ class _Builder:
             LITERAL: count(first_literal),
             op.in_bounds: count(self.first_check),
         }
-        self.words = self.end_of_checks  # those that are taken
+        self.words = self.end_of_checks  # words already allocated
         self.numbers: dict[int, int] = {}
         self.instrs: list[Instr] = []
         self.effects: list[tuple[DType, str]] = []
@@ -219,7 +223,8 @@ class _Builder:
                 instrs.append(Instr(n.op, n.dtype, args, data, param, labels.get(n, ""), rounds))
 
     def _data(self, n: Node) -> tuple[Any, int]:
-        """What an operation needs beside its operands: constants, and the first of its words."""
+        """Returns an operation's data besides its operands: constants, and the first of its
+        words."""
         if n.op in self.word:
             param = next(self.word[n.op])
             if n.op is BUFFER:
@@ -234,7 +239,7 @@ class _Builder:
         return self._branch(n) if n.op is op.branch else n.data, 0
 
     def _effect(self, effect: Any) -> int:
-        """The first of the words of an effect."""
+        """Returns the first of an effect's words."""
         key = shared_target(effect)
         if key is None or key not in self.shared:
             param, self.words = self.words, self.words + effect_words(effect.mode)
@@ -245,7 +250,7 @@ class _Builder:
         return self.shared[key]
 
     def outputs(self, roots: list[Node]) -> tuple[Output, ...]:
-        """The results, which take the last words."""
+        """Returns the outputs, which occupy the last words."""
         outputs = []
         for n in roots:
             if self.nesting and n in self.nesting.home:
@@ -257,7 +262,7 @@ class _Builder:
         return tuple(outputs)
 
     def top(self, nodes: list[Node]) -> tuple[int, ...]:
-        """The instructions outside of all loops and branches."""
+        """Returns the instructions outside all loops and branches."""
         if not self.nesting:
             return tuple(range(len(self.instrs)))
         origin, home = self.nesting.origin, self.nesting.home
@@ -265,11 +270,11 @@ class _Builder:
         return tuple(sorted({self.numbers[n.id] for n in found}))
 
     def _of(self, nodes: Iterable[Node]) -> tuple[int, ...]:
-        """The instructions of some nodes."""
+        """Returns the instructions of some nodes."""
         return tuple([self.numbers[n.id] for n in nodes])
 
     def _result(self, n: Node) -> int:
-        """The instruction that gives a result of a loop or branch."""
+        """Returns the instruction that computes a result of a loop or branch."""
         block = n.deps[0]
         if block.op is op.loop:
             # Its variable, after the loop.
@@ -278,13 +283,13 @@ class _Builder:
         return branch.results[branch.used.index(n.data)]
 
     def _inside(self, body: Region, wanted: list[Node]) -> tuple[int, ...]:
-        """The instructions of a body that some values need, in order."""
+        """Returns the instructions of a body that some values need, in order."""
         needed = self.nesting.reached(body, wanted)
         found = [n for n in body.nodes if n in needed and n.op not in SYMBOLS]
         return tuple(dict.fromkeys(self._of(found)))
 
     def _loop(self, n: Node) -> Loop:
-        """A loop with the state that somebody needs."""
+        """Returns a loop, restricted to the state that is needed."""
         nesting = self.nesting
         parts, (body,) = nesting.parts[n], nesting.bodies[n]
         (inside,), (results,), (effects,) = parts.inside, parts.results, parts.effects
@@ -310,7 +315,8 @@ class _Builder:
         )
 
     def _branch(self, n: Node) -> Branch:
-        """A branch with the results that somebody needs, each an instruction of its own."""
+        """Returns a branch, restricted to the results that are needed, each with an instruction of
+        its own."""
         parts, used = self.nesting.parts[n], self.used.get(n, ())
         cases = []
         for k, body in enumerate(self.nesting.bodies[n]):
@@ -325,7 +331,7 @@ class _Builder:
         return tuple(range(first, first + len(used)))
 
     def _call(self, n: Node) -> Branch:
-        """One of several calls that share a body, which has what one of them needs."""
+        """Returns one of several calls that share a body, which computes what any of them needs."""
         nesting, used = self.nesting, self.used
         parts, (body,) = nesting.parts[n], nesting.bodies[n]
         parameters = body.arguments or []
@@ -347,7 +353,7 @@ class _Builder:
 
 
 def _used(nodes: list[Node]) -> dict[Node, list[int]]:
-    """The numbers of the results of blocks that somebody needs."""
+    """Returns the positions of the block results that are needed."""
     found: dict[Node, set[int]] = {}
     for n in nodes:
         if n.op is op.result:
@@ -356,11 +362,11 @@ def _used(nodes: list[Node]) -> dict[Node, list[int]]:
 
 
 def check(p: Program) -> None:
-    """States what a well-formed program is.
+    """Verifies that a program is well-formed.
 
     Raises:
-        ValueError: an operand comes later than its use, has the wrong type, or a parameter is out
-        of the block.
+        ValueError: an operand comes after its use or has the wrong type, or a parameter lies
+            outside the block.
     """
     for number, i in enumerate(p.instrs):
         row = i.op

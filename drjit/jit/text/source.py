@@ -1,5 +1,5 @@
-"""Program -> kernel text: one statement an operation, with stable names: `x` inputs, `c` literals,
-`v` values.
+"""Renders a program as kernel text: one statement per operation, with stable names: `x` for inputs,
+`c` for literals, `v` for values.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ def _call(name: str, args: list[str]) -> str:
 
 
 def _function(i: Instr, a: list[str]) -> str:
-    # A constant that code depends on (a shift count, a divisor) is part of the text.
+    # A constant that the code depends on (a shift count, a divisor) is part of the text.
     if i.data is not None:
         a = [*a, str(i.data)]
     return f"{i.op.text}({', '.join(a)})"
@@ -98,7 +98,7 @@ RENDER: dict[str, Callable[[Instr, list[str]], str]] = {
 
 
 def render(program: Program) -> str:
-    """The kernel text of a program."""
+    """Returns the kernel text of a program."""
     writer = _Writer(program)
     writer.statements(program.body, 1)
     names, lines = writer.names, writer.lines
@@ -121,7 +121,7 @@ def render(program: Program) -> str:
 
 
 class _Writer:
-    """The lines of a kernel text so far, and the names of the values of instructions."""
+    """The lines of a kernel text so far, and the names of instruction values."""
 
     def __init__(self, program: Program) -> None:
         self.program, self.instrs = program, program.instrs
@@ -133,21 +133,21 @@ class _Writer:
         self.updated = _updated(program) if self.has_vectors else {}
         self.renamed: set[int] = set()
         self.repeated = bodies.repeated(program)
-        self.functions: dict[str, str] = {}  # by what follows the name
-        # Functions that calls share: the name, what it needs, and what it returns.
+        self.functions: dict[str, str] = {}  # keyed by the text after the name
+        # Functions shared by calls: the name, the required values, and the returned ones.
         self.written: dict[Function, tuple[str, bodies.Used, list[int]]] = {}
-        self.lanes = -1  # the mask of the lanes that execute what is written
+        self.lanes = -1  # the mask of the lanes that execute the current code
         self.states = {s for i in program.instrs if type(i.data) is Loop for s in i.data.states}
-        # The first bounds check of the function that is written, which calls of it hand over.
+        # The first bounds check of the current function, passed by its calls.
         self.check: Instr | None = None
 
     def fresh(self) -> str:
-        """A name for a value."""
+        """Returns a new name for a value."""
         self.values += 1
         return f"v{self.values - 1}"
 
     def statements(self, numbers: Sequence[int], depth: int) -> None:
-        """Writes instructions, indented by a depth."""
+        """Writes instructions at an indentation depth."""
         names, lines, instrs = self.names, self.lines, self.instrs
         indent = "    " * depth
         pairs = _sines_and_cosines(self.program, numbers)
@@ -173,7 +173,7 @@ class _Writer:
                 lines.append(f"{text}  # {i.label}" if i.label else text)
 
     def statement(self, number: int, indent: str) -> None:
-        """Writes an instruction that is more than an element-wise operation, if anything."""
+        """Writes an instruction that is not element-wise, if it needs a statement."""
         names, i = self.names, self.instrs[number]
         o, kind, args = i.op, i.op.kind, [names[a] for a in i.args]
         if kind in ("copy", "reduce", "splat", "component", "feature"):
@@ -210,15 +210,15 @@ class _Writer:
         self.lines.append(f"{indent}{text}" + (f"  # {i.label}" if i.label else ""))
 
     def is_uniform(self, number: int) -> bool:
-        """Whether a value is a vector whose name stands for the one scalar that all its features
-        are."""
+        """Returns whether a value is a vector represented by the one scalar that all its features
+        equal."""
         i = self.instrs[number]
         return (
             i.dtype.is_vector and i.op.kind in ("literal", "splat") and number not in self.renamed
         )
 
     def whole(self, number: int) -> str:
-        """A value as it is written where such a vector has to be one."""
+        """Returns the text of a value in a place that requires an actual vector."""
         t, name = self.instrs[number].dtype, self.names[number]
         return f"splat({t.element.code}, {t.count}, {name})" if self.is_uniform(number) else name
 
@@ -242,7 +242,7 @@ class _Writer:
             names[r] if s in self.updated else f"select({live}, {names[r]}, {names[s]})"
             for s, r in zip(loop.states, loop.results, strict=True)
         ]
-        # A result that is another variable of the loop must be read before that one changes.
+        # A result that is another loop variable must be read before that variable changes.
         crossed = [k for k, r in enumerate(loop.results) if r in loop.states]
         if crossed:
             both = [", ".join([part[k] for k in crossed]) for part in (changed, values)]
@@ -255,8 +255,8 @@ class _Writer:
         lines.append(f"{inner}{live} = going(p[0], {live})")
 
     def function(self, case: Case) -> tuple[str, bodies.Used, list[int]]:
-        """The name of the function with the body of a case, which is written if it is the first,
-        what it needs, and what it returns."""
+        """Returns the name of the function with the body of a case, which is written on first use,
+        the values it needs, and those it returns."""
         names, instrs = self.names, self.instrs
         used = bodies.used(self.program, case)
         own, wanted = ((), case.results) if case.function is None else case.function
@@ -281,7 +281,7 @@ class _Writer:
         return self.functions[text].partition("(")[0].removeprefix("def "), used, results
 
     def call(self, case: Case) -> str:
-        """The call of a function with the body of a case."""
+        """Returns the call of a function with the body of a case."""
         names, check = self.names, self.check
         if case.function is None:
             name, used, results = self.function(case)
@@ -315,21 +315,21 @@ class _Writer:
         self.lanes = around
 
     def calls(self, case: Case) -> bool:
-        """Whether the body that calls share is a function."""
+        """Returns whether a body shared by calls is a function."""
         return len(case.body) >= bodies.SHORTEST and not self.has_vectors
 
     def unconditional(self, case: Case, results: Sequence[int], depth: int) -> None:
-        """Writes a body for the lanes that execute what is around it."""
+        """Writes a body for the lanes that execute the enclosing code."""
         names = self.names
         self.body(case, depth)
         for number, result in zip(results, case.results, strict=True):
             names[number] = names[result]
-            if result in self.states:  # which has another value later on
+            if result in self.states:  # the state will change
                 names[number] = self.fresh()
                 self.lines.append(f"{'    ' * depth}{names[number]} = {names[result]}")
 
     def branch(self, branch: Branch, depth: int) -> None:
-        """Writes the cases of a branch, each skipped where none of its lanes is active."""
+        """Writes the cases of a branch, each skipped if none of its lanes is active."""
         names, lines = self.names, self.lines
         if len(branch.cases) == 1 and not self.has_vectors:
             mask = branch.cases[0].mask
@@ -360,7 +360,7 @@ class _Writer:
             before = len(lines)
             self.body(case, depth + 1)
             rows = sorted(zip(own, branch.results, case.results, strict=True))
-            for is_own, number, result in rows:  # others may be what one of its own was before
+            for is_own, number, result in rows:  # others may equal a former value of one of its own
                 name, value = names[number], names[result]
                 if not is_own:
                     lines.append(f"{inner}{name} = select({mask}, {value}, {name})")
@@ -374,17 +374,17 @@ class _Writer:
 
 
 def _updated(program: Program) -> dict[int, int]:
-    """The states of loops, and the results of branches, that are a vector in which some features
-    have been replaced in active lanes, with this vector: lanes need not be selected.
+    """Returns the loop states and branch results that are a vector with some features replaced in
+    active lanes, together with that vector: these need no select over lanes.
 
-    The cases of a branch are for different lanes.
+    The cases of a branch have disjoint lanes.
     """
     instrs = program.instrs
     found: dict[int, int] = {}
-    block: dict[int, int] = {}  # that a state or result belongs to
+    block: dict[int, int] = {}  # block of a state or result
 
     def origin(number: int, body: frozenset[int]) -> int:
-        """The vector that others, which a body makes of it, begin with."""
+        """Returns the vector from which a chain of replacements in a body starts."""
         while True:
             if number in body and instrs[number].op is op.put:
                 number = instrs[number].args[0]
@@ -419,10 +419,10 @@ _CIRCULAR = frozenset((op.sin, op.cos))
 
 
 def _sines_and_cosines(program: Program, numbers: Sequence[int]) -> dict[int, int]:
-    """Sines and cosines of one value among some instructions, which one call gives: the first of
-    the two, and the other.
+    """Finds sines and cosines of the same value among some instructions, which a single call
+    computes. Returns the first of the two, mapped to the other.
 
-    Those with a label keep a statement of their own, for a comment and for debuggers.
+    Instructions with a label keep their own statement, for the comment and for debuggers.
     """
     first: dict[int, int] = {}
     pairs: dict[int, int] = {}
@@ -437,7 +437,8 @@ def _sines_and_cosines(program: Program, numbers: Sequence[int]) -> dict[int, in
 
 
 def _read_as_values(program: Program) -> set[int]:
-    """Instructions whose value is an operand, not just a word of the parameter block."""
+    """Returns the instructions whose value is an operand, not just a word of the parameter
+    block."""
     used = {o.value for o in program.outputs}
     for i in program.instrs:
         words = i.op.words

@@ -1,12 +1,12 @@
-"""The structure of a program: a key, by which one seen before is found by one dictionary look-up;
-and in one that is new an integer for every node (`Node.id`) that stands for what it computes from
-inputs and literals, so that common subexpressions are one.
+"""The structure of a program: a key, with which a known program is found by one dictionary look-up.
+For a new program, each node also gets an integer (`Node.id`) that identifies what it computes from
+inputs and literals, so that common subexpressions are merged.
 
-Literals are parameters of kernels, not part of them. Those that are equal share one, though: else
-neither a constant that a program names a hundred times nor what is computed from it would be
-recognized. Which ones these are is found out when a structure is met first. Two that turn out to
-be equal by chance are told apart from then on, so that a number which changes from launch to launch
-costs one more kernel, and not one for each value.
+Literals are parameters of kernels, not part of them, but equal literals share one parameter.
+Otherwise, neither a constant that a program mentions a hundred times nor anything computed from it
+would be recognized as common. The sharing is determined when a structure first occurs. Two literals
+that turn out to be equal by coincidence are separated from then on, so a number that changes from
+launch to launch costs one more kernel, not one per value.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from . import program
 
 
 class _Interned(dict[tuple, int]):
-    """Numbers things as they come."""
+    """Assigns consecutive numbers to new keys."""
 
     def __missing__(self, key: tuple) -> int:
         number = self[key] = len(self)
@@ -31,13 +31,13 @@ class _Interned(dict[tuple, int]):
 _interned = _Interned()
 _INTERN_LIMIT = 1 << 20
 _equal: dict[tuple, tuple[int, ...]] = {}
-"""Which literals of a structure share a parameter: the numbers of these by position."""
+"""The literals of a structure that share a parameter: the parameter numbers by position."""
 _STATE, _IN_BOUNDS = op.state, op.in_bounds
 _serial = attrgetter("serial")
 
 
 def is_full() -> bool:
-    """Whether so many structures are known that it is time to forget them."""
+    """Returns whether so many structures are known that they should be forgotten."""
     return len(_interned) > _INTERN_LIMIT
 
 
@@ -48,12 +48,12 @@ def forget() -> None:
 
 
 class ProgramGraph:
-    """The nodes below some roots, in the `order` in which they are met from there, and again. Those
-    that are more than arithmetic to the scheduler are `noted`. A program takes `inputs`, a literal
-    for each parameter (`literals`), and bounds `checks`.
+    """The nodes below some roots. `order` lists them in traversal order, with repetitions. Nodes
+    that the scheduler must treat specially are `noted`. A program takes `inputs`, a literal for
+    each parameter (`literals`), and bounds `checks`.
 
-    Those that have been met have the `mark`, and as `id` the place of their row in the key, or of
-    that of an equal literal.
+    Visited nodes carry the `mark`. Their `id` is the position of their row in the key, or of an
+    equal literal's row.
     """
 
     __slots__ = (
@@ -68,21 +68,22 @@ class ProgramGraph:
         self.inputs: list[Node] = []
         self.literals: list[Node] = []
         self.checks: list[Node] = []
-        # What is met first is a row: its operation, and what that does not say of it. What is met
-        # again is a number. As the number of operands is known, no two programs have the same key.
+        # The first occurrence of a node is a row: its operation, and whatever else identifies it.
+        # Later occurrences are a number. Since the number of operands is known, no two programs
+        # have the same key.
         self._key: list[Any] = []
         self._values: dict[Any, int] = {}
-        self.open = 0  # nodes that are known in a body only, less those of the bodies met
-        self._bodies: set[Any] = set()  # that calls share
+        self.open = 0  # nodes defined inside bodies only, minus those of visited bodies
+        self._bodies: set[Any] = set()  # bodies shared by calls
         self.add(roots)
 
     def add(self, roots: list[Node]) -> None:
-        """Adds what is below more roots."""
+        """Adds the nodes below more roots."""
         mark, order, key, values = self.mark, self.order, self._key, self._values
         start = len(order)
         key.append(len(roots))
         order += roots
-        for n in islice(order, start, None):  # which grows
+        for n in islice(order, start, None):  # the list grows during iteration
             if n.mark is mark:
                 key.append(n.id)
                 continue
@@ -93,11 +94,11 @@ class ProgramGraph:
                 key.append(o)
                 deps = n.deps
                 order += deps
-                if len(deps) == 1:  # it may convert types, or have a constant as its other operand
+                if len(deps) == 1:  # may be a conversion, or have a constant as its other operand
                     key += (n.dtype, n.data)
             elif o is LITERAL:
                 value = n.data
-                value = (n.dtype, value or repr(value))  # the two zeros differ
+                value = (n.dtype, value or repr(value))  # 0.0 and -0.0 differ
                 first = values.get(value)
                 if first is None:
                     values[value] = n.id
@@ -114,7 +115,7 @@ class ProgramGraph:
                 self._special(n)
 
     def _special(self, n: Node) -> None:
-        """Adds the row of a node that is more than arithmetic."""
+        """Adds the row of a node that is not plain arithmetic."""
         o, key = n.op, self._key
         key += (o, len(n.deps))
         if o.waits:
@@ -129,16 +130,16 @@ class ProgramGraph:
             self.checks.append(n)
         elif o is AFTER:  # its data is memory
             key.append(n.dtype)
-        elif not o.effect:  # of which `key` says the rest
+        elif not o.effect:  # `key` adds the rest
             self.open += o is _STATE
             key += (n.dtype, n.data)
 
     def more_than(self, count: int) -> bool:
-        """Whether there are more nodes than that."""
+        """Returns whether there are more than `count` nodes."""
         return len(self.order) > count and len(dict.fromkeys(self.order)) > count
 
     def apart(self) -> tuple[list[Node], list[Node]]:
-        """The literals and buffers, and the other nodes, each once."""
+        """Returns the literals and buffers, and the other nodes, without duplicates."""
         leaves: list[Node] = []
         others: list[Node] = []
         for n in dict.fromkeys(self.order):
@@ -146,16 +147,18 @@ class ProgramGraph:
         return leaves, others
 
     def ordered(self) -> list[Node]:
-        """All nodes, operands first: literals and buffers, and the others in order of creation."""
+        """Returns all nodes, operands first: literals and buffers, then the others in order of
+        creation."""
         leaves, others = self.apart()
         return leaves + sorted(others, key=_serial)
 
     def effects(self) -> list[Node]:
-        """The side effects, in order."""
+        """Returns the side effects, in order."""
         return sorted([n for n in self.noted if n.op.effect], key=_serial)
 
     def key(self) -> tuple[tuple, list[Node]]:
-        """The key of the program, and the effects by which buffers are written to, in order."""
+        """Returns the key of the program, and the effects by which buffers are written, in
+        order."""
         if not self.noted:
             return tuple(self._key), []
         places: dict[Any, tuple[int, Node]] = {}
@@ -166,9 +169,10 @@ class ProgramGraph:
 
 
 def is_open(n: Node) -> bool:
-    """Whether a value is known only in the body of a loop or branch that is being recorded."""
+    """Returns whether a value is defined only in the body of a loop or branch that is being
+    recorded."""
     seen, todo, states = {n}, [n], 0
-    bodies: set[Any] = set()  # that calls share
+    bodies: set[Any] = set()  # bodies shared by calls
     while todo:
         a = todo.pop()
         if a.op is _STATE:
@@ -184,7 +188,7 @@ def is_open(n: Node) -> bool:
 
 
 def number(nodes: list[Node], parameters: Sequence[int]) -> None:
-    """Numbers the nodes of a program, which come in order, by the `parameters` of its literals."""
+    """Numbers the nodes of a program, given in order and with the `parameters` of its literals."""
     literals = iter(parameters)
     places: dict[Any, tuple[int, Node]] = {}
     inputs = checks = effects = states = 0
@@ -207,7 +211,7 @@ def number(nodes: list[Node], parameters: Sequence[int]) -> None:
             checks += 1
         elif o.block:
             n.id = interned[o, *deps, n.data.static]
-        elif o.effect:  # no two are the same
+        elif o.effect:  # no two are equal
             e = n.data
             n.id = interned[o, *deps, e.static, e.shape, _place(n, places), effects]
             effects += 1
@@ -217,7 +221,7 @@ def number(nodes: list[Node], parameters: Sequence[int]) -> None:
 
 class KernelArguments(NamedTuple):
     """The positions of the inputs, literals and bounds checks that a kernel takes, among those of
-    the program as it was met; None where it takes all of them in that order."""
+    the program in traversal order; None if it takes all of them in that order."""
 
     inputs: tuple[int, ...] | None
     literals: tuple[int, ...] | None
@@ -225,10 +229,10 @@ class KernelArguments(NamedTuple):
 
 
 def settle(graph: ProgramGraph, roots: list[Node]) -> tuple[list[Node], KernelArguments]:
-    """Numbers the nodes of a program that is new so that its literals share parameters where they
-    did in all programs of its structure, and inputs and literals come in the order of their first
-    use: which of them is older often changes from one step of a program to the next. Gives the
-    nodes of which its kernel is made, in order, and what that takes."""
+    """Numbers the nodes of a new program. Its literals share parameters if they did in all programs
+    with its structure, and inputs and literals are ordered by first use, because their order of
+    creation often changes from one step of a program to the next. Returns the nodes of its kernel
+    in order, and the kernel's arguments."""
     nodes = graph.ordered()
     if any(n.op.block for n in nodes):
         needed = _needed(roots)
@@ -257,9 +261,10 @@ def _places(taken: list[int], among: list[Node]) -> tuple[int, ...] | None:
 
 
 def _needed(roots: list[Node]) -> set[Node]:
-    """The nodes that roots need: of loops and branches, those of the results that are used."""
+    """Returns the nodes that roots need; in loops and branches, the nodes of the results that are
+    used."""
     parts: dict[Node, Parts] = {}
-    # What a node that stands for a variable of a loop or branch takes its values from.
+    # The values of a node that stands for a variable of a loop or branch.
     behind: dict[Node, tuple[Node, ...]] = {}
 
     def enter(block: Node) -> Parts:
@@ -301,12 +306,12 @@ def _needed(roots: list[Node]) -> set[Node]:
 
 
 def _in_order(nodes: list[Node]) -> list[Node]:
-    """The nodes with what stands for the arguments of a shared body after those of its first call
-    among them, which may be younger."""
+    """Returns the nodes, with the arguments of a shared body moved after the operands of its first
+    call, which may be younger."""
     if not any(n.op is op.branch and n.data.shared is not None for n in nodes):
         return nodes
     given: dict[Node, Node] = {}
-    present = set(nodes)  # of a block, what is needed
+    present = set(nodes)  # the needed nodes of a block
     for n in nodes:
         if n.op.block:
             parts = Parts(n)
@@ -331,10 +336,10 @@ def _in_order(nodes: list[Node]) -> list[Node]:
 
 
 def _by_first_use(nodes: list[Node]) -> list[Node]:
-    """The nodes in order, with inputs and literals where the first node is that uses them."""
+    """Returns the nodes in order, with inputs and literals placed before their first use."""
     placed: set[Node] = set()
     ordered: list[Node] = []
-    # What stands for a variable of a loop or branch may be the same as what it is at first.
+    # The node of a loop or branch variable may equal its initial value.
     behind: dict[Node, Node] = {}
     for n in nodes:
         if n.op.block:
@@ -354,13 +359,13 @@ def _by_first_use(nodes: list[Node]) -> list[Node]:
 
 
 def _own_states(block: Node) -> int:
-    """How many nodes stand for the state or the arguments inside a loop or branch."""
+    """Returns how many nodes stand for the state or the arguments inside a loop or branch."""
     counts = block.data.counts
     return counts[0] + 1 if block.op is op.loop else counts[0] * len(counts[2])
 
 
 def _place(effect: Node, places: dict[Any, tuple[int, Node]]) -> int:
-    """The number of the target of an effect, which expanded reductions into one buffer share, and
-    with it the private copies; `places` gets what is new."""
+    """Returns the number of an effect's target. Expanded reductions into one buffer share it, and
+    thereby the private copies. New targets are added to `places`."""
     target = program.shared_target(effect.data) or effect
     return places.setdefault(target, (len(places), effect))[0]

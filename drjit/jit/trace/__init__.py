@@ -1,2 +1,2 @@
-"""How programs are recorded: accesses to memory, loops, branches and calls, and recorded code that
-is used again."""
+"""Recording of programs: memory accesses, loops, branches and calls, and the reuse of recorded
+code."""

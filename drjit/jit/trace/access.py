@@ -1,7 +1,7 @@
 """Indexed access to buffers: gathers, scatters, and atomic updates, as nodes.
 
-An index is checked against the size of the buffer unless `JitFlag.BoundsChecks` is off. A scatter
-writes in place if nobody else holds the target, else into a copy.
+Indices are checked against the size of the buffer unless `JitFlag.BoundsChecks` is off. A scatter
+writes in place if nothing else holds the target, and otherwise to a copy.
 """
 
 import weakref
@@ -32,16 +32,17 @@ from ..ir.scope import lanes as group_lanes
 from ..run import schedule
 from ..run.kernel import OutOfBoundsError, out_of_bounds
 
-# Above this many entries a scatter-reduction with `ReduceMode.Auto` uses atomics instead of private
-# copies.
+# Above this number of entries, a scatter-reduction with `ReduceMode.Auto` uses atomics rather than
+# private copies.
 expand_threshold = 1 << 20
 
 releases: list[Callable[[], None]] = []
-"""What gives up nodes that are of no use any more, before a target is copied since it is held."""
+"""Callbacks that release nodes that are no longer needed; called before a target is copied because
+it is still held."""
 
 
 def _unsigned(index: Node) -> Node:
-    """The index as `u32` or `u64`: negative ones become huge, and so out of bounds."""
+    """Casts an index to `u32` or `u64`, which turns negative ones into huge, out-of-bounds ones."""
     t = index.dtype
     if t.bits < 32:
         index = cast(dt.i32 if t.is_signed else dt.u32, index)
@@ -52,12 +53,12 @@ def _unsigned(index: Node) -> Node:
 def bounds(
     index: Node, active: Node, size: int, what: str, packet: int = 1, inside: bool = False
 ) -> tuple[Node, Node]:
-    """The unsigned index and the mask of lanes that may access a buffer of `size` entries, or the
-    packets of so many entries that it holds. `inside` says that no index can be out of bounds.
+    """Returns the unsigned index and the mask of lanes that may access a buffer of `size` entries,
+    or of packets of `count` entries each. `inside` promises that no index is out of bounds.
 
     Raises:
         IndexError: a constant index is out of bounds.
-        TypeError: the index is not an integer, or `active` not a mask.
+        TypeError: the index is not an integer, or `active` is not a mask.
     """
     if not index.dtype.is_int:
         raise TypeError(f"{what}: the index must be an integer array, not {index.dtype.name}")
@@ -91,7 +92,7 @@ def bounds(
 
 
 def refuse_written(source: Node, what: str) -> None:
-    """Raises a RuntimeError if an open recording of this thread computes the array, or writes to
+    """Raises a RuntimeError if an open recording of this thread computes the array or writes to
     it."""
     if source.op is op.state:
         raise StateTarget(source, False)
@@ -100,16 +101,17 @@ def refuse_written(source: Node, what: str) -> None:
 
 
 def entry_index(index: Node, size: int) -> Node:
-    """The index to gather with from a source of so many entries: one entry goes with all lanes."""
+    """Returns the index with which to gather from a source of `size` entries; a source of one entry
+    is read at index 0 by all lanes."""
     return literal(dt.u32, 0, index.size) if size == 1 else index
 
 
 def gather(
     source: Node, index: Node, active: Node, what: str = "gather", inside: bool = False
 ) -> Node:
-    """The entries of `source` at `index`; 0 where `active` is false or the index out of bounds,
-    which with `inside` it cannot be. A source of one entry, or a literal one, is what every index
-    reads.
+    """Returns the entries of `source` at `index`, or 0 where `active` is false or the index is out
+    of bounds; `inside` promises that none is. A source with one entry, or a literal one, is
+    broadcast to all indices.
     """
     if innermost() is not None:
         refuse_written(source, what)
@@ -127,7 +129,7 @@ def gather(
         return resize(value, lanes if lanes != 1 else mask.size)
     index, mask = bounds(index, active, source.size, what, 1, inside)
     if lanes == 1:
-        lanes = mask.size  # of the lanes that code is restricted to
+        lanes = mask.size  # the lanes to which code is restricted
     if mask.op is LITERAL:
         return literal(dtype, 0, lanes)
     return make(op.gather, dtype, lanes, (source, index, mask))
@@ -141,8 +143,8 @@ def gather_packet(
     what: str = "gather",
     inside: bool = False,
 ) -> list[Node]:
-    """`count` (2 to 16) consecutive entries per lane, from `index * count` on, of a source whose
-    size is a multiple of `count`; see `gather`.
+    """Gathers `count` (2 to 16) consecutive entries per lane, starting at `index * count`, from a
+    source whose size is a multiple of `count`; see `gather`.
     """
     if innermost() is not None:
         refuse_written(source, what)
@@ -159,10 +161,9 @@ def gather_packet(
 def gather_weighted(
     source: Node, taps: list[tuple[Node, Node]], active: Node, count: int, what: str
 ) -> list[Node] | None:
-    """Sums of `count` (2 to 16) components over records of a source, for pairs of indices, which
-    must be within bounds, and weights of the source's type; 0 where `active` is false. The taps
-    with an even and those with an odd number are summed up separately. None where gathers and
-    products serve better.
+    """Returns weighted sums of records with `count` (2 to 16) components, for pairs of indices,
+    which must be in bounds, and weights of the source's type; 0 where `active` is false. Even and
+    odd taps are summed separately. Returns None where gathers and products are faster.
     """
     if innermost() is not None:
         refuse_written(source, what)
@@ -185,8 +186,8 @@ def gather_weighted(
 class Replacement:
     """The node that a scatter is about to replace, taken out of its array.
 
-    Between `take` and `put` the array holds nothing, so that whether somebody else holds the node
-    can be seen from a weak reference.
+    Between `take` and `put` the array holds nothing. A weak reference then shows whether anything
+    else holds the node.
     """
 
     __slots__ = ("_node", "dtype", "size")
@@ -196,7 +197,7 @@ class Replacement:
         self.dtype, self.size = node.dtype, node.size
 
     def own(self) -> Node:
-        """A node with a buffer that nobody else holds: the given one, or a copy."""
+        """Returns a node with a buffer that nothing else holds: the given node or a copy."""
         node = self._node
         self._node = None
         if node is None:
@@ -226,7 +227,7 @@ class Replacement:
 
 
 def writing(operands: tuple[Node, ...], what: str) -> int:
-    """How many lanes write, for the values, the index and the mask of a scatter."""
+    """Returns the number of lanes that write, given the values, index and mask of a scatter."""
     lanes = broadcast_size(operands, what)
     return group_lanes() if lanes == 1 else lanes
 
@@ -234,7 +235,7 @@ def writing(operands: tuple[Node, ...], what: str) -> int:
 def is_idle(
     values: list[Node], index: Node, active: Node, size: int, what: str, packet: int = 1
 ) -> bool:
-    """Whether `scatter` has nothing to do, as there are no lanes or none of them is active."""
+    """Returns whether `scatter` has nothing to do, because there are no lanes or none is active."""
     lanes = broadcast_size((*values, index, active), what)
     return lanes == 0 or bounds(index, active, size, what, packet)[1].op is LITERAL
 
@@ -251,11 +252,11 @@ def scatter(
     packet: int = 1,
     checked: bool = False,
 ) -> Node | None:
-    """Queues a scatter of the given kind; gives the node that replaces the target's, or None if
+    """Queues a scatter of the given kind. Returns the node that replaces the target's, or None if
     there is nothing to do.
 
-    `values` are the operands before the index: the value, or the value to compare with and the new
-    value, or the components of a packet. With `checked`, `bounds` has been called already.
+    `values` are the operands that precede the index: the value, the expected and the new value, or
+    the components of a packet. `checked` says that `bounds` has already been called.
     """
     lanes = writing((*values, index, active), what)
     mask = active
@@ -265,7 +266,7 @@ def scatter(
         lanes = mask.size
     if lanes == 0 or mask.op is LITERAL:
         return None
-    with schedule.lock:  # between the two, another thread must not evaluate the target
+    with schedule.lock:  # in between, another thread must not evaluate the target
         before = target.own()
         effect = schedule.Effect(before.data, target.dtype, target.size, reduce, mode)
         return schedule.add_effect(kind, (*values, index, mask), lanes, effect, before)
@@ -286,7 +287,7 @@ def reduce_mode(mode: Any, target: Any, lanes: int) -> str:
 
 
 def reduce_all(reduce: str, a: Node) -> Node:
-    """The reduction of all lanes to one."""
+    """Reduces all lanes to one."""
     dtype: DType = a.dtype
     if a.size == 0:
         return literal(dtype, op.identity(reduce, dtype))
@@ -294,7 +295,7 @@ def reduce_all(reduce: str, a: Node) -> Node:
         return a
     if a.op is LITERAL:
         if reduce == "add":
-            # One rounding: the size may not fit the element type.
+            # Round once: the size may not be representable in the element type.
             return literal(dtype, a.data * a.size)
         if reduce != "mul":
             return literal(dtype, a.data)

@@ -1,9 +1,10 @@
-"""Vectors: values with many features a lane, each a single node however many features it has.
+"""Vectors: values with many features per lane, each a single node regardless of the number of
+features.
 
-A vector is made of scalars (`vector`, `splat`), goes through element-wise operations and products
-with matrices, and ends as scalars again (`feature`, `total`) or in sums over lanes that are added
-to a buffer (`outer`, `accumulate`). It exists within kernels, unless a loop that is carried out
-step by step takes it from one to the next.
+A vector is made from scalars (`vector`, `splat`), passes through element-wise operations and matrix
+products, and is reduced to scalars (`feature`, `total`) or to sums over lanes that are added to a
+buffer (`outer`, `accumulate`). Vectors exist within kernels only, except in a loop that runs one
+kernel per iteration, which passes them from one kernel to the next.
 """
 
 import weakref
@@ -35,8 +36,8 @@ VECTOR, FEATURE, RESULT = op.vector, op.feature, op.result
 
 
 class MatrixLayout(NamedTuple):
-    """How a matrix lies in a buffer: its element (r, c) is `r * stride + c` elements after the
-    first."""
+    """The layout of a matrix in a buffer: element (r, c) is at offset `r * stride + c` from the
+    first element."""
 
     rows: int
     columns: int
@@ -44,12 +45,12 @@ class MatrixLayout(NamedTuple):
 
 
 def place(offset: int) -> Node:
-    """The position of a matrix in a buffer, as an operand of `matvec` and `outer`."""
+    """Returns the position of a matrix in a buffer, as an operand of `matvec` and `outer`."""
     return literal(dt.i64, offset)
 
 
 def vector(parts: Sequence[Node], what: str = "vector") -> Node:
-    """The vector of scalars of one element type.
+    """Makes a vector from scalars of the same element type.
 
     Raises:
         RuntimeError: the parts have incompatible sizes.
@@ -63,7 +64,7 @@ def vector(parts: Sequence[Node], what: str = "vector") -> Node:
     deps = first.deps  # read before the op: another thread may be evaluating the node
     if first.op is FEATURE and deps:
         whole = deps[0]
-        # What comes with side effects is there feature by feature when these have happened.
+        # A result of a side effect is available feature by feature once the effect has happened.
         if whole.op is not RESULT and whole.dtype.count == count and whole.size == size:
             features = [(p.op, p.deps, p.data) for p in parts]
             if features == [(FEATURE, (whole,), k) for k in range(count)]:
@@ -72,12 +73,12 @@ def vector(parts: Sequence[Node], what: str = "vector") -> Node:
 
 
 def _same(a: float, b: float) -> bool:
-    # Zeros of different sign are different.
+    # Zeros of different sign are different values.
     return a == b and (a != 0 or str(a) == str(b))
 
 
 def feature(v: Node, k: int) -> Node:
-    """Feature `k` of a vector."""
+    """Returns feature `k` of a vector."""
     if v.op is LITERAL:
         return literal(v.dtype.element, v.data, v.size)
     if v.op is SPLAT:
@@ -90,15 +91,15 @@ def feature(v: Node, k: int) -> Node:
 
 
 def dense(v: Node) -> Node:
-    """The vector as kernel text needs it where it is not an operand of an element-wise operation:
-    there, literals and splats are scalars."""
+    """Returns the vector in the form that kernel text needs outside of element-wise operations,
+    whose literal and splat operands are scalars."""
     if v.op is not LITERAL and v.op is not SPLAT:
         return v
     return make(VECTOR, v.dtype, v.size, (feature(v, 0),))
 
 
 def total(v: Node) -> Node:
-    """The sum over features; halves accumulate in single precision."""
+    """Returns the sum over features; halves accumulate in single precision."""
     t, count = v.dtype.element, v.dtype.count
     if v.op is LITERAL or v.op is SPLAT:
         wide = t.accumulator
@@ -108,8 +109,8 @@ def total(v: Node) -> Node:
 
 
 def take(v: Node, index: Node, mask: Node, what: str = "take") -> Node:
-    """The feature of each lane at a `u32` index, which is within bounds where the mask holds; 0
-    elsewhere."""
+    """Returns each lane's feature at a `u32` index, which must be in bounds where the mask is true;
+    0 elsewhere."""
     size = broadcast_size((v, index, mask), what)
     if index.op is not LITERAL and v.op is not LITERAL and v.op is not SPLAT:
         return make(op.take, v.dtype.element, size, (v, index, mask))
@@ -120,8 +121,8 @@ def take(v: Node, index: Node, mask: Node, what: str = "take") -> Node:
 
 
 def put(v: Node, index: Node, value: Node, mask: Node, what: str = "put") -> Node:
-    """The vector with another feature at the `u32` index of each lane where the mask holds, where
-    that is within bounds."""
+    """Replaces the feature at each lane's `u32` index, where the mask is true and the index in
+    bounds."""
     size = broadcast_size((v, index, value, mask), what)
     if mask.op is LITERAL and not mask.data:
         return resize(v, size)
@@ -137,27 +138,27 @@ def put(v: Node, index: Node, value: Node, mask: Node, what: str = "put") -> Nod
     return vector(parts, what)
 
 
-_APART = frozenset((LITERAL, SPLAT, VECTOR))  # vectors whose features are values of their own
+_APART = frozenset((LITERAL, SPLAT, VECTOR))  # vectors whose features are separate values
 FEW = 16
-"""Features that a vector may have to be made anew when one of them changes."""
+"""Up to this number of features, a vector is rebuilt when one of them changes."""
 
 
 def sum_lanes(v: Node) -> Node:
-    """The vector of the sums over all lanes."""
+    """Returns the vector of sums over all lanes."""
     if v.op is SPLAT:
         return splat(v.dtype.count, access.reduce_all("add", v.deps[0]))
     parts = [access.reduce_all("add", feature(v, k)) for k in range(v.dtype.count)]
     return vector(parts)
 
 
-# Sources of products are evaluated before the kernel that reads them, and converted there. All
-# products with a buffer share its conversion, which lives as long as the buffer if that was there
-# first, else while somebody holds it.
+# The matrices of products are evaluated and converted before the kernel that reads them. All
+# products with a buffer share one conversion. It lives as long as the buffer if the buffer existed
+# first, and otherwise as long as something refers to it.
 _sources: weakref.WeakKeyDictionary[Node, Callable[[], Node | None]] = weakref.WeakKeyDictionary()
 
 
 def _source(a: Node, t: DType, what: str) -> Node:
-    """A buffer as the source of products with vectors of an element type."""
+    """Returns a buffer in the form needed for products with vectors of an element type."""
     nested = innermost() is not None
     if nested:
         access.refuse_written(a, what)
@@ -166,7 +167,7 @@ def _source(a: Node, t: DType, what: str) -> Node:
         return a
     known = _sources.get(a)
     found = known() if known is not None else None
-    recording = freeze.active() is not None  # which has to see how a source comes about
+    recording = freeze.active() is not None  # freezing must record how a source is computed
     if found is None or (recording and found.op is BUFFER):
         found = cast(wide, a)
         if found.op is LITERAL:
@@ -189,7 +190,7 @@ def matvec(
     bias_at: Node | None = None,
     what: str = "matvec",
 ) -> Node:
-    """The product of a matrix in the buffer `a`, or of its transpose, with a vector, plus a bias
+    """Multiplies a matrix stored in the buffer `a`, or its transpose, with a vector and adds a bias
     that is part of a buffer."""
     t = x.dtype.element
     operands = [_source(a, t, what), at, dense(x)]
@@ -209,13 +210,13 @@ def outer(
     what: str,
     some: Node | None = None,
 ) -> Node:
-    """Adds the outer products of two vectors, summed over lanes (`some`: those of the mask), to a
-    matrix in a buffer; gives the node that stands for the buffer from now on."""
+    """Adds the outer products of two vectors, summed over lanes (only those of the mask `some`, if
+    given), to a matrix in a buffer. Returns the node that stands for the buffer from then on."""
     return _sum(op.outer, target, at, tuple(layout), (dense(y), dense(x)), what, some)
 
 
 def accumulate(target: Replacement, at: Node, y: Node, what: str) -> Node:
-    """Adds a vector, summed over lanes, to a part of a buffer; see `outer`."""
+    """Adds a vector, summed over lanes, to a range of a buffer; see `outer`."""
     return _sum(op.accumulate, target, at, (y.dtype.count,), (dense(y),), what)
 
 
@@ -232,7 +233,7 @@ def _sum(
     if some is not None:
         mask = combine(op.and_, (some, mask))
     lanes = broadcast_size((*values, mask), what)
-    with schedule.lock:  # between the two, another thread must not evaluate the target
+    with schedule.lock:  # in between, another thread must not evaluate the target
         before = target.own()
         effect = schedule.Effect(before.data, target.dtype, target.size, "add", "expand")
         effect.shape = shape

@@ -1,7 +1,7 @@
-"""Values of lanes taken out of a running kernel: what printing from inside recorded code is made
-of.
+"""Copies values of lanes out of a running kernel, so that recorded code can print them.
 
-Each lane that gets there claims the next slot by an atomic counter and writes its values there.
+Each lane that reaches the statement claims the next slot with an atomic counter and writes its
+values there.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from .access import Replacement
 
 
 class Sample:
-    """What up to `capacity` executions of a statement had as values."""
+    """The values that up to `capacity` executions of a statement saw."""
 
     __slots__ = ("_arrays", "_counter", "capacity")
 
@@ -32,13 +32,14 @@ class Sample:
         )
         self._counter = counter
         self._arrays: list[Node] = []
-        if counter is None:  # there is no lane
+        if counter is None:  # there are no lanes
             return
         slot = schedule.effect_value(counter, dt.u32)
         taken = apply(op.and_, apply(op.lt, slot, literal(dt.u32, capacity)), live)
         if active.op is not op.literal:
             taken = apply(op.and_, taken, active)
-        # Not a literal where values have size 1: within a body, the kernel may have more lanes.
+        # Not a literal even if the values have size 1: inside a body, the kernel may have more
+        # lanes.
         for value in (make(op.lane, dt.u32, size), *values):
             after = access.scatter(
                 op.scatter, Replacement(_zeros(value.dtype, capacity)), [value], slot, taken, what,
@@ -49,12 +50,12 @@ class Sample:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the kernel that the statement is part of was launched."""
+        """Returns whether the kernel that contains the statement has been launched."""
         return self._counter is None or self._counter.op is BUFFER
 
     def read(self) -> tuple[int, np.ndarray, list[np.ndarray]]:
-        """How often the statement was executed, and the lanes and values of the executions that
-        were kept: lane by lane, in the order in which each executed it."""
+        """Returns how often the statement was executed, and the lanes and values of the executions
+        that were kept, lane by lane and in execution order within each lane."""
         if self._counter is None:
             return 0, np.zeros(0, np.uint32), []
         count = int(kernel.to_numpy(dt.u32, 1, self._counter.data)[0])
@@ -70,5 +71,6 @@ def _zeros(dtype: dt.DType, size: int) -> Node:
 
 
 def when_complete(sample: Sample, then: Callable[[], None]) -> None:
-    """Calls a function once the kernel of a sample was launched, from the evaluation that does."""
+    """Calls a function once the kernel of a sample has been launched, from the evaluation that
+    launches it."""
     schedule.observers.append((sample, then))

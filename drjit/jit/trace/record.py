@@ -1,9 +1,9 @@
-"""Symbolic recording: loops and branches whose bodies are traced once, with nodes that stand for
+"""Symbolic recording: the bodies of loops and branches are traced once, with nodes that stand for
 their state or arguments.
 
-A loop or branch is a node. Its operands are what goes in, the nodes that stand for it inside, and
-what its bodies compute; which nodes belong to a body follows from what they depend on, so that work
-that does not depend on the state is done once, outside (`program.build`).
+A loop or branch is a node. Its operands are its inputs, the nodes that stand for them inside, and
+the results of its bodies. Dependences determine which nodes belong to a body, so work that does not
+depend on the state is done once, outside (`program.build`).
 """
 
 import math
@@ -31,15 +31,17 @@ def loop(
     state: Sequence[Node], cond: Callable[[list[Node]], Node], body: Body, label: str = "",
     names: tuple[list[Node], Node] | None = None,
 ) -> list[Node]:  # fmt: skip
-    """Records `while cond(*state): state = body(*state)` for every lane; gives the final state.
+    """Records `while cond(*state): state = body(*state)` for every lane and returns the final
+    state.
 
-    Lanes leave the loop one by one. What `cond` and `body` raise undoes the recording. `names` are
-    the nodes that stand for the state and the lanes inside, if these are to be those of a loop that
-    is no more.
+    Lanes leave the loop one by one. An exception in `cond` or `body` undoes the recording. `names`
+    are the nodes to use for the state and the active lanes inside; they may be reused from a loop
+    that no longer exists.
 
     Raises:
         RuntimeError: sizes are incompatible, or `cond` has side effects.
-        TypeError: `cond` gives no mask, or `body` something else than it got.
+        TypeError: `cond` does not return a mask, or the types returned by `body` differ from those
+            of its arguments.
     """
     what = f"loop '{label}'" if label else "symbolic loop"
     outer = active()
@@ -74,11 +76,11 @@ def loop(
 
 
 def extend(node: Node, start: list[Node], step: Body) -> list[Node] | None:
-    """Gives a recorded loop that has not run more variables, which `step` advances, where it can
-    also cause side effects; gives their final values. None if the loop has run, or belongs to
-    something that is being recorded, or if what is new depends on its results.
+    """Adds variables to a recorded loop that has not run yet. `step` advances them and may have
+    side effects. Returns their final values, or None if the loop has run, if it belongs to an open
+    recording, or if the new variables depend on its results.
     """
-    with schedule.lock:  # another thread may evaluate the loop
+    with schedule.lock:  # another thread may be evaluating the loop
         if stack() or not _waits(node):
             return None
         parts, block = Parts(node), node.data
@@ -89,7 +91,7 @@ def extend(node: Node, start: list[Node], step: Body) -> list[Node] | None:
             after = step(list(inside))
             new = [*start, *inside, *after, *scope.effects]
             size = broadcast_size((node, *new), "loop")
-        # Side effects that happened meanwhile may have needed the loop.
+        # Side effects that have happened in the meantime may have needed the loop.
         if size != node.size or not _waits(node) or not precede(node, new):
             _undo([scope])
             return None
@@ -109,20 +111,21 @@ def extend(node: Node, start: list[Node], step: Body) -> list[Node] | None:
 
 
 def _waits(node: Node) -> bool:
-    """Whether results of a loop are yet to be computed."""
-    if node.op is not op.loop:  # it has run, in another thread
+    """Returns whether results of a loop have yet to be computed."""
+    if node.op is not op.loop:  # another thread has run it
         return False
     return any((v := reference()) and v.op is op.result for reference in node.data.values)
 
 
 def precede(node: Node, roots: list[Node]) -> bool:
-    """Gives what has been made for a node later serial numbers before its own; gives whether that
-    could be done: not if it depends on the node, or waits for side effects."""
+    """Moves nodes created later for the benefit of `node` ahead of it, by giving them smaller
+    serial numbers. Returns whether that was possible: it is not if they depend on the node or wait
+    for side effects."""
     since = node.serial
     found = [n for n in dict.fromkeys(roots) if n.serial > since]
     seen = set(found)
-    last = since - 1  # of what comes before, which may have been made for the node as well
-    for n in found:  # which grows
+    last = since - 1  # earlier nodes, which may also have been made for this one
+    for n in found:  # the list grows during iteration
         if n.op is AFTER:
             return False
         for d in n.deps:
@@ -145,12 +148,12 @@ def precede(node: Node, roots: list[Node]) -> bool:
 def branches(
     masks: Sequence[Node], bodies: Sequence[Body], args: Sequence[Node], label: str = ""
 ) -> list[Node]:
-    """Records one body after the other, each for the lanes of its mask; gives the results, which
-    are 0 where no mask holds.
+    """Records the bodies one after the other, each for the lanes of its mask. Returns the results,
+    which are 0 where no mask is true.
 
     Raises:
         RuntimeError: sizes are incompatible.
-        TypeError: bodies give different numbers or types of results.
+        TypeError: the bodies return different numbers or types of results.
     """
     what = f"branch '{label}'" if label else "symbolic branch"
     outer = active()
@@ -198,14 +201,13 @@ def branches(
 
 
 def part(mask: Node, depth: int) -> "_Recording":
-    """Opens a recording within a body that has been recorded. Its side effects happen only if they
-    are handed on to another one (`substitute`)."""
+    """Opens a recording inside a body that has already been recorded. Its side effects happen only
+    if they are passed on to another recording (`substitute`)."""
     return _Recording(mask, depth, [])
 
 
 def discard(targets: Sequence[Node]) -> None:
-    """Undoes the side effects that nodes which stand for their targets wait for, if they have not
-    happened yet."""
+    """Undoes the pending side effects that the given target nodes wait for."""
     with schedule.lock:
         waiting = [t for t in targets if t.op is AFTER]
         dropped = {t.deps[0] for t in waiting}
@@ -214,7 +216,7 @@ def discard(targets: Sequence[Node]) -> None:
 
 
 def discard_writes(memory: Sequence[Any]) -> None:
-    """Undoes the side effects that write to some buffers, if they have not happened yet."""
+    """Undoes the pending side effects that write to the given buffers."""
     with schedule.lock:
         effects = [e for e in schedule.pending if e.op.effect]
         written = [e for e in effects if any(e.data.buffer is m for m in memory)]
@@ -222,14 +224,14 @@ def discard_writes(memory: Sequence[Any]) -> None:
 
 
 def _depth() -> int:
-    """How many recordings are open."""
+    """Returns the number of open recordings."""
     scopes = stack()
     return scopes[-1].depth if scopes else 0
 
 
 class _Recording:
-    """Opens a scope, and adds it to those of `group`; an exception undoes what was recorded in
-    all of these."""
+    """Opens a scope and adds it to the scopes of `group`; an exception undoes everything recorded
+    in that group."""
 
     def __init__(self, mask: Node, depth: int, group: list[Scope]) -> None:
         self.scope, self.group = Scope(mask, depth), group
@@ -249,7 +251,7 @@ class _Recording:
 def _result(node: Node, dtype: dt.DType, number: int) -> Node:
     result = make(op.result, dtype, node.size, (node,), number)
     if dtype.is_vector and effects_inside(node):
-        # Side effects happen once, so that what comes with them is stored; a vector cannot be.
+        # Side effects happen once, so values tied to them must be stored, and a vector cannot be.
         parts = [
             make(op.feature, dtype.element, node.size, (result,), k) for k in range(dtype.count)
         ]
@@ -270,21 +272,20 @@ def _check(what: str, noun: str, before: Sequence[Node], results: list[Node]) ->
 
 
 def _check_written(what: str, scope: Scope, roots: Sequence[Node], first: Node | None) -> None:
-    """Raises:
-    RuntimeError: a value depends on what an array holds after a scatter of the same recording,
-        whose nodes come after `first`.
+    """Raises a RuntimeError if a value depends on the contents of an array after a scatter in the
+    same recording, whose nodes come after `first`.
     """
     if not scope.afters:
         return
     own = {after for reference in scope.afters if (after := reference()) is not None}
     if not own:
         return
-    # What depends on such a node comes after it, or has been checked in a recording within this
-    # one, at whose end the node got a later place.
+    # A node that depends on this one comes after it, or was checked in a nested recording, at whose
+    # end it received a later serial number.
     start = max(min([n.serial for n in own]), 0 if first is None else first.serial)
     pending = [n for n in roots if n.serial >= start]
     seen = set(pending)
-    for n in pending:  # which grows
+    for n in pending:  # the list grows during iteration
         if n in own:
             raise RuntimeError(f"{what}: {WRITTEN}")
         for d in n.deps:
@@ -294,7 +295,8 @@ def _check_written(what: str, scope: Scope, roots: Sequence[Node], first: Node |
 
 
 def _extended(size: int, nodes: Sequence[Node], what: str) -> int:
-    """The lanes of a block whose results or side effects may have more than its state."""
+    """Returns the number of lanes of a block whose results or side effects may have more lanes than
+    its state."""
     for n in nodes:
         if n.size != size and (n.size != 1 or not size):
             return broadcast_size((make(LITERAL, dt.mask, size), *nodes), what)
@@ -302,8 +304,8 @@ def _extended(size: int, nodes: Sequence[Node], what: str) -> int:
 
 
 def _close(node: Node, scope: Scope, pending: bool = False) -> None:
-    """Hands the side effects of a recording on: they are now one side effect of what is around,
-    which it may know already as `pending`."""
+    """Passes on the side effects of a recording: the node is now a single side effect of the
+    enclosing scope, where it may already be listed (`pending`)."""
     if not scope.effects:
         return
     with schedule.lock:
@@ -321,7 +323,7 @@ def _close(node: Node, scope: Scope, pending: bool = False) -> None:
 
 
 def _undo(scopes: list[Scope]) -> None:
-    """Targets of the side effects of recordings become what they were before these."""
+    """Restores the targets of the side effects in some scopes."""
     targets = [after for s in scopes for reference in s.afters if (after := reference())]
     undo([e for s in scopes for e in s.effects], targets)
     for scope in scopes:

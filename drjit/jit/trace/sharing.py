@@ -1,8 +1,8 @@
-"""Bodies that are recorded again and again, as those of a function that is called at several
-places: calls that compute the same share the nodes of the first one.
+"""Sharing of bodies that are recorded repeatedly, for example when a function is called in several
+places: calls whose bodies compute the same share the nodes of the first one.
 
-What a body takes from outside becomes an argument, so that calls differ in their arguments alone.
-Constants stay in the body until they are seen to differ from one call to another.
+Values from outside the body become arguments, so calls differ in their arguments only. Constants
+stay in the body until they turn out to differ between calls.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from .. import flags
 from ..ir import label, op
 from ..ir.node import LITERAL, Node, make, next_serial
 
-# Nodes from which on a body is shared.
+# Minimum number of nodes for sharing a body.
 SHORTEST = 16
-# Constants that differ beyond this number leave calls with bodies of their own.
+# If more constants than this differ, calls keep separate bodies.
 MOST_CONSTANTS = 16
 
 _STATE, _LANE, _ACTIVE = op.state, op.lane, op.active
@@ -24,10 +24,10 @@ _serial = attrgetter("serial")
 
 
 class Shared:
-    """The body that calls share: `inside` stands for what it is called with, `results` are the
-    nodes that it computes, by their positions. `values` are those of its constants, of which those
-    at the positions `varying` are arguments. Its `nodes`, if these are not known one by one, have
-    serial numbers from `first` on and before `last`."""
+    """A body shared by several calls. `inside` are the nodes that stand for its arguments,
+    `results` the nodes it computes, by position. `values` are its constants; those at the positions
+    `varying` are passed as arguments. Unless `nodes` is listed explicitly, the body consists of the
+    nodes with serial numbers from `first` up to, but excluding, `last`."""
 
     __slots__ = (
         "__weakref__", "first", "inside", "last", "nodes", "results", "values", "varying",
@@ -47,13 +47,13 @@ class Shared:
         self.values, self.varying = values, varying
 
     def __contains__(self, n: Node) -> bool:
-        """Whether a node is one of the body, or stands for an argument."""
+        """Returns whether a node is part of the body or stands for an argument."""
         if n in self.inside:
             return True
         return self.first <= n.serial < self.last if self.nodes is None else n in self.nodes
 
     def copied(self, made: dict[Node, Node]) -> "Shared":
-        """The same with other nodes."""
+        """Returns the same body with other nodes."""
         inside = [made.get(n, n) for n in self.inside]
         results = {k: made.get(n, n) for k, n in self.results.items()}
         copy = Shared(inside, results, self.values, self.varying, 0)
@@ -61,12 +61,12 @@ class Shared:
         return copy
 
     def fits(self, values: tuple) -> bool:
-        """Whether a call with other values of the constants can share the body."""
+        """Returns whether a call with other constants can share the body."""
         return self.values == values or self.varying >= _different(self.values, values)
 
 
 _known: WeakValueDictionary[tuple, Shared] = WeakValueDictionary()
-# The constants that are known to differ from call to call, by the hash of what bodies look like.
+# The constants known to differ between calls, by hash of the body's structure.
 _varying: dict[int, frozenset[int]] = {}
 _VARYING_LIMIT = 4096
 
@@ -77,7 +77,7 @@ def _different(before: tuple, now: tuple) -> frozenset[int]:
 
 
 def operands(n: Node) -> Sequence[Node]:
-    """What a node is computed from; of a call that shares its body, what it is called with."""
+    """Returns the operands of a node; for a call that shares its body, its arguments."""
     shared = n.data.shared if n.op is op.branch else None
     if shared is None:
         return n.deps
@@ -87,21 +87,21 @@ def operands(n: Node) -> Sequence[Node]:
 
 
 def _memory(n: Node) -> Sequence[int]:
-    """Which operands are read as memory."""
+    """Returns the indices of the operands that are read as memory."""
     return range(len(n.deps))[n.op.reads] if n.op.reads else ()
 
 
 class Look:
-    """A body as it has been recorded: what it computes from its arguments, in order, what it takes
-    from outside, and `key`, which bodies that compute the same have in common but for the values
-    of constants."""
+    """The structure of a recorded body: the nodes computed from its arguments, in order, the values
+    it takes from outside, and a `key` that is equal for bodies that compute the same up to the
+    values of constants."""
 
     def __init__(self, names: list[Node], results: list[Node], start: float) -> None:
         self.start = start
         self.place: dict[Node, int] = {n: k for k, n in enumerate(names)}
-        self.nodes: list[Node] = []  # those that depend on arguments
+        self.nodes: list[Node] = []  # nodes that depend on arguments
         self.constants: list[Node] = []
-        self.lifted: list[Node] = []  # what is neither a constant nor memory
+        self.lifted: list[Node] = []  # values from outside that are neither constants nor memory
         self._outside: dict[Node, int] = {}
         self._kinds: list[tuple] = []
         rows: list[tuple] = []
@@ -132,7 +132,7 @@ class Look:
         self.values = tuple([_value(n) for n in self.constants])
 
     def _row(self, n: Node) -> tuple | None:
-        """What a node looks like whose operands are not all alike."""
+        """Returns the structure of a node whose operands are of different kinds."""
         place, memory, deps = self.place, _memory(n), operands(n)
         if deps and not any(d in place for d in deps):
             return None
@@ -149,7 +149,7 @@ class Look:
         return (n.op, n.dtype, n.size, data, len(memory), *refs)
 
     def _add(self, n: Node) -> int:
-        """The number of a value from outside that is met first."""
+        """Numbers a value from outside on first use."""
         number = self._outside[n] = -1 - len(self._outside)
         if n.op is LITERAL:
             self.constants.append(n)
@@ -163,12 +163,12 @@ class Look:
 
 
 def _recorded(results: list[Node], names: dict[Node, int], start: float) -> list[Node]:
-    """What has been recorded of what some values depend on, in order, but for constants."""
+    """Returns the recorded nodes, except constants, that some values depend on, in order."""
     own = [r for r in dict.fromkeys(results) if r.serial >= start and r not in names]
     found = [r for r in own if r.deps or r.op is _STATE]
     seen = {*found, *names}
     add, mark = found.append, seen.add
-    for n in found:  # which grows
+    for n in found:  # the list grows during iteration
         for d in operands(n) if n.op is op.branch else n.deps:
             if d.serial >= start and (d.deps or d.op is _STATE) and d not in seen:
                 mark(d)
@@ -179,16 +179,16 @@ def _recorded(results: list[Node], names: dict[Node, int], start: float) -> list
 
 def _value(n: Node) -> Any:
     value = n.data
-    return value if value and value == value else repr(value)  # the two zeros differ
+    return value if value and value == value else repr(value)  # 0.0 and -0.0 differ
 
 
 def share(
     names: list[Node], results: list[Node], start: float, depth: int
 ) -> tuple[Shared, list[Node], list[Node]] | None:
-    """The body that a call has in common with others, if it is worth it: that, what it is called
-    with beyond its arguments, and the results of the call.
+    """Returns the body that a call can share with others, the call's extra arguments, and its
+    results; None if sharing is not worthwhile.
 
-    `names` stand for the arguments in what has been recorded since `start`.
+    `names` are the nodes that stand for the arguments in the code recorded since `start`.
     """
     if flags.current & 1:
         return None
@@ -226,7 +226,7 @@ def _made(
     varying: frozenset[int],
     depth: int,
 ) -> Shared:
-    """Makes arguments of what a body takes from outside."""
+    """Turns the values that a body takes from outside into arguments."""
     arguments: dict[Node, Node] = {}
     for n in more:
         state = arguments[n] = make(_STATE, n.dtype, n.size, (), depth)

@@ -1,8 +1,8 @@
-"""Recorded code once more, on other values.
+"""Copies recorded code with other operands.
 
-What the body of a loop, branch or call computes is known as nodes. Its derivatives need them again:
-on what the state was in an earlier iteration, or within another block. They are copied with other
-nodes in place of those that stood for the state, which is much quicker than to trace the body.
+The body of a loop, branch or call exists as nodes. Its derivatives need it again, on the state of
+an earlier iteration or inside another block. Copying the nodes with replacements for those that
+stood for the state is much faster than tracing the body again.
 """
 
 import math
@@ -21,7 +21,7 @@ from .sharing import Shared, operands
 
 
 class Span:
-    """The nodes that a thread makes from now until `close`, by their serial numbers."""
+    """The range of serial numbers of the nodes that a thread creates from now until `close`."""
 
     __slots__ = ("first", "last")
 
@@ -30,18 +30,18 @@ class Span:
         self.last = self.first
 
     def close(self) -> None:
-        """Ends the span."""
+        """Ends the range."""
         self.last = next_serial()
 
 
 class Substitution:
-    """The nodes of a body in the innermost recording, with other nodes in place of some of them.
+    """Copies nodes of a body into the innermost recording, with replacements for some of them.
 
-    Those of the body, which `span` tells, are copied; it lies at a `depth` of recordings, for
-    `lanes` lanes, and its side effects are not repeated. Those that have been computed from it
-    later, in `derived`, are used once: they become what is wanted. What the body takes from
-    another one that is being replaced is asked of `around`. `made` has the other nodes, and the
-    copies so far. What had one entry gets `size` entries.
+    Nodes in `span` belong to the body and are copied. The body lies at recording depth `depth` and
+    has `lanes` lanes; its side effects are not repeated. Nodes computed from it later, listed in
+    `derived`, are used once and therefore transformed in place. Nodes that belong to an enclosing
+    body that is itself being substituted are looked up in `around`. `made` maps nodes to their
+    replacements and to the copies so far. Nodes with one entry get `size` entries.
     """
 
     def __init__(
@@ -57,29 +57,29 @@ class Substitution:
         self._around = around
         self._first: float = span.first if around is None else around._first
         self._seen = set(made)
-        self._values: dict[Node, OpenRegion] = {}  # the results of blocks, and their copies
+        self._values: dict[Node, OpenRegion] = {}  # results of blocks, and their copies
         scope = innermost()
         self._shift = (0 if scope is None else scope.depth) - depth
         size = max([n.size for n in made.values()], default=1)
         self.size = size if lanes == 1 else 1
-        # Bodies that calls share, and their copies.
+        # Shared bodies, and their copies.
         self._shared: dict[Shared, Shared | None] = {}
 
     def extend(self, made: dict[Node, Node]) -> None:
-        """Adds nodes in place of others."""
+        """Adds replacements."""
         self.made.update(made)
         self._seen.update(made)
 
     @property
     def fits(self) -> bool:
-        """Whether bodies that calls share can stay as they are."""
+        """Returns whether bodies shared by several calls can be used unchanged."""
         return self._shift == 0 and self.size == 1
 
     def __call__(self, roots: Sequence[Node], inside: list[Node] | None = None) -> list[Node]:
-        """What stands for some nodes, of which `inside` are to be replaced.
+        """Returns the replacements of some nodes; `inside` lists the nodes to be replaced.
 
         Raises:
-            RuntimeError: the body uses the old values that atomic operations give.
+            RuntimeError: the body uses the old values that atomic operations return.
         """
         made, size = self.made, self.size
         get, untouched = made.get, made.keys().isdisjoint
@@ -118,16 +118,17 @@ class Substitution:
         return [get(n, n) for n in roots]
 
     def inside(self, roots: Sequence[Node]) -> list[Node]:
-        """What is to be replaced for some values, and has not been seen yet."""
+        """Returns the nodes that must be replaced to compute some values and have not been visited
+        yet."""
         span, derived, shared = self._span, self._derived, self._shared
         start, end, first, last = span.first, span.last, derived.first, derived.last
         found: list[Node] = []
-        outside: list[Node] = []  # what the body around may have
+        outside: list[Node] = []  # may belong to the enclosing body
         since = math.inf if self._around is None else self._first
         seen = self._seen
         see, add = seen.add, found.append
         pending = list(roots)
-        for n in pending:  # which grows
+        for n in pending:  # the list grows during iteration
             if n in seen:
                 continue
             see(n)
@@ -152,7 +153,7 @@ class Substitution:
         return any(n in s for s in self._shared)
 
     def _body_of(self, block: OpenRegion) -> Shared | None:
-        """The body that the copy of a call shares with the copies of others."""
+        """Returns the body that the copy of a call shares with the copies of other calls."""
         shared = block.shared
         if shared is None or self.fits:
             return shared
@@ -162,7 +163,7 @@ class Substitution:
         return found
 
     def _operands(self, block: Node) -> Sequence[Node]:
-        """What a loop or branch depends on when it stands elsewhere."""
+        """Returns the operands of a loop or branch when it is moved elsewhere."""
         shared = block.data.shared
         if shared is None:
             dropped = effects_inside(block) if self._drops(block) else 0
@@ -173,11 +174,11 @@ class Substitution:
         return block.deps
 
     def _drops(self, block: Node) -> bool:
-        """Whether a block loses its side effects."""
+        """Returns whether a block loses its side effects."""
         return self._span.first <= block.serial < self._span.last
 
     def _block(self, n: Node, deps: tuple[Node, ...]) -> tuple[OpenRegion, tuple[Node, ...]]:
-        """What the copy of a loop or branch knows, and its operands."""
+        """Returns the metadata and the operands of the copy of a loop or branch."""
         block, counts = n.data, n.data.counts
         if self._drops(n) and (count := effects_inside(n)):
             deps = deps[: len(deps) - count]
@@ -190,7 +191,7 @@ class Substitution:
 
 
 def _name(n: Node, copy: Node) -> None:
-    """Gives a copy the name and the place in the program of what it is a copy of."""
+    """Gives a copy the label and source location of the original."""
     notes: WeakKeyDictionary[Node, Any]
     for notes in (label.labels, label.locations):
         if n in notes:

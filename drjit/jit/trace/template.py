@@ -1,5 +1,5 @@
-"""Programs that are traced over and over: their nodes are recorded once and repeated for other
-operands, which takes a fraction of the time of tracing them.
+"""Templates: code that is traced over and over is recorded once, and its nodes are then repeated
+for other operands, which takes a fraction of the time.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,11 +12,11 @@ from ..ir.scope import innermost
 
 
 class Template:
-    """The nodes that `trace` makes, for operands of two kinds: `sources`, of which it gathers and
-    whose element types and sizes are given, and per-lane operands of the element types `lanes`.
+    """The nodes that `trace` creates for two kinds of operands: `sources`, which are gathered from
+    and have given element types and sizes, and per-lane operands with element types `lanes`.
 
-    `trace` is called once, with nodes that stand for the operands, and gives the results, which
-    have an entry per lane.
+    `trace` is called once, with placeholder nodes for the operands, and returns the results, which
+    have one entry per lane.
     """
 
     __slots__ = ("_constants", "_results", "_sizes", "_steps")
@@ -34,12 +34,12 @@ class Template:
         place = {n: k for k, n in enumerate(read + own)}
         below = dict.fromkeys(results)
         found = list(below)
-        for n in found:  # which grows
+        for n in found:  # the list grows during iteration
             for d in n.deps:
                 if d not in below:
                     below[d] = None
                     found.append(d)
-        # Equal literals become one, but for zeros of different signs.
+        # Equal literals are merged, except zeros of different sign.
         constants: dict[tuple, Node] = {}
         for n in found:
             if not n.deps and n not in place:
@@ -57,8 +57,8 @@ class Template:
         self._results = [place[n] for n in results]
 
     def __call__(self, sources: Sequence[Node], lanes: Sequence[Node]) -> list[Node] | None:
-        """The results for other operands; None where tracing might give other nodes: operands are
-        literals or differ in size.
+        """Returns the results for other operands, or None where tracing might produce different
+        nodes, because operands are literals or differ in size.
         """
         for n, known in zip(sources, self._sizes, strict=True):
             if n.op is LITERAL or n.size != known:
@@ -83,10 +83,12 @@ class Template:
 
 
 def _picker(places: list[int]) -> tuple[int, itemgetter | None]:
-    """One place, or what picks the values at several."""
+    """Returns the only position if there is one, and otherwise a function that picks the values at
+    several."""
     return (places[0], None) if len(places) == 1 else (0, itemgetter(*places))
 
 
 def repeatable() -> bool:
-    """Whether nodes are all that is recorded: no symbolic loop or branch, nor locations."""
+    """Returns whether the current recording consists of nodes only: no symbolic loop or branch, and
+    no source locations."""
     return not flags.current & 1 and innermost() is None

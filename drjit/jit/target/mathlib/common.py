@@ -1,4 +1,4 @@
-"""What functions of several modules are made of."""
+"""Functions used by several modules of the library."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ from ..numpy.elementwise import bitcast, f32, f64, fma, u32, u64
 
 
 def polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
-    """The polynomial by Horner's rule, the coefficient of the highest power first: a statement of
-    the language, which compiled targets translate to the multiply-adds that it is.
+    """Evaluates a polynomial by Horner's rule, with the coefficient of the highest power first: a
+    statement of the language, which compiled targets translate directly to multiply-adds.
     """
     first, second, *others = coefficients
     total = fma(x, first, second)

@@ -1,9 +1,9 @@
 """Exponentials, logarithms, powers and cube root.
 
-`x = n ln 2 + r` leaves a short polynomial for the exponential (the reduction is exact with fused
-multiply-adds, W. J. Cody and W. Waite, "Software Manual for the Elementary Functions", 1980), and
-`x = 2^e m` with m in [sqrt(1/2), sqrt(2)) one for the logarithm. Adding 1.5 * 2^23 (2^52) rounds
-to an integer that stands in the low bits of the sum.
+Writing `x = n ln 2 + r` leaves a short polynomial for the exponential (the reduction is exact with
+fused multiply-adds, W. J. Cody and W. Waite, "Software Manual for the Elementary Functions", 1980),
+and `x = 2^e m` with m in [sqrt(1/2), sqrt(2)) one for the logarithm. Adding 1.5 * 2^23 (2^52)
+rounds to an integer in the low bits of the sum.
 """
 
 from ..numpy.elementwise import (
@@ -28,7 +28,7 @@ from .common import _with_sign_f32, _with_sign_f64, polynomial
 
 
 def _exponential_f32(x, bias):
-    """`bias + n` for the whole number n next to `x / ln 2`, and `e^(x - n ln 2)`."""
+    """`bias + n` for the integer n nearest to `x / ln 2`, and `e^(x - n ln 2)`."""
     t = fma(x, 1.4426950408889634, bias)
     n = t - bias
     r = fma(n, 1.90465421e-9, fma(n, -0.693147182, x))
@@ -36,7 +36,8 @@ def _exponential_f32(x, bias):
 
 
 def _scaled_f32(p, t):
-    """`p 2^n` for the n in the low bits of t: by two factors, so that it may be subnormal."""
+    """`p 2^n` for the n in the low bits of t, using two factors so that the result may be
+    subnormal."""
     k = bitcast(i32, t) - 0x4B400000
     h = shr(k, 1)
     return p * bitcast(f32, shl(h + 127, 23)) * bitcast(f32, shl(k - h + 127, 23))
@@ -48,7 +49,7 @@ def exp_f32(x):
     y = bitcast(f32, bitcast(i32, p) + shl(bitcast(i32, t), 23))
     extreme = ~(abs(x) < 87.0)
     if any_lane(extreme):
-        # The bounds pass NaN on.
+        # The bounds propagate NaN.
         x = minimum(89.0, maximum(-104.0, x))
         t, p = _exponential_f32(x, 12582912.0)
         y = select(extreme, _scaled_f32(p, t), y)
@@ -72,7 +73,7 @@ def exp2_f32(x):
 
 
 def _fraction_f32(x):
-    """f and e with `x = (1 + f) 2^e`; an infinite or undefined e makes special results."""
+    """f and e with `x = (1 + f) 2^e`; an infinite or NaN e produces special results."""
     bits = bitcast(i32, x)
     offset = f32(0.0)
     special = bitcast(u32, bits) - 0x00800000 >= 0x7F000000
@@ -106,7 +107,7 @@ def log2_f32(x):
 def expm1_f32(x):
     """`e^x - 1`, accurate near 0."""
     a = minimum(89.0, maximum(-20.0, x))
-    # 2^n (e^r - 1) + 2^n - 1, halved. The bias of exponents stands in the rounding constant.
+    # 2^n (e^r - 1) + 2^n - 1, halved. The exponent bias is part of the rounding constant.
     t = fma(a, 1.4426950408889634, 12583038.0)
     n = t - 12583038.0
     r = fma(n, 1.90465421e-9, fma(n, -0.693147182, a))
@@ -124,14 +125,15 @@ def log1p_f32(x):
     f = select(near, x, f)
     q = polynomial(f, LOG_f32)
     q = fma(f * f, fma(q, f, -0.5), f)
-    # What the sum lost; nothing that counts is lost where x is huge.
+    # The rounding error of the sum; where x is huge, nothing significant is lost.
     lost = select(x < 1.0, x - (u - 1.0), 1.0 - (u - x))
     y = fma(e, 0.6931471805599453, q + select(abs(e) < 30.0, lost / u, 0.0))
     return select(near, q, y)
 
 
 def _special_powers(x, y, p, negative):
-    """`x^y`, which is p but for its sign and special values; `negative`: the sign of x is."""
+    """`x^y`, given its value p except for the sign and special values; `negative` is the sign
+    of x."""
     p = select((abs(x) == 1.0) & (abs(y) == INF), 1.0, p)
     whole = floor(y) == y
     odd = whole & (floor(0.5 * y) != 0.5 * y)
@@ -176,7 +178,7 @@ def pow_f32(x, y):
     power = bitcast(f32, bitcast(i32, p) + shl(bitcast(i32, t), 23))
     special = special | ~(abs(v) < 64.0)
     if any_lane(special):
-        # A large result magnifies what the product s z lost.
+        # A large result magnifies the rounding error of the product s z.
         low = fma(fma(s, z, -(s * z)) + s * fma(s, s, -z), q, low)
         rest = fma(y, low, fma(y, high, -v))
         v = select(abs(sum) < INF, v, y * sum)
@@ -211,7 +213,7 @@ def cbrt_f32(x):
 
 
 def _exponential_f64(x, bias):
-    """`bias + n` for the whole number n next to `x / ln 2`, and `e^(x - n ln 2)`."""
+    """`bias + n` for the integer n nearest to `x / ln 2`, and `e^(x - n ln 2)`."""
     t = fma(x, 1.4426950408889634, bias)
     n = t - bias
     r = fma(n, -2.3190468138462996e-17, fma(n, -0.6931471805599453, x))
@@ -227,7 +229,8 @@ def _exponential_sum_f64(x, low):
 
 
 def _scaled_f64(p, t):
-    """`p 2^n` for the n in the low bits of t: by two factors, so that it may be subnormal."""
+    """`p 2^n` for the n in the low bits of t, using two factors so that the result may be
+    subnormal."""
     k = bitcast(i64, t) - 0x4338000000000000
     h = shr(k, 1)
     return p * bitcast(f64, shl(h + 1023, 52)) * bitcast(f64, shl(k - h + 1023, 52))
@@ -262,8 +265,8 @@ def exp2_f64(x):
 
 
 def _logarithm_f64(x):
-    """f and e with `x = (1 + f) 2^e`, an infinite or undefined e for special results; and the terms
-    of `log(1 + f) = f - (h - s (h + z q))`: s, z, h and q."""
+    """f and e with `x = (1 + f) 2^e` (an infinite or NaN e for special results), and the terms s,
+    z, h and q of `log(1 + f) = f - (h - s (h + z q))`."""
     bits = bitcast(i64, x)
     offset = f64(0.0)
     special = bitcast(u64, bits) - 0x0010000000000000 >= 0x7FE0000000000000
@@ -290,7 +293,7 @@ def log_f64(x):
 
 
 def log_sum_f64(x, low):
-    """`log(x) + low` for a low that is small beside x."""
+    """`log(x) + low` for a low that is small relative to x."""
     f, e, s, z, h, q = _logarithm_f64(x)
     # f - s (f - z R) = f - (h - s (h + z R))
     q = h - (fma(s, fma(q, z, h), e * 2.3190468138462996e-17) + low)
@@ -300,7 +303,7 @@ def log_sum_f64(x, low):
 def expm1_f64(x):
     """`e^x - 1`, accurate near 0."""
     a = minimum(710.0, maximum(-40.0, x))
-    # 2^n (e^r - 1) + 2^n - 1, halved. The bias of exponents stands in the rounding constant.
+    # 2^n (e^r - 1) + 2^n - 1, halved. The exponent bias is part of the rounding constant.
     t = fma(a, 1.4426950408889634, 6755399441056766.0)
     n = t - 6755399441056766.0
     r = fma(n, -2.3190468138462996e-17, fma(n, -0.6931471805599453, a))
@@ -316,9 +319,9 @@ def log1p_f64(x):
 
 
 def log1p_sum_f64(x, low):
-    """`log(1 + x + low)` for a low that is small beside x."""
+    """`log(1 + x + low)` for a low that is small relative to x."""
     u = 1.0 + x
-    # What the sum lost; nothing that counts is lost where x is huge.
+    # The rounding error of the sum; where x is huge, nothing significant is lost.
     lost = select(x < 1.0, x - (u - 1.0), 1.0 - (u - x))
     return log_sum_f64(u, select((x < 1e16) & (x > -1.0), (lost + low) / u, 0.0))
 
@@ -350,7 +353,7 @@ def pow_f64(x, y):
     k = shr(bits - 0x3FE6A09E667F3BCD, 52)
     f = bitcast(f64, bits - shl(k, 52)) - 1.0
     e = f64(k) + offset
-    # log(1 + f) = 2 s + s z (2/3 + z Q(z)) in twice the precision, with s = f / (2 + f), z = s^2
+    # log(1 + f) = 2 s + s z (2/3 + z Q(z)) in doubled precision, with s = f / (2 + f), z = s^2
     d = 2.0 + f
     r = 1.0 / d
     s = f * r
@@ -408,7 +411,7 @@ def cbrt_f64(x):
 INF = float("inf")
 NAN = float("nan")
 # fmt: off
-# Coefficients of polynomials, that of the highest power first
+# Coefficients of polynomials, highest power first
 EXP_f32 = (0.0013846973, 0.008369989, 0.04166801, 0.16666509, 0.49999994, 1.0, 1.0)
 EXP2_f32 = (0.0001580945, 0.0013417908, 0.009617064, 0.05550273, 0.24022655, 0.69314724, 1.0)
 LOG_f32 = (

@@ -18,7 +18,7 @@ from .exponential import _exponential_f32, _exponential_f64, exp_f64, log1p_sum_
 
 
 def _half_exponential_f32(x):
-    """`e^x / 2` for `x >= 0`. The bias of exponents stands in the rounding constant."""
+    """`e^x / 2` for `x >= 0`. The exponent bias is part of the rounding constant."""
     t, p = _exponential_f32(x, 12583037.0)
     return (p + p) * bitcast(f32, shl(bitcast(i32, t), 23))
 
@@ -47,7 +47,7 @@ def tanh_f32(x):
     z = a * a
     q = fma(fma(z, 0.016437933, -0.052672077), z, 0.1332073)
     small = fma(a * z, fma(q, z, -0.33332947), a)
-    # 1 - 2 e / (1 + e) with e = exp(-2 a). The bias of exponents stands in the rounding constant.
+    # 1 - 2 e / (1 + e) with e = exp(-2 a). The exponent bias is part of the rounding constant.
     t = fma(a, -2.8853900817779268, 12583039.0)
     y = fma(t - 12583039.0, 0.346573591, a)
     p = polynomial(y, TANH_f32)
@@ -57,7 +57,7 @@ def tanh_f32(x):
 
 
 def asinh_f32(x):
-    """The inverse of the hyperbolic sine."""
+    """The inverse hyperbolic sine."""
     a = f64(abs(x))
     y = log_f64(a + sqrt(fma(a, a, 1.0)))
     y = f32(select(a < 1e-3, fma(a * a * a, -0.16666666666666666, a), y))
@@ -65,13 +65,13 @@ def asinh_f32(x):
 
 
 def acosh_f32(x):
-    """The inverse of the hyperbolic cosine; NaN below 1."""
+    """The inverse hyperbolic cosine; NaN below 1."""
     y = f64(x)
     return f32(log_f64(y + sqrt(select(y < 1.0, NAN, fma(y, y, -1.0)))))
 
 
 def atanh_f32(x):
-    """The inverse of the hyperbolic tangent; NaN beyond 1."""
+    """The inverse hyperbolic tangent; NaN beyond 1."""
     a = f64(abs(x))
     y = 0.5 * log_f64((1.0 + a) / (1.0 - a))
     y = f32(select(a < 1e-3, fma(a * a * a, 0.3333333333333333, a), y))
@@ -79,7 +79,7 @@ def atanh_f32(x):
 
 
 def _half_exponential_f64(x):
-    """`e^x / 2` for `x >= 0`. The bias of exponents stands in the rounding constant."""
+    """`e^x / 2` for `x >= 0`. The exponent bias is part of the rounding constant."""
     t, p = _exponential_f64(x, 6755399441056765.0)
     return (p + p) * bitcast(f64, shl(bitcast(i64, t), 52))
 
@@ -115,7 +115,7 @@ def tanh_f64(x):
 
 
 def asinh_f64(x):
-    """The inverse of the hyperbolic sine."""
+    """The inverse hyperbolic sine."""
     a = abs(x)
     # log(a + sqrt(a^2 + 1)) = log(1 + (a + a^2 / (1 + sqrt(a^2 + 1)))); log(2 a) if a is large
     large = a > 1e9
@@ -128,9 +128,9 @@ def asinh_f64(x):
 
 
 def acosh_f64(x):
-    """The inverse of the hyperbolic cosine; NaN below 1."""
+    """The inverse hyperbolic cosine; NaN below 1."""
     large = x > 1e9
-    # log(1 + (t + sqrt(2 t + t^2))) with t = x - 1; each step keeps what it lost
+    # log(1 + (t + sqrt(2 t + t^2))) with t = x - 1; each step keeps its rounding error
     t = select(large, 1.0, x - 1.0)
     z = t * t
     v = fma(t, 2.0, z)
@@ -145,7 +145,7 @@ def acosh_f64(x):
 
 
 def atanh_f64(x):
-    """The inverse of the hyperbolic tangent; NaN beyond 1."""
+    """The inverse hyperbolic tangent; NaN beyond 1."""
     a = abs(x)
     # log((1 + a) / (1 - a)) = log(1 + 2 a / (1 - a))
     d = 1.0 - a
@@ -159,7 +159,7 @@ def atanh_f64(x):
 INF = float("inf")
 NAN = float("nan")
 # fmt: off
-# Coefficients of polynomials, that of the highest power first
+# Coefficients of polynomials, highest power first
 TANH_f32 = (0.0887268, -0.26787558, 0.6666862, -1.33332, 1.9999998, -2.0, 1.0)
 SINH_f64 = (
     7.758747739782063e-13, 1.6057259832474184e-10, 2.5052123135453414e-08, 2.755731915708329e-06,

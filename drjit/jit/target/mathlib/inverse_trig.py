@@ -33,7 +33,7 @@ def _arc_f32(x):
 def asin_f32(x):
     """The arc sine."""
     large, s, q, p = _arc_f32(x)
-    # 2.2e-8 is half of what pi/2 in f32 exceeds pi/2 by
+    # 2.2e-8 is half of the difference between pi/2 in f32 and pi/2
     r = fma(q, p, select(large, s + 2.1855694e-8, s))
     r = select(large, fma(r, -2.0, 1.5707963267948966), r)
     return _with_sign_f32(r, x)
@@ -65,7 +65,7 @@ def atan2_f32(y, x):
     """The angle of the point (x, y) in [-pi, pi]."""
     ax = abs(x)
     ay = abs(y)
-    # Both pick ax, then ay, where an operand is undefined: so is the quotient.
+    # Both pick ax, then ay, if an operand is NaN, and so does the quotient.
     q = minimum(ay, ax) / maximum(ax, ay)
     if any_lane(q != q):
         q = select((ax == 0.0) & (ay == 0.0), 0.0, select((ax == INF) & (ay == INF), 1.0, q))
@@ -121,7 +121,7 @@ def atan2_f64(y, x):
     """The angle of the point (x, y) in [-pi, pi]."""
     ax = abs(x)
     ay = abs(y)
-    # Both pick ax, then ay, where an operand is undefined: so is the quotient.
+    # Both pick ax, then ay, if an operand is NaN, and so does the quotient.
     q = minimum(ay, ax) / maximum(ax, ay)
     if any_lane(q != q):
         q = select((ax == 0.0) & (ay == 0.0), 0.0, select((ax == INF) & (ay == INF), 1.0, q))
@@ -135,7 +135,7 @@ def atan2_f64(y, x):
 
 INF = float("inf")
 # fmt: off
-# Coefficients of polynomials, that of the highest power first
+# Coefficients of polynomials, highest power first
 ASIN_f32 = (0.05119408, 0.018515995, 0.046686947, 0.074851, 0.16667014)
 ATAN_f32 = (
     0.0029201363, -0.016365381, 0.043207273, -0.07551798, 0.106658034, -0.14211005, 0.19993767,

@@ -1,10 +1,10 @@
 """Error function, its inverse, and the logarithm of the gamma function.
 
-Beyond 0.9 the error function is `1 - exp(-g(x))` with a polynomial g. Its inverse follows M. Giles,
-"Approximating the erfinv function", GPU Computing Gems Jade Edition (2011): a polynomial in
-`w = -log(1 - x^2)` or `sqrt(w)` times x. The logarithm of the gamma function comes from Stirling's
-series (M. Abramowitz, I. A. Stegun, "Handbook of Mathematical Functions", 6.1.41) or, below 8, from
-a polynomial on [1, 3] and the recurrence.
+Beyond 0.9, the error function is `1 - exp(-g(x))` with a polynomial g. Its inverse follows M.
+Giles, "Approximating the erfinv function", GPU Computing Gems Jade Edition (2011): a polynomial in
+`w = -log(1 - x^2)` or `sqrt(w)` times x. The logarithm of the gamma function uses Stirling's series
+(M. Abramowitz, I. A. Stegun, "Handbook of Mathematical Functions", 6.1.41) or, below 8, a
+polynomial on [1, 3] and the recurrence.
 """
 
 from ..numpy.elementwise import (
@@ -31,7 +31,7 @@ def erf_f32(x):
     y = fma(x, p, x)
     large = a > 0.921875
     if any_lane(large):
-        # The bound passes NaN on.
+        # The bound propagates NaN.
         b = minimum(4.0, a)
         g = polynomial(b, ERF_TAIL_f32)
         tail = 1.0 - exp_f32(-g)
@@ -41,7 +41,7 @@ def erf_f32(x):
 
 
 def erfinv_f32(x):
-    """The inverse of the error function; NaN beyond 1."""
+    """The inverse error function; NaN beyond 1."""
     w = -log_f32(fma(-x, x, 1.0))
     # p(w) = erfinv(x) / x - 1
     p = polynomial(w, ERFINV_f32)
@@ -69,7 +69,7 @@ def erf_f64(x):
     y = fma(x, p, x)
     large = a > 0.921875
     if any_lane(large):
-        # The bound passes NaN on.
+        # The bound propagates NaN.
         b = minimum(6.0, a)
         g = polynomial(b, ERF_TAIL_f64)
         tail = 1.0 - exp_f64(-g)
@@ -79,7 +79,7 @@ def erf_f64(x):
 
 
 def erfinv_f64(x):
-    """The inverse of the error function; NaN beyond 1."""
+    """The inverse error function; NaN beyond 1."""
     w = -log_f64((1.0 - x) * (1.0 + x))
     p = polynomial(w, ERFINV_f64)
     large = w > 4.5
@@ -87,12 +87,12 @@ def erfinv_f64(x):
         v = sqrt(w)
         u = v - 3.0625
         q = polynomial(u, ERFINV_TAIL_f64)
-        # The root's own rounding error would count here.
+        # The rounding error of the square root would be significant here.
         u = (v - 5.0) + 0.5 * fma(-v, v, w) / v
         r = polynomial(u, ERFINV_FAR_f64)
         q = select(v < 4.0, q, select(v < INF, r, INF))
         p = select(large, q, p)
-    # p is the quotient less 1
+    # p is the quotient minus 1
     return fma(x, p, x)
 
 
@@ -112,7 +112,7 @@ def lgamma_f64(x):
     p = select(k >= 5.0, p * (a - 5.0), p)
     below = a < 1.0
     large = a >= 8.0
-    # lgamma(y) = (y - 1) (y - 2) R(y - 2); the factors are exact, below 1 as those of a + 1
+    # lgamma(y) = (y - 1) (y - 2) R(y - 2); the factors are exact, below 1 as factors of a + 1
     u = select(below, a - 1.0, y - 2.0)
     v = select(below, a, y - 1.0)
     r = polynomial(u, LGAMMA_f64)
@@ -138,7 +138,7 @@ def lgamma_f64(x):
 
 INF = float("inf")
 # fmt: off
-# Coefficients of polynomials, that of the highest power first
+# Coefficients of polynomials, highest power first
 ERF_f32 = (-0.000599444, 0.0049940306, -0.026767347, 0.112818435, -0.37612498, 0.12837915)
 ERFINV_f32 = (
     -8.807007e-9, 2.2140969e-7, -1.980249e-6, 4.003944e-6, 4.4497883e-5, -0.0001273492,

@@ -1,8 +1,8 @@
 """Sine, cosine and tangent.
 
-`x - n pi` comes from fused multiply-adds with pi in three parts (Cody and Waite); arguments too
-large for that are multiplied by the bits of 1 / (2 pi) that matter (M. H. Payne and R. N. Hanek,
-"Radian reduction for trigonometric functions", SIGNUM Newsletter 18(1), 1983).
+`x - n pi` is computed by fused multiply-adds with pi in three parts (Cody and Waite). Larger
+arguments are multiplied by the relevant bits of 1 / (2 pi) (M. H. Payne and R. N. Hanek, "Radian
+reduction for trigonometric functions", SIGNUM Newsletter 18(1), 1983).
 """
 
 from ..numpy.elementwise import (
@@ -62,8 +62,8 @@ def cos_f32(x):
 
 
 def sincos_f32(x):
-    """Sine and cosine, equal to those of the single functions: side by side, the chains of
-    dependent operations overlap, and large arguments are looked for once.
+    """Sine and cosine, equal to those of the separate functions. Computed together, their chains of
+    dependent operations overlap, and large arguments are tested for only once.
     """
     a = abs(x)
     t = fma(a, 0.3183098861837907, 12582912.0)
@@ -92,7 +92,7 @@ def sincos_f32(x):
 
 def tan_f32(x):
     """The tangent."""
-    # A quotient in f64, for sin and cos rounded to f32 would be too many roundings.
+    # A quotient in f64, because rounding sin and cos to f32 first would add too many roundings.
     t = fma(x, 0.6366197723675814, 12582912.0)
     y = f64(x)
     huge = ~(abs(x) < 1e5)
@@ -110,7 +110,7 @@ def tan_f32(x):
 
 
 def modulo_turn_f32(x):
-    """An `f64` in [-pi, pi] that differs from a large x by turns; NaN if x is not finite."""
+    """An `f64` in [-pi, pi] that differs from a large x by full turns; NaN if x is not finite."""
     bits = bitcast(u32, x)
     s = (shr(bits, 23) & 255) - 118
     k = shr(s, 5)
@@ -125,7 +125,7 @@ def modulo_turn_f32(x):
 
 
 def _sine_and_cosine_f64(a):
-    """The quadrant of `a >= 0`, and the sine and cosine of what remains."""
+    """The quadrant of `a >= 0`, and the sine and cosine of the remainder."""
     k, r, low = quadrant_f64(a)
     z = r * r
     p = polynomial(z, SINE_f64)
@@ -138,7 +138,7 @@ def sin_f64(x):
     """The sine."""
     k, s, c = _sine_and_cosine_f64(abs(x))
     y = select((k & 1) == 0, s, c)
-    # The sign: of x, and negative in quadrants 2 and 3
+    # The sign: that of x, and negative in quadrants 2 and 3
     sign = shl(k & 2, 62) ^ (bitcast(i64, x) & -0x8000000000000000)
     return bitcast(f64, bitcast(i64, y) ^ sign)
 
@@ -151,7 +151,7 @@ def cos_f64(x):
 
 
 def sincos_f64(x):
-    """Sine and cosine, equal to those of the single functions, from one reduction."""
+    """Sine and cosine, equal to those of the separate functions, from one reduction."""
     k, s, c = _sine_and_cosine_f64(abs(x))
     even = (k & 1) == 0
     sign = shl(k & 2, 62) ^ (bitcast(i64, x) & -0x8000000000000000)
@@ -199,7 +199,8 @@ def cosine_f64(z, correction):
 
 
 def quadrant_f64(a):
-    """The quadrant (modulo 4) of `a >= 0` and what remains in [-pi/4, pi/4], as a sum of two."""
+    """The quadrant (modulo 4) of `a >= 0`, and the remainder in [-pi/4, pi/4] as a sum of two
+    numbers."""
     t = fma(a, 0.6366197723675814, 6755399441055744.0)
     n = t - 6755399441055744.0
     h = fma(n, HALF_PI_A, a)
@@ -237,7 +238,7 @@ def remainder_f64(a):
     rounded = high + 0x2000000000000000
     quadrant = bitcast(i64, shr(rounded, 62))
     rest = bitcast(i64, high - (rounded & 0xC000000000000000))
-    # 53 leading bits and what follows, times 2 pi / 2^64
+    # 53 leading bits and the remaining ones, times 2 pi / 2^64
     d0 = f64(rest & -2048)
     d1 = f64(rest & 2047) + f64(sum) * 5.421010862427522e-20
     y = d0 * TURN_A
@@ -270,8 +271,8 @@ TURN_u32 = (
 INF = float("inf")
 NAN = float("nan")
 # fmt: off
-# Coefficients of polynomials, that of the highest power first
-# Chosen so that the result never exceeds 1: found by a search beside the minimax coefficients.
+# Coefficients of polynomials, highest power first Chosen such that the result never exceeds 1:
+# found by a search near the minimax coefficients.
 SINE_f32 = (
     2.6051575332530774e-06, -0.00019809443620033562, 0.008333065547049046, -0.16666659712791443,
 )

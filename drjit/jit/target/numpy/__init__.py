@@ -1,7 +1,7 @@
 """The NumPy target: the names of the kernel language as NumPy functions, run by CPython.
 
-It defines what every operation means, is the first tier for small kernels, and the debugger's
-target. Values are arrays of all lanes or, where they are the same for all lanes, scalars.
+It is the reference definition of every operation, the first tier for small kernels, and the
+debugger's target. Values are arrays of all lanes, or scalars if they are the same for all lanes.
 """
 
 from collections.abc import Callable

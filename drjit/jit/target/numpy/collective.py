@@ -1,7 +1,7 @@
 """Reductions, prefix reductions and compression of the kernel language on NumPy arrays.
 
-All lanes are one block here, so that totals of blocks are those of element 0. Sums are pairwise;
-`min` and `max` pass over NaN; `f16` accumulates in `f32`.
+All lanes are one block here, so the totals of blocks are those of element 0. Sums are pairwise;
+`min` and `max` ignore NaN; `f16` accumulates in `f32`.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from .elementwise import Type, Value
 from .memory import Lanes
 from .reduction import OPERATIONS, identity
 
-# Elements that a block reduction gathers at once.
+# Number of elements that a block reduction gathers at a time.
 _GATHERED = 1 << 22
 
 
@@ -43,7 +43,7 @@ def block_reduce(t: Type, op: str, buffer: Any, x: Value, n: Value, m: Value) ->
 
 
 def _prefix(op: str, dtype: np.dtype, first: Any, x: Any, inclusive: bool) -> Any:
-    """The running values along the last axis, from `first` on."""
+    """Returns the running values along the last axis, starting at `first`."""
     start = np.broadcast_to(dtype.type(first), (*x.shape[:-1], 1))
     values = np.concatenate([start, x], axis=-1)
     running = OPERATIONS[op].accumulate(values, axis=-1, dtype=dtype)
@@ -51,33 +51,34 @@ def _prefix(op: str, dtype: np.dtype, first: Any, x: Any, inclusive: bool) -> An
 
 
 def _starting_value(op: str, dtype: np.dtype) -> Any:
-    # A prefix sum starts from 0.0, not from -0.0, since it is seen.
+    # A prefix sum starts at 0.0, not at -0.0, because the start is visible.
     return dtype.type(0) if op == "add" else identity(op, dtype)
 
 
 def scan_totals(t: Type, op: str, totals: Any, i: Lanes, x: Value) -> None:
-    """Where the prefix reductions of the blocks start: the only block at the neutral element."""
+    """Computes the starts of the blocks' prefix reductions: the neutral element for the only
+    block."""
     totals[0] = _starting_value(op, t.accumulator)
 
 
 def scan(t: Type, op: str, totals: Any, i: Lanes, x: Value, inclusive: bool) -> Value:
-    """The prefix reduction over all lanes, from the total of the block on."""
+    """Returns the prefix reduction over all lanes, starting at the total of the block."""
     return t(_prefix(op, t.accumulator, totals[0], _of_lanes(t, i, x), inclusive))
 
 
 def scan_blocks(t: Type, op: str, i: Lanes, x: Value, n: int, inclusive: bool) -> Value:
-    """The prefix reduction within each run of `n` lanes."""
+    """Returns the prefix reduction within each run of `n` lanes."""
     dtype, n = t.accumulator, int(n)
     x = _of_lanes(t, i, x)
     runs = np.full(-(-len(x) // n) * n, identity(op, dtype), dtype)
     runs[: len(x)] = x
-    # The first lane of a run keeps a negative zero.
+    # The first lane of a run preserves a negative zero.
     first = identity(op, dtype) if inclusive else _starting_value(op, dtype)
     return t(_prefix(op, dtype, first, runs.reshape(-1, n), inclusive).ravel()[: len(x)])
 
 
 def compress(positions: Any, buffer: Any, i: Lanes, m: Value) -> None:
-    """Writes the indices of the lanes with `m` one after the other."""
+    """Writes the indices of the lanes where `m` is true consecutively."""
     chosen = np.flatnonzero(np.broadcast_to(m, i.end - i.begin)) + i.begin
     first = int(positions[0])
     buffer[first : first + len(chosen)] = chosen

@@ -1,8 +1,8 @@
 """Element types and element-wise operations of the kernel language on NumPy arrays and scalars.
 
-Python numbers among the operands take the type of the others, as they do in the language. Infix
-operators need nothing here: those of NumPy mean the same, shifts by large counts included. Callers
-switch NumPy's floating-point warnings off.
+Python numbers among the operands take the type of the others, as in the language. Infix operators
+need no definition here: NumPy's have the same meaning, including shifts by large counts. Callers
+disable NumPy's floating point warnings.
 """
 
 import sys
@@ -15,7 +15,7 @@ from .fused import fma_f32, fma_f64
 
 Value = Any  # an array of all lanes, or a NumPy or Python scalar
 
-_BOOL, _F16, _F32, _F64 = (np.dtype(t) for t in ("bool", "float16", "float32", "float64"))
+_F16, _F32, _F64 = (np.dtype(t) for t in ("float16", "float32", "float64"))
 _UNSIGNED = {np.dtype(f"{k}{n}"): np.dtype(f"u{n}") for k in "iu" for n in (1, 2, 4, 8)}
 
 
@@ -79,18 +79,18 @@ mask, i8, u8, i16, u16, i32, u32, i64, u64, f16, f32, f64 = TYPES.values()
 
 
 def bitcast(to: Type, x: Value) -> Value:
-    """The bits of `x` as a type of the same size."""
+    """Reinterprets the bits of `x` as a type of the same size."""
     return x.view(to.dtype)
 
 
 def typed(*operands: Value) -> list[Value]:
-    """The operands, Python numbers among them converted to the type of the others."""
+    """Returns the operands, with Python numbers converted to the type of the others."""
     dtype = next(x.dtype for x in operands if hasattr(x, "dtype"))
     return [x if hasattr(x, "dtype") else dtype.type(x) for x in operands]
 
 
 def select(m: Value, x: Value, y: Value) -> Value:
-    """`x` where the mask is true, else `y`."""
+    """`x` where the mask is true, `y` elsewhere."""
     return np.where(m, x, y)[()]
 
 
@@ -146,12 +146,12 @@ def shr(x: Value, y: Value) -> Value:
 
 
 def popcnt(x: Value) -> Value:
-    """The number of bits set."""
+    """The number of set bits."""
     return np.bitwise_count(x.view(_UNSIGNED[x.dtype])).astype(x.dtype)
 
 
 def lzcnt(x: Value) -> Value:
-    """The number of zero bits above the highest bit set; the width for 0."""
+    """The number of zero bits above the highest set bit; the width for 0."""
     bits, width = x.view(_UNSIGNED[x.dtype]), 8 * x.dtype.itemsize
     shift = 1
     while shift < width:
@@ -161,7 +161,7 @@ def lzcnt(x: Value) -> Value:
 
 
 def tzcnt(x: Value) -> Value:
-    """The number of zero bits below the lowest bit set; the width for 0."""
+    """The number of zero bits below the lowest set bit; the width for 0."""
     bits = x.view(_UNSIGNED[x.dtype])
     return np.bitwise_count(~bits & (bits - bits.dtype.type(1))).astype(x.dtype)
 
@@ -196,7 +196,7 @@ def mul_hi(x: Value, y: Value) -> Value:
 
 
 def any_lane(m: Value) -> bool:
-    """Whether the mask is true in a lane."""
+    """Whether the mask is true in any lane."""
     return bool(np.any(m))
 
 
@@ -209,7 +209,8 @@ _tables: dict[int, tuple[tuple, Any]] = {}
 
 
 def table(values: tuple, x: Value) -> Value:
-    """Element `x` of a constant tuple, or the last; its name where this is called has its type."""
+    """Element `x` of a constant tuple, or the last one; the caller's name for the tuple determines
+    the type."""
     if id(values) not in _tables:
         scope = sys._getframe(1).f_globals
         name = next(key for key, value in scope.items() if value is values)

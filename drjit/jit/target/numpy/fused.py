@@ -1,9 +1,9 @@
-"""Fused multiply-add in NumPy, rounded exactly once: the same bits as the hardware's.
+"""Fused multiply-add in NumPy, rounded exactly once: bit-identical to hardware.
 
 Both sizes use rounding to odd: a sum rounded to odd in more precision than the result has can be
-rounded again without harm (S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums:
-proved algorithms using rounding to odd", IEEE Transactions on Computers 57(4), 2008). Error terms
-are those of T. J. Dekker (TwoProduct) and D. E. Knuth (TwoSum).
+rounded again without double rounding errors (S. Boldo, G. Melquiond, "Emulation of FMA and
+correctly rounded sums: proved algorithms using rounding to odd", IEEE Transactions on Computers
+57(4), 2008). Error terms are those of T. J. Dekker (TwoProduct) and D. E. Knuth (TwoSum).
 """
 
 import math
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 _SPLIT = float(2**27 + 1)
-# What a float64 has beyond the digits of a float32: all of it, and where it lies halfway between
-# two of them. The bits of the least normal float32, but for the sign's.
+# The bits of a float64 beyond the digits of a float32: all of them, and their value halfway between
+# two float32 numbers. The bits of the smallest normal float32, without the sign.
 _REST, _HALFWAY = (1 << 29) - 1, 1 << 28
 _LEAST = (1023 - 126) << 53
 
@@ -33,7 +33,7 @@ def _two_product(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _odd_sum(a: Any, b: Any) -> Any:
-    """`a + b`, rounded to odd: towards the neighbour whose last bit is 1 where it is inexact."""
+    """`a + b`, rounded to odd: if inexact, to the neighbour whose last bit is 1."""
     s, error = _two_sum(a, b)
     bits = s.view(np.int64)
     inexact = ((error > 0) | (error < 0)) & ((bits & 1) == 0)
@@ -44,8 +44,8 @@ def _odd_sum(a: Any, b: Any) -> Any:
 def fma_f32(x: Any, y: Any, z: Any) -> Any:
     """`x * y + z` for float32, rounded once: exact product and sum in float64.
 
-    That the sum was rounded already only matters where it lies halfway between two results, or
-    these are subnormal: there it is rounded to odd instead.
+    That the sum has already been rounded matters only where it lies halfway between two results, or
+    where these are subnormal: there it is rounded to odd instead.
     """
     wide = np.float64
     product, addend = x.astype(wide) * y.astype(wide), z.astype(wide)
@@ -58,8 +58,8 @@ def fma_f32(x: Any, y: Any, z: Any) -> Any:
 
 
 def fma_f64(x: Any, y: Any, z: Any) -> Any:
-    """`x * y + z` for float64, rounded once: the paper's Fma, extreme exponents apart. Numbers take
-    a fraction of the time as Python's."""
+    """`x * y + z` for float64, rounded once: the paper's Fma, with extreme exponents treated
+    separately. Scalars take a fraction of the time as Python numbers."""
     if type(x) is type(y) is type(z) is np.float64:
         return np.float64(_single(float(x), float(y), float(z)))
     uh, ul = _two_product(x, y)
@@ -79,12 +79,12 @@ def _extremes(x: Any, y: Any, z: Any, result: Any, safe: Any) -> Any:
     product, plain = x * y, x * y + z
     special = ~finite | (x == 0) | (y == 0)
     result = np.where(safe, result, plain)
-    # An infinite or undefined addend wins over a finite product, even one that overflows.
+    # An infinite or NaN addend prevails over a finite product, even one that overflows.
     result = np.where(~special & ~np.isfinite(z), z, result)
     result = np.where(~special & (z == 0), product, result)
     product_size = np.abs(product)
     hard = ~safe & ~special & np.isfinite(z) & (z != 0)
-    # A product that is tiny beside the addend does not change it.
+    # A product that is tiny relative to the addend does not change it.
     tiny = hard & (product_size < 2.0**-950) & (np.abs(z) > 2.0**-800)
     result = np.where(tiny, z, result)
     hard = hard & ~tiny
@@ -99,7 +99,7 @@ def _extremes(x: Any, y: Any, z: Any, result: Any, safe: Any) -> Any:
 def _single(x: float, y: float, z: float) -> float:
     if not (math.isfinite(x) and math.isfinite(y)) or x == 0 or y == 0:
         return x * y + z
-    # An infinite or undefined addend wins over a finite product, even one that overflows.
+    # An infinite or NaN addend prevails over a finite product, even one that overflows.
     return _exact(x, y, z) if math.isfinite(z) else z
 
 
@@ -107,6 +107,6 @@ def _exact(x: float, y: float, z: float) -> float:
     (a, b), (c, d), (e, f) = (v.as_integer_ratio() for v in (x, y, z))
     total = a * c * f + e * b * d
     try:
-        return total / (b * d * f)  # a quotient of Python's integers is rounded once
+        return total / (b * d * f)  # Python rounds a quotient of integers once
     except OverflowError:
         return np.inf if total > 0 else -np.inf

@@ -1,6 +1,6 @@
 """The library functions on the NumPy target: `sin(x)` runs the library's `sin_f32` or `sin_f64`.
 
-The library's modules are loaded by the first call of one of their functions.
+The library's modules are loaded on the first call of one of their functions.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Lanes and memory of the kernel language on NumPy arrays: loads, gathers, scatters, atomics.
 
-Lanes take effect one after the other, so the highest lane wins and atomics give old values in the
+Lanes take effect one after the other, so the highest lane wins and atomics return old values in the
 order of lanes. An index beyond the end of a buffer never reaches memory.
 """
 
@@ -13,7 +13,7 @@ from .reduction import OPERATIONS, passed_over
 
 
 class Lanes:
-    """The lanes `begin` to `end` (excluded) of a launch."""
+    """The lanes from `begin` to `end` (exclusive) of a launch."""
 
     __slots__ = ("begin", "end")
 
@@ -68,12 +68,12 @@ def in_bounds(record: Any, site: int, x: Value, n: int, m: Value) -> Value:
 
 
 def going(record: Any, m: Value) -> Value:
-    """The mask of the lanes that go on with a loop; Python raises an interrupt by itself."""
+    """The mask of the lanes that continue with a loop; Python raises interrupts by itself."""
     return m
 
 
 def _within(buffer: Any, x: Value, m: Value, count: int = 1) -> tuple[Value, Value]:
-    """Indices (0 where not valid) and the mask of valid lanes."""
+    """Returns indices (0 where invalid) and the mask of valid lanes."""
     valid = m & (x < buffer.size // count)
     return np.where(valid, x, 0).astype(np.intp), valid
 
@@ -94,7 +94,7 @@ def gather_packet(t: Type, buffer: Any, x: Value, m: Value, count: int) -> tuple
 
 
 def gather_weighted(t: Type, buffer: Any, m: Value, count: int, *taps: Value) -> tuple[Value, ...]:
-    """Sums over records with weights, of even and of odd taps, and their sums."""
+    """Weighted sums of records over even and odd taps, and the totals of both."""
     sums: list[list[Value]] = [[], []]
     for k in range(0, len(taps), 2):
         row, w, side = gather_packet(t, buffer, taps[k], m, count), taps[k + 1], k // 2 % 2
@@ -110,7 +110,7 @@ def gather_weighted(t: Type, buffer: Any, m: Value, count: int, *taps: Value) ->
 def _lanes(
     buffer: Any, x: Value, m: Value, *values: Value, count: int = 1
 ) -> tuple[Any, list[Any]]:
-    """Which lanes are valid, and the indices and values of these."""
+    """Returns which lanes are valid, and their indices and values."""
     index, valid = _within(buffer, x, m, count)
     index, valid, *full = np.broadcast_arrays(np.atleast_1d(index), valid, *values)
     if np.all(valid):
@@ -140,7 +140,7 @@ def scatter_reduce(t: Type, op: str, mode: str, buffer: Any, v: Value, x: Value,
 def scatter_reduce_expand(
     t: Type, op: str, buffer: Any, copies: Any, n: int, v: Value, x: Value, m: Value
 ) -> None:
-    """Combines `v` into element `x` through an accumulator for each element."""
+    """Combines `v` into element `x` by way of an accumulator for each element."""
     if t.dtype != np.float16:
         scatter_reduce(t, op, "direct", buffer, v, x, m)
         return
@@ -160,21 +160,22 @@ def scatter_reduce_packet(
 
 
 def _spread(result: Any, valid: Any) -> Value:
-    """Results of the valid lanes in an array of all lanes, 0 elsewhere."""
+    """Returns the results of the valid lanes in an array of all lanes, 0 elsewhere."""
     full = np.zeros(valid.shape, result.dtype)
     full[valid] = result
     return full
 
 
 def _groups(index: Any) -> tuple[Any, Any]:
-    """An order that brings equal indices together, and where in it a new one starts."""
+    """Returns an order that groups equal indices, and the positions in it where a new index
+    starts."""
     order = np.argsort(index, kind="stable")
     ordered = index[order]
     return order, np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(index)]
 
 
 def scatter_inc(t: Type, buffer: Any, x: Value, m: Value) -> Value:
-    """Adds 1 at `x`; gives the value before."""
+    """Adds 1 at `x`; returns the previous value."""
     valid, (index,) = _lanes(buffer, x, m)
     order, first = _groups(index)
     position = np.arange(len(index))
@@ -186,7 +187,7 @@ def scatter_inc(t: Type, buffer: Any, x: Value, m: Value) -> Value:
 
 
 def scatter_exch(t: Type, buffer: Any, v: Value, x: Value, m: Value) -> Value:
-    """Writes `v` at `x`; gives the value before."""
+    """Writes `v` at `x`; returns the previous value."""
     valid, (index, v) = _lanes(buffer, x, m, v)
     order, first = _groups(index)
     ordered = v[order]
@@ -197,7 +198,7 @@ def scatter_exch(t: Type, buffer: Any, v: Value, x: Value, m: Value) -> Value:
 
 
 def scatter_cas(t: Type, buffer: Any, compare: Value, v: Value, x: Value, m: Value) -> Value:
-    """Writes `v` at `x` where the bits there are those of `compare`; gives the value before."""
+    """Writes `v` at `x` where the bits equal those of `compare`; returns the previous value."""
     valid, (index, compare, v) = _lanes(buffer, x, m, compare, v)
     old = np.empty(len(index), buffer.dtype)
     for k, at in enumerate(index):

@@ -1,4 +1,4 @@
-"""What reductions and scatter-reductions share: operations and neutral elements."""
+"""The common part of reductions and scatter-reductions: operations and neutral elements."""
 
 from typing import Any
 
@@ -19,12 +19,13 @@ OPERATIONS = {
 
 
 def identity(op: str, dtype: np.dtype) -> Any:
-    """The neutral element of a reduction."""
+    """Returns the neutral element of a reduction."""
     return dtype.type(neutral(op, BY_NUMPY[dtype]))
 
 
 def passed_over(op: str, dtype: np.dtype) -> Any:
-    """What leaves an element as it is when it is combined into memory, which may hold a NaN."""
+    """Returns a value that leaves an element unchanged when combined into memory, which may contain
+    a NaN."""
     if op in ("min", "max") and dtype.kind == "f":
         return dtype.type(np.nan)
     return identity(op, dtype)

@@ -40,18 +40,18 @@ def matmul(
 def reduce_rows(
     t: Type, op: str, x: Any, result: Any, i: Lanes, sizes: Any, scratch: Any, partial: Any
 ) -> None:
-    """The reductions of rows, a result per column."""
+    """Reduces rows, with one result per column."""
     matrices, rows, columns = (int(v) for v in sizes[:3])
     dtype = t.accumulator
     source = x[: matrices * rows * columns].reshape((matrices, rows, columns))
-    # NumPy adds pairwise, with small errors, where the terms of a sum lie side by side.
+    # NumPy adds pairwise, with small errors, if the terms of a sum are adjacent in memory.
     source = np.ascontiguousarray(source.swapaxes(1, 2))
     found = OPERATIONS[op].reduce(source, axis=2, dtype=dtype, initial=identity(op, dtype))
     result[: matrices * columns] = found.ravel()
 
 
 def radix_count(starts: Any, i: Lanes, x: Value, shift: int) -> None:
-    """Nothing to count, as all lanes are one block here: `radix_move` knows every key."""
+    """Does nothing: all lanes are one block here, and `radix_move` knows every key."""
 
 
 def radix_move(starts: Any, i: Lanes, x: Value, shift: int, *moved: Any) -> None:

@@ -1,7 +1,7 @@
 """Vectors of the kernel language on NumPy arrays: a vector is an array of features and lanes, with
-one lane where it is the same for all.
+a single lane if it is the same for all.
 
-Element-wise operations need nothing here: scalars broadcast along features.
+Element-wise operations need no definition here: scalars broadcast along features.
 """
 
 from typing import Any
@@ -20,13 +20,13 @@ def vector(t: Type, *features: Value) -> Value:
 
 
 def splat(t: Type, count: int, x: Value) -> Value:
-    """The vector whose features are all the same scalar."""
+    """The vector whose features all equal the same scalar."""
     lanes = np.atleast_1d(t(x))
     return np.broadcast_to(lanes, (count, len(lanes)))
 
 
 def _in_memory(buffer: Any, count: int) -> Any:
-    """The blocks of vectors in a buffer: by feature, block, and lane."""
+    """Returns the blocks of vectors in a buffer: by feature, block, and lane."""
     return buffer.reshape(-1, count, VECTOR_BLOCK).swapaxes(0, 1)
 
 
@@ -64,14 +64,14 @@ def total(v: Value) -> Value:
 
 
 def _rows(v: Value, index: Value, m: Value, lanes: int) -> tuple[Any, ...]:
-    """The lanes of a mask, and the feature of a vector that each of them means."""
+    """Returns the lanes of a mask, and the feature of a vector that each of them selects."""
     chosen = np.flatnonzero(np.broadcast_to(m, lanes))
     rows = np.broadcast_to(index, lanes)[chosen]
     return chosen, rows
 
 
 def take(v: Value, index: Value, m: Value) -> Value:
-    """The feature at an index that differs between lanes, 0 where the mask is false."""
+    """The feature at an index that varies between lanes, 0 where the mask is false."""
     lanes = max(v.shape[1], np.size(index), np.size(m))
     chosen, rows = _rows(v, index, m, lanes)
     result = np.zeros(lanes, v.dtype)
@@ -80,7 +80,7 @@ def take(v: Value, index: Value, m: Value) -> Value:
 
 
 def put(v: Value, index: Value, value: Value, m: Value) -> Value:
-    """The vector with another feature at such an index where the mask holds."""
+    """Replaces the feature at such an index where the mask is true."""
     lanes = max(v.shape[1], *[np.size(x) for x in (index, value, m)])
     chosen, rows = _rows(v, index, m, lanes)
     result = np.array(np.broadcast_to(v, (len(v), lanes)))
@@ -89,7 +89,7 @@ def put(v: Value, index: Value, value: Value, m: Value) -> Value:
 
 
 def _matrix(buffer: Any, first: int, rows: int, columns: int, stride: int) -> Any:
-    """A matrix in a buffer, which it shares."""
+    """Returns a matrix in a buffer, sharing its memory."""
     size = buffer.itemsize
     part = buffer[int(first) :]
     return np.lib.stride_tricks.as_strided(part, (rows, columns), (stride * size, size))
@@ -117,7 +117,7 @@ def matvec(
 
 
 def _lanes(m: Value, *vectors: Value) -> list[Any]:
-    """The active lanes of vectors."""
+    """Returns the active lanes of vectors."""
     lanes = max([np.size(m), *[v.shape[1] for v in vectors]])
     chosen = np.broadcast_to(m, lanes)
     return [np.broadcast_to(v, (len(v), lanes))[:, chosen] for v in vectors]
@@ -147,7 +147,7 @@ def outer(
 
 
 def accumulate(t: Type, buffer: Any, copies: Any, n: int, first: int, y: Value, m: Value) -> None:
-    """Adds a vector, summed over active lanes, to a part of a buffer."""
+    """Adds a vector, summed over active lanes, to a range of a buffer."""
     (y,) = _lanes(m, y)
     start = int(first)
     sums = np.add.reduce(y, axis=1, dtype=t.accumulator)

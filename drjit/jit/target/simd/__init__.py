@@ -1,8 +1,8 @@
 """The SIMD target: translates kernel text to LLVM IR with explicit vectors and compiles it for this
 machine's processor.
 
-Leans on llvmlite, which this module imports: import it when something is compiled or loaded, not
-before. What translates is imported when something is compiled.
+Importing this module imports llvmlite: do so only when something is compiled or loaded. The
+translator is imported on the first compilation.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ __all__ = [
 
 # Statements for which a lane is a task, with loops of its own.
 TASKS = ("matmul(", "reduce_rows(")
-# Lanes of a kernel with vectors: the rows of a few vectors fit into the nearest cache, and products
-# with matrices are as fast as with more.
+# Lanes of a kernel with vectors: the rows of a few vectors fit into the L1 cache, and matrix
+# products are as fast as with more lanes.
 VECTOR_LANES = 16
-# Bytes that the vectors of a packet may take where no product needs packets of a certain width:
-# what the second cache of a processor holds.
+# Bytes for the vectors of a packet if no product needs packets of a certain width: the capacity of
+# the L2 cache.
 VECTOR_BYTES = 1 << 18
-# Lanes that a packet has at least.
+# Minimum number of lanes in a packet.
 FEWEST_LANES = 4
-# A kernel with a loop that is longer than this gets two vectors a packet: compile time over speed.
-# Beyond the second limit, the values of a round leave no registers for a second vector.
+# A kernel with a loop that is longer than this gets two vectors per packet: compile time over
+# speed. Beyond the second limit, the values of an iteration leave no registers for a second vector.
 LOOP_LINES = 120
 LONG_LOOP_LINES = 1000
-# A kernel with a library call in so many lines, or more of them, spends its time there.
+# A kernel with one library call per this many lines, or more, spends its time in these.
 LINES_PER_CALL = 10
-# What computes with vectors as a whole.
+# Statements that compute with whole vectors.
 PRODUCTS = (" matvec(", " outer(", " accumulate(", " total(")
 _SIZES = re.compile(r"= (?:splat|load_vector|broadcast_vector)\((\w+), (\d+),")
 _WIDE_TYPE = re.compile(r"[fiu]64[(,]")
@@ -66,8 +66,8 @@ class Object(NamedTuple):
 
 
 class Loaded:
-    """A kernel in memory: the addresses of its functions (`finish` is 0 where there is none), valid
-    while this object lives.
+    """A kernel in memory: the addresses of its functions (`finish` is 0 if there is none), valid as
+    long as this object lives.
     """
 
     __slots__ = ("_library", "finish", "kernel")
@@ -77,18 +77,18 @@ class Loaded:
 
 
 def default_lanes() -> int:
-    """Lanes of a packet: 16 where the processor has AVX-512, else 8."""
+    """Returns the default number of lanes per packet: 16 with AVX-512, otherwise 8."""
     return llvm.register_bytes() // 4
 
 
 def packet_lanes(text: str) -> int:
-    """Lanes of the packets of a kernel: four times the default in a small kernel with a loop (twice
-    with the fewer registers before AVX-512), in one that spends its time in library functions, and
-    in one that computes with integers all that it stores.
+    """Returns the number of lanes per packet for a kernel: four times the default for a small
+    kernel with a loop (twice with the fewer registers before AVX-512), for one that spends its time
+    in library functions, and for one that computes everything it stores with integers.
 
     Several independent vectors in flight hide the latency of dependent operations, such as those of
-    a loop or of a polynomial; in other large kernels, or with 64-bit types, they would not fit into
-    the registers. A task is a packet of one lane.
+    a loop or a polynomial. In other large kernels, or with 64-bit types, they would not fit into
+    the registers. A task is a packet with one lane.
     """
     if any(f"    {name}" in text for name in TASKS):
         return 1
@@ -100,7 +100,8 @@ def packet_lanes(text: str) -> int:
 
 
 def _lanes_with_vectors(text: str) -> int:
-    """Lanes of a kernel with indexed access to vectors: as many as without, if these are small."""
+    """Returns the number of lanes of a kernel with indexed access to vectors: as many as without,
+    if the vectors are small."""
     lanes = VECTOR_LANES if any(name in text for name in PRODUCTS) else _lanes(text)
     features = [
         int(count) * (2 if code.endswith("64") else 1) for code, count in _SIZES.findall(text)
@@ -136,8 +137,8 @@ def compile(
     """Compiles the text of a kernel to an object file that exports `name` and, for reductions,
     `name_finish`.
 
-    `contract` allows fused multiply-adds in place of products and sums. Raises KernelError where
-    the text breaks a rule of the language.
+    `contract` allows fused multiply-adds in place of products and sums. Raises KernelError if the
+    text violates the rules of the language.
     """
     collector.defer()
     module = _module_text(text, name, lanes or packet_lanes(text), contract, library)
@@ -160,11 +161,11 @@ def load(code: bytes, name: str, has_finish: bool) -> Loaded:
 def assembly(
     text: str, lanes: int | None = None, contract: bool = False, library: Library = _library
 ) -> str:
-    """The machine code of a kernel's text, as assembler text."""
+    """Returns the machine code of a kernel's text, as assembly text."""
     module = _module_text(text, "kernel", lanes or packet_lanes(text), contract, library)
     return llvm.assembly(module.ir, module.parted)
 
 
 def llvm_version() -> str:
-    """The version of LLVM behind llvmlite."""
+    """Returns the version of LLVM in llvmlite."""
     return llvm.version()

@@ -1,4 +1,4 @@
-"""What translates calls in kernel text: a function for each name, and how arguments are read."""
+"""Translation of calls in kernel text: one function per name, and the parsing of arguments."""
 
 import ast
 from collections.abc import Callable, Sequence
@@ -11,15 +11,15 @@ from .ir import NUMBER, SCALAR, Function, KernelError, Value
 if TYPE_CHECKING:
     from .translate import Translator
 
-# What translates calls whose arguments are not all plain operands.
+# Translators of calls whose arguments are not all plain operands.
 CALLS: dict[str, Callable] = {}
 
 
 def statement(kinds: str) -> Callable[[Callable], Callable]:
-    """Makes a function the one that translates calls of its name. It gets the translator and the
-    arguments, of the kinds that are listed: methods of `Translator`, or `operand`, which has the
-    type that is an argument before it. A star stands before the kind of all further arguments; the
-    lanes are checked, and left out.
+    """Registers a function as the translator of calls with its name. It receives the translator and
+    the arguments, parsed according to the listed kinds: methods of `Translator`, or `operand`,
+    which has the type that a preceding argument names. A star precedes the kind of all further
+    arguments; the lanes are checked and omitted.
     """
     *names, last = kinds.split()
     more = last.removeprefix("*") if last.startswith("*") else None
@@ -36,12 +36,12 @@ def statement(kinds: str) -> Callable[[Callable], Callable]:
 
 
 def given(name: str) -> str:
-    """What a parameter of a function of the text is called in IR."""
+    """Returns the IR name of a parameter of a function in the text."""
     return f"%given.{name}"
 
 
 class Arguments:
-    """Reads arguments: the part of a translator that statements lean on."""
+    """Parses arguments: the part of a translator that statements depend on."""
 
     f: Function
     is_kernel: bool
@@ -52,8 +52,8 @@ class Arguments:
         raise NotImplementedError
 
     def arguments(self, kinds: list[str], more: str | None, nodes: Sequence[ast.expr]) -> list[Any]:
-        """The arguments of a call, each as the method that its kind names gives it; all further
-        ones are of one kind, if there may be any."""
+        """Returns the arguments of a call, each parsed by the method that its kind names; all
+        further ones have the same kind, if they are allowed."""
         if more is not None:
             kinds = kinds + [more] * (len(nodes) - len(kinds))
         if len(kinds) != len(nodes):
@@ -76,7 +76,7 @@ class Arguments:
         return values
 
     def node(self, e: ast.expr) -> ast.expr:
-        """An argument that the statement looks at itself."""
+        """An argument that the statement itself examines."""
         return e
 
     def type(self, e: ast.expr) -> str:
@@ -86,7 +86,7 @@ class Arguments:
         return e.id
 
     def typed(self, e: ast.expr, code: str | None = None) -> Value:
-        """An argument with a type: a given one, if it is a number, or must be of a given one."""
+        """A typed argument: a number takes the given type; anything else must have it."""
         value = self.expr(e)
         if value is None or type(value[0]) is tuple:
             raise KernelError("one value expected")
@@ -154,7 +154,7 @@ class Arguments:
             return e.value
         raise KernelError(f"{ast.unparse(e)} is not a string")
 
-    reduction = text  # the name of an operation that the type before it has
+    reduction = text  # the name of an operation defined for the preceding type
 
     def flag(self, e: ast.expr) -> bool:
         """An argument that is `True` or `False`."""

@@ -11,8 +11,8 @@ from .translate import Translator
 
 
 def combine(f: Function, op: str, code: str, x: str, y: str, kind: str = "") -> str:
-    """Two partial results of a reduction made one: packets, or scalars or vectors of an IR type,
-    masks as `i1` in packets and else as bytes.
+    """Combines two partial results of a reduction: packets, or scalars or vectors of an IR type.
+    Masks are `i1` in packets and bytes otherwise.
 
     `min` and `max` keep `y` where `x` is NaN, so a NaN never enters an accumulator `y`.
     """
@@ -33,14 +33,14 @@ def combine(f: Function, op: str, code: str, x: str, y: str, kind: str = "") -> 
 
 
 def _mask(kind: str) -> str:
-    """The type of a comparison of values of an IR type."""
+    """Returns the type of a comparison of values of an IR type."""
     count, cross, _ = kind.partition(" x ")
     return f"{count}{cross}i1>" if cross else "i1"
 
 
 def updated(f: Function, op: str, code: str, x: str, old: str, kind: str = "") -> str:
-    """What memory that holds `old` becomes. Other than an accumulator, it may hold a NaN, which
-    `min` and `max` replace."""
+    """Returns the new value of memory that contains `old`. Unlike an accumulator, it may be NaN,
+    which `min` and `max` replace."""
     kind = kind or f.vector[code]
     result = combine(f, op, code, x, old, kind)
     if op not in ("min", "max") or code not in FLOATS:
@@ -70,7 +70,7 @@ def scatter_reduce(
 
 
 def atomic_update(f: Function, op: str, code: str, address: str, value: str) -> None:
-    """Combines a scalar into memory atomically, if need be in a compare-and-swap loop."""
+    """Combines a scalar into memory atomically, if necessary in a compare-and-swap loop."""
     element, size = MEMORY[code], BYTES[code]
     known = ("add",) if code in ("f32", "f64") else ("add", "min", "max", "and", "or")
     if op in known and code != "f16":
@@ -120,7 +120,8 @@ def scatter_cas(
 def _exchanged(
     f: Function, code: str, base: str, values: list[str], index: Value, mask: str, how: str
 ) -> Value:
-    """What memory held before an instruction, for each lane in turn; floats as their bits."""
+    """Returns the memory contents before an instruction, for each lane in turn; floats as their
+    bits."""
     word = f"u{BITS[code]}" if code in FLOATS else code
     operands = [(word, reinterpret(f, word, code, v)) for v in values]
     with each_lane(f, mask, [*operands, index], word) as ((*given, at), result):

@@ -1,4 +1,4 @@
-"""Reductions of runs of consecutive elements, one run a lane."""
+"""Reductions of runs of consecutive elements, one run per lane."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,14 +18,14 @@ from .translate import Translator
 def block_reduce(
     t: Translator, code: str, op: str, base: str, index: Value, length: Value, mask: str
 ) -> Value:
-    """`block_reduce(T, 'add', p[k], x, n, m)`: runs of up to a vector all at once, longer ones one
-    after the other.
+    """`block_reduce(T, 'add', p[k], x, n, m)`: runs of up to a vector are processed together,
+    longer ones one after the other.
     """
     f = t.f
     count = f.op(f"extractelement {f.vector[length[0]]} {length[1]}, i32 0")
     if length[0] == "u32":
         count = f.op(f"zext i32 {count} to i64")
-    # A mask is computed with as the byte that it is in memory.
+    # A mask is processed as the byte that represents it in memory.
     element = "u8" if code == "mask" else code
     runs = _Runs(f, op, element, accumulator(element), base, index, count, mask)
     vector = [f.vector[runs.acc]]
@@ -43,8 +43,8 @@ def block_reduce(
 
 
 class _Runs(NamedTuple):
-    """Runs of as many elements: the reduction, the types of elements and of accumulators, where
-    each lane's begins, and the lanes that have one.
+    """Runs of equal length: the reduction, the types of elements and accumulators, where each
+    lane's run begins, and the lanes that have one.
     """
 
     f: Function
@@ -60,13 +60,14 @@ class _Runs(NamedTuple):
         return self.f.constant(self.acc, identity(self.op, self.acc))
 
     def inside(self, count: str) -> str:
-        """The lanes of a vector whose number is below a count."""
+        """Returns the lanes of a vector whose number is below a count."""
         f = self.f
         few = f.splat("u32", f.op(f"trunc i64 {count} to i32"))
         return f.op(f"icmp ult {f.vector['u32']} <{f.types.iota}>, {few}")
 
     def part(self, place: str, inside: str = "") -> str:
-        """The elements of a vector; the identity in place of those that are not inside of the run.
+        """Returns the elements of a vector, with the identity in place of those that are not inside
+        the run.
 
         Every buffer may be read for a whole packet beyond its end.
         """
@@ -77,8 +78,8 @@ class _Runs(NamedTuple):
 
 
 def _short_runs(r: _Runs) -> str:
-    """A vector for each run. Pairs of vectors are combined until a single one holds one total a
-    lane.
+    """Loads one vector per run. Pairs of vectors are combined until a single one holds one total
+    per lane.
     """
     f, lanes, vector = r.f, r.f.lanes, r.f.vector[r.acc]
     kind, start = safe_index(f, r.index, r.mask)
@@ -98,7 +99,8 @@ def _short_runs(r: _Runs) -> str:
 
 
 def _long_runs(r: _Runs, *, compensates: bool = False) -> str:
-    """Whole vectors of a run, then a last one with the identity beyond the end of the run."""
+    """Processes whole vectors of a run, then a last one, padded with the identity beyond the end of
+    the run."""
     f, lanes, vector = r.f, r.f.lanes, r.f.vector[r.acc]
     rest = f.op(f"urem i64 {r.count}, {lanes}")
     whole = f.op(f"sub i64 {r.count}, {rest}")

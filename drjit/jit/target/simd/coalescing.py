@@ -1,8 +1,8 @@
-"""Gathers, or scatters, at one index: where lanes access elements that lie side by side in their
-order, as in the rows of a table, each of them is one access to memory.
+"""Coalescing of gathers, or scatters, with the same index: if lanes access consecutive elements in
+order, as in the rows of a table, each gather or scatter becomes a single memory access.
 
-Whether they do is found out once for all of them while the kernel runs. Processors take many times
-as long to collect, or spread, the elements of the lanes one by one.
+The test runs once for all of them while the kernel executes. Collecting or spreading the elements
+of lanes one by one takes processors many times as long.
 """
 
 import ast
@@ -15,7 +15,8 @@ from .translate import RUNS, Translator
 
 
 def _first_element(f: Function, index: Value, mask: str) -> tuple[str, str]:
-    """Whether the lanes of a mask access adjacent elements, and the element of lane 0 if so."""
+    """Returns whether the lanes of a mask access adjacent elements and, if so, the element of lane
+    0."""
     code, x = index
     vector, element, bits = f.vector[code], SCALAR[code], f"i{f.lanes}"
     iota = ", ".join([f"{element} {lane}" for lane in range(f.lanes)])

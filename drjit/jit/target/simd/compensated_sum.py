@@ -1,8 +1,8 @@
-"""Sums of many floats: short ones of a few terms, which are added to a long one together with what
-rounding has taken from it before, so that the error of a sum does not grow with the number of its
-terms: Kahan, "Further remarks on reducing truncation errors" (1965). The error bound, and why it
-also holds for terms that are larger than the sum, is in Higham, "Accuracy and Stability of
-Numerical Algorithms" (2002), section 4.3.
+"""Compensated sums of many floats. Short sums of a few terms are added to a long one together with
+its previous rounding error, so the error does not grow with the number of terms: Kahan, "Further
+remarks on reducing truncation errors" (1965). The error bound, and why it also holds for terms
+larger than the sum, is in Higham, "Accuracy and Stability of Numerical Algorithms" (2002), section
+4.3.
 """
 
 from collections.abc import Sequence
@@ -10,23 +10,24 @@ from collections.abc import Sequence
 from .ir import BYTES, FLOATS, Function
 
 SHORT = 8
-"""The terms of a short sum: each of its lanes adds as many as those of NumPy's pairwise sums."""
+"""Number of terms in a short sum: each of its lanes adds as many as those of NumPy's pairwise
+sums."""
 
 
 def is_long(op: str, code: str) -> bool:
-    """Whether a reduction is a sum that rounds."""
+    """Returns whether a reduction is a sum with rounding."""
     return op == "add" and code in FLOATS
 
 
 def add_long(f: Function, kind: str, before: Sequence[str], x: str) -> tuple[str, str]:
-    """A sum, and what rounding has taken from it, after one more term; scalars or vectors of an IR
-    type. Starts from -0.0 for both, so that -0.0 is a sum of its like."""
+    """Adds a term to a sum, and returns it with its rounding error; scalars or vectors of an IR
+    type. Both start at -0.0, so that -0.0 is the sum of negative zeros."""
     total, lost = before
     full = f.op(f"fadd {kind} {x}, {lost}")
     after = f.op(f"fadd {kind} {total}, {full}")
     added = f.op(f"fsub {kind} {after}, {total}")
     lost = f.op(f"fsub {kind} {full}, {added}")
-    # No number where the sum is infinite: nothing is lost then.
+    # NaN if the sum is infinite: nothing is lost then.
     count, _, _ = kind.rpartition("x")
     mask, zero = (f"{count}x i1>", "zeroinitializer") if count else ("i1", "0.0")
     known = f.op(f"fcmp ord {kind} {lost}, {zero}")
@@ -34,8 +35,8 @@ def add_long(f: Function, kind: str, before: Sequence[str], x: str) -> tuple[str
 
 
 class CompensatedSum:
-    """A long sum of packets, in memory of the stack, so that it takes no registers from what is
-    between two additions."""
+    """A long sum of packets in stack memory, so that it occupies no registers between two
+    additions."""
 
     def __init__(self, f: Function, code: str, number: int):
         self.kind, self.align = f.vector[code], BYTES[code]
@@ -54,5 +55,5 @@ class CompensatedSum:
             f.do(f"store {self.kind} {after}, ptr {place}, align {self.align}")
 
     def value(self, f: Function) -> str:
-        """The packet of the sums of each lane."""
+        """Returns the packet of the sums of each lane."""
         return self._load(f)[0]

@@ -4,13 +4,13 @@ x)`.
 
 from .ir import BITS, FLOATS, MEMORY, SIGNED, Function
 
-# Bits of precision: an integer bound is exact in a float where it has no more.
+# Bits of precision: an integer bound is exact in a float if it has no more.
 _PRECISION = {"f32": 24, "f64": 53}
 
 
 def convert(f: Function, to: str, code: str, x: str) -> str:
-    """`T(x)`: float to integer truncates and saturates, NaN gives 0; to mask is `x != 0`; mask to
-    number is 0 or 1.
+    """`T(x)`: float to integer truncates and saturates, with NaN becoming 0; to mask is `x != 0`;
+    mask to number is 0 or 1.
     """
     if to == code:
         return x
@@ -36,7 +36,7 @@ def convert(f: Function, to: str, code: str, x: str) -> str:
     if to in FLOATS:
         op = "sitofp" if code in SIGNED else "uitofp"
         if to == "f16":
-            # Integers that f16 can hold are exact in f32, so this rounds once.
+            # Integers in the range of f16 are exact in f32, so this rounds once.
             x = f.op(f"{op} {source} {x} to {f.vector['f32']}")
             return f.op(f"fptrunc {f.vector['f32']} {x} to {target}")
         return f.op(f"{op} {source} {x} to {target}")
@@ -95,21 +95,21 @@ def _to_odd(f: Function, x: str) -> str:
 
 
 def reinterpret(f: Function, to: str, code: str, x: str) -> str:
-    """The same bits as another type of the same size."""
+    """Reinterprets the bits as another type of the same size."""
     if f.vector[to] == f.vector[code]:
         return x
     return f.op(f"bitcast {f.vector[code]} {x} to {f.vector[to]}")
 
 
 def to_memory(f: Function, code: str, x: str) -> str:
-    """A vector as it lies in memory."""
+    """Converts a vector to its representation in memory."""
     if code != "mask":
         return x
     return f.op(f"zext {f.vector['mask']} {x} to {f.types.memory['mask']}")
 
 
 def from_memory(f: Function, code: str, x: str) -> str:
-    """A vector as it is computed with."""
+    """Converts a vector from its representation in memory."""
     if code != "mask":
         return x
     return f.op(f"icmp ne <{f.lanes} x {MEMORY['mask']}> {x}, zeroinitializer")

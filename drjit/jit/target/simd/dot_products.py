@@ -1,18 +1,18 @@
-"""Products of a row and matrices that are stored as columns: dot products, read in order."""
+"""Products of a row and column-major matrices: dot products, read in memory order."""
 
 from .ir import SCALAR, Function
 from .loops import address, below, cast, fma, loop, store, suffix, vector
 from .packing import Shape, loaded, rows_of
 
-# Columns at a time: as many loads as are needed to keep memory busy.
+# Columns at a time: as many loads as it takes to keep memory busy.
 _TOGETHER = 8
 
 
 def dot_products(
     f: Function, s: Shape, a: str, b: str, c: str, k: str, j0: str, count: str
 ) -> None:
-    """Stores the dot products of the row at `a` with the columns `j0 ...` at `b`, each with `k`
-    entries that lie side by side, at `c`.
+    """Stores at `c` the dot products of the row at `a` with the columns `j0 ...` at `b`, each with
+    `k` contiguous entries.
     """
     acc, lanes = s.acc, s.lanes
     kind, element, joined = vector(acc, lanes), SCALAR[acc], vector(acc, _TOGETHER)

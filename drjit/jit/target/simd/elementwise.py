@@ -1,8 +1,8 @@
-"""The element-wise operations: one rule each, from its name to the IR that computes it.
+"""The element-wise operations: one rule each, from the name to the IR that computes it.
 
 A rule is a template, in which `{V}` is the vector type, `{S}` the suffix of an intrinsic and `{0}`
-`{1}` `{2}` the operands, or a function that emits several instructions. `f16` computes in `f32` and
-rounds after each operation.
+`{1}` `{2}` the operands, or a function that emits several instructions. `f16` operations compute in
+`f32` and round after each operation.
 """
 
 import re
@@ -78,14 +78,14 @@ def _shift(f: Function, code: str, x: str, count: str, right: bool) -> str:
 
 
 def _known(operand: str) -> int | None:
-    """The value of a constant operand."""
+    """Returns the value of a constant operand."""
     if operand == "zeroinitializer":
         return 0
     return int(operand[:-1].rsplit(" ", 1)[1]) if operand.startswith("splat (i") else None
 
 
 def _divide(f: Function, code: str, x: str, y: str, remainder: bool) -> str:
-    """Division that never traps: a zero divisor becomes 1 beforehand, and so does the -1 in MIN /
+    """Division that never traps: a zero divisor is first replaced by 1, and so is the -1 in MIN /
     -1.
     """
     vector, signed = f.vector[code], code in SIGNED
@@ -108,8 +108,8 @@ def _divide(f: Function, code: str, x: str, y: str, remainder: bool) -> str:
             return f.op(f"{letter}rem {vector} {x}, {divisor}")
         quotient = f.op(f"{letter}div {vector} {x}, {divisor}")
     else:
-        # The quotient of two integers of b bits, rounded to a float with more than b bits, does not
-        # reach the next integer, so truncation gives the exact quotient.
+        # The quotient of two b-bit integers, rounded to a float with more than b bits, does not
+        # reach the next integer, so truncation yields the exact quotient.
         through = f.vector["f64" if BITS[code] == 32 else "f32"]
         wide = f.vector["i32"]
         a, b = x, divisor
@@ -189,14 +189,14 @@ def _compare(f: Function, code: str, x: str, y: str, relation: str) -> str:
 
 
 def widen(f: Function, x: str) -> str:
-    """`f16` to `f32`, in the entry block if it is known there."""
+    """Converts `f16` to `f32`, in the entry block if the value is known there."""
     if x in f.head:
         return f.once(f"{x}.wide", f"fpext {f.vector['f16']} {x} to {f.vector['f32']}")
     return f.op(f"fpext {f.vector['f16']} {x} to {f.vector['f32']}")
 
 
 def narrow(f: Function, x: str) -> str:
-    """`f32` to `f16`, rounded to nearest even."""
+    """Converts `f32` to `f16`, rounded to nearest even."""
     return f.op(f"fptrunc {f.vector['f32']} {x} to {f.vector['f16']}")
 
 
@@ -206,7 +206,7 @@ _INTRINSICS = {
     "round": "roundeven", "popcnt": "ctpop", "brev": "bitreverse",
 }  # fmt: skip
 
-# The template or emitter of an operation, for each kind of type where these differ.
+# The template or emitter of an operation, for each kind of type if these differ.
 TABLE: dict[str, str | Emit | dict[str, str]] = {
     "neg": _negative,
     "abs": _abs,
@@ -236,14 +236,15 @@ for _o in COMPARISONS:
 
 @cache
 def row(name: str | None, code: str, lanes: int, contract: bool) -> Row | None:
-    """How an operation is emitted for an element type, None where it does not exist for it."""
+    """Returns how an operation is emitted for an element type, or None if it does not support
+    that."""
     from .ir import types
 
     o, t = OPERATIONS.get(name or ""), BY_CODE[code]
     if o is None or not o.accepts(t):
         return None
     whole = o.name in _TO_INTEGER
-    # What is exact takes f16 as it is, unless there is an intrinsic for it.
+    # Exact operations take f16 directly, unless there is an intrinsic for them.
     inner = "f32" if code == "f16" and (whole or not (o.exact or o in COMPARISONS)) else code
     rule = TABLE[o.name]
     if isinstance(rule, dict):
@@ -262,7 +263,7 @@ def row(name: str | None, code: str, lanes: int, contract: bool) -> Row | None:
 
 
 def _from_template(template: str) -> Emit:
-    # What is between the operands, whose places come in order.
+    # The text between the operands, which occur in order.
     parts = re.split(r"\{\d\}", template)
     if len(parts) == 2:
         a, b = parts
@@ -282,8 +283,8 @@ def _rounded(inner: Emit) -> Emit:
 
 
 def _opaque(inner: Emit) -> Emit:
-    """The result of an operation that keeps the sign, in a form that LLVM does not recognize: it
-    would round in f16, one lane after the other.
+    """Emits a sign-preserving operation in a form that LLVM does not recognize: it would round in
+    f16, one lane after the other.
     """
 
     def emit(f: Function, code: str, x: str) -> str:

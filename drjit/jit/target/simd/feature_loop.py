@@ -1,8 +1,8 @@
-"""Loops over the features of vectors, in which element-wise operations run, as routines of the
-module that are given where their vectors lie.
+"""Loops over the features of vectors, which execute element-wise operations. They are routines of
+the module that receive the addresses of their vectors.
 
-Loops of the same operations, as the layers of a network have them, are one routine: the time of
-compiling grows with the number of different loops.
+Loops of the same operations, such as those of a network's layers, share one routine, so compile
+time grows with the number of distinct loops.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -14,16 +14,16 @@ from .loops import loop
 from .module import Module
 from .vector_memory import HELD, WIDE, Vector, row_bytes, row_code, row_type
 
-# Memory that nothing else points to: vectors have places of their own, and no kernel writes to
-# matrices that it reads.
+# Memory without aliases: vectors have separate slots, and kernels do not write to matrices that
+# they read.
 _POINTER = "ptr noalias"
-# Registers of a value that the loop over the features works on at a time.
+# Registers per value in the loop over features.
 _IN_FLIGHT = 4
 
 
 class Register(NamedTuple):
-    """An operand that is the same for all features: its type, as features are held, and its name
-    or the constant that it is.
+    """An operand that is the same for all features: its type, as features are held, and its name or
+    constant value.
     """
 
     code: str
@@ -31,8 +31,8 @@ class Register(NamedTuple):
 
 
 class Operation:
-    """An element-wise operation that was put off: what emits it for a feature, what tells it from
-    others, its operands and results, and whether it calls a function.
+    """A deferred element-wise operation: its emitter for a feature, its identity, its operands and
+    results, and whether it calls a function.
     """
 
     __slots__ = ("emit", "is_call", "kind", "operands", "results")
@@ -50,9 +50,9 @@ class Operation:
 
 
 class Product(Operation):
-    """A product that was put off, and that can go on with each feature while it is in registers:
-    `emit(f, pointers, use)` computes it and calls `use(first, registers)` with the features from
-    `first` on. Its operand is a vector that it reads as a whole, at one of the pointers.
+    """A deferred product, which can continue with each feature while it is in registers: `emit(f,
+    pointers, use)` computes it and calls `use(first, registers)` with the features from `first` on.
+    Its operand is a vector that it reads as a whole, at one of the pointers.
     """
 
     __slots__ = ("pointers",)
@@ -65,59 +65,59 @@ class Product(Operation):
 
 
 def spelled(v: Vector) -> Value:
-    """A vector as an operand; its type is spelled `f16x64`."""
+    """Returns a vector as an operand; its type is spelled `f16x64`."""
     return f"{v.code}x{v.count}", v  # type: ignore[return-value]
 
 
 def rounded(f: Function, x: str) -> str:
-    """`f32` rounded to `f16`."""
+    """Rounds `f32` to `f16`."""
     return elementwise.widen(f, elementwise.narrow(f, x))
 
 
 def align(code: str, lanes: int) -> int:
-    """The alignment of rows."""
+    """Returns the alignment of rows."""
     return min(row_bytes(code, lanes), 64)
 
 
 def from_row(f: Function, code: str, x: str) -> str:
-    """A feature as it is held, from what lies in memory."""
+    """Converts a feature from its memory to its register representation."""
     if code not in WIDE:
         return x
     return f.op(f"trunc {row_type(code, f.lanes)} {x} to {f.vector[code]}")
 
 
 def to_row(f: Function, code: str, x: str) -> str:
-    """A feature as it lies in memory."""
+    """Converts a feature from its register to its memory representation."""
     if code not in WIDE:
         return x
     return f.op(f"zext {f.vector[code]} {x} to {row_type(code, f.lanes)}")
 
 
 def row_address(f: Function, code: str, place: str, k: object) -> str:
-    """Where a feature lies in a vector."""
+    """Returns the address of a feature of a vector."""
     if str(k) == "0":
         return place
     return f.op(f"getelementptr {row_type(code, f.lanes)}, ptr {place}, i64 {k}")
 
 
 def to_held(f: Function, code: str, x: str) -> str:
-    """A scalar as features are held."""
+    """Converts a scalar to the register representation of features."""
     return elementwise.widen(f, x) if code == "f16" else x
 
 
 def from_held(f: Function, code: str, x: str) -> str:
-    """A feature as a scalar."""
+    """Converts a feature to a scalar."""
     return elementwise.narrow(f, x) if code == "f16" else x
 
 
 def load_row(f: Function, code: str, place: str) -> str:
-    """A feature of all lanes, as it is held."""
+    """Loads a feature of all lanes."""
     kind = row_type(code, f.lanes)
     return from_row(f, code, f.op(f"load {kind}, ptr {place}, align {align(code, f.lanes)}"))
 
 
 def load_uniform(f: Function, code: str, place: str) -> str:
-    """A feature that is the same for all lanes, as it is held."""
+    """Loads a feature that is the same for all lanes."""
     kind = row_code(code)
     x = f.splat(kind, f.op(f"load {SCALAR[kind]}, ptr {place}, align {BYTES[kind]}"))
     return from_row(f, code, x)
@@ -137,13 +137,12 @@ def _features(
     stored: Sequence[Vector],
     total: Vector | None = None,
 ) -> str:
-    """The loop over the features; the sum over those of one vector, if asked for. The names are
-    those of slots and registers in this function.
+    """Emits the loop over the features, and the sum over those of one vector, if requested. The
+    names are those of slots and registers in this function.
     """
     widest = max([BITS[HELD[v.code]] for o in operations for v in o.results] or [32])
     registers = max(f.lanes * widest // (8 * llvm.register_bytes()), 1)
-    # A function of the library has enough to do for the processor, and is inlined if there are few
-    # calls.
+    # A library function keeps the processor busy by itself, and is inlined if there are few calls.
     together = 1 if any(o.is_call for o in operations) else max(_IN_FLIGHT // registers, 1)
     held = HELD[total.code] if total else ""
     kind = f.vector[held] if total else ""
@@ -182,7 +181,7 @@ def _following(
     operations: Sequence[Operation],
     stored: Sequence[Vector],
 ) -> None:
-    """A product, and the element-wise operations that go on with it."""
+    """Emits a product, and the element-wise operations that continue with it."""
     (result,) = product.results
 
     def use(first: str, registers: list[str]) -> None:
@@ -198,7 +197,7 @@ def _following(
 
 
 class _Row:
-    """One feature within the loop over the features: the registers that hold values of it."""
+    """One feature within the loop over the features: the registers that hold its values."""
 
     def __init__(self, f: Function, names: Mapping[str, str], first: str, offset: int):
         self.f, self.names, self.first, self.offset = f, names, first, offset
@@ -240,27 +239,29 @@ class _Row:
 
 
 class _Given:
-    """What a routine is given, and how its operands are spelled: equal routines spell the same."""
+    """The arguments of a routine, and the spelling of its operands: equal routines have equal
+    spellings."""
 
     def __init__(self, f: Function):
         self.f = f
-        self.names: dict[str, str] = {}  # in the routine, by the name in the kernel
+        self.names: dict[str, str] = {}  # names in the routine, by name in the kernel
         self.types: list[str] = []
         self.computed: dict[Vector, int] = {}
 
     def local(self, kind: str, name: str) -> str:
-        """What an argument is called in the routine."""
+        """Returns the name of an argument in the routine."""
         if name not in self.names:
             self.names[name] = f"%{len(self.types)}"
             self.types.append(kind)
         return self.names[name]
 
     def place(self, v: Vector) -> str:
-        """Where a vector lies."""
+        """Returns the address of a vector."""
         return self.local(_POINTER, v.slot.name)  # type: ignore[union-attr]
 
     def operand(self, v: Vector | Register) -> Hashable:
-        """An operand: a constant, an argument, or what the routine computes."""
+        """Returns the spelling of an operand: a constant, an argument, or a value that the routine
+        computes."""
         if isinstance(v, Register):
             constant = not v.name.startswith("%")
             return v.name if constant else self.local(self.f.vector[v.code], v.name)
@@ -269,7 +270,7 @@ class _Given:
         return self.place(v), v.code, v.run, v.slot.uniform  # type: ignore[union-attr]
 
     def computes(self, operation: Operation) -> None:
-        """What follows may use the results of an operation."""
+        """Makes the results of an operation available to subsequent ones."""
         for v in operation.results:
             self.computed[v] = len(self.computed)
 
@@ -282,8 +283,8 @@ def run(
     count: int,
     total: Vector | None = None,
 ) -> str:
-    """Calls the routine of a loop over so many features, and gives the sum over those of one
-    vector if asked for. Where one of the operations is a product, the others go on with it.
+    """Calls the routine of a loop over `count` features, and returns the sum over those of one
+    vector if requested. If one of the operations is a product, the others continue with it.
     """
     product = next((o for o in operations if isinstance(o, Product)), None)
     others = [o for o in operations if o is not product]

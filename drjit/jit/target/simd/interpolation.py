@@ -1,4 +1,4 @@
-"""Weighted sums of records, which is what an interpolation reads: `gather_weighted`."""
+"""Weighted sums of records, as read by interpolation: `gather_weighted`."""
 
 import ast
 from collections.abc import Iterable, Sequence
@@ -16,8 +16,8 @@ def gather_weighted(
 ) -> tuple[Value, ...]:
     """`gather_weighted(T, p[k], m, c, x0, w0, x1, w1, ...)`.
 
-    Neighbours in memory are read together, and records of 4 words are summed up as they lie in
-    memory: only the sums are transposed.
+    Neighbours in memory are read together, and records of 4 words are summed in their memory
+    layout: only the sums are transposed.
     """
     if not 2 <= count <= 16 or len(taps) % 2 or not taps:
         raise KernelError("gather_weighted() takes 2 to 16 components and pairs of operands")
@@ -34,7 +34,7 @@ def gather_weighted(
 def _in_turn(
     t: Translator, code: str, rows: Iterable[list[str]], weights: Sequence[str]
 ) -> list[str]:
-    """The sums over records, each of which is read when it is added."""
+    """Returns the sums over records, each of which is read when it is added."""
     sums: list[list[Value]] = [[], []]
     for k, (row, w) in enumerate(zip(rows, weights, strict=True)):
         before, values = sums[k % 2], [(code, v) for v in row]
@@ -51,7 +51,7 @@ def _in_turn(
 def _in_rows(
     f: Function, base: str, indices: list[Value], weights: list[str], mask: str
 ) -> list[str]:
-    """Sums of records of four components; an even number of taps."""
+    """Returns sums of records with four components, for an even number of taps."""
     code = indices[0][0]
     kind, masks = f.vector[code], f.vector["mask"]
     safe = [safe_index(f, index, mask) for index in indices]
@@ -66,15 +66,15 @@ def _in_rows(
 
 
 def _by_pairs(f: Function, base: str, indices: list[Value], weights: list[str]) -> list[str]:
-    """The rows of four sums for pairs of neighbours, of which `indices` has the first ones: row r
-    holds the lanes r, r + 4, r + 8, ... as in `memory`."""
+    """Returns the rows of four sums for pairs of neighbours, whose first indices are `indices`: row
+    r holds the lanes r, r + 4, r + 8, ... as in `memory`."""
     lanes, vector = f.lanes, f.vector["f32"]
     pairs = [row_addresses(f, base, index, 4) for index in indices]
     halves: list[list[str]] = []
     for half in (0, lanes // 2):
         totals = [""] * 4
         for addresses, first, second in zip(pairs, weights[::2], weights[1::2], strict=True):
-            # Fours of first and of second weights by turns.
+            # Groups of four first and four second weights, alternating.
             fours = [
                 s + g + k
                 for g in range(half, half + lanes // 2, 4)
@@ -100,7 +100,8 @@ def _by_pairs(f: Function, base: str, indices: list[Value], weights: list[str]) 
 def _one_by_one(
     f: Function, base: str, indices: list[Value], weights: list[str], rows: list[str], which: str
 ) -> list[str]:
-    """The rows of four sums with those of some lanes computed from records that lie anywhere."""
+    """Returns the rows of four sums, with those of some lanes computed from records at arbitrary
+    positions."""
     lanes, code = f.lanes, indices[0][0]
     vector, numbers, quad = f.vector["f32"], f.vector["u32"], "<4 x float>"
     carried = [(vector, row) for row in rows]
@@ -131,7 +132,7 @@ def _one_by_one(
 
 
 def _added(f: Function, lanes: int, total: str, w: str, x: str) -> str:
-    """A total, empty in the beginning, plus a product."""
+    """Returns a total, initially empty, plus a product."""
     if not total:
         return f.op(f"fmul <{lanes} x float> {w}, {x}")
     return fma(f, "f32", lanes, w, x, total)

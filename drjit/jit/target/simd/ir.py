@@ -1,14 +1,14 @@
 """LLVM IR as text: the spelling of types and constants, and the function under construction.
 
-Text is several times faster to build than llvmlite's IR objects, and LLVM parses it at about 1 us a
-line. Leans on nothing.
+Text is several times faster to build than llvmlite's IR objects, and LLVM parses it at about 1 us
+per line. This module depends on nothing.
 """
 
 import struct
 from collections.abc import Sequence
 from functools import cache
 
-# Element types in registers, and in memory (where a mask is a byte that holds 0 or 1).
+# Element types in registers, and in memory (where a mask is a byte with the value 0 or 1).
 _INTEGERS = {f"{sign}{bits}": f"i{bits}" for bits in (8, 16, 32, 64) for sign in "iu"}
 SCALAR = {"mask": "i1"} | _INTEGERS | {"f16": "half", "f32": "float", "f64": "double"}
 MEMORY = SCALAR | {"mask": "i8"}
@@ -21,7 +21,7 @@ UNSIGNED = INTEGERS - SIGNED
 ARITHMETIC = INTEGERS | FLOATS
 ALL = frozenset(SCALAR)
 
-# What makes vectors in a kernel's text, or takes them.
+# The statements that create or consume vectors in a kernel's text.
 VECTORS = (
     "= vector(", "= splat(", "= matvec(", "load_vector(", "broadcast_vector(", "store_vector(",
 )  # fmt: skip
@@ -33,11 +33,11 @@ NUMBER = "number"
 
 
 class KernelError(Exception):
-    """A kernel text that breaks a rule of the language; the message gives the line and its text."""
+    """A kernel text violates the rules of the language; the message has the line and its text."""
 
 
 def constant(code: str, number: float) -> str:
-    """The spelling of a number as a scalar constant.
+    """Returns the spelling of a number as a scalar constant.
 
     >>> constant("f32", 1), constant("u8", 255), constant("mask", True)
     ('0x3FF0000000000000', '-1', 'true')
@@ -81,17 +81,16 @@ class Types:
 
 @cache
 def types(lanes: int) -> Types:
-    """The types for a number of lanes."""
+    """Returns the types for a number of lanes."""
     return Types(lanes)
 
 
 class Function:
-    """A function under construction: its lines, its variables, and the block that lines are
-    appended to.
+    """A function under construction: its lines, its variables, and the block to which lines are
+    appended.
 
-    Unnamed results are numbered in the order of the text, as LLVM demands. `head` collects what
-    belongs to the entry block: loads
-    from the parameter block, splats, stack slots.
+    Unnamed results are numbered in the order of the text, as LLVM requires. `head` collects the
+    contents of the entry block: loads from the parameter block, splats, stack slots.
     """
 
     def __init__(self, lanes: int, first_number: int = 0):
@@ -99,17 +98,17 @@ class Function:
         self.lanes = lanes
         self.vector = self.types.vector
         self.head: dict[str, str] = {}
-        self.prologue: list[str] = []  # what the entry block does after that
+        self.prologue: list[str] = []  # instructions of the entry block after that
         self.lines: list[str] = []
         self.number = first_number
         self.block = "entry"
-        self.begun = 0  # the number of lines before it
+        self.begun = 0  # number of lines before the block
         self.blocks = 0
         self.variables: dict[str, Value] = {}
         self.hoisting = False
 
     def op(self, text: str) -> str:
-        """Appends an instruction that has a result, and gives the name of the result."""
+        """Appends an instruction with a result and returns the result's name."""
         if self.hoisting:
             name = f"%u{len(self.head)}"
             self.head[name] = text
@@ -124,17 +123,17 @@ class Function:
         self.lines.append(text)
 
     def once(self, name: str, text: str) -> str:
-        """A value computed once, in the entry block, under a name of its own."""
+        """Computes a named value once, in the entry block."""
         self.head.setdefault(name, text)
         return name
 
     def new_block(self) -> str:
-        """A fresh name for a block."""
+        """Returns a new name for a block."""
         self.blocks += 1
         return f"b{self.blocks}"
 
     def start(self, block: str) -> None:
-        """Begins a block; the one before must have ended with a branch."""
+        """Starts a block; the previous one must have ended with a branch."""
         self.lines.append(f"{block}:")
         self.block, self.begun = block, len(self.lines)
 
@@ -143,82 +142,82 @@ class Function:
         self.lines.append(f"br i1 {condition}, label %{yes}, label %{no}{weights}")
 
     def shuffle(self, kind: str, x: str, y: str, places: Sequence[object]) -> str:
-        """The elements at some places of two vectors of an IR type."""
+        """Returns the elements at some positions of two vectors of an IR type."""
         which = ", ".join([f"i32 {place}" for place in places])
         operands = f"{kind} {x}, {kind} {y}, <{len(places)} x i32> <{which}>"
         return self.op(f"shufflevector {operands}")
 
     def splat(self, code: str, scalar: str) -> str:
-        """A scalar of the current block in all lanes."""
+        """Broadcasts a scalar of the current block to all lanes."""
         vector, element = self.vector[code], SCALAR[code]
         one = self.op(f"insertelement {vector} poison, {element} {scalar}, i32 0")
         zeros = f"<{self.lanes} x i32> zeroinitializer"
         return self.op(f"shufflevector {vector} {one}, {vector} poison, {zeros}")
 
     def splat_once(self, name: str, code: str, scalar: str) -> str:
-        """A scalar of the entry block in all lanes, computed there."""
+        """Broadcasts a scalar of the entry block to all lanes, in the entry block."""
         vector, element = self.vector[code], SCALAR[code]
         one = self.once(f"{name}.0", f"insertelement {vector} poison, {element} {scalar}, i32 0")
         zeros = f"<{self.lanes} x i32> zeroinitializer"
         return self.once(name, f"shufflevector {vector} {one}, {vector} poison, {zeros}")
 
     def select(self, code: str, mask: str, x: str, y: str = "zeroinitializer") -> str:
-        """`x` in the lanes of a mask, `y` in the others."""
+        """Returns `x` in the lanes of a mask, and `y` in the others."""
         kind = self.vector[code]
         return self.op(f"select {self.vector['mask']} {mask}, {kind} {x}, {kind} {y}")
 
     def constant(self, code: str, number: float) -> str:
-        """A number in all lanes."""
+        """Returns a number in all lanes."""
         return f"splat ({SCALAR[code]} {constant(code, number)})"
 
     def bits(self, mask: str) -> str:
-        """The mask as an integer with one bit a lane."""
+        """Returns the mask as an integer with one bit per lane."""
         return self.op(f"bitcast {self.vector['mask']} {mask} to i{self.lanes}")
 
     def widened(self, bits: str) -> str:
-        """An integer with one bit a lane, as 64 bits."""
+        """Extends an integer with one bit per lane to 64 bits."""
         return bits if self.lanes == 64 else self.op(f"zext i{self.lanes} {bits} to i64")
 
     def any(self, mask: str) -> str:
-        """Whether a mask holds in any lane."""
+        """Returns whether a mask is true in any lane."""
         return self.op(f"icmp ne i{self.lanes} {self.bits(mask)}, 0")
 
     def word_address(self, index: int) -> str:
-        """The address of a word of the parameter block."""
+        """Returns the address of a word of the parameter block."""
         return self.once(f"%a{index}", f"getelementptr i64, ptr %p, i64 {index}")
 
     def word(self, index: int) -> str:
-        """A word of the parameter block, loaded in the entry block."""
+        """Returns a word of the parameter block, loaded in the entry block."""
         load = f"load i64, ptr {self.word_address(index)}, !invariant.load !0"
         return self.once(f"%w{index}", load)
 
     def word_here(self, index: object) -> str:
-        """A word of the parameter block, loaded where it is used. Large programs have hundreds of
-        these; in registers from the entry block on, they would make compiling quadratic."""
+        """Returns a word of the parameter block, loaded at its use. Large programs have hundreds of
+        these; held in registers from the entry block on, they would make compilation quadratic."""
         address = self.word_address_here(index)
         return self.op(f"load i64, ptr {address}, !invariant.load !0")
 
     def word_address_here(self, index: object) -> str:
-        """The address of a word of the parameter block, computed where it is used."""
+        """Returns the address of a word of the parameter block, computed at its use."""
         return self.op(f"getelementptr i64, ptr %p, i64 {index}")
 
     def pointer(self, index: int) -> str:
-        """The address that a word of the parameter block holds."""
+        """Returns the address stored in a word of the parameter block."""
         return self.once(f"%p{index}", f"inttoptr i64 {self.word(index)} to ptr")
 
     def slot(self, code: str, index: int) -> str:
-        """Stack memory for a vector: the `index`-th of its type."""
+        """Returns stack memory for a vector: the `index`-th of its type."""
         return self.once(
             f"%slot.{MEMORY[code]}.{index}", f"alloca {self.types.memory[code]}, align 64"
         )
 
     def result_type(self, codes: Sequence[str], lanes: int | None = None) -> str:
-        """The type of what a function of the module returns that gives such values."""
+        """Returns the return type of a module function with such results."""
         kinds = [types(lanes or self.lanes).vector[code] for code in codes]
         return "void" if not kinds else kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
 
     def give(self, values: Sequence[Value]) -> str:
-        """Ends the function with its results, and gives their type."""
+        """Ends the function with its results and returns their type."""
         kind = self.result_type([code for code, _ in values])
         result = values[0][1] if values else ""
         if len(values) > 1:
@@ -231,7 +230,7 @@ class Function:
     def call(
         self, symbol: str, arguments: Sequence[str], codes: Sequence[str], lanes: int | None = None
     ) -> list[Value]:
-        """The results of a function of the module, whose types are given."""
+        """Calls a module function with given result types and returns the results."""
         kind = self.result_type(codes, lanes)
         call = f'call fastcc {kind} @"{symbol}"({", ".join(arguments)})'
         if not codes:
@@ -243,6 +242,6 @@ class Function:
         return [(c, self.op(f"extractvalue {kind} {result}, {k}")) for k, c in enumerate(codes)]
 
     def text(self) -> str:
-        """The body: the entry block, then everything else."""
+        """Returns the body: the entry block, then everything else."""
         head = "\n".join([f"{name} = {text}" for name, text in self.head.items()])
         return "\n".join(["entry:", head, *self.prologue, *self.lines])

@@ -1,6 +1,4 @@
-"""From the text of a kernel to the text of an LLVM module: the packet loop around the translated
-body.
-"""
+"""From kernel text to the text of an LLVM module: the packet loop around the translated body."""
 
 import ast
 from functools import cache, partial
@@ -29,7 +27,7 @@ from .parse import functions
 from .translate import LANES, Translator
 from .vector import VectorTranslator
 
-# Imported for the calls that they add to the translator.
+# Imported because they register calls with the translator.
 __all__ = [
     "atomic", "block_reduction", "coalescing", "interpolation", "matmul", "matvec", "module_text",
     "outer", "radix", "row_reduction", "scan", "vector_buffers", "vector_indexing",
@@ -37,8 +35,8 @@ __all__ = [
 
 
 class Text(NamedTuple):
-    """The text of a module, whether it has a finish function, and whether long blocks of it were
-    parted.
+    """The text of a module, whether it has a finish function, and whether long blocks were
+    split.
     """
 
     ir: str
@@ -47,9 +45,9 @@ class Text(NamedTuple):
 
 
 def module_text(text: str, name: str, lanes: int, contract: bool, library: Library) -> Text:
-    """The LLVM module of a kernel that exports `name`, and maybe `name_finish`.
+    """Returns the LLVM module of a kernel that exports `name`, and possibly `name_finish`.
 
-    Raises KernelError where the text breaks a rule of the language.
+    Raises KernelError if the text violates the rules of the language.
     """
     definitions = functions(text)
     if not definitions or [a.arg for a in definitions[0].args.args] != ["i", "p"]:
@@ -103,7 +101,7 @@ def module_text(text: str, name: str, lanes: int, contract: bool, library: Libra
 
 
 def _body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[str]]:
-    """Translates a function of the text, and gives the types of its parameters and results."""
+    """Translates a function of the text and returns the types of its parameters and results."""
     f = Function(t.f.lanes)
     inner = Translator(t.module, f, "", is_kernel=True, depth=1)
     inner.crowded, inner.has_many_words = t.crowded, t.has_many_words
@@ -111,7 +109,7 @@ def _body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[s
     inner.expansions, inner.finishers = t.expansions, t.finishers
     parameters = definition.args.args[2:]
     codes = [ast.unparse(a.annotation) for a in parameters]  # type: ignore[arg-type]
-    kinds = f.vector | {"int": "i64"}  # of which the latter stands for numbers of checks and words
+    kinds = f.vector | {"int": "i64"}  # the latter represents numbers of checks and words
     for a, code in zip(parameters, codes, strict=True):
         if code in f.vector:
             f.variables[a.arg] = code, given(a.arg)
@@ -130,7 +128,7 @@ def _body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[s
 
 
 def _stop(name: str, first: str, lanes: int) -> str:
-    """Where the packets that begin at a lane pause."""
+    """Returns where the packets that begin at a lane pause."""
     return (
         f"{name}.far = add i64 {first}, {SHORT * lanes}\n"
         f"{name} = call i64 @llvm.smin.i64(i64 {name}.far, i64 %end)"
@@ -138,7 +136,8 @@ def _stop(name: str, first: str, lanes: int) -> str:
 
 
 def _active(f: Function) -> list[str]:
-    """The mask of the lanes below the end: 32-bit comparisons of lane numbers with what is left."""
+    """Computes the mask of the lanes below the end: 32-bit comparisons of lane numbers with the
+    remaining count."""
     vector = f.vector["u32"]
     zeros = f"<{f.lanes} x i32> zeroinitializer"
     return [

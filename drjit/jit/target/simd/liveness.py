@@ -1,17 +1,15 @@
-"""Where the vectors of a kernel text are last used: the memory that they lie in is free from there
-on.
-"""
+"""Liveness of vectors in kernel text: finds their last uses, after which their memory is free."""
 
 import ast
 from collections.abc import Iterator
 
-# Calls that give a vector whatever they are given, and calls that never do.
+# Calls that always return a vector, and calls that never do.
 _MAKES = frozenset({"vector", "splat", "matvec", "put", "load_vector", "broadcast_vector"})
 _ENDS = frozenset({"feature", "take", "total"})
 
 
 def vector_names(statements: list[ast.stmt]) -> set[str]:
-    """The names that stand for vectors."""
+    """Returns the names that stand for vectors."""
     names: set[str] = set()
     _collect(statements, names)
     return names
@@ -35,7 +33,7 @@ def _is_vector(e: ast.expr, names: set[str]) -> bool:
 
 
 def _names(e: ast.AST) -> Iterator[str]:
-    """The names in an expression, but for those of functions, constants and `p`."""
+    """Yields the names in an expression, except functions, constants and `p`."""
     waiting = [e]
     while waiting:
         e = waiting.pop()
@@ -49,16 +47,16 @@ def _names(e: ast.AST) -> Iterator[str]:
 
 
 def targets(s: ast.Assign) -> list[str]:
-    """The names that an assignment gives a value."""
+    """Returns the names that an assignment defines."""
     (target,) = s.targets
     nodes = target.elts if type(target) is ast.Tuple else [target]
     return [node.id for node in nodes if type(node) is ast.Name]
 
 
 def last_uses(statements: list[ast.stmt], names: set[str]) -> dict[int, list[str]]:
-    """For statements (by `id`) those of the names that nothing needs after them.
+    """Returns for each statement (by `id`) the names that are not needed after it.
 
-    A name that a loop needs lives as long as the loop does.
+    A name that a loop needs lives as long as the loop.
     """
     result: dict[int, list[str]] = {}
     _before(statements, set(), names, result)
@@ -68,8 +66,8 @@ def last_uses(statements: list[ast.stmt], names: set[str]) -> dict[int, list[str
 def _before(
     body: list[ast.stmt], live: set[str], names: set[str], over: dict[int, list[str]] | None
 ) -> set[str]:
-    """The names that are needed before a body, given those that are needed after it. `over` takes
-    up those that end with a statement."""
+    """Returns the names needed before a body, given those needed after it. `over` collects those
+    that end at a statement."""
     live = set(live)
     for s in reversed(body):
         if type(s) is ast.While:

@@ -1,4 +1,4 @@
-"""The compiler and the loader: llvmlite behind four functions. The only module that imports
+"""The compiler and the loader: llvmlite behind four functions. This is the only module that imports
 llvmlite.
 """
 
@@ -12,7 +12,7 @@ from llvmlite import binding
 from ... import processor
 from .ir import KernelError
 
-# Lines of a module from which on compile time counts more than speed.
+# Modules with at least this many lines favour compile time over speed.
 LONG = 10_000
 
 # LLVM's objects here are shared by all threads of the process.
@@ -28,20 +28,20 @@ def _target() -> Any:
 
 
 def register_bytes() -> int:
-    """Bytes of the widest vector register: 64 where the processor has AVX-512, else 32."""
+    """Returns the size in bytes of the widest vector register: 64 with AVX-512, otherwise 32."""
     return 64 if "+avx512f" in processor.target()[1].split(",") else 32
 
 
 def has_gathers() -> bool:
-    """Whether the processor has instructions for gathers and scatters of the lanes of a mask: those
-    of AVX-512. The gathers of AVX2 are slower than loads, so that LLVM has a branch for each lane.
+    """Returns whether the processor has instructions for masked gathers and scatters, i.e. AVX-512.
+    The gathers of AVX2 are slower than loads, so LLVM generates a branch for each lane instead.
     """
     return register_bytes() == 64
 
 
 def _new_machine(*, jit: bool, level: int = 2) -> Any:
     name, features = processor.target()
-    # Position-independent code with a small code model: valid at whatever address a later process
+    # Position-independent code with a small code model: valid at any address where a later process
     # loads it.
     return _target().create_target_machine(
         cpu=name, features=features, opt=level, reloc="pic", codemodel="small", jit=jit
@@ -54,17 +54,18 @@ def _machine(level: int) -> Any:
 
 
 def _machine_for(ir: str) -> Any:
-    """What makes the machine code of a module. The second level takes a tenth longer than the
-    first, and makes long kernels hardly any faster."""
+    """Returns the machine code generator for a module. The second optimization level takes a tenth
+    longer than the first and makes long kernels hardly any faster."""
     return _machine(1 if ir.count("\n") > LONG else 2)
 
 
 @cache
 def _passes(parted: bool) -> tuple[Any, Any]:
-    """The text is in SSA form without dead or repeated work, so few passes pay for themselves.
+    """Returns the optimization passes. The text is in SSA form without dead or repeated code, so
+    few passes are worth their time.
 
-    Where long blocks were parted, instructions are not combined: this would move them to the block
-    of their use, away from what they load.
+    If long blocks were split, instructions are not combined, because that would move them to the
+    block of their use, away from the loads they depend on.
     """
     options = binding.create_pipeline_tuning_options(speed_level=2)
     builder = binding.create_pass_builder(_machine(2), options)
@@ -89,15 +90,15 @@ def _optimized(ir: str, parted: bool) -> Any:
 
 
 def object_code(ir: str, parted: bool) -> bytes:
-    """Compiles the text of a module to an object file; `parted` says that it has long blocks that
-    were parted.
+    """Compiles the text of a module to an object file; `parted` says that long blocks were
+    split.
     """
     with lock:
         return _machine_for(ir).emit_object(_optimized(ir, parted))
 
 
 def assembly(ir: str, parted: bool) -> str:
-    """The machine code of a module, as assembler text."""
+    """Returns the machine code of a module as assembly text."""
     with lock:
         return _machine_for(ir).emit_assembly(_optimized(ir, parted))
 
@@ -108,7 +109,8 @@ def _linker() -> Any:
 
 
 def link(code: bytes, symbols: list[str]) -> tuple[Any, list[int]]:
-    """Loads an object file; gives what keeps it loaded, and the addresses of the symbols."""
+    """Loads an object file; returns the object that keeps it loaded, and the addresses of the
+    symbols."""
     with lock:
         builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process()
         for symbol in symbols:
@@ -118,5 +120,5 @@ def link(code: bytes, symbols: list[str]) -> tuple[Any, list[int]]:
 
 
 def version() -> str:
-    """LLVM's version."""
+    """Returns LLVM's version."""
     return ".".join(map(str, binding.llvm_version_info))

@@ -1,9 +1,9 @@
-"""Control flow in LLVM IR, and vectors whose width does not follow from the packet: what statements
-with loops of their own are built from.
+"""Control flow in LLVM IR, and vectors whose width is independent of the packet: the building
+blocks of statements with loops of their own.
 
-A loop or branch is a context: what is emitted within is its body. Values that a body replaces are
-in a list, from which the body takes them and in which it leaves what becomes of them; after the
-context it holds the final ones.
+A loop or branch is a context: the code emitted within is its body. Values that a body replaces are
+in a list, from which the body takes them and in which it stores their replacements; after the
+context, the list holds the final values.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,17 +17,17 @@ Carried = tuple[str, str]  # a type and a value
 
 
 def width(code: str) -> int:
-    """The elements of a type that one register holds."""
+    """Returns the number of elements of a type in one register."""
     return llvm.register_bytes() // BYTES[code]
 
 
 def vector(code: str, lanes: int) -> str:
-    """The type of a vector of elements as they lie in memory."""
+    """Returns the type of a vector of elements in their memory representation."""
     return f"<{lanes} x {MEMORY[code]}>"
 
 
 def suffix(code: str, lanes: int) -> str:
-    """What the names of intrinsics end in for a vector."""
+    """Returns the suffix of intrinsics for a vector."""
     return f"v{lanes}{'f' if code in FLOATS else 'i'}{8 * BYTES[code]}"
 
 
@@ -35,7 +35,8 @@ def suffix(code: str, lanes: int) -> str:
 def loop(
     f: Function, start: object, end: object, step: object, carried: Sequence[Carried] = ()
 ) -> Iterator[tuple[str, list[str]]]:
-    """A loop over `start, start + step, ...` below `end`: the position, and carried values."""
+    """A loop over `start, start + step, ...` below `end`: yields the position and carried
+    values."""
     origin, head, inside, done = f.block, f.new_block(), f.new_block(), f.new_block()
     f.do(f"br label %{head}")
     f.start(head)
@@ -59,7 +60,7 @@ def loop(
 def when(
     f: Function, condition: str, carried: Sequence[Carried] = (), *, weights: str = ""
 ) -> Iterator[list[str]]:
-    """What happens only if a condition holds."""
+    """Code that runs only if a condition is true."""
     origin, inside, done = f.block, f.new_block(), f.new_block()
     f.branch(condition, inside, done, weights=weights)
     f.start(inside)
@@ -81,7 +82,7 @@ def choose(
     no: Callable[[], Sequence[str] | None],
     kinds: Sequence[str] = (),
 ) -> list[str]:
-    """One of two pieces of code, and the values, of the given types, that it gives."""
+    """Emits two alternatives, and returns their results, which have the given types."""
     first, second, done = f.new_block(), f.new_block(), f.new_block()
     f.branch(condition, first, second)
     ends = []
@@ -101,8 +102,8 @@ def choose(
 def each_bit(
     f: Function, bits: str, carried: Sequence[Carried] = ()
 ) -> Iterator[tuple[str, list[str]]]:
-    """A loop over the bits that are set in an integer of as many bits as there are lanes, the
-    lowest first: the number of the bit, and carried values.
+    """A loop over the set bits of an integer with one bit per lane, lowest first: yields the number
+    of the bit and carried values.
     """
     kind, line = f"i{f.lanes}", 0
     before = [(kind, bits), *carried]
@@ -128,8 +129,8 @@ def each_bit(
 def each_lane(
     f: Function, mask: str, operands: Sequence[Value], result: str | None = None
 ) -> Iterator[tuple[list[str], list[str]]]:
-    """A loop over the lanes of a mask in order: their elements of some operands, and a list for
-    that of the result, which holds the vector after the loop.
+    """A loop over the lanes of a mask in order: yields their elements of some operands, and a list
+    for the element of the result, which contains the result vector after the loop.
     """
     slots = []
     for k, (code, x) in enumerate(operands):
@@ -151,7 +152,8 @@ def each_lane(
 
 
 def numbers(f: Function, name: str, table: str, names: Sequence[str]) -> dict[str, str]:
-    """The first numbers of a table, loaded in the entry block; `name` tells it from others."""
+    """Loads the first numbers of a table in the entry block; `name` distinguishes it from
+    others."""
     found = {}
     for position, entry in enumerate(names):
         place = f.once(f"%{name}.{entry}.p", f"getelementptr i64, ptr {table}, i64 {position}")
@@ -160,12 +162,12 @@ def numbers(f: Function, name: str, table: str, names: Sequence[str]) -> dict[st
 
 
 def least(f: Function, x: str, y: object) -> str:
-    """The lesser of two signed numbers of 64 bits."""
+    """Returns the smaller of two signed 64-bit numbers."""
     return f.op(f"call i64 @llvm.smin.i64(i64 {x}, i64 {y})")
 
 
 def cast(f: Function, lanes: int, x: str, source: str, target: str) -> str:
-    """A vector of floats in another type, rounded to it if it is narrower."""
+    """Converts a vector of floats to another type, rounding if that is narrower."""
     if source == target:
         return x
     how = "fpext" if BITS[source] < BITS[target] else "fptrunc"
@@ -173,7 +175,7 @@ def cast(f: Function, lanes: int, x: str, source: str, target: str) -> str:
 
 
 def address(f: Function, code: str, base: str, *offsets: object) -> str:
-    """The address of an element at the sum of some offsets, in elements."""
+    """Returns the address of an element at the sum of some offsets, in elements."""
     for offset in offsets:
         if str(offset) != "0":
             base = f.op(f"getelementptr {MEMORY[code]}, ptr {base}, i64 {offset}")
@@ -181,21 +183,22 @@ def address(f: Function, code: str, base: str, *offsets: object) -> str:
 
 
 def splat(f: Function, kind: str, lanes: int, x: str) -> str:
-    """A scalar of an IR type in all lanes of a vector."""
+    """Broadcasts a scalar of an IR type to all lanes of a vector."""
     v = f"<{lanes} x {kind}>"
     one = f.op(f"insertelement {v} poison, {kind} {x}, i32 0")
     return f.op(f"shufflevector {v} {one}, {v} poison, <{lanes} x i32> zeroinitializer")
 
 
 def below(f: Function, count: str, lanes: int) -> str:
-    """The mask of the lanes whose number is below a count, which may be negative or large."""
+    """Returns the mask of the lanes whose number is below a count, which may be negative or
+    large."""
     limit = splat(f, "i32", lanes, f.op(f"trunc i64 {least(f, count, lanes)} to i32"))
     iota = ", ".join([f"i32 {k}" for k in range(lanes)])
     return f.op(f"icmp slt <{lanes} x i32> <{iota}>, {limit}")
 
 
 def load(f: Function, code: str, lanes: int, place: str, mask: str = "") -> str:
-    """Consecutive elements as they lie in memory; 0 where a mask is false."""
+    """Loads consecutive elements in their memory representation; 0 where a mask is false."""
     kind = vector(code, lanes)
     if not mask:
         return f.op(f"load {kind}, ptr {place}, align {BYTES[code]}")
@@ -204,7 +207,7 @@ def load(f: Function, code: str, lanes: int, place: str, mask: str = "") -> str:
 
 
 def load_splat(f: Function, code: str, lanes: int, place: str) -> str:
-    """One element, in all lanes of a vector."""
+    """Loads one element and broadcasts it to a vector."""
     x = f.op(f"load {MEMORY[code]}, ptr {place}, align {BYTES[code]}")
     return splat(f, MEMORY[code], lanes, x)
 
@@ -227,7 +230,7 @@ def fma(f: Function, code: str, lanes: int, x: str, y: str, z: str) -> str:
 
 
 def concatenated(f: Function, element: str, lanes: int, parts: list[str]) -> str:
-    """Vectors one behind the other, a power of two of them."""
+    """Concatenates vectors, whose number is a power of two."""
     while len(parts) > 1:
         kind = f"<{lanes} x {element}>"
         lanes *= 2
@@ -237,7 +240,7 @@ def concatenated(f: Function, element: str, lanes: int, parts: list[str]) -> str
 
 
 def alternated(f: Function, kind: str, lanes: int, x: str, y: str, step: int, high: bool) -> str:
-    """Of two rows, the groups of `step` elements with an even (odd) number, alternating."""
+    """Returns the even (or with `high`, odd) groups of `step` elements of two rows, alternating."""
     places = []
     for k in range(lanes):
         source = k | step if high else k & ~step
@@ -246,7 +249,7 @@ def alternated(f: Function, kind: str, lanes: int, x: str, y: str, step: int, hi
 
 
 def transposed(f: Function, kind: str, rows: list[str]) -> list[str]:
-    """A square of elements with rows and columns swapped."""
+    """Transposes a square of elements."""
     lanes, step = len(rows), 1
     while step < lanes:
         rows = [

@@ -1,11 +1,11 @@
-"""Matrix products: one tile of the result a task.
+"""Matrix products: each task computes one tile of the result.
 
-A task packs a block of B so that its columns lie side by side as the registers want them; the
+A task packs a block of B so that its columns are adjacent, in the layout of the registers. The
 innermost loop adds outer products of a column of A and a row of B to accumulators that stay in
 registers (K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS
-34(3), 2008). The products with the first rows of A pack B on the way, which hides what it costs to
-move it, unless B is stored as columns. Sums that later blocks of k add to are kept beside the
-packed operands: each element of the result is written once.
+34(3), 2008). The products with the first rows of A pack B along the way, which hides the cost of
+moving it, unless B is stored column-major. Sums to which later blocks of k contribute are kept next
+to the packed operands: each element of the result is written once.
 """
 
 from functools import partial
@@ -54,7 +54,8 @@ _SIZES = ("m", "n", "k", "mb", "nb", "tiles_m", "tiles_n", "room")
 
 
 def _register_tile(rows: int, columns: int, lanes: int) -> tuple[int, int]:
-    """Rows and vectors of the accumulators, where a result has about so many rows and columns."""
+    """Returns the number of rows and vectors of the accumulators, given the approximate number of
+    rows and columns of a result."""
     wide = llvm.register_bytes() == 64
     if rows == 1:
         tile = 1, 8 if wide else 6
@@ -87,8 +88,8 @@ def matmul(t: Translator, code: str, rows: int, columns: int, depth: int, *given
 
 
 def _task(f: Function, table: str) -> tuple[dict[str, str], str, str, list[str]]:
-    """The sizes of a product and of the tile that is the task, where the tile begins, and the
-    elements at which the operands and the result begin."""
+    """Loads the sizes of a product and of the task's tile, the tile's position, and the offsets of
+    the operands and the result."""
     size = numbers(f, "mm", table, _SIZES)
     column = f.op(f"udiv i64 %i, {size['tiles_m']}")
     row = f.op(f"urem i64 %i, {size['tiles_m']}")
@@ -108,9 +109,9 @@ def _task(f: Function, table: str) -> tuple[dict[str, str], str, str, list[str]]
 def _tile(
     f: Function, s: Shape, size: dict, a: str, b: str, c: str, i0: str, j0: str, memory: str
 ) -> None:
-    """The tile of the result that begins at `i0`, `j0`."""
+    """Computes the tile of the result at `i0`, `j0`."""
     acc = s.acc
-    # The packed rows of A stand behind the panels of B, then the sums between blocks of k.
+    # The packed rows of A follow the panels of B, then the sums between blocks of k.
     whole = f.op(f"add i64 {size['columns']}, {s.columns - 1}")
     panels = f.op(f"udiv i64 {whole}, {s.columns}")
     rows = address(f, acc, memory, f.op(f"mul i64 {panels}, {s.columns * s.depth}"))
@@ -159,8 +160,8 @@ def _tile(
 def _accumulated(
     f: Function, s: Shape, a: list[str], next_rows: Rows, deep: str, row_of_b: Rows
 ) -> list[str]:
-    """The register tile: the sum over k of the products of A's column k and B's row k. A cache line
-    of k at a time, the next ones of A are asked for.
+    """Computes the register tile: the sum over k of the products of A's column k and B's row k, one
+    cache line of k at a time, while prefetching the next lines of A.
     """
     kind = vector(s.acc, s.lanes)
     zeros = [(kind, "zeroinitializer")] * (s.rows * s.vectors)
@@ -186,8 +187,8 @@ def _accumulated(
 
 
 def _prefetch_sums(f: Function, s: Shape, place: str, kept: str, size: dict, last: str) -> None:
-    """Asks for what the sums are added to and for the lines of the result, while the products are
-    being added up.
+    """Prefetches the previous sums and the lines of the result while the products are being
+    summed.
     """
     with when(f, f.op(f"icmp sgt i64 {size['k']}, {s.depth}")):
         for offset in range(0, s.rows * s.columns, s.line):
@@ -203,8 +204,8 @@ def _add_to_result(
     f: Function, s: Shape, total: list[str], kept: str, result: str, stride: str, k0: str,
     last: str, rows: str, columns: str,
 ) -> None:  # fmt: skip
-    """Adds a register tile to the sums of the blocks of k before, and keeps it for those that
-    follow, or stores it as the result.
+    """Adds a register tile to the sums of previous blocks of k, and keeps it for subsequent ones,
+    or stores it as the result.
     """
     kind, mask_kind = vector(s.acc, s.lanes), f"<{s.lanes} x i1>"
     spots = [(r, v) for r in range(s.rows) for v in range(s.vectors)]

@@ -1,8 +1,8 @@
-"""Products of a matrix with a vector of every lane: a register-blocked kernel over rows of lanes.
+"""Products of a matrix with a vector in every lane: a register-blocked kernel over rows of lanes.
 
-The accumulators are a block of results, features times lanes; each step of the innermost loop adds
+The accumulators are a block of results, features times lanes. Each step of the innermost loop adds
 the products of a column of the matrix, whose elements are broadcast from memory, and a row of the
-vector. The transposed product has the strides of the matrix swapped, so nothing is copied.
+vector. The transposed product swaps the strides of the matrix, so nothing is copied.
 """
 
 import ast
@@ -19,13 +19,14 @@ from .reduction import accumulator
 from .translate import Translator
 from .vector import VectorTranslator
 
-# Accumulators below which a sum is split: a fused multiply-add waits for the one before it.
+# With fewer accumulators than this, a sum is split, because a fused multiply-add waits for the
+# previous one.
 _IN_FLIGHT = 8
 
 
 class Tile(NamedTuple):
-    """What the innermost loop works on: element type, lanes of a register, rows and registers of
-    accumulators, and the steps from one row, and one term of the sums, to the next in the operands.
+    """The parameters of the innermost loop: element type, lanes of a register, rows and registers
+    of accumulators, and the strides in the operands between rows and between terms of the sums.
     """
 
     code: str
@@ -38,14 +39,15 @@ class Tile(NamedTuple):
 
 
 def registers_across(count: int) -> int:
-    """How many registers next to each other a block takes of so many."""
+    """Returns the number of adjacent registers in a block, out of `count`."""
     most = 4 if llvm.register_bytes() == 64 else 2
     groups = -(-count // most)
     return -(-count // groups)
 
 
 def rows_down(count: int, registers: int) -> int:
-    """How many rows a block has, of so many: few enough for the registers, and of equal heights."""
+    """Returns the number of rows in a block, out of `count`: few enough for the registers, and such
+    that blocks have equal heights."""
     most = min((24 if llvm.register_bytes() == 64 else 12) // registers, 16)
     for rows in range(most, most * 2 // 3, -1):
         if count % rows == 0:
@@ -56,7 +58,7 @@ def rows_down(count: int, registers: int) -> int:
 def accumulated(
     f: Function, s: Tile, terms: int, a: str, b: str, start: Sequence[str]
 ) -> list[str]:
-    """The accumulators after so many terms: `start[r][c] + sum_k a[r, k] * b[k][c]`."""
+    """Returns the accumulators after `count` terms: `start[r][c] + sum_k a[r, k] * b[k][c]`."""
     kind, size, split = vector(s.code, s.lanes), s.rows * s.registers, 1
     while size * split < _IN_FLIGHT and split * 4 <= terms:
         split *= 2
@@ -91,15 +93,15 @@ def accumulated(
 
 
 def times(f: Function, k: str, step: int) -> str:
-    """A position times the step between rows."""
+    """Returns a position times the stride between rows."""
     if k.isdigit():
         return str(int(k) * step)
     return k if step == 1 else f.op(f"mul nsw i64 {k}, {step}")
 
 
 def strips(f: Function, count: int, step: int) -> Iterator[tuple[str, int]]:
-    """The parts of a range, where they start and their size: a loop over the whole ones, then the
-    rest. What is done with a part is emitted once for each of the two.
+    """Yields the parts of a range, with their start and size: a loop over the whole ones, then the
+    rest. The code for a part is emitted once for each of the two.
     """
     whole = count // step * step
     if whole > step:
@@ -112,7 +114,7 @@ def strips(f: Function, count: int, step: int) -> Iterator[tuple[str, int]]:
 
 
 class _Shape(NamedTuple):
-    """A product: element type, size, steps of the matrix, and whether there is a bias."""
+    """A product: element type, size, strides of the matrix, and whether there is a bias."""
 
     code: str
     rows: int
@@ -123,8 +125,8 @@ class _Shape(NamedTuple):
 
 
 def _product(s: _Shape, f: Function, pointers: Sequence[str], use: Callable[..., None]) -> None:
-    """Calls `use(first, rows)` with the rows of the result from `first` on. The pointers are the
-    matrix, the vector, and the bias if there is one.
+    """Calls `use(first, rows)` with the rows of the result from `first` on. The pointers are those
+    of the matrix, the vector, and the bias if there is one.
     """
     held = accumulator(s.code)
     lanes = min(width(held), f.lanes)
@@ -164,6 +166,6 @@ def matvec(
 
 
 def _element(t: Translator, code: str, p: ast.expr, offset: ast.expr) -> str:
-    """The address of the element of a buffer that a word of the parameter block gives."""
+    """Returns the address of the buffer element given by a word of the parameter block."""
     base, word = t.f.pointer(t.parameter(p)), t.f.word_here(t.parameter(offset))
     return address(t.f, code, base, word)

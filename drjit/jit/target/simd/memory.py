@@ -18,7 +18,7 @@ def lane(t: Translator) -> Value:
 
 
 def lane_numbers(f: Function) -> str:
-    """The numbers of the lanes of the packet."""
+    """Returns the numbers of the packet's lanes."""
     first = f.splat("u32", f.op("trunc i64 %i to i32"))
     return f.op(f"add {f.vector['u32']} {first}, <{f.types.iota}>")
 
@@ -58,7 +58,7 @@ def _store(f: Function, code: str, base: str, x: str, how: str) -> None:
 
 @statement("type node")
 def broadcast(t: Translator, code: str, p: ast.expr) -> Value:
-    """`broadcast(T, p[k])`, read once a block if there is room for it."""
+    """`broadcast(T, p[k])`, read once per block if there are enough registers."""
     f, element = t.f, MEMORY[code]
     x = f"load {element}, ptr {t.pointer(p)}, align {BYTES[code]}"
     if t.has_many_words:
@@ -117,8 +117,8 @@ def in_bounds(
 
 
 def _size(t: Translator, n: ast.expr, code: str) -> tuple[str, str]:
-    """The size that the word `n` of the parameter block holds, and the same in all lanes as an
-    index. Sizes beyond the range of the index admit every index.
+    """Returns the size in word `n` of the parameter block, and the same broadcast to all lanes as
+    an index. Sizes beyond the range of the index admit every index.
     """
     f = t.f
     limit, to = "call i64 @llvm.umin.i64(i64 {}, i64 4294967295)", "trunc i64 {} to i32"
@@ -138,7 +138,7 @@ def _size(t: Translator, n: ast.expr, code: str) -> tuple[str, str]:
 
 @statement("pointer mask")
 def going(t: Translator, record: str, mask: str) -> Value:
-    """`going(p[0], m)`: the mask, or no lane once the launch was told to stop."""
+    """`going(p[0], m)`: the mask, or no lane once the launch has been told to stop."""
     f, kind = t.f, t.f.vector["mask"]
     word = f.op(f"getelementptr i64, ptr {record}, i64 5")
     on = f.op(f"icmp eq i64 {f.op(f'load volatile i64, ptr {word}')}, 0")
@@ -155,7 +155,7 @@ def gather(t: Translator, code: str, base: str, index: Value, mask: str) -> Valu
 
 
 def gather_masked(f: Function, code: str, base: str, index: Value, mask: str) -> str:
-    """Elements at an index, 0 where the mask is false."""
+    """Gathers elements at an index, 0 where the mask is false."""
     if BITS[code] >= 32 and llvm.has_gathers():
         return gather_wide(f, code, base, index, mask)
     x = gather_lanes(f, code, base, safe_index(f, index, mask))
@@ -165,7 +165,7 @@ def gather_masked(f: Function, code: str, base: str, index: Value, mask: str) ->
 def gather_wide(
     f: Function, code: str, base: str, index: Value, mask: str, other: str = "zeroinitializer"
 ) -> str:
-    """The same for elements of 32 or 64 bits, or something else where the mask is false."""
+    """The same for elements of 32 or 64 bits, with another value where the mask is false."""
     vector = f.vector[code]
     operands = f"{_places(f, code, base, index, mask)}, {vector} {other}"
     return f.op(f"call {vector} @llvm.masked.gather.{_suffix(f, code)}({operands})")
@@ -176,15 +176,15 @@ def _suffix(f: Function, code: str) -> str:
 
 
 def _places(f: Function, code: str, base: str, index: Value, mask: str) -> str:
-    """The addresses of elements and a mask, as operands of intrinsics. A 32-bit index is taken as
-    signed: checked indices are below 2**31.
+    """Returns the addresses of elements and a mask, as operands of intrinsics. A 32-bit index is
+    interpreted as signed: checked indices are below 2**31.
     """
     places = f.op(f"getelementptr {MEMORY[code]}, ptr {base}, {f.vector[index[0]]} {index[1]}")
     return f"<{f.lanes} x ptr> align {BYTES[code]} {places}, {f.vector['mask']} {mask}"
 
 
 def gather_lanes(f: Function, code: str, base: str, index: Value) -> str:
-    """Elements at an index that is valid in every lane, by one scalar load a lane."""
+    """Gathers elements at an index that is valid in every lane, with one scalar load per lane."""
     memory, element = f.types.memory[code], MEMORY[code]
     result = "poison"
     for k, address in enumerate(lane_addresses(f, element, base, index)):
@@ -194,10 +194,10 @@ def gather_lanes(f: Function, code: str, base: str, index: Value) -> str:
 
 
 def lane_addresses(f: Function, element: str, base: str, index: Value) -> list[str]:
-    """The address of every lane's element, at an index that is valid in every lane."""
+    """Returns the address of every lane's element, for an index that is valid in every lane."""
     (code, x), count = index, f.lanes
     if code == "u32":
-        # Two at a time: moving a lane to a general register costs more than parting it there.
+        # Two at a time: moving a lane to a general register costs more than splitting it there.
         count //= 2
         x = f.op(f"bitcast {f.vector['u32']} {x} to <{count} x i64>")
     result = []
@@ -211,7 +211,7 @@ def lane_addresses(f: Function, element: str, base: str, index: Value) -> list[s
 
 
 def safe_index(f: Function, index: Value, mask: str) -> Value:
-    """The index, 0 where the mask is false: every buffer has room for element 0."""
+    """Returns the index, 0 where the mask is false: every buffer has room for element 0."""
     return index[0], f.select(index[0], mask, index[1])
 
 
@@ -226,7 +226,8 @@ def gather_packet(
 
 
 def records(f: Function, code: str, base: str, index: Value, mask: str, count: int) -> list[str]:
-    """The components of every lane's record: rows of 4 words are loaded whole and transposed."""
+    """Loads the components of every lane's record; rows of 4 words are loaded whole and
+    transposed."""
     if in_rows(code, count):
         addresses = row_addresses(f, base, safe_index(f, index, mask), count)
         values = []
@@ -245,28 +246,29 @@ def records(f: Function, code: str, base: str, index: Value, mask: str, count: i
 
 
 def cleared(f: Function, code: str, values: list[str], mask: str) -> list[str]:
-    """Values, 0 where the mask is false."""
-    if mask == ACTIVE:  # the values of other lanes are never used
+    """Returns values, with 0 where the mask is false."""
+    if mask == ACTIVE:  # values of other lanes are never used
         return values
     return [f.select(code, mask, v) for v in values]
 
 
 def in_rows(code: str, count: int) -> bool:
-    """Whether records of so many components are accessed by 128-bit words."""
+    """Returns whether records with `count` components are accessed by 128-bit words."""
     return BITS[code] == 32 and count in (4, 8, 12, 16)
 
 
 def row_addresses(f: Function, base: str, index: Value, count: int) -> list[str]:
-    """The address of every lane's record of `count` 32-bit components, for a checked index."""
-    # In units of 8 bytes, which addresses can be made of: so the multiples of an index below 2**31
-    # fit 32 bits, and no lane has to be widened.
+    """Returns the address of every lane's record of `count` 32-bit components, for a checked
+    index."""
+    # In units of 8 bytes, which addressing modes can scale: multiples of an index below 2**31 then
+    # fit 32 bits, and no lane needs to be widened.
     code, x = index
     scaled = f.op(f"mul {f.vector[code]} {x}, {f.constant(code, count // 2)}")
     return lane_addresses(f, "i64", base, (code, scaled))
 
 
 def _load_rows(f: Function, code: str, addresses: list[str], part: int) -> list[str]:
-    """Four components of every lane's row, from one 128-bit load a lane."""
+    """Loads four components of every lane's row with one 128-bit load per lane."""
     element = SCALAR[code]
     rows = []
     for r in range(4):
@@ -281,7 +283,7 @@ def _load_rows(f: Function, code: str, addresses: list[str], part: int) -> list[
 
 
 def transpose(f: Function, code: str, rows: Sequence[str]) -> list[str]:
-    """Four vectors as columns instead of rows, within each group of four lanes."""
+    """Transposes four vectors within each group of four lanes."""
     lanes = f.lanes
 
     def shuffle(a: str, b: str, pattern: tuple[int, ...]) -> str:
@@ -298,7 +300,7 @@ def transpose(f: Function, code: str, rows: Sequence[str]) -> list[str]:
 
 
 def element_address(f: Function, element: str, base: str, index_code: str, index: str) -> str:
-    """The address of one element, for a scalar index."""
+    """Returns the address of one element, for a scalar index."""
     if index_code == "u32":
         index = f.op(f"zext i32 {index} to i64")
     return f.op(f"getelementptr {element}, ptr {base}, i64 {index}")
@@ -340,7 +342,7 @@ def _scatter_rows(
 
 
 def prefetch(f: Function, code: str, base: str, index: Value) -> None:
-    """Fetches what a packet is about to update: atomic operations would wait for one after the
-    other."""
+    """Prefetches the memory that a packet is about to update, because atomic operations would wait
+    for one after the other."""
     for address in lane_addresses(f, MEMORY[code], base, index):
         f.do(f"call void @llvm.prefetch.p0(ptr {address}, i32 1, i32 3, i32 1)")

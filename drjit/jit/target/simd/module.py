@@ -1,6 +1,6 @@
-"""What the functions of one LLVM module share: settings, library functions, tables.
+"""The common state of the functions of one LLVM module: settings, library functions, tables.
 
-A library function is defined once for each combination of argument types.
+A library function is defined once per combination of argument types.
 """
 
 import ast
@@ -16,18 +16,18 @@ from .loops import concatenated
 from .memory import gather_wide
 from .translate import Translator, results_of, together
 
-# Above this many lines that inlining every library call would add, the calls stay calls: compile
-# time over speed.
+# If inlining every library call would add more lines than this, the calls stay calls: compile time
+# over speed.
 INLINE_LIMIT = 500
-# The same for each loop over features; those over a few, for which a call costs something, are so
-# short.
+# The same for each loop over features; loops over few features, for which a call is relatively
+# expensive, are this short.
 INLINE_LOOP_LIMIT = 100
-# The lanes of what is called in cold branches.
+# Number of lanes of functions called in cold branches.
 COLD_LANES = 8
 
 
 class Library(Protocol):
-    """Where the definitions of library functions come from."""
+    """The source of library function definitions."""
 
     def function(self, name: str, code: str) -> ast.FunctionDef: ...
     def constant(self, name: str) -> float | int: ...
@@ -35,37 +35,39 @@ class Library(Protocol):
 
 
 class Module:
-    """What the functions of one module share: its settings, library functions and tables."""
+    """The common state of the functions of one module: its settings, library functions and
+    tables."""
 
     def __init__(self, lanes: int, contract: bool, library: Library):
         self.lanes, self.contract, self.library = lanes, contract, library
-        # The types of the results of library functions, by symbol.
+        # Result types of library functions, by symbol.
         self.functions: dict[str, tuple[str, ...]] = {}
         # Symbol, text up to the attributes, body, lines.
         self.definitions: list[tuple[str, str, str, int]] = []
-        # How often functions are called, and those of them that are called outside of cold
+        # The number of calls of each function, and the functions that are called outside cold
         # branches.
         self.calls: dict[str, int] = {}
         self.warm: set[str] = set()
         self.globals: dict[str, str] = {}
-        # Functions of the kernel's text: what translates one for its first call, and gives the
-        # types of its parameters and results.
+        # Functions of the kernel's text: the translator for the first call, which returns the types
+        # of parameters and results.
         self.bodies: dict[str, Callable] = {}
-        self.parted = False  # whether long blocks were parted
-        # Functions of the kernel's text, and those that statements with loops of their own call: by
-        # symbol the text of each. Of the latter the symbols, and how often loops are called.
+        self.parted = False  # whether long blocks were split
+        # The text of each function of the kernel's text and of each routine for statements with
+        # loops of their own, by symbol. The symbols of the routines, and the number of calls of
+        # loops.
         self.routines: dict[str, tuple[str, str]] = {}
         self.symbols: dict[Hashable, str] = {}
         self.uses: dict[str, int] = {}
 
     def call(self, f: Function, name: str, values: list[Value], *, warm: bool) -> Any:
-        """A call of a library function, on a warm path or in a rare branch; `f16` goes through
-        `f32`.
+        """Emits a call of a library function, on a warm path or in a rare branch; `f16` goes
+        through `f32`.
         """
         code = next((v[0] for v in values if v[0] != NUMBER), None)
         if code is None:
             raise KernelError(f"the function {name} is unknown")
-        # Numbers take the type of the first argument that has one.
+        # Numbers take the type of the first typed argument.
         values = [(code, f.constant(code, x)) if k == NUMBER else (k, x) for k, x in values]  # type: ignore[arg-type]
         if values[0][0] == "f16" and not name.endswith("_f16"):
             wide = [("f32", widen(f, x)) for _, x in values]
@@ -76,7 +78,7 @@ class Module:
         return _emit_call(self, f, name, values, warm)
 
     def text(self, exported: list[str]) -> str:
-        """The whole module."""
+        """Returns the whole module."""
         warm = [d for d in self.definitions if d[0] in self.warm]
         added = sum(lines * self.calls[symbol] for symbol, _, _, lines in warm)
         how = "alwaysinline" if added <= INLINE_LIMIT else "noinline"
@@ -113,8 +115,8 @@ class Module:
         kind: str = "void",
         key: Hashable = None,
     ) -> str:
-        """The symbol of a function, which `emit(f)` writes when it is first needed; it gives the
-        result if there is one. The key tells functions of one name apart.
+        """Returns the symbol of a function, which `emit(f)` writes on first use; it returns the
+        result if there is one. The key distinguishes functions with the same name.
         """
         symbol = self.symbols.get((name, key))
         if symbol is None:
@@ -133,8 +135,8 @@ class Module:
 def declare(
     module: Module, name: str, codes: tuple[str, ...], lanes: int
 ) -> tuple[str, tuple[str, ...]]:
-    """A library function for the types of its arguments and so many lanes: its symbol, and the
-    types of its results. It is defined if it has not been before.
+    """Returns the symbol of a library function for its argument types and number of lanes, and its
+    result types. It is defined on first use.
     """
     base, _, suffix = name.rpartition("_")
     if not base or suffix not in SCALAR:
@@ -152,10 +154,10 @@ def declare(
 
 
 def _emit_call(module: Module, f: Function, name: str, values: list[Value], warm: bool) -> Any:
-    """The call, and the definition if it is the first.
+    """Emits the call, and the definition if it is the first.
 
-    What is called in a cold branch is defined for few lanes, and for all of them by what calls it
-    for one part after the other: it is much the larger half of the code, which hardly ever runs.
+    Functions called in cold branches are defined for a few lanes, and called for one part of the
+    lanes after the other: they make up most of the code, and hardly ever run.
     """
     codes = tuple([code for code, _ in values])
     if warm or f.lanes <= COLD_LANES:
@@ -170,7 +172,7 @@ def _emit_call(module: Module, f: Function, name: str, values: list[Value], warm
 
 
 def _by_parts(module: Module, name: str, codes: tuple[str, ...], lanes: int) -> str:
-    """The symbol of a library function that computes `COLD_LANES` lanes at a time."""
+    """Returns the symbol of a library function that computes `COLD_LANES` lanes at a time."""
     part, results = declare(module, name, codes, COLD_LANES)
     symbol = f"{part}.{lanes}"
     if symbol in module.functions:

@@ -1,8 +1,8 @@
-"""Sums over the lanes: outer products and vectors, added to the private copy of a thread.
+"""Sums over the lanes: outer products and vectors, added to a thread's private copy.
 
 The rows of one operand are transposed through registers, so that the lanes become the terms of the
-sums; the rest is the innermost loop of `matvec`, whose accumulators come from memory and go back.
-Lanes that do not take part become zeros.
+sums. The rest is the innermost loop of `matvec`, whose accumulators are loaded from memory and
+stored back. Inactive lanes become zeros.
 """
 
 import ast
@@ -16,7 +16,7 @@ from .vector import VectorTranslator
 
 
 def _lane_masks(f: Function, bits: str, lanes: int) -> list[str]:
-    """The lanes that take part, as masks of one register each."""
+    """Returns the active lanes as masks of one register each."""
     kind = f.vector["mask"]
     whole = f.op(f"bitcast i{f.lanes} {bits} to {kind}")
     firsts = range(0, f.lanes, lanes)
@@ -24,7 +24,7 @@ def _lane_masks(f: Function, bits: str, lanes: int) -> list[str]:
 
 
 def _first(count: int, lanes: int) -> str:
-    """The mask of the first lanes of a register; none where these are all."""
+    """Returns the mask of the first lanes of a register, or none if these are all."""
     if count == lanes:
         return ""
     return f"<{', '.join([f'i1 {str(k < count).lower()}' for k in range(lanes)])}>"
@@ -39,7 +39,7 @@ def _leave_if_none(f: Function, bits: str) -> None:
 
 
 def _turned(f: Function, code: str, lanes: int, columns: int, bits: str) -> tuple[str, int]:
-    """The vector `%2` lane by lane, with zeros for the lanes that do not take part."""
+    """Returns the vector `%2` lane by lane, with zeros for inactive lanes."""
     stride, kind = -(-columns // lanes) * lanes, vector(code, lanes)
     turned = f.once("%turned", f"alloca [{stride * f.lanes} x {SCALAR[code]}], align 64")
     masks = _lane_masks(f, bits, lanes)
@@ -57,7 +57,7 @@ def _turned(f: Function, code: str, lanes: int, columns: int, bits: str) -> tupl
 
 
 def _masked_rows(f: Function, code: str, lanes: int, rows: int, bits: str) -> str:
-    """The vector `%1`, or a copy of it with zeros for the lanes that do not take part."""
+    """Returns the vector `%1`, or a copy of it with zeros for inactive lanes."""
     copy = f.once("%copy", f"alloca [{rows * f.lanes} x {SCALAR[code]}], align 64")
     with when(f, f.op(f"icmp ne i{f.lanes} {bits}, -1"), [("ptr", "%1")]) as found:
         masks = _lane_masks(f, bits, lanes)
@@ -72,7 +72,8 @@ def _masked_rows(f: Function, code: str, lanes: int, rows: int, bits: str) -> st
 
 
 def _emit_outer(f: Function, code: str, rows: int, columns: int, stride: int) -> None:
-    """The function: `%0` the sums, `%1` and `%2` the vectors, `%3` the lanes that take part."""
+    """Emits the function; its parameters are `%0` the sums, `%1` and `%2` the vectors, `%3` the
+    active lanes."""
     lanes = min(width(code), f.lanes)
     _leave_if_none(f, "%3")
     turned, step = _turned(f, code, lanes, columns, "%3")
@@ -98,7 +99,8 @@ def _emit_outer(f: Function, code: str, rows: int, columns: int, stride: int) ->
 
 
 def _emit_accumulate(f: Function, code: str, rows: int) -> None:
-    """The function: `%0` the sums, `%1` the vector, `%2` the lanes that take part."""
+    """Emits the function; its parameters are `%0` the sums, `%1` the vector, `%2` the active
+    lanes."""
     lanes = min(width(code), f.lanes)
     kind = vector(code, lanes)
     _leave_if_none(f, "%2")
@@ -115,7 +117,7 @@ def _emit_accumulate(f: Function, code: str, rows: int) -> None:
                 sums = [*rest, f.op(f"fadd {kind} {a}, {b}")]
             parts += sums
         parts += ["zeroinitializer"] * (lanes - number)
-        # Pairs of rows, halved and added, until lane k holds the sum of row k.
+        # Pairs of rows are halved and added until lane k holds the sum of row k.
         step = 1
         while len(parts) > 1:
             pairs = zip(parts[::2], parts[1::2], strict=True)
@@ -131,7 +133,7 @@ def _emit_accumulate(f: Function, code: str, rows: int) -> None:
 
 
 def _target(t: VectorTranslator, code: str, k: int, a: int, n: int, offset: int) -> str:
-    """Where this thread adds up."""
+    """Returns the address where this thread accumulates."""
     if code not in FLOATS:
         raise KernelError(f"there are no such sums of {code}")
     copy = private_copy(t, "add", code, k, a, n)

@@ -1,7 +1,7 @@
-"""The operands of a matrix product on their way to the registers: rows of A, panels of B.
+"""Packing of a matrix product's operands: rows of A, panels of B.
 
-A panel holds as many columns of B as a register tile has, row by row. Rows of A are read where they
-are, but packed, those of a register tile at a time, if they are halves or stored as columns.
+A panel holds as many columns of B as a register tile has, row by row. Rows of A are read in place,
+unless they are halves or stored column-major: then the rows of a register tile are packed together.
 """
 
 from collections.abc import Callable
@@ -10,16 +10,16 @@ from typing import NamedTuple
 from .ir import BYTES, Function
 from .loops import address, below, cast, least, load, loop, store, transposed, vector
 
-Rows = Callable[[str], list[str]]  # gives the registers of row k
+Rows = Callable[[str], list[str]]  # returns the registers of row k
 
-# Elements between the ends of packed rows of A: rows of a power of two would share cache sets.
+# Elements between packed rows of A: rows at distances of a power of two would share cache sets.
 GAP = 16
-# Rows of B ahead of the current one that are asked for while it is packed.
+# Distance, in rows of B, of prefetches while packing.
 _FAR = 32
 
 
 class Shape(NamedTuple):
-    """What is fixed when a product is compiled: the element type and that of the accumulators,
+    """The compile-time parameters of a product: the element type and the type of the accumulators,
     rows and vectors of the register tile, lanes of a vector, depth of a block, and whether A and B
     are stored transposed.
     """
@@ -39,16 +39,16 @@ class Shape(NamedTuple):
 
     @property
     def in_place(self) -> bool:
-        """Whether rows of A are read where they are."""
+        """Whether rows of A are read in place."""
         return self.acc == self.code and not self.a_transposed
 
     @property
     def line(self) -> int:
-        """Elements of a cache line."""
+        """The number of elements in a cache line."""
         return 64 // BYTES[self.acc]
 
 
-# How near to the registers a line is wanted, and whether it will be written.
+# The cache level for a line, and whether it will be written.
 L1, L2, WRITTEN = "i32 0, i32 3", "i32 0, i32 2", "i32 1, i32 3"
 
 
@@ -58,12 +58,12 @@ def prefetch(f: Function, place: str, how: str) -> None:
 
 
 def loaded(f: Function, s: Shape, place: str, lanes: int, mask: str) -> str:
-    """Consecutive elements of an operand, in the type of the sums."""
+    """Loads consecutive elements of an operand, in the type of the sums."""
     return cast(f, lanes, load(f, s.code, lanes, place, mask), s.code, s.acc)
 
 
 def packed(f: Function, s: Shape, panel: str, k: str) -> list[str]:
-    """The row k of a packed panel."""
+    """Loads row k of a packed panel."""
     start, offsets = f.op(f"mul i64 {k}, {s.columns}"), range(0, s.columns, s.lanes)
     return [load(f, s.acc, s.lanes, address(f, s.acc, panel, start, v)) for v in offsets]
 
@@ -71,8 +71,8 @@ def packed(f: Function, s: Shape, panel: str, k: str) -> list[str]:
 def packing(
     f: Function, s: Shape, b: str, panel: str, stride: str, k0: str, left: str, count: str
 ) -> Rows:
-    """What gives the row k of a panel as it is in B, and packs it on the way. Far rows go to the
-    second cache: where the stride is a power of two, few of them fit into the first."""
+    """Returns a function that loads row k of a panel from B and packs it. Far rows are prefetched
+    to L2: if the stride is a power of two, few of them fit into L1."""
     masks = [below(f, f.op(f"sub i64 {count}, {v * s.lanes}"), s.lanes) for v in range(s.vectors)]
     b = address(f, s.code, b, f.op(f"mul i64 {k0}, {stride}"), left)
     far = address(f, s.code, b, f.op(f"mul i64 {stride}, {_FAR}"))
@@ -94,8 +94,8 @@ def packing(
 def pack_b(
     f: Function, s: Shape, b: str, packed: str, stride: str, k0: str, deep: str, j0: str, count: str
 ) -> None:
-    """Columns `j0 ...` of the rows `k0 ...` of B, which are stored as rows: panels of as many
-    columns as a register tile has, each row by row. Square blocks are transposed in registers.
+    """Packs columns `j0 ...` of the rows `k0 ...` of B, which is stored row-major: panels with as
+    many columns as a register tile, row by row. Square blocks are transposed in registers.
     """
     n, kind = s.lanes, vector(s.acc, s.lanes)
     with loop(f, 0, count, s.columns) as (j1, _):
@@ -115,8 +115,8 @@ def pack_b(
 def pack_a(
     f: Function, s: Shape, a: str, packed: str, size: dict, k0: str, deep: str, top: str, rest: str
 ) -> None:
-    """Rows `top ...` of the columns `k0 ...` of A, side by side; column by column if they are
-    stored so.
+    """Packs rows `top ...` of the columns `k0 ...` of A next to each other; column by column if A
+    is stored that way.
     """
     if s.a_transposed:
         mask = below(f, rest, s.rows)
@@ -136,8 +136,8 @@ def pack_a(
 def rows_of(
     f: Function, s: Shape, x: str, stride: str, k0: str, top: str, rest: str, count: int
 ) -> list[str]:
-    """Where `count` stored rows of an operand from `top` on begin. Only `rest` are there; those
-    beyond repeat the last one, and nothing of them is stored in the end."""
+    """Returns the starts of `count` stored rows of an operand from `top` on. Only `rest` of them
+    exist; further ones repeat the last row, and their results are never stored."""
     last = f.op(f"sub i64 {rest}, 1")
     lines = []
     for r in range(count):
@@ -147,7 +147,8 @@ def rows_of(
 
 
 def ahead(f: Function, s: Shape, a: str, size: dict, k0: str, following: str, j1: str) -> Rows:
-    """What of the next rows of A to ask for at k: each panel of B asks for another two."""
+    """Returns a function that prefetches parts of the next rows of A at k: each panel of B
+    prefetches another two."""
     last = f.op(f"sub i64 {size['m']}, 1")
     if s.a_transposed:
         first = f.op(f"mul i64 {k0}, {size['m']}")

@@ -1,7 +1,7 @@
-"""From the text of a kernel to its syntax tree.
+"""Parses kernel text to a syntax tree.
 
-Texts are long and their lines are of few forms, which are read here, several times faster than by
-Python's parser. Lines of other forms go to that one.
+Texts are long, but their lines have few forms, which are parsed here several times faster than by
+Python's parser. Lines of other forms are passed on to Python's.
 """
 
 import ast
@@ -26,12 +26,12 @@ _INDENT = 4
 
 
 class _Unusual(Exception):
-    """A line of another form."""
+    """A line has another form."""
 
 
 class _Atoms(dict[str, ast.expr]):
-    """Names, whole numbers and words of the parameter block by their spelling. Each is one node,
-    wherever it stands."""
+    """Names, integers and words of the parameter block by their spelling. Equal ones share a single
+    node."""
 
     def __missing__(self, text: str) -> ast.expr:
         node: ast.expr
@@ -87,7 +87,7 @@ def _target(text: str, atoms: _Atoms) -> ast.expr:
 
 
 def _statement(text: str, atoms: _Atoms) -> ast.stmt:
-    """A statement that is not an assignment."""
+    """Parses a statement other than an assignment."""
     if text[-1] == ":":
         keyword, _, test = text[:-1].partition(" ")
         kind = _HEADS.get(keyword)
@@ -103,10 +103,10 @@ def _statement(text: str, atoms: _Atoms) -> ast.stmt:
 
 
 def _unusual(text: str) -> list[ast.stmt]:
-    """A line as Python reads it; what opens a body has none yet.
+    """Parses a line with Python's parser; a line that opens a body does not contain it yet.
 
     Raises:
-        SyntaxError: it is wrong, or has a body as well.
+        SyntaxError: it is invalid, or contains a body.
     """
     opens = text[-1] == ":" and "#" not in text
     found = ast.parse(f"{text} pass" if opens else text).body
@@ -119,10 +119,10 @@ def _unusual(text: str) -> list[ast.stmt]:
 
 
 def _by_lines(text: str) -> list[ast.stmt]:
-    """The statements of a text.
+    """Parses the statements of a text.
 
     Raises:
-        SyntaxError: it is wrong, or statements go over several lines.
+        SyntaxError: it is invalid, or statements span several lines.
     """
     atoms = _Atoms()
     bodies: list[list[ast.stmt]] = [[]]
@@ -164,10 +164,10 @@ def _by_lines(text: str) -> list[ast.stmt]:
 
 
 def functions(text: str) -> list[ast.FunctionDef]:
-    """The functions of a kernel's text.
+    """Parses the functions of a kernel's text.
 
     Raises:
-        KernelError: the text is no Python.
+        KernelError: the text is not valid Python.
     """
     try:
         try:

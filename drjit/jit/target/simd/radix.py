@@ -1,4 +1,5 @@
-"""The passes of a radix sort: how often each digit occurs in a block, and where each key goes."""
+"""The passes of a radix sort: counting each digit's occurrences in a block, and moving each key to
+its position."""
 
 import ast
 
@@ -13,7 +14,7 @@ ENTRIES = (1 << DIGIT) + 1
 
 
 def _digits(t: Translator, key: Value, shift: int) -> list[str]:
-    """The digit of every lane, as `i64`; one beyond the largest for lanes that are not active."""
+    """Returns the digit of every lane as `i64`; one more than the largest for inactive lanes."""
     f, (code, x) = t.f, key
     if code not in UNSIGNED:
         raise KernelError(f"a sort key of type {code} is not unsigned")
@@ -36,13 +37,13 @@ def _digits(t: Translator, key: Value, shift: int) -> list[str]:
 
 
 def _table(f: Function, k: int) -> str:
-    """The table of this block."""
+    """Returns the table of this block."""
     offset = f.once(f"%radix{k}.o", f"mul i64 %block, {ENTRIES}")
     return f.once(f"%radix{k}", f"getelementptr i32, ptr {f.pointer(k)}, i64 {offset}")
 
 
 def _counted(f: Function, place: str) -> str:
-    """What a counter holds, to which 1 is added."""
+    """Returns the value of a counter and increments it."""
     count = f.op(f"load i32, ptr {place}")
     f.do(f"store i32 {f.op(f'add i32 {count}, 1')}, ptr {place}")
     return count
@@ -58,7 +59,7 @@ def radix_count(t: Translator, a: int, key: Value, shift: int) -> None:
 
 
 def _starts(f: Function, k: int) -> None:
-    """Turns the counts of all blocks into positions: by digit first, then by block."""
+    """Turns the counts of all blocks into positions, ordered by digit, then by block."""
     base = f.pointer(k)
     with loop(f, 0, ENTRIES, 1, [("i32", "0")]) as (digit, total):
         with loop(f, 0, "%n_blocks", 1, [("i32", total[0])]) as (block, so_far):
@@ -74,7 +75,7 @@ def radix_move(t: Translator, a: int, key: Value, shift: int, *moved: ast.expr) 
     """`radix_move(p[a], i, x, p[shift], p[k], v, ...)`: lanes with equal digits keep their order.
 
     Lanes beyond the end go to the padding of the buffers. Everything is scalar: a vector of
-    positions made of scalars in memory would wait for all stores before it.
+    positions assembled from scalars in memory would wait for all previous stores.
     """
     f, table = t.f, _table(t.f, a)
     columns = []

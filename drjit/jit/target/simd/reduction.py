@@ -1,4 +1,4 @@
-"""Reductions over all lanes, expanded scatter-reductions, and the finish function that combines
+"""Reductions over all lanes, expanded scatter-reductions, and the finish function, which combines
 their partial results.
 """
 
@@ -17,28 +17,28 @@ from .translate import Translator
 
 
 def accumulator(code: str) -> str:
-    """The type that a reduction accumulates in."""
+    """Returns the type in which a reduction accumulates."""
     return BY_CODE[code].accumulator.code
 
 
 def identity(op: str, code: str) -> float:
-    """The neutral element of a reduction."""
+    """Returns the neutral element of a reduction."""
     return neutral(op, BY_CODE[code])
 
 
 def starting_value(op: str, code: str) -> float:
-    """What a prefix reduction starts from: a sum from 0.0, not from -0.0, since it is seen."""
+    """Returns the start of a prefix reduction: 0.0 for a sum, not -0.0, because it is visible."""
     return 0 if op == "add" else identity(op, code)
 
 
 def masked_to_identity(t: Translator, op: str, acc: str, value: str) -> str:
-    """A vector with the identity in the lanes beyond the end of the range."""
+    """Returns a vector with the identity in the lanes beyond the end of the range."""
     return t.f.select(acc, t.active(), value, t.f.constant(acc, identity(op, acc)))
 
 
 def without_nan(f: Function, op: str, acc: str, value: str) -> str:
-    """A vector with the identity in place of NaN where a reduction passes over NaN: `min` and
-    `max`.
+    """Returns a vector with NaN replaced by the identity, for the reductions that ignore NaN: `min`
+    and `max`.
     """
     if op not in ("min", "max") or acc not in FLOATS:
         return value
@@ -46,7 +46,8 @@ def without_nan(f: Function, op: str, acc: str, value: str) -> str:
 
 
 def _carried_total(t: Translator, code: str, op: str, x: str) -> Callable[[], str]:
-    """An accumulator that the packet loop carries: what gives the total after the last packet."""
+    """Creates an accumulator carried by the packet loop; returns a function that computes the total
+    after the last packet."""
     f, acc = t.f, accumulator(code)
     value = masked_to_identity(t, op, acc, convert(f, acc, code, x))
     neutral = f.constant(acc, identity(op, acc))
@@ -75,8 +76,9 @@ def scan_totals(t: Translator, code: str, op: str, a: int, x: str) -> None:
 
 
 def private_copy(t: Translator, op: str, code: str, k: int, a: int, n: int) -> str:
-    """Where this thread accumulates: thread 0 in the target itself, if it has the type for that,
-    the others in copies. `finish` combines these, once whatever the number of statements.
+    """Returns the address where this thread accumulates: thread 0 in the target itself, if that has
+    the right type, the others in copies. `finish` combines these, once regardless of the number of
+    statements.
     """
     if (op, code, k, a, n) not in t.expansions:
         t.expansions.append((op, code, k, a, n))
@@ -95,12 +97,12 @@ def private_copy(t: Translator, op: str, code: str, k: int, a: int, n: int) -> s
 def scatter_reduce_expand(
     t: Translator, code: str, op: str, k: int, a: int, n: int, x: str, index: Value, mask: str
 ) -> None:
-    """`scatter_reduce_expand(...)`: unrolled over the lanes without a branch; lanes that are masked
-    out combine what changes nothing into element 0.
+    """`scatter_reduce_expand(...)`: unrolled over the lanes without a branch; masked-out lanes
+    combine a neutral value into element 0.
     """
     f, acc = t.f, accumulator(code)
     element, copy = MEMORY[acc], private_copy(t, op, code, k, a, n)
-    # NaN where memory may hold one, which the identity would replace.
+    # NaN is neutral here even if memory contains a NaN, which the identity would replace.
     undefined = op in ("min", "max") and acc in FLOATS
     neutral = f.constant(acc, float("nan") if undefined else identity(op, acc))
     value = to_memory(f, acc, f.select(acc, mask, convert(f, acc, code, x), neutral))
@@ -118,8 +120,8 @@ def scatter_reduce_expand(
 def scatter_reduce_packet(
     t: Translator, code: str, op: str, k: int, a: int, n: int, index: Value, mask: str, *xs: str
 ) -> None:
-    """`scatter_reduce_packet(...)`: as `scatter_reduce_expand`, with one load and store per row of
-    values; sums of floats.
+    """`scatter_reduce_packet(...)`: like `scatter_reduce_expand`, with one load and store per row
+    of values; sums of floats only.
     """
     f, acc, count = t.f, accumulator(code), len(xs)
     copy, neutral = private_copy(t, op, code, k, a, n), f.constant(acc, identity(op, acc))
@@ -151,11 +153,11 @@ def _add_row(f: Function, code: str, count: int, place: str, row: str) -> None:
 
 
 def horizontal(f: Function, op: str, code: str, x: str) -> str:
-    """The combination of all lanes, as a scalar as it lies in memory: halves are combined until one
+    """Reduces all lanes to a scalar in its memory representation: halves are combined until one
     lane is left.
     """
     width = f.lanes // 2
-    # The lanes that no longer matter are poison: with indices in their place, LLVM 22 takes some of
+    # Lanes that no longer matter are poison: with indices in their place, LLVM 22 mistakes some of
     # these shuffles for broadcasts of the wrong element (AVX-512, several reductions in a block).
     while width:
         places = [width + k if k < width else "poison" for k in range(f.lanes)]
@@ -167,7 +169,7 @@ def horizontal(f: Function, op: str, code: str, x: str) -> str:
 
 
 def store_partials(t: Translator) -> None:
-    """After the packet loop: the accumulators of the block go to `p[a][block]`."""
+    """Stores the accumulators of the block in `p[a][block]`, after the packet loop."""
     f = t.f
     for op, code, a, _, total in t.reductions:
         acc = accumulator(code)
@@ -177,10 +179,11 @@ def store_partials(t: Translator) -> None:
 
 
 def _combine_partials(f: Function, op: str, acc: str, a: int, *, is_scan: bool) -> str:
-    """The partial results made one; for a scan, each becomes the result of those before it."""
+    """Combines the partial results; for a scan, each is replaced by the combination of the previous
+    ones."""
     element, size, base = MEMORY[acc], BYTES[acc], f.pointer(a)
     is_sum = is_long(op, acc) and not is_scan
-    # A mask lies in memory as a byte.
+    # A mask is a byte in memory.
     first = starting_value(op, acc) if is_scan else identity(op, acc)
     start = constant("u8" if acc == "mask" else acc, first)
     with loop(f, 0, "%n_blocks", 1, [(element, start)] * (1 + is_sum)) as (block, total):
@@ -196,8 +199,8 @@ def _combine_partials(f: Function, op: str, acc: str, a: int, *, is_scan: bool) 
 
 
 def finish(t: Translator, name: str) -> str:
-    """The finish function: combines partial results in the order of blocks, private copies in the
-    order of threads.
+    """Emits the finish function, which combines partial results in the order of blocks, and private
+    copies in the order of threads.
     """
     f = Function(t.f.lanes)
     for op, code, a, k, _ in t.reductions:
@@ -214,11 +217,12 @@ def finish(t: Translator, name: str) -> str:
 
 
 def _finish_expansion(f: Function, op: str, code: str, k: int, a: int, n: int) -> None:
-    """Whole packets of the target at a time: buffers have room for a whole last one."""
+    """Combines private copies into the target, whole packets at a time: buffers have room for a
+    whole last one."""
     acc = accumulator(code)
     size, target, copies = f.word(n), f.pointer(k), f.pointer(a)
     threads = "%n_threads"
-    if acc == code:  # that of thread 0 is in the target
+    if acc == code:  # thread 0 has accumulated in the target
         threads = f.once("%n_copies", "sub i64 %n_threads, 1")
     with loop(f, 0, size, f.lanes) as (j, _):
         place = address(f, code, target, j)

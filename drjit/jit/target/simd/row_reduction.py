@@ -1,5 +1,5 @@
-"""Reductions over an axis that is not the last: rows are read as they lie, and added to
-accumulators in memory that stay in the nearest cache. Chunks of rows are joined at the end.
+"""Reductions over an axis other than the last: rows are read in memory order and added to
+accumulators in memory, which stay in the L1 cache. Chunks of rows are combined at the end.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from .loops import address, below, cast, choose, least, load, loop, numbers, sto
 from .reduction import accumulator, identity
 from .translate import Translator
 
-# Rows that are read one after the other: as many fewer times are accumulators loaded and stored.
+# Number of rows read in succession, which divides the loads and stores of accumulators.
 _TOGETHER = 8
 _SIZES = ("matrices", "rows", "columns", "chunk", "chunks", "strip", "strips")
 
@@ -25,10 +25,10 @@ def reduce_rows(
 ) -> None:
     """`reduce_rows(T, 'add', p[x], p[k], i, p[sizes], p[scratch], p[partial])`."""
     f = t.f
-    code = "u8" if code == "mask" else code  # as it lies in memory
+    code = "u8" if code == "mask" else code  # as in memory
     r = _Rows.of(f, op, code, sizes)
     size, lanes, acc = r.size, r.lanes, r.acc
-    # Which strip of columns of which chunk of rows of which matrix this is.
+    # Compute the strip of columns, the chunk of rows, and the matrix of this task.
     strip = f.op(f"urem i64 %i, {size['strips']}")
     part = f.op(f"udiv i64 %i, {size['strips']}")
     chunk = f.op(f"urem i64 {part}, {size['chunks']}")
@@ -41,7 +41,7 @@ def reduce_rows(
     row_of_all = f.op(f"mul i64 {matrix}, {size['rows']}")
     start = f.op(f"mul i64 {row_of_all}, {size['columns']}")
     source = address(f, code, base, start, first_column)
-    # Accumulators, and behind them what rounding has taken from sums.
+    # Accumulators, followed by the rounding errors of sums.
     own = f.op(f"mul i64 %thread, {size['strip']}")
     own = f.op(f"mul i64 {own}, 2")
     target = address(f, acc, scratch, own)
@@ -68,8 +68,8 @@ def reduce_rows(
 
 
 class _Rows(NamedTuple):
-    """A reduction of rows: the element type and that of accumulators, the lanes of a register and
-    the type of vectors in it, and the numbers that say what there is to do.
+    """A reduction of rows: the element type and the accumulator type, the lanes of a register and
+    the type of its vectors, and the parameters of the task.
     """
 
     f: Function
@@ -90,7 +90,7 @@ class _Rows(NamedTuple):
         return cls(f, op, code, acc, lanes, vector(acc, lanes), is_long(op, acc), neutral, size)
 
     def add(self, totals: Sequence[str], x: str) -> list[str]:
-        """A total, and what rounding has taken from it if it is a long sum, after one more term."""
+        """Adds a term to a total; returns it, with its rounding error if it is a long sum."""
         if len(totals) > 1:
             return list(add_long(self.f, self.kind, totals, x))
         return [combine(self.f, self.op, self.acc, x, totals[0], self.kind)]
@@ -105,12 +105,12 @@ class _Rows(NamedTuple):
 def _add_rows(
     r: _Rows, source: str, row: str, count: str, columns: str, sums: list[str], *, ahead: bool
 ) -> None:
-    """Adds `count` rows from a row on. Their own sums, in registers, are short, so that they round
-    little.
+    """Adds `count` consecutive rows. They are first summed in registers, which are short sums with
+    little rounding.
     """
     f, lanes, code, acc, across = r.f, r.lanes, r.code, r.acc, r.size["columns"]
     start = address(f, code, source, f.op(f"mul i64 {row}, {across}"))
-    # The rows after these, as they lie in memory where strips are whole rows.
+    # The subsequent rows in memory, if strips are whole rows.
     following = address(f, code, start, f.op(f"mul i64 {count}, {across}"))
 
     def strip(j: str, number: int) -> None:
@@ -141,7 +141,7 @@ def _add_rows(
 
 
 def _join(r: _Rows, k: int, partial: int) -> None:
-    """When all chunks are there: the results of a matrix, in the order of its rows."""
+    """Combines the results of a matrix, in the order of its rows, when all chunks are complete."""
     f, size, lanes, acc = r.f, r.size, r.lanes, r.acc
     source, result = f.pointer(partial), f.pointer(k)
     several = f.op(f"icmp sgt i64 {size['chunks']}, 1")

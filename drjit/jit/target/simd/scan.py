@@ -9,8 +9,8 @@ from .memory import lane_numbers
 from .reduction import accumulator, identity, masked_to_identity, starting_value, without_nan
 from .translate import Translator
 
-# Lanes of 32 bits in the widest register: LLVM 22 compresses wider vectors through the stack, and
-# the code crashes.
+# Number of 32-bit lanes in the widest register: LLVM 22 compresses wider vectors through the stack,
+# and the code crashes.
 REGISTER = 16
 
 
@@ -19,19 +19,19 @@ def _last_everywhere(f: Function, acc: str, x: str) -> str:
 
 
 def _shifted(f: Function, acc: str, x: str, by: int, fill: str) -> str:
-    """Lane `k` gets lane `k - by`; the first lanes get the last ones of `fill`."""
+    """Shifts lanes: lane `k` gets lane `k - by`; the first lanes get the last ones of `fill`."""
     return f.shuffle(f.vector[acc], fill, x, range(f.lanes - by, 2 * f.lanes - by))
 
 
 def _distances(f: Function) -> list[int]:
-    """The distances, twice as long each, at which lanes are combined one after the other."""
+    """Returns the distances, doubling each time, at which lanes are combined."""
     return [1 << k for k in range(f.lanes.bit_length() - 1)]
 
 
 @statement("type reduction parameter lane_range operand flag")
 def scan(t: Translator, code: str, op: str, k: int, x: str, inclusive: bool) -> Value:
-    """`scan(T, 'add', p[a], i, x, inclusive)`: within a packet in log2(lanes) steps, then on from
-    what the packets before give.
+    """`scan(T, 'add', p[a], i, x, inclusive)`: within a packet in log2(lanes) steps, then continued
+    from the previous packets.
     """
     f, acc = t.f, accumulator(code)
     value = without_nan(f, op, acc, masked_to_identity(t, op, acc, convert(f, acc, code, x)))
@@ -54,14 +54,14 @@ def scan(t: Translator, code: str, op: str, k: int, x: str, inclusive: bool) -> 
 
 @statement("type reduction lane_range operand parameter flag")
 def scan_blocks(t: Translator, code: str, op: str, x: str, k: int, inclusive: bool) -> Value:
-    """`scan_blocks(T, 'add', i, x, p[n], inclusive)`: a lane combines with lanes of its own run
-    only.
+    """`scan_blocks(T, 'add', i, x, p[n], inclusive)`: a lane combines only with lanes of its own
+    run.
     """
     f, acc = t.f, accumulator(code)
     value = without_nan(f, op, acc, convert(f, acc, code, x))
     mask, index = f.vector["mask"], f.vector["u32"]
     length = f.splat_once(f"%run{k}", "u32", f.once(f"%run{k}.i", f"trunc i64 {f.word(k)} to i32"))
-    # Where each lane stands in its run: a block begins with a run.
+    # The position of each lane in its run: a block begins with a run.
     first = f.once(f"%run{k}.p", f"urem {index} <{f.types.iota}>, {length}")
     step = f.once(f"%run{k}.s", f"urem {index} {f.constant('u32', f.lanes)}, {length}")
     position = t.carry(index, first)
@@ -73,7 +73,7 @@ def scan_blocks(t: Translator, code: str, op: str, x: str, k: int, inclusive: bo
     for by in _distances(f):
         other = combine(f, op, acc, value, _shifted(f, acc, value, by, "poison"))
         within = f.op(f"icmp uge {index} {place}, {f.constant('u32', by)}")
-        # A run that began before the packet has no lanes of this packet before its first.
+        # A run that began before the packet has no lanes in this packet before the first one.
         lanes_before = f.op(f"icmp uge {index} <{f.types.iota}>, {f.constant('u32', by)}")
         within = f.op(f"and {mask} {within}, {lanes_before}")
         value = f.select(acc, within, other, value)
@@ -90,8 +90,8 @@ def scan_blocks(t: Translator, code: str, op: str, x: str, k: int, inclusive: bo
 
 @statement("parameter pointer lane_range mask")
 def compress(t: Translator, k: int, base: str, mask: str) -> None:
-    """`compress(p[a], p[k], i, m)`: a packet's indices are moved together and stored by one masked
-    store.
+    """`compress(p[a], p[k], i, m)`: the indices of a packet are moved together and stored by one
+    masked store.
     """
     f = t.f
     place = f.once(f"%compress{k}.p", f"getelementptr i32, ptr {f.pointer(k)}, i64 %block")
@@ -104,7 +104,7 @@ def compress(t: Translator, k: int, base: str, mask: str) -> None:
 
 
 def _compress_part(f: Function, base: str, position: str, mask: str, x: str, part: int) -> str:
-    """Stores what the mask selects among the lanes of one register; gives the position after it."""
+    """Stores the lanes of one register that the mask selects; returns the position after them."""
     lanes = min(f.lanes, REGISTER)
     index, mask_type, bits = f"<{lanes} x i32>", f"<{lanes} x i1>", f"i{lanes}"
     if lanes < f.lanes:

@@ -1,8 +1,8 @@
-"""Kernel text to the text of an LLVM module: parses with `ast`, types forward, and emits SSA form
-directly.
+"""Translates kernel text to the text of an LLVM module: parses with `ast`, infers types forward,
+and emits SSA form directly.
 
-Structured `if` and `while` get phis for the variables that their bodies assign. Library functions
-are emitted once a module and type.
+Structured `if` and `while` statements get phis for the variables that their bodies assign. Library
+functions are emitted once per module and type.
 """
 
 import ast
@@ -24,13 +24,13 @@ ACTIVE = "%active"  # the mask of the lanes below the end of the range
 # The parameters of a function of the text: those of its kernel, and the first lane of the packet.
 LANES = "ptr %p, i64 %i, i64 %end, i64 %block, i64 %thread"
 
-# The operations that operators in the text stand for.
+# The operations of the operators in the text.
 OPERATORS = {
     type((PREFIXES if o.kind == "prefix" else INFIXES)[o.text]): o.name
     for o in TABLE.values()
     if o.kind in ("prefix", "infix")
 } | {ast.UAdd: "pos"}
-# Those that numbers without a type are computed with.
+# The same for numbers without a type.
 FOLDS: dict[str | None, Callable] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
     "neg": operator.neg, "pos": operator.pos,
@@ -40,23 +40,23 @@ CALLABLE = frozenset([name for name in elementwise.TABLE if TABLE[name].kind == 
 # A kernel with more literals than this leaves them in memory.
 LITERALS_IN_REGISTERS = 24
 
-# A kernel whose text refers to more words of the parameter block than this reads the others where
-# they are used, too: held in registers from the entry block on, they would be spilled, and make
-# compiling quadratic.
+# A kernel whose text refers to more parameter words than this also reads the others at their use:
+# held in registers from the entry block on, they would be spilled and make compilation quadratic.
 WORDS_IN_REGISTERS = 256
 
-# Lines of a block beyond which another one begins: the selection of instructions takes time that
-# grows with the square of a block's length.
+# Number of lines after which a block is split: instruction selection takes time quadratic in the
+# length of a block.
 BLOCK_LINES = 1000
 
 
-# Accesses at one index in a row from which on it pays to find out whether elements are adjacent.
+# Minimum number of consecutive accesses with the same index for which testing for adjacent elements
+# pays off.
 FEWEST = 3
 
 
 class Carried:
-    """A value that the packet loop carries: its name, its type, and what it is before and after a
-    packet, and after a pause.
+    """A value carried by the packet loop: its name, its type, and its values before and after a
+    packet and after a pause.
     """
 
     def __init__(self, name: str, kind: str, start: str):
@@ -65,7 +65,7 @@ class Carried:
 
 
 class Deferred(str):
-    """A literal that is read where it is used: the number of its word of the parameter block."""
+    """A literal that is read at its use: the number of its parameter word."""
 
     __slots__ = ()
 
@@ -85,19 +85,19 @@ class Translator(Arguments):
         self.rows: dict[tuple[str | None, str], elementwise.Row] = {}
         self.depth = self.top = depth
         self.result: tuple[Value, ...] = ()
-        # Reductions over all lanes, in the order of the text (see `reduction`), and what the packet
-        # loop carries.
+        # Reductions over all lanes, in the order of the text (see `reduction`), and the values
+        # carried by the packet loop.
         self.reductions: list = []
-        # What happens to sums after a number of packets, and after the last one.
+        # Code for sums, run after a number of packets and after the last one.
         self.pauses: list[Callable[[], None]] = []
         self.expansions: list = []
         self.finishers: list[Callable[[Function], None]] = []
         self.carried: list[Carried] = []
         self.needs_active = False
-        self.parts = 0  # how many blocks end because of their length alone
+        self.parts = 0  # number of blocks split because of their length
 
     def carry(self, kind: str, start: str) -> "Carried":
-        """A value that the packet loop carries from one packet to the next."""
+        """Creates a value that the packet loop carries from one packet to the next."""
         if self.depth:
             raise KernelError("belongs at the top level of a kernel")
         carried = Carried(f"%carried{len(self.carried)}", kind, start)
@@ -105,7 +105,7 @@ class Translator(Arguments):
         return carried
 
     def active(self) -> str:
-        """The mask of the lanes below the end of the range."""
+        """Returns the mask of the lanes below the end of the range."""
         self.needs_active = True
         return ACTIVE
 
@@ -132,8 +132,8 @@ class Translator(Arguments):
                 raise self._located(problem, first) from error
 
     def part(self) -> None:
-        """Ends a long block. The condition never holds, which LLVM cannot know, or it would join
-        the blocks again: the first word is the address of the error record, or zero.
+        """Splits a long block. The condition is never true, which LLVM cannot know, or it would
+        merge the blocks again: the first word is the address of the error record, or zero.
         """
         f = self.f
         self.parts += 1
@@ -170,12 +170,12 @@ class Translator(Arguments):
             self.f.variables[name.id] = one
 
     def effect(self, s: ast.Expr) -> None:
-        """A call for its effect (or a docstring)."""
+        """Translates a call for its effect (or a docstring)."""
         if type(s.value) is not ast.Constant:
             self.expr(s.value)
 
     def leave(self, s: ast.Return) -> None:
-        """`return`, at the end of a library function."""
+        """Translates `return` at the end of a library function."""
         if not self.returns or self.depth != self.top or s.value is None:
             raise KernelError("return belongs at the end of a library function")
         nodes = s.value.elts if type(s.value) is ast.Tuple else [s.value]
@@ -204,7 +204,7 @@ class Translator(Arguments):
                 continue
             (code, old), (now, new) = before[name], variables[name]
             if code == NUMBER or code != now:
-                # Of no use after the branch.
+                # Unused after the branch.
                 del variables[name]
             elif new != old:
                 result = f.op(f"phi {f.vector[code]} [{new}, %{end}], [{old}, %{origin}]")
@@ -246,14 +246,14 @@ class Translator(Arguments):
         f.start(done)
 
     def enter(self, statements: list[ast.stmt]) -> list[str]:
-        """The names that a body assigns, before it is translated: those that need phis."""
+        """Returns the names that a body assigns, before it is translated: those that need phis."""
         return assigned(statements)
 
     def settle(self) -> None:
-        """At the end of a body: what becomes of variables that have no phis."""
+        """At the end of a body, drops variables that have no phis."""
 
     def nested(self, statements: list[ast.stmt]) -> None:
-        """The body of a branch or loop."""
+        """Translates the body of a branch or loop."""
         self.depth += 1
         self.body(statements)
         self.depth -= 1
@@ -264,7 +264,7 @@ class Translator(Arguments):
             raise KernelError(f"{name} has the type {before} before the block and {after} after it")
 
     def test(self, e: ast.expr) -> str:
-        """The condition of a branch or loop, as `i1`."""
+        """Translates the condition of a branch or loop to `i1`."""
         name = e.func.id if type(e) is ast.Call and type(e.func) is ast.Name else None
         if name not in ("any_lane", "all_lanes"):
             raise KernelError("the test must be any_lane(m) or all_lanes(m)")
@@ -276,7 +276,7 @@ class Translator(Arguments):
     # ----------------------------------------------------------------------------- expressions
 
     def expr(self, e: ast.expr) -> Any:
-        """The value of an expression: one, several, or none."""
+        """Translates an expression with one result, several, or none."""
         try:
             rule = EXPRESSIONS[type(e)]
         except KeyError:
@@ -325,11 +325,11 @@ class Translator(Arguments):
         return self.apply(OPERATORS.get(type(e.op)), [self.expr(e.operand)])
 
     def computed(self, emit: Callable[..., str], code: str, *operands: str) -> str:
-        """The result of an operation; outside of the packet loop if it is the same for all."""
+        """Emits an operation, outside the packet loop if it is loop-invariant."""
         f = self.f
         head = f.head
         for x in operands:
-            if x not in head and x[0] != "s":  # as splat is
+            if x not in head and x[0] != "s":  # as in splat
                 return emit(f, code, *operands)
         f.hoisting = True
         result = emit(f, code, *operands)
@@ -337,7 +337,7 @@ class Translator(Arguments):
         return result
 
     def row(self, name: str | None, code: str) -> elementwise.Row:
-        """The row of an operation for an element type."""
+        """Returns the row of an operation for an element type."""
         row = self.rows.get((name, code))
         if row is None:
             row = elementwise.row(name, code, self.f.lanes, self.contract)
@@ -367,7 +367,7 @@ class Translator(Arguments):
         return self.library_call(name, [self.expr(a) for a in args])
 
     def apply(self, name: str | None, values: list[Value]) -> Value:
-        """An element-wise operation with a name."""
+        """Translates an element-wise operation with a name."""
         code = values[0][0]
         for v in values:
             if v[0] != code:
@@ -383,8 +383,8 @@ class Translator(Arguments):
         return row.result, self.computed(row.emit, code, *operands)
 
     def library_call(self, name: str, values: list[Value]) -> Any:
-        """A function of the library. Those with a leading underscore, which it keeps to itself,
-        are translated in place."""
+        """Translates a call of a library function. Private ones, with a leading underscore, are
+        translated in place."""
         if name.startswith("_") and not self.is_kernel:
             definition = self.module.library.function(*name.rsplit("_", 1))
             return together(results_of(self.module, self.f, definition, values, self.depth))
@@ -392,7 +392,7 @@ class Translator(Arguments):
         return self.module.call(self.f, name, values, warm=warm)
 
     def conversion(self, to: str, value: Value) -> Value:
-        """`T(x)`, a constant where `x` is a number."""
+        """`T(x)`, a constant if `x` is a number."""
         code, x = value
         if code == NUMBER:
             return to, self.f.constant(to, x)  # type: ignore[arg-type]
@@ -416,7 +416,7 @@ class Translator(Arguments):
         return code, self.f.select(code, mask, a, b)
 
     def unified(self, values: Any) -> list[Value]:
-        """Operands of one type: numbers take the type of the others."""
+        """Returns operands of one type: numbers take the type of the others."""
         code = next((v[0] for v in values if v[0] != NUMBER), NUMBER)
         if type(code) is tuple:
             raise KernelError("one value expected")
@@ -441,7 +441,7 @@ def results_of(
     values: Sequence[Value],
     depth: int = 0,
 ) -> tuple[Value, ...]:
-    """What a library function returns, which is translated for some arguments."""
+    """Returns the results of a library function, translated for some arguments."""
     names = [a.arg for a in definition.args.args]
     if len(names) != len(values):
         raise KernelError(f"{definition.name} takes {len(names)} arguments")
@@ -458,9 +458,9 @@ def results_of(
 
 
 def body_call(t: Translator, name: str, args: list[ast.expr]) -> Any:
-    """`body0(i, p, x, ...)`: a function of the kernel's text, translated when it is first called.
+    """`body0(i, p, x, ...)`: a function of the kernel's text, translated on its first call.
 
-    It has the parameters of a kernel and the current lanes, and then its own.
+    Its parameters are those of a kernel and the current lanes, followed by its own.
     """
     f = t.f
     codes, results = t.module.bodies[name](t)
@@ -477,12 +477,12 @@ def body_call(t: Translator, name: str, args: list[ast.expr]) -> Any:
 
 
 def together(values: Sequence[Value]) -> Any:
-    """What a call gives as the value of an expression: one, several, or none."""
+    """Returns the results of a call as the value of an expression: one, several, or none."""
     return values[0] if len(values) == 1 else tuple(values) or None
 
 
 def assigned(statements: list[ast.stmt]) -> list[str]:
-    """The names that statements assign, in order of appearance."""
+    """Returns the names that statements assign, in order of appearance."""
     names: dict[str, None] = {}
     for s in statements:
         if type(s) is ast.Assign:
@@ -495,7 +495,7 @@ def assigned(statements: list[ast.stmt]) -> list[str]:
 
 
 def grouped(statements: Sequence[ast.stmt]) -> list[list[Any]]:
-    """The statements, those that `RUNS` has together."""
+    """Groups consecutive statements that `RUNS` translates together."""
     found: list[list[Any]] = [[]]
     before = None
     for s in statements:
@@ -510,7 +510,7 @@ def grouped(statements: Sequence[ast.stmt]) -> list[list[Any]]:
 
 
 def _place(call: Any) -> tuple[str, ...] | None:
-    """What a statement of a run has in common with the others: the function, index and mask."""
+    """Returns what the statements of a run have in common: the function, index and mask."""
     if type(call) is not ast.Call or type(call.func) is not ast.Name or call.func.id not in RUNS:
         return None
     kind, x, m = call.args[0], *call.args[-2:]
@@ -535,8 +535,8 @@ EXPRESSIONS: dict[type, Callable] = {
     ast.Call: Translator.call,
     ast.Tuple: Translator.several,
 }
-# What translates several statements in a row that access elements of 32 bits or more at one index,
-# by what they call; `adjacent` adds this.
+# Translators of several consecutive statements that access elements of 32 bits or more at one
+# index, by function; `adjacent` registers them.
 RUNS: dict[str, Callable] = {}
 statement("type typed")(Translator.bitcast)
 

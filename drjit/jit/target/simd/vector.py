@@ -1,8 +1,8 @@
-"""Vectors: values with many features a lane, in rows of stack memory.
+"""Vectors: values with many features per lane, in rows of stack memory.
 
-Element-wise statements are put off until something needs a vector as a whole; those that piled up
-by then become one loop over the features, in which values that nothing else needs stay in
-registers. `f16` features are held as `f32` that has been rounded.
+Element-wise statements are deferred until something needs a whole vector. Then all deferred
+statements become one loop over the features, in which values that nothing else needs stay in
+registers. `f16` features are held as rounded `f32`.
 """
 
 import ast
@@ -33,33 +33,33 @@ from .module import Module, declare
 from .translate import Translator, assigned
 from .vector_memory import HELD, StackSlot, Variables, Vector, row_bytes
 
-# Element-wise operations that a product goes on with, at most: they are repeated for every row of
-# its block.
+# Maximum number of element-wise operations that continue a product: they are repeated for every row
+# of its block.
 _FOLLOWING = 4
-# Repetitions of a feature from which on it is stored once.
+# Minimum number of repetitions of a feature for which it is stored once.
 _REPEATED = 8
 
 
 class VectorTranslator(Translator):
-    """Translates a kernel that has vectors."""
+    """Translates a kernel that contains vectors."""
 
     def __init__(self, module: Module, f: Function, source: str, *, is_kernel: bool):
         super().__init__(module, f, source, is_kernel=is_kernel)
         # Room for the widest row, which nothing reads (see `put`).
         spare = 8 * f.lanes if " put(" in source and not llvm.has_gathers() else 0
         self.variables = f.variables = Variables(f, spare)
-        # The names that stand for vectors somewhere, and those that have been assigned since the
-        # last loop over features.
+        # The names that stand for vectors anywhere, and those assigned since the last loop over
+        # features.
         self.names: set[str] = set()
         self.recent: dict[str, None] = {}
         self.over: dict[int, list[str]] = {}
         self.dying: Sequence[str] = ()
         self.target = ""
-        # Operations that were put off, by the number of features.
+        # Deferred operations, by the number of features.
         self.waiting: dict[int, list[Operation]] = {}
-        # Where the values are that are literals: words of the parameter block.
+        # Addresses of values that are literals: words of the parameter block.
         self.literals: dict[str, int] = {}
-        # The places of the variables that the bodies around assign.
+        # The slots of the variables that enclosing bodies assign.
         self.homes: list[dict[str, Vector]] = []
 
     # ------------------------------------------------------------------------------ statements
@@ -72,7 +72,7 @@ class VectorTranslator(Translator):
         super().body(statements)
 
     def statement(self, s: ast.stmt) -> None:
-        """Translates one statement; vectors that nothing needs after it end."""
+        """Translates one statement; vectors not needed after it are released."""
         over = self.dying = self.over.get(id(s), ())
         assigns = list(targets(s)) if type(s) is ast.Assign else []
         self.target = assigns[0] if len(assigns) == 1 else ""
@@ -87,7 +87,7 @@ class VectorTranslator(Translator):
             self.variables.pop(name)
 
     def enter(self, statements: list[ast.stmt]) -> list[str]:
-        """Before a body: each vector that it assigns gets a place of its own, where it is before
+        """Before a body, gives each vector that it assigns a slot, which holds the vector before
         and after the body.
         """
         self.flush()
@@ -106,7 +106,7 @@ class VectorTranslator(Translator):
         return [name for name in names if name not in places]
 
     def settle(self) -> None:
-        """At the end of a body: the vectors that it assigned go to their places."""
+        """At the end of a body, moves the vectors that it assigned to their slots."""
         self.flush()
         moves = []
         for name, home in self.homes.pop().items():
@@ -121,7 +121,7 @@ class VectorTranslator(Translator):
         self.move(moves)
 
     def move(self, moves: list[tuple[StackSlot, Any]]) -> None:
-        """Copies vectors at the same time, as if all were read before any is written."""
+        """Copies vectors simultaneously, as if all were read before any is written."""
         while moves:
             sources = [v.slot for _, v in moves]
             free = [m for m in moves if m[0] not in sources]
@@ -129,7 +129,7 @@ class VectorTranslator(Translator):
                 self.copied(free[0][1], free[0][0])
                 moves.remove(free[0])
                 continue
-            # Every place still holds something that another one needs.
+            # Every slot still holds something that another copy needs.
             slot, v = moves.pop()
             taken = {s for s, _ in moves} | set(sources) | {slot}
             moves.append((slot, self.copied(v, self.room(v, taken))))
@@ -142,26 +142,27 @@ class VectorTranslator(Translator):
         taken: Collection[StackSlot | None] = (),
         wanted: Sequence[StackSlot | None] = (),
     ) -> StackSlot:
-        """Memory for a vector: one of the wanted places if it is free, else any that is."""
+        """Returns memory for a vector: one of the preferred slots if it is free, otherwise any free
+        one."""
         read = [w for operations in self.waiting.values() for o in operations for w in o.operands]
         used = {w.slot for w in read if isinstance(w, Vector)}.union(taken)
         return self.variables.room(row_bytes(v.code, self.f.lanes) * v.count, used, wanted)
 
     def homes_of(self, name: str) -> list[StackSlot]:
-        """The places that a variable will go to, the innermost body's first."""
+        """Returns the slots that a variable will be moved to, innermost body first."""
         homes = [places[name].slot for places in reversed(self.homes) if name in places]
         return [slot for slot in homes if slot is not None]
 
     def fresh(
         self, code: str, count: int, taken: Sequence[StackSlot] | set[StackSlot] = ()
     ) -> Vector:
-        """A vector with memory that nothing else is in, for the variable that is being assigned."""
+        """Returns a vector in unshared memory, for the variable that is being assigned."""
         v = Vector(code, count)
         v.slot = self.room(v, taken, self.homes_of(self.target))
         return v
 
     def copied(self, v: Vector, slot: StackSlot) -> Vector:
-        """A copy of a vector in other memory."""
+        """Returns a copy of a vector in other memory."""
         copy = Vector(v.code, v.count)
         operation = Operation(lambda f, x: x, "copy", [v])
         operation.results.append(copy)
@@ -170,7 +171,7 @@ class VectorTranslator(Translator):
         return copy
 
     def place(self, v: Vector) -> str:
-        """The address of a vector's rows."""
+        """Returns the address of a vector's rows."""
         if v.slot is None:
             self.flush([v])
         slot: Any = v.slot
@@ -181,7 +182,7 @@ class VectorTranslator(Translator):
         return slot.name
 
     def vector(self, e: ast.expr, code: str = "", count: int = 0) -> Vector:
-        """An argument that is a vector, maybe of a given type and number of features."""
+        """An argument that is a vector, optionally of a given type and number of features."""
         value = self.expr(e)
         if value is None or type(value[1]) is not Vector:
             raise KernelError(f"{ast.unparse(e)} is not a vector")
@@ -194,7 +195,7 @@ class VectorTranslator(Translator):
     # ------------------------------------------------------------------- element-wise operations
 
     def apply(self, name: str | None, values: list[Value]) -> Value:
-        """An element-wise operation with a name; on vectors, put off."""
+        """Translates an element-wise operation with a name; deferred if on vectors."""
         if not any(type(x) is Vector for _, x in values):
             return super().apply(name, values)
         code, count, operands = self.together(values)
@@ -261,8 +262,8 @@ class VectorTranslator(Translator):
     def together(
         self, values: Sequence[Value], count: int = 0
     ) -> tuple[str, int, list[Vector | Register]]:
-        """Operands of one element type and number of features: scalars become registers that are
-        the same for all features.
+        """Returns operands of one element type and number of features: scalars become registers
+        shared by all features.
         """
         codes = [
             x.code if type(x) is Vector else code  # type: ignore[attr-defined]
@@ -292,7 +293,7 @@ class VectorTranslator(Translator):
         *,
         is_call: bool = False,
     ) -> Any:
-        """The results of an operation that is emitted later."""
+        """Returns the results of an operation that is emitted later."""
         operation = Operation(emit, kind, operands, is_call=is_call)
         operation.results = [Vector(code, count, operation) for code in codes]
         self.waiting.setdefault(count, []).append(operation)
@@ -302,8 +303,8 @@ class VectorTranslator(Translator):
     # ------------------------------------------------------------------------- loops over features
 
     def flush(self, more: Sequence[Vector] = (), total: Vector | None = None) -> str:
-        """Emits what was put off: afterwards all vectors with a name, and some more, lie in memory.
-        Gives the sum over the features of one, if asked for.
+        """Emits the deferred operations: afterwards, all vectors with a name, and those in `more`,
+        are in memory. Returns the sum over the features of `total`, if requested.
         """
         result = ""
         if total is not None:
@@ -311,7 +312,7 @@ class VectorTranslator(Translator):
         while self.waiting:
             count = next(iter(self.waiting))
             operations = self.waiting[count]
-            # A vector of which only the sum is needed has no memory.
+            # A vector needed only for its sum has no memory.
             over = self.dying if total is not None else ()
             named = [(name, self.variables.bound(name)) for name in self.recent if name not in over]
             stored = {v: name for name, v in named if v and v.op is not None and v.count == count}
@@ -339,7 +340,7 @@ class VectorTranslator(Translator):
         return result
 
     def multiply(self, product: Product, code: str, count: int) -> Value:
-        """The result of a product, which is put off."""
+        """Returns the result of a product, which is deferred."""
         if any(type(o) is Product for o in self.waiting.get(count, ())):
             self.flush()
         result = Vector(code, count, product)
@@ -360,8 +361,8 @@ class VectorTranslator(Translator):
     def _places(
         self, operations: list[Operation], stored: dict[Vector, str], product: Product | None
     ) -> dict:
-        """Memory for the results of a loop; in place of an operand of the loop if that ends with
-        it and has rows of the same size.
+        """Returns memory for the results of a loop; it may replace an operand whose last use is the
+        loop and whose rows have the same size.
         """
         lanes = self.f.lanes
         read: dict[StackSlot, set[int]] = {}
@@ -381,7 +382,7 @@ class VectorTranslator(Translator):
 
 
 def _needed(operations: list[Operation], wanted: list[Vector]) -> list[Operation]:
-    """The operations that some vectors depend on."""
+    """Returns the operations that some vectors depend on."""
     needed, result = set(wanted), []
     for operation in reversed(operations):
         if not needed.isdisjoint(operation.results):
@@ -391,7 +392,7 @@ def _needed(operations: list[Operation], wanted: list[Vector]) -> list[Operation
 
 
 def number(f: Function, code: str, x: float) -> str:
-    """A number in all lanes, as features are held."""
+    """Returns a number in all lanes, in the register representation of features."""
     if code != "f16":
         return f.constant(code, x)
     bits = int(constant("f16", x).removeprefix("0xH"), 16)
@@ -424,8 +425,8 @@ def vector(t: VectorTranslator, code: str, *features: ast.expr) -> Value:
 
 
 def _run(registers: Sequence[str]) -> int:
-    """How often each of several features is repeated, one after the other; 1 where that is not
-    worth a thought."""
+    """Returns the number of consecutive repetitions of each feature, or 1 if it is not worth
+    exploiting."""
     first = next((k for k, x in enumerate(registers) if x != registers[0]), len(registers))
     if first < _REPEATED or len(registers) % first:
         return 1
@@ -434,12 +435,12 @@ def _run(registers: Sequence[str]) -> int:
 
 
 def _is_short(v: Vector) -> bool:
-    """Whether there are fewer numbers in memory than the vector has."""
+    """Returns whether memory holds fewer numbers than the vector has."""
     return v.slot is not None and (v.slot.uniform or v.run > 1)
 
 
 def _uniform(t: VectorTranslator, code: str, words: list[int]) -> Vector:
-    """A vector of literals: its features are put side by side once a block."""
+    """Creates a vector of literals: its features are stored contiguously once per block."""
     f, v, held = t.f, Vector(code, len(words)), SCALAR[HELD[code]]
     name = f"%literals.{code}." + ".".join(map(str, words))
     v.slot = StackSlot(name, len(words) * BYTES[HELD[code]], uniform=True)
@@ -476,7 +477,7 @@ def feature(t: VectorTranslator, v: Vector, k: int) -> Value:
 
 
 def check_feature(v: Vector, k: int) -> None:
-    """Raises KernelError for a feature that a vector lacks."""
+    """Raises KernelError for a feature that a vector does not have."""
     if not 0 <= k < v.count:
         raise KernelError(f"a vector of {v.count} features has no feature {k}")
 

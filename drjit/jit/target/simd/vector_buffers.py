@@ -1,4 +1,4 @@
-"""Vectors in buffers, where they lie in blocks of lanes that have a row for each feature."""
+"""Vectors in buffers, stored in blocks of lanes with one row per feature."""
 
 import ast
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def broadcast_vector(t: VectorTranslator, code: str, count: int, base: str) -> V
 def _read(
     t: VectorTranslator, code: str, count: int, start: str, read: Callable[[str], str]
 ) -> Value:
-    """The vector whose rows are in memory."""
+    """Returns the vector whose rows are in memory."""
     f, result = t.f, t.fresh(code, count)
     place = result.slot.name  # type: ignore[union-attr]
     with loop(f, 0, count, 1) as (k, _):
@@ -44,7 +44,7 @@ def _read(
 
 @statement("type integer pointer lane_range node")
 def store_vector(t: VectorTranslator, code: str, count: int, base: str, e: ast.expr) -> None:
-    """`store_vector(T, n, p[k], i, v)`, where a scalar is every feature."""
+    """`store_vector(T, n, p[k], i, v)`, where a scalar stands for every feature."""
     f, value = t.f, t.expr(e)
     if type(value[1]) is not Vector:
         value = t.typed(e, code)
@@ -62,7 +62,7 @@ def store_vector(t: VectorTranslator, code: str, count: int, base: str, e: ast.e
 
 
 def _first_row(f: Function, code: str, count: int, base: str) -> str:
-    """The address of the first feature of the lanes, in blocks that have a row for each."""
+    """Returns the address of the first feature of the lanes, in blocks with one row per feature."""
     block, inside = f.op(f"and i64 %i, {-VECTOR_BLOCK}"), f.op(f"and i64 %i, {VECTOR_BLOCK - 1}")
     at = f.op(f"add i64 {f.op(f'mul i64 {block}, {count}')}, {inside}")
     return address(f, code, base, at)

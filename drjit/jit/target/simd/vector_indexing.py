@@ -1,4 +1,4 @@
-"""Features of vectors at an index that differs between lanes."""
+"""Features of vectors at an index that varies between lanes."""
 
 import ast
 from typing import Any
@@ -23,18 +23,18 @@ from .vector_memory import HELD, Vector, row_code, row_type
 
 
 def _goes_by_rows(v: Vector) -> bool:
-    """Whether all rows are read and written: those of few features, and of somewhat more with the
-    masks and the many registers of AVX-512."""
+    """Returns whether all rows are read and written: for few features, and for somewhat more with
+    the masks and the many registers of AVX-512."""
     return v.count <= (8 if llvm.has_gathers() else 4)
 
 
 def _is(f: Function, index: str, k: int) -> str:
-    """The lanes whose index is a number."""
+    """Returns the lanes whose index equals a number."""
     return f.op(f"icmp eq {f.vector['u32']} {index}, {f.constant('u32', k)}")
 
 
 def _position(f: Function, index: str) -> Value:
-    """Where the feature of each lane lies, in elements."""
+    """Returns the position of each lane's feature, in elements."""
     kind = f.vector["u32"]
     first = f.op(f"mul {kind} {index}, {f.constant('u32', f.lanes)}")
     return "u32", f.op(f"add {kind} {first}, <{f.types.iota}>")
@@ -61,7 +61,7 @@ def take(t: VectorTranslator, v: Vector, x: ast.expr, mask: str) -> Value:
 
 @statement("node node node mask")
 def put(t: VectorTranslator, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -> Value:
-    """`put(v, x, y, m)`: in place where nothing needs the vector as it was."""
+    """`put(v, x, y, m)`: in place if nothing needs the previous vector."""
     f, v = t.f, t.vector(e)
     value = to_held(f, v.code, t.typed(y, v.code)[1])
     constant = t.integer(x) if type(x) is ast.Constant else None
@@ -96,8 +96,8 @@ def _scatter(f: Function, v: Vector, place: str, row: str, index: Value, mask: s
 
 
 def _own(t: VectorTranslator, e: ast.expr, v: Vector) -> Vector:
-    """A vector that can be changed, with the features of another one: its memory, if nothing needs
-    that any more, or a copy."""
+    """Returns a vector that can be changed, with the features of another one: in its memory, if
+    nothing else needs that, or in a copy."""
     t.flush([v])
     slot: Any = v.slot
     name = e.id if type(e) is ast.Name else ""
@@ -109,8 +109,8 @@ def _own(t: VectorTranslator, e: ast.expr, v: Vector) -> Vector:
 
 
 def _replace(f: Function, v: Vector, row: str, value: str, mask: str) -> None:
-    """Another feature in the lanes of a mask; the others may get anything where it is that of the
-    active lanes."""
+    """Replaces a feature in the lanes of a mask; the other lanes may become anything if it is the
+    mask of the active lanes."""
     if mask != ACTIVE:
         held, before = HELD[v.code], load_row(f, v.code, row)
         if not llvm.has_gathers():

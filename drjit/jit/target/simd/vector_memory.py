@@ -1,6 +1,4 @@
-"""Vectors, and the stack memory that they lie in: what is free again is what no variable stands for
-any more.
-"""
+"""Vectors and their stack memory: a slot is free once no variable refers to its vector."""
 
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
@@ -10,17 +8,18 @@ from .ir import BITS, SCALAR, Function, KernelError, Value
 if TYPE_CHECKING:
     from .feature_loop import Operation
 
-# What features are held as.
+# Types of features in registers.
 HELD = {code: code for code in SCALAR} | {"f16": "f32"}
-# What they lie in memory as, where that differs: indexed access needs elements of 32 or 64 bits.
+# Types of features in memory, if different: indexed access needs elements of 32 or 64 bits.
 WIDE = {code: "u32" for code, bits in BITS.items() if bits < 32 and code != "f16"}
-# Bytes that the vectors of a kernel may take: half of what a thread usually has.
+# Bytes for the vectors of a kernel: half of a thread's usual stack.
 STACK = 4 << 20
 
 
 class StackSlot:
-    """Stack memory for the rows of a vector; for its features alone if these are `uniform`, the
-    same for all lanes of all packets. `holders` are the variables whose vectors lie there.
+    """Stack memory for the rows of a vector, or only for its features if these are `uniform`,
+    i.e. equal in all lanes of all packets. `holders` are the variables whose vectors are stored
+    there.
     """
 
     __slots__ = ("holders", "name", "size", "uniform")
@@ -31,9 +30,8 @@ class StackSlot:
 
 
 class Vector:
-    """A vector: element type, number of features, and either the operation that it waits for or
-    the memory that it lies in, where a row stands for `run` features. `holders` are the variables
-    that stand for it.
+    """A vector: element type, number of features, and either its deferred operation or its memory,
+    where a row represents `run` features. `holders` are the variables that refer to it.
     """
 
     __slots__ = ("_slot", "code", "count", "holders", "op", "run")
@@ -46,7 +44,7 @@ class Vector:
 
     @property
     def slot(self) -> StackSlot | None:
-        """The memory that the vector lies in, if it has any yet."""
+        """The memory of the vector, if it has any yet."""
         return self._slot
 
     @slot.setter
@@ -56,17 +54,17 @@ class Vector:
 
 
 def row_code(code: str) -> str:
-    """The type of features in memory: integers of less than 32 bits, and masks, have 32."""
+    """Returns the type of features in memory: integers of less than 32 bits, and masks, have 32."""
     return WIDE.get(code, HELD[code])
 
 
 def row_type(code: str, lanes: int) -> str:
-    """How a feature of all lanes lies in memory."""
+    """Returns the memory type of a feature of all lanes."""
     return f"<{lanes} x {SCALAR[row_code(code)]}>"
 
 
 def row_bytes(code: str, lanes: int) -> int:
-    """The size of a row."""
+    """Returns the size of a row."""
     return BITS[row_code(code)] * lanes // 8
 
 
@@ -75,8 +73,8 @@ def _vector(value: Value | None) -> Vector | None:
 
 
 class Variables(dict):
-    """The variables of a kernel, which count how many of them stand for a vector, and the memory
-    for the vectors among them, each with some spare bytes behind it.
+    """The variables of a kernel, with reference counts of vectors, and the memory of the vectors,
+    each followed by some spare bytes.
     """
 
     def __init__(self, f: Function, spare: int):
@@ -84,11 +82,11 @@ class Variables(dict):
         self.f, self.spare = f, spare
         self.slots = 0
         self.size = 0  # of all slots, in bytes
-        # Slots without holders, and some that have got one again.
+        # Slots without holders, and some that have been reused.
         self.free: dict[StackSlot, None] = {}
 
     def bound(self, name: str) -> Vector | None:
-        """The vector that a name stands for."""
+        """Returns the vector that a name stands for."""
         return _vector(self.get(name))
 
     def __setitem__(self, name: str, value: Value) -> None:
@@ -101,7 +99,7 @@ class Variables(dict):
         super().__setitem__(name, value)
 
     def pop(self, name: str, default: None = None) -> Value | None:
-        """Ends a variable."""
+        """Removes a variable."""
         value = super().pop(name, default)
         v = _vector(value)
         if v is not None:
@@ -123,8 +121,9 @@ class Variables(dict):
         taken: Collection[StackSlot | None],
         wanted: Iterable[StackSlot | None] = (),
     ) -> StackSlot:
-        """Memory of so many bytes that no variable and nothing of what is taken lies in: one of the
-        wanted places if that is possible, else what was freed last, as it is in the cache.
+        """Returns memory of the given size in which no variable and nothing taken is stored:
+        one of the preferred slots if possible, otherwise the one freed last, because it is in
+        the cache.
         """
         for slot in wanted:
             if slot is not None and not slot.holders and slot not in taken and slot.size >= size:
