@@ -8,6 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -80,3 +81,19 @@ def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     """Pins the tier: a test that has this fixture runs once on NumPy and once compiled."""
     monkeypatch.setattr("drjit.jit.run.kernel.tier", request.param)
     return request.param
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """NumPy says nothing of overflow, division by zero and the like."""
+    with np.errstate(all="ignore"):
+        yield
+
+
+@pytest.fixture
+def debug() -> Iterator[None]:
+    """Kernels run as Python, with their checks."""
+    import drjit as dr  # only here: it reads the environment that is set above
+
+    with dr.scoped_set_flag(dr.JitFlag.Debug):
+        yield

@@ -5,6 +5,7 @@ import gc
 
 import numpy as np
 import pytest
+from helpers import tracked
 
 import drjit as dr
 from drjit import ADMode
@@ -63,12 +64,6 @@ class Tree(dr.CustomOp):
         g, h = g["sum"], g["rest"][0]
         self.set_grad_in("values", {"a": g + h * self.pair[1]})
         self.set_grad_in("pair", [0, g + h * self.values["a"]])
-
-
-def tracked(*values, cls=Float):
-    x = cls(*values)
-    dr.enable_grad(x)
-    return x
 
 
 def test_example_of_the_manual():

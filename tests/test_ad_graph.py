@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from helpers import tracked
 
 import drjit as dr
 from drjit import ADFlag, ADMode, JitFlag, nn
@@ -25,12 +26,6 @@ from drjit.llvm.ad import (
     TensorXf,
     UInt,
 )
-
-
-def tracked(*values, cls=Float):
-    x = cls(*values)
-    dr.enable_grad(x)
-    return x
 
 
 def variables():
@@ -1133,6 +1128,7 @@ def test_trap_for_nan(debug):
 
 
 def test_errors_name_the_line(debug):
-    x = tracked(1, 2)
+    x = Float(1, 2)
+    dr.enable_grad(x)
     with pytest.raises(RuntimeError, match=r"recorded at .*test_ad_graph.py:\d+"):
         x.grad = Float(1, 2, 3)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from helpers import opaque, results
 
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node as ir
@@ -12,7 +13,6 @@ from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import Node
 from drjit.jit.ir.op import identity
 from drjit.jit.primitives import collective
-from drjit.jit.run import kernel, schedule
 
 FUNCTIONS: dict[str, Callable] = {
     "add": lambda a, b: a + b,
@@ -31,15 +31,8 @@ CASES = [
 every_case = pytest.mark.parametrize(("t", "name"), CASES, ids=str)
 
 
-def opaque(t: DType, values: np.ndarray) -> Node:
-    return ir.buffer(t, values.size, kernel.from_numpy(t, values))
-
-
 def result(n: Node) -> np.ndarray:
-    schedule.evaluate([n])
-    if n.is_literal:
-        return np.full(n.size, n.data, n.dtype.numpy)
-    return kernel.to_numpy(n.dtype, n.size, n.data).copy()
+    return results([n])[0]
 
 
 def sample(t: DType, name: str, size: int) -> np.ndarray:

@@ -7,6 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
+from helpers import launched, uniform
 
 import drjit as dr
 from drjit import nn
@@ -43,7 +44,7 @@ SIZES = (1, 15, 17, 1000)
 
 
 def rand(shape, seed=0, dtype=np.float32):
-    return np.random.default_rng(seed).uniform(-1, 1, shape).astype(dtype)
+    return uniform(shape, seed, dtype)
 
 
 def vector(values):
@@ -473,13 +474,6 @@ def test_a_program_longer_than_a_kernel(monkeypatch):
 # ---- Kernels
 
 
-def launches(function):
-    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
-        dr.kernel_history_clear()
-        function()
-        return dr.kernel_history()
-
-
 def test_a_network_is_one_kernel_with_one_statement_a_product(tier):
     A, b, C = nn.pack(TensorXf16(rand((8, 2))), TensorXf16(rand(8)), TensorXf16(rand((3, 8))))
     x = Float16(rand(100, 1))
@@ -489,7 +483,7 @@ def test_a_network_is_one_kernel_with_one_statement_a_product(tier):
         v = nn.matvec(A, nn.CoopVec(x, 1), b)
         dr.eval(Array3f16(C @ dr.maximum(v, 0)))
 
-    history = launches(run)
+    history = launched(run)
     # The weights become single precision once, for all layers.
     assert [h["size"] for h in history] == [8 * 2 + 8 + 3 * 8, 100]
     text = history[1]["source"]

@@ -4,6 +4,7 @@ kernels of the reverse pass, gradients of vectors and views.
 
 import numpy as np
 import pytest
+from helpers import uniform
 
 import drjit as dr
 from drjit import nn
@@ -20,10 +21,6 @@ from drjit.llvm.ad import (
 )
 
 KEEP = dr.ADFlag.Default | dr.ADFlag.KeepGraph
-
-
-def rand(shape, seed=0, dtype=np.float64):
-    return np.random.default_rng(seed).uniform(-1, 1, shape).astype(dtype)
 
 
 def backward(function, values, cls=Float64, flags=dr.ADFlag.Default):
@@ -45,7 +42,7 @@ def moved(values, directions, step):
 
 
 def directions_of(values):
-    return [rand(v.shape, 90 + k) for k, v in enumerate(values)]
+    return [uniform(v.shape, 90 + k) for k, v in enumerate(values)]
 
 
 def check(function, *values, rel=1e-6):
@@ -111,7 +108,7 @@ def test_products(rows, columns, size, transpose, tier):
         z = nn.matvec(A, nn.CoopVec(x), transpose=transpose)
         return dr.sum(y * y * 0.5 + z * z * z)
 
-    check(function, rand(2 + rows * columns + count), *rand((inner, size), 1))
+    check(function, uniform(2 + rows * columns + count), *uniform((inner, size), 1))
 
 
 def network(buffer, x, y):
@@ -128,20 +125,20 @@ def network(buffer, x, y):
 
 
 def test_layers_that_share_a_buffer(tier):
-    check(network, rand(35), rand(5, 1), rand(5, 2))
+    check(network, uniform(35), uniform(5, 1), uniform(5, 2))
 
 
 def test_inputs_that_are_the_same_for_all_lanes(tier):
-    check(network, rand(35), rand(1, 1), rand(5, 2))
-    check(network, rand(35), rand(1, 1), rand(1, 2))
+    check(network, uniform(35), uniform(1, 1), uniform(5, 2))
+    check(network, uniform(35), uniform(1, 1), uniform(1, 2))
 
-    def uniform(x, y, lanes):
+    def function(x, y, lanes):
         v = nn.CoopVec(x, y)
         w = v * lanes + v
         a, b = w * w
         return a * b
 
-    check(uniform, rand(1, 1), rand(1, 2), rand(7, 3))
+    check(function, uniform(1, 1), uniform(1, 2), uniform(7, 3))
 
 
 @pytest.mark.parametrize(
@@ -168,12 +165,12 @@ def test_element_wise_operations_and_reductions(function, tier):
         result = list(function(v, w, s))
         return sum([(k + 1) * r * r for k, r in enumerate(result)], Float64(0))
 
-    check(whole, *rand((7, 5), 4))
+    check(whole, *uniform((7, 5), 4))
 
 
 @pytest.mark.parametrize("cls", [Float16, Float])
 def test_lower_precision_agrees_with_double(cls, tier):
-    values = [rand(35), rand(17, 1), rand(17, 2)]
+    values = [uniform(35), uniform(17, 1), uniform(17, 2)]
     values = [v.astype(np.float16).astype(np.float64) for v in values]
     _, exact = backward(network, values)
     _, found = backward(network, values, cls)
@@ -187,8 +184,8 @@ def test_lower_precision_agrees_with_double(cls, tier):
 @pytest.mark.parametrize("size", [15, 17, 1000])
 @pytest.mark.parametrize("count", [1, 3, 17, 64])
 def test_gradients_of_matrices_are_sums_over_lanes(count, size, tier):
-    x, y = rand((count, size), 1, np.float32), rand((3, size), 2, np.float32)
-    A, b = nn.pack(TensorXf(rand((3, count), 3)), TensorXf(rand(3, 4)), layout="training")
+    x, y = uniform((count, size), 1, np.float32), uniform((3, size), 2, np.float32)
+    A, b = nn.pack(TensorXf(uniform((3, count), 3)), TensorXf(uniform(3, 4)), layout="training")
     dr.enable_grad(A.buffer)
     r = nn.matvec(A, nn.CoopVec([Float(row) for row in x]), b)
     dr.backward(dr.dot(r, nn.CoopVec([Float(row) for row in y])))
@@ -210,10 +207,10 @@ def test_sums_over_lanes_of_halves_accumulate_in_single_precision(tier):
 
 
 def test_packing_passes_gradients_on(tier):
-    A, b, V = TensorXf64(rand((3, 2))), TensorXf64(rand(3, 1)), TensorXf64(rand((4, 3), 2))
+    A, b, V = TensorXf64(uniform((3, 2))), TensorXf64(uniform(3, 1)), TensorXf64(uniform((4, 3), 2))
     dr.enable_grad(A, b, V)
     P, q, (R,) = nn.pack(A, b, [nn.view(V)[1:3]], layout="training")
-    x = rand((2, 7), 3)
+    x = uniform((2, 7), 3)
     y = R @ nn.matvec(P, nn.CoopVec([Float64(row) for row in x]), q)
     dr.backward(dr.sum(y))
     ones = V.numpy()[1:3].sum(0)
@@ -247,12 +244,12 @@ def test_a_training_step_is_one_kernel(tier):
     n, width = 1000, 8
     shapes = [(width, 2), (width, width), (3, width)]
     *weights, bias = nn.pack(
-        *[TensorXf16(rand(s, k)) for k, s in enumerate(shapes)],
-        TensorXf16(rand(width)),
+        *[TensorXf16(uniform(s, k)) for k, s in enumerate(shapes)],
+        TensorXf16(uniform(width)),
         layout="training",
     )
     buffer = weights[0].buffer
-    x, y = Float(rand(n, 1)), Float(rand(n, 2))
+    x, y = Float(uniform(n, 1)), Float(uniform(n, 2))
     dr.enable_grad(buffer)
     dr.eval(buffer, x, y)
     with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
@@ -280,9 +277,9 @@ def test_a_training_step_is_one_kernel(tier):
 
 
 def test_gradients_of_two_buffers_come_from_one_kernel(tier):
-    A = nn.pack(TensorXf(rand((3, 2))), layout="training")
-    B = nn.pack(TensorXf(rand((2, 3))), layout="training")
-    x = Float(rand(100, 1))
+    A = nn.pack(TensorXf(uniform((3, 2))), layout="training")
+    B = nn.pack(TensorXf(uniform((2, 3))), layout="training")
+    x = Float(uniform(100, 1))
     dr.enable_grad(A.buffer, B.buffer)
     dr.eval(A.buffer, B.buffer, x)
     with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
@@ -330,7 +327,7 @@ def test_products_in_loops(mode, limit, tier):
         )
         return x * x + y
 
-    values = [rand(4), rand(2, 1), rand(5, 2), rand(5, 3)]
+    values = [uniform(4), uniform(2, 1), uniform(5, 2), uniform(5, 3)]
     step, directions = 1e-6, directions_of(values)
     slope = loss(function, moved(values, directions, step))
     slope = (slope - loss(function, moved(values, directions, -step))) / (2 * step)
@@ -360,7 +357,7 @@ def test_products_in_loops_that_sum_up(tier):
         start = (UInt(0), dr.zeros(Float64, 5))
         return dr.while_loop(start, lambda i, _: i < COUNTS, body, max_iterations=-1)[1]
 
-    values = [rand(4), rand(2, 1), rand(5, 2), rand(5, 3)]
+    values = [uniform(4), uniform(2, 1), uniform(5, 2), uniform(5, 3)]
     step, directions = 1e-6, directions_of(values)
     slope = loss(function, moved(values, directions, step))
     slope = (slope - loss(function, moved(values, directions, -step))) / (2 * step)
@@ -424,7 +421,7 @@ def called(mode):
     ],
 )  # fmt: skip
 def test_vectors_in_control_flow(function, tier):
-    values = [rand(4), rand(2, 1), rand(5, 2), rand(5, 3)]
+    values = [uniform(4), uniform(2, 1), uniform(5, 2), uniform(5, 3)]
     step, directions = 1e-6, directions_of(values)
     ahead, behind = (moved(values, directions, s * step) for s in (1, -1))
     slope = (loss(function, ahead) - loss(function, behind)) / (2 * step)
@@ -434,7 +431,7 @@ def test_vectors_in_control_flow(function, tier):
 
 
 def test_values_of_vectors_in_control_flow(tier):
-    values = [rand(4), rand(2, 1), rand(5, 2), rand(5, 3)]
+    values = [uniform(4), uniform(2, 1), uniform(5, 2), uniform(5, 3)]
     weights, bias, vectors = values[0].reshape(2, 2), values[1][:, None], np.stack(values[2:])
     affine = 2 * (weights @ vectors + bias)
     other = vectors + np.sin(vectors)
@@ -457,9 +454,9 @@ def test_values_of_vectors_in_control_flow(tier):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_lanes_that_are_masked_out_may_hold_anything(bad, tier):
-    values = rand(17, 1)
+    values = uniform(17, 1)
     values[3] = bad
-    A, b = nn.pack(TensorXf(rand((3, 2), 2)), TensorXf(rand(3)), layout="training")
+    A, b = nn.pack(TensorXf(uniform((3, 2), 2)), TensorXf(uniform(3)), layout="training")
     dr.enable_grad(A.buffer)
     gradients = []
     for active in (values == values, np.isfinite(values)):

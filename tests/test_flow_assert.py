@@ -9,12 +9,7 @@ import pytest
 import drjit as dr
 from drjit.llvm import Array2f, Bool, Float, UInt
 
-
-@pytest.fixture(autouse=True)
-def debug():
-    with dr.scoped_set_flag(dr.JitFlag.Debug, True):
-        yield
-
+pytestmark = pytest.mark.usefixtures("debug")
 
 CHECKS = {
     "assert_true": lambda x, n: dr.assert_true(x < n, "large: {x}", x=x),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import formula, plain_formula
 
 import drjit as dr
 from drjit.jit.run import schedule
@@ -16,16 +17,6 @@ def shortest(monkeypatch: pytest.MonkeyPatch) -> None:
     schedule.forget_kernels()
 
 
-def long(x):
-    """Several operations."""
-    return dr.fma(x, 2, dr.abs(x - 3)) * 0.5 + dr.sqrt(dr.abs(x))
-
-
-def reference(x: np.ndarray) -> np.ndarray:
-    """The same in NumPy."""
-    return (x * 2 + np.abs(x - 3)) * 0.5 + np.sqrt(np.abs(x))
-
-
 def texts(*values) -> str:
     """The texts of the kernels that compute values."""
     return dr.kernel_source(*values)
@@ -33,7 +24,7 @@ def texts(*values) -> str:
 
 @pytest.mark.parametrize("n", [0, 1, 15, 17, 1000])
 def test_a_function_called_again_and_again_is_one_piece_of_text(tier: str, n: int) -> None:
-    call = dr.func(long)
+    call = dr.func(formula)
     x = Float(np.linspace(-1, 2, n, dtype=np.float32))
     y = x
     for _ in range(6):
@@ -45,12 +36,12 @@ def test_a_function_called_again_and_again_is_one_piece_of_text(tier: str, n: in
         assert source.count("sqrt") == 1
     want = x.numpy()
     for _ in range(6):
-        want = reference(want)
+        want = plain_formula(want)
     np.testing.assert_allclose(y.numpy(), want, rtol=1e-5)
 
 
 def test_gradients_of_functions_called_again_and_again(tier: str) -> None:
-    call = dr.func(long)
+    call = dr.func(formula)
     x = dr.linspace(Float64, 0.5, 2, 17)
     dr.enable_grad(x)
     y = call(call(call(x)))
@@ -58,7 +49,7 @@ def test_gradients_of_functions_called_again_and_again(tier: str) -> None:
     h = 1e-6
 
     def plain(x: np.ndarray) -> np.ndarray:
-        return reference(reference(reference(x)))
+        return plain_formula(plain_formula(plain_formula(x)))
 
     at = x.numpy()
     slope = (plain(at + h) - plain(at - h)) / (2 * h)
@@ -145,7 +136,7 @@ def test_gathers_of_functions_called_again_and_again(tier: str) -> None:
 
 
 def test_functions_inside_of_loops_and_of_other_functions(tier: str) -> None:
-    inner = dr.func(long)
+    inner = dr.func(formula)
 
     @dr.func
     def outer(x):
@@ -157,7 +148,7 @@ def test_functions_inside_of_loops_and_of_other_functions(tier: str) -> None:
     want = x.numpy()
     for _ in range(3):
         for _ in range(2):
-            want = reference(reference(want)) + reference(want)
+            want = plain_formula(plain_formula(want)) + plain_formula(want)
         want = want * 0.125
     assert texts(y).count("sqrt") <= 2
     np.testing.assert_allclose(y.numpy(), want, rtol=1e-5)
@@ -185,9 +176,9 @@ def test_lanes_that_call_other_functions(tier: str) -> None:
     index = dr.arange(UInt32, 33) % 3
     y = x
     for _ in range(3):
-        y = dr.switch(index, [long, lambda x: dr.sin(x) * dr.cos(x) + x, long], y)
+        y = dr.switch(index, [formula, lambda x: dr.sin(x) * dr.cos(x) + x, formula], y)
     want, number = x.numpy(), index.numpy()
     for _ in range(3):
-        want = np.where(number == 1, np.sin(want) * np.cos(want) + want, reference(want))
+        want = np.where(number == 1, np.sin(want) * np.cos(want) + want, plain_formula(want))
     assert texts(y).count("sqrt") == 1
     np.testing.assert_allclose(y.numpy(), want, rtol=1e-4)

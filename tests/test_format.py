@@ -372,12 +372,6 @@ def test_assertions_do_nothing_outside_debug_mode() -> None:
     dr.assert_equal(Float(1), Float(2))
 
 
-@pytest.fixture
-def debug() -> object:
-    with dr.scoped_set_flag(dr.JitFlag.Debug):
-        yield
-
-
 @pytest.mark.usefixtures("debug")
 def test_assertions_that_hold() -> None:
     dr.assert_true(True)

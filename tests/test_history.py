@@ -1,10 +1,8 @@
 """The record of launches: what an entry says about kernels, operations and frozen functions."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
+from helpers import launched
 
 import drjit as dr
 from drjit import KernelRecordingMode, KernelType
@@ -13,13 +11,6 @@ from drjit.llvm import Float, TensorXf, UInt
 pytestmark = pytest.mark.usefixtures("tier")
 
 N = 1000
-
-
-def history(run: Callable[[], Any], *types: KernelType) -> list[dict[str, Any]]:
-    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
-        dr.kernel_history_clear()
-        dr.eval(run())
-        return dr.kernel_history(types)
 
 
 def data() -> Float:
@@ -45,7 +36,7 @@ OPERATIONS = {
 def test_an_operation_is_one_entry_with_the_size_of_its_input(name: str):
     run, kind, size = OPERATIONS[name]
     x = data()
-    (entry,) = history(lambda: run(x))
+    (entry,) = launched(lambda: run(x))
     assert (entry["type"], entry["size"]) == (kind, size)
     assert (entry["input_count"], entry["output_count"]) == (1, 1)
     assert entry["recording_mode"] is KernelRecordingMode.Inactive
@@ -54,17 +45,17 @@ def test_an_operation_is_one_entry_with_the_size_of_its_input(name: str):
 
 def test_a_compression_is_one_entry_beside_that_of_its_mask():
     x = data()
-    mask, found = history(lambda: dr.compress(x > 500))
+    mask, found = launched(lambda: dr.compress(x > 500))
     assert (mask["type"], mask["size"]) == (KernelType.JIT, N)
     assert (found["type"], found["size"]) == (KernelType.Compress, N)
     assert (found["input_count"], found["output_count"]) == (1, 1)
-    assert history(lambda: dr.compress(x > 500), KernelType.Compress)[0]["size"] == N
-    assert history(lambda: dr.compress(x > 500), KernelType.Dot) == []
+    assert launched(lambda: dr.compress(x > 500), KernelType.Compress)[0]["size"] == N
+    assert launched(lambda: dr.compress(x > 500), KernelType.Dot) == []
 
 
 def test_a_long_prefix_reduction_of_two_launches_is_one_entry():
     x = dr.opaque(Float, 1, 1 << 18)
-    (entry,) = history(lambda: dr.cumsum(x))
+    (entry,) = launched(lambda: dr.cumsum(x))
     assert (entry["type"], entry["size"]) == (KernelType.BlockPrefixReduce, 1 << 18)
 
 
@@ -76,12 +67,12 @@ def test_launches_of_a_frozen_function_are_recorded_and_replayed():
         return dr.cumsum(y), y + 1
 
     x = data()
-    modes = [{e["recording_mode"] for e in history(lambda: f(x))} for _ in range(3)]
+    modes = [{e["recording_mode"] for e in launched(lambda: f(x))} for _ in range(3)]
     recorded, replayed = {KernelRecordingMode.Recorded}, {KernelRecordingMode.Replayed}
     assert modes == [recorded, replayed, replayed]
-    kinds = [e["type"] for e in history(lambda: f(x))]
+    kinds = [e["type"] for e in launched(lambda: f(x))]
     assert kinds.count(KernelType.BlockPrefixReduce) == 1
-    (after,) = history(lambda: x + 1)
+    (after,) = launched(lambda: x + 1)
     assert after["recording_mode"] is KernelRecordingMode.Inactive
 
 
@@ -92,13 +83,13 @@ def test_a_recording_that_fails_leaves_the_mode_as_it_was():
 
     with pytest.raises(ValueError):
         f(data())
-    (entry,) = history(lambda: data() + 1)
+    (entry,) = launched(lambda: data() + 1)
     assert entry["recording_mode"] is KernelRecordingMode.Inactive
 
 
 def test_a_kernel_says_how_many_arrays_it_reads_and_writes():
     x, y = data(), data() + 1
     dr.eval(y)
-    (entry,) = history(lambda: [x * y, x - y, dr.arange(UInt, N)])
+    (entry,) = launched(lambda: [x * y, x - y, dr.arange(UInt, N)])
     assert (entry["input_count"], entry["output_count"], entry["size"]) == (2, 3, N)
     assert entry["operation_count"] > 0

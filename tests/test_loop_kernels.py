@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import launched
 
 import drjit as dr
 from drjit import ADFlag
@@ -17,17 +18,9 @@ pytestmark = pytest.mark.usefixtures("tier")
 N = 17
 
 
-def kernels(run: Callable[[], Any]) -> list[dict[str, Any]]:
-    """What is launched to evaluate the results of a function."""
-    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
-        dr.kernel_history_clear()
-        dr.eval(run())
-        return dr.kernel_history()
-
-
 def counts(run: Callable[[], Any]) -> tuple[int, int, int]:
     """Numbers of launches, of different kernels, and of operations in the largest one."""
-    found = kernels(run)
+    found = launched(run)
     largest = max(k.get("operation_count", 0) for k in found)
     return len(found), len({k["hash"] for k in found}), largest
 
@@ -149,7 +142,7 @@ def test_what_goes_before_and_after_a_loop_has_kernels_of_its_own() -> None:
         y, a, b = start()
         dr.enable_grad(y, a)
         result = dr.sum(scale(run_loop(10, scale(y), a, b)))
-        found = kernels(lambda r=result, y=y, a=a: (dr.backward(r), y.grad, a.grad)[1:])
+        found = launched(lambda r=result, y=y, a=a: (dr.backward(r), y.grad, a.grad)[1:])
         iterations = {k["hash"] for k in found if "cos" in k["source"]}
         assert iterations and (not known or iterations == known)
         known = iterations
@@ -267,7 +260,7 @@ def test_local_memory_in_a_loop(count: int, n: int, compress: bool) -> None:
 def test_local_memory_is_one_array_however_many_entries_it_has() -> None:
     seen = []
     for count in (5, 40):
-        found = kernels(lambda count=count: sort(count, N)[0])
+        found = launched(lambda count=count: sort(count, N)[0])
         iterations = [k for k in found if "take(" in k["source"]]
         assert len(iterations) > 2
         inputs = {(k["input_count"], k["output_count"], k["operation_count"]) for k in iterations}
@@ -298,7 +291,7 @@ def test_derivatives_of_local_memory_in_a_loop(n: int) -> None:
         for mode in ("evaluated", "symbolic"):
             dr.enable_grad(x)
             y = run(x, steps, mode)
-            found = kernels(lambda y=y, x=x: (dr.backward(y), x.grad)[1])
+            found = launched(lambda y=y, x=x: (dr.backward(y), x.grad)[1])
             slopes.append(x.grad.numpy())
             dr.disable_grad(x)
             if mode == "evaluated":
@@ -339,7 +332,7 @@ def test_a_target_of_another_size_than_the_lanes_is_not_copied(mode: str, reads:
             assert found[1] is target and found[2] is table
             return found
 
-        sizes = [k["size"] for k in kernels(run)]
+        sizes = [k["size"] for k in launched(run)]
         assert sizes.count(100) == shared and 7 not in sizes
         want = np.arange(100.0) + 1
         for lane in range(8):

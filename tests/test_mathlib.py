@@ -8,6 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.special
+from helpers import padded
 
 from drjit.jit.target import library, simd
 from drjit.jit.target.numpy import namespace
@@ -48,10 +49,7 @@ SPECIAL_VALUES = (
 )
 
 
-@pytest.fixture(autouse=True)
-def quiet():
-    with np.errstate(all="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def samples(kind, n, seed=0):
@@ -236,12 +234,6 @@ def test_scalars_and_arrays_agree(name, code):
         assert one.dtype == kind
         assert np.array_equal(one, result[k], equal_nan=True)
         assert one != one or np.signbit(one) == np.signbit(result[k])
-
-
-def padded(array):
-    room = np.zeros(len(array) + 64, array.dtype)
-    room[: len(array)] = array
-    return room
 
 
 def compiled(text):

@@ -16,10 +16,7 @@ INTEGERS = [t for t in dtype.ALL if t.is_int]
 FLOATS = [t for t in dtype.ALL if t.is_float]
 
 
-@pytest.fixture(autouse=True)
-def quiet():
-    with np.errstate(all="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def call(name, *operands):

@@ -8,6 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
+from helpers import launched
 
 import drjit as dr
 from drjit import llvm
@@ -477,7 +478,7 @@ def test_muon_launches_as_much_for_many_matrices_of_a_shape_as_for_one():
         opt = Muon(0.1, {f"x{i}": TensorXf(np.eye(8, 5) + i) for i in range(count)})
         for name in opt:
             dr.set_grad(opt[name], TensorXf(np.ones((8, 5))))
-        return len(kernels(opt.step))
+        return len(launched(opt.step))
 
     assert launches(6) - launches(1) <= 2 * 5  # each is gathered, and copied back
 
@@ -703,13 +704,6 @@ def test_scaler_errors():
 # ---- Costs
 
 
-def kernels(run) -> list[dict]:
-    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
-        dr.kernel_history_clear()
-        run()
-        return dr.kernel_history()
-
-
 @pytest.mark.parametrize("name", [n for n in ALL if "Muon" not in n])
 def test_a_step_is_one_kernel_that_is_compiled_once(name: str):
     cls, options = ALL[name]
@@ -723,7 +717,7 @@ def test_a_step_is_one_kernel_that_is_compiled_once(name: str):
 
     step(0.1)
     for i in range(4):
-        history = kernels(lambda i=i: step(0.1 / (i + 2)))
+        history = launched(lambda i=i: step(0.1 / (i + 2)))
         assert len(history) == (2 if options.get("uniform") and not options.get("amsgrad") else 1)
         assert all(k["cache_hit"] for k in history)
 
@@ -742,7 +736,7 @@ def test_scaled_steps_compile_nothing_after_the_first(optimizer, monkeypatch):
         step(dr.opaque(Float, 1.0))
     for factor in (1.0, np.inf, 1.0, 1.0, 1.0, 1.0):
         opaque = dr.opaque(Float, factor)
-        assert all(k.get("cache_hit", True) for k in kernels(lambda f=opaque: step(f)))
+        assert all(k.get("cache_hit", True) for k in launched(lambda f=opaque: step(f)))
 
 
 def test_five_hundred_steps_keep_nothing(monkeypatch):

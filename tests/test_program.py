@@ -9,13 +9,13 @@ import traceback
 
 import numpy as np
 import pytest
+from helpers import opaque
 
 from drjit.jit import flags
 from drjit.jit.flags import JitFlag
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import label, op
 from drjit.jit.ir import node as ir
-from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import Node
 from drjit.jit.run import kernel, runtime, schedule
 from drjit.jit.text import program, source
@@ -23,11 +23,6 @@ from drjit.jit.text.program import Instr, Output, Program
 from drjit.jit.trace import access
 
 TRUE = ir.literal(dt.mask, True)
-
-
-def opaque(t: DType, values: object) -> Node:
-    values = np.asarray(values, t.numpy)
-    return ir.buffer(t, values.size, kernel.from_numpy(t, values))
 
 
 def lines(*roots: Node) -> list[str]:

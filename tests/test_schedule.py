@@ -6,8 +6,10 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 
+import helpers
 import numpy as np
 import pytest
+from helpers import watch_launches
 
 from drjit.jit import flags
 from drjit.jit.flags import JitFlag
@@ -24,8 +26,7 @@ TRUE = ir.literal(dt.mask, True)
 
 
 def opaque(values: object, t: DType = dt.f32) -> Node:
-    values = np.atleast_1d(np.asarray(values, t.numpy))
-    return ir.buffer(t, values.size, kernel.from_numpy(t, values))
+    return helpers.opaque(t, values)
 
 
 def ramp(size: int, t: DType = dt.f32) -> Node:
@@ -46,10 +47,7 @@ def mul(a: Node, b: Node) -> Node:
 
 def values(n: Node) -> list:
     """The values of a node, as a list."""
-    schedule.evaluate([n])
-    if n.is_literal:
-        return [n.data] * n.size
-    return kernel.to_numpy(n.dtype, n.size, n.data).tolist()
+    return helpers.results([n])[0].tolist()
 
 
 class Array:
@@ -84,15 +82,7 @@ def clean() -> Iterator[None]:
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """Text and size of the kernels that run, in order."""
-    seen: list[tuple[str, int]] = []
-    run = kernel.run
-
-    def watched(found: kernel.Kernel, size: int, *others: object) -> list:
-        seen.append((found.text, size))
-        return run(found, size, *others)
-
-    monkeypatch.setattr(kernel, "run", watched)
-    return seen
+    return watch_launches(monkeypatch, lambda found, size: (found.text, size))
 
 
 # Grouping

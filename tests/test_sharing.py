@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from helpers import formula, plain_formula
 
 import drjit as dr
 from drjit.jit import flags
@@ -19,16 +20,6 @@ from drjit.llvm.ad import Bool, Float, Float64, UInt32
 def shortest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "SHORTEST", 3)
     monkeypatch.setattr(sharing, "SHORTEST", 3)
-
-
-def long(x, k=2):
-    """Several operations."""
-    return dr.fma(x, k, dr.abs(x - 3)) * 0.5 + dr.sqrt(dr.abs(x))
-
-
-def reference(x: np.ndarray, k: float = 2) -> np.ndarray:
-    """The same in NumPy."""
-    return (x * k + np.abs(x - 3)) * 0.5 + np.sqrt(np.abs(x))
 
 
 def source_of(*values) -> str:
@@ -62,7 +53,7 @@ def test_the_work_behind_a_call_does_not_grow_with_the_length_of_the_function(
     def call(x):
         calls.append(x)
         for _ in range(20):
-            x = long(x)
+            x = formula(x)
         return x * 1e-6
 
     def nodes_of(times: int) -> int:
@@ -82,21 +73,21 @@ def test_the_work_behind_a_call_does_not_grow_with_the_length_of_the_function(
 
 @pytest.mark.parametrize("n", [0, 1, 15, 17, 1000])
 def test_calls_of_calls(tier: str, n: int) -> None:
-    call = dr.func(long)
+    call = dr.func(formula)
     x = Float(ramp(n))
     y, z = call(call(x)), call(x + 1)
     dr.eval(y, z)
-    np.testing.assert_allclose(y.numpy(), reference(reference(ramp(n))), rtol=1e-5)
-    np.testing.assert_allclose(z.numpy(), reference(ramp(n) + np.float32(1)), rtol=1e-5)
+    np.testing.assert_allclose(y.numpy(), plain_formula(plain_formula(ramp(n))), rtol=1e-5)
+    np.testing.assert_allclose(z.numpy(), plain_formula(ramp(n) + np.float32(1)), rtol=1e-5)
 
 
 def test_constants_that_differ_are_arguments(tier: str) -> None:
-    call = dr.func(long)
+    call = dr.func(formula)
 
     def steps(numbers):
         y, want = Plain(ramp()), ramp()
         for k in numbers:
-            y, want = call(y, k), reference(want, np.float32(k))
+            y, want = call(y, k), plain_formula(want, np.float32(k))
         return y, want
 
     for numbers in ((0.5, 0.5, 0.5), (0.25, 0.5, 0.75), (0.1, 0.1, 0.1), (0.0, -0.0, 0.0)):
@@ -129,7 +120,7 @@ def test_constants_that_change_need_no_other_kernels(tier: str) -> None:
 
     @dr.func
     def call(x, k):
-        return dr.tan(long(long(x, k), 0.125)) * k
+        return dr.tan(formula(formula(x, k), 0.125)) * k
 
     choose = random.Random(1)
     dr.sync_thread()
@@ -140,7 +131,7 @@ def test_constants_that_change_need_no_other_kernels(tier: str) -> None:
         for _ in range(5):
             k = choose.choice((0.25, 0.75))
             y = call(y, k)
-            want = np.tan(reference(reference(want, np.float32(k)), np.float32(0.125)))
+            want = np.tan(plain_formula(plain_formula(want, np.float32(k)), np.float32(0.125)))
             want = want * np.float32(k)
         texts.append(source_of(y))
         np.testing.assert_allclose(y.numpy(), want, rtol=2e-2)
@@ -203,13 +194,13 @@ def test_calls_within_loops_and_branches(tier: str) -> None:
     @dr.func
     def call(x):
         i, y = dr.while_loop((UInt32(0), x), lambda i, y: y > 1, lambda i, y: (i + 1, y * 0.5))
-        return dr.select(y > 0.75, y + i, long(y))
+        return dr.select(y > 0.75, y + i, formula(y))
 
     def plain(x):
         y, i = x.copy(), np.zeros(len(x))
         while (y > 1).any():
             i, y = i + (y > 1), np.where(y > 1, y * np.float32(0.5), y)
-        return np.where(y > 0.75, y + i, reference(y)).astype(np.float32)
+        return np.where(y > 0.75, y + i, plain_formula(y)).astype(np.float32)
 
     def body(i, x):
         x = dr.if_stmt((x,), x > 1, lambda x: call(x) - call(x * 2), lambda x: call(call(x)))
@@ -235,7 +226,7 @@ def test_nothing_leaves_a_body_that_calls_in_several_places_share(tier: str) -> 
     @dr.func
     def call(y, x):
         def body(i, y):
-            yes, no = lambda y, x: y * 0.5 + long(x), lambda y, _: y * y
+            yes, no = lambda y, x: y * 0.5 + formula(x), lambda y, _: y * y
             return i + 1, dr.if_stmt((y, x), y > 0, yes, no)
 
         return dr.while_loop((UInt32(0), y), lambda i, _: i < 2, body)[1]
@@ -248,13 +239,13 @@ def test_nothing_leaves_a_body_that_calls_in_several_places_share(tier: str) -> 
     y = dr.if_stmt((x,), x > 0.5, lambda y: rounds(3, y), lambda y: rounds(1, y))
     once = want = ramp()
     for k in range(6):
-        want = np.where(want > 0, want * 0.5 + reference(ramp() * 2), want * want)
+        want = np.where(want > 0, want * 0.5 + plain_formula(ramp() * 2), want * want)
         once = want if k == 1 else once
     np.testing.assert_allclose(y.numpy(), np.where(ramp() > 0.5, want, once), rtol=1e-4)
 
 
 def test_results_that_swap_the_state_of_a_loop(tier: str) -> None:
-    swap = dr.func(lambda a, b: (b, a, long(a)))
+    swap = dr.func(lambda a, b: (b, a, formula(a)))
 
     def body(i, a, b, s):
         b, a, t = swap(*swap(b, a)[:2])
@@ -266,8 +257,8 @@ def test_results_that_swap_the_state_of_a_loop(tier: str) -> None:
     want_a, want_b = ramp(), ramp() + np.float32(1)
     want = np.zeros(17, np.float32)
     for _ in range(3):
-        t = reference(want_a)
-        u = reference(want_a)
+        t = plain_formula(want_a)
+        u = plain_formula(want_a)
         want = want + t - u
         want_a, want_b = want_b, want_a
     dr.eval(a, b, s)
@@ -276,7 +267,7 @@ def test_results_that_swap_the_state_of_a_loop(tier: str) -> None:
 
 
 def test_one_call_that_swaps_the_state_of_a_loop(tier: str) -> None:
-    for swap in (dr.func(lambda a, b: (b, a)), dr.func(lambda a, b: (b, a, long(a)))):
+    for swap in (dr.func(lambda a, b: (b, a)), dr.func(lambda a, b: (b, a, formula(a)))):
         start = UInt32(0), Float(ramp()), Float(ramp() + 1)
         _, a, b = dr.while_loop(
             start, lambda i, *_: i < 3, lambda i, a, b, swap=swap: (i + 1, *swap(a, b)[:2])
@@ -290,7 +281,7 @@ def test_what_does_not_change_in_loops_of_two_branches(tier: str) -> None:
     """It stays in the function, as no place outside of the loops is in both branches."""
     x = Float(ramp())
     y = x * 2
-    call = dr.func(lambda s: long(x) * 0.5 + dr.abs(y) + s * 0.125)
+    call = dr.func(lambda s: formula(x) * 0.5 + dr.abs(y) + s * 0.125)
 
     def loop(s, rounds):
         return dr.while_loop(
@@ -303,27 +294,27 @@ def test_what_does_not_change_in_loops_of_two_branches(tier: str) -> None:
     for found, limit, rounds in ((first, 0, 2), (second, 1, 3)):
         want = ramp()
         for _ in range(rounds):
-            want = reference(ramp()) * 0.5 + np.abs(ramp() * 2) + want * 0.125
+            want = plain_formula(ramp()) * 0.5 + np.abs(ramp() * 2) + want * 0.125
         np.testing.assert_allclose(found.numpy(), np.where(ramp() > limit, want, ramp()), rtol=1e-5)
 
 
 def test_a_call_without_those_before_it(tier: str) -> None:
     """Whose arguments are younger than the body, which an earlier call has recorded."""
-    call = dr.func(long)
+    call = dr.func(formula)
     x = Float(ramp())
     pending = call(x)
     later = [call(Float(ramp() * k) + k) for k in (2, 3, 4)]
     total = later[0] + call(later[1] * later[2])
-    want = [reference(ramp() * k + np.float32(k)) for k in (2, 3, 4)]
+    want = [plain_formula(ramp() * k + np.float32(k)) for k in (2, 3, 4)]
     np.testing.assert_allclose(later[1].numpy(), want[1], rtol=1e-5)
-    np.testing.assert_allclose(total.numpy(), want[0] + reference(want[1] * want[2]), rtol=1e-5)
-    np.testing.assert_allclose(pending.numpy(), reference(ramp()), rtol=1e-5)
+    np.testing.assert_allclose(total.numpy(), want[0] + plain_formula(want[1] * want[2]), rtol=1e-5)
+    np.testing.assert_allclose(pending.numpy(), plain_formula(ramp()), rtol=1e-5)
 
 
 @pytest.mark.parametrize("forward", [False, True])
 def test_derivatives(tier: str, forward: bool) -> None:
     scale = Float64(0.75)
-    call = dr.func(lambda x: long(x) * scale)
+    call = dr.func(lambda x: formula(x) * scale)
     x = dr.linspace(Float64, 0.5, 2, 17)
     dr.enable_grad(x, scale)
     y = call(call(call(x)))
@@ -335,7 +326,7 @@ def test_derivatives(tier: str, forward: bool) -> None:
         found = dr.grad(x).numpy()
 
     def plain(x: np.ndarray, s: float = 0.75) -> np.ndarray:
-        return reference(reference(reference(x) * s) * s) * s
+        return plain_formula(plain_formula(plain_formula(x) * s) * s) * s
 
     at, h = np.linspace(0.5, 2, 17), 1e-6
     np.testing.assert_allclose(found, (plain(at + h) - plain(at - h)) / (2 * h), rtol=1e-6)
@@ -370,7 +361,7 @@ def test_what_one_call_needs_of_the_results(tier: str) -> None:
 
     @dr.func
     def call(x, y):
-        return long(x), long(y) + 1
+        return formula(x), formula(y) + 1
 
     x = Float(ramp())
     unneeded = dr.tan(x)
@@ -378,7 +369,7 @@ def test_what_one_call_needs_of_the_results(tier: str) -> None:
     b, _ = call(a, unneeded)
     assert "tan(" not in source_of(b)
     _, c = call(unneeded, b)
-    want = reference(reference(reference(ramp()))) + 1
+    want = plain_formula(plain_formula(plain_formula(ramp()))) + 1
     np.testing.assert_allclose(c.numpy(), want, rtol=1e-5)
 
 
@@ -387,33 +378,36 @@ def test_effects_happen_at_every_call(tier: str) -> None:
 
     @dr.func
     def call(x, k):
-        dr.scatter_add(target, long(x), k)
-        return long(x)
+        dr.scatter_add(target, formula(x), k)
+        return formula(x)
 
     x, k = Plain(ramp()), dr.arange(dr.llvm.UInt, 17) % 4
     y = call(call(x, k), k)
     want = np.zeros(4)
-    first, second = reference(ramp()), reference(reference(ramp()))
+    first, second = (
+        plain_formula(ramp()),
+        plain_formula(plain_formula(ramp())),
+    )
     np.add.at(want, np.arange(17) % 4, first.astype(np.float64) + second)
     np.testing.assert_allclose(target.numpy(), want, rtol=1e-5)
     np.testing.assert_allclose(y.numpy(), second, rtol=1e-5)
 
 
 def test_other_sizes_types_and_masks(tier: str) -> None:
-    call = dr.func(lambda x, active=True: long(x))
+    call = dr.func(lambda x, active=True: formula(x))
     x, wide, double = Float(ramp()), Float(ramp(33)), Float64(ramp())
     mask = Bool(ramp() > 0)
     found = [call(call(v)) for v in (x, wide, double)] + [call(call(x, mask), ~mask), call(x, mask)]
     dr.eval(found)
-    masked = np.where(ramp() > 0, reference(ramp()), 0)
-    twice = np.where(ramp() > 0, 0, reference(masked))
-    wants = [reference(reference(v)) for v in (ramp(), ramp(33), ramp().astype(float))]
+    masked = np.where(ramp() > 0, plain_formula(ramp()), 0)
+    twice = np.where(ramp() > 0, 0, plain_formula(masked))
+    wants = [plain_formula(plain_formula(v)) for v in (ramp(), ramp(33), ramp().astype(float))]
     for y, want in zip(found, [*wants, twice, masked], strict=True):
         np.testing.assert_allclose(y.numpy(), want, rtol=1e-5)
 
 
 def test_nothing_is_kept_alive() -> None:
-    call = dr.func(long)
+    call = dr.func(formula)
     gc.collect()
     before = len(sharing._known)
     y = call(call(Float(ramp())))
@@ -433,7 +427,7 @@ def test_a_function_that_fails_leaves_others_alone(tier: str) -> None:
     def call(x):
         nonlocal number
         number += 1
-        y = long(x)
+        y = formula(x)
         if number == 2:
             raise ValueError("the second call")
         return y
@@ -442,7 +436,7 @@ def test_a_function_that_fails_leaves_others_alone(tier: str) -> None:
     y = call(x)
     with pytest.raises(ValueError, match="the second call"):
         call(y)
-    np.testing.assert_allclose(call(y).numpy(), reference(reference(ramp())), rtol=1e-5)
+    np.testing.assert_allclose(call(y).numpy(), plain_formula(plain_formula(ramp())), rtol=1e-5)
 
 
 def test_a_value_that_leaves_a_function_is_an_error() -> None:
@@ -450,7 +444,7 @@ def test_a_value_that_leaves_a_function_is_an_error() -> None:
 
     @dr.func
     def call(x):
-        kept.append(long(x))
+        kept.append(formula(x))
         return kept[-1] * 2
 
     y = call(call(Float(ramp())))
@@ -460,7 +454,7 @@ def test_a_value_that_leaves_a_function_is_an_error() -> None:
 
 
 def test_the_backend_is_that_of_calls_before() -> None:
-    call = dr.func(long)
+    call = dr.func(formula)
     with pytest.raises(RuntimeError, match="could not detect the backend from the input arg"):
         call(1.0)
     assert len(call(Float(ramp()))) == 17
@@ -472,10 +466,10 @@ def test_the_backend_is_that_of_calls_before() -> None:
 
 
 def test_debug_mode_and_threads(tier: str) -> None:
-    call = dr.func(long)
+    call = dr.func(formula)
     with dr.scoped_set_flag(dr.JitFlag.Debug):
         y = call(call(Float(ramp())))
-        np.testing.assert_allclose(y.numpy(), reference(reference(ramp())), rtol=1e-5)
+        np.testing.assert_allclose(y.numpy(), plain_formula(plain_formula(ramp())), rtol=1e-5)
     assert not flags.current & 1
     found: list = [None] * 4
 
@@ -493,7 +487,7 @@ def test_debug_mode_and_threads(tier: str) -> None:
     for k in range(4):
         want = ramp() + np.float32(k)
         for _ in range(4):
-            want = reference(want) * np.float32(0.5)
+            want = plain_formula(want) * np.float32(0.5)
         np.testing.assert_allclose(found[k], want, rtol=1e-5)
 
 

@@ -33,7 +33,7 @@ def arguments(line: str) -> ast.arguments:
 
 @pytest.mark.parametrize("line", ENTRIES)
 def test_names_exist(line: str):
-    named(line)
+    assert callable(named(line)) or "(" not in line
 
 
 @pytest.mark.parametrize("line", LINES)

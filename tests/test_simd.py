@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from helpers import differing, padded
 
 from drjit.jit.ir import dtype
 from drjit.jit.target import library, simd
@@ -23,13 +24,6 @@ both_widths = pytest.mark.parametrize("lanes", WIDTHS)
 # Kernels with loops have packets of two vectors.
 all_widths = pytest.mark.parametrize("lanes", [*WIDTHS, 2 * simd.default_lanes()])
 RECORD = np.zeros(5, np.int64)
-
-
-def padded(array):
-    """A copy with room for whole packets; the padding holds a pattern that no test stores."""
-    room = np.full(array.size + 64, 0, array.dtype)
-    room[: array.size] = array
-    return room
 
 
 @cache
@@ -112,11 +106,7 @@ def pairs(t, seed=0):
 def same(got, want, what=""):
     """Equal to the last bit; any NaN equals any NaN."""
     want = np.asarray(want, got.dtype) if np.asarray(want).dtype != got.dtype else np.asarray(want)
-    word = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[got.dtype.itemsize]
-    equal = got.view(word) == want.view(word)
-    if got.dtype.kind == "f":
-        equal |= np.isnan(got) & np.isnan(want)
-    wrong = np.flatnonzero(~equal)
+    wrong = differing(got, want)
     assert not wrong.size, f"{what}: at {wrong[:5]} got {got[wrong[:5]]}, not {want[wrong[:5]]}"
 
 

@@ -8,6 +8,7 @@ import itertools
 from pathlib import Path
 
 import pytest
+from helpers import watch_launches
 
 import drjit as dr
 from drjit.jit.run import kernel
@@ -19,15 +20,7 @@ from drjit.opt import SGD, Adam, RMSProp
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[kernel.Kernel]:
     """The kernels that run, in order; on NumPy, as nothing depends on how."""
     monkeypatch.setattr(kernel, "tier", "numpy")
-    seen: list[kernel.Kernel] = []
-    run = kernel.run
-
-    def watched(found: kernel.Kernel, *others: object) -> list:
-        seen.append(found)
-        return run(found, *others)
-
-    monkeypatch.setattr(kernel, "run", watched)
-    return seen
+    return watch_launches(monkeypatch, lambda found, size: found)
 
 
 def loops(launches: list[kernel.Kernel]) -> list[int]:

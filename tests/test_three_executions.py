@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from helpers import differing, opaque, results
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ from drjit.jit.ir import node as ir
 from drjit.jit.ir import op
 from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import Node
-from drjit.jit.run import kernel, runtime, schedule
+from drjit.jit.run import kernel
 from drjit.jit.target import library
 from drjit.jit.trace import access
 
@@ -68,41 +69,13 @@ def sample(t: DType, size: int, rng: np.random.Generator) -> np.ndarray:
     return np.where(rng.random(size) < 0.5, known, spread)
 
 
-def opaque(t: DType, values: np.ndarray) -> Node:
-    """An evaluated node."""
-    values = np.asarray(values, t.numpy)
-    return ir.buffer(t, values.size, kernel.from_numpy(t, values))
-
-
-def results(nodes: list[Node]) -> list[np.ndarray]:
-    """The values of nodes, evaluated together; copies."""
-    schedule.evaluate(nodes)
-    runtime.sync()
-    found = []
-    for n in nodes:
-        if n.is_literal:
-            found.append(np.full(n.size, n.data, n.dtype.numpy))
-        else:
-            found.append(n.data.array(n.dtype.numpy, n.size).copy())
-    return found
-
-
-def differences(got: np.ndarray, want: np.ndarray) -> np.ndarray:
-    """Where two arrays differ in a bit, NaN apart."""
-    word = np.dtype(f"u{got.itemsize}")
-    equal = got.view(word) == want.view(word)
-    if got.dtype.kind == "f":
-        equal |= np.isnan(got) & np.isnan(want)
-    return np.flatnonzero(~equal)
-
-
 def agree(executions: dict[str, list[np.ndarray]], names: list[str]) -> None:
     """Raises unless all executions gave the same bits as the one on NumPy."""
     want = executions["numpy"]
     for execution, got in executions.items():
         for name, a, b in zip(names, got, want, strict=True):
             assert a.dtype == b.dtype and a.shape == b.shape
-            wrong = differences(a, b)
+            wrong = differing(a, b)
             assert not wrong.size, (
                 f"{name} differs between {execution} and numpy in lanes {wrong[:5]}: "
                 f"{a[wrong[:5]]}, not {b[wrong[:5]]}"
@@ -405,7 +378,7 @@ def test_folded_conversions(tier: str, t: DType) -> None:
         folded = [ir.cast(to, ir.literal(t, v.item())) for v in values]
         assert all(n.is_literal for n in folded)
         want = np.array([n.data for n in folded], to.numpy)
-        wrong = differences(got, want)
+        wrong = differing(got, want)
         assert not wrong.size, f"{t} {values[wrong]} to {to}: {got[wrong]}, not {want[wrong]}"
 
 

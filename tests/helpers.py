@@ -1,0 +1,100 @@
+"""What tests in several files need: nodes with given values and back, comparison bit by bit, data,
+functions in a few forms, and what has been launched."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import drjit as dr
+from drjit.jit.ir import node as ir
+from drjit.jit.ir.dtype import DType
+from drjit.jit.ir.node import Node
+from drjit.jit.run import kernel, schedule
+
+# ---- Nodes
+
+
+def opaque(t: DType, values: Any) -> Node:
+    """Returns an evaluated node."""
+    values = np.atleast_1d(np.asarray(values, t.numpy))
+    return ir.buffer(t, values.size, kernel.from_numpy(t, values))
+
+
+def results(nodes: list[Node]) -> list[np.ndarray]:
+    """Returns copies of the values of nodes, which are evaluated together."""
+    schedule.evaluate(nodes)
+    return [
+        np.full(n.size, n.data, n.dtype.numpy)
+        if n.is_literal
+        else kernel.to_numpy(n.dtype, n.size, n.data).copy()
+        for n in nodes
+    ]
+
+
+# ---- Arrays of NumPy
+
+
+def differing(got: np.ndarray, want: np.ndarray) -> np.ndarray:
+    """Returns where two arrays differ in a bit. Any NaN equals any NaN."""
+    word = np.dtype(f"u{got.itemsize}")
+    equal = got.view(word) == want.view(word)
+    if got.dtype.kind == "f":
+        equal |= np.isnan(got) & np.isnan(want)
+    return np.flatnonzero(~equal)
+
+
+def uniform(shape: Any, seed: int = 0, dtype: Any = np.float64) -> np.ndarray:
+    """Returns random numbers between -1 and 1."""
+    return np.random.default_rng(seed).uniform(-1, 1, shape).astype(dtype)
+
+
+def padded(array: np.ndarray) -> np.ndarray:
+    """Returns a copy with room for whole packets behind it."""
+    room = np.zeros(array.size + 64, array.dtype)
+    room[: array.size] = array
+    return room
+
+
+# ---- Arrays and functions
+
+
+def tracked(*values: Any, cls: type = dr.llvm.ad.Float) -> Any:
+    """Returns an array whose derivatives are recorded."""
+    x = cls(*values)
+    dr.enable_grad(x)
+    return x
+
+
+def formula(x: Any, k: Any = 2) -> Any:
+    """Is long enough to become a body of its own in a kernel."""
+    return dr.fma(x, k, dr.abs(x - 3)) * 0.5 + dr.sqrt(dr.abs(x))
+
+
+def plain_formula(x: np.ndarray, k: float = 2) -> np.ndarray:
+    """Is what `formula` computes."""
+    return (x * k + np.abs(x - 3)) * 0.5 + np.sqrt(np.abs(x))
+
+
+# ---- What is launched
+
+
+def launched(run: Callable[[], Any], *types: dr.KernelType) -> list[dict[str, Any]]:
+    """Returns the kernel history of a function and the evaluation of its results."""
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        dr.eval(run())
+        return dr.kernel_history(types)
+
+
+def watch_launches(monkeypatch: Any, entry: Callable[[kernel.Kernel, int], Any]) -> list:
+    """Returns a list that grows by `entry(kernel, lanes)` for each kernel that runs."""
+    seen: list = []
+    run = kernel.run
+
+    def watched(found: kernel.Kernel, size: int, *others: Any) -> list:
+        seen.append(entry(found, size))
+        return run(found, size, *others)
+
+    monkeypatch.setattr(kernel, "run", watched)
+    return seen
