@@ -13,7 +13,7 @@ from ...function.ad import grad
 from ...function.inspect import traits
 from ...jit.ir.node import AFTER, literal
 from .result import map_arrays, traced
-from .state import State, names
+from .state import State, assign, content, names
 
 
 def collect_indices(arg: Any, /) -> list[int]:
@@ -40,10 +40,7 @@ def _found(index: int, array: Any, what: str) -> Any:
             f"{what}: variable {index} has the element type {value.node.dtype.name}, "
             f"but {type_label(cls)} takes its place"
         )
-    made = leaf.wrap(cls, value.node)
-    if cls._diff:
-        made._var = value.var
-    return made
+    return leaf.from_value(cls, value)
 
 
 def update_indices(value: Any, indices: Sequence[int]) -> Any:
@@ -103,7 +100,7 @@ def traverse_py_cb_rw(arg0: Any, arg1: Callable[..., int], /) -> None:
         index = arg1(variable_index.number(array), "", "")
         if not isinstance(index, int):
             raise RuntimeError(f"{what}: expected an index from the callback, not {index!r}")
-        _assign(array, _found(index, array, what))
+        assign(array, content(_found(index, array, what)))
 
 
 def _attributes(owner: Any) -> Any:
@@ -112,12 +109,6 @@ def _attributes(owner: Any) -> Any:
     if traits.is_array_v(owner) or isinstance(owner, (list, tuple, dict)):
         return owner
     return getattr(owner, "__dict__", None) or owner
-
-
-def _assign(array: Any, other: Any) -> None:
-    array._node = other._node
-    if array._diff:
-        array._var = other._var
 
 
 def new_grad(arg: Any, /) -> Any:
@@ -171,31 +162,27 @@ class IndexVector:
     """
 
     def __init__(self) -> None:
-        self._indices: list[int] = []
-        self._values: list[Any] = []
+        self._rows: list[tuple[int, Any]] = []  # with the variables
 
     def append(self, arg: int, /) -> None:
         """Appends a number. Raises `RuntimeError` if no variable has it."""
-        self._values.append(variable_index.find(arg))
-        self._indices.append(arg)
+        self._rows.append((arg, variable_index.find(arg)))
 
     def clear(self) -> None:
         """Removes all numbers."""
-        self._indices.clear()
-        self._values.clear()
+        self._rows.clear()
 
     def __len__(self) -> int:
-        return len(self._indices)
+        return len(self._rows)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._indices)
+        return iter([index for index, _ in self._rows])
 
     def __getitem__(self, arg: int, /) -> int:
-        return self._indices[arg]
+        return self._rows[arg][0]
 
     def __setitem__(self, arg0: int, arg1: int, /) -> None:
-        value = variable_index.find(arg1)
-        self._indices[arg0], self._values[arg0] = arg1, value
+        self._rows[arg0] = arg1, variable_index.find(arg1)
 
 
 class VariableTracker:
@@ -278,7 +265,7 @@ class VariableTracker:
         made = [_found(index, a, what) for a, index in zip(arrays, indices, strict=True)]
         for a, new in zip(arrays, made, strict=True):
             if not (preserve_dirty and a._node.op is AFTER):
-                _assign(a, new)
+                assign(a, content(new))
 
     def verify_size(self, arg: int, /) -> None:
         """Raises a RuntimeError if the size of an array is neither this one nor 1."""
