@@ -16,6 +16,7 @@ from ..array import leaf, pytree, table
 from ..array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ..array.inline import RECORDERS
 from ..array.promote import Incompatible, check_range, convert, number_type
+from ..array.show import inner
 from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
 from ..jit.ir.op import Op
@@ -266,11 +267,9 @@ def _flatten(arg: Any, parts: list[Any]) -> None:
         if arg._kind == "leaf":
             parts.append(arg)
         elif arg._kind == "nested":
-            for c in arg._components:
-                _flatten(c, parts)
-        elif len(arg._shape) == 1 or len(arg._shape) == 2:
-            for row in arg:
-                parts.append(row._array)
+            parts += inner(arg)
+        elif len(arg._shape) in (1, 2):
+            parts += [row._array for row in arg]
         else:
             raise TypeError(
                 f"drjit.nn.CoopVec(): a tensor must have one or two dimensions, not {arg._shape}"

@@ -341,25 +341,19 @@ class _Target:
         self.cls = cls
         self.words = words("scalar" if self.plain else cls._namespace)
         self.single = self.plain or cls._kind != "nested"
-        self.by_entry = not self.words.traced and not self.plain and cls._kind == "tensor"
-        traced = self.words.traced
-        if self.plain or cls._kind == "tensor":
-            dims, self.size = (), 1 if self.plain else prod(self.shape)
-        else:
-            if traced and not self.shape:
-                raise self._misfit(what)
-            dims = self.shape[:-1] if traced else self.shape
-            self.size = self.shape[-1] if traced else 1
-        if not fits(() if self.plain or cls._kind == "tensor" else cls.__meta__.dims, dims):
-            raise self._misfit(what)
-        self.dims = dims
-        self.count = self.size if self.by_entry else prod(dims)
-
-    def _misfit(self, what: str) -> RuntimeError:
-        return RuntimeError(
-            f'{what}: the provided "shape" {self.shape} and "dtype" {type_label(self.cls)} '
-            "parameters are incompatible."
-        )
+        traced, tensors = self.words.traced, not self.plain and cls._kind == "tensor"
+        self.by_entry = tensors and not traced
+        self.dims: tuple[int, ...] = ()
+        self.size = prod(self.shape) if tensors else 1
+        if not tensors and not self.plain:
+            *dims, self.size = self.shape if traced and self.shape else (*self.shape, 1)
+            self.dims = tuple(dims)
+            if (traced and not self.shape) or not fits(cls.__meta__.dims, self.dims):
+                raise RuntimeError(
+                    f'{what}: the provided "shape" {self.shape} and "dtype" {type_label(cls)} '
+                    "parameters are incompatible."
+                )
+        self.count = self.size if self.by_entry else prod(self.dims)
 
     def _check_dtype(self, cls: Any, what: str, integer: bool) -> None:
         kinds = (dt.i32, dt.u32) if integer else (dt.f16, dt.f32, dt.f64)

@@ -231,18 +231,19 @@ class Generator:
         made._state = state
         return made
 
-    def _steps(self, value: Any) -> Any:
+    def _stepped(self, steps: Any, back: bool) -> Any:
+        if isinstance(steps, ArrayBase) and steps._dtype.is_float:
+            return NotImplemented
         try:
-            return self._words.word(dt.i64, value, "PCG32") if not _is_float(value) else None
+            if not isinstance(steps, int):
+                steps = self._words.word(dt.i64, steps, "PCG32")
         except TypeError:
-            return None
+            return NotImplemented
+        return self._moved(-steps if back else steps)
 
     def __add__(self, steps: Any) -> Any:
         """Returns the generator advanced by a number of 32-bit draws, in logarithmic time."""
-        if isinstance(steps, int):
-            return self._moved(steps)
-        taken = self._steps(steps)
-        return NotImplemented if taken is None else self._moved(taken)
+        return self._stepped(steps, False)
 
     def __sub__(self, other: Any) -> Any:
         """Returns the generator moved back by a number of 32-bit draws, or the number of draws from
@@ -250,10 +251,7 @@ class Generator:
         """
         if isinstance(other, type(self)):
             return other._distance(self)
-        if isinstance(other, int):
-            return self._moved(-other)
-        taken = self._steps(other)
-        return NotImplemented if taken is None else self._moved(-taken)
+        return self._stepped(other, True)
 
     def __iadd__(self, steps: Any) -> Any:
         return self._assigned(self.__add__(steps))
@@ -286,10 +284,6 @@ class Generator:
             bit = zero | 1 << digit
             steps = steps | (w.select(differs, bit, zero) if w.traced else bit * differs)
         return w.signed(steps)
-
-
-def _is_float(value: Any) -> bool:
-    return isinstance(value, ArrayBase) and value._dtype.is_float
 
 
 @cache
