@@ -38,6 +38,11 @@ def test_entries_come_back(where):
     assert cache.info()["entries"] == 0
 
 
+def test_keys_depend_on_the_files_of_the_compiler():
+    files = {fact.split()[0] for fact in cache._facts()}
+    assert {"target/simd/translate.py", "target/mathlib/trig.py", "run/cache.py"} <= files
+
+
 def test_keys_depend_on_text_and_facts():
     keys = {cache.digest("a"), cache.digest("b"), cache.digest("a", 16), cache.digest("a", 1, 6)}
     assert len(keys) == 4

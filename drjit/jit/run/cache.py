@@ -49,7 +49,7 @@ def _facts() -> tuple[str, ...]:
     files."""
     import llvmlite.binding as llvm
 
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     own = []
     for path in sorted(here.rglob("*.py")):
         status = path.stat()
