@@ -514,15 +514,9 @@ def _joined(storage: Any, parts: list) -> tuple[Any, tuple[int, ...]]:
             v for part, _ in parts for v in (part._components * count if len(part) == 1 else part)
         ]
         return storage(entries), (len(parts), *widest)
-    total = leaf.unwritten(storage, count * len(parts))
-    index_type = table.find(storage._namespace, "leaf", dt.u32)
-    true = leaf.literal(storage.Mask, True)
-    for i, (part, _) in enumerate(parts):
-        index = leaf.lane(index_type, count) + leaf.literal(index_type, i * count)
-        if len(part) == 0:
-            continue
-        leaf_access.scatter(total, [part], index, true, mode="disjoint")
-    return total, (len(parts), *widest)
+    if not parts:
+        return storage(), (0, *widest)
+    return tensor.joined([part for part, _ in parts], [count] * len(parts)), (len(parts), *widest)
 
 
 def _flat_sequence(cls: Any, values: list) -> tuple[Any, tuple[int, ...]]:

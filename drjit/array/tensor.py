@@ -1,6 +1,7 @@
 """Tensors: a flat array and a shape, in C order. Shapes broadcast as in NumPy."""
 
 from collections.abc import Sequence
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -68,11 +69,12 @@ def broadcast(array: Any, shape: Shape, target: Shape) -> Any:
     if array._kind == "nested":
         values = np.array(array._components, array._dtype.numpy).reshape(shape)
         return type(array)(np.broadcast_to(values, target).ravel())
-    return leaf_access.gather(array, broadcast_index(array, shape, target), _true(array))
+    return leaf_access.gather(array, broadcast_index(array, shape, target), _true(type(array)))
 
 
-def _true(array: Any) -> Any:
-    return leaf.literal(array.Mask, True)
+@cache
+def _true(cls: Any) -> Any:
+    return leaf.literal(cls.Mask, True)
 
 
 def broadcast_index(array: Any, shape: Shape, target: Shape) -> Any:
@@ -114,7 +116,21 @@ def permuted(array: Any, shape: Shape, order: Sequence[int], what: str = "dr.gat
         rest = rest if last else rest // n
         step = here * prod(shape[axis + 1 :])
         index = step if index is None else index + step
-    return leaf_access.gather(array, index, _true(array), what)
+    return leaf_access.gather(array, index, _true(type(array)), what)
+
+
+def joined(arrays: Sequence[Any], sizes: Sequence[int], what: str = "dr.scatter") -> Any:
+    """Traced arrays of one type and of these numbers of entries, or one for all, one after the
+    other."""
+    cls = type(arrays[0])
+    result, start, true = leaf.unwritten(cls, sum(sizes)), 0, _true(cls)
+    index_type = table.find(cls._namespace, "leaf", dt.u32)
+    for array, size in zip(arrays, sizes, strict=True):
+        if size:
+            index = leaf.lane(index_type, size) + start
+            leaf_access.scatter(result, [array], index, true, what, "disjoint")
+        start += size
+    return result
 
 
 def transposed(t: Any, order: Sequence[int], what: str = "dr.gather") -> Any:

@@ -53,6 +53,11 @@ def tensor_class(cls: type) -> Any:
     return related(cls, kind="tensor", dims=())
 
 
+def as_tensor(value: Any) -> Any:
+    """Returns the entries of any array as a tensor."""
+    return value if value._kind == "tensor" else tensor_class(type(value))(value)
+
+
 class Call:
     """A call by the user, with its arguments, for messages; formatted only when needed."""
 
@@ -226,8 +231,9 @@ def _no_mask(active: Any, target: type, what: str) -> TypeError:
 
 
 def lanes(cls: type, size: int) -> Any:
-    """Returns 0 ... size-1 as a traced array of unsigned integers, in the namespace of `cls`."""
-    return leaf.lane(flat_class(cls, dt.u32), size)
+    """Returns the positions of entries, 0 to `size` - 1: a traced array beside traced arrays, a
+    NumPy array beside those of `drjit.scalar`."""
+    return leaf.lane(flat_class(cls, dt.u32), size) if cls.__meta__.is_jit else np.arange(size)
 
 
 @cache
@@ -238,7 +244,9 @@ def yes(cls: type) -> Any:
 
 
 def pick(source: Any, index: Any, what: str) -> Any:
-    """Returns entries of a traced array at indices known to be in bounds."""
+    """Returns entries of a flat array at positions that are known to be in bounds."""
+    if source._kind == "nested":
+        return nested(type(source), [source._components[i] for i in index])
     return leaf_access.gather(source, index, yes(type(source)), what)
 
 

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...array import leaf
-from ..conversion import lanes, nested, pick
+from ..conversion import lanes, pick
 
-# Flat arrays: one-dimensional traced arrays, and those of `drjit.scalar`, whose indices are NumPy
-# arrays
+# Flat arrays: one-dimensional traced arrays, and those of `drjit.scalar`
 
 
 def flat_size(array: Any) -> int:
@@ -22,8 +21,7 @@ def take_entries(array: Any, size: int, index: Callable[[Any], Any], what: str) 
     """Returns the array of `size` entries whose entry i is entry `index(i)` of a flat array."""
     cls = type(array)
     if array._kind == "nested":
-        found = np.broadcast_to(index(np.arange(size)), size).tolist()
-        return nested(cls, [array._components[i] for i in found])
+        return pick(array, np.broadcast_to(index(lanes(cls, size)), size), what)
     if array._node.is_literal and array._var is None:
         return leaf.literal(cls, array._node.data, size)
     if size == 0:

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...array.promote import promote
-from .. import conversion
 from ..arguments import integer, unexpected
-from ..conversion import is_array, normalized_axis
+from ..conversion import as_tensor, is_array, normalized_axis
 from .reorder import expand_dims, reshaped, tensor_argument
 from .shape import concat_tensors
 
@@ -24,7 +23,7 @@ def _tensors(arrays: Any, what: str) -> list[Any]:
     for a in arrays:
         if not is_array(a):
             raise unexpected(what, "tensors or arrays", a)
-        found.append(a if a._kind == "tensor" else conversion.tensor_class(type(a))(a))
+        found.append(as_tensor(a))
     classes = [type(a) for a in found]
     if len(set(classes)) > 1:
         # Promotion broadcasts nothing here: empty tensors are only used for their type.

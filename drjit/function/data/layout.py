@@ -15,6 +15,7 @@ from ...array.elementwise import elementwise
 from ...array.meta import DYNAMIC
 from ...array.pytree import is_container, map_tree
 from ...array.show import inner
+from ...array.tensor import joined
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op
@@ -116,15 +117,12 @@ def ravel(array: Any, order: str = "A") -> Any:
     cls, count = array._leaf, len(leaves)
     if count == 1:
         return leaves[0]
+    if order == "C" and leaves:
+        return joined(leaves, [width] * count, what)
     result = conversion.unwritten(cls, count * width)
-    if width == 0:
-        return result
-    lane, yes = conversion.lanes(cls, width), conversion.yes(cls)
-    if order == "C":
-        for k, v in enumerate(leaves):
-            leaf_access.scatter(result, [v], lane + k * width, yes, what, "disjoint")
-    else:
+    if width:
         ordered = [leaves[k] for k in _column_major(dims)]
+        lane, yes = conversion.lanes(cls, width), conversion.yes(cls)
         leaf_access.scatter(result, ordered, lane, yes, what)
     return result
 

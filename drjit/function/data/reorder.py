@@ -169,7 +169,7 @@ def take(value: Any, index: Any, axis: int = 0) -> Any:
     """
     what = "dr.take"
     if is_array(value) and is_flat(type(value)):
-        return take(conversion.tensor_class(type(value))(value), index, axis)._array
+        return take(conversion.as_tensor(value), index, axis)._array
     tensor_argument(value, what)
     (place,) = _axes(axis, len(value._shape), what)
     if isinstance(index, (list, tuple, range)) or is_foreign_array(index):
@@ -199,7 +199,7 @@ def take_interp(value: Any, pos: Any, axis: int = 0) -> Any:
     """
     what = "dr.take_interp"
     if is_array(value) and is_flat(type(value)):
-        return take_interp(conversion.tensor_class(type(value))(value), pos, axis)._array
+        return take_interp(conversion.as_tensor(value), pos, axis)._array
     tensor_argument(value, what)
     if not value._dtype.is_float:
         raise unexpected(what, "floating-point numbers", value)

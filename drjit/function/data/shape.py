@@ -10,6 +10,7 @@ import numpy as np
 
 from ...array import leaf, leaf_access
 from ...array.pytree import is_container, map_tree
+from ...array.tensor import joined
 from ...jit.ir import dtype as dt
 from ...jit.ir.op import ReduceMode
 from .. import conversion
@@ -117,9 +118,8 @@ def repeat(value: Any, repeats: Any, axis: int | None = None) -> Any:
 def _repeat_flat(value: Any, repeats: Any, what: str) -> Any:
     if not isinstance(repeats, int):
         sources = _sources(value, repeats, flat_size(value), what)
-        if value._kind == "nested":
-            return nested(type(value), [value._components[i] for i in sources])
-        return pick(value, sources, what) if flat_size(sources) else leaf.literal(type(value), 0, 0)
+        empty = value._kind == "leaf" and sources._node.size == 0
+        return leaf.literal(type(value), 0, 0) if empty else pick(value, sources, what)
     return entries.take_entries(value, flat_size(value) * repeats, lambda i: i // repeats, what)
 
 
@@ -135,7 +135,7 @@ def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
             f"{what}(): 'repeats' has {flat_size(repeats)} entries, but there are {size} to repeat"
         )
     if repeats._kind == "nested":
-        return np.repeat(np.arange(size), repeats._components).tolist()
+        return np.repeat(np.arange(size), repeats._components)
     counts = conversion.flat_class(type(value), dt.u32)(repeats)
     starts = leaf_access.prefix("add", counts, True)
     total = leaf_access.reduce_all("add", counts)[0]
@@ -168,7 +168,7 @@ def _repeat_tensor(value: Any, repeats: Any, axis: int | None, what: str) -> Any
         if sources is None:
             place = place // repeats
         elif isinstance(i, np.ndarray):
-            place = np.array(sources, np.int64)[place]
+            place = sources[place]
         else:
             place = pick(sources, place, what) if count > 1 else sources
         return entries.flat_index((outer, place, inner), blocks)
@@ -218,12 +218,9 @@ def tile(value: Any, reps: int | Sequence[int]) -> Any:
 
 
 def _tile_tensor(value: Any, times: tuple[int, ...], what: str) -> Any:
-    if value._kind == "tensor":
-        array, shape, cls = value._array, value._shape, type(value)
-    else:
-        array, shape, cls = value, (flat_size(value),), conversion.tensor_class(type(value))
-    depth = max(len(shape), len(times))
-    shape = (1,) * (depth - len(shape)) + shape
+    value = conversion.as_tensor(value)
+    depth = max(len(value._shape), len(times))
+    shape = (1,) * (depth - len(value._shape)) + value._shape
     times = (1,) * (depth - len(times)) + times
     result = tuple([n * r for n, r in zip(shape, times, strict=True)])
 
@@ -231,7 +228,8 @@ def _tile_tensor(value: Any, times: tuple[int, ...], what: str) -> Any:
         chosen = [p % n for p, n in zip(entries.places(i, result), shape, strict=True)]
         return entries.flat_index(chosen, shape)
 
-    return tensor(cls, entries.take_entries(array, prod(result), index, what), result)
+    flat = entries.take_entries(value._array, prod(result), index, what)
+    return tensor(type(value), flat, result)
 
 
 # Concatenation
@@ -303,14 +301,7 @@ def _concat_flat(arr: Sequence[Any], what: str) -> Any:
     filled = [a for a in arr if a._node.size]
     if len(filled) <= 1:
         return cls(filled[0]) if filled else cls()
-    result = conversion.unwritten(cls, sum(a._node.size for a in filled))
-    start = 0
-    for a in filled:
-        n = a._node.size
-        index = conversion.lanes(cls, n) + start
-        leaf_access.scatter(result, [a], index, conversion.yes(cls), what, "disjoint")
-        start += n
-    return result
+    return joined(filled, [a._node.size for a in filled], what)
 
 
 def concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:

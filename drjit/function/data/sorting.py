@@ -14,7 +14,17 @@ from ...jit.ir import op
 from ...jit.run import freeze_size
 from .. import conversion
 from ..arguments import integer, unexpected
-from ..conversion import is_array, is_flat, label, nested, pick, tensor
+from ..conversion import (
+    as_tensor,
+    is_array,
+    is_flat,
+    label,
+    lanes,
+    nested,
+    pick,
+    tensor,
+    tensor_class,
+)
 from . import reduce
 
 
@@ -22,11 +32,6 @@ def _array(value: Any, what: str) -> Any:
     if not is_array(value):
         raise unexpected(what, "an array or tensor", value)
     return value
-
-
-def _as_tensor(value: Any) -> Any:
-    """Returns the entries of any array as a tensor."""
-    return value if value._kind == "tensor" else conversion.tensor_class(type(value))(value)
 
 
 def _axis(axis: Any, ndim: int, what: str) -> int:
@@ -59,12 +64,6 @@ def _order_on_host(flat: Any, run: int, descending: bool) -> Any:
     return nested(conversion.flat_class(type(flat), dt.u32), found.ravel().tolist())
 
 
-def _picked(flat: Any, index: Any) -> Any:
-    if flat._kind == "nested":
-        return nested(type(flat), [flat._components[i] for i in index._components])
-    return pick(flat, index, "dr.sort")
-
-
 def _moved_back(cls: Any, flat: Any, shape: Any, order: list[int]) -> Any:
     moved = [shape[a] for a in order]
     back = [order.index(a) for a in range(len(shape))]
@@ -74,7 +73,7 @@ def _moved_back(cls: Any, flat: Any, shape: Any, order: list[int]) -> Any:
 def _on_tensors(value: Any, axis: Any, what: str, f: Any) -> Any:
     """Applies a function of a tensor and an axis to any array and returns an array of the same
     shape."""
-    t = _as_tensor(_array(value, what))
+    t = as_tensor(_array(value, what))
     place = _axis(axis, len(t._shape), what)
     found = t if prod(t._shape) == 0 else f(t, place)
     if value._kind == "tensor":
@@ -100,7 +99,7 @@ def sort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
         if t._array._kind == "leaf" and t._shape[place] == len(t._array):
             return tensor(type(t), leaf_access.sort(t._array, descending), t._shape)
         moved, found, _, order = _order_of(t, (place,), descending)
-        return _moved_back(type(t), _picked(moved, found), t._shape, order)
+        return _moved_back(type(t), pick(moved, found, "dr.sort"), t._shape, order)
 
     return _on_tensors(value, axis, "dr.sort", along)
 
@@ -150,7 +149,7 @@ def median(
     if not is_array(value):
         found, place = _median_of_sequence(value, what)
         return (found, place) if return_index else found
-    t = _as_tensor(value)
+    t = as_tensor(value)
     shape = t._shape
     axes = reduce.axes_of(axis, len(shape), tuple(range(len(shape))), what)
     run = prod([shape[a] for a in axes])
@@ -159,13 +158,14 @@ def median(
     if axes and prod(shape):
         moved, found, _, _ = _order_of(t, axes, False)
     else:
-        moved, found = t._array, _range(t, prod(shape))
+        index_type = conversion.flat_class(type(t), dt.u32)
+        moved, found = t._array, index_type(lanes(type(t), prod(shape)))
     freeze_size.decided(*shape)
     middle = (run - 1) // 2
     rows = prod(shape) // run
-    chosen = _picked(found, _range(t, rows) * run + middle)
+    chosen = pick(found, lanes(type(t), rows) * run + middle, what)
     kept = tuple([1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes])
-    values = tensor(type(t), _picked(moved, chosen), kept)
+    values = tensor(type(t), pick(moved, chosen, what), kept)
     indices = tensor(conversion.with_dtype(type(t), dt.u32), chosen % run, kept)
     if value._kind != "tensor":
         values, indices = (_like(value, v, axes, len(shape)) for v in (values, indices))
@@ -186,12 +186,6 @@ def _median_of_sequence(value: Any, what: str) -> tuple[Any, int]:
 
     place = sorted(range(len(items)), key=key)[(len(items) - 1) // 2]
     return items[place], place
-
-
-def _range(t: Any, size: int) -> Any:
-    if t._array._kind == "nested":
-        return nested(conversion.flat_class(type(t), dt.u32), range(size))
-    return conversion.lanes(type(t), size)
 
 
 def _like(value: Any, found: Any, axes: tuple[int, ...], ndim: int) -> Any:
@@ -233,7 +227,7 @@ def argmax(value: Any, /, axis: int | None = None, keepdims: bool = False) -> An
 
 
 def _extreme(value: Any, axis: int | None, keepdims: bool, best: Any, what: str) -> Any:
-    t = _as_tensor(_array(value, what))
+    t = as_tensor(_array(value, what))
     if value._kind != "tensor" and not is_flat(type(value)):
         raise unexpected(what, "a tensor or a one-dimensional array", value)
     if axis is None:
@@ -259,11 +253,11 @@ def _first_of(t: Any, place: int, best: Any) -> Any:
     size, inner = prod(shape), prod(shape[place + 1 :])
     if size == 0:
         return index_type.Array()
-    at = _range(t, size)
+    at = lanes(type(t), size)
     at = at // inner if inner > 1 else at
     at = at % n if prod(shape[:place]) > 1 else at
     keys = leaf_access.sort_keys(t._array)
-    keys = tensor(conversion.tensor_class(type(keys)), keys, shape)
+    keys = tensor(tensor_class(type(keys)), keys, shape)
     extreme = best(keys, axis=place, keepdims=True)
     chosen = elementwise(op.select, keys == extreme, tensor(index_type, at, shape), n)
     return reduce.min(chosen, axis=place)._array

@@ -74,9 +74,9 @@ def _operands(a: Any, b: Any, what: Call) -> tuple[Any, Any]:
     for x in (a, b):
         if is_array(x) and x._kind == "nested" and not is_flat(type(x)):
             raise TypeError(f"{what}: a tensor and a nested array have no product")
-        if is_array(x) and x._kind != "tensor":
-            x = conversion.tensor_class(type(x))(x)
-        elif not is_array(x):
+        if is_array(x):
+            x = conversion.as_tensor(x)
+        else:
             other = type(b if x is a else a)
             other = other if other._dtype.is_float else conversion.with_dtype(other, dt.f64)
             try:
