@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from ...array.base import ArrayBase, type_label
+from ...array.base import ArrayBase
 from ...jit.ir import dtype as dt
 from ...jit.ir.dtype import DType
+from ..arguments import unexpected
 
 e = math.e
 pi = math.pi
@@ -37,9 +38,7 @@ _BITS = {dt.f16: 11, dt.f32: 24, dt.f64: 53}
 def _dtype(arg: Any, name: str) -> DType:
     cls = arg if isinstance(arg, type) else type(arg)
     if not issubclass(cls, ArrayBase) or not cls._dtype.is_float:
-        raise TypeError(
-            f"dr.{name}(): expected a floating-point array or type, got {type_label(arg)}"
-        )
+        raise unexpected(f"dr.{name}", "a floating-point array or type", arg, "got")
     return cls._dtype
 
 

@@ -8,6 +8,7 @@ from ...array.base import ArrayBase, type_label
 from ...array.promote import promote
 from ...array.special import of_components
 from ...array.table import find
+from ..arguments import unexpected
 from .arithmetic import mulsign, rsqrt, safe_asin, select
 from .dot import dot, norm, squared_norm
 from .transcendental import sincos
@@ -66,7 +67,7 @@ def sphdir(theta: Any, phi: Any) -> Any:
     theta, phi = promote(theta, phi, name="dr.sphdir")
     meta = theta.__meta__
     if meta.kind != "leaf":
-        raise TypeError(f"dr.sphdir(): expected one-dimensional arrays, got {type_label(theta)}")
+        raise unexpected("dr.sphdir", "one-dimensional arrays", theta, "got")
     (st, ct), (sp, cp) = sincos(theta), sincos(phi)
     return find(meta.namespace, "vector", meta.dtype, (3,))(cp * st, sp * st, ct)
 

@@ -5,7 +5,7 @@ from functools import partial, reduce
 from operator import add
 from typing import Any
 
-from ...array.base import ArrayBase, type_label
+from ...array.base import ArrayBase
 from ...array.elementwise import elementwise
 from ...array.recorded_function import repeated
 from ...array.special import (
@@ -99,10 +99,8 @@ def diag(arg: Any, /) -> Any:
         return of_components(vector, [row[i] for i, row in enumerate(rows_of(arg))])
     fits = kind_of(arg) == "vector" and arg._dtype.is_float
     if not fits or arg.__meta__.dims not in ((2,), (3,), (4,)):
-        raise TypeError(
-            "dr.diag(): expected a matrix, or a vector of 2 to 4 floating-point components, "
-            f"got {type_label(arg)}"
-        )
+        expected = "a matrix, or a vector of 2 to 4 floating-point components"
+        raise unexpected("dr.diag", expected, arg, "got")
     (n,) = arg.__meta__.dims
     cls = related(type(arg), kind="matrix", dims=(n, n))
     zero = 0.0 if cls._namespace == "scalar" else cls._leaf(0)

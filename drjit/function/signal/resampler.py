@@ -14,11 +14,13 @@ import numpy as np
 
 from ...array import leaf, leaf_access
 from ...array.base import ArrayBase
+from ...array.interop import components
 from ...jit.ir import dtype as dt
 from ...jit.ir.op import ReduceMode
 from ...jit.run import freeze
 from .. import conversion
-from ..conversion import flat_class, is_array, is_flat, label
+from ..arguments import unexpected
+from ..conversion import flat_class, is_array, is_flat
 from ..evaluation import eval as evaluate
 from ..math.arithmetic import fma
 from .filters import FILTERS
@@ -73,9 +75,7 @@ class Resampler:
         function, radius = _filter(filter, filter_radius, convolve)
         n, m = self.source_res, self.target_res
         if convolve and n != m:
-            raise RuntimeError(
-                f"drjit.Resampler(): a convolution keeps the resolution, got {n} and {m}"
-            )
+            raise _refused(f"a convolution keeps the resolution, got {n} and {m}")
         if n == m:
             reach = math.floor(radius)
             offsets = np.arange(-reach, reach + 1)
@@ -108,11 +108,10 @@ class Resampler:
         weights = numbers(kernel)
         origin = operator.index(origin)
         if weights.size == 0:
-            raise RuntimeError("drjit.Resampler(): the filter kernel is empty")
+            raise _refused("the filter kernel is empty")
         if not 0 <= origin < weights.size:
-            raise RuntimeError(
-                f"drjit.Resampler(): 'origin' must be an index into the kernel of {weights.size} "
-                f"entries, got {origin}"
+            raise _refused(
+                f"'origin' must be an index into the kernel of {weights.size} entries, got {origin}"
             )
         if flip:
             weights, origin = weights[::-1], weights.size - 1 - origin
@@ -120,25 +119,18 @@ class Resampler:
 
     def _set(self, source_res: Any, target_res: Any, boundary: Any, symbolic: bool) -> None:
         try:
-            self.source_res, self.target_res = (
-                operator.index(source_res),
-                operator.index(target_res),
-            )
+            self.source_res, self.target_res = map(operator.index, (source_res, target_res))
         except TypeError:
-            raise TypeError(
-                f"drjit.Resampler(): resolutions must be integers, got {source_res!r} and "
-                f"{target_res!r}"
+            raise _mistyped(
+                f"resolutions must be integers, got {source_res!r} and {target_res!r}"
             ) from None
         if min(self.source_res, self.target_res) < 0:
-            raise TypeError("drjit.Resampler(): resolutions must not be negative")
+            raise _mistyped("resolutions must not be negative")
         if 0 in (self.source_res, self.target_res):
-            raise RuntimeError(
-                "drjit.Resampler(): the source and target resolution must not be zero"
-            )
+            raise _refused("the source and target resolution must not be zero")
         if boundary not in BOUNDARIES:
-            raise RuntimeError(
-                f"drjit.Resampler(): invalid boundary mode {boundary!r}; expected one of "
-                f"{_quoted(BOUNDARIES)}"
+            raise _refused(
+                f"invalid boundary mode {boundary!r}; expected one of {_quoted(BOUNDARIES)}"
             )
         self.boundary = boundary
         self.symbolic = bool(symbolic)
@@ -224,7 +216,7 @@ class Resampler:
         """
         outer = self._outer(source, stride, self.source_res)
         if not source.__meta__.is_jit:
-            blocks = _host(source).reshape(outer, self.source_res, stride)
+            blocks = components(source).reshape(outer, self.source_res, stride)
             out = np.zeros((outer, self.target_res, stride))
             weights, index = self._rows()
             for k in range(self.taps):
@@ -277,7 +269,7 @@ class Resampler:
         """
         outer = self._outer(target, stride, self.target_res)
         if not target.__meta__.is_jit:
-            blocks = _host(target).reshape(outer, self.target_res, stride)
+            blocks = components(target).reshape(outer, self.target_res, stride)
             out = np.zeros((outer, self.source_res, stride))
             weights, index = self._rows()
             for k in range(self.taps):
@@ -302,17 +294,23 @@ class Resampler:
 
     def _outer(self, value: Any, stride: int, res: int) -> int:
         if not is_array(value) or not is_flat(type(value)) or not value._dtype.is_float:
-            raise TypeError(
-                "drjit.Resampler(): expected a one-dimensional floating-point array, got "
-                f"{label(value)}"
-            )
+            expected = "a one-dimensional floating-point array"
+            raise unexpected("drjit.Resampler", expected, value, "got")
         stride = operator.index(stride)
         if stride < 1 or len(value) % (res * stride):
-            raise RuntimeError(
-                f"drjit.Resampler(): an array of {len(value)} entries does not consist of blocks "
+            raise _refused(
+                f"an array of {len(value)} entries does not consist of blocks "
                 f"of {res} times {stride} entries"
             )
         return len(value) // (res * stride)
+
+
+def _refused(text: str) -> RuntimeError:
+    return RuntimeError(f"drjit.Resampler(): {text}")
+
+
+def _mistyped(text: str) -> TypeError:
+    return TypeError(f"drjit.Resampler(): {text}")
 
 
 def _part_sums(w: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -326,14 +324,10 @@ def _part_sums(w: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
 def _check_sums(sums: np.ndarray, sizes: np.ndarray) -> None:
     """Raises a RuntimeError if sums vanish relative to the sums of absolute weights."""
     if (abs(sums) <= 1e-12 * sizes).any():
-        raise RuntimeError(
-            "drjit.Resampler(): the weights of some results sum up to zero, because the filter is "
+        raise _refused(
+            "the weights of some results sum up to zero, because the filter is "
             "too narrow, or vanishes at all samples; it cannot be normalised"
         )
-
-
-def _host(source: Any) -> np.ndarray:
-    return np.array(source._components, np.float64)
 
 
 def _is_integer(value: Any) -> bool:
@@ -369,31 +363,23 @@ def _filter(filter: Any, radius: float | None, convolve: bool) -> tuple[Callable
     if isinstance(filter, str):
         preset = FILTERS.get(filter)
         if preset is None:
-            raise RuntimeError(
-                f"drjit.Resampler(): unknown filter {filter!r}; expected one of {_quoted(FILTERS)}"
-            )
+            raise _refused(f"unknown filter {filter!r}; expected one of {_quoted(FILTERS)}")
         if radius is None:
             return preset.function, preset.radius
         if not convolve:
-            raise RuntimeError(
-                "drjit.Resampler(): 'filter_radius' must be None with a preset filter, whose "
+            raise _refused(
+                "'filter_radius' must be None with a preset filter, whose "
                 "radius follows from the resolutions"
             )
         if not 0 < radius < math.inf:
-            raise RuntimeError(
-                f"drjit.Resampler(): the filter radius must be positive, got {radius}"
-            )
+            raise _refused(f"the filter radius must be positive, got {radius}")
         return preset.function, preset.radius * radius
     if not callable(filter):
-        raise TypeError(
-            f"drjit.Resampler(): 'filter' must be a preset's name or a function, got {filter!r}"
-        )
+        raise _mistyped(f"'filter' must be a preset's name or a function, got {filter!r}")
     if radius is None:
-        raise TypeError(
-            "drjit.Resampler(): 'filter_radius' must be specified for a filter that is a function"
-        )
+        raise _mistyped("'filter_radius' must be specified for a filter that is a function")
     if not 0 <= radius < math.inf:
-        raise RuntimeError(f"drjit.Resampler(): the filter radius must be positive, got {radius}")
+        raise _refused(f"the filter radius must be positive, got {radius}")
 
     function = cast(Callable[[float], float], filter)
 
