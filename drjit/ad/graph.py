@@ -8,7 +8,8 @@ creation. Variables of a body that is being recorded are in a separate list (`Sc
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain, count
 from typing import Any, NamedTuple
 
@@ -339,6 +340,16 @@ def pop() -> Scope:
     if not stack:
         del scopes[ident]
     return left
+
+
+@contextmanager
+def within(inner: Scope) -> Iterator[None]:
+    """Enters a scope for the statements of a `with`."""
+    push(inner)
+    try:
+        yield
+    finally:
+        pop()
 
 
 def visible(v: Var | None) -> Var | None:

@@ -233,11 +233,9 @@ class _State:
         op._assigned = False
         outer = graph.scope()
         outer_gradients = None if outer is None else outer.outer_gradients
-        graph.push(Scope(self.scope.all, self.scope.variables, outer_gradients=outer_gradients))
-        try:
+        scope = Scope(self.scope.all, self.scope.variables, outer_gradients=outer_gradients)
+        with graph.within(scope):
             getattr(op, name)()
-        finally:
-            graph.pop()
         if not op._assigned and not op._more_inputs and not op._more_outputs:
             warnings.warn(
                 f"{type_label(op)}.{name}() did not call {setter}(): the gradient is taken to be 0",
@@ -247,8 +245,7 @@ class _State:
     def _differentiate(self, mode: ADMode, inputs: list[Var]) -> None:
         """Propagates gradients with operations that are themselves differentiable."""
         inner = (graph.scope() or Scope()).isolated()
-        graph.push(inner)
-        try:
+        with graph.within(inner):
             found = zip(self.outer_gradients, self.op.recomputed(), strict=True)
             pairs: list[tuple[Var, Var]] = []
             for slot, value in found:
@@ -264,8 +261,6 @@ class _State:
             if mode is ADMode.Forward:
                 for slot, v in pairs:
                     slot.grad, slot.grad_var = v.grad, v.grad_var
-        finally:
-            graph.pop()
 
 
 class _Hub(LaneRule):

@@ -4,8 +4,7 @@ caller that knows only NumPy arrays.
 """
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, compress, repeat
 from types import ModuleType
 from typing import Any
@@ -136,15 +135,6 @@ def tensor(namespace: str, data: np.ndarray, framework: str) -> Any:
     return interop.build(cls, data)
 
 
-@contextmanager
-def _scope(inner: Scope) -> Iterator[None]:
-    graph.push(inner)
-    try:
-        yield
-    finally:
-        graph.pop()
-
-
 class Evaluation:
     """A completed call of a Dr.Jit function: results as NumPy arrays, and derivatives.
 
@@ -160,17 +150,17 @@ class Evaluation:
         self.inputs = [*compress(inputs, tracked)]
         # The caller's framework decides what is tracked, not an enclosing scope.
         outer = graph.scope()
-        with _scope(Scope()):
+        with graph.within(Scope()):
             enable_grad(self.inputs)
             serials = frozenset([v.serial for v in variables(self.inputs)])
-        with _scope(outer.switched(True, serials) if outer else Scope()):
+        with graph.within(outer.switched(True, serials) if outer else Scope()):
             args, kwargs = join(inputs)
             result = function(*args, **kwargs)
         check_results(function, result, is_array, "Dr.Jit arrays")
         self.outputs, self.join = split(result, is_array)
         if self.inputs:
-            # An argument that is returned needs a gradient separate from the result's.
-            with _scope(Scope()):
+            # An argument that is returned needs a gradient apart from that of the result.
+            with graph.within(Scope()):
                 self.outputs = copy(self.outputs)
                 for a in leaves(self.outputs):
                     a._var = lanes.copy(leaf.value(a)).var
@@ -197,7 +187,7 @@ class Evaluation:
     def _traverse(
         self, mode: ADMode, starts: list, gradients: Sequence[Any], ends: list
     ) -> list[np.ndarray]:
-        with _scope(Scope()):
+        with graph.within(Scope()):
             clear_grad((self.inputs, self.outputs))
             for x, g in zip(starts, gradients, strict=True):
                 if g is not None and grad_enabled(x):

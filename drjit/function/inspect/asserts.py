@@ -25,7 +25,8 @@ from ...jit.ir.dtype import DType
 from ...jit.ir.location import Location, describe
 from ...jit.ir.node import LITERAL
 from ...jit.trace import record
-from ..conversion import is_array, nested, tensor
+from ..conversion import is_array, nested
+from ..data.reduce import all as all_entries
 from .format import active_lanes, formatted, print_later, select_lanes, value_text
 
 _TOLERANCES = {dt.f16: (1e-2, 1e-2), dt.f32: (1e-3, 1e-5)}
@@ -165,10 +166,7 @@ def _close(a: Any, b: Any, rtol: float | None, atol: float | None, equal_nan: bo
 def _all(mask: Any) -> Any:
     """Returns whether all entries of a mask are true."""
     if mask._kind == "tensor":
-        array = mask._array
-        if array._kind == "leaf":
-            return tensor(type(mask), leaf_access.reduce_all("and", array), ())
-        return tensor(type(mask), nested(type(array), [all(array._components)]), ())
+        return all_entries(mask)
     parts = list(show.inner(mask))
     if not mask.__meta__.is_jit:
         return all(parts)
