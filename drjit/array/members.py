@@ -88,18 +88,20 @@ def item(self: Any) -> Any:
         RuntimeError: the array has components, or does not have exactly one entry.
     """
     flat = self._array if self._kind == "tensor" else self
-    if flat._kind == "leaf" and flat._node.size == 1:
+    if _is_single(flat):
+        if flat._kind == "nested":
+            return flat._components[0]
         return flat._node.data if flat._node.op is LITERAL else leaf.host(flat).item()
-    if (
-        flat._kind == "nested"
-        and len(flat._components) == 1
-        and not isinstance(flat._components[0], ArrayBase)
-    ):
-        return flat._components[0]
     raise RuntimeError(
         f"{type_label(self)}.item(): can only convert arrays of length 1 to Python scalars, the "
         f"shape is {self.shape}"
     )
+
+
+def _is_single(flat: Any) -> bool:
+    if flat._kind == "leaf":
+        return flat._node.size == 1
+    return len(flat._components) == 1 and not isinstance(flat._components[0], ArrayBase)
 
 
 def length(self: Any) -> int:
@@ -159,11 +161,7 @@ def truth(self: Any) -> bool:
             "Compare first, such as in `if (x > 0):`, or use dr.any() and dr.all()"
         )
     flat = self._array if self._kind == "tensor" else self
-    if flat._kind == "nested":
-        one_dimensional = flat._namespace == "scalar" and len(flat._components) == 1
-        if one_dimensional and not isinstance(flat._components[0], ArrayBase):
-            return flat._components[0]
-    elif flat._node.size == 1:
+    if _is_single(flat):
         return bool(item(flat))
     raise RuntimeError(
         f"{type_label(self)}: an implicit conversion to 'bool' needs an array with one entry, not "

@@ -158,18 +158,16 @@ def _extremum(title: str, o: op.Op, keeps_nan: bool, a: Any, b: Any) -> Any:
             return elementwise(o, other, v, name=title)
         taken = elementwise(op.gt, v, other, name=title)
         return elementwise(op.select, taken, other, v, name=title)
-    # With a number that is not NaN, ordering the operands is enough, unless the order also decides
-    # which of two equal ones receives the gradient.
-    if keeps_nan and _is_number(b) and b == b and _tracked(a):
-        taken = elementwise(op.gt if is_minimum else op.le, a, b, name=title)
-        return elementwise(op.select, taken, b, a, name=title)
-    if keeps_nan and _is_number(a) and a == a and _tracked(b):
-        taken = elementwise(op.ge if is_minimum else op.lt, b, a, name=title)
-        return elementwise(op.select, taken, a, b, name=title)
-    if _is_number(b) and b == b:
-        return elementwise(o, *((b, a) if keeps_nan else (a, b)), name=title)
-    if _is_number(a) and a == a:
-        return elementwise(o, *((a, b) if keeps_nan else (b, a)), name=title)
+    # Beside a number that is not NaN, an order of the operands is enough, unless it also
+    # decides which of two equal ones has the gradient.
+    decisions = (op.gt, op.ge) if is_minimum else (op.le, op.lt)
+    for number, array, exceeds in zip((b, a), (a, b), decisions, strict=True):
+        if not _is_number(number) or number != number:
+            continue
+        if keeps_nan and _tracked(array):
+            taken = elementwise(exceeds, array, number, name=title)
+            return elementwise(op.select, taken, number, array, name=title)
+        return elementwise(o, *((number, array) if keeps_nan else (array, number)), name=title)
     result = elementwise(o, a, b, name=title)
     # Cooperative vectors are built for speed: their extrema are those of kernels.
     if not result._dtype.is_float or isinstance(result, KernelValue):
