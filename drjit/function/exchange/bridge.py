@@ -159,7 +159,7 @@ class Evaluation:
         check_results(function, result, is_array, "Dr.Jit arrays")
         self.outputs, self.join = split(result, is_array)
         if self.inputs:
-            # An argument that is returned needs a gradient apart from that of the result.
+            # An argument that is returned needs a gradient separate from the result's.
             with graph.within(Scope()):
                 self.outputs = copy(self.outputs)
                 for a in leaves(self.outputs):

@@ -158,8 +158,8 @@ def _extremum(title: str, o: op.Op, keeps_nan: bool, a: Any, b: Any) -> Any:
             return elementwise(o, other, v, name=title)
         taken = elementwise(op.gt, v, other, name=title)
         return elementwise(op.select, taken, other, v, name=title)
-    # Beside a number that is not NaN, an order of the operands is enough, unless it also
-    # decides which of two equal ones has the gradient.
+    # With a number that is not NaN, ordering the operands is enough, unless the order also decides
+    # which of two equal ones receives the gradient.
     decisions = (op.gt, op.ge) if is_minimum else (op.le, op.lt)
     for number, array, exceeds in zip((b, a), (a, b), decisions, strict=True):
         if not _is_number(number) or number != number:
