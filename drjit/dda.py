@@ -136,7 +136,7 @@ def _span(moving: Any, a: Any, b: Any, ray_max: Any) -> tuple[Any, Any]:
 def _loop(
     values: tuple, body: Callable[[tuple], tuple], limit: int | None, mode: str | None
 ) -> tuple:
-    """Repeats `body` where the last value holds, at most `limit` times."""
+    """Repeats `body` while the last value is true, at most `limit` times."""
     if limit is None or limit < 0:
         return while_loop(
             values, lambda *v: v[-1], lambda *v: body(v), LABELS, "dda", mode, max_iterations=limit

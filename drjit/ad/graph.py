@@ -127,8 +127,8 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
 
 
 def take_gradient(v: Var) -> Replacement:
-    """The gradient of a variable, with an entry for each of its own, which the variable no longer
-    has, so that nobody else holds the node."""
+    """Takes the gradient out of a variable, with an entry for each of the variable's entries, so
+    that nothing else holds its node."""
     held = [node.literal(v.dtype, 0, v.size) if v.grad is None else node.resize(v.grad, v.size)]
     v.grad = None
     return Replacement(held.pop())
@@ -293,7 +293,8 @@ class Scope:
             self.variables.add(v.serial)
 
     def switched(self, on: bool, variables: frozenset[int] | None) -> "Scope":
-        """The scope within this one in which variables (None: all) are on or off."""
+        """Returns the nested scope in which variables (None: all) are resumed (`on`) or
+        suspended."""
         if variables is None:
             all_, variables = not on, frozenset()
         else:

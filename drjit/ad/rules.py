@@ -39,7 +39,8 @@ class Rule:
         "product", "reads", "symmetric", "tangent",
     )  # fmt: skip
     compilers: ClassVar[dict[str, Callable[["Rule"], Callable]]] = {}
-    """What makes `direct`, `masked`, `tangent` and `reads` when they are first asked for."""
+    """The compilers of `direct`, `masked`, `tangent` and `reads`, which are created on first
+    use."""
 
     elementwise = True
     always = False

@@ -375,7 +375,7 @@ class GradientSink:
         current = jit_flags.current
         self.trap = bool(current & JitFlag.Debug and current & (JitFlag.TrapNaN | JitFlag.TrapInf))
         self.outer: Any = self.inner.outer_gradients if self.inner and self.recording else None
-        # Contributions are nodes, and only added up.
+        # Contributions are nodes that are only added up.
         self.plain = not keep and not self.trap and not (self.outer and self.outer.atomic)
 
     def takes(self, v: Var) -> bool:
@@ -448,7 +448,7 @@ class GradientSink:
             self.masked.add(v)
 
     def _target(self, i: int) -> Var | None:
-        """The variable to whose gradient side effects add what is for operand `i`."""
+        """Returns the variable whose gradient receives the side effects for operand `i`."""
         d = self.var.deps[i]
         if d is None or (self.members is not None and d not in self.members):
             return None
@@ -464,8 +464,8 @@ class GradientSink:
         mask: Node,
         mode: Any = op.ReduceMode.Auto,
     ) -> None:
-        """Adds records of values to the gradient of operand `i`, in place where nobody else holds
-        it. Indices are within bounds where the mask holds."""
+        """Adds records of values to the gradient of operand `i`, in place if nothing else holds it.
+        Indices are in bounds where the mask is true."""
         for value in values if self.trap else ():
             trap.check(self.var, value.node)
         d = self._target(i)
@@ -497,7 +497,7 @@ class GradientSink:
         self, i: int, in_place: Callable[[Replacement], Node], recorded: Callable[[Value], Value]
     ) -> None:
         """Adds to the gradient of operand `i`, an array, by a side effect: `in_place` changes the
-        gradient and gives the node that stands for it then, `recorded` gives a new value."""
+        gradient and returns the node that then stands for it; `recorded` returns a new value."""
         d = self._target(i)
         if d is None:
             return
@@ -508,14 +508,16 @@ class GradientSink:
 
 
 def _total(c: Value, lanes_: int) -> Value:
-    """The sum of a contribution over its lanes, or the one that counts for a number of them."""
+    """Returns the sum of a contribution over its lanes, or the multiple of a contribution that
+    represents several lanes."""
     if c.node.size != 1:
         return vector.sum_lanes(c) if c.node.dtype.is_vector else lanes.reduce("add", c)
     return c if lanes_ == 1 else RECORDED.mul(c, RECORDED.number(c, lanes_))
 
 
 def _full_gradient(d: Var) -> Value:
-    """The gradient of a variable, with an entry for each of its own, as a recorded value."""
+    """Returns the gradient of a variable, with an entry for each of the variable's entries, as a
+    recorded value."""
     zero = node.literal(d.dtype, 0, d.size)
     return Value(zero) if d.grad is None else lanes.full(Value(d.grad, d.grad_var), d.size)
 

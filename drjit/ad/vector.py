@@ -44,8 +44,8 @@ def pack(parts: Sequence[Value], what: str = "vector") -> Value:
 
 
 class _Linear(LaneRule):
-    """A linear operation with one operand: `apply` does the same to its tangent, and `transpose`
-    the opposite to its gradient; both take the variable first."""
+    """A linear operation with one operand: `apply` applies it to a tangent, `transpose` applies its
+    transpose to a gradient; both take the variable first."""
 
     keeps_inputs = False
     masks = False

@@ -55,7 +55,7 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def _without_keywords(cls: Any, args: tuple, kwargs: dict[str, Any]) -> tuple:
-    """The arguments after `flip_axes`."""
+    """Returns the arguments after `flip_axes`."""
     if kwargs.pop("flip_axes", False) and len(args) == 1:
         (arg,) = args
         if isinstance(arg, ArrayBase) and arg._kind == "tensor":

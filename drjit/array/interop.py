@@ -137,7 +137,7 @@ def _nested(cls: type, data: np.ndarray) -> Any:
 
 
 def _expected(cls: Any) -> tuple[int, ...]:
-    """The shape of NumPy arrays that are converted to a class; lanes and components of dynamic
+    """Returns the shape of NumPy arrays that convert to a class; lanes and components of dynamic
     number are `DYNAMIC`."""
     meta = cls.__meta__
     return (*meta.dims, DYNAMIC) if meta.is_jit else meta.dims

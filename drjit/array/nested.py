@@ -48,7 +48,7 @@ def operators(cls: type, general: type) -> dict[str, Callable]:
         rows += [(name, cls, True, none, none) for name in ("add", "sub")]
         rows += [("mul", cls, False, scalars, scalars), ("truediv", cls, False, scalars, none)]
         rows += [(name, cls.Mask, True, none, none) for name in _EQUALITY]
-    # A number on the right becomes an array once for all components.
+    # Convert a number on the right to an array only once for all components.
     shared = beside(leaf) if cls.Value is leaf else None
     found: dict[str, Callable] = {}
     for name, result, pairs, right, left in rows:

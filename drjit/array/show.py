@@ -93,7 +93,8 @@ def common_width(leaves: Sequence[Any]) -> int | None:
 
 
 def shape_of(value: Any) -> tuple[int, ...] | None:
-    """The sizes of all dimensions of an array, lanes last; None if components differ in size."""
+    """Returns the sizes of all dimensions of an array, lanes last; None if components differ in
+    size."""
     if value._kind == "tensor":
         return value._shape
     if value._kind == "leaf":

@@ -22,15 +22,15 @@ formulas: dict[tuple[str, str], Callable] = {}
 
 
 def register(kind: str, **functions: Callable) -> None:
-    """Sets formulas of a kind: `mul`, `div` and `power` of two tuples of components, others of one;
-    `abs` to one component.
+    """Registers formulas of a kind: `mul`, `div` and `power` of two tuples of components, others of
+    one; `abs` returns one component.
     """
     for name, function in functions.items():
         formulas[kind, name] = function
 
 
 def kind_of(value: Any) -> str:
-    """The kind of an array; empty for other values."""
+    """Returns the kind of an array; empty for other values."""
     return value.__meta__.kind if isinstance(value, ArrayBase) else ""
 
 
@@ -40,8 +40,8 @@ def is_special(value: Any) -> bool:
 
 
 def by_formula(name: str, value: Any) -> Any:
-    """The function of that name of a complex number or quaternion; None if the value is none or
-    has no such function.
+    """Returns the named function of a complex number or quaternion, or None if the value is neither
+    or has no such function.
     """
     formula = formulas.get((kind_of(value), name))
     return None if formula is None else type(value)(*formula(tuple(value._components)))
@@ -64,7 +64,7 @@ def of_rows(cls: Any, components: Any, n: int) -> Any:
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether a value is a number or a one-dimensional array."""
+    """Returns whether a value is a number or a one-dimensional array."""
     return number_type(type(value)) is not None or (
         isinstance(value, ArrayBase) and value._kind == "leaf"
     )

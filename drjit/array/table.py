@@ -55,8 +55,8 @@ extras: dict[str, Callable[[str], Any]] = {}
 
 
 def derive(name: str, base: type, members: Callable[[str], dict[str, Any]]) -> None:
-    """Makes a class of every namespace, which derives from a base; `members(namespace)` are the
-    class attributes that it has of its own."""
+    """Creates a class for every namespace, derived from a base; `members(namespace)` returns its
+    own class attributes."""
 
     @cache
     def derived(namespace: str) -> type:

@@ -9,7 +9,7 @@ from ..array.annotations import Extra
 from .adam import Adam, AdamW
 from .muon import Muon
 from .optimizer import Optimizer
-from .parameter import RateCache as _LRCache  # as annotations of `_step` name it
+from .parameter import RateCache as _LRCache  # the name in annotations of `_step`
 from .rmsprop import RMSProp
 from .scaler import GradScaler
 from .sgd import SGD

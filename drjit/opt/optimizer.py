@@ -312,7 +312,7 @@ class Optimizer(MutableMapping[str, ArrayBase], Generic[Extra]):
         self.lr = general
 
     def _factor(self, value: Any, method: str, role: str = "a learning rate") -> LearningRate:
-        """A number, or an array of numbers for the entries of a parameter."""
+        """Checks a number, or an array of numbers for the entries of a parameter."""
         if isinstance(value, Real):
             return float(value)
         if isinstance(value, ArrayBase) and value._kind == "leaf" and value._dtype.is_float:

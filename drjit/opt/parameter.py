@@ -72,7 +72,7 @@ def entries(value: Any) -> Any:
 
 
 def with_leaves(cls: Any, like: Any, leaves: Iterable[Any]) -> Any:
-    """An array of a class and of the structure of another one, with the given components."""
+    """Returns an array of class `cls` with the structure of `like` and the given components."""
     following = iter(leaves)
     return converted(like, cls, lambda *_: next(following))
 

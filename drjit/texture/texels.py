@@ -391,7 +391,7 @@ class Texels:
         return int(value) if isinstance(value, float) else value
 
     def _computed(self, array: Any) -> Any:
-        """Texels in the precision that levels are computed in, as a traced array."""
+        """Converts texels to the precision in which levels are computed, as a traced array."""
         if self._namespace == "scalar":
             source = np.array(list(array), dtype=self._dtype.numpy)
             array = leaf.from_numpy(table.find("llvm", "leaf", self._dtype), source, True)
@@ -413,7 +413,8 @@ class Texels:
         return type(like)(leaf.host(stored)) if self._namespace == "scalar" else stored
 
     def _colour_by(self, curve: Any, values: Any) -> Any:
-        """Entries by the curve of sRGB, but for every fourth channel, which has no colour."""
+        """Applies a transfer curve to all entries except those of every fourth channel, which is
+        not a colour."""
         if not self._srgb:
             return values
         channel = lanes(type(values), len(values)) % self._tensor._shape[-1]

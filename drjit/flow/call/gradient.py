@@ -66,7 +66,7 @@ class RecordedCall(RecordedOp):
 
     @property
     def nodes(self) -> list[Node]:
-        """What the functions see symbolic arguments for."""
+        """The nodes of the arguments that are symbolic in the functions."""
         return [self.given[k].node for k in self.passed]
 
     def begin(self, names: list[Node], inner: Scope) -> tuple[RecordedRegion, list[Value]]:
@@ -95,15 +95,15 @@ class RecordedCall(RecordedOp):
 
     @cached_property
     def _terms(self) -> dict[int, Term]:
-        """Which results are, in all functions, the same argument plus something: a loop around may
-        sum up, which is when this is asked for."""
+        """Returns the results that are, in all functions, the same argument plus something: an
+        enclosing loop may be a sum, in which case it calls this."""
         found: dict[int, Term] = {}
         for number, body in enumerate(self.bodies):
             found = self._terms_of(body, found if number else None)
         return found
 
     def _terms_of(self, body: RecordedRegion, known: dict[int, Term] | None) -> dict[int, Term]:
-        """The same for a function, of those that are `known` from others."""
+        """Does the same for one function, among those results that are `known` from others."""
         inputs = {
             own: outer
             for own, (_, outer) in zip(body.inputs, self.given, strict=True)
@@ -149,8 +149,8 @@ class RecordedCall(RecordedOp):
         return [v for v in (*self.variables, *self.around) if v is not None]
 
     def pull(self, gradients: list[Node]) -> list[Node]:
-        """The gradients of arguments, captured variables and targets before from those of the
-        results and targets."""
+        """Returns gradients of the arguments, of captured variables, and of the targets' previous
+        contents, given gradients of the results and targets."""
         given, written = gradients[: len(self.outputs)], gradients[len(self.outputs) :]
         outer_gradients = capture.OuterGradients()
         wanted = self._wanted()
@@ -184,8 +184,8 @@ class RecordedCall(RecordedOp):
         return found + self.targets.before(held)
 
     def push(self, gradients: list[Node]) -> list[Node]:
-        """The gradients of results and targets from those of the arguments and of targets before;
-        captured variables have theirs."""
+        """Returns tangents of results and targets, given tangents of the arguments and of the
+        targets' previous contents; captured variables have theirs."""
         count = len(self.variables)
         given, before = gradients[:count], gradients[count + len(self.around) :]
         held = self.targets.tangents(before)
@@ -253,9 +253,9 @@ class RecordedCall(RecordedOp):
             graph.pop()
 
     def recomputed(self, around: Recomputation | None = None) -> list[Value]:
-        """The differentiable results once more, by operations that can be differentiated: every
-        function is computed for all lanes. `around` is the body that the call is part of, if that
-        is computed again as well.
+        """Recomputes the differentiable results with differentiable operations: every function is
+        computed for all lanes. `around` is the body that contains the call, if that is recomputed
+        as well.
 
         Raises:
             RuntimeError: functions scatter differentiable values.

@@ -78,8 +78,8 @@ class Tape(RecordedLoop):
     # ---- Forward mode
 
     def push(self, tangents: list[Node]) -> list[Node]:
-        """The tangents of the outputs and targets, from those of the inputs and of targets before;
-        captured variables have theirs."""
+        """Returns tangents of the outputs and targets, given tangents of the inputs and of the
+        targets' previous contents; captured variables have theirs."""
         given = dict(zip(self.inputs, tangents, strict=False))
         held = self.targets.tangents(tangents[len(self.inputs) + len(self.around) :])
         body, moving, outer_gradients = self.recorded, self.outputs, capture.OuterGradients()
@@ -87,7 +87,7 @@ class Tape(RecordedLoop):
         fixed = [(body.inputs[k], given[k]) for k in self.inputs if k not in moving]
 
         def step(nodes: list[Node]) -> list[Node]:
-            """The tangents after an iteration, from those before."""
+            """Returns the tangents after an iteration, given those before."""
             seeds = [(body.inputs[k], n) for k, n in zip(moving, nodes, strict=True)]
             found = body.push(seeds + fixed, [body.results[k].var for k in moving], held)
             return [n or zero(t) for t, n in zip(kinds, found, strict=True)]
@@ -102,8 +102,8 @@ class Tape(RecordedLoop):
     # ---- Reverse mode
 
     def pull(self, gradients: list[Node]) -> list[Node]:
-        """The gradients of the wanted variables and of targets before, from those of the outputs
-        and targets."""
+        """Returns gradients of the wanted variables and of the targets' previous contents, given
+        gradients of the outputs and targets."""
         if self.limit == SUM and not self.simple:
             self._check_sum()
         outer_gradients = capture.OuterGradients()

@@ -65,7 +65,7 @@ class RecordedLoop(RecordedOp):
         return self.recorded.again([self.going], nodes, active())[0]
 
     def run_body(self, nodes: Sequence[Node]) -> list[Node]:
-        """What the body makes of given nodes, as that of a loop."""
+        """Returns the result of the body of a loop for given nodes."""
         return self.recorded.again(self.after, nodes, active())
 
     def count(self) -> Node:

@@ -315,7 +315,7 @@ def _read(names: list[str], bound: Names) -> list[str]:
 
 
 def _unset(names: list[str], bound: Names) -> list[str]:
-    """Deletes variables that have no value."""
+    """Deletes variables without a value."""
     return [f"if {FLOW}.is_undefined({n}): del {n}" for n in names if n not in bound]
 
 

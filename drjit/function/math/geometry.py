@@ -44,7 +44,7 @@ def cross(arg0: Any, arg1: Any, /) -> Any:
 
 
 def cross_product(u: Sequence[Any], v: Sequence[Any]) -> tuple[Any, Any, Any]:
-    """The components of the cross product of three components each."""
+    """Returns the components of the cross product of two vectors with three components."""
     (a, b, c), (d, e, f) = u, v
     return b * f - c * e, c * d - a * f, a * e - b * d
 

@@ -273,8 +273,8 @@ def scatter(
 
 
 def reduce_mode(mode: Any, target: Any, lanes: int) -> str:
-    """How a scatter-reduction to a target, of which the type and the size count, is carried out
-    for a `ReduceMode`."""
+    """Chooses how a scatter-reduction is carried out for a `ReduceMode`; only the type and the size
+    of the target matter."""
     name = mode.name
     if name in ("Direct", "Local"):
         return "direct"

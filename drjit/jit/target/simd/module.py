@@ -86,8 +86,8 @@ class Module:
             f"{head} #{1 if symbol in self.warm else 2} {{\n{body}\n}}"
             for symbol, head, body, _ in self.definitions
         ]
-        # LLVM may leave the stack as it is where it spills registers, and those that cross cache
-        # lines take several times as long. Tasks need the register that points to the frame.
+        # LLVM may leave the stack unaligned when it spills registers, and spills that cross cache
+        # lines take several times as long. Tasks need the frame pointer register.
         aligned = f"alignstack={llvm.register_bytes()} " if self.lanes > 1 else ""
         attributes = (
             f'attributes #0 = {{ {aligned}nounwind "prefer-vector-width"="512" }}',

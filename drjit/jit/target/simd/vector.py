@@ -45,7 +45,7 @@ class VectorTranslator(Translator):
 
     def __init__(self, module: Module, f: Function, source: str, *, is_kernel: bool):
         super().__init__(module, f, source, is_kernel=is_kernel)
-        # Room for the widest row, which nothing reads (see `put`).
+        # Padding for the widest row, which nothing reads (see `put`).
         spare = 8 * f.lanes if " put(" in source and not llvm.has_gathers() else 0
         self.variables = f.variables = Variables(f, spare)
         # The names that stand for vectors anywhere, and those assigned since the last loop over
