@@ -64,11 +64,11 @@ from .function.math.transform import *
 from .function.protocols import *
 from .function.signal.resample import *
 from .jit.backend import JitBackend
+from .jit.cpu.runtime import set_thread_count, thread_count
 from .jit.flags import JitFlag, flag, scoped_set_flag, set_flag
 from .jit.ir.dtype import VarType
 from .jit.ir.op import ReduceMode, ReduceOp
 from .jit.log import LogLevel, log_level, set_log_level
-from .jit.run.runtime import set_thread_count, thread_count
 from .random import rng
 from .texture import *
 

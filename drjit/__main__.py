@@ -83,7 +83,7 @@ def lanes() -> str:
 
 def threads() -> str:
     """Returns the number of threads that run kernels."""
-    from drjit.jit.run import runtime
+    from drjit.jit.cpu import runtime
 
     return f"{runtime.thread_count()} of {os.cpu_count()} processors"
 
@@ -118,7 +118,7 @@ def cache_size() -> str:
 def tier() -> str:
     """Returns the pinned tier, and the environment variables that change the package's
     behaviour."""
-    from drjit.jit.run import kernel
+    from drjit.jit.cpu import kernel
 
     set_ = [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("DRJIT_")]
     return f"{kernel.tier} ({', '.join(set_) or 'no DRJIT_ variables set'})"
@@ -141,17 +141,18 @@ def compute(tier: str) -> str:
 
     import numpy as np
 
+    from drjit.jit.cpu import kernel, runtime
     from drjit.jit.ir import dtype, node, op
-    from drjit.jit.run import kernel, runtime, schedule
+    from drjit.jit.run import launch, schedule
 
     x = np.arange(TEST_SIZE, dtype=np.float32)
     before, kernel.tier = kernel.tier, tier
     try:
         start = time.perf_counter()
-        values = node.buffer(dtype.f32, TEST_SIZE, kernel.from_numpy(dtype.f32, x))
+        values = node.buffer(dtype.f32, TEST_SIZE, launch.from_numpy(dtype.f32, x))
         square = node.apply(op.mul, values, values)
         schedule.evaluate([square])
-        got = kernel.to_numpy(dtype.f32, TEST_SIZE, square.data).copy()
+        got = launch.to_numpy(dtype.f32, TEST_SIZE, square.data).copy()
         seconds = time.perf_counter() - start
         runtime.sync()
     finally:

@@ -31,9 +31,10 @@ from .function.data.memory import gather
 from .function.data.sorting import argsort
 from .function.signal.resampler import Resampler as Resampler
 from .jit.backend import JitBackend
+from .jit.cpu import memory
+from .jit.device import devices
 from .jit.ir import dtype as dt
 from .jit.ir.op import REDUCTIONS, ReduceOp, identity
-from .jit.run import kernel, memory
 
 _leak_warnings = False
 _numbers = itertools.count(1)
@@ -198,7 +199,7 @@ def launch_stats() -> tuple[int, int, int]:
     >>> launches >= hits
     True
     """
-    found = [k for k in kernel.kernels() if k.launches]
+    found = [k for d in devices() for k in d.kernels() if k.launches]
     launches = sum(k.launches for k in found)
     return launches, launches - len(found), sum(1 for k in found if k.state == "disk")
 

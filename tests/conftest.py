@@ -79,7 +79,7 @@ def pytest_unconfigure() -> None:
 @pytest.fixture(params=["numpy", "compiled"])
 def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Pins the tier: a test that has this fixture runs once on NumPy and once compiled."""
-    monkeypatch.setattr("drjit.jit.run.kernel.tier", request.param)
+    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", request.param)
     return request.param
 
 

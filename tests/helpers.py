@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 import drjit as dr
+from drjit.jit.cpu import kernel
 from drjit.jit.ir import node as ir
 from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import Node
-from drjit.jit.run import kernel, schedule
+from drjit.jit.run import launch, schedule
 
 # ---- Nodes
 
@@ -18,7 +19,7 @@ from drjit.jit.run import kernel, schedule
 def opaque(t: DType, values: Any) -> Node:
     """Returns an evaluated node."""
     values = np.atleast_1d(np.asarray(values, t.numpy))
-    return ir.buffer(t, values.size, kernel.from_numpy(t, values))
+    return ir.buffer(t, values.size, launch.from_numpy(t, values))
 
 
 def results(nodes: list[Node]) -> list[np.ndarray]:
@@ -27,7 +28,7 @@ def results(nodes: list[Node]) -> list[np.ndarray]:
     return [
         np.full(n.size, n.data, n.dtype.numpy)
         if n.is_literal
-        else kernel.to_numpy(n.dtype, n.size, n.data).copy()
+        else launch.to_numpy(n.dtype, n.size, n.data).copy()
         for n in nodes
     ]
 
@@ -87,14 +88,14 @@ def launched(run: Callable[[], Any], *types: dr.KernelType) -> list[dict[str, An
         return dr.kernel_history(types)
 
 
-def watch_launches(monkeypatch: Any, entry: Callable[[kernel.Kernel, int], Any]) -> list:
+def watch_launches(monkeypatch: Any, entry: Callable[[kernel.CpuKernel, int], Any]) -> list:
     """Returns a list that grows by `entry(kernel, lanes)` for each kernel that runs."""
     seen: list = []
-    run = kernel.run
+    run = launch.run
 
-    def watched(found: kernel.Kernel, size: int, *others: Any) -> list:
+    def watched(found: kernel.CpuKernel, size: int, *others: Any) -> list:
         seen.append(entry(found, size))
         return run(found, size, *others)
 
-    monkeypatch.setattr(kernel, "run", watched)
+    monkeypatch.setattr(launch, "run", watched)
     return seen

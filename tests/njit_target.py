@@ -1,7 +1,7 @@
 """A third execution of kernel text, for cross-checks only: plain Numba on scalars, lane by lane.
 
 The text is that of the other targets; only infix operators become calls, since Numba widens small
-integers. There is no `f16` here: Numba has no CPU float16. `launch` replaces `kernel.run`.
+integers. There is no `f16` here: Numba has no CPU float16. `launch` replaces `launch.run`.
 """
 
 import ast
@@ -14,7 +14,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic, overload, register_jitable
 
-from drjit.jit.run import memory
+from drjit.jit.cpu import memory
 from drjit.jit.target import library
 
 jit = numba.njit(error_model="numpy")
@@ -459,7 +459,7 @@ def run(text, p, size):
 
 
 def launch(kernel, size, inputs, literals, checks, targets):
-    """Does what `kernel.run` does, for programs whose only side effects are scatters."""
+    """Does what `launch.run` does, for programs whose only side effects are scatters."""
     p = [np.zeros(5, np.int64)]
     p += [n.data.array(n.dtype.numpy, n.size) for n in inputs]
     p += [n.dtype.scalar(n.data) for n in literals]

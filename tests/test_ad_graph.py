@@ -14,7 +14,7 @@ from helpers import tracked
 import drjit as dr
 from drjit import ADFlag, ADMode, JitFlag, nn
 from drjit.ad import graph, lanes, vector
-from drjit.jit.run import memory
+from drjit.jit.cpu import memory
 from drjit.llvm.ad import (
     Array2f,
     Array3f,

@@ -11,7 +11,8 @@ import pytest
 
 import drjit as dr
 from drjit.jit import log
-from drjit.jit.run import background, cache, kernel, schedule
+from drjit.jit.cpu import background, kernel
+from drjit.jit.run import cache, schedule
 from drjit.jit.target import simd
 from drjit.llvm import Float, UInt32
 
@@ -295,7 +296,7 @@ def test_work_that_would_take_long_on_numpy_waits_for_the_background(monkeypatch
 NOT_IN_THE_WAY = """
 import atexit, os, threading
 import drjit as dr, llvmlite
-from drjit.jit.run import background, kernel
+from drjit.jit.cpu import background, kernel
 from drjit.llvm import Float
 
 kernel.tier, kernel.BACKGROUND, kernel.COMPILE_BASE = "auto", 0.0, 1.0

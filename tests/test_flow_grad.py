@@ -242,7 +242,7 @@ CASES = {
 )
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives(name, mode, target, monkeypatch):
-    monkeypatch.setattr("drjit.jit.run.kernel.tier", target)
+    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", target)
     function, *args = CASES[name]
     together = target == "compiled"  # what propagates is the same for all targets
     check(lambda *a: function(mode, *a), *args, together=together)

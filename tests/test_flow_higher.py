@@ -22,14 +22,14 @@ SOME = (
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", CASES)
 def test_hessians(name, mode, monkeypatch):
-    monkeypatch.setattr("drjit.jit.run.kernel.tier", "numpy")
+    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
     function, *args = CASES[name]
     check(lambda *a: function(mode, *a), [a.numpy() for a in args])
 
 
 @pytest.mark.parametrize("name", SOME)
 def test_hessians_of_compiled_kernels(name, monkeypatch):
-    monkeypatch.setattr("drjit.jit.run.kernel.tier", "compiled")
+    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "compiled")
     function, *args = CASES[name]
     check(lambda *a: function("symbolic", *a), [a.numpy() for a in args])
 

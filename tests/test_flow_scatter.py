@@ -190,7 +190,7 @@ RUNS = [
 
 @pytest.mark.parametrize(("flow", "body", "mode", "target"), RUNS)
 def test_derivatives(flow, body, mode, target, monkeypatch):
-    monkeypatch.setattr("drjit.jit.run.kernel.tier", target)
+    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", target)
     together = target == "compiled"  # what propagates is the same for all targets
     check(lambda x, t: run(flow, mode, body, x, t), X, T, together=together)
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import drjit as dr
 from drjit import llvm, nn
-from drjit.jit.run import kernel, memory
+from drjit.jit.cpu import kernel, memory
 from drjit.llvm.ad import (
     PCG32,
     Array2f,
@@ -1271,7 +1271,7 @@ def test_small_launches_in_all_circumstances(monkeypatch):
     launched = sum(k.launches for k in kernel.kernels())
     for turn in range(4):
         for tier in ("numpy", "compiled", "compiled", "numpy"):
-            monkeypatch.setattr("drjit.jit.run.kernel.tier", tier)
+            monkeypatch.setattr("drjit.jit.cpu.kernel.tier", tier)
             for flags in ((), (dr.JitFlag.KernelHistory,), (dr.JitFlag.LaunchBlocking,)):
                 x, image = dr.arange(Float, 20) + turn, dr.full(Float, 1, 8)
                 index = dr.arange(UInt, 20) % 8

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 import drjit as dr
 from drjit import scalar
+from drjit.jit.cpu import kernel, memory, runtime
+from drjit.jit.cpu import matmul as cpu_matmul
 from drjit.jit.primitives import matmul as product
-from drjit.jit.run import kernel, memory, runtime
 from drjit.jit.target.simd import llvm
 from drjit.llvm import (
     Array3f,
@@ -63,8 +64,8 @@ def test_many_tiles(threads, nbytes, monkeypatch, tmp_path):
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(llvm, "register_bytes", lambda: nbytes)
     monkeypatch.setattr(kernel, "tier", "compiled")
-    monkeypatch.setattr(product, "_TILE", (48, 64))
-    monkeypatch.setattr(product, "_TILE_PACKED", (48, 64))
+    monkeypatch.setattr(cpu_matmul, "_TILE", (48, 64))
+    monkeypatch.setattr(cpu_matmul, "_TILE_PACKED", (48, 64))
     monkeypatch.setattr(product, "_remembered", product._remembered.__wrapped__)
     before = runtime.thread_count()
     runtime.set_thread_count(threads)
@@ -90,7 +91,7 @@ def test_nothing_is_written_beyond_the_memory_of_a_product(dtype, flags, monkeyp
         return buffer
 
     monkeypatch.setattr(kernel, "tier", "compiled")
-    monkeypatch.setattr(product, "allocate", guarded)
+    monkeypatch.setattr(cpu_matmul, "allocate", guarded)
     cls = TYPES[dtype]
     threads = runtime.thread_count()
     runtime.set_thread_count(1)  # whose memory ends where the guard begins

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from native_kernels import address
 
-from drjit.jit.run import memory, runtime
+from drjit.jit.cpu import memory, runtime
 
 
 @pytest.fixture(autouse=True)
@@ -217,7 +217,7 @@ def test_exhausted_memory_is_an_error_that_names_the_sizes(monkeypatch):
 def test_a_real_shortage():
     code = (
         "import resource\n"
-        "from drjit.jit.run import memory\n"
+        "from drjit.jit.cpu import memory\n"
         "b = memory.allocate(64 << 20)\n"
         "now = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (now + (16 << 20),) * 2)\n"

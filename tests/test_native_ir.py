@@ -6,7 +6,7 @@ from math import gcd
 
 import pytest
 
-from drjit.jit.run import native_ir
+from drjit.jit.cpu import native_ir
 
 llvm = pytest.importorskip("llvmlite.binding")
 

@@ -12,7 +12,7 @@ from helpers import launched
 
 import drjit as dr
 from drjit import llvm
-from drjit.jit.run import kernel
+from drjit.jit.cpu import kernel
 from drjit.llvm.ad import (
     Array1f,
     Array2f,
@@ -740,7 +740,7 @@ def test_scaled_steps_compile_nothing_after_the_first(optimizer, monkeypatch):
 
 
 def test_five_hundred_steps_keep_nothing(monkeypatch):
-    monkeypatch.setattr("drjit.jit.run.kernel.tier", "compiled")  # at once, not after some steps
+    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "compiled")  # at once, not after some steps
     opt = Adam(1e-3, {"x": Float(np.ones(100))})
     scaler = GradScaler()
 

@@ -25,7 +25,7 @@ LAYERS = [
 ]  # fmt: skip
 # The same for the folders of a package. Modules beside them and folders not named come first.
 FOLDERS = {
-    "jit": [{"text"}, {"run"}, {"trace", "primitives"}],
+    "jit": [{"text"}, {"run"}, {"trace", "primitives", "cpu"}],
     "flow": [{"region"}, {"loop", "call"}, {"syntax", "freeze"}],
     "function": [{"data"}, {"math", "inspect"}, {"ad", "signal"}, {"exchange"}],
 }

@@ -12,12 +12,14 @@ import pytest
 from helpers import opaque
 
 from drjit.jit import flags
+from drjit.jit.cpu import kernel, runtime
+from drjit.jit.cpu.device import CPU, Cpu
 from drjit.jit.flags import JitFlag
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import label, op
 from drjit.jit.ir import node as ir
 from drjit.jit.ir.node import Node
-from drjit.jit.run import kernel, runtime, schedule
+from drjit.jit.run import schedule
 from drjit.jit.text import program, source
 from drjit.jit.text.program import Instr, Output, Program
 from drjit.jit.trace import access
@@ -242,9 +244,9 @@ def test_every_kind_of_operation_can_be_rendered() -> None:
 
 def test_words_of_the_parameter_block(monkeypatch: pytest.MonkeyPatch) -> None:
     programs: list[Program] = []
-    for_program = kernel.for_program
+    for_program = CPU.kernel
     monkeypatch.setattr(
-        kernel, "for_program", lambda text, p: programs.append(p) or for_program(text, p)
+        Cpu, "kernel", lambda _, text, p: programs.append(p) or for_program(text, p)
     )
     x, index = opaque(dt.f32, range(4)), opaque(dt.u32, [0, 1])
     y = ir.apply(op.mul, access.gather(x, index, TRUE), ir.literal(dt.f32, 3))

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import drjit as dr
+from drjit.jit.cpu import runtime
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node, op
 from drjit.jit.ir.node import Node
-from drjit.jit.run import kernel, runtime, schedule
+from drjit.jit.run import launch, schedule
 from drjit.jit.trace import access, record
 from drjit.jit.trace.access import Replacement
 
@@ -25,14 +26,14 @@ SIZES = (0, 1, 15, 17, 1000)
 def array(values) -> Node:
     values = np.asarray(values)
     dtype = dt.BY_NUMPY[values.dtype]
-    return node.buffer(dtype, values.size, kernel.from_numpy(dtype, values))
+    return node.buffer(dtype, values.size, launch.from_numpy(dtype, values))
 
 
 def host(n: Node) -> np.ndarray:
     if n.op is op.literal:
         return np.full(n.size, n.data, n.dtype.numpy)
     schedule.evaluate([n])
-    return kernel.to_numpy(n.dtype, n.size, n.data).copy()
+    return launch.to_numpy(n.dtype, n.size, n.data).copy()
 
 
 def f32(value: float) -> Node:
@@ -317,7 +318,7 @@ def endless() -> Node:
 
 
 def test_an_interrupt_ends_an_endless_loop(tier, monkeypatch) -> None:
-    monkeypatch.setattr("drjit.jit.run.runtime.GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("drjit.jit.cpu.runtime.GRACE_SECONDS", 0.2)
     before = runtime.submitted
 
     def interrupt() -> None:

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.jit.run import cache, kernel
+from drjit.jit.cpu import kernel
+from drjit.jit.run import cache
 from drjit.llvm import Float, UInt
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals and fork")
@@ -24,7 +25,7 @@ PROGRAM = """
 import sys
 import numpy as np
 import drjit as dr
-from drjit.jit.run import kernel
+from drjit.jit.cpu import kernel
 from drjit.llvm import Float, UInt, Bool
 
 def program(salt=0, n=1000):
@@ -187,7 +188,7 @@ def test_an_interrupt_during_a_long_kernel(which):
 @posix
 def test_updates_of_a_kernel_on_numpy_happen_once(monkeypatch):
     """Ctrl-C between two updates of one kernel takes effect after both."""
-    monkeypatch.setattr("drjit.jit.run.kernel.tier", "numpy")
+    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "numpy")
     first, second = dr.zeros(UInt, 2), dr.zeros(UInt, 2)
     dr.eval(first, second)
     real = kernel.numpy_target.run
@@ -302,7 +303,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
     """Kernels are compiled and run, and no half-written entry stays behind."""
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cache, "_complained", False)
-    monkeypatch.setattr("drjit.jit.run.kernel.tier", "compiled")
+    monkeypatch.setattr("drjit.jit.cpu.kernel.tier", "compiled")
 
     class Full:
         def __init__(self, file):

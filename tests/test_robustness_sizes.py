@@ -13,7 +13,7 @@ import pytest
 
 import drjit as dr
 from drjit import llvm
-from drjit.jit.run import memory
+from drjit.jit.cpu import memory
 from drjit.llvm import Array3f, ArrayXf, Bool, Float, Int, TensorXf, UInt
 
 DEPTH = 20_000
@@ -370,7 +370,7 @@ def test_exhausted_memory(which):
         import resource, sys
         import numpy as np
         import drjit as dr
-        from drjit.jit.run import kernel
+        from drjit.jit.cpu import kernel
         from drjit.llvm import Float, UInt
         kernel.tier = sys.argv[1]
 

@@ -13,7 +13,7 @@ import drjit as dr
 from drjit import llvm, scalar
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node, op
-from drjit.jit.run import kernel, schedule
+from drjit.jit.run import launch, schedule
 from drjit.llvm import Bool, Float, Float16, Float64, Int, Int64, UInt, UInt64
 
 FLOATS = {np.float16: Float16, np.float32: Float, np.float64: Float64}
@@ -54,14 +54,14 @@ def specials(t):
 def column(t, values):
     """An evaluated node."""
     data = np.array(values, t.numpy)
-    return node.buffer(t, data.size, kernel.from_numpy(t, data))
+    return node.buffer(t, data.size, launch.from_numpy(t, data))
 
 
 def data(n):
     """The values of a node that is evaluated, or a literal."""
     if n.is_literal:
         return np.full(n.size, n.data, n.dtype.numpy)
-    return kernel.to_numpy(n.dtype, n.size, n.data).copy()
+    return launch.to_numpy(n.dtype, n.size, n.data).copy()
 
 
 def computed(n):

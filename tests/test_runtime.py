@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from native_kernels import address
 
-from drjit.jit.run import native, runtime
-from drjit.jit.run.runtime import Event
+from drjit.jit.cpu import native, runtime
+from drjit.jit.cpu.runtime import Event
 
 SYNC_LIMIT = 60
 
@@ -367,7 +367,7 @@ def test_an_interrupt_ends_the_wait_and_the_job_goes_on():
         import ctypes, os, signal, threading
         import numpy as np
         from native_kernels import address
-        from drjit.jit.run import runtime
+        from drjit.jit.cpu import runtime
         flag = np.zeros(1, "q")
         a = np.zeros(4, "q")
         params = (ctypes.c_int64 * 1)(flag.ctypes.data)
@@ -392,7 +392,7 @@ def test_the_interpreter_exits_while_kernels_run(work):
     process = run_script(f"""
         import ctypes
         from native_kernels import address
-        from drjit.jit.run import runtime
+        from drjit.jit.cpu import runtime
         params = (ctypes.c_int64 * 1)({work})
         for _ in range(100):
             runtime.launch(address("spin"), 0, params, 1000, 1, keep=object())
@@ -408,7 +408,7 @@ def test_a_forked_child_has_the_results_and_workers_of_its_own():
         import ctypes, os, warnings
         import numpy as np
         from native_kernels import address
-        from drjit.jit.run import runtime
+        from drjit.jit.cpu import runtime
         warnings.simplefilter("ignore", DeprecationWarning)
         a = np.zeros(100_000, "q")
         params = (ctypes.c_int64 * 3)(a.ctypes.data, a.ctypes.data, 1)

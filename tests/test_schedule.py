@@ -12,13 +12,14 @@ import pytest
 from helpers import watch_launches
 
 from drjit.jit import flags
+from drjit.jit.cpu import kernel, memory, runtime
 from drjit.jit.flags import JitFlag
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node as ir
 from drjit.jit.ir import op
 from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import Node
-from drjit.jit.run import kernel, memory, runtime, schedule, stages
+from drjit.jit.run import schedule, stages
 from drjit.jit.text import program, structure
 from drjit.jit.trace import access, record
 

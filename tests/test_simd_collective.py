@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+from drjit.jit.cpu import collective as cpu_collective
+from drjit.jit.cpu import kernel, runtime
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node
 from drjit.jit.ir.op import identity
 from drjit.jit.primitives import collective
-from drjit.jit.run import kernel, runtime, schedule
+from drjit.jit.run import launch, schedule
 from drjit.jit.target import simd
 
 SIZES = (1, 15, 16, 17, 1000, 100003)
@@ -36,7 +38,7 @@ def lanes(request, monkeypatch, caches):
     monkeypatch.setattr(kernel, "tier", "compiled")
     monkeypatch.setattr(simd, "default_lanes", lambda: request.param)
     monkeypatch.setenv("DRJIT_CACHE_DIR", caches[request.param])
-    monkeypatch.setattr(collective, "_blocks", small_blocks)
+    monkeypatch.setattr(cpu_collective, "_blocks", small_blocks)
     threads = runtime.thread_count()
     runtime.set_thread_count(2)
     yield request.param
@@ -69,12 +71,12 @@ def numbers(t, op, n):
 
 
 def array(t, x):
-    return node.buffer(t, x.size, kernel.from_numpy(t, x))
+    return node.buffer(t, x.size, launch.from_numpy(t, x))
 
 
 def data(n):
     n = schedule.materialize(n)
-    return kernel.to_numpy(n.dtype, n.size, n.data).copy()
+    return launch.to_numpy(n.dtype, n.size, n.data).copy()
 
 
 def accumulator(t):
@@ -164,7 +166,7 @@ def test_sums_of_negative_zeros():
 
 def test_launches_of_a_prefix_run_on_the_same_tier(monkeypatch):
     answers = iter([False, True, True])
-    monkeypatch.setattr(kernel.Kernel, "prefers_numpy", lambda *_: next(answers))
+    monkeypatch.setattr(kernel.CpuKernel, "prefers_numpy", lambda *_: next(answers))
     x = np.random.default_rng(2).integers(-9, 9, 5000).astype(np.int32)
     got = data(collective.prefix("add", array(dt.i32, x), False))
     np.testing.assert_array_equal(got, np.cumsum(x, dtype=np.int32))

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
-from drjit.jit.primitives import sorting
-from drjit.jit.run import kernel, runtime
+from drjit.jit.cpu import kernel, runtime, sorting
 from drjit.jit.target import simd
 from drjit.llvm import (
     Array3f,

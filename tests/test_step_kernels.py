@@ -11,19 +11,19 @@ import pytest
 from helpers import watch_launches
 
 import drjit as dr
-from drjit.jit.run import kernel
+from drjit.jit.cpu import kernel
 from drjit.llvm.ad import Array3f, Float, UInt
 from drjit.opt import SGD, Adam, RMSProp
 
 
 @pytest.fixture
-def launches(monkeypatch: pytest.MonkeyPatch) -> list[kernel.Kernel]:
+def launches(monkeypatch: pytest.MonkeyPatch) -> list[kernel.CpuKernel]:
     """The kernels that run, in order; on NumPy, as nothing depends on how."""
     monkeypatch.setattr(kernel, "tier", "numpy")
     return watch_launches(monkeypatch, lambda found, size: found)
 
 
-def loops(launches: list[kernel.Kernel]) -> list[int]:
+def loops(launches: list[kernel.CpuKernel]) -> list[int]:
     """The numbers of operations of the kernels with loops."""
     return [k.operations for k in launches if k.loops]
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drjit as dr
-from drjit.jit.run import kernel
+from drjit.jit.cpu import kernel
 from drjit.jit.target.simd import llvm
 from drjit.llvm import (
     Array3f,

@@ -14,12 +14,13 @@ from helpers import differing, opaque, results
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from drjit.jit.cpu import kernel
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node as ir
 from drjit.jit.ir import op
 from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import Node
-from drjit.jit.run import kernel
+from drjit.jit.run import launch
 from drjit.jit.target import library
 from drjit.jit.trace import access
 
@@ -91,7 +92,7 @@ def execute(
     for execution in ("numpy", "compiled", "njit")[: 2 + njit]:
         with monkeypatch.context() as patch:
             if execution == "njit":
-                patch.setattr(kernel, "run", njit_target.launch)
+                patch.setattr(launch, "run", njit_target.launch)
             else:
                 patch.setattr(kernel, "tier", execution)
             outputs = build()

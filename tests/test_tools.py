@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.jit.run import cache, kernel
+from drjit.jit.cpu import kernel
+from drjit.jit.run import cache
 from drjit.llvm import Array3f, Bool, Complex2f, Float, Float16, Int, Matrix2f, TensorXf, UInt
 
 

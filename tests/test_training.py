@@ -17,7 +17,7 @@ import pytest
 import drjit as dr
 from drjit import nn
 from drjit.auto.ad import Array2f, Array3f, Float, Float16, TensorXf, TensorXf16, Texture2f
-from drjit.jit.run import kernel, memory, runtime
+from drjit.jit.cpu import kernel, memory, runtime
 from drjit.opt import Adam, GradScaler
 
 

@@ -12,7 +12,7 @@ from ..jit.ir import node, op
 from ..jit.ir.node import Node
 from ..jit.primitives import collective
 from ..jit.primitives import matmul as product
-from ..jit.run import kernel
+from ..jit.run import launch
 from .algebra import operands
 from .graph import Value, Var
 from .lanes import LaneRule, _value, add, full, gather
@@ -80,7 +80,7 @@ class _Product(LaneRule):
 
 
 def _integers(values: np.ndarray) -> Node:
-    return node.buffer(dt.u32, len(values), kernel.from_numpy(dt.u32, values))
+    return node.buffer(dt.u32, len(values), launch.from_numpy(dt.u32, values))
 
 
 def matmul(a: Value, b: Value, layout: product.ProductLayout) -> Value:

@@ -6,7 +6,7 @@ import numpy as np
 from ..jit import flags
 from ..jit.flags import JitFlag
 from ..jit.ir.node import LITERAL, Node
-from ..jit.run import kernel, schedule
+from ..jit.run import launch, schedule
 from ..jit.trace import feature_vectors as vector
 from .graph import Var, title, where
 
@@ -46,4 +46,4 @@ def _entries(n: Node) -> np.ndarray:
         features = [vector.feature(n, k) for k in range(n.dtype.count)]
         return np.maximum.reduce(np.broadcast_arrays(*[np.abs(_entries(f)) for f in features]))
     schedule.evaluate([n])
-    return kernel.to_numpy(n.dtype, n.size, n.data)
+    return launch.to_numpy(n.dtype, n.size, n.data)

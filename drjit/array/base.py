@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..ad.graph import Value
 from ..jit.backend import JitBackend
+from ..jit.device import Device
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import Node
 from ..jit.ir.op import Op
@@ -59,6 +60,7 @@ class ArrayBase:
     _size: ClassVar[int | None]
     _diff: ClassVar[bool]
     _backend: ClassVar[JitBackend]
+    _device: ClassVar[Device | None]
     _namespace: ClassVar[str]
     _usable: ClassVar[bool] = False
     """Whether arrays of the class can be created."""

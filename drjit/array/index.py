@@ -16,7 +16,7 @@ import numpy as np
 from ..jit.ir import dtype as dt
 from ..jit.ir import op
 from ..jit.ir.node import BUFFER, LITERAL, normalize
-from ..jit.run import freeze_size, kernel, schedule
+from ..jit.run import freeze_size, launch, schedule
 from ..jit.trace import access
 from . import elementwise, leaf, leaf_access, table, tensor, tensor_index
 from .base import ArrayBase, BoundsError, ComponentError, type_label
@@ -44,10 +44,10 @@ def getitem(self: Any, key: Any) -> Any:
             n = self._node
             i = key if 0 <= key < n.size else _position(self, key, n.size, "__getitem__")
             if n.op is not BUFFER or schedule.pending or schedule.observers:
-                schedule.evaluate([n])
+                schedule.evaluate([n], self._device)
                 if n.op is LITERAL:
                     return n.data
-            return kernel.to_numpy(n.dtype, n.size, n.data).item(i)
+            return launch.to_numpy(n.dtype, n.size, n.data).item(i)
     if isinstance(key, slice) and key.start is key.stop is None and key.step in (None, 1):
         return self
     if kind == "tensor":
@@ -252,12 +252,12 @@ def _set_entry(self: Any, i: int, value: Any) -> None:
     """Assigns a Python number to an entry, immediately if no derivative is involved and nothing is
     being recorded."""
     number = _number(self, type(self), value)
-    if self._var is not None or kernel.on_read is not None:
+    if self._var is not None or launch.on_read is not None:
         _scatter(self, leaf.literal(_index_type(self, False, i >= 1 << 32), i), number)
         return
     node = self._node
     witness = weakref.ref(node)
-    held = access.Replacement(node)
+    held = access.Replacement(node, self._device)
     self._node = None
     del node
     try:
@@ -267,7 +267,7 @@ def _set_entry(self: Any, i: int, value: Any) -> None:
         raise
     self._node = owned
     schedule.evaluate([owned])
-    kernel.to_numpy(owned.dtype, owned.size, owned.data)[i] = number
+    launch.put(owned.dtype, owned.data, i, number)
 
 
 def _number(self: Any, cls: Any, value: Any) -> Any:

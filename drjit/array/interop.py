@@ -13,7 +13,7 @@ import numpy as np
 
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
-from ..jit.run import kernel, schedule
+from ..jit.run import launch, schedule
 from ..jit.target import numpy as numpy_target
 from . import leaf
 from .base import ArrayBase
@@ -192,7 +192,7 @@ def components(value: Any) -> np.ndarray:
         return np.array(leaves, dtype).reshape(shape)
     result = np.empty((len(leaves), shape[-1]), dtype)
     for row, n in zip(result, evaluated(leaves), strict=True):
-        row[:] = n.data if n.is_literal else kernel.to_numpy(n.dtype, n.size, n.data)
+        row[:] = n.data if n.is_literal else launch.to_numpy(n.dtype, n.size, n.data)
     return result.reshape(shape)
 
 
@@ -213,9 +213,8 @@ def _leaf_view(value: Any) -> np.ndarray:
     if n.size == 0:
         return np.empty(0, n.dtype.numpy)
     if not n.is_evaluated:
-        n = value._node = schedule.materialize(n)
-    kernel.await_data(n.data)
-    return n.data.view(n.dtype.numpy, n.size)
+        n = value._node = schedule.materialize(n, value._device)
+    return launch.view(n.dtype, n.size, n.data)
 
 
 def _shared(value: Any) -> np.ndarray:

@@ -9,11 +9,12 @@ import numpy as np
 
 from ..ad import algebra, lanes
 from ..ad.graph import Value
+from ..jit.device import Device, current
 from ..jit.ir import node
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import BUFFER, LITERAL, Node
 from ..jit.ir.op import Op
-from ..jit.run import kernel, memory, schedule
+from ..jit.run import launch, schedule
 from ..jit.run.freeze import uninitialized
 
 new = object.__new__
@@ -123,12 +124,12 @@ def unwritten(cls: Any, size: int) -> Any:
     t = cls._dtype
     if size == 0 or t.is_mask:
         return literal(cls, 0, size)
-    return wrap(cls, uninitialized(t, size))
+    return wrap(cls, uninitialized(t, size, cls._device))
 
 
-def lane(cls: type, size: int) -> Any:
+def lane(cls: Any, size: int) -> Any:
     """Returns 0 ... size-1."""
-    return wrap(cls, node.cast(cls._dtype, node.lane(size)))
+    return wrap(cls, node.cast(cls._dtype, node.lane(size, cls._device)))
 
 
 def resize(a: Any, size: int) -> Any:
@@ -138,26 +139,28 @@ def resize(a: Any, size: int) -> Any:
 
 def host(a: Any) -> np.ndarray:
     """Returns the entries as a NumPy array, to be read while `a` is alive; evaluates and waits."""
-    return host_node(a._node)
+    return host_node(a._node, a._device)
 
 
-def host_node(n: Node) -> np.ndarray:
+def host_node(n: Node, device: Device | None = None) -> np.ndarray:
     """See `host`."""
     if n.op is LITERAL:
         return np.full(n.size, n.data, n.dtype.numpy)
     if n.op is not BUFFER:
-        schedule.evaluate([n])
-    return kernel.to_numpy(n.dtype, n.size, n.data)
+        schedule.evaluate([n], device)
+    return launch.to_numpy(n.dtype, n.size, n.data)
 
 
-def from_numpy(cls: type, values: np.ndarray, copy: bool = False) -> Any:
+def from_numpy(cls: Any, values: np.ndarray, copy: bool = False) -> Any:
     """Returns an array with the entries of a one-dimensional NumPy array, converted as in C. Memory
     is shared if possible.
     """
-    return wrap(cls, node_from_numpy(cls._dtype, values, copy))
+    return wrap(cls, node_from_numpy(cls._dtype, values, copy, cls._device))
 
 
-def node_from_numpy(dtype: DType, values: np.ndarray, copy: bool = False) -> Node:
+def node_from_numpy(
+    dtype: DType, values: np.ndarray, copy: bool = False, device: Device | None = None
+) -> Node:
     """See `from_numpy`."""
     size = values.size
     if size == 0:
@@ -165,7 +168,8 @@ def node_from_numpy(dtype: DType, values: np.ndarray, copy: bool = False) -> Nod
     if values.dtype != dtype.numpy:
         with np.errstate(invalid="ignore", over="ignore"):
             values = values.astype(dtype.numpy)
-    buffer = None if copy else memory.adopt(values)
+    to = device or current()
+    buffer = None if copy else to.adopt(values)
     if buffer is None:
-        buffer = kernel.from_numpy(dtype, values)
+        buffer = to.upload(values)
     return node.buffer(dtype, size, buffer)

@@ -7,10 +7,13 @@ fails, the target is unchanged.
 """
 
 import weakref
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 from ..ad import lanes, matrix, scatter_target
 from ..ad.graph import Value, visible
+from ..jit.device import using
 from ..jit.ir import dtype as dt
 from ..jit.ir import node as ir
 from ..jit.ir import op
@@ -23,6 +26,20 @@ from ..jit.trace import access
 from . import table
 from .leaf import from_value, wrap
 from .leaf import value as value_of
+
+F = TypeVar("F", bound=Callable)
+
+
+def _on_its_device(function: F) -> F:
+    """Decorator of functions of an array that launch something, constants or not, where that is."""
+
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        value = args[1] if type(args[0]) is str else args[0]
+        with using(value._device):
+            return function(*args)
+
+    return call  # type: ignore[return-value]
 
 
 def _wide(index: Node) -> Node:
@@ -110,7 +127,7 @@ def _update(
     node = target._node
     witness = weakref.ref(node)
     target._node = None
-    taken = access.Replacement(node)
+    taken = access.Replacement(node, target._device)
     del node
     after = None
     try:
@@ -284,11 +301,13 @@ def reduce_all(reduce: str, value: Any) -> Any:
     return from_value(type(value), lanes.reduce(reduce, value_of(value)))
 
 
+@_on_its_device
 def prefix(reduce: str, value: Any, exclusive: bool, block_size: int = 0) -> Any:
     """Returns the prefix reduction of all entries, or within runs of `block_size` entries."""
     return from_value(type(value), lanes.prefix(reduce, value_of(value), exclusive, block_size))
 
 
+@_on_its_device
 def block_reduce(reduce: str, value: Any, block_size: int) -> Any:
     """Reduces each run of `block_size` entries."""
     return from_value(type(value), lanes.reduce(reduce, value_of(value), block_size))
@@ -309,6 +328,7 @@ def bounded(index: Any, active: Any, size: int, what: str) -> tuple[Any, Any]:
     return wrap(cls, n), wrap(cls.Mask, mask)
 
 
+@_on_its_device
 def reduce_rows(reduce: str, value: Any, rows: int, columns: int) -> Any:
     """Reduces matrices of `rows` by `columns` entries along their columns."""
     if value._var is not None and reduce == "add":
@@ -324,6 +344,7 @@ def reduce_rows(reduce: str, value: Any, rows: int, columns: int) -> Any:
     return wrap(type(value), collective.reduce_rows(reduce, value._node, rows, columns))
 
 
+@_on_its_device
 def argsort(value: Any, result: type, descending: bool, run: int = 0) -> Any:
     """Returns the sorting order of the entries, or of each run's entries, as an array of class
     `result`."""
@@ -338,6 +359,7 @@ def sort_keys(value: Any) -> Any:
     return wrap(table.find(value._namespace, "leaf", n.dtype), n)
 
 
+@_on_its_device
 def sort(value: Any, descending: bool) -> Any:
     """Sorts all entries."""
     if value._var is not None:
@@ -346,6 +368,7 @@ def sort(value: Any, descending: bool) -> Any:
     return wrap(type(value), sorting.sort(value._node, descending))
 
 
+@_on_its_device
 def matmul(a: Any, b: Any, layout: Any) -> Any:
     """Returns products of matrices; see `drjit.jit.primitives.matmul.ProductLayout`."""
     return from_value(type(a), matrix.matmul(value_of(a), value_of(b), layout))

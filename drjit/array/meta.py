@@ -3,6 +3,8 @@
 import enum
 
 from ..jit.backend import JitBackend
+from ..jit.cpu.device import CPU
+from ..jit.device import register
 from ..jit.enumeration import Named
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
@@ -25,6 +27,7 @@ DYNAMIC = -1
 """Represents a size that is not part of the type."""
 
 BACKENDS = {"scalar": JitBackend.Invalid, "llvm": JitBackend.LLVM, "cuda": JitBackend.CUDA}
+register(CPU)
 KINDS = ("leaf", "vector", "complex", "quaternion", "matrix", "tensor")
 
 

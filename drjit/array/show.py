@@ -11,7 +11,7 @@ from typing import Any
 
 from ..jit.ir import dtype as dt
 from ..jit.ir.node import Node
-from ..jit.run import kernel, schedule
+from ..jit.run import launch, schedule
 from .base import ArrayBase
 
 LIMIT = 20
@@ -111,7 +111,7 @@ def reader(n: Node) -> Callable[[int], Any]:
     is broadcast."""
     if n.is_literal:
         return lambda _: n.data
-    data = kernel.to_numpy(n.dtype, n.size, n.data)
+    data = launch.to_numpy(n.dtype, n.size, n.data)
     if n.size == 1:
         return lambda _: data.item(0)
     return lambda i: data.item(i)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from ..jit.backend import JitBackend
+from ..jit import device
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from . import inline, nested
@@ -154,7 +154,8 @@ def _build(namespace: str, name: str) -> type:
         "_diff": meta.is_diff,
         "_backend": meta.backend,
         "_namespace": namespace,
-        "_usable": meta.backend is not JitBackend.CUDA,
+        "_device": device.find(meta.backend),
+        "_usable": not meta.is_jit or device.find(meta.backend) is not None,
     }
     cls: Any = type(name, (ArrayBase,), members)
     _unfinished[namespace, name] = cls

@@ -8,23 +8,27 @@ from ..ad import lanes
 from ..array import leaf
 from ..array.base import ArrayBase
 from ..array.pytree import ROLES, leaf_arrays, map_tree
+from ..jit.cpu import runtime
+from ..jit.device import Device, devices
 from ..jit.ir.node import BUFFER, LITERAL, Node
-from ..jit.run import runtime
 from ..jit.run import schedule as scheduler
 
 # Weak references: nodes that nothing else holds need not be computed.
 _scheduled: deque[weakref.ref[Node]] = deque()
 
 
-def _nodes(args: tuple) -> list[Node]:
-    """Returns the nodes of all traced arrays in the arguments."""
-    nodes = []
+def _nodes(args: tuple) -> tuple[list[Node], Device | None]:
+    """Nodes of all traced arrays in the arguments, and the device of the last one."""
+    nodes, device = [], None
     for arg in args:
         if ROLES.get(type(arg)) == "leaf":
             nodes.append(arg._node)
+            device = arg._device
         else:
-            nodes += [a._node for a in _traced((arg,))]
-    return nodes
+            for a in _traced((arg,)):
+                nodes.append(a._node)
+                device = a._device
+    return nodes, device
 
 
 def _traced(args: tuple, opaque: bool = False) -> list[Any]:
@@ -54,7 +58,7 @@ def schedule(*args: Any) -> bool:
     >>> dr.schedule(a), dr.eval(), dr.schedule(a)
     (True, True, False)
     """
-    waiting = [n for n in _nodes(args) if n.op is not BUFFER and n.op is not LITERAL]
+    waiting = [n for n in _nodes(args)[0] if n.op is not BUFFER and n.op is not LITERAL]
     _scheduled.extend([weakref.ref(n) for n in waiting])
     return bool(waiting)
 
@@ -74,11 +78,11 @@ def eval(*args: Any) -> bool:
     >>> dr.eval(a), dr.eval(a)
     (True, False)
     """
-    nodes = _nodes(args)
-    return evaluate(nodes) if _scheduled else scheduler.evaluate(nodes)
+    nodes, device = _nodes(args)
+    return evaluate(nodes, device) if _scheduled else scheduler.evaluate(nodes, device)
 
 
-def evaluate(nodes: list[Node]) -> bool:
+def evaluate(nodes: list[Node], device: Device | None = None) -> bool:
     """Evaluates nodes, vectors as a whole, and everything else that `eval` evaluates."""
     taken = []
     while _scheduled:
@@ -89,7 +93,7 @@ def evaluate(nodes: list[Node]) -> bool:
     try:
         if taken:
             nodes += [n for r in taken if (n := r()) is not None]
-        return scheduler.evaluate(nodes)
+        return scheduler.evaluate(nodes, device)
     except BaseException:
         _scheduled.extendleft(reversed(taken))
         raise
@@ -108,7 +112,7 @@ def make_opaque(*args: Any) -> None:
     arrays = _traced(args, opaque=True)
     for a in arrays:
         if a._node.is_literal:
-            a._node = scheduler.as_data(a._node)
+            a._node = scheduler.as_data(a._node, a._device)
     scheduler.evaluate([a._node for a in arrays])
 
 
@@ -144,7 +148,8 @@ def sync_thread() -> None:
     Raises:
         IndexError: an index in that work was out of bounds.
     """
-    runtime.sync()
+    for device in devices():
+        device.sync()
 
 
 def flush_thread() -> None:

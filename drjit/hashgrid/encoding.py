@@ -22,9 +22,9 @@ from ..function.evaluation import eval as evaluate
 from ..function.inspect.traits import is_integral_v, leaf_t
 from ..function.math.arithmetic import floor, fma
 from ..function.math.transcendental import cos
+from ..jit.cpu.runtime import thread_count
 from ..jit.ir import dtype as dt
 from ..jit.ir.op import ReduceMode
-from ..jit.run.runtime import thread_count
 from ..random import Generator
 from ..random import rng as make_rng
 from .levels import Level, levels, next_multiple

@@ -22,7 +22,7 @@ from ...jit.ir import dtype as dt
 from ...jit.ir import node, op, scope
 from ...jit.ir.node import LITERAL, Node
 from ...jit.ir.scope import StateTarget
-from ...jit.run.kernel import OutOfBoundsError
+from ...jit.run.launch import OutOfBoundsError
 from ...jit.trace import record
 from ..region.condition import chosen_mode
 from ..region.failure import failed

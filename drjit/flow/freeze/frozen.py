@@ -14,6 +14,7 @@ from ...array.pytree import too_deep
 from ...function.ad.scopes import ADContextManager, ADScope
 from ...jit import flags, log
 from ...jit.backend import JitBackend
+from ...jit.device import Device, find
 from ...jit.flags import JitFlag
 from ...jit.ir.node import BUFFER, LITERAL, Node
 from ...jit.ir.scope import innermost
@@ -100,7 +101,7 @@ class FrozenFunction:
         if ready is not None:
             values = layout.nodes
             for k in data:
-                values[k] = _as_data(values[k])
+                values[k] = _as_data(values[k], layout.holders[k])
             try:
                 return _replayed(ready, layout)
             except SizeChanged:
@@ -134,7 +135,7 @@ class FrozenFunction:
                     f"{self._what}: backend mismatch, an input is of the backend {found}, but "
                     f"the function was frozen with backend={self._backend}"
                 )
-        if self._backend is not JitBackend.LLVM:
+        if find(self._backend) is None:
             raise RuntimeError(f"{self._what}: the backend {self._backend} is not available")
 
     def _family(self, layout: InputLayout) -> tuple[Family, list[int]]:
@@ -182,7 +183,7 @@ class FrozenFunction:
         """Turns literals among the inputs into data."""
         for k in data:
             n = layout.nodes[k]
-            layout.nodes[k] = n = _as_data(n) if n.op is LITERAL else n
+            layout.nodes[k] = n = _as_data(n, layout.holders[k]) if n.op is LITERAL else n
             for holder, name in layout.holders[k]:
                 setattr(holder, name, n)
 
@@ -255,9 +256,11 @@ def _all_nodes(*trees: Any) -> list[Node]:
         raise too_deep() from None
 
 
-def _as_data(n: Node) -> Node:
-    """Returns a literal as a buffer."""
-    return schedule.materialize(n) if n.size > schedule.FEW else schedule.filled(n)
+def _as_data(n: Node, holders: list[tuple[Any, str]]) -> Node:
+    """A literal as a buffer on the device of the arrays that hold it."""
+    found = (o._device for o, _ in holders if isinstance(o, ArrayBase))
+    device: Device | None = next(found, None)
+    return (schedule.materialize if n.size > schedule.FEW else schedule.filled)(n, device)
 
 
 def _replayed(replay: Replay, layout: InputLayout) -> Any:

@@ -106,7 +106,7 @@ def _same_constants(a: Recording, b: Recording) -> bool:
 
 def _bytes(n: Node) -> bytes:
     """Returns the contents of a constant, which no kernel writes to."""
-    return n.data.array(n.dtype.numpy, n.size).tobytes()
+    return n.data.device.download(n.data, n.dtype, n.size).tobytes()
 
 
 class _Merger:

@@ -24,7 +24,7 @@ from ...jit.ir.node import LITERAL, Node
 from ...jit.ir.op import Op
 from ...jit.ir.scope import ACTIVE
 from ...jit.ir.scope import active as active_lanes
-from ...jit.run.kernel import OutOfBoundsError, out_of_bounds
+from ...jit.run.launch import OutOfBoundsError, out_of_bounds
 from ...jit.trace import access
 from ...jit.trace import feature_vectors as vector
 from .result import compare, map_arrays, traced

@@ -13,6 +13,7 @@ from ...ad.traverse import ADFlag, ADMode
 from ...array import pytree
 from ...array.base import type_label
 from ...jit import flags as jit_flags
+from ...jit.device import using
 from ...jit.flags import JitFlag
 from ...jit.ir import node as ir
 from ...jit.ir import op
@@ -109,7 +110,8 @@ def _checked(args: tuple, flags: Any, what: str) -> bool:
 
 def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:
     """Propagates the gradient of an argument. It is set to 1 if `anew`, or if there is none."""
-    if not pytree.arrays(arg):
+    arrays = pytree.arrays(arg)
+    if not arrays:
         raise TypeError(
             f"{what}(): incompatible function arguments: expected an array, not a {type_label(arg)}"
         )
@@ -123,7 +125,8 @@ def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:
             one = ir.literal(v.dtype, 1)
             v.grad = one if v.grad is None else ir.apply(op.add, v.grad, one)
     traversal.enqueue(mode, seeds)
-    traverse(mode, flags)
+    with using(arrays[0]._device):
+        traverse(mode, flags)
 
 
 def _has_gradient(v: Var) -> bool:

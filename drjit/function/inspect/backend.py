@@ -2,8 +2,9 @@
 
 from ...array import table
 from ...array.meta import JitBackend
-from ...jit.run import memory
-from ...jit.run.runtime import Event
+from ...jit.cpu import memory
+from ...jit.cpu.runtime import Event
+from ...jit.device import find
 from ...jit.trace import access
 
 
@@ -27,7 +28,7 @@ def has_backend(arg: JitBackend, /) -> int:
         raise TypeError(f"dr.has_backend(): expected a backend, got {arg!r}")
     if arg is JitBackend.Invalid:
         raise RuntimeError(f"dr.has_backend(): {arg} stands for no backend")
-    return int(arg is JitBackend.LLVM)
+    return int(find(arg) is not None)
 
 
 def flush_malloc_cache() -> None:

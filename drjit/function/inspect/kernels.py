@@ -8,10 +8,10 @@ import io
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...array.meta import JitBackend
 from ...array.pytree import leaf_arrays
+from ...jit.device import Kernel, devices
 from ...jit.enumeration import Named
-from ...jit.run import history, kernel, runtime, schedule
+from ...jit.run import history, schedule
 
 
 class KernelType(Named, enum.Enum):
@@ -42,9 +42,8 @@ class KernelRecordingMode(Named, enum.Enum):
 def _seconds(launch: history.Launch) -> float:
     if isinstance(launch.time, float):
         return launch.time
-    ticket, clock = launch.time
-    runtime.wait(ticket)
-    return clock.last * 1e-9
+    launch.kernel.device.drain()
+    return launch.time.last * 1e-9
 
 
 def _entry(launches: list[history.Launch]) -> dict[str, Any]:
@@ -57,7 +56,7 @@ def _entry(launches: list[history.Launch]) -> dict[str, Any]:
     filled = KernelType.Memset if kernels[0].fills else KernelType.JIT
     disk = all(v.state == "disk" for v in launches)
     entry = {
-        "backend": JitBackend.LLVM,
+        "backend": kernels[0].device.backend,
         "type": KernelType[whole.kind] if whole else filled,
         "hash": kernels[-1].name[1:],
         "ir": io.StringIO(text := "\n".join(dict.fromkeys(k.text for k in kernels))),
@@ -166,11 +165,10 @@ class KernelTable(list[KernelInfo]):
         return "\n".join(lines)
 
 
-def _info(k: kernel.Kernel) -> KernelInfo:
+def _info(k: Kernel) -> KernelInfo:
     time = k.mean_time * k.launches
-    tier = "compiled" if k.address else "numpy"
     return KernelInfo(
-        k.name, tier, k.launches, time * 1e3, k.seconds * 1e3, k.statements, len(k.text), k.text
+        k.name, k.tier, k.launches, time * 1e3, k.seconds * 1e3, k.statements, len(k.text), k.text
     )
 
 
@@ -184,8 +182,9 @@ def kernels() -> KernelTable:
     >>> table[0].launches > 0, any("store" in k.source for k in table)
     (True, True)
     """
-    runtime.sync()
-    rows = [_info(k) for k in kernel.kernels() if k.launches]
+    for device in devices():
+        device.sync()
+    rows = [_info(k) for device in devices() for k in device.kernels() if k.launches]
     return KernelTable(sorted(rows, key=lambda row: -row.time))
 
 
@@ -194,7 +193,8 @@ def flush_kernel_cache() -> None:
     that `python -m drjit doctor` shows."""
     with schedule.lock:
         schedule.forget_kernels()
-        kernel.forget()
+        for device in devices():
+            device.forget_kernels()
 
 
 __all__ = [

@@ -2,8 +2,8 @@
 
 from ...array.base import type_label
 from ...jit import log
+from ...jit.cpu import runtime
 from ...jit.log import LogLevel
-from ...jit.run import runtime
 
 
 def profile_mark(arg: str, /) -> None:

@@ -5,9 +5,10 @@ import sys
 from typing import Any
 
 from ...array import pytree
+from ...jit.cpu import memory
+from ...jit.device import devices
 from ...jit.ir import label
 from ...jit.ir.node import Node, shared
-from ...jit.run import kernel, memory
 from ...jit.trace import access
 from . import drawing
 
@@ -103,7 +104,8 @@ def whos(as_string: bool = False) -> str | None:
         )
     if not nodes:
         lines.append(f"{'-- no values --':^80}".rstrip())
-    found = [k for k in kernel.kernels() if k.launches]
+    found = [k for d in devices() for k in d.kernels() if k.launches]
+    compiled = sum(k.tier == "compiled" for k in found)
     statistics = memory.statistics()
     stored_text, in_use = _size_text(stored), _size_text(statistics["in_use"])
     lines += [
@@ -112,7 +114,7 @@ def whos(as_string: bool = False) -> str | None:
         "  Compiler",
         "  ========",
         f"   - Values   : {len(nodes)}, {stored_text} evaluated, {_size_text(waiting)} pending.",
-        f"   - Kernels  : {len(found)}, {sum(1 for k in found if k.address)} of them compiled.",
+        f"   - Kernels  : {len(found)}, {compiled} of them compiled.",
         f"   - Launches : {sum(k.launches for k in found)}.",
         "",
         "  Memory",

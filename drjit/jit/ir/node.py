@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..device import Device, current
 from ..target import numpy as numpy_target
 from . import dtype as dt
 from . import op
@@ -209,11 +210,11 @@ def buffer(dtype: DType, size: int, memory: Any) -> Node:
     return make(BUFFER, dtype, size, (), memory)
 
 
-def lane(size: int) -> Node:
-    """Creates the lane indices 0 ... size-1, in `u32`."""
+def lane(size: int, device: Device | None = None) -> Node:
+    """The lane indices 0 ... size-1, in `u32`, on a device (by default the current one)."""
     if size > LARGEST:
         raise too_large(size)
-    return literal(dt.u32, 0) if size == 1 else make(op.lane, dt.u32, size)
+    return literal(dt.u32, 0) if size == 1 else make(op.lane, dt.u32, size, (), device or current())
 
 
 class SizeError(RuntimeError):

@@ -1,38 +1,16 @@
-"""Sorting: a radix sort from the lowest digit to the highest. Each pass is stable, and all threads
-share its work.
+"""Sorting: keys, unsigned integers that order as the values do, which a primitive of the device
+sorts."""
 
-Keys are unsigned integers that sort like the values. A pass counts the occurrences of each digit in
-each block of lanes, `finish` turns counts into positions, and a second launch moves the keys (D. E.
-Knuth, The Art of Computer Programming 3, section 5.2.5).
-"""
-
+from ..device import common
 from ..ir import dtype as dt
 from ..ir import op
 from ..ir.dtype import DType
 from ..ir.node import Node, apply, bitcast, buffer, cast, lane, literal
-from ..run import kernel, runtime, schedule
+from ..run import schedule
 from ..run.freeze import operation
 from ..run.history import one_operation
-from ..run.memory import Buffer, allocate_for
 
-_COUNT = """def kernel(i, p):
-    x0 = load({t}, p[1], i)
-    radix_count(p[2], i, x0, p[3])
-"""
-_MOVE = """def kernel(i, p):
-    x0 = load({t}, p[1], i)
-    radix_move(p[2], i, x0, p[3], p[4], x0)
-"""
-_MOVE_PAIRS = """def kernel(i, p):
-    x0 = load({t}, p[1], i)
-    x1 = load(u32, p[5], i)
-    radix_move(p[2], i, x0, p[3], p[4], x0, p[6], x1)
-"""
-_DIGIT = 11
-_ENTRIES = (1 << _DIGIT) + 1  # as in target/simd/radix.py
 _UNSIGNED = {1: dt.u8, 2: dt.u16, 4: dt.u32, 8: dt.u64}
-# Below this number of lanes, one thread is faster than several with separate tables.
-_ONE_BLOCK = 1 << 15
 
 
 def keys(a: Node, descending: bool, exact: bool = False) -> Node:
@@ -113,32 +91,7 @@ def _sorted(key: Node, payload: Node | None, bits: int) -> tuple[Node, Node]:
     n, t = key.size, key.dtype
     source = schedule.materialize(key).data
     carried = schedule.materialize(payload).data if payload is not None else None
-    threads = runtime.thread_count()
-    blocks = min(2 * threads, -(-n // _ONE_BLOCK))
-    block = -(-n // (blocks * 64)) * 64
-    blocks = -(-n // block)
-    count = kernel.for_text(_COUNT.format(t=t.code), 4, 8)
-    text = _MOVE if carried is None else _MOVE_PAIRS
-    move = kernel.for_text(text.format(t=t.code), 5 if carried is None else 7, 16)
-    on_numpy = count.prefers_numpy(8 * n)
-    for shift in range(0, bits, _DIGIT):
-        starts = _zeros(blocks * _ENTRIES)
-        table = (starts, dt.u32, blocks * _ENTRIES)
-        keys_ = (source, t, n)
-        kernel.run_text(count, n, [keys_, table, shift], block, on_numpy)
-        moved = allocate_for(t, n)
-        arguments = [keys_, table, shift, (moved, t, n)]
-        if carried is not None:
-            moved_too = allocate_for(dt.u32, n)
-            arguments += [(carried, dt.u32, n), (moved_too, dt.u32, n)]
-            carried = moved_too
-        kernel.run_text(move, n, arguments, block, on_numpy)
-        source = moved
-    found = buffer(t, n, source)
-    return found, found if carried is None else buffer(dt.u32, n, carried)
-
-
-def _zeros(count: int) -> Buffer:
-    made = allocate_for(dt.u32, count, host=True)
-    made.array(dt.u32.numpy, count)[:] = 0
-    return made
+    device = source.device if carried is None else common(source, carried)
+    found, moved = device.sort(t, n, source, carried, bits)
+    first = buffer(t, n, found)
+    return first, first if moved is None else buffer(dt.u32, n, moved)

@@ -1,9 +1,9 @@
 """Recordings of launches: kernels and operations that comprise several launches, with the origin of
 their operands. A recording is replayed for other buffers without any tracing.
 
-Values of a recording are numbered: first its inputs, then constants and results of its steps. The
-recorder replaces `kernel.run`; operations that launch kernel texts of their own go through
-`operation`.
+Values of a recording have numbers: first its inputs, then constants and what its steps compute. The
+recorder takes the place of `launch.run`; operations that launch kernel texts of their own go
+through `operation`.
 """
 
 import threading
@@ -13,15 +13,14 @@ from functools import wraps
 from typing import Any, NamedTuple
 
 from .. import flags
+from ..device import Buffer, Device, Kernel, current
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir import op
 from ..ir.dtype import DType
 from ..ir.node import BUFFER, LITERAL, Node, buffer, make
-from . import freeze_size, history, kernel, schedule
-from .memory import Buffer, allocate, allocate_for
+from . import freeze_size, history, launch, schedule
 
-_WATCHED = int(JitFlag.Debug | JitFlag.LaunchBlocking)
 _lock = threading.RLock()
 _active: "Recorder | None" = None
 
@@ -34,7 +33,7 @@ class Launch(NamedTuple):
     """A kernel. `effects` are its targets: value, element type, size, operation and mode. `outputs`
     has the value and element type of every buffer that it creates, None for an effect."""
 
-    kernel: Any
+    kernel: Kernel
     size: int
     inputs: tuple[ValueNumber, ...]
     literals: tuple[tuple[DType, Any], ...]
@@ -56,54 +55,13 @@ class Launch(NamedTuple):
         def step(values: list) -> None:
             targets = [target(values[k].data, t, n, r, mode) for k, t, n, r, mode in effects]
             given = [values[k] for k in inputs]
-            found = kernel.run(launched, size, given, literals, checks, targets)
+            found = launch.run(launched, size, given, literals, checks, targets)
             for o, memory in zip(made, found, strict=True):
                 if o is not None:
                     number, t, lanes = o
                     values[number] = buffer(t, lanes, memory)
 
-        inline = size * launched.cost < kernel.INLINE_WORK and not launched.loops
-        private = any(mode == "expand" for *_, mode in effects)
-        return step if checks or private or not inline else self._bind_small(step)
-
-    def _bind_small(self, general: Callable[[list], None]) -> Callable[[list], None]:
-        """Like `bind`, for a kernel that runs in the calling thread. Once compiled, it is launched
-        in the same way each time: its parameters are addresses and literals."""
-        launched, size, inputs = self.kernel, self.size, self.inputs
-        numbers = [value for _, value in self.literals]
-        targets = [e[0] for e in self.effects]
-        made: list[tuple[ValueNumber | None, DType, int]] = []
-        for number, t, reduced in filter(None, self.outputs):
-            if reduced:
-                made.append((None, dt.u64, 1))  # passed on by the only block
-            made.append((number, t, 1 if reduced else size))
-        block = -(-size // 64) * 64
-
-        def step(values: list) -> None:
-            if not launched.address or flags.current & _WATCHED or kernel.tier == "numpy":
-                general(values)
-                return
-            words = [0]
-            for k in (*inputs, *targets):
-                if values[k].data.source is not None:
-                    general(values)
-                    return
-            for k in inputs:
-                words.append(values[k].data.address)
-            words += numbers
-            for k in targets:
-                words.append(values[k].data.address)
-            buffers = []
-            for number, t, lanes in made:
-                memory = allocate_for(t, lanes)
-                words.append(memory.address)
-                buffers.append(memory)
-                if number is not None:
-                    values[number] = make(BUFFER, t, lanes, (), memory)
-            launched.launches += 1
-            kernel.launch(launched, words, size, block, True)
-
-        return step
+        return launched.repeated(self, step)
 
     @property
     def read(self) -> list[int]:
@@ -224,7 +182,7 @@ class Recorder:
         """Why the recording cannot be replayed, if so."""
         self._uses = freeze_size.Uses()
         self._inputs = self.count
-        self._run: Callable = kernel.run
+        self._run: Callable = launch.run
         self._thread = threading.get_ident()
         self._first = make(LITERAL, dt.mask, 1, (), True).serial
         # Memory of an array may be freed, and another array may be placed there.
@@ -239,7 +197,7 @@ class Recorder:
         """Starts recording; there can be only one recording at a time."""
         global _active
         _lock.acquire()
-        _active, self._run = self, kernel.run
+        _active, self._run = self, launch.run
         self._resume()
         flags.current |= JitFlag.FreezingScope
         history.now.mode = "Recorded"
@@ -254,11 +212,11 @@ class Recorder:
         _lock.release()
 
     def _resume(self) -> None:
-        kernel.run, kernel.on_read = self._record, self._refuse_read
+        launch.run, launch.on_read = self._record, self._refuse_read
         freeze_size.uses = self._uses
 
     def _pause(self) -> None:
-        kernel.run, kernel.on_read = self._run, None
+        launch.run, launch.on_read = self._run, None
         freeze_size.uses = None
 
     @property
@@ -325,7 +283,7 @@ class Recorder:
         if known is None:
             # Host memory: every replay starts with a copy of its current contents.
             nbytes = e.dtype.itemsize * e.size
-            source = self._constant(buffer(e.dtype, e.size, _copied(e.buffer, nbytes)))
+            source = self._constant(buffer(e.dtype, e.size, e.buffer.device.copy(e.buffer, nbytes)))
             known = self._result(e.buffer)
             self.steps.append(Operation(_duplicate, (source, nbytes), (known,), None))
         elif known < self._inputs:
@@ -337,7 +295,7 @@ class Recorder:
     def _record(
         self, launched: Any, size: int, inputs: list, literals: list, checks: list, targets: list
     ) -> list[Buffer | None]:
-        """Replaces `kernel.run`."""
+        """Takes the place of `launch.run`."""
         if not self.mine:
             return self._run(launched, size, inputs, literals, checks, targets)
         read = tuple([self.slot(n) for n in inputs])
@@ -419,13 +377,13 @@ def active() -> Recorder | None:
 def largest(n: Node) -> int:
     """Returns the largest entry of an evaluated integer array (0 if there is none), as a bound for
     memory to be allocated."""
-    if _active is not None and _active.mine and kernel.on_read is not None:
+    if _active is not None and _active.mine and launch.on_read is not None:
         return _active.bound(n)
     return _largest(n)
 
 
 def _largest(n: Node) -> int:
-    numbers = kernel.to_numpy(n.dtype, n.size, n.data)
+    numbers = launch.to_numpy(n.dtype, n.size, n.data)
     return int(numbers.max()) if numbers.size else 0
 
 
@@ -439,7 +397,7 @@ def operation(function: Callable | None = None, *, sized_by_data: bool = False) 
 
     @wraps(function)
     def call(*arguments: Any) -> Any:
-        if _active is None or not _active.mine or kernel.on_read is None:
+        if _active is None or not _active.mine or launch.on_read is None:
             return function(*arguments)
         return _active.operation(function, arguments, sized_by_data)
 
@@ -447,13 +405,13 @@ def operation(function: Callable | None = None, *, sized_by_data: bool = False) 
 
 
 @operation
-def _allocated(size: int, dtype: DType) -> Node:
-    return buffer(dtype, size, allocate_for(dtype, size))
+def _allocated(size: int, dtype: DType, device: Device) -> Node:
+    return buffer(dtype, size, device.allocate_for(dtype, size))
 
 
-def uninitialized(dtype: DType, size: int) -> Node:
-    """Returns a buffer with undefined contents."""
-    return _allocated(size, dtype)
+def uninitialized(dtype: DType, size: int, device: Device | None = None) -> Node:
+    """A buffer with undefined contents on a device, by default the current one."""
+    return _allocated(size, dtype, device or current())
 
 
 def _argument(a: Any) -> Any:
@@ -470,7 +428,7 @@ def _evaluated(result: Any) -> list[Node]:
 
 def _duplicate(source: Node, nbytes: int) -> Node:
     """Returns a copy of a constant, for a step that writes to it."""
-    return buffer(source.dtype, source.size, _copied(source.data, nbytes))
+    return buffer(source.dtype, source.size, source.data.device.copy(source.data, nbytes))
 
 
 def _check_bound(n: Node, bound: int) -> tuple[()]:
@@ -478,10 +436,3 @@ def _check_bound(n: Node, bound: int) -> tuple[()]:
     if _largest(n) > bound:
         raise SizeChanged
     return ()
-
-
-def _copied(source: Buffer, nbytes: int) -> Buffer:
-    """Returns a copy of memory that no queued job writes to."""
-    made = allocate(nbytes, host=True)
-    made.array(dt.u8.numpy, nbytes)[:] = source.array(dt.u8.numpy, nbytes)
-    return made

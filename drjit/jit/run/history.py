@@ -16,7 +16,7 @@ class Whole(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """One launch: its kernel, size, tier, and its time: seconds, or the runtime's job that has it.
+    """One launch: its kernel, size, tier, and either seconds or what will have them as `last`.
 
     `first` says whether the kernel was encountered, compiled or loaded for this launch, `mode`
     whether a frozen function recorded or replayed it. Launches of one operation have the same

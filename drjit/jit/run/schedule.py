@@ -15,14 +15,14 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from .. import collector, flags
+from ..device import Buffer, Device, DeviceMismatch, Kernel, current, mismatch
 from ..ir import dtype as dt
 from ..ir import label, op
-from ..ir.effects import afters, inside, old_values, without_escaped
+from ..ir.effects import afters, inside, old_values, undo, without_escaped
 from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
 from ..ir.scope import ACTIVE, OpenRegion, innermost, stack
 from ..text import program, source, structure
-from . import interrupt, kernel, stages
-from .memory import Buffer, allocate_for, elements
+from . import interrupt, launch, stages
 
 lock = threading.RLock()
 pending: list[Node] = []
@@ -30,12 +30,12 @@ observers: list[tuple[Any, Callable[[], None]]] = []
 """Samples of future kernels (see `lane_values`), and callbacks for when they have been launched."""
 
 _serial, _id = attrgetter("serial"), attrgetter("id")
-# Kernels, with the arguments that they take: by the structure of programs, and by the structure
-# with inputs in order of first use.
-_kernels: dict[tuple, tuple[kernel.Kernel, structure.KernelArguments]] = {}
-_settled: dict[tuple, kernel.Kernel] = {}
-# The launches of evaluations with several stages, by everything traversed. The plans for other
-# sizes are ordered by last use.
+# Kernels by the structure of programs, with what they take of these, and by that of programs in
+# which inputs come in the order of their use.
+_kernels: dict[tuple, tuple[Kernel, structure.KernelArguments]] = {}
+_settled: dict[tuple, Kernel] = {}
+# What evaluations launch in which something waits for something else, by all that is met; the plans
+# for other sizes that were used last come first.
 _plans: dict[tuple, list["Plan"]] = {}
 MOST_PLANS = 8
 _entries = 0  # size of the keys of both
@@ -45,7 +45,7 @@ LARGE = 512  # programs with this many operands defer the garbage collector
 FEW = 1 << 12  # the host writes fewer entries faster than a kernel
 MOST_KEYS = 1 << 22  # size of the keys of known programs at which these are forgotten
 LONGEST = 1 << 16  # nodes in a kernel: bounds the memory that compiling takes
-_preview: list[kernel.Kernel] | None = None  # where `preview` collects kernels
+_preview: list[Kernel] | None = None  # where `preview` collects kernels
 
 _REDUCE, _STATE, _LOOP = op.reduce, op.state, op.loop
 # A call would execute its length in Python.
@@ -137,21 +137,22 @@ def effect_value(after: Node, dtype: dt.DType) -> Node:
     return value
 
 
-def evaluate(roots: list[Node]) -> bool:
+def evaluate(roots: list[Node], device: Device | None = None) -> bool:
     """Launches kernels for the given nodes and all pending side effects. Returns whether there was
     anything to do.
 
-    Afterwards, every root is a buffer (whose data may still be on the way). Literals stay literals:
-    `materialize` turns one into a buffer.
+    Afterwards every root is a buffer (its data may still be on the way). Literals stay literals:
+    `materialize` turns one into a buffer. What is computed from constants alone is computed on the
+    `device`, or the current one.
     """
     with lock:
         todo = [n for n in roots if n.op is not BUFFER and n.op is not LITERAL]
         if pending:
             _drop_unseen()
         if pending:
-            _evaluate_effects(todo)
+            _evaluate_effects(todo, device)
         elif todo:
-            _evaluate(todo)
+            _evaluate(todo, device)
         else:
             return False
     if observers:
@@ -159,14 +160,20 @@ def evaluate(roots: list[Node]) -> bool:
     return True
 
 
-def _evaluate_effects(roots: list[Node]) -> None:
+def _evaluate_effects(roots: list[Node], device: Device | None) -> None:
     """Launches kernels for some nodes and all pending side effects."""
     effects = pending[:]
     pending.clear()
     try:
-        _evaluate(roots + effects + _old_values(effects))
-    except BaseException:
+        _evaluate(roots + effects + _old_values(effects), device)
+    except BaseException as error:
         left = [e for e in effects if e.op.effect or e.op.block]
+        if isinstance(error, DeviceMismatch):  # what would raise again is given up
+            given_up = [e for e in left if _mixes(e)]
+            undo(given_up, [a for e in left for a in afters(e)])
+            for e in given_up:
+                _finish(e, None)
+            left = [e for e in left if e.op is not BUFFER]
         pending[:0] = without_escaped(
             left, {e: structure.ProgramGraph([e]).ordered() for e in left}
         )
@@ -191,7 +198,7 @@ def forget_kernels() -> None:
     _plans.clear()
 
 
-def preview(roots: list[Node]) -> list[kernel.Kernel]:
+def preview(roots: list[Node]) -> list[Kernel]:
     """Returns the kernels that `evaluate` would launch for these nodes and all pending side
     effects, without launching them.
     """
@@ -224,43 +231,42 @@ def preview(roots: list[Node]) -> list[kernel.Kernel]:
         wanted = [n for n in every if n.op is not BUFFER and n.op is not LITERAL]
         _preview = []
         try:
-            _evaluate([copies[n] for n in wanted])
+            _evaluate([copies[n] for n in wanted], None)
             return _preview
         finally:
             _preview = None
 
 
-def materialize(node: Node) -> Node:
-    """Returns the node as a buffer. A literal becomes a new node with memory of its own; unrelated
-    side effects remain pending."""
+def materialize(node: Node, device: Device | None = None) -> Node:
+    """The node as a buffer; a literal becomes a new node with memory of its own on a device (see
+    `evaluate`), while pending side effects, which it has nothing to do with, remain pending."""
     if node.op is not LITERAL:
         if node.op is not BUFFER or pending or observers:
-            evaluate([node])
+            evaluate([node], device)
         return node
-    found = as_data(node)
+    found = as_data(node, device)
     if found.op is not BUFFER:
         evaluate_alone(found)
     return found
 
 
-def as_data(literal: Node) -> Node:
+def as_data(literal: Node, device: Device | None = None) -> Node:
     """Returns a literal as a buffer filled by the host, or as a node to be evaluated."""
     if literal.size > FEW or flags.current & _WATCHED:
-        return make(op.copy, literal.dtype, literal.size, (literal,))
-    return filled(literal)
+        return make(op.copy, literal.dtype, literal.size, (literal,), device or current())
+    return filled(literal, device)
 
 
-def filled(literal: Node) -> Node:
+def filled(literal: Node, device: Device | None = None) -> Node:
     """Returns a literal as a buffer filled by the host."""
-    memory = allocate_for(literal.dtype, literal.size, host=True)
-    memory.array(literal.dtype.numpy, elements(literal.dtype, literal.size)).fill(literal.data)
-    return buffer(literal.dtype, literal.size, memory)
+    t, size = literal.dtype, literal.size
+    return buffer(t, size, (device or current()).filled(t, size, literal.data))
 
 
 def evaluate_alone(node: Node) -> None:
     """Launches a kernel for a node that does not depend on pending side effects."""
     with lock:
-        _evaluate([node])
+        _evaluate([node], None)
 
 
 def _old_values(roots: list[Node]) -> list[Node]:
@@ -272,9 +278,9 @@ def _old_values(roots: list[Node]) -> list[Node]:
     return [v for v in values if v is not None and v.op is not BUFFER]
 
 
-# A kernel to launch for a number of lanes: the nodes that it computes, those that it takes (inputs,
-# literals, checks), and effects, one for each buffer that it writes to.
-Launch = tuple[kernel.Kernel, int, list[Node], list[Node], list[Node], Sequence[Node], list[Node]]
+# A kernel to launch for a number of lanes: the nodes that it computes, and those that it takes
+# (inputs, literals, checks), and effects, one for each buffer that it writes to.
+Launch = tuple[Kernel, int, list[Node], list[Node], list[Node], Sequence[Node], list[Node]]
 
 
 class Plan(NamedTuple):
@@ -285,15 +291,15 @@ class Plan(NamedTuple):
     sizes: list[tuple[int, int]]
 
 
-def _evaluate(roots: list[Node]) -> None:
+def _evaluate(roots: list[Node], device: Device | None) -> None:
     roots, graph = _collect(roots)
     waits = [n for n in graph.noted if stages.waits(n)] if graph.noted else None
     if not waits and roots:
         size = roots[0].size
         if len(roots) == 1 or all(n.size == size for n in roots):
-            (_run if len(graph.order) <= LONGEST else _work)(size, roots, graph)
+            (_run if len(graph.order) <= LONGEST else _work)(size, roots, graph, device)
             return
-    key = _plan_key(graph)
+    key = _plan_key(graph, device)
     order = graph.order
     plans = _plans.get(key, []) if key is not None else []
     for plan in plans:
@@ -311,7 +317,7 @@ def _evaluate(roots: list[Node]) -> None:
     done: list[Launch | None] = []
     for size, group in launches:
         again = [n for n in group if n.op is not BUFFER]
-        done += _work(size, again, structure.ProgramGraph(again))
+        done += _work(size, again, structure.ProgramGraph(again), device)
     if key is not None and None not in done:
         _make_room(0 if key in _plans else len(key[0]))
         plans = _plans.setdefault(key, [])
@@ -327,7 +333,7 @@ def _plan(launches: list[Launch], watched: list[tuple[Node, int]], order: list[N
     return Plan(rows, [(place[n], size) for n, size in sizes])
 
 
-def _plan_key(graph: structure.ProgramGraph) -> tuple | None:
+def _plan_key(graph: structure.ProgramGraph, device: Device | None) -> tuple | None:
     """Returns the key that determines the launches of an evaluation, except sizes; None if they
     must not be reused, because the kernel texts refer to these nodes."""
     if graph.open or graph.more_than(LONGEST) or _is_named(graph):
@@ -339,7 +345,7 @@ def _plan_key(graph: structure.ProgramGraph) -> tuple | None:
                 if before.mark is not graph.mark:
                     return None
                 orders.append((n.id, before.id))
-    return (graph.key()[0], *orders)
+    return (graph.key()[0], device or current(), *orders)
 
 
 def _is_named(graph: structure.ProgramGraph) -> bool:
@@ -357,19 +363,21 @@ def _by_lanes(roots: list[Node]) -> list[tuple[int, list[Node]]]:
     return [*groups.items()]
 
 
-def _work(size: int, roots: list[Node], graph: structure.ProgramGraph) -> list[Launch | None]:
+def _work(
+    size: int, roots: list[Node], graph: structure.ProgramGraph, device: Device | None
+) -> list[Launch | None]:
     """Launches a kernel, or several if it would be very long, for roots of `size` lanes, where
     `graph` is everything below them. Returns the launches."""
     if not graph.more_than(LONGEST):
-        return [_run(size, roots, graph)] if roots else []
+        return [_run(size, roots, graph, device)] if roots else []
     done: list[Launch | None] = []
     first = _first_part(size, sorted(graph.ordered(), key=_serial), set(roots))
     if not first:
-        return [_run(size, roots, graph)]
+        return [_run(size, roots, graph, device)]
     for lanes, group in _by_lanes(first):
-        done += _work(lanes, group, structure.ProgramGraph(group))
+        done += _work(lanes, group, structure.ProgramGraph(group), device)
     left = [n for n in roots if n.op is not BUFFER]
-    return done + _work(size, left, structure.ProgramGraph(left))
+    return done + _work(size, left, structure.ProgramGraph(left), device)
 
 
 def _first_part(size: int, nodes: list[Node], roots: set[Node]) -> list[Node]:
@@ -435,14 +443,18 @@ def _companions(loops: list[Node], mark: object) -> list[Node]:
     return [v for v in alive if v not in summed]
 
 
-def _run(size: int, roots: list[Node], graph: structure.ProgramGraph) -> Launch | None:
-    """Launches one kernel for roots that all have `size` lanes, if there are any."""
+def _run(
+    size: int, roots: list[Node], graph: structure.ProgramGraph, device: Device | None
+) -> Launch | None:
+    """Launches one kernel for roots that all have `size` lanes, if there are any; or one for each
+    device on which they are."""
     if size == 0:
+        empty = next(iter(graph.devices()), device or current()).allocate(0)
         for n in roots:
             if n.op.effect or n.op.block:
                 _finish_effect(n)
             else:
-                _finish(n, allocate_for(n.dtype, 0))
+                _finish(n, empty)
         return None
     if graph.open:
         raise stages.symbolic()
@@ -454,15 +466,20 @@ def _run(size: int, roots: list[Node], graph: structure.ProgramGraph) -> Launch 
     streams = size >= STREAM_LANES and _result_bytes(size, roots) >= STREAM_BYTES
     if streams:
         key = (*key, True)
-    if (_labels or flags.current & 1) and _is_named(graph):
-        # Other programs with this structure get a text of their own.
-        _make_room()
-        known = _settle(graph, roots, streams, label.comments(graph.ordered()))
-    else:
-        known = _kernels.get(key)
-        if known is None:
-            _make_room(len(key))
-            known = _kernels[key] = _settle(graph, roots, streams)
+    if not graph.inputs and not targets:  # the key may say nothing about the device
+        key = (*key, device or current())
+    named = (_labels or flags.current & 1) and _is_named(graph)
+    known = None if named else _kernels.get(key)
+    if known is None:
+        devices = graph.devices()
+        if len(devices) > 1:
+            return _run_apart(size, roots, device)
+        at = next(iter(devices), device or current())
+        _make_room(0 if named else len(key))
+        comments = label.comments(graph.ordered()) if named else None
+        known = _settle(graph, roots, streams, at, comments)
+        if not named:  # other programs of this structure get a text of their own
+            _kernels[key] = known
     made, passed = known
     inputs, literals, checks = graph.inputs, graph.literals, graph.checks
     if passed.inputs is not None:
@@ -471,26 +488,48 @@ def _run(size: int, roots: list[Node], graph: structure.ProgramGraph) -> Launch 
         literals = [literals[k] for k in passed.literals]
     if passed.checks is not None:
         checks = [checks[k] for k in passed.checks]
-    launch = made, size, roots, inputs, literals, checks, targets
-    (_write if targets else _launch)(*launch)
-    return launch
+    parts = made, size, roots, inputs, literals, checks, targets
+    (_write if targets else _launch)(*parts)
+    return parts
+
+
+def _run_apart(size: int, roots: list[Node], device: Device | None) -> None:
+    """Launches the kernels of several devices.
+
+    Raises:
+        DeviceMismatch: one value depends on data of several devices.
+    """
+    groups: dict[Device | None, list[Node]] = {}
+    for n in roots:
+        devices = structure.ProgramGraph([n]).devices()
+        if len(devices) > 1:
+            raise mismatch(devices)
+        groups.setdefault(devices.pop() if devices else device, []).append(n)
+    for group in groups.values():
+        _run(size, group, structure.ProgramGraph(group), device)
+
+
+def _mixes(n: Node) -> bool:
+    """Whether a node depends on data of several devices."""
+    return len(structure.ProgramGraph([n]).devices()) > 1
 
 
 def _settle(
     graph: structure.ProgramGraph,
     roots: list[Node],
     streams: bool,
-    comments: dict[Node, str] | None = None,
-) -> tuple[kernel.Kernel, structure.KernelArguments]:
+    device: Device,
+    comments: dict[Node, str] | None,
+) -> tuple[Kernel, structure.KernelArguments]:
     """Returns the kernel of a new program, which without `comments` may have the structure of
     another one, and its arguments."""
     if len(graph.order) > LARGE:
         collector.defer()
     ordered, passed = structure.settle(graph, roots)
-    settled = (streams, *map(_id, roots))
+    settled = (device, streams, *map(_id, roots))
     made = _settled.get(settled) if comments is None else None
     if made is None:
-        made = _kernel_for(ordered, roots, comments, streams)
+        made = _kernel_for(ordered, roots, comments, streams, device)
         if comments is None:
             _settled[settled] = made
     return made, passed
@@ -506,7 +545,7 @@ def _make_room(more: int = 0) -> None:
 
 
 def _launch(
-    made: kernel.Kernel,
+    made: Kernel,
     size: int,
     roots: list[Node],
     inputs: list[Node],
@@ -518,9 +557,9 @@ def _launch(
     effects = [e.data for e in targets] if targets else ()
     if _preview is not None:
         _preview.append(made)
-        outputs: list[Buffer | None] = [None] * len(roots)
+        outputs: list[Buffer | None] = [made.device.allocate(0) for _ in roots]
     else:
-        outputs = kernel.run(made, size, inputs, literals, checks, effects)
+        outputs = launch.run(made, size, inputs, literals, checks, effects)
     for k, n in enumerate(roots):
         if n.op.effect or n.op.block:
             _finish_effect(n)
@@ -528,14 +567,14 @@ def _launch(
             _finish(n, outputs[k])
 
 
-def _write(*launch: Any) -> None:
+def _write(*parts: Any) -> None:
     """Launches a kernel that may have effects."""
-    made, *_, targets = launch
-    if not targets or (made.address and kernel.tier != "numpy"):
-        _launch(*launch)
-    else:  # on NumPy, updates take effect one by one, and completed ones must count as completed
+    made, *_, targets = parts
+    if not targets or not made.can_be_interrupted:
+        _launch(*parts)
+    else:  # updates take effect one by one, and those made must count as made
         with interrupt.postponed():
-            _launch(*launch)
+            _launch(*parts)
 
 
 def _has_value(n: Node) -> bool:
@@ -548,8 +587,12 @@ def _result_bytes(size: int, roots: list[Node]) -> int:
 
 
 def _kernel_for(
-    nodes: list[Node], roots: list[Node], comments: dict[Node, str] | None, streams: bool
-) -> kernel.Kernel:
+    nodes: list[Node],
+    roots: list[Node],
+    comments: dict[Node, str] | None,
+    streams: bool,
+    device: Device,
+) -> Kernel:
     """Returns the kernel of a newly generated text. `comments` are added to the statements of
     nodes; with `streams`, results bypass the caches.
     """
@@ -557,7 +600,7 @@ def _kernel_for(
     built = program.build(nodes, roots, comments)._replace(streams=streams)
     if flags.current & flags.JitFlag.Debug:
         program.check(built)
-    found = kernel.for_program(source.render(built), built)
+    found = device.kernel(source.render(built), built)
     if not found.launches:
         found.rendering = time.perf_counter() - start
     return found

@@ -14,6 +14,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from ..device import Device
 from ..ir import op
 from ..ir.nesting import Parts
 from ..ir.node import AFTER, BUFFER, LITERAL, Node
@@ -109,7 +110,7 @@ class ProgramGraph:
                     key.append(first)
             elif o is BUFFER:
                 self.inputs.append(n)
-                key += (o, n.dtype, n.size == 1)
+                key += (n.data.device, n.dtype, n.size == 1)
             else:
                 order += n.deps
                 self._special(n)
@@ -156,6 +157,14 @@ class ProgramGraph:
         """Returns the side effects, in order."""
         return sorted([n for n in self.noted if n.op.effect], key=_serial)
 
+    def devices(self) -> set[Device]:
+        """Where the data of the program are: its inputs, what its effects write to, and nodes
+        without operands that are made for a device."""
+        found = {n.data.device for n in self.inputs}
+        found |= {n.data.buffer.device for n in self.effects()}
+        found |= {n.data for n in self.order if n.op is op.lane or n.op is op.copy}
+        return found - {None}
+
     def key(self) -> tuple[tuple, list[Node]]:
         """Returns the key of the program, and the effects by which buffers are written, in
         order."""
@@ -164,7 +173,8 @@ class ProgramGraph:
         places: dict[Any, tuple[int, Node]] = {}
         rows: list[Any] = []
         for n in self.effects():
-            rows += (n.id, n.data.static, n.data.shape, _place(n, places))
+            e = n.data
+            rows += (n.id, e.static, e.shape, e.buffer.device, _place(n, places))
         return (*self._key, *rows), [n for _, n in places.values()]
 
 

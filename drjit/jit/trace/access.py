@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import flags
+from ..device import Device
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir import effects, op
@@ -30,7 +31,7 @@ from ..ir.node import (
 from ..ir.scope import ACTIVE, WRITTEN, StateTarget, innermost, stack
 from ..ir.scope import lanes as group_lanes
 from ..run import schedule
-from ..run.kernel import OutOfBoundsError, out_of_bounds
+from ..run.launch import OutOfBoundsError, out_of_bounds
 
 # Above this number of entries, a scatter-reduction with `ReduceMode.Auto` uses atomics rather than
 # private copies.
@@ -186,14 +187,16 @@ def gather_weighted(
 class Replacement:
     """The node that a scatter is about to replace, taken out of its array.
 
-    Between `take` and `put` the array holds nothing. A weak reference then shows whether anything
-    else holds the node.
+    Between `take` and `put` the array holds nothing, so that whether somebody else holds the node
+    can be seen from a weak reference. A constant becomes data on a device, by default the current
+    one.
     """
 
-    __slots__ = ("_node", "dtype", "size")
+    __slots__ = ("_device", "_node", "dtype", "size")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, device: Device | None = None) -> None:
         self._node: Node | None = node
+        self._device = device
         self.dtype, self.size = node.dtype, node.size
 
     def own(self) -> Node:
@@ -205,7 +208,7 @@ class Replacement:
         if node.op is not BUFFER and node.op is not AFTER:
             if node.op is op.state:
                 raise StateTarget(node, True)
-            node = schedule.materialize(node)
+            node = schedule.materialize(node, self._device)
         buffer = node.data
         if buffer.views == 0 and buffer.owner is None:
             op_, deps, dtype, size = node.op, node.deps, node.dtype, node.size

@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..device import current
 from ..ir import dtype as dt
 from ..ir import op, scope
 from ..ir.node import BUFFER, Node, apply, broadcast_size, buffer, literal, make
-from ..run import kernel, schedule
+from ..run import launch, schedule
 from . import access
 from .access import Replacement
 
@@ -38,9 +39,8 @@ class Sample:
         taken = apply(op.and_, apply(op.lt, slot, literal(dt.u32, capacity)), live)
         if active.op is not op.literal:
             taken = apply(op.and_, taken, active)
-        # Not a literal even if the values have size 1: inside a body, the kernel may have more
-        # lanes.
-        for value in (make(op.lane, dt.u32, size), *values):
+        # Not a literal where values have size 1: within a body, the kernel may have more lanes.
+        for value in (make(op.lane, dt.u32, size, (), current()), *values):
             after = access.scatter(
                 op.scatter, Replacement(_zeros(value.dtype, capacity)), [value], slot, taken, what,
                 checked=True,
@@ -58,16 +58,16 @@ class Sample:
         that were kept, lane by lane and in execution order within each lane."""
         if self._counter is None:
             return 0, np.zeros(0, np.uint32), []
-        count = int(kernel.to_numpy(dt.u32, 1, self._counter.data)[0])
+        count = int(launch.to_numpy(dt.u32, 1, self._counter.data)[0])
         kept = min(count, self.capacity)
-        found = [kernel.to_numpy(n.dtype, n.size, n.data)[:kept] for n in self._arrays]
+        found = [launch.to_numpy(n.dtype, n.size, n.data)[:kept] for n in self._arrays]
         order = np.argsort(found[0], kind="stable")
         lanes, *values = [array[order] for array in found]
         return count, lanes, values
 
 
 def _zeros(dtype: dt.DType, size: int) -> Node:
-    return buffer(dtype, size, kernel.from_numpy(dtype, np.zeros(size, dtype.numpy)))
+    return buffer(dtype, size, launch.from_numpy(dtype, np.zeros(size, dtype.numpy)))
 
 
 def when_complete(sample: Sample, then: Callable[[], None]) -> None:

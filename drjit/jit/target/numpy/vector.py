@@ -58,7 +58,7 @@ def feature(v: Value, k: int) -> Value:
 
 
 def total(v: Value) -> Value:
-    """The sum over features."""
+    """Returns the sum over features."""
     wide = np.float32 if v.dtype == np.float16 else v.dtype
     return _scalar(np.add.reduce(v, axis=0, dtype=wide).astype(v.dtype))
 

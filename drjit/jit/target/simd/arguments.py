@@ -48,7 +48,7 @@ class Arguments:
     has_many_words: bool
 
     def expr(self, e: ast.expr) -> Any:
-        """The value of an expression: one, several, or none."""
+        """Translates an expression with one result, several, or none."""
         raise NotImplementedError
 
     def arguments(self, kinds: list[str], more: str | None, nodes: Sequence[ast.expr]) -> list[Any]:

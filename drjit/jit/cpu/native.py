@@ -10,7 +10,8 @@ import ctypes
 import sys
 from types import SimpleNamespace
 
-from drjit.jit.run import cache, native_code
+from drjit.jit.cpu import native_code
+from drjit.jit.run import cache
 
 JOBS = 256  # jobs that can be in flight, a power of two
 WAITERS = 32  # Python threads that can park in `wait`

@@ -13,11 +13,11 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+from collections.abc import Callable
 
 from drjit.jit import log
-from drjit.jit.run import native
+from drjit.jit.cpu import native
+from drjit.jit.device import raise_first
 
 SPIN_NS = 50_000  # how long an idle worker or a waiter looks for work before it sleeps
 # The same for two of the workers: tracing a small program takes that long, waking one up 50 us.
@@ -405,14 +405,6 @@ def _check(check: Callable[[], BaseException | None]) -> None:
         error = raised
     if error is not None:
         _errors.append(error)
-
-
-def raise_first(errors: Sequence[BaseException]) -> NoReturn:
-    """Raises the oldest error; the others commonly follow from it."""
-    error, *others = errors
-    if others:
-        error.add_note(f"{len(others)} more kernel launches reported an error.")
-    raise error
 
 
 @atexit.register

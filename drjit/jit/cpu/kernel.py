@@ -10,20 +10,23 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import debug, flags, log
+from ..device import Kernel, elements, whole_blocks
 from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir.dtype import DType
-from ..ir.location import describe
+from ..ir.node import BUFFER, make
+from ..run import cache, history
+from ..run.launch import refer
 from ..target import numpy as numpy_target
 from ..target.numpy.reduction import passed_over
 from ..text.program import Output, Program, effect_words
-from . import background, cache, history, memory, runtime
+from . import background, memory, runtime
 from .memory import Buffer
 from .native import Times
 
@@ -57,126 +60,29 @@ BLOCKS_PER_THREAD = 16
 # Plain numbers: testing for an enumeration member takes ten times as long.
 _DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
 _BLOCKING = int(JitFlag.LaunchBlocking)
+_WATCHED = _DEBUG | _BLOCKING
 
 _FORMAT = {
     dt.mask: "?7x", dt.i8: "q", dt.u8: "Q", dt.i16: "q", dt.u16: "Q", dt.i32: "q", dt.u32: "Q",
     dt.i64: "q", dt.u64: "Q", dt.f16: "e6x", dt.f32: "f4x", dt.f64: "d",
 }  # fmt: skip
 
-on_read: Callable[[], None] | None = None
-"""Called before the host reads data computed by kernels; set by `freeze`."""
-
-_kernels: dict[Any, "Kernel"] = {}
+_kernels: dict[Any, "CpuKernel"] = {}
 
 
-class ErrorRecord:
-    """The error record of one launch, and the message if a kernel wrote to it.
-
-    Everything written by a launch, or computed from that, refers to the record (`Buffer.source`),
-    because its `error` is raised where the data is read. `above` are the records of what the launch
-    has read.
-    """
-
-    __slots__ = ("above", "checks", "done", "error", "words")
-
-    def __init__(self, checks: Sequence, above: "tuple[ErrorRecord, ...]" = ()) -> None:
-        self.words = np.zeros(6, np.int64)
-        self.checks = [(c.data, c.deps[0].dtype) for c in checks]
-        self.above, self.done = above, False
-        self.error: OutOfBoundsError | None = None
-
-    def settled(self) -> bool:
-        """Whether the launch and those before it have ended without an error."""
-        if self.above and all(r.settled() for r in self.above):
-            self.above = ()
-        return self.done and self.error is None and not self.above
-
-    def failures(self) -> list[Exception]:
-        """Returns the errors that have not been raised yet and must be raised now."""
-        found = [error for r in self.above for error in r.failures()]
-        error, self.error, self.above = self.error, None, ()
-        return [*found, error] if error is not None and runtime.forget(error) else found
-
-    def check(self) -> Exception | None:
-        """Marks the launch as ended. Returns an error if an index was out of bounds."""
-        self.done = True
-        flag, site, index, _, lane, _ = self.words.tolist()
-        if not flag:
-            return None
-        self.words[0] = 0
-        (_, what, location, signed, size, packet), dtype = self.checks[site]
-        if not signed:
-            index = ctypes.c_uint64(index).value
-        elif dtype is dt.u32 and index >= 1 << 31:
-            index -= 1 << 32
-        self.error = OutOfBoundsError(
-            f"{out_of_bounds(what, index, size, packet)} "
-            f"(lane {lane}; at {describe(location)}). The entry was skipped."
-        )
-        return self.error
-
-
-def _source(own: ErrorRecord | None, buffers: Iterable[Buffer]) -> ErrorRecord | None:
-    """Returns the record for the output of a launch that reads from buffers, and may itself contain
-    checks."""
-    above: dict[ErrorRecord, None] = {}
-    for b in buffers:
-        if b.source is not None:
-            if b.source.settled():
-                b.source = None
-            else:
-                above[b.source] = None
-    if own is None and len(above) <= 1:
-        return next(iter(above), None)
-    if own is None:
-        own = ErrorRecord([])
-        own.done = True
-    own.above = tuple(above)
-    return own
-
-
-class OutOfBoundsError(IndexError, RuntimeError):
-    """An index is out of bounds; also a `RuntimeError`, because some programs expect that."""
-
-
-_DETAILS = {
-    "dr.switch": ": it must be strictly smaller than that (out-of-bounds callable ID)",
-    "dr.Local.read": " (out of bounds read)",
-    "dr.Local.write": " (out of bounds write)",
-}
-
-
-def out_of_bounds(what: str, index: int, size: int, packet: int, noun: str = "an array") -> str:
-    """Returns the message for an index beyond the end of an array, or of its packets of `packet`
-    entries."""
-    details = next((text for name, text in _DETAILS.items() if what.startswith(name)), "")
-    holds = f"{noun} of size {size}{details}"
-    if packet > 1:
-        count = size // packet
-        holds += f", which holds {count} packet{'' if count == 1 else 's'} of {packet} entries"
-    return f"{what}: index {index} is out of bounds for {holds}"
-
-
-class Kernel:
-    """A kernel text with its parameter block, and its compiled form once there is one."""
+class CpuKernel(Kernel):
+    """A kernel with its parameter block, and its compiled form once there is one."""
 
     __slots__ = (
-        "address", "clock", "clock_address", "coming", "cost", "fills", "finish", "function",
-        "launches", "loaded", "loops", "made_at", "measured", "name", "narrow", "numpy_calls",
-        "numpy_cost", "operations", "outputs", "pack", "program", "rendering", "seconds", "spent",
-        "state", "statements", "stored", "text", "time",
+        "address", "clock", "clock_address", "coming", "cost", "finish", "function", "loaded",
+        "measured", "narrow", "numpy_calls", "numpy_cost", "outputs", "pack", "spent", "stored",
+        "time",
     )  # fmt: skip
 
     def __init__(self, text: str, layout: str, cost: int, program: Program | None = None) -> None:
-        self.text = text
-        self.statements = text.count("\n") - 1
-        # None for a text that is not made from a program. Its instructions are in the text.
-        self.program: Any = program and program._replace(instrs=(), body=())
-        self.operations = len(program.instrs) if program is not None else 0
-        self.fills = program is not None and program.fills
-        self.name = "k" + cache.blake2b(text.encode(), digest_size=8).hexdigest()
+        name = "k" + cache.blake2b(text.encode(), digest_size=8).hexdigest()
+        super().__init__(memory.Buffer.device, text, name, program)
         self.cost = cost
-        self.loops = program is not None and program.has_loops
         outputs = program.outputs if program is not None else ()
         self.outputs = tuple([(_output_kind(o), o.dtype.itemsize * o.dtype.count) for o in outputs])
         # On NumPy: the cost per lane, and of the calls.
@@ -186,25 +92,115 @@ class Kernel:
         self.function: Any = None
         self.loaded: Any = None
         self.address = self.finish = 0
-        self.narrow = False  # whether wider packets than the compiled form's might be faster
-        self.coming: Any = None  # a compiled form being made in the background
-        self.state = "new"  # new, numpy, memory (compiled in this process), disk (from the cache)
-        self.launches = 0
+        self.narrow = False  # whether wider packets than those of the compiled form may pay
+        self.coming: Any = None  # a compiled form that is being made in the background
         self.stored: bool | None = None  # see is_stored
-        self.spent = 0.0  # estimated seconds on NumPy, to be weighed against compiling
-        self.rendering = 0.0  # seconds that making the text took
-        self.seconds = 0.0  # seconds that making the compiled form took
-        self.made_at = 1  # the launch for which it was made
+        self.spent = 0.0  # estimated seconds on NumPy, against which compiling is weighed
         self.clock = Times()  # of compiled launches, written by the workers
         self.clock_address = ctypes.addressof(self.clock)
         self.time = 0.0  # seconds of launches on NumPy, and their number
         self.measured = 0
 
     @property
+    def tier(self) -> str:
+        return "compiled" if self.address else "numpy"
+
+    @property
     def mean_time(self) -> float:
-        """The mean time in seconds of the launches that have ended."""
         launches = self.measured + self.clock.launches
         return (self.time + self.clock.total * 1e-9) / launches if launches else 0.0
+
+    @property
+    def can_be_interrupted(self) -> bool:
+        return not self.address or tier == "numpy"
+
+    def launch(
+        self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence,
+        record: Any,
+    ) -> list[Buffer | None]:  # fmt: skip
+        compiled = self.address and tier != "numpy" and not flags.current & _DEBUG
+        if not compiled and self.prefers_numpy(size):
+            return _run_numpy(self, size, inputs, literals, checks, targets, record)
+        if not self.address or self.narrow:
+            self.compile()
+        work = size * self.cost
+        inline = work < INLINE_WORK and not self.loops  # which Ctrl-C could not end
+        block = _block(work, size)
+        # No buffer needs to be kept beyond this function: memory freed then serves later jobs only,
+        # and jobs run in order.
+        temporary: list[Buffer] = []
+        words: list[Any] = [record.words.ctypes.data if record else 0]
+        for n in inputs:
+            words.append(n.data.address)
+        for n in literals:
+            words.append(n.data)
+        for c in checks:
+            words.append(c.data[0])
+        for e in targets:
+            words.append(e.buffer.address)
+            if e.mode == "expand":
+                temporary.append(_accumulators(e, runtime.thread_count()))
+                words += [temporary[-1].address, e.size]
+        outputs: list[Buffer | None] = []
+        for kind, itemsize in self.outputs:
+            if kind == "store":
+                b = memory.allocate(itemsize * size)
+            elif kind == "reduce":
+                temporary.append(memory.allocate_for(dt.u64, -(-size // block)))
+                words.append(temporary[-1].address)
+                b = memory.allocate(itemsize)
+            elif kind == "vectors":
+                b = memory.allocate(itemsize * whole_blocks(size))
+            else:
+                outputs.append(None)
+                continue
+            outputs.append(b)
+            words.append(b.address)
+        launch(self, words, size, block, inline, record)
+        return outputs
+
+    def repeated(self, step: Any, general: Callable[[list], None]) -> Callable[[list], None]:
+        inline = step.size * self.cost < INLINE_WORK and not self.loops
+        private = any(mode == "expand" for *_, mode in step.effects)
+        return general if step.checks or private or not inline else self._inline(step, general)
+
+    def _inline(self, step: Any, general: Callable[[list], None]) -> Callable[[list], None]:
+        """`repeated` for a kernel that runs in the calling thread. Once it has been compiled, it is
+        launched in the same way each time: its parameters are addresses and literals."""
+        size, inputs, targets = step.size, step.inputs, [e[0] for e in step.effects]
+        numbers = [value for _, value in step.literals]
+        made: list[tuple[int | None, DType, int]] = []
+        for number, t, reduced in filter(None, step.outputs):
+            if reduced:
+                made.append((None, dt.u64, 1))  # what the only block hands over
+            made.append((number, t, 1 if reduced else size))
+        block = -(-size // 64) * 64
+
+        def run(values: list) -> None:
+            if not self.address or flags.current & _WATCHED or tier == "numpy":
+                general(values)
+                return
+            words = [0]
+            for k in (*inputs, *targets):
+                if values[k].data.source is not None:
+                    general(values)
+                    return
+            for k in inputs:
+                words.append(values[k].data.address)
+            words += numbers
+            for k in targets:
+                words.append(values[k].data.address)
+            buffers = []
+            for number, t, lanes in made:
+                b = memory.allocate_for(t, lanes)
+                words.append(b.address)
+                buffers.append(b)
+                if number is not None:
+                    values[number] = make(BUFFER, t, lanes, (), b)
+            self.launches += 1
+            launch(self, words, size, block, True)
+
+        return run
 
     def prefers_numpy(self, size: int) -> bool:
         """Returns whether the NumPy tier is better for the next launch; accumulates its cost."""
@@ -308,7 +304,7 @@ class Kernel:
         return loaded, "memory", widths[-1] < widths[0], time.perf_counter() - start
 
 
-def for_program(text: str, program: Program) -> Kernel:
+def for_program(text: str, program: Program) -> CpuKernel:
     """Returns the kernel of a program and its text. There is one per process, text, and way to
     launch it, because the text does not show parameters that nothing reads."""
     pointers = "Q" * (program.words - 1 - len(program.inputs) - len(program.literals))
@@ -317,17 +313,17 @@ def for_program(text: str, program: Program) -> Kernel:
     key = text, layout, *[(o.kind, o.dtype) for o in program.outputs]
     found = _kernels.get(key)
     if found is None:
-        found = _kernels[key] = Kernel(text, layout, program.cost, program)
+        found = _kernels[key] = CpuKernel(text, layout, program.cost, program)
     return found
 
 
-def for_text(text: str, words: int, cost: int) -> Kernel:
+def for_text(text: str, words: int, cost: int) -> CpuKernel:
     """Returns the kernel of a text that is not made from a program; all its parameters are
     addresses or sizes.
     """
     found = _kernels.get(text)
     if found is None:
-        found = _kernels[text] = Kernel(text, "Q" * words, cost)
+        found = _kernels[text] = CpuKernel(text, "Q" * words, cost)
     return found
 
 
@@ -335,7 +331,7 @@ def _output_kind(o: Output) -> str:
     return "vectors" if o.kind == "store" and o.dtype.is_vector else o.kind
 
 
-def kernels() -> list[Kernel]:
+def kernels() -> list[CpuKernel]:
     """Returns all kernels that this process has encountered."""
     return list(_kernels.values())
 
@@ -346,48 +342,17 @@ def forget() -> None:
     _kernels.clear()
 
 
-def run(
-    kernel: Kernel, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence
-) -> list[Buffer | None]:
-    """Launches a kernel over `size` lanes; returns a buffer per output (None for an effect)."""
-    record = ErrorRecord(checks) if checks or kernel.loops else None
-    kernel.launches += 1
-    compiled = kernel.address and tier != "numpy" and not flags.current & _DEBUG
-    run = _run_compiled if compiled or not kernel.prefers_numpy(size) else _run_numpy
-    outputs = run(kernel, size, inputs, literals, checks, targets, record)
-    if checks or targets:
-        _refer(record if checks else None, inputs, outputs, targets)
-    else:
-        for n in inputs:
-            if n.data.source is not None:
-                _refer(None, inputs, outputs, targets)
-                break
-    if flags.current & _BLOCKING:
-        runtime.sync()
-    return outputs
-
-
-def _refer(record: ErrorRecord | None, inputs: list, outputs: list, targets: Sequence) -> None:
-    """Links what a launch has written to its record, or to the records of what it has read."""
-    written = [e.buffer for e in targets]
-    source = _source(record, [*[n.data for n in inputs], *written])
-    if source is not None:
-        for b in (*outputs, *written):
-            if b is not None:
-                b.source = source
-
-
 def _run_numpy(
-    kernel: Kernel,
+    kernel: CpuKernel,
     size: int,
     inputs: list,
     literals: list,
     checks: Sequence,
     targets: Sequence,
-    record: ErrorRecord | None,
+    record: Any,
 ) -> list[Buffer | None]:
     p: list[Any] = [record.words if record else None]
-    p += [n.data.array(n.dtype.numpy, memory.elements(n.dtype, n.size)) for n in inputs]
+    p += [n.data.array(n.dtype.numpy, elements(n.dtype, n.size)) for n in inputs]
     p += [n.dtype.scalar(n.data) for n in literals]
     p += [c.data[0] for c in checks]
     for e in targets:
@@ -402,7 +367,7 @@ def _run_numpy(
         b = memory.allocate_for(o.dtype, lanes)
         outputs.append(b)
         p += (
-            [b.array(o.dtype.numpy, memory.elements(o.dtype, lanes))]
+            [b.array(o.dtype.numpy, elements(o.dtype, lanes))]
             if o.kind == "store"
             else [None, b.array(o.dtype.numpy, 1)]
         )
@@ -412,7 +377,7 @@ def _run_numpy(
     return outputs
 
 
-def _interpret(kernel: Kernel, p: list, size: int) -> None:
+def _interpret(kernel: CpuKernel, p: list, size: int) -> None:
     """Runs a kernel text on NumPy."""
     busy = runtime.completed() < runtime.submitted
     waiting = time.perf_counter()
@@ -445,54 +410,6 @@ def _interpret(kernel: Kernel, p: list, size: int) -> None:
         )
 
 
-def _run_compiled(
-    kernel: Kernel,
-    size: int,
-    inputs: list,
-    literals: list,
-    checks: Sequence,
-    targets: Sequence,
-    record: ErrorRecord | None,
-) -> list[Buffer | None]:
-    if not kernel.address or kernel.narrow:
-        kernel.compile()
-    work = size * kernel.cost
-    inline = work < INLINE_WORK and not kernel.loops  # Ctrl-C could not end it
-    block = _block(work, size)
-    # No buffer must be kept beyond this function: memory freed then is reused by later jobs only,
-    # and jobs run in order.
-    temporary: list[Buffer] = []
-    words: list[Any] = [record.words.ctypes.data if record else 0]
-    for n in inputs:
-        words.append(n.data.address)
-    for n in literals:
-        words.append(n.data)
-    for c in checks:
-        words.append(c.data[0])
-    for e in targets:
-        words.append(e.buffer.address)
-        if e.mode == "expand":
-            temporary.append(_accumulators(e, runtime.thread_count()))
-            words += [temporary[-1].address, e.size]
-    outputs: list[Buffer | None] = []
-    for kind, itemsize in kernel.outputs:
-        if kind == "store":
-            b = memory.allocate(itemsize * size)
-        elif kind == "reduce":
-            temporary.append(memory.allocate_for(dt.u64, -(-size // block)))
-            words.append(temporary[-1].address)
-            b = memory.allocate(itemsize)
-        elif kind == "vectors":
-            b = memory.allocate(itemsize * memory.whole_blocks(size))
-        else:
-            outputs.append(None)
-            continue
-        outputs.append(b)
-        words.append(b.address)
-    launch(kernel, words, size, block, inline, record)
-    return outputs
-
-
 def _block(work: int, size: int) -> int:
     """Returns the lanes of a block: whole packets, and a single block if the calling thread does
     the work."""
@@ -503,19 +420,19 @@ def _block(work: int, size: int) -> int:
 
 
 def launch(
-    kernel: Kernel,
+    kernel: CpuKernel,
     words: list,
     size: int,
     block: int,
     inline: bool,
-    record: ErrorRecord | None = None,
+    record: Any = None,
 ) -> None:
     """Submits a compiled kernel with the words of its parameter block."""
     times, clock = None, kernel.clock_address
     if flags.current & _HISTORY:
         times = Times()
         clock = ctypes.addressof(times)
-    ticket = runtime.launch(
+    runtime.launch(
         kernel.address,
         kernel.finish,
         kernel.pack(*words),
@@ -528,7 +445,7 @@ def launch(
         kernel.clock.last or runtime.UNKNOWN_NS,
     )
     if times is not None:
-        history.add(kernel, size, "compiled", (ticket, times))
+        history.add(kernel, size, "compiled", times)
     if log.level >= 3:
         log.log(
             log.LogLevel.Info,
@@ -540,7 +457,7 @@ def launch(
 
 
 def run_text(
-    kernel: Kernel,
+    kernel: CpuKernel,
     size: int,
     arguments: list,
     block: int = 0,
@@ -565,11 +482,7 @@ def run_text(
         words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
         block = block or _block(work, size)
         launch(kernel, words, size, block, work < INLINE_WORK)
-    buffers = [a[0] for a in arguments if not isinstance(a, int)]
-    source = _source(None, buffers)
-    if source is not None:
-        for b in buffers:
-            b.source = source
+    refer([a[0] for a in arguments if not isinstance(a, int)])
     if flags.current & _BLOCKING:
         runtime.sync()
 
@@ -584,35 +497,3 @@ def _accumulators(effect: Any, threads: int) -> Buffer:
     kind = np.dtype(dtype.numpy)
     copies.array(kind, size)[:] = passed_over(effect.reduce, kind)
     return copies
-
-
-def to_numpy(dtype: DType, size: int, buffer: Buffer) -> np.ndarray:
-    """Returns the finished data of a buffer, for use while the buffer is alive (`Buffer.view` is
-    for users).
-    """
-    await_data(buffer)
-    return buffer.array(dtype.numpy, size)
-
-
-def await_data(buffer: Buffer) -> None:
-    """Waits for all kernels, so that the host can read what they computed.
-
-    Raises:
-        IndexError: an index was out of bounds in the kernel that computed the data, or in one
-            before it.
-    """
-    if on_read is not None:
-        on_read()
-    runtime.drain()
-    if buffer.source is not None:
-        errors = buffer.source.failures()
-        buffer.source = None
-        if errors:
-            runtime.raise_first(errors)
-
-
-def from_numpy(dtype: DType, array: np.ndarray) -> Buffer:
-    """Returns a buffer with a copy of a one-dimensional array, converted to the element type."""
-    buffer = memory.allocate_for(dtype, array.size, host=True)
-    buffer.array(dtype.numpy, array.size)[:] = array
-    return buffer

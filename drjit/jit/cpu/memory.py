@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from drjit.jit import collector
-from drjit.jit.ir.dtype import VECTOR_BLOCK, DType
-from drjit.jit.run import runtime
+from drjit.jit import collector, device
+from drjit.jit.cpu import runtime
+from drjit.jit.device import elements
+from drjit.jit.ir.dtype import DType
 
 ALIGNMENT = 64
 PADDING = 256  # one packet: 64 lanes of 4 bytes, or 32 of 8
@@ -40,26 +41,14 @@ _new = object.__new__
 _stats = SimpleNamespace(in_use=0, peak=0, hits=0, misses=0)
 
 
-class Buffer:
-    """A block of memory that returns to the pool when the last reference is gone.
+class Buffer(device.Buffer):
+    """A block of memory that goes back to the pool when the last reference is gone.
 
     `address` is a multiple of 64 unless the memory is foreign. `nbytes` may be used; a whole packet
-    starting at the last element may be read, and also written unless the memory is foreign. `owner`
-    is the foreign object that is kept alive, or None. `views` is the number of live arrays returned
-    by `view`. `source` is None, or knows whether the launches that computed the data failed.
+    at the last element may be read, and written unless the memory is foreign.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_base",
-        "_capacity",
-        "_offset",
-        "address",
-        "nbytes",
-        "owner",
-        "source",
-        "views",
-    )
+    __slots__ = ("_base", "_capacity", "_offset")
 
     def __init__(
         self,
@@ -174,17 +163,6 @@ def allocate(nbytes: int, host: bool = False) -> Buffer:
     b.owner = b.source = None
     b.views = 0
     return b
-
-
-def whole_blocks(size: int) -> int:
-    """Rounds a number of lanes up to whole blocks of vectors, which have a row for every
-    feature."""
-    return -(-size // VECTOR_BLOCK) * VECTOR_BLOCK
-
-
-def elements(dtype: DType, size: int) -> int:
-    """Returns how many elements of memory the values of `size` lanes take."""
-    return whole_blocks(size) * dtype.count if dtype.is_vector else size
 
 
 def allocate_for(dtype: DType, size: int, host: bool = False) -> Buffer:

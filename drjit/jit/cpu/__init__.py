@@ -1,0 +1,1 @@
+"""The processor as a device: memory, worker threads, the two tiers that run kernels, primitives."""

@@ -1,0 +1,176 @@
+"""Scans, reductions of blocks and compression on the processor, each a launch or two of a kernel
+text of its own. A prefix reduction over many lanes takes two: totals of blocks, then the running
+values (Blelloch, "Prefix sums and their applications", 1990).
+"""
+
+from functools import lru_cache
+from math import lcm
+from typing import NamedTuple
+
+from ..device import Buffer
+from ..ir import dtype as dt
+from ..ir.op import identity
+from ..run import launch
+from . import kernel, runtime
+from .memory import allocate_for
+
+_TOTALS = """def kernel(i, p):
+    x0 = load({t}, p[1], i)
+    scan_totals({t}, {op!r}, p[2], i, x0)
+"""
+_SCAN = """def kernel(i, p):
+    x0 = load({t}, p[1], i)
+    v0 = scan({t}, {op!r}, p[2], i, x0, {inclusive})
+    store({t}, p[3], i, v0)
+"""
+_SCAN_BLOCKS = """def kernel(i, p):
+    x0 = load({t}, p[1], i)
+    v0 = scan_blocks({t}, {op!r}, i, x0, p[2], {inclusive})
+    store({t}, p[3], i, v0)
+"""
+_BLOCK_REDUCE = """def kernel(i, p):
+    v0 = active(i)
+    v1 = lane(i)
+    c0 = literal(u32, p[2])
+    v2 = v1 * c0
+    v3 = block_reduce({t}, {op!r}, p[1], v2, c0, v0)
+    store({t}, p[3], i, v3)
+"""
+_REDUCE_ROWS = """def kernel(i, p):
+    reduce_rows({t}, {op!r}, p[1], p[2], i, p[3], p[4], p[5])
+"""
+_COUNTS = """def kernel(i, p):
+    x0 = load(mask, p[1], i)
+    v0 = u32(x0)
+    scan_totals(u32, 'add', p[2], i, v0)
+    reduce(u32, 'add', p[3], p[4], i, v0)
+"""
+_COMPRESS = """def kernel(i, p):
+    x0 = load(mask, p[1], i)
+    compress(p[2], p[3], i, x0)
+"""
+
+
+# Lanes below which one thread is faster than several that have to wait for each other.
+_ONE_BLOCK = 65536
+# Elements above which a block reduction with few results is divided further.
+_DIVIDED = 1 << 18
+# Bytes of accumulators that stay in the nearest cache, and fewest rows that are worth a task.
+_STRIP, _SHORTEST = 1 << 14, 16
+
+
+def _blocks(size: int, multiple: int = 64) -> int:
+    """Returns the number of lanes per block for launches that must agree on it."""
+    count = 4 * runtime.thread_count()
+    return max(-(-size // (count * multiple)), -(-_ONE_BLOCK // multiple)) * multiple
+
+
+def prefix(reduce: str, t: dt.DType, n: int, source: Buffer, exclusive: bool, run: int) -> Buffer:
+    names = {"t": t.code, "op": reduce, "inclusive": not exclusive}
+    result = allocate_for(t, n)
+    values, results = (source, t, n), (result, t, n)
+    if run < n:
+        scan = kernel.for_text(_SCAN_BLOCKS.format(**names), 4, 8)
+        # Blocks of the launch are whole packets and whole runs.
+        kernel.run_text(scan, n, [values, run, results], _blocks(n, lcm(run, 64)))
+        return result
+    block = _blocks(n)
+    count = -(-n // block)
+    accumulator = t.accumulator
+    totals = (allocate_for(dt.u64, count, host=True), accumulator, count)
+    scan = kernel.for_text(_SCAN.format(**names), 4, 8)
+    on_numpy = scan.prefers_numpy(n)
+    if count == 1:
+        totals[0].array(accumulator.numpy, 1)[0] = identity(reduce, accumulator)
+    else:
+        first = kernel.for_text(_TOTALS.format(**names), 3, 3)
+        kernel.run_text(first, n, [values, totals], block, on_numpy)
+    kernel.run_text(scan, n, [values, totals, results], block, on_numpy)
+    return result
+
+
+def block_reduce(reduce: str, t: dt.DType, n: int, source: Buffer, run: int) -> Buffer:
+    pieces = _pieces(reduce, t, n, run)
+    if pieces > 1:
+        parts = block_reduce(reduce, t, n, source, run // pieces)
+        return block_reduce(reduce, t, n // (run // pieces), parts, pieces)
+    count = n // run
+    result = allocate_for(t, count)
+    made = kernel.for_text(_BLOCK_REDUCE.format(t=t.code, op=reduce), 4, 4)
+    # A short run costs as much as one that fills a few vectors.
+    cost = max(64, 2 * run)
+    arguments = [(source, t, n), run, (result, t, count)]
+    kernel.run_text(made, count, arguments, 0, made.prefers_numpy(n), cost)
+    return result
+
+
+def _pieces(reduce: str, t: dt.DType, n: int, run: int) -> int:
+    """Returns the number of equal pieces into which to divide a run, so that every thread gets
+    packets of results."""
+    wanted = 64 * runtime.thread_count() * run // n
+    if run == 1 or n < _DIVIDED or wanted < 2 or (t is dt.f16 and reduce in ("add", "mul")):
+        return 1
+    return next((k for k in range(wanted, 1, -1) if run % k == 0), 1)
+
+
+class _Rows(NamedTuple):
+    """How rows are reduced: the table passed to the kernel, the number of tasks, their cost, and
+    their memory in elements."""
+
+    table: Buffer
+    tasks: int
+    cost: int
+    scratch: int
+    partial: int
+
+
+@lru_cache(256)
+def _rows(t: dt.DType, matrices: int, rows: int, columns: int, threads: int) -> _Rows:
+    size, width = matrices * rows * columns, t.accumulator.itemsize
+    strip = min(-(-columns // 64) * 64, _STRIP // width)
+    strips = -(-columns // strip)
+    tasks = matrices * strips
+    wanted = 4 * threads if size >= _DIVIDED else 1
+    chunk = max(-(-rows * tasks // wanted), min(rows, _SHORTEST))
+    chunk = min(rows, -(-chunk // 8) * 8)
+    chunks = -(-rows // chunk)
+    tasks *= chunks
+    table = [matrices, rows, columns, chunk, chunks, strip, strips]
+    words = allocate_for(dt.i64, len(table), host=True)
+    words.array(dt.i64.numpy, len(table))[:] = table
+    partial = matrices * chunks * columns if chunks > 1 else 0
+    return _Rows(words, tasks, max(1, size // (4 * tasks)), 2 * threads * strip, partial)
+
+
+def reduce_rows(
+    reduce: str, t: dt.DType, n: int, source: Buffer, rows: int, columns: int
+) -> Buffer:
+    matrices = n // (rows * columns)
+    plan = _rows(t, matrices, rows, columns, runtime.thread_count())
+    accumulator = t.accumulator
+    result = allocate_for(t, matrices * columns)
+    made = kernel.for_text(_REDUCE_ROWS.format(t=t.code, op=reduce), 6, 1)
+    arguments = [
+        (source, t, n), (result, t, matrices * columns), (plan.table, dt.i64, 7),
+        (allocate_for(accumulator, plan.scratch), accumulator, 0),
+        (allocate_for(accumulator, plan.partial), accumulator, 0),
+    ]  # fmt: skip
+    kernel.run_text(made, plan.tasks, arguments, 1, made.prefers_numpy(n), plan.cost)
+    return result
+
+
+def compress(n: int, mask: Buffer) -> tuple[Buffer, int]:
+    source = (mask, dt.mask, n)
+    block = _blocks(n)
+    count = -(-n // block)
+    starts = (allocate_for(dt.u64, count), dt.u32, count)
+    partials = (allocate_for(dt.u64, count), dt.u32, count)
+    total = (allocate_for(dt.u32, 1), dt.u32, 1)
+    first, second = kernel.for_text(_COUNTS, 5, 4), kernel.for_text(_COMPRESS, 4, 6)
+    on_numpy = first.prefers_numpy(n)
+    kernel.run_text(first, n, [source, starts, partials, total], block, on_numpy)
+    size = int(launch.to_numpy(dt.u32, 1, total[0])[0])
+    result = allocate_for(dt.u32, size)
+    if size:
+        kernel.run_text(second, n, [source, starts, (result, dt.u32, size)], block, on_numpy)
+    return result, size

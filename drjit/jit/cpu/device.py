@@ -1,0 +1,59 @@
+"""The processor as a device: the first of those that `drjit.jit.device` describes."""
+
+# Functions of modules are its methods.
+# pyright: reportAssignmentType=false
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import JitBackend
+from ..device import Buffer, Device, elements
+from ..ir.dtype import DType
+from . import collective, kernel, matmul, memory, runtime, sorting
+
+
+class Cpu(Device):
+    """The processor: memory of the process, worker threads, the tiers of `kernel`."""
+
+    backend = JitBackend.LLVM
+    allocate = staticmethod(memory.allocate)
+    allocate_for = staticmethod(memory.allocate_for)
+    adopt = staticmethod(memory.adopt)
+    kernels = staticmethod(kernel.kernels)
+    forget_kernels = staticmethod(kernel.forget)
+    kernel = staticmethod(kernel.for_program)
+    drain = staticmethod(runtime.drain)
+    sync = staticmethod(runtime.sync)
+    forget_error = staticmethod(runtime.forget)
+    prefix = staticmethod(collective.prefix)
+    block_reduce = staticmethod(collective.block_reduce)
+    reduce_rows = staticmethod(collective.reduce_rows)
+    compress = staticmethod(collective.compress)
+    sort = staticmethod(sorting.sort)
+    matmul = staticmethod(matmul.matmul)
+
+    def upload(self, values: np.ndarray) -> Buffer:
+        made = memory.allocate(values.nbytes, host=True)
+        made.array(values.dtype, values.size)[:] = values
+        return made
+
+    def filled(self, dtype: DType, size: int, value: Any) -> Buffer:
+        made = memory.allocate_for(dtype, size, host=True)
+        made.array(dtype.numpy, elements(dtype, size)).fill(value)
+        return made
+
+    def copy(self, buffer: memory.Buffer, nbytes: int) -> Buffer:
+        return self.upload(buffer.array(np.dtype(np.uint8), nbytes))
+
+    def download(self, buffer: memory.Buffer, dtype: DType, size: int) -> np.ndarray:
+        return buffer.array(dtype.numpy, size)
+
+    def put(self, buffer: memory.Buffer, dtype: DType, at: int, value: float) -> None:
+        buffer.array(dtype.numpy, at + 1)[at] = value
+
+    def view(self, buffer: memory.Buffer, dtype: DType, size: int) -> np.ndarray:
+        return buffer.view(dtype.numpy, size)
+
+
+CPU = memory.Buffer.device = Cpu()

@@ -1,0 +1,106 @@
+"""Products of matrices on the processor: a launch whose tasks are tiles of the result."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..device import Buffer
+from ..ir import dtype as dt
+from . import kernel, runtime
+from .memory import allocate, allocate_for
+
+_MATMUL = """def kernel(i, p):
+    matmul({t}, {rows}, {columns}, {depth}, p[1], p[2], p[3], i, p[4], p[5], {at}, {bt})
+"""
+# Bytes of a column of a block of B, and the largest tiles, in rows and columns: a block fills half
+# of a core's second-level cache. The rows of A that a register tile needs fill half of the first if
+# they are packed. Read where they are, they may as well come from the second.
+_DEPTH, _TILE = 4096, (528, 128)
+_DEPTH_PACKED, _TILE_PACKED = 2048, (528, 256)
+# The multiples in which tiles are cut: those of register tiles.
+_STEP = (24, 64)
+# Columns that a packed block of B, or of sums, may have beyond those of its tile: those of the
+# widest register tile.
+_PAD = 128
+# Rows of A's packed panel, and the gap between them (see target/simd/packing.py).
+_PANEL, _GAP = 8, 16
+# Multiply-adds of one of the lane-operations by which a launch is weighed.
+_PER_LANE = 8
+
+
+def _cut(size: int, largest: int, step: int, parts: int) -> int:
+    """Returns the size of roughly equal pieces: at least `parts` of them, unless they become too
+    small."""
+    count = max(-(-size // largest), min(parts, -(-size // step)))
+    return -(-size // (count * step)) * step
+
+
+class _Tiles(NamedTuple):
+    """The tiling of a product: the kernel, its table and the table's size, the number of tasks and
+    their cost, the type of the sums, and the bytes of the tasks' memory."""
+
+    text: str
+    table: Buffer
+    words: int
+    tasks: int
+    cost: int
+    accumulator: dt.DType
+    scratch: int
+
+
+def _tiles_of(layout: Any, t: dt.DType) -> _Tiles:
+    """How products of a layout are cut, which it remembers."""
+    threads = runtime.thread_count()
+    found = layout.plans.get(("cpu", t, threads))
+    if found is None:
+        found = layout.plans["cpu", t, threads] = _cut_up(layout, t, threads)
+    return found
+
+
+def _cut_up(layout: Any, t: dt.DType, threads: int) -> _Tiles:
+    m, n, k = layout.sizes
+    count = len(layout.offsets)
+    at, bt = layout.transposed
+    rows = 1 if m == 1 else 4 if m <= 4 else 8
+    columns = 8 if n <= 8 else 16 if n <= 16 else 64
+    accumulator = t.accumulator
+    packed = at or t is not accumulator
+    depth = (_DEPTH_PACKED if packed else _DEPTH) // accumulator.itemsize
+    tile_m, tile_n = _TILE_PACKED if packed else _TILE
+    # Threads get several tiles each, unless they would be smaller than what they need to pay off.
+    wanted = -(-4 * threads // count) if m * n * k > 1 << 18 else 1
+    mb = _cut(m, tile_m, _STEP[0], 1)
+    tiles_m = -(-m // mb)
+    nb = _cut(n, tile_n, _STEP[1], -(-wanted // tiles_m))
+    tiles_n = -(-n // nb)
+    if tiles_m * tiles_n < wanted:
+        mb = _cut(m, tile_m, _STEP[0], -(-wanted // tiles_n))
+        tiles_m = -(-m // mb)
+    room = (nb + _PAD) * depth + _PANEL * (depth + _GAP)
+    if k > depth:
+        room += (mb + _PANEL) * (nb + _PAD)
+    sizes = np.array([m, n, k, mb, nb, tiles_m, tiles_n, room], np.int64)
+    table = np.concatenate([sizes, layout.offsets.ravel()])
+    words = allocate_for(dt.i64, table.size, host=True)
+    words.array(table.dtype, table.size)[:] = table
+    text = _MATMUL.format(t=t.code, rows=rows, columns=columns, depth=depth, at=at, bt=bt)
+    cost = max(1, mb * nb * k // _PER_LANE)
+    tasks = count * tiles_m * tiles_n
+    scratch = threads * room * accumulator.itemsize
+    return _Tiles(text, words, table.size, tasks, cost, accumulator, scratch)
+
+
+def matmul(t: dt.DType, a: tuple[Buffer, int], b: tuple[Buffer, int], layout: Any) -> Buffer:
+    m, n, k = layout.sizes
+    size = m * n * len(layout.offsets)
+    tiles = _tiles_of(layout, t)
+    made = kernel.for_text(tiles.text, 6, 1)
+    on_numpy = made.prefers_numpy(size * k // _PER_LANE)
+    result = allocate(size * t.itemsize)
+    scratch = allocate(0 if on_numpy else tiles.scratch)
+    arguments = [
+        (a[0], t, a[1]), (b[0], t, b[1]), (result, t, size),
+        (tiles.table, dt.i64, tiles.words), (scratch, tiles.accumulator, 0),
+    ]  # fmt: skip
+    kernel.run_text(made, tiles.tasks, arguments, 1, on_numpy, tiles.cost)
+    return result

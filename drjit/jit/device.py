@@ -1,0 +1,282 @@
+"""Devices: where arrays are kept, kernels run and primitives work. The rest of the compiler knows
+only what stands here; the processor (`drjit.jit.cpu`) is the first device.
+
+A node does not say where it is. A program runs where its data are: buffers, the targets of side
+effects, and lane indices refer to their device. One without any of them consists of constants, and
+runs where whoever evaluates it wants it, by default on the `current` device of the thread.
+"""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .backend import JitBackend
+from .ir.dtype import VECTOR_BLOCK, DType
+
+
+class Buffer:
+    """A block of memory of a `device`. At least `nbytes` bytes from `address` on may be used.
+
+    `owner` is the foreign object that is kept alive, or None. `views` is the number of live arrays
+    of the host's that share the memory. `source` is None, or what knows whether the launches failed
+    that the data come from.
+    """
+
+    __slots__ = ("__weakref__", "address", "nbytes", "owner", "source", "views")
+
+    device: "Device"
+    address: int
+    nbytes: int
+    owner: object
+    source: Any
+    views: int
+
+
+class Kernel(ABC):
+    """A kernel text as a device runs it, and what its launches cost. `program` is that from which
+    the text was made, without its instructions."""
+
+    __slots__ = (
+        "device", "fills", "launches", "loops", "made_at", "name", "operations", "program",
+        "rendering", "seconds", "state", "statements", "text",
+    )  # fmt: skip
+
+    def __init__(self, device: "Device", text: str, name: str, program: Any = None) -> None:
+        self.device, self.text, self.name = device, text, name
+        self.statements = text.count("\n") - 1
+        self.program: Any = program and program._replace(instrs=(), body=())
+        self.operations = len(program.instrs) if program is not None else 0
+        self.fills = program is not None and program.fills
+        self.loops = program is not None and program.has_loops
+        self.state = "new"  # new, numpy, memory (compiled in this process), disk (from the cache)
+        self.launches = 0
+        self.made_at = 1  # the launch for which it was compiled
+        self.rendering = 0.0  # seconds that making the text took
+        self.seconds = 0.0  # what making the compiled form took
+
+    @property
+    @abstractmethod
+    def tier(self) -> str:
+        """What runs it: `numpy` or `compiled`."""
+
+    @property
+    @abstractmethod
+    def mean_time(self) -> float:
+        """The mean time in seconds of the launches that have ended."""
+
+    @property
+    def can_be_interrupted(self) -> bool:
+        """Whether Ctrl-C may end the next launch between two side effects."""
+        return False
+
+    @abstractmethod
+    def launch(
+        self, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence,
+        record: Any,
+    ) -> list[Buffer | None]:  # fmt: skip
+        """Queues a launch over `size` lanes, with nodes as inputs, literals and bounds checks, and
+        the effects by which it writes to `targets`. Returns a buffer for each output, None for an
+        effect. `record` has the words that the kernel writes if an index is out of bounds, and
+        is to be checked when the launch is over; or it is None.
+        """
+
+    def repeated(self, step: Any, general: Callable[[list], None]) -> Callable[[list], None]:
+        """What launches the kernel for the values of a recording, again and again: `general`, or
+        something faster for `step`, a `drjit.jit.run.freeze.Launch`."""
+        return general
+
+
+class Device(ABC):
+    """What runs the programs of one backend. Buffers that methods take are its own."""
+
+    backend: JitBackend
+
+    # ---- Memory
+
+    @abstractmethod
+    def allocate(self, nbytes: int) -> Buffer:
+        """A buffer of at least that many bytes, with undefined contents, that later launches may
+        use."""
+
+    def allocate_for(self, dtype: DType, size: int) -> Buffer:
+        """A buffer for `size` entries, or vectors."""
+        return self.allocate(dtype.itemsize * elements(dtype, size))
+
+    @abstractmethod
+    def upload(self, values: np.ndarray) -> Buffer:
+        """A buffer with a copy of a one-dimensional array."""
+
+    def filled(self, dtype: DType, size: int, value: Any) -> Buffer:
+        """A buffer of entries, or vectors, that are all the same."""
+        return self.upload(np.full(elements(dtype, size), value, dtype.numpy))
+
+    def adopt(self, values: np.ndarray) -> Buffer | None:
+        """A buffer that shares the memory of an array of the host's, or None if that needs a
+        copy."""
+        return None
+
+    @abstractmethod
+    def copy(self, buffer: Buffer, nbytes: int) -> Buffer:
+        """A copy of memory to which no queued launch writes."""
+
+    @abstractmethod
+    def download(self, buffer: Buffer, dtype: DType, size: int) -> np.ndarray:
+        """The entries for reading while the buffer is alive, when queued work is done (`drain`)."""
+
+    @abstractmethod
+    def put(self, buffer: Buffer, dtype: DType, at: int, value: float) -> None:
+        """Writes an entry, when queued work is done."""
+
+    def view(self, buffer: Buffer, dtype: DType, size: int) -> np.ndarray:
+        """The entries for users: in shared memory, which counts in `views`, or a copy."""
+        return self.download(buffer, dtype, size).copy()
+
+    # ---- Kernels
+
+    @abstractmethod
+    def kernel(self, text: str, program: Any) -> Kernel:
+        """The kernel of a program and its text. There is one for each text and way to launch it."""
+
+    @abstractmethod
+    def kernels(self) -> list[Kernel]:
+        """All kernels that the device has met."""
+
+    @abstractmethod
+    def forget_kernels(self) -> None:
+        """Drops every kernel."""
+
+    @abstractmethod
+    def drain(self) -> None:
+        """Waits for queued work; its errors are left for `sync`."""
+
+    @abstractmethod
+    def sync(self) -> None:
+        """Waits for queued work, and raises the first error in it."""
+
+    @abstractmethod
+    def forget_error(self, error: BaseException) -> bool:
+        """Does not raise an error in `sync`, since it is raised elsewhere; returns whether it was
+        left to be raised."""
+
+    # ---- Primitives: `n` entries of type `t` in a buffer, with n > 1
+
+    @abstractmethod
+    def prefix(
+        self, reduce: str, t: DType, n: int, source: Buffer, exclusive: bool, run: int
+    ) -> Buffer:
+        """The running reductions within runs of `run` entries."""
+
+    @abstractmethod
+    def block_reduce(self, reduce: str, t: DType, n: int, source: Buffer, run: int) -> Buffer:
+        """The reduction of each run of `run` entries, of which `n` is a multiple."""
+
+    @abstractmethod
+    def reduce_rows(
+        self, reduce: str, t: DType, n: int, source: Buffer, rows: int, columns: int
+    ) -> Buffer:
+        """The reductions of matrices of `rows` by `columns` entries along their columns."""
+
+    @abstractmethod
+    def compress(self, n: int, mask: Buffer) -> tuple[Buffer, int]:
+        """The `u32` indices at which a mask holds, and their number."""
+
+    @abstractmethod
+    def sort(
+        self, t: DType, n: int, keys: Buffer, payload: Buffer | None, bits: int
+    ) -> tuple[Buffer, Buffer | None]:
+        """Unsigned keys of so many bits in increasing order, and the `u32` entries that go with
+        them; equal keys keep their order."""
+
+    @abstractmethod
+    def matmul(self, t: DType, a: tuple[Buffer, int], b: tuple[Buffer, int], layout: Any) -> Buffer:
+        """The products of matrices in buffers of given sizes, as a
+        `drjit.jit.primitives.matmul.ProductLayout` says."""
+
+
+class DeviceMismatch(RuntimeError):
+    """A program that was to be computed from arrays of several devices."""
+
+
+def mismatch(devices: Iterable[Device]) -> DeviceMismatch:
+    """What to raise where arrays of these devices come together."""
+    names = ", ".join(sorted(d.backend.name for d in devices))
+    return DeviceMismatch(
+        f"a computation combines arrays of different backends ({names}), whose memory is apart. "
+        "Bring them to one backend first, for example with dr.migrate()."
+    )
+
+
+def common(*buffers: Buffer) -> Device:
+    """The device of all buffers.
+
+    Raises:
+        DeviceMismatch: there are several.
+    """
+    devices = {b.device for b in buffers}
+    if len(devices) > 1:
+        raise mismatch(devices)
+    return devices.pop()
+
+
+_devices: dict[JitBackend, Device] = {}
+
+
+class _Thread(threading.local):
+    device: Device | None = None
+
+
+_thread = _Thread()
+
+
+def register(device: Device) -> None:
+    """Makes a device that of its backend. The first one is the default."""
+    _devices[device.backend] = device
+
+
+def find(backend: JitBackend) -> Device | None:
+    """The device of a backend, if it can be used."""
+    return _devices.get(backend)
+
+
+def devices() -> list[Device]:
+    """All devices."""
+    return [*_devices.values()]
+
+
+def current() -> Device:
+    """Where this thread computes with constants alone."""
+    return _thread.device or next(iter(_devices.values()))
+
+
+@contextmanager
+def using(device: Device | None) -> Iterator[None]:
+    """Makes a device the current one; None changes nothing."""
+    before = _thread.device
+    _thread.device = device or before
+    try:
+        yield
+    finally:
+        _thread.device = before
+
+
+def raise_first(errors: Sequence[BaseException]) -> NoReturn:
+    """Raises the oldest error of launches; the others commonly follow from it."""
+    error, *others = errors
+    if others:
+        error.add_note(f"{len(others)} more kernel launches reported an error.")
+    raise error
+
+
+def whole_blocks(size: int) -> int:
+    """Rounds a number of lanes up to whole blocks of vectors, which have a row for every
+    feature."""
+    return -(-size // VECTOR_BLOCK) * VECTOR_BLOCK
+
+
+def elements(dtype: DType, size: int) -> int:
+    """Returns how many elements of memory the values of `size` lanes take."""
+    return whole_blocks(size) * dtype.count if dtype.is_vector else size

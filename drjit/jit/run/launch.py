@@ -1,0 +1,189 @@
+"""Launches: what they have in common on all devices, which is how errors in kernels come to light,
+and how the host gets data into buffers and out of them.
+"""
+
+import ctypes
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from .. import device, flags
+from ..device import Buffer, Device, Kernel
+from ..flags import JitFlag
+from ..ir import dtype as dt
+from ..ir.dtype import DType
+from ..ir.location import describe
+
+_BLOCKING = int(JitFlag.LaunchBlocking)  # a plain number is tested faster than an enumeration
+
+on_read: Callable[[], None] | None = None
+"""Called before the host reads what kernels computed; set by `freeze`."""
+
+
+class ErrorRecord:
+    """The error record of one launch, and the message if a kernel wrote to it.
+
+    Everything written by a launch, or computed from that, refers to the record (`Buffer.source`),
+    because its `error` is raised where the data is read. `above` are the records of what the launch
+    has read.
+    """
+
+    __slots__ = ("above", "checks", "device", "done", "error", "words")
+
+    def __init__(self, at: Device, checks: Sequence) -> None:
+        self.device = at
+        self.words = np.zeros(6, np.int64)
+        self.checks = [(c.data, c.deps[0].dtype) for c in checks]
+        self.above: tuple[ErrorRecord, ...] = ()
+        self.done = False
+        self.error: OutOfBoundsError | None = None
+
+    def settled(self) -> bool:
+        """Whether the launch and those before it have ended without an error."""
+        if self.above and all(r.settled() for r in self.above):
+            self.above = ()
+        return self.done and self.error is None and not self.above
+
+    def failures(self) -> list[Exception]:
+        """Returns the errors that have not been raised yet and must be raised now."""
+        found = [error for r in self.above for error in r.failures()]
+        error, self.error, self.above = self.error, None, ()
+        return [*found, error] if error is not None and self.device.forget_error(error) else found
+
+    def check(self) -> Exception | None:
+        """Marks the launch as ended. Returns an error if an index was out of bounds."""
+        self.done = True
+        flag, site, index, _, lane, _ = self.words.tolist()
+        if not flag:
+            return None
+        self.words[0] = 0
+        (_, what, location, signed, size, packet), dtype = self.checks[site]
+        if not signed:
+            index = ctypes.c_uint64(index).value
+        elif dtype is dt.u32 and index >= 1 << 31:
+            index -= 1 << 32
+        self.error = OutOfBoundsError(
+            f"{out_of_bounds(what, index, size, packet)} "
+            f"(lane {lane}; at {describe(location)}). The entry was skipped."
+        )
+        return self.error
+
+
+def refer(buffers: Sequence[Buffer]) -> None:
+    """Has the buffers of a launch, which reads and writes them, refer to the records of those that
+    it reads."""
+    source = _source(None, buffers)
+    if source is not None:
+        for b in buffers:
+            b.source = source
+
+
+def _source(own: ErrorRecord | None, buffers: Iterable[Buffer]) -> ErrorRecord | None:
+    """Returns the record for the output of a launch that reads from buffers, and may itself contain
+    checks."""
+    above: dict[ErrorRecord, None] = {}
+    for b in buffers:
+        if b.source is not None:
+            if b.source.settled():
+                b.source = None
+            else:
+                above[b.source] = None
+    if own is None and len(above) <= 1:
+        return next(iter(above), None)
+    if own is None:
+        own = ErrorRecord(next(iter(above)).device, [])
+        own.done = True
+    own.above = tuple(above)
+    return own
+
+
+class OutOfBoundsError(IndexError, RuntimeError):
+    """An index is out of bounds; also a `RuntimeError`, because some programs expect that."""
+
+
+_DETAILS = {
+    "dr.switch": ": it must be strictly smaller than that (out-of-bounds callable ID)",
+    "dr.Local.read": " (out of bounds read)",
+    "dr.Local.write": " (out of bounds write)",
+}
+
+
+def out_of_bounds(what: str, index: int, size: int, packet: int, noun: str = "an array") -> str:
+    """Returns the message for an index beyond the end of an array, or of its packets of `packet`
+    entries."""
+    details = next((text for name, text in _DETAILS.items() if what.startswith(name)), "")
+    holds = f"{noun} of size {size}{details}"
+    if packet > 1:
+        count = size // packet
+        holds += f", which holds {count} packet{'' if count == 1 else 's'} of {packet} entries"
+    return f"{what}: index {index} is out of bounds for {holds}"
+
+
+def run(
+    kernel: Kernel, size: int, inputs: list, literals: list, checks: Sequence, targets: Sequence
+) -> list[Buffer | None]:
+    """Launches a kernel over `size` lanes; returns a buffer per output (None for an effect)."""
+    record = ErrorRecord(kernel.device, checks) if checks or kernel.loops else None
+    kernel.launches += 1
+    outputs = kernel.launch(size, inputs, literals, checks, targets, record)
+    if checks or targets:
+        _refer(record if checks else None, inputs, outputs, targets)
+    else:
+        for n in inputs:
+            if n.data.source is not None:
+                _refer(None, inputs, outputs, targets)
+                break
+    if flags.current & _BLOCKING:
+        kernel.device.sync()
+    return outputs
+
+
+def _refer(record: ErrorRecord | None, inputs: list, outputs: list, targets: Sequence) -> None:
+    """Links what a launch has written to its record, or to the records of what it has read."""
+    written = [e.buffer for e in targets]
+    source = _source(record, [*[n.data for n in inputs], *written])
+    if source is not None:
+        for b in (*outputs, *written):
+            if b is not None:
+                b.source = source
+
+
+def to_numpy(dtype: DType, size: int, buffer: Buffer) -> np.ndarray:
+    """The finished data of a buffer, for use while the buffer is alive (see `view` for users)."""
+    await_data(buffer)
+    return buffer.device.download(buffer, dtype, size)
+
+
+def view(dtype: DType, size: int, buffer: Buffer) -> np.ndarray:
+    """The finished data of a buffer as an array for users, which shares memory if the device can
+    do that."""
+    await_data(buffer)
+    return buffer.device.view(buffer, dtype, size)
+
+
+def put(dtype: DType, buffer: Buffer, at: int, value: float) -> None:
+    """Writes an entry of a buffer that nothing else uses."""
+    await_data(buffer)
+    buffer.device.put(buffer, dtype, at, value)
+
+
+def await_data(buffer: Buffer) -> None:
+    """Waits for all kernels, so that the host can read what they computed.
+
+    Raises:
+        IndexError: an index was out of bounds in the kernel that computed the data, or in one
+            before it.
+    """
+    if on_read is not None:
+        on_read()
+    buffer.device.drain()
+    if buffer.source is not None:
+        errors = buffer.source.failures()
+        buffer.source = None
+        if errors:
+            device.raise_first(errors)
+
+
+def from_numpy(dtype: DType, array: np.ndarray, to: Device | None = None) -> Buffer:
+    """Returns a buffer with a copy of a one-dimensional array, converted to the element type."""
+    return (to or device.current()).upload(array.astype(dtype.numpy, copy=False))
