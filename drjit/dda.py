@@ -26,6 +26,7 @@ from .function.math.arithmetic import clip, floor, fma, maximum, minimum, select
 from .function.math.dot import norm
 from .jit.ir import dtype as dt
 from .jit.ir.node import LITERAL
+from .jit.trace.access import Access
 
 __all__ = ["dda", "integrate", "integrate_ref"]
 
@@ -318,10 +319,9 @@ def _corners(vol: Any, index: Any, mask: Any, what: str) -> list[Any]:
     if array.__meta__.is_jit:
         # Cells lie within the grid, so no index needs a check.
         inside = prod(shape) < 1 << 31
-        return [
-            leaf_access.gather(array, first + k if k else first, mask, what, inside)
-            for k in offsets
-        ]
+        cells = [first + k if k else first for k in offsets]
+        places = [Access(i._node, mask._node, what, inside=inside) for i in cells]
+        return [leaf_access.gather(array, at) for at in places]
     return [array[cast(int, first + k)] for k in offsets]
 
 

@@ -19,12 +19,12 @@ from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import label, op
 from drjit.jit.ir import node as ir
 from drjit.jit.ir.node import Node
+from drjit.jit.ir.op import ReduceMode
 from drjit.jit.run import schedule
 from drjit.jit.text import program, source
 from drjit.jit.text.program import Instr, Output, Program
 from drjit.jit.trace import access
-
-TRUE = ir.literal(dt.mask, True)
+from drjit.jit.trace.access import Access
 
 
 def lines(*roots: Node) -> list[str]:
@@ -168,40 +168,40 @@ def test_gathers() -> None:
         "x0 = load(u32, p[1], i)",
         "v1 = in_bounds(p[0], 0, x0, p[3], v0)",
     ]
-    text = lines(access.gather(source_, index, TRUE))
+    text = lines(access.gather(source_, Access(index)))
     assert [line for line in text if line in active] == active
     # What is only gathered from is not loaded.
     assert text[-2:] == ["v2 = gather(f32, p[2], x0, v1)", "store(f32, p[4], i, v2)"]
     assert not any("load(f32" in line for line in text)
-    text = lines(*access.gather_packet(source_, index, TRUE, 3))
+    text = lines(*access.gather_packet(source_, Access(index, packet=3)))
     assert text[-4:] == [
         "v2_0, v2_1, v2_2 = gather_packet(f32, p[2], x0, v1, 3)",
         "store(f32, p[4], i, v2_0)",
         "store(f32, p[5], i, v2_1)",
         "store(f32, p[6], i, v2_2)",
     ]
-    w = opaque(dt.f32, [0.5, 2.0])
-    text = lines(*access.gather_weighted(source_, [(index, w), (index, w)], TRUE, 3, "here"))
+    w, at = opaque(dt.f32, [0.5, 2.0]), Access(index, what="here", packet=3, inside=True)
+    text = lines(*access.gather_weighted(source_, [at, at], [w, w]))
     assert "v1_0, v1_1, v1_2 = gather_weighted(f32, p[1], v0, 3, x1, x2, x1, x2)" in text
     with flags.scoped_set_flag(JitFlag.BoundsChecks, False):
-        assert not any("in_bounds" in k for k in lines(access.gather(source_, index, TRUE)))
+        assert not any("in_bounds" in k for k in lines(access.gather(source_, Access(index))))
 
 
 @pytest.mark.parametrize(
     ("kind", "count", "how", "want"),
     [
-        (op.scatter, 1, {}, "scatter(f32, p[5], x1, x0, v1)"),
-        (op.scatter_packet, 2, {"packet": 2}, "scatter_packet(f32, p[5], x0, v1, x1, x2)"),
+        (None, 1, {}, "scatter(f32, p[5], x1, x0, v1)"),
+        (None, 2, {"packet": 2}, "scatter_packet(f32, p[5], x0, v1, x1, x2)"),
         (
-            op.scatter_reduce,
+            None,
             1,
-            {"reduce": "max"},
+            {"reduce": "max", "mode": ReduceMode.Direct},
             "scatter_reduce(f32, 'max', 'direct', p[5], x1, x0, v1)",
         ),
         (
-            op.scatter_reduce,
+            None,
             1,
-            {"reduce": "add", "mode": "expand"},
+            {"reduce": "add", "mode": ReduceMode.Expand},
             "scatter_reduce_expand(f32, 'add', p[5], p[6], p[7], x1, x0, v1)",
         ),
         (op.scatter_inc, 0, {}, "v2 = scatter_inc(f32, p[5], x0, v1)"),
@@ -209,13 +209,12 @@ def test_gathers() -> None:
         (op.scatter_cas, 2, {}, "v2 = scatter_cas(f32, p[5], x1, x2, x0, v1)"),
     ],
 )
-def test_scatters(kind: op.Op, count: int, how: dict, want: str) -> None:
+def test_scatters(kind: op.Op | None, count: int, how: dict, want: str) -> None:
     schedule.evaluate([])
     values = [opaque(dt.f32, [1, 2]) for _ in range(2)]
     index = opaque(dt.u32, [0, 1])
-    after = access.scatter(
-        kind, access.Replacement(opaque(dt.f32, range(4))), values[:count], index, TRUE, "s", **how
-    )
+    target = access.Replacement(opaque(dt.f32, range(4)))
+    after = access.scatter(target, values[:count], Access(index, what="s", **how), kind)
     # Both values are inputs, so that the numbers of words are the same in all cases.
     (found,) = schedule.preview([ir.apply(op.add, *values)])
     schedule.pending.clear()
@@ -249,7 +248,7 @@ def test_words_of_the_parameter_block(monkeypatch: pytest.MonkeyPatch) -> None:
         Cpu, "kernel", lambda _, text, p: programs.append(p) or for_program(text, p)
     )
     x, index = opaque(dt.f32, range(4)), opaque(dt.u32, [0, 1])
-    y = ir.apply(op.mul, access.gather(x, index, TRUE), ir.literal(dt.f32, 3))
+    y = ir.apply(op.mul, access.gather(x, Access(index)), ir.literal(dt.f32, 3))
     schedule.preview([y, access.reduce_all("add", y)])
     (p,) = programs
     assert p.inputs == (dt.u32, dt.f32)

@@ -18,7 +18,7 @@ from drjit.jit.ir import node, op
 from drjit.jit.ir.node import Node
 from drjit.jit.run import launch, schedule
 from drjit.jit.trace import access, record
-from drjit.jit.trace.access import Replacement
+from drjit.jit.trace.access import Access, Replacement
 
 SIZES = (0, 1, 15, 17, 1000)
 
@@ -143,9 +143,7 @@ def test_side_effects_happen_once_for_the_lanes_that_are_there(tier) -> None:
         nonlocal target
         taken = Replacement(target)
         target = None
-        target = access.scatter(
-            op.scatter_reduce, taken, [u32(1)], s[0], node.literal(dt.mask, True), "test", "add"
-        )
+        target = access.scatter(taken, [u32(1)], Access(s[0], what="test", reduce="add"))
         return [add(s[0], u32(1))]
 
     limit = array(np.arange(n, dtype=np.uint32) % 7)
@@ -160,7 +158,7 @@ def test_side_effects_happen_once_for_the_lanes_that_are_there(tier) -> None:
 
 
 def target_of(n: Node) -> Node:
-    return access.gather(n, node.lane(n.size), node.literal(dt.mask, True))
+    return access.gather(n, Access(node.lane(n.size)))
 
 
 def test_a_scatter_before_and_after_a_loop_keep_their_order(tier) -> None:
@@ -170,8 +168,7 @@ def test_a_scatter_before_and_after_a_loop_keep_their_order(tier) -> None:
         nonlocal target
         taken = Replacement(target)
         target = None
-        yes = node.literal(dt.mask, True)
-        target = access.scatter(op.scatter, taken, [value], u32(0), yes, "test")
+        target = access.scatter(taken, [value], Access(u32(0), what="test"))
 
     put(f32(1))
 
@@ -188,10 +185,9 @@ def test_a_scatter_before_and_after_a_loop_keep_their_order(tier) -> None:
 
 def test_an_index_is_checked_only_in_lanes_that_are_in_the_loop(tier) -> None:
     source = array(np.arange(5, dtype=np.float32))
-    yes = node.literal(dt.mask, True)
 
     def body(s: list[Node]) -> list[Node]:
-        return [add(s[0], u32(1)), add(s[1], access.gather(source, s[0], yes))]
+        return [add(s[0], u32(1)), add(s[1], access.gather(source, Access(s[0])))]
 
     limit = array(np.uint32([0, 3, 5]))
     _, total = record.loop([u32(0), f32(0)], lambda s: less(s[0], limit), body)
@@ -225,8 +221,7 @@ def test_an_exception_undoes_the_recording() -> None:
         nonlocal target
         taken = Replacement(target)
         target = None
-        yes = node.literal(dt.mask, True)
-        target = access.scatter(op.scatter, taken, [f32(1)], s[0], yes, "test")
+        target = access.scatter(taken, [f32(1)], Access(s[0], what="test"))
         raise ValueError("stop")
 
     with pytest.raises(ValueError, match="stop"):
@@ -298,9 +293,8 @@ def test_reading_what_the_same_loop_writes_is_refused() -> None:
         nonlocal target
         taken = Replacement(target)
         target = None
-        yes = node.literal(dt.mask, True)
-        target = access.scatter(op.scatter, taken, [f32(1)], s[0], yes, "test")
-        access.gather(target, s[0], yes, "dr.gather")
+        target = access.scatter(taken, [f32(1)], Access(s[0], what="test"))
+        access.gather(target, Access(s[0], what="dr.gather"))
         return [add(s[0], u32(1))]
 
     with pytest.raises(
@@ -364,9 +358,7 @@ def test_a_loop_with_side_effects_that_has_run_gets_no_more_variables(tier):
 
     def body(nodes):
         taken, one = Replacement(held.pop()), u32(1)
-        yes = node.literal(dt.mask, True)
-        after = access.scatter(op.scatter_reduce, taken, [one], u32(0), yes, "", "add", "direct")
-        held.append(after)
+        held.append(access.scatter(taken, [one], Access(u32(0), reduce="add")))
         return [add(nodes[0], u32(1))]
 
     (count,) = record.loop([array(np.zeros(3, np.uint32))], lambda n: less(n[0], u32(4)), body)

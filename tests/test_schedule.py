@@ -5,6 +5,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import helpers
 import numpy as np
@@ -19,11 +20,13 @@ from drjit.jit.ir import node as ir
 from drjit.jit.ir import op
 from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import Node
+from drjit.jit.ir.op import ReduceMode
 from drjit.jit.run import schedule, stages
 from drjit.jit.text import program, structure
 from drjit.jit.trace import access, record
+from drjit.jit.trace.access import Access
 
-TRUE = ir.literal(dt.mask, True)
+MODES = ReduceMode.Direct, ReduceMode.Expand, ReduceMode.NoConflicts
 
 
 def opaque(values: object, t: DType = dt.f32) -> Node:
@@ -58,15 +61,16 @@ class Array:
         self.node: Node | None = node
 
     def scatter(
-        self, kind: op.Op, operands: list[Node], index: Node, mask: Node = TRUE, **how: object
-    ) -> Node:
+        self, operands: list[Node], index: Node, kind: op.Op | None = None, **how: Any
+    ) -> Node | None:
+        at = Access(index, what="scatter", **how)
         node, self.node = self.node, None
         witness = weakref.ref(node)
         target = access.Replacement(node)
         del node
         after = None
         try:
-            after = access.scatter(kind, target, operands, index, mask, "scatter", **how)
+            after = access.scatter(target, operands, at, kind)
         finally:
             self.node = witness() if after is None else after
         return after
@@ -137,10 +141,10 @@ def test_size_zero(tier: str, launches: list) -> None:
     z = ir.apply(op.sin, y)
     assert values(z) == []
     assert values(access.reduce_all("add", z)) == [0]
-    assert values(access.gather(ramp(3), ir.lane(0), TRUE)) == []
-    assert values(access.gather(ramp(0), number(0, dt.u32, 0), TRUE)) == []
+    assert values(access.gather(ramp(3), Access(ir.lane(0)))) == []
+    assert values(access.gather(ramp(0), Access(number(0, dt.u32, 0)))) == []
     target = Array(ramp(3))
-    assert target.scatter(op.scatter, [y], ir.lane(0)) is None
+    assert target.scatter([y], ir.lane(0)) is None
     assert values(target.node) == [0, 1, 2]
     assert not launches
 
@@ -206,7 +210,7 @@ def test_gather_from_an_unevaluated_source(tier: str, launches: list) -> None:
     x = ramp(4)
     source = mul(x, x)
     index = opaque([3, 0, 2, 2, 1], dt.u32)
-    y = add(access.gather(source, index, TRUE), number(1))
+    y = add(access.gather(source, Access(index)), number(1))
     assert values(y) == [10, 1, 5, 5, 2]
     assert [size for _, size in launches] == [4, 5]
     assert source.is_evaluated
@@ -216,7 +220,7 @@ def test_gather_from_a_source_that_is_also_computed_with(tier: str) -> None:
     x = ramp(4)
     source = add(x, number(1))
     reverse = opaque([3, 2, 1, 0], dt.u32)
-    y = mul(source, access.gather(source, reverse, TRUE))
+    y = mul(source, access.gather(source, Access(reverse)))
     assert values(y) == [4, 6, 6, 4]
     assert values(source) == [1, 2, 3, 4]
 
@@ -224,7 +228,7 @@ def test_gather_from_a_source_that_is_also_computed_with(tier: str) -> None:
 def test_gathered_packets(tier: str) -> None:
     index = opaque([1, 0], dt.u8)
     for source in (ramp(6), opaque(np.arange(6)), add(ramp(6), number(0, size=6))):
-        parts = access.gather_packet(source, index, TRUE, 3)
+        parts = access.gather_packet(source, Access(index, packet=3))
         schedule.evaluate(parts)
         assert [values(p) for p in parts] == [[3, 0], [4, 1], [5, 2]]
 
@@ -232,13 +236,13 @@ def test_gathered_packets(tier: str) -> None:
 def test_gathered_packet_where_the_index_would_wrap(tier: str) -> None:
     """The product of index and packet size is not that of the index type."""
     index = opaque([100, 255], dt.u8)
-    parts = access.gather_packet(ramp(1025), index, TRUE, 4)
+    parts = access.gather_packet(ramp(1025), Access(index, packet=4))
     assert [values(p) for p in parts] == [[400, 1020], [401, 1021], [402, 1022], [403, 1023]]
 
 
 def test_scatter_then_read(tier: str, launches: list) -> None:
     target = Array(ramp(5))
-    target.scatter(op.scatter, [opaque([10.0, 20.0])], opaque([1, 3], dt.u32))
+    target.scatter([opaque([10.0, 20.0])], opaque([1, 3], dt.u32))
     y = add(target.node, number(1))
     assert values(y) == [1, 11, 3, 21, 5]
     assert [size for _, size in launches] == [2, 5]
@@ -249,8 +253,8 @@ def test_scatter_then_read(tier: str, launches: list) -> None:
 def test_scatter_of_what_the_target_holds(tier: str) -> None:
     """The values are those before the scatter."""
     target = Array(ramp(4))
-    shifted = access.gather(target.node, opaque([1, 2, 3, 0], dt.u32), TRUE)
-    target.scatter(op.scatter, [shifted], ir.lane(4))
+    shifted = access.gather(target.node, Access(opaque([1, 2, 3, 0], dt.u32)))
+    target.scatter([shifted], ir.lane(4))
     del shifted
     assert values(target.node) == [1, 2, 3, 0]
 
@@ -258,7 +262,7 @@ def test_scatter_of_what_the_target_holds(tier: str) -> None:
 def test_overlapping_scatters_happen_in_order(tier: str) -> None:
     target = Array(ramp(4))
     for k in range(5):
-        target.scatter(op.scatter, [number(10 * k, size=2)], opaque([k % 3, 3], dt.u32))
+        target.scatter([number(10 * k, size=2)], opaque([k % 3, 3], dt.u32))
     assert values(target.node) == [30, 40, 20, 40]
 
 
@@ -268,34 +272,34 @@ def test_scatters_and_reads_in_turns(tier: str) -> None:
     index = opaque([0], dt.u32)
     seen = []
     for k in range(4):
-        target.scatter(op.scatter, [opaque([k * 1.0])], index)
+        target.scatter([opaque([k * 1.0])], index)
         seen.append(mul(target.node, number(1.5)))
     schedule.evaluate([target.node, *seen])
     assert [values(n)[0] for n in seen] == [0, 1.5, 3, 4.5]
     assert values(target.node) == [3, 1, 2]
 
 
-@pytest.mark.parametrize("mode", ["direct", "expand", "no_conflicts"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("t", [dt.f32, dt.i64, dt.f16], ids=str)
-def test_scatter_reductions_add_up(tier: str, mode: str, t: DType) -> None:
+def test_scatter_reductions_add_up(tier: str, mode: ReduceMode, t: DType) -> None:
     target = Array(ramp(8, t))
     index = ir.apply(op.and_, ir.lane(8), number(7, dt.u32))
     for k in range(3):
         how = {"reduce": "add", "mode": mode}
-        target.scatter(op.scatter_reduce, [number(k + 1, t, 8)], index, **how)
+        target.scatter([number(k + 1, t, 8)], index, **how)
     assert values(target.node) == [k + 6 for k in range(8)]
 
 
 def test_scatter_reductions_share_a_kernel_unless_they_assume_no_conflicts(
     tier: str, launches: list
 ) -> None:
-    for mode, kernels in (("direct", 1), ("expand", 1), ("no_conflicts", 2)):
+    for mode, kernels in zip(MODES, (1, 1, 2), strict=True):
         target = Array(ramp(64))
         forward = ir.lane(64)
         backward = ir.apply(op.sub, number(63, dt.u32), forward)
         for index in (forward, backward):
             how = {"reduce": "add", "mode": mode}
-            target.scatter(op.scatter_reduce, [number(1, size=64)], index, **how)
+            target.scatter([number(1, size=64)], index, **how)
         launches.clear()
         assert values(target.node) == [k + 2 for k in range(64)]
         assert len(launches) == kernels, mode
@@ -304,10 +308,10 @@ def test_scatter_reductions_share_a_kernel_unless_they_assume_no_conflicts(
 def test_different_updates_of_one_target_keep_their_order(tier: str) -> None:
     target = Array(ramp(2))
     zero = number(0, dt.u32, 1)
-    target.scatter(op.scatter_reduce, [number(5)], zero, reduce="add")
-    target.scatter(op.scatter_reduce, [number(3)], zero, reduce="mul")
-    target.scatter(op.scatter, [number(7)], number(1, dt.u32))
-    target.scatter(op.scatter_reduce, [number(2)], zero, reduce="add")
+    target.scatter([number(5)], zero, reduce="add")
+    target.scatter([number(3)], zero, reduce="mul")
+    target.scatter([number(7)], number(1, dt.u32))
+    target.scatter([number(2)], zero, reduce="add")
     assert values(target.node) == [17, 7]
 
 
@@ -318,11 +322,11 @@ def test_different_updates_of_one_target_keep_their_order(tier: str) -> None:
 def test_scatter_inc_happens_once(tier: str, order: list[int]) -> None:
     """However many kernels of whatever sizes use the old values."""
     counter = Array(ramp(3, dt.u32))
-    after = counter.scatter(op.scatter_inc, [], opaque([0, 0, 2, 0], dt.u32))
+    after = counter.scatter([], opaque([0, 0, 2, 0], dt.u32), op.scatter_inc)
     old = schedule.effect_value(after, dt.u32)
     del after
     uses = [add(old, number(1, dt.u32)), access.reduce_all("add", old)]
-    uses.append(access.gather(old, opaque([0, 1, 2, 3, 2], dt.u32), TRUE))
+    uses.append(access.gather(old, Access(opaque([0, 1, 2, 3, 2], dt.u32))))
     schedule.evaluate([uses[k] for k in order])
     assert values(counter.node) == [3, 1, 3]
     assert sorted(values(old)) == [0, 1, 2, 2]
@@ -336,7 +340,7 @@ def test_scatter_inc_happens_once(tier: str, order: list[int]) -> None:
 @pytest.mark.parametrize("use_first", [False, True])
 def test_scatter_inc_of_one_lane_in_a_larger_kernel(tier: str, use_first: bool) -> None:
     counter = Array(opaque([5], dt.u32))
-    after = counter.scatter(op.scatter_inc, [], number(0, dt.u32))
+    after = counter.scatter([], number(0, dt.u32), op.scatter_inc)
     old = schedule.effect_value(after, dt.u32)
     del after
     y = add(ir.lane(40), old)
@@ -351,7 +355,7 @@ def test_scatter_inc_of_one_lane_in_a_larger_kernel(tier: str, use_first: bool) 
 
 def test_old_values_that_nobody_holds(tier: str, launches: list) -> None:
     counter = Array(opaque([5], dt.u32))
-    counter.scatter(op.scatter_inc, [], number(0, dt.u32))
+    counter.scatter([], number(0, dt.u32), op.scatter_inc)
     assert values(counter.node) == [6]
     assert "store(" not in launches[0][0]
 
@@ -366,7 +370,7 @@ def address(n: Node) -> int:
 def test_scatter_in_place(tier: str) -> None:
     target = Array(ramp(4))
     where = address(target.node)
-    target.scatter(op.scatter, [number(9)], number(2, dt.u32))
+    target.scatter([number(9)], number(2, dt.u32))
     assert values(target.node) == [0, 1, 9, 3]
     assert address(target.node) == where
 
@@ -374,7 +378,7 @@ def test_scatter_in_place(tier: str) -> None:
 def test_scatter_into_a_shared_node_copies(tier: str) -> None:
     target = Array(ramp(4))
     other = target.node
-    target.scatter(op.scatter, [number(9)], number(2, dt.u32))
+    target.scatter([number(9)], number(2, dt.u32))
     assert values(target.node) == [0, 1, 9, 3]
     assert values(other) == [0, 1, 2, 3]
 
@@ -382,7 +386,7 @@ def test_scatter_into_a_shared_node_copies(tier: str) -> None:
 def test_scatter_leaves_unevaluated_dependents_alone(tier: str) -> None:
     target = Array(ramp(4))
     dependent = add(target.node, number(1))
-    target.scatter(op.scatter, [number(9)], number(2, dt.u32))
+    target.scatter([number(9)], number(2, dt.u32))
     assert values(target.node) == [0, 1, 9, 3]
     assert values(dependent) == [1, 2, 3, 4]
 
@@ -390,12 +394,12 @@ def test_scatter_leaves_unevaluated_dependents_alone(tier: str) -> None:
 def test_scatter_leaves_exported_views_alone(tier: str) -> None:
     target = Array(ramp(4))
     view = target.node.data.view(dt.f32.numpy, 4)
-    target.scatter(op.scatter, [number(9)], number(2, dt.u32))
+    target.scatter([number(9)], number(2, dt.u32))
     assert values(target.node) == [0, 1, 9, 3]
     assert view.tolist() == [0, 1, 2, 3]
     where = address(target.node)
     del view
-    target.scatter(op.scatter, [number(8)], number(0, dt.u32))
+    target.scatter([number(8)], number(0, dt.u32))
     assert values(target.node) == [8, 1, 9, 3]
     assert address(target.node) == where
 
@@ -406,7 +410,7 @@ def test_scatter_into_foreign_memory_copies(tier: str) -> None:
     if buffer is None:
         pytest.skip("this array cannot be adopted")
     target = Array(ir.buffer(dt.f32, foreign.size, buffer))
-    target.scatter(op.scatter, [number(9)], number(2, dt.u32))
+    target.scatter([number(9)], number(2, dt.u32))
     assert values(target.node)[:4] == [0, 0, 9, 0]
     assert not foreign.any()
 
@@ -416,7 +420,7 @@ def test_scatter_into_what_is_not_evaluated(tier: str, make: Callable[[], Node])
     target = Array(make())
     other = target.node
     before = values(make())
-    target.scatter(op.scatter, [number(9)], number(1, dt.u32))
+    target.scatter([number(9)], number(1, dt.u32))
     assert values(target.node) == [before[0], 9, before[2]]
     assert values(other) == before
 
@@ -557,8 +561,8 @@ def test_a_plan_keeps_the_order_of_side_effects(tier: str) -> None:
         first = Array(ir.literal(dt.f32, 0, 64))
         second = first if same else Array(ir.literal(dt.f32, 0, 64))
         lane = ir.lane(64)
-        first.scatter(op.scatter, [number(1)], mul(lane, number(0, dt.u32)))
-        second.scatter(op.scatter, [number(2)], lane)
+        first.scatter([number(1)], mul(lane, number(0, dt.u32)))
+        second.scatter([number(2)], lane)
         both = [first.node] if same else [first.node, second.node]
         total = access.reduce_all("add", second.node)  # which waits
         schedule.evaluate([*both, total])
@@ -568,7 +572,7 @@ def test_a_plan_keeps_the_order_of_side_effects(tier: str) -> None:
 
 def test_known_programs_keep_no_memory(tier: str) -> None:
     target = Array(ramp(4))
-    target.scatter(op.scatter_reduce, [number(1)], ir.lane(4), reduce="add")
+    target.scatter([number(1)], ir.lane(4), reduce="add")
     assert values(access.reduce_all("add", mul(target.node, target.node))) == [30]
     memory_of = weakref.ref(target.node.data)
     del target
@@ -599,7 +603,7 @@ def test_a_literal_of_a_branch_that_others_use_too(tier: str) -> None:
 def test_sizes_never_make_a_new_kernel(tier: str, launches: list) -> None:
     for size in (2, 3, 17, 64, 65, 1000):
         source = ramp(size + 1)
-        y = access.gather(source, ir.apply(op.add, ir.lane(size), number(1, dt.u32)), TRUE)
+        y = access.gather(source, Access(ir.apply(op.add, ir.lane(size), number(1, dt.u32))))
         total = access.reduce_all("max", y)
         schedule.evaluate([y, total])
         assert values(y) == list(range(1, size + 1))
@@ -630,7 +634,7 @@ def test_a_failed_allocation_leaves_everything_intact(
     tier: str, fail_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = Array(ramp(4))
-    target.scatter(op.scatter_reduce, [number(1, size=4)], ir.lane(4), reduce="add")
+    target.scatter([number(1, size=4)], ir.lane(4), reduce="add")
     x = ramp(5)
     total = access.reduce_all("add", add(x, number(1)))
     y = mul(x, total)
@@ -669,16 +673,16 @@ def test_a_failed_scatter_leaves_the_target(tier: str, monkeypatch: pytest.Monke
     with monkeypatch.context() as patch:
         patch.setattr(memory, "allocate", failing)
         with pytest.raises(Failure):
-            target.scatter(op.scatter, [number(9)], number(1, dt.u32))
+            target.scatter([number(9)], number(1, dt.u32))
     assert values(target.node) == [0, 1, 4]
     with pytest.raises(IndexError, match="index 3 is out of bounds for an array of size 3"):
-        target.scatter(op.scatter, [number(9)], number(3, dt.u32))
+        target.scatter([number(9)], number(3, dt.u32))
     assert values(target.node) == [0, 1, 4]
 
 
 def test_an_index_beyond_the_end_is_reported_once(tier: str) -> None:
     source, index = ramp(3), opaque([0, 7, -1, 2], dt.i32)
-    y = access.gather(source, index, TRUE, "gather()")
+    y = access.gather(source, Access(index, what="gather()"))
     schedule.evaluate([y])
     with pytest.raises(IndexError, match=r"gather\(\): index (7|-1) is out of .* 3 \(lane [12]"):
         runtime.sync()
@@ -741,7 +745,7 @@ def test_more_outputs_than_a_kernel_takes(
     x = ramp(3)
     roots = [add(x, opaque([k])) for k in range(schedule.LONGEST)]
     target = Array(ramp(3))
-    target.scatter(op.scatter, [roots[7]], ir.lane(3))
+    target.scatter([roots[7]], ir.lane(3))
     schedule.evaluate(roots)
     assert len(launches) > 1
     assert max(text.count("\n") for text, _ in launches) <= 2 * schedule.LONGEST
@@ -808,7 +812,7 @@ def test_two_threads_trace_and_evaluate(tier: str) -> None:
                 assert values(total) == [2016 * k]
                 counter = Array(ramp(4, dt.i64))
                 how = {"reduce": "add"}
-                counter.scatter(op.scatter_reduce, [own], number(seed, dt.u32), **how)
+                counter.scatter([own], number(seed, dt.u32), **how)
                 assert values(counter.node)[seed] == seed + sum(want)
         except BaseException as error:
             errors.append(error)
@@ -832,8 +836,8 @@ def test_two_threads_trace_and_evaluate(tier: str) -> None:
 def step(x: Node, target: Array) -> Node:
     y = mul(add(x, number(0.25)), number(0.5))
     total = access.reduce_all("add", y)
-    target.scatter(op.scatter_reduce, [y], ir.lane(4), reduce="add")
-    after = target.scatter(op.scatter_reduce, [number(0.0, size=4)], ir.lane(4), reduce="add")
+    target.scatter([y], ir.lane(4), reduce="add")
+    after = target.scatter([number(0.0, size=4)], ir.lane(4), reduce="add")
     del after
     result = add(y, mul(total, number(1e-9)))
     schedule.evaluate([result])
@@ -862,12 +866,12 @@ def test_no_reference_cycles(tier: str) -> None:
         for _ in range(3):
             x = step(x, target)
         counter = Array(ramp(4, dt.u32))
-        after = counter.scatter(op.scatter_inc, [], ir.lane(4))
+        after = counter.scatter([], ir.lane(4), op.scatter_inc)
         old = schedule.effect_value(after, dt.u32)
         del after
         schedule.preview([old, add(x, x)])
         dropped = Array(ramp(4))
-        dropped.scatter(op.scatter, [x], ir.lane(4))
+        dropped.scatter([x], ir.lane(4))
         del dropped
         values(old)
         runtime.sync()
@@ -887,13 +891,13 @@ def test_no_reference_cycles(tier: str) -> None:
 
 def test_preview_launches_nothing_and_shows_what_runs(tier: str, launches: list) -> None:
     target, counter = Array(ramp(4)), Array(ramp(4, dt.u32))
-    target.scatter(op.scatter, [number(3.0, size=2)], opaque([1, 2], dt.u32))
-    after = counter.scatter(op.scatter_inc, [], ir.lane(4))
+    target.scatter([number(3.0, size=2)], opaque([1, 2], dt.u32))
+    after = counter.scatter([], ir.lane(4), op.scatter_inc)
     old = schedule.effect_value(after, dt.u32)
     del after
     x = ramp(6)
     total = access.reduce_all("add", mul(x, x))
-    y = add(mul(x, total), access.gather(target.node, number(1, dt.u32), TRUE))
+    y = add(mul(x, total), access.gather(target.node, Access(number(1, dt.u32))))
     for roots in ([y], [y, total, target.node]):
         texts = [k.text for k in schedule.preview(roots)]
         assert not launches
@@ -909,7 +913,7 @@ def test_preview_launches_nothing_and_shows_what_runs(tier: str, launches: list)
 
 def test_preview_shows_old_values_that_are_stored(tier: str, launches: list) -> None:
     counter = Array(ramp(4, dt.u32))
-    after = counter.scatter(op.scatter_inc, [], ir.lane(4))
+    after = counter.scatter([], ir.lane(4), op.scatter_inc)
     old = schedule.effect_value(after, dt.u32)
     del after
     shown = [k.text for k in schedule.preview([])]

@@ -23,6 +23,7 @@ from drjit.jit.ir.node import Node
 from drjit.jit.run import launch
 from drjit.jit.target import library
 from drjit.jit.trace import access
+from drjit.jit.trace.access import Access
 
 njit_target = pytest.importorskip("njit_target", reason="the third execution needs Numba")
 
@@ -266,7 +267,7 @@ class Program:
     def gather(self, a: Node, i: int, m: int, _: int) -> Node:
         index = self.value(dt.u32, i)
         index = ir.apply(op.remainder, index, ir.literal(dt.u32, a.size))
-        return access.gather(a, index, self.value(dt.mask, m))
+        return access.gather(a, Access(index, self.value(dt.mask, m)))
 
     def reduction(self, a: Node, which: int) -> Node:
         """Whole numbers where the order of additions would matter, which stay exact."""

@@ -12,6 +12,7 @@ from ..jit.ir import node, op
 from ..jit.ir.node import Node
 from ..jit.run import schedule
 from ..jit.trace import access
+from ..jit.trace.access import Access
 from . import graph, traverse
 from .graph import Scope, Var
 from .scatter_target import ScatterTarget
@@ -81,11 +82,8 @@ class OuterGradients:
             v, own = self.aliases[v], v
             own.grad = g if own.grad is None else node.apply(op.add, own.grad, g)
         index = node.lane(v.size) if v.size > 1 else node.literal(dt.u32, 0)
-        target = graph.take_gradient(slot)
-        mode = access.reduce_mode(op.ReduceMode.Auto, target, g.size)
-        slot.grad = access.scatter(
-            op.scatter_reduce, target, [g], index, _ALWAYS, "gradient", "add", mode
-        )
+        at = Access(index, what="gradient", reduce="add")
+        slot.grad = access.scatter(graph.take_gradient(slot), [g], at)
 
     def pop(self, v: Var) -> Node | None:
         """Returns the accumulated gradient of a variable, once the bodies have been recorded."""
@@ -108,9 +106,6 @@ class OuterGradients:
         if waiting:
             traverse.enqueue(ADMode.Backward, waiting)
             traverse.traverse(ADMode.Backward, ADFlag.Default)
-
-
-_ALWAYS = node.literal(dt.mask, True)
 
 
 class body:

@@ -15,7 +15,7 @@ from ..jit.ir.node import LITERAL, Node
 from ..jit.primitives import collective
 from ..jit.run import freeze_size, schedule
 from ..jit.trace import access
-from ..jit.trace.access import Replacement
+from ..jit.trace.access import Access, Replacement
 from .algebra import RECORDED, keep_graph
 from .graph import Value, Var, recorder
 
@@ -23,10 +23,10 @@ from .graph import Value, Var, recorder
 class LaneRule:
     """The derivative rule of an operation that is not element-wise.
 
-    `forward(v, tangents)` returns the tangent of the result of `v`, given those of its operands
-    (None: zero). `backward(v, g, give)` passes gradients on by `give.add(i, value)` or
-    `give.scatter_add(i, value, index, mask)`. A gradient with one entry is broadcast to all lanes.
-    An op that `masks` passes no gradient on in some lanes.
+    `forward(v, tangents)` gives the tangent of the result of `v` from those of its operands (None:
+    zero). `backward(v, g, give)` passes gradients on by `give.add(i, value)` or
+    `give.scatter_add(i, values, access)`. The gradient may have one entry that stands for all.
+    An op that `masks` passes nothing on in some lanes.
     """
 
     elementwise = False
@@ -101,6 +101,13 @@ def cast(dtype: DType, a: Value) -> Value:
 # Gathers
 
 
+def _where(v: Var, reduce: str = "") -> Access:
+    """What a gather or scatter accessed, for one that is part of its derivative."""
+    index, mask, *_ = v.inputs
+    what = f"derivative of dr.{v.rule.name}"
+    return Access(index, mask, what, inside=True, reduce=reduce)
+
+
 class _Gather(LaneRule):
     """`data` is the number of entries of the source, and the mode of the scatter-reduction for
     gradients."""
@@ -108,37 +115,29 @@ class _Gather(LaneRule):
     name = "gather"
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        index, mask = v.inputs
-        return gather(full(tangents[0], v.data[0]), index, mask)
+        return gather(full(tangents[0], v.data[0]), _where(v))
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:
-        index, mask = v.inputs
-        sink.scatter_add(0, [g], index, mask, v.data[1])
+        (index, mask), mode = v.inputs, v.data[1]
+        at = Access(index, mask, "gradient of dr.gather", 1, True, mode, "add")
+        sink.scatter_add(0, [g], at)
 
 
-def gather(
-    source: Value,
-    index: Node,
-    mask: Node,
-    what: str = "dr.gather",
-    inside: bool = False,
-    mode: Any = op.ReduceMode.Auto,
-) -> Value:
-    """Returns the entries of `source` at `index`; `inside` promises that no index is out of bounds.
-    `mode` is the mode of the scatter-reduction for gradients."""
+def gather(source: Value, at: Access) -> Value:
+    """The entries of `source`. The mode of the access is that of the scatter-reduction that passes
+    gradients on."""
+    if source.node.size == 1:
+        at = at.first()
+    return record_gather(source, at, access.gather(source.node, at))
+
+
+def record_gather(source: Value, at: Access, n: Node) -> Value:
+    """The entries `n` that have been read from `source`."""
+    if source.var is None:
+        return Value(n)
     size = source.node.size
-    node.broadcast_size((index, mask), what)
-    index = access.entry_index(index, size)
-    index, mask = access.bounds(index, mask, size, what, 1, inside or size == 1)
-    n = access.gather(source.node, index, mask, what, inside)
-    return _value(GATHER, n, (index, mask), (source.var,), (size, mode))
-
-
-def record_gather(source: Value, index: Node, mask: Node, n: Node) -> Value:
-    """Records that the entries `n` were read from `source`."""
-    index, mask = access.bounds(index, mask, source.node.size, "dr.gather")
-    data = (source.node.size, op.ReduceMode.Auto)
-    return _value(GATHER, n, (index, mask), (source.var,), data)
+    index, mask, _ = at.bounds(size)
+    return _value(GATHER, n, (index, mask), (source.var,), (size, at.mode))
 
 
 class _Records:
@@ -168,7 +167,10 @@ class _Packet(LaneRule):
         if found:
             zero = Value(node.literal(v.dtype, 0))
             values = [found.get(j, zero) for j in range(records.count)]
-            sink.scatter_add(0, values, index, mask, records.mode)
+            what = "gradient of dr.gather"
+            sink.scatter_add(
+                0, values, Access(index, mask, what, records.count, True, records.mode, "add")
+            )
 
     def reset(self, v: Var) -> None:
         v.data.gradients.clear()
@@ -187,46 +189,26 @@ class _Component(LaneRule):
         if source is None or source.grad is None:
             return None
         tangent = full(Value(source.grad, source.grad_var), records.size)
-        return gather(tangent, entry(index, records.count, v.data), mask)
+        where = access.entry(index, records.count, v.data)
+        return gather(tangent, Access(where, mask, "derivative of dr.gather", inside=True))
 
     def backward(self, v: Var, g: Value | None, sink: Any) -> None:
         if g is not None:
             v.deps[0].data.gradients[v.data] = g
 
 
-def gather_packet(
-    source: Value,
-    index: Node,
-    mask: Node,
-    count: int,
-    what: str = "dr.gather",
-    inside: bool = False,
-    mode: Any = op.ReduceMode.Auto,
-) -> list[Value]:
-    """Returns `count` consecutive entries per lane, starting at entry `index * count`; see
-    `gather`. `mode` is the mode of the scatter-reduction for gradients."""
-    n = source.node
-    node.broadcast_size((index, mask), what)
-    index, mask = access.bounds(index, mask, n.size, what, count, inside)
-    nodes = access.gather_packet(n, index, mask, count, what, inside)
-    records = _Records(n.size, count, mode)
+def gather_packet(source: Value, at: Access) -> list[Value]:
+    """The entries of records; see `gather`."""
+    n, count = source.node, at.packet
+    if n.size == 1:
+        return [gather(source, at) for _ in range(count)]
+    if not access.in_packets(n, count):
+        return [gather(source, one) for one in at.entries(n.size)]
+    nodes = access.gather_packet(n, at)
+    index, mask, _ = at.bounds(n.size)
+    records = _Records(n.size, count, at.mode)
     packet = _value(PACKET, nodes[0], (index, mask), (source.var,), records).var
     return [_value(COMPONENT, c, (), (packet,), j) for j, c in enumerate(nodes)]
-
-
-def entry(index: Node, count: int, j: int) -> Node:
-    """Returns the index of component `j` of a record of `count` entries, in 64 bits, where products
-    cannot overflow."""
-    wide = node.cast(dt.i64 if index.dtype.is_signed else dt.u64, index)
-    first = node.apply(op.mul, wide, node.literal(wide.dtype, count))
-    return node.apply(op.add, first, node.literal(wide.dtype, j))
-
-
-def component(index: Node, count: int, j: int) -> Node:
-    """The same for indices in bounds, whose products cannot overflow."""
-    if count > 1:
-        index = node.apply(op.mul, index, node.literal(index.dtype, count))
-    return node.apply(op.add, index, node.literal(index.dtype, j)) if j else index
 
 
 def full(a: Value, size: int) -> Value:
@@ -263,32 +245,31 @@ class _Scatter(LaneRule):
     name = "scatter"
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        index, mask = v.inputs[:2]
-        reduce, lanes = v.data
+        at, reduce = _where(v), v.data[0]
         target, value = tangents
         zero = Value(node.literal(v.dtype, 0))
         target = full(target or zero, v.size)
         if reduce in ("", "min", "max"):
-            if reduce:  # one of the values that equal the result
-                mask = node.apply(op.and_, mask, self._winners(v)[1])
-            if value is not None and v.grad is not None:  # also replaces previous tangents
+            if reduce:  # one of the values that are as good as the result
+                chosen = node.apply(op.and_, at.mask, self._winners(v)[1])
+                at = Access(at.index, chosen, at.what, inside=True)
+            if value is not None and v.grad is not None:  # replaces former tangents as well
                 before = full(Value(v.grad, v.grad_var), v.size)
-                v.grad, v.grad_var = scatter("", before, zero, index, mask)
-            return scatter("", target, value or zero, index, mask)
+                v.grad, v.grad_var = scatter(before, zero, at)
+            return scatter(target, value or zero, at)
         if reduce == "mul":
             target = RECORDED(op.mul, target, self._others(v, 0))
             value = value and RECORDED(op.mul, value, self._others(v, 1))
         if value is None:
             return target
-        # A single entry may represent many lanes, each of which adds its own.
-        return scatter("add", target, _each(value, lanes, index, mask), index, mask)
+        # One entry may stand for many lanes, of which each adds its own.
+        return scatter(target, _each(value, v), _where(v, "add"))
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:
-        index, mask = v.inputs[:2]
         reduce, lanes = v.data
         zero = _lift(g, 0)
         if v.deps[1] is not None:
-            value = gather(full(g, v.size), index, mask)
+            value = gather(full(g, v.size), _where(v))
             if reduce == "mul":
                 value = RECORDED(op.mul, value, self._others(v, 1))
             elif reduce in ("min", "max"):
@@ -297,7 +278,7 @@ class _Scatter(LaneRule):
         if v.deps[0] is not None:
             target = g
             if reduce == "":
-                target = scatter("", full(g, v.size), zero, index, mask)
+                target = scatter(full(g, v.size), zero, _where(v))
             elif reduce == "mul":
                 target = RECORDED(op.mul, g, self._others(v, 0))
             elif reduce in ("min", "max"):
@@ -305,31 +286,31 @@ class _Scatter(LaneRule):
             sink.add(0, target)
 
     def _winners(self, v: Var) -> tuple[Node, Node]:
-        """Returns masks of where the target's old entry, and a lane's value, became the result of
-        the reduction."""
-        index, mask, target, value, result = v.inputs
-        there = access.gather(result, index, mask)
+        """Where the target's old entry, and where a lane's value, is what the reduction gave."""
+        target, value, result = v.inputs[2:]
+        there = access.gather(result, _where(v))
         return node.apply(op.eq, target, result), node.apply(op.eq, value, there)
 
     def _others(self, v: Var, which: int) -> Value:
-        """Returns the product of all other factors of an entry, correct even if factors are 0."""
-        index, mask = v.inputs[:2]
+        """The product of everything else that was multiplied into an entry, right also where
+        factors are 0."""
         deps = v.deps if keep_graph() else (None, None)
         target, value = [Value(n, d) for n, d in zip(v.inputs[2:4], deps, strict=True)]
         own, own_zero = _split(target)
-        factors, zeros = [_each(x, v.data[1], index, mask) for x in _split(value)]
-        product = scatter("mul", own, factors, index, mask)
-        count = scatter("add", own_zero, zeros, index, mask)
+        factors, zeros = [_each(x, v) for x in _split(value)]
+        product = scatter(own, factors, _where(v, "mul"))
+        count = scatter(own_zero, zeros, _where(v, "add"))
         if which == 1:
-            product, count = gather(product, index, mask), gather(count, index, mask)
+            product, count = gather(product, _where(v)), gather(count, _where(v))
             own, own_zero = factors, zeros
         others = RECORDED(op.div, product, own)
         only = RECORDED(op.eq, count, own_zero)
         return _select(only.node, others, _lift(own, 0))
 
 
-def _each(value: Value, lanes: int, index: Node, mask: Node) -> Value:
-    """Returns the values written by `lanes` lanes, if not even the index has one entry per lane."""
+def _each(value: Value, v: Var) -> Value:
+    """What the lanes of a scatter write, if not even the index has an entry for each of them."""
+    lanes, (index, mask, *_) = v.data[1], v.inputs
     return value if lanes in (index.size, mask.size) else full(value, lanes)
 
 
@@ -340,35 +321,25 @@ def _split(x: Value) -> tuple[Value, Value]:
     return _select(is_zero, one, x), _select(is_zero, one, zero)
 
 
-def _scattered(reduce: str, target: Node, value: Node, index: Node, mask: Node) -> Node:
-    """Returns the target after a scatter, which leaves the given node unchanged."""
-    if target.op is LITERAL:
-        # Not evaluated with pending work, such as the scatters of other tangents.
-        taken = Replacement(schedule.materialize(target))
+def scatter(target: Value, value: Value, at: Access) -> Value:
+    """The target after a scatter, as a value of its own."""
+    n = target.node
+    if n.op is LITERAL:
+        # Not evaluated with what is pending, such as the scatters of other tangents.
+        taken = Replacement(schedule.materialize(n))
     else:
-        taken = Replacement(node.make(op.copy, target.dtype, target.size, (target,)))
-    if reduce:
-        mode = access.reduce_mode(op.ReduceMode.Auto, taken, max(value.size, index.size))
-        after = access.scatter(op.scatter_reduce, taken, [value], index, mask, "", reduce, mode)
-    else:
-        after = access.scatter(op.scatter, taken, [value], index, mask, "")
-    return target if after is None else after
+        taken = Replacement(node.make(op.copy, n.dtype, n.size, (n,)))
+    after = access.scatter(taken, [value.node], at)
+    return record_scatter(target, value, at, n if after is None else after)
 
 
-def scatter(reduce: str, target: Value, value: Value, index: Node, mask: Node) -> Value:
-    """Returns the target after a scatter (`reduce` is '') or scatter-reduction, as a separate
-    value."""
-    n = _scattered(reduce, target.node, value.node, index, mask)
-    return record_scatter(reduce, target, value, index, mask, n)
-
-
-def record_scatter(
-    reduce: str, target: Value, value: Value, index: Node, mask: Node, n: Node
-) -> Value:
-    """Records the value `n` of a target after a scatter."""
-    inputs = (index, mask) if reduce in ("", "add") else (index, mask, target.node, value.node, n)
-    lanes = access.writing((value.node, index, mask), "dr.scatter")
-    return _value(SCATTER, n, inputs, (target.var, value.var), (reduce, lanes))
+def record_scatter(target: Value, value: Value, at: Access, n: Node) -> Value:
+    """The value `n` that a scatter has made of a target."""
+    lanes = access.writing((value.node, at.index, at.mask), at.what)
+    inputs = at.bounds(target.node.size)[:2]
+    if at.reduce not in ("", "add"):
+        inputs += (target.node, value.node, n)
+    return _value(SCATTER, n, inputs, (target.var, value.var), (at.reduce, lanes))
 
 
 # Reductions of all lanes, and of runs
@@ -439,7 +410,7 @@ def spread(a: Value, size: int, run: int) -> Value:
     if not run or a.node.size == 1:
         return full(a, size)
     index = node.apply(op.quotient, node.lane(size), node.literal(dt.u32, run))
-    return gather(a, index, node.literal(dt.mask, True))
+    return gather(a, Access(index))
 
 
 class _Prefix(LaneRule):
@@ -465,8 +436,7 @@ class _Prefix(LaneRule):
             total = RECORDED(op.mul, result, prefix("add", ratio, exclusive, run))
             missing = prefix("add", _select(first, t, zero), exclusive, run)
             return RECORDED(op.fma, missing, rest, total)
-        index, valid = self._source(v)
-        return gather(t, index, valid)
+        return gather(t, Access(*self._source(v)))
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:
         reduction, exclusive, run = v.data
@@ -486,8 +456,7 @@ class _Prefix(LaneRule):
             missing = _select(first, missing, _lift(g, 0))
             sink.add(0, _select(is_zero, missing, RECORDED(op.div, total, factors)))
         else:
-            index, valid = self._source(v)
-            sink.scatter_add(0, [g], index, valid)
+            sink.scatter_add(0, [g], Access(*self._source(v), inside=True, reduce="add"))
 
     def _products(self, v: Var) -> tuple[Value, Node, Node, Value, Value]:
         """Returns what prefix products need if factors are 0: factors with zeros replaced by 1, the
@@ -518,7 +487,7 @@ class _Prefix(LaneRule):
             position = node.apply(op.remainder, lane, node.literal(dt.u32, run or x.size))
             valid = node.apply(op.gt, position, zero)
             before = node.apply(op.sub, lane, node.literal(dt.u32, 1))
-            index = access.gather(index, before, valid)
+            index = access.gather(index, Access(before, valid))
         return index, valid
 
 
@@ -545,7 +514,7 @@ def reverse(a: Value, run: int = 0) -> Value:
     if freeze_size.parts(size, run) * run > size:  # the last run is shorter
         last = node.apply(op.minimum, last, node.literal(dt.u32, size - 1))
     index = node.apply(op.sub, last, position)
-    return gather(a, index, node.literal(dt.mask, True))
+    return gather(a, Access(index))
 
 
 def recurrence(a: Value, b: Value, run: int) -> Value:
@@ -571,7 +540,7 @@ def _neighbour(a: Value, offset: int, run: int) -> Value:
     valid = node.apply(op.lt, where, node.literal(dt.u32, run or size))
     if run and freeze_size.parts(size, run) * run > size:  # the last run is shorter
         valid = node.apply(op.and_, valid, node.apply(op.lt, index, node.literal(dt.u32, size)))
-    return gather(a, index, valid)
+    return gather(a, Access(index, valid))
 
 
 CAST, GATHER, BROADCAST, COPY = _Cast(), _Gather(), _Broadcast("broadcast"), _Broadcast("copy")

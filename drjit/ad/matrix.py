@@ -13,6 +13,7 @@ from ..jit.ir.node import Node
 from ..jit.primitives import collective
 from ..jit.primitives import matmul as product
 from ..jit.run import launch
+from ..jit.trace.access import Access
 from .algebra import operands
 from .graph import Value, Var
 from .lanes import LaneRule, _value, add, full, gather
@@ -72,11 +73,10 @@ class _Product(LaneRule):
             return
         lane, width = node.lane(count * area), node.literal(dt.u32, area)
         start = _integers(offsets)
-        yes = node.literal(dt.mask, True)
         batch = node.apply(op.quotient, lane, width)
-        first = gather(Value(start), batch, yes).node
+        first = gather(Value(start), Access(batch)).node
         index = node.apply(op.add, first, node.apply(op.remainder, lane, width))
-        sink.scatter_add(i, [d], index, yes)
+        sink.scatter_add(i, [d], Access(index, inside=True, reduce="add"))
 
 
 def _integers(values: np.ndarray) -> Node:
@@ -108,7 +108,7 @@ class _SumRows(LaneRule):
         if size > rows * columns:
             matrix = node.apply(op.quotient, lane, node.literal(dt.u32, rows * columns))
             index = node.apply(op.add, index, node.apply(op.mul, matrix, width))
-        sink.add(0, gather(full(g, v.size), index, node.literal(dt.mask, True)))
+        sink.add(0, gather(full(g, v.size), Access(index)))
 
 
 def sum_rows(a: Value, rows: int, columns: int) -> Value:

@@ -13,12 +13,13 @@ from ..jit.ir import node, op
 from ..jit.ir.node import LITERAL, Node, broadcast_size
 from ..jit.run import schedule
 from ..jit.trace import access
-from ..jit.trace.access import Replacement
+from ..jit.trace.access import Access, Replacement
 from . import graph
 from .algebra import keep_graph
 from .graph import Value, Var
 from .lanes import LaneRule
 
+_WHAT = "derivative of dr.scatter"
 LINEAR = {"", "add"}
 """The reductions that are differentiable within bodies: none, and the sum."""
 
@@ -64,12 +65,12 @@ def take() -> list[ScatterTarget]:
     return found
 
 
-def record(kind: str, target: Any, value: Value, index: Node, mask: Node) -> Var | None:
-    """Records that the body being traced scatters a value, by a reduction ('' for none) or an
-    atomic operation. Returns its variable."""
+def record(kind: str, target: Any, value: Value, at: Access) -> Var | None:
+    """Notes that the body which is being traced scatters a value: by a reduction, '' for none, or
+    an atomic operation. Gives the variable for that."""
     found = written(target)
     deps = (found.var, value.var)
-    v = SCATTER.record(value.node, (index, mask), deps, (kind, found.memory))
+    v = SCATTER.record(value.node, (at.index, at.mask), deps, (kind, found.memory))
     if v is not None:
         found.scatters.append(v)
         found.memory.kinds.add(kind)
@@ -93,7 +94,7 @@ class _Scatter(LaneRule):
     always = True
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        kind, memory = v.data
+        (kind, memory), (index, mask) = v.data, v.inputs
         _check(kind)
         if not memory.held:
             raise RuntimeError(
@@ -104,20 +105,20 @@ class _Scatter(LaneRule):
         if tangents[1] is None and kind == "add":
             return None
         value = tangents[1].node if tangents[1] else node.literal(v.dtype, 0)
-        reduction = op.scatter_reduce if kind else op.scatter
-        _access(memory, reduction, value, v.inputs, kind)
+        _write(memory, value, Access(index, mask, _WHAT, reduce=kind))
         return None
 
     def backward(self, v: Var, g: Value | None, sink: Any) -> None:
-        kind, memory = v.data
+        (kind, memory), (index, mask) = v.data, v.inputs
         if g is None and not memory.held:
             return
         _check(kind)
-        index, mask = v.inputs
         if kind == "add":
-            n = access.gather(memory.held[0], index, mask, "gradient of dr.scatter_add")
+            n = access.gather(memory.held[0], Access(index, mask, "gradient of dr.scatter_add"))
         else:
-            n = _access(memory, op.scatter_exch, node.literal(v.dtype, 0), v.inputs)
+            n = _write(
+                memory, node.literal(v.dtype, 0), Access(index, mask, _WHAT), op.scatter_exch
+            )
         sink.add(1, Value(n))
 
 
@@ -139,23 +140,15 @@ def _name(kind: str) -> str:
     return f"dr.{kind}" if kind.startswith("scatter") else f"dr.scatter_reduce ('{kind}')"
 
 
-def _access(
-    memory: Memory, how: op.Op, value: Node, where: tuple[Node, ...], reduce: str = ""
-) -> Node:
-    """Writes to the memory at an index with a mask; returns the old values if the operation
-    does."""
-    what = "derivative of dr.scatter"
-    index, mask = where
-    lanes_ = broadcast_size((value, index, mask), what)
-    if access.is_idle([value], index, mask, memory.held[0].size, what):
-        return node.literal(value.dtype, 0, lanes_)
-    target = Replacement(memory.held.pop())
-    mode = access.reduce_mode(op.ReduceMode.Auto, target, lanes_) if reduce else "direct"
-    after = access.scatter(how, target, [value], index, mask, what, reduce, mode)
+def _write(memory: Memory, value: Node, at: Access, kind: op.Op | None = None) -> Node:
+    """Writes to the memory; gives the old values if the operation does."""
+    if access.is_idle([value], at, memory.held[0].size):
+        return node.literal(value.dtype, 0, broadcast_size((value, at.index, at.mask), at.what))
+    after = access.scatter(Replacement(memory.held.pop()), [value], at, kind)
     if after is None:
-        raise RuntimeError(f"{what}: nothing was written")
+        raise RuntimeError(f"{at.what}: nothing was written")
     memory.held.append(after)
-    return value if how is not op.scatter_exch else schedule.effect_value(after, value.dtype)
+    return value if kind is None else schedule.effect_value(after, value.dtype)
 
 
 SCATTER = _Scatter()

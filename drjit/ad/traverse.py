@@ -17,11 +17,11 @@ from ..jit import collector
 from ..jit import flags as jit_flags
 from ..jit.enumeration import Named
 from ..jit.flags import JitFlag
-from ..jit.ir import node, op
+from ..jit.ir import node
 from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import ACTIVE, active, recording
 from ..jit.trace import access
-from ..jit.trace.access import Replacement
+from ..jit.trace.access import Access, Replacement
 from . import lanes, steps, trap, vector
 from .algebra import PLAIN, RECORDED, Guards, guard, set_keep_graph
 from .graph import Scope, Value, Var, living, scope, take_gradient, title, where
@@ -456,42 +456,22 @@ class GradientSink:
             self.masked.add(d)
         return d if self.outer is None else self.outer[d]
 
-    def scatter_add(
-        self,
-        i: int,
-        values: list[Value],
-        index: Node,
-        mask: Node,
-        mode: Any = op.ReduceMode.Auto,
-    ) -> None:
-        """Adds records of values to the gradient of operand `i`, in place if nothing else holds it.
-        Indices are in bounds where the mask is true."""
+    def scatter_add(self, i: int, values: list[Value], at: Access) -> None:
+        """Adds records of values to the gradient of operand `i`, in place if nothing else holds
+        it."""
         for value in values if self.trap else ():
             trap.check(self.var, value.node)
         d = self._target(i)
         if d is None:
             return
-        count = len(values)
-        size = max([v.node.size for v in values] + [index.size, mask.size])
-        if size == 0 or (mask.op is LITERAL and not mask.data):
-            return
-        if mask.op is LITERAL:
-            mask = active()
-        elif mask.op is not op.in_bounds:
-            mask = node.apply(op.and_, mask, active())
-        if self.keep:
-            for j, value in enumerate(values):
-                place = lanes.component(index, count, j)
-                d.grad, d.grad_var = lanes.scatter("add", _full_gradient(d), value, place, mask)
-            return
-        how = access.reduce_mode(mode, d, size)
         nodes = [v.node for v in values]
-        if 2 <= count <= 16 and how == "expand":
-            _scatter_add(d, op.scatter_reduce_packet, nodes, index, mask, how)
+        if access.is_idle(nodes, at, d.size):
             return
-        for j, n in enumerate(nodes):
-            place = lanes.component(index, count, j)
-            _scatter_add(d, op.scatter_reduce, [n], place, mask, how)
+        if self.keep:
+            for value, one in zip(values, at.entries(d.size), strict=True):
+                d.grad, d.grad_var = lanes.scatter(_full_gradient(d), value, one)
+            return
+        d.grad = access.scatter(take_gradient(d), nodes, at)
 
     def update(
         self, i: int, in_place: Callable[[Replacement], Node], recorded: Callable[[Value], Value]
@@ -520,16 +500,6 @@ def _full_gradient(d: Var) -> Value:
     recorded value."""
     zero = node.literal(d.dtype, 0, d.size)
     return Value(zero) if d.grad is None else lanes.full(Value(d.grad, d.grad_var), d.size)
-
-
-def _scatter_add(
-    d: Var, kind: op.Op, values: list[Node], index: Node, mask: Node, mode: str
-) -> None:
-    """Queues the addition of a record to a gradient."""
-    what, target = "gradient of dr.gather", take_gradient(d)
-    d.grad = access.scatter(
-        kind, target, values, index, mask, what, "add", mode, len(values), checked=True
-    )
 
 
 def finish_isolation(inner: Scope) -> None:

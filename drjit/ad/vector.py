@@ -13,7 +13,7 @@ from ..jit.ir import node, op
 from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import active
 from ..jit.trace import feature_vectors as vector
-from ..jit.trace.access import Replacement
+from ..jit.trace.access import Access, Replacement
 from ..jit.trace.feature_vectors import MatrixLayout
 from .algebra import RECORDED, operands
 from .graph import Value, Var
@@ -303,11 +303,10 @@ def matvec(
 def load(b: Value, bias: Matrix) -> Value:
     """Returns a bias as a vector."""
     first = int(bias.at.data)
-    yes = node.literal(dt.mask, True)
     parts = []
     for k in range(bias.layout.rows):
         index = node.literal(dt.u32, first + k)
-        parts.append(gather(b, index, yes, "nn.matvec", inside=True))
+        parts.append(gather(b, Access(index, what="nn.matvec", inside=True)))
     return pack(parts)
 
 

@@ -16,6 +16,7 @@ from ..ad.graph import visible
 from ..jit.ir import dtype as dt
 from ..jit.ir import node
 from ..jit.ir.dtype import DType
+from ..jit.trace.access import Access
 from . import interop, leaf, leaf_access, nested, pytree, table, tensor
 from .base import ArrayBase, type_label
 from .leaf import new
@@ -350,12 +351,11 @@ def _from_tensor(cls: Any, arg: Any) -> list:
     count = math.prod(shape[1:])
     flat = arg._array
     index_type = table.find(flat._namespace, "leaf", dt.u32)
-    true = leaf.literal(flat.Mask, True)
     parts = []
     for i in range(shape[0]):
         offset = leaf.literal(index_type, i * count)
         index = leaf.lane(index_type, count) + offset
-        rows = leaf_access.gather(flat, index, true)
+        rows = leaf_access.gather(flat, Access(index._node))
         if issubclass(cls.Value, ArrayBase) and cls.Value._kind != "leaf":
             part = object.__new__(table.find(arg._namespace, "tensor", arg._dtype))
             part._array, part._shape = rows, shape[1:]

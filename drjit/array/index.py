@@ -7,7 +7,6 @@ array.
 """
 
 import operator
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,10 +17,12 @@ from ..jit.ir import op
 from ..jit.ir.node import BUFFER, LITERAL, normalize
 from ..jit.run import freeze_size, launch, schedule
 from ..jit.trace import access
+from ..jit.trace.access import Access
 from . import elementwise, leaf, leaf_access, table, tensor, tensor_index
 from .base import ArrayBase, BoundsError, ComponentError, type_label
 from .meta import DYNAMIC
 from .show import is_array
+from .tensor_index import is_integer
 
 LETTERS = "xyzw"
 
@@ -66,13 +67,14 @@ def getitem(self: Any, key: Any) -> Any:
         return _leaf_slice(self, key) if kind == "leaf" else _nested_slice(self, key)
     if _is_mask(key):
         return type(self)(self)
-    if _is_integer(key):
+    if is_integer(key):
         return getitem(self, operator.index(key))
     if kind == "leaf" and _is_index_array(key):
         index = _index(self, key)
         if self._node.size == 1:
             return leaf.resize(self, index._node.size)
-        return leaf_access.gather(self, index, _active(self), _what(self, "__getitem__"))
+        at = Access(index._node, what=_what(self, "__getitem__"))
+        return leaf_access.gather(self, at)
     if _has_entries(self) and _is_entries_index(key):
         indices: Any = key
         return _copies(type(self), [self[i] for i in indices._components])
@@ -105,13 +107,10 @@ def setitem(self: Any, key: Any, value: Any) -> None:
             _scatter(self, _range_index(self, key), value)
         else:
             _set_components(self, list(range(*key.indices(len(self._components)))), value)
-    elif _is_integer(key):
-        if kind == "leaf":
-            i = _position(self, operator.index(key), self._node.size, "__setitem__")
-            _set_entry(self, i, value)
-        else:
-            i = _position(self, operator.index(key), len(self._components), "__setitem__")
-            _set_component(self, i, value)
+    elif is_integer(key):
+        size = self._node.size if kind == "leaf" else len(self._components)
+        i = _position(self, operator.index(key), size, "__setitem__")
+        (_set_entry if kind == "leaf" else _set_component)(self, i, value)
     elif kind == "leaf" and _is_index_array(key):
         _scatter(self, _index(self, key), value)
     elif _has_entries(self) and _is_entries_index(key):
@@ -140,10 +139,6 @@ def _bad_key(self: Any, key: Any, method: str) -> TypeError:
 
 def _is_mask(key: Any) -> bool:
     return is_array(key) and key._dtype.is_mask
-
-
-def _is_integer(key: Any) -> Any:
-    return isinstance(key, (int, np.integer)) and not isinstance(key, bool)
 
 
 def _is_index_array(key: Any) -> bool:
@@ -196,10 +191,6 @@ def _index_type(self: Any, signed: bool, wide: bool = False) -> Any:
     return table.find(self._namespace, "leaf", dtype)
 
 
-def _active(self: Any) -> Any:
-    return leaf.literal(type(self).Mask, True)
-
-
 def _index(self: Any, key: Any) -> Any:
     """Returns an index array in the namespace of `self`, with negative indices counted from the
     end."""
@@ -230,9 +221,8 @@ def _leaf_slice(self: Any, key: slice) -> Any:
         return cls(self)
     if not chosen:
         return cls()
-    return leaf_access.gather(
-        self, _range_index(self, key), _active(self), _what(self, "__getitem__")
-    )
+    index, what = _range_index(self, key), _what(self, "__getitem__")
+    return leaf_access.gather(self, Access(index._node, what=what))
 
 
 def _scatter(self: Any, index: Any, value: Any) -> None:
@@ -245,7 +235,7 @@ def _scatter(self: Any, index: Any, value: Any) -> None:
         raise TypeError(
             f"{what}: cannot assign {source._node.size} values to {index._node.size} entries"
         )
-    leaf_access.scatter(self, [source], index, _active(self), what)
+    leaf_access.scatter(self, [source], Access(index._node, what=what))
 
 
 def _set_entry(self: Any, i: int, value: Any) -> None:
@@ -255,17 +245,8 @@ def _set_entry(self: Any, i: int, value: Any) -> None:
     if self._var is not None or launch.on_read is not None:
         _scatter(self, leaf.literal(_index_type(self, False, i >= 1 << 32), i), number)
         return
-    node = self._node
-    witness = weakref.ref(node)
-    held = access.Replacement(node, self._device)
-    self._node = None
-    del node
-    try:
-        owned = held.own()
-    except BaseException:
-        self._node = witness()
-        raise
-    self._node = owned
+    leaf_access.replace(self, access.Replacement.own)
+    owned = self._node
     schedule.evaluate([owned])
     launch.put(owned.dtype, owned.data, i, number)
 

@@ -1,7 +1,6 @@
 """Tensors: a flat array and a shape, in C order. Shapes broadcast as in NumPy."""
 
 from collections.abc import Sequence
-from functools import cache
 from math import prod
 from typing import Any
 
@@ -9,6 +8,8 @@ import numpy as np
 
 from ..jit.ir import dtype as dt
 from ..jit.ir import op as ops
+from ..jit.ir.op import ReduceMode
+from ..jit.trace.access import Access
 from . import leaf, leaf_access, table
 from .base import ArrayBase
 from .leaf import new
@@ -69,12 +70,8 @@ def broadcast(array: Any, shape: Shape, target: Shape) -> Any:
     if array._kind == "nested":
         values = np.array(array._components, array._dtype.numpy).reshape(shape)
         return type(array)(np.broadcast_to(values, target).ravel())
-    return leaf_access.gather(array, broadcast_index(array, shape, target), _true(type(array)))
-
-
-@cache
-def _true(cls: Any) -> Any:
-    return leaf.literal(cls.Mask, True)
+    index = broadcast_index(array, shape, target)
+    return leaf_access.gather(array, Access(index._node))
 
 
 def broadcast_index(array: Any, shape: Shape, target: Shape) -> Any:
@@ -108,7 +105,7 @@ def permuted(array: Any, shape: Shape, order: Sequence[int], what: str = "dr.gat
         return type(array)([array._components[i] for i in positions.ravel().tolist()])
     cls = table.find(array._namespace, "leaf", dt.u32 if prod(shape) < 1 << 32 else dt.u64)
     rest = leaf.lane(cls, prod(shape))
-    index = None
+    index: Any = None
     for axis in reversed(moving):
         n = shape[axis]
         last = axis == moving[0]
@@ -116,19 +113,20 @@ def permuted(array: Any, shape: Shape, order: Sequence[int], what: str = "dr.gat
         rest = rest if last else rest // n
         step = here * prod(shape[axis + 1 :])
         index = step if index is None else index + step
-    return leaf_access.gather(array, index, _true(type(array)), what)
+    return leaf_access.gather(array, Access(index._node, what=what))
 
 
 def joined(arrays: Sequence[Any], sizes: Sequence[int], what: str = "dr.scatter") -> Any:
     """Traced arrays of one type and of these numbers of entries, or one for all, one after the
     other."""
     cls = type(arrays[0])
-    result, start, true = leaf.unwritten(cls, sum(sizes)), 0, _true(cls)
+    result, start = leaf.unwritten(cls, sum(sizes)), 0
     index_type = table.find(cls._namespace, "leaf", dt.u32)
     for array, size in zip(arrays, sizes, strict=True):
         if size:
             index = leaf.lane(index_type, size) + start
-            leaf_access.scatter(result, [array], index, true, what, "disjoint")
+            at = Access(index._node, what=what, mode=ReduceMode.NoConflicts)
+            leaf_access.scatter(result, [array], at)
         start += size
     return result
 

@@ -17,6 +17,7 @@ import numpy as np
 from ..jit.ir import dtype as dt
 from ..jit.ir import op
 from ..jit.run import freeze_size
+from ..jit.trace.access import Access
 from . import elementwise, leaf, leaf_access, table, tensor
 from .base import BoundsError, OperandError, type_label
 from .meta import DYNAMIC
@@ -53,7 +54,8 @@ def getitem(self: Any, key: Any, what: str = "") -> Any:
         return tensor.wrap(cls, type(array)(), shape)
     if array._kind == "nested":
         return tensor.wrap(cls, type(array)([array._components[i] for i in index]), shape)
-    return tensor.wrap(cls, leaf_access.gather(array, index, active, what), shape)
+    at = Access(index._node, active._node, what)
+    return tensor.wrap(cls, leaf_access.gather(array, at), shape)
 
 
 def setitem(self: Any, key: Any, value: Any) -> None:
@@ -90,7 +92,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         for k, i in enumerate(index):
             array._held[i] = source._components[k if size > 1 else 0]
         return
-    leaf_access.scatter(array, [source], index, active, what)
+    leaf_access.scatter(array, [source], Access(index._node, active._node, what))
 
 
 def fits(given: Shape, shape: Shape) -> bool:
@@ -150,10 +152,8 @@ def _expanded(keys: Sequence[Any], shape: Shape, what: str) -> list[Any]:
     stays before its slices, because it separates index arrays even if it stands for no axis.
     """
     for k in keys:
-        whole = isinstance(k, (int, np.integer)) and not isinstance(k, bool)
-        if not (
-            k is None or k is ... or whole or isinstance(k, slice) or _is_mask(k) or _is_index(k)
-        ):
+        simple = k is None or k is ... or isinstance(k, slice) or is_integer(k)
+        if not (simple or _is_mask(k) or _is_index(k)):
             raise OperandError(
                 f"{what}: invalid key of type '{type_label(k)}'; expected integers, slices, None, "
                 "..., integer arrays, or masks"
@@ -171,6 +171,10 @@ def _expanded(keys: Sequence[Any], shape: Shape, what: str) -> list[Any]:
         found += _positions_of(k, shape, axis, what) if _is_mask(k) else [k]
         axis += _axes(k)
     return found
+
+
+def is_integer(key: Any) -> bool:
+    return isinstance(key, (int, np.integer)) and not isinstance(key, bool)
 
 
 def _axes(key: Any) -> int:
@@ -303,15 +307,10 @@ def _advanced(namespace: str, shape: Shape, keys: list[Any], what: str) -> Selec
     if prod(final) == 0:
         return Selection(final, index, leaf.literal(index.Mask, True))
     offsets, valid = _offsets(type(index), shape, keys, common, what)
-    inner = prod(basic[at:])
-    if inner > 1 or at > 0:
-        along = leaf.lane(type(index), prod(final))
-        along = along // inner if inner > 1 else along
-        along = along % prod(common) if prod(basic[:at]) > 1 else along
-        yes = leaf.literal(index.Mask, True)
-        if prod(common) == 1:
-            along = along * 0
-        offsets, valid = (leaf_access.gather(a, along, yes, what) for a in (offsets, valid))
+    entries, inner = prod(common), prod(basic[at:])
+    outer = [prod(final) // (entries * inner)] if at else []
+    wide = (*outer, entries, inner)
+    offsets, valid = [tensor.broadcast(a, (entries, 1), wide) for a in (offsets, valid)]
     return Selection(final, index + offsets, valid)
 
 

@@ -19,6 +19,8 @@ from ..array.show import is_array as is_array
 from ..array.tensor import wrap
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
+from ..jit.ir.op import ReduceMode
+from ..jit.trace.access import ALWAYS, Access
 from .arguments import integers
 
 label = type_label
@@ -247,7 +249,23 @@ def pick(source: Any, index: Any, what: str) -> Any:
     """Returns entries of a flat array at positions that are known to be in bounds."""
     if source._kind == "nested":
         return nested(type(source), [source._components[i] for i in index])
-    return leaf_access.gather(source, index, yes(type(source)), what)
+    return leaf_access.gather(source, Access(index._node, what=what))
+
+
+def access_to(
+    cls: type,
+    index: Any,
+    active: Any,
+    what: str,
+    mode: ReduceMode = ReduceMode.Auto,
+    reduce: str = "",
+    packet: int = 1,
+) -> Access:
+    """An index and a mask argument as an access to arrays of the namespace of `cls`."""
+    if getattr(index, "_kind", None) != "leaf" or not index._dtype.is_int:
+        index = index_leaf(index, cls, what)
+    mask = ALWAYS if active is True else mask_leaf(active, cls, what)._node
+    return Access(index._node, mask, what, packet, False, mode, reduce)
 
 
 def normalized_axis(axis: int, ndim: int, what: str | Call) -> int:

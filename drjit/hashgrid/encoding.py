@@ -25,6 +25,7 @@ from ..function.math.transcendental import cos
 from ..jit.cpu.runtime import thread_count
 from ..jit.ir import dtype as dt
 from ..jit.ir.op import ReduceMode
+from ..jit.trace.access import Access
 from ..random import Generator
 from ..random import rng as make_rng
 from .levels import Level, levels, next_multiple
@@ -423,8 +424,9 @@ class HashEncoding:
                 ramp = cosine_ramp(weight) * self._smooth_weight_lambda
                 weight = replace_grad(weight, weight + ramp)
             index = self._entry(vertex, level)
-            # The remainder keeps entries inside the table.
-            values = leaf_access.gather_packet(data, index, mask, count, what, True, mode)
+            # The remainder keeps entries inside of the table.
+            at = Access(index._node, mask._node, what, count, True, mode)
+            values = leaf_access.gather_packet(data, at)
             values = [v if type(v) is number else leaf.cast(number, v) for v in values]
             sums = (
                 [fma(weight, v, s) for v, s in zip(values, sums, strict=True)]

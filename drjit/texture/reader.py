@@ -11,6 +11,7 @@ from ..array.base import ArrayBase
 from ..function.conversion import mask_leaf
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
+from ..jit.trace.access import Access
 from .filters import Channels, convert, weighted_sum
 from .texels import Texels
 
@@ -22,6 +23,8 @@ class Reader:
         TypeError: the mask is not a mask.
         RuntimeError: the texture has no texels.
     """
+
+    active: Any  # a mask, or a bool in `drjit.scalar`
 
     def __init__(self, texture: Texels, dtype: DType, active: Any, method: str) -> None:
         namespace = texture._namespace
@@ -57,19 +60,18 @@ class Reader:
         if not self.traced:
             found = self.source._components[number * count : (number + 1) * count]
             return found if self.active else [0] * count
-        index = leaf.cast(self.index, number)
-        return leaf_access.gather_packet(
-            self.source, index, self.active, count, self.what, self.inside
-        )
+        return leaf_access.gather_packet(self.source, self._record(number))
+
+    def _record(self, number: Any) -> Access:
+        index = leaf.cast(self.index, number)._node
+        return Access(index, self.active._node, self.what, self.count, self.inside)
 
     def mixed(self, numbers: list[Any], weights: list[Any]) -> Channels:
         """Returns the weighted sum of some texels, as a single operation where that exists."""
         fused = self.traced and self.inside and self.texture._dtype is self.dtype
         if fused and len(numbers) > 1:
-            indices = [leaf.cast(self.index, number) for number in numbers]
-            found = leaf_access.gather_weighted(
-                self.source, indices, weights, self.active, self.count, self.what
-            )
+            taps = [self._record(number) for number in numbers]
+            found = leaf_access.gather_weighted(self.source, taps, weights)
             if found is not None:
                 return found
         return weighted_sum(self.texel, numbers, weights)

@@ -24,6 +24,7 @@ from ...jit.ir.node import LITERAL, Node
 from ...jit.ir.scope import StateTarget
 from ...jit.run.launch import OutOfBoundsError
 from ...jit.trace import record
+from ...jit.trace.access import Access
 from ..region.condition import chosen_mode
 from ..region.failure import failed
 from ..region.result import matched
@@ -305,13 +306,8 @@ def _grouped(call: Call, lanes: Any) -> list[Any]:
     arrays = call.arguments.leaves
     if lanes._node.size == call.size or call.size == 1:
         return [copied(a) for a in arrays]
-    everywhere = leaf.literal(lanes.Mask, True)
-    return [
-        copied(a)
-        if a._node.size == 1
-        else leaf_access.gather(a, lanes, everywhere, "dr.switch", inside=True)
-        for a in arrays
-    ]
+    at = Access(lanes._node, what="dr.switch", inside=True)
+    return [copied(a) if a._node.size == 1 else leaf_access.gather(a, at) for a in arrays]
 
 
 def _misfit(call: Call, function: Function, size: int, count: int) -> RuntimeError:
@@ -330,12 +326,12 @@ def _misfit(call: Call, function: Function, size: int, count: int) -> RuntimeErr
 def _merge(merged: list[Any], result: list[Any], lanes: Any, size: int) -> None:
     """Scatters the results of a group to its lanes."""
     count = lanes._node.size
-    everywhere = leaf.literal(lanes.Mask, True)
+    at = Access(lanes._node, what="dr.switch")
     for target, value in zip(merged, result, strict=True):
         if count == size:
             target._assign(leaf.resize(value, size))
         elif count:
-            leaf_access.scatter(target, [leaf.resize(value, count)], lanes, everywhere, "dr.switch")
+            leaf_access.scatter(target, [leaf.resize(value, count)], at)
 
 
 __all__ = ["switch"]

@@ -13,6 +13,7 @@ from ...jit.ir import dtype as dt
 from ...jit.ir import op, scope
 from ...jit.ir.node import LITERAL, Node
 from ...jit.trace import record
+from ...jit.trace.access import Access
 from ..region.masked import masked, merged
 from ..region.private_state import PrivateState
 from ..region.state import State, WeakValue, assign, content
@@ -163,14 +164,14 @@ class _Lanes:
         if 2 * count > size:
             return active
         self._store(state, size, memory)
-        yes = leaf.literal(cls, True)
+        at = Access(chosen._node, what="dr.while_loop", inside=True)
         for k, array in enumerate(state.leaves):
             if array._node.size == size and k not in memory:
-                picked = leaf_access.gather(array, chosen, yes, "dr.while_loop", inside=True)
+                picked = leaf_access.gather(array, at)
                 assign(array, content(picked))
                 self.known[k] = picked._node
         if self.lane is not None:
-            chosen = leaf_access.gather(self.lane, chosen, yes, "dr.while_loop", inside=True)
+            chosen = leaf_access.gather(self.lane, at)
         self.lane = chosen
         return leaf.literal(cls, True, count)
 
@@ -197,5 +198,5 @@ class _Lanes:
                 initial = leaf.wrap(type(array), before.node)
                 assign(initial, before)
                 self.full[k] = leaf.resize(initial, self.size)
-            values, yes = [leaf.resize(array, size)], leaf.literal(array.Mask, True)
-            leaf_access.scatter(self.full[k], values, self.lane, yes, "dr.while_loop")
+            at = Access(self.lane._node, what="dr.while_loop")
+            leaf_access.scatter(self.full[k], [leaf.resize(array, size)], at)

@@ -11,11 +11,12 @@ from ...jit.ir import node as ir
 from ...jit.ir import op
 from ...jit.ir.dtype import DType
 from ...jit.ir.node import LARGEST, Node
-from ...jit.ir.scope import active
 from ...jit.run import freeze, freeze_size, schedule
 from ...jit.trace import access, record
+from ...jit.trace.access import Access, Replacement
 from .recorded_loop import RecordedLoop, number, zero
 
+_WHAT = "gradient of dr.while_loop()"
 MEMORY = 1 << 30
 """Maximum memory, in bytes, for stored variables of a loop."""
 PACKET = 16
@@ -49,15 +50,12 @@ class Stored:
 
         def store(nodes: list[Node]) -> None:
             mask = ir.apply(op.lt, nodes[-1], number(iterations))
-            mask = ir.apply(op.and_, mask, active())
             if self._stride > 1:
                 mask = ir.apply(op.and_, mask, ir.apply(op.eq, self._rest(nodes[-1]), number(0)))
-            index = self._place(nodes[-1])
+            at = Access(self._place(nodes[-1]), mask, _WHAT, inside=True)
             for k, n in zip(replay.places, nodes, strict=False):
                 if k in memory:
-                    target = access.Replacement(memory.pop(k))
-                    what = "gradient of dr.while_loop()"
-                    after = access.scatter(op.scatter, target, [n], index, mask, what, checked=True)
+                    after = access.scatter(Replacement(memory.pop(k)), [n], at)
                     if after is not None:
                         memory[k] = after
 
@@ -76,12 +74,9 @@ class Stored:
         pass hands on from one iteration to the next, initially `start`; its new value is returned
         second.
         """
-        index, yes = self._place(iteration), ir.literal(dt.mask, True)
-        what = "gradient of dr.while_loop()"
+        at = Access(self._place(iteration), what=_WHAT, inside=True)
         begin = [
-            access.gather(self._memory[k], index, yes, what, inside=True)
-            if k in self._memory
-            else self.replay.before[k].node
+            access.gather(self._memory[k], at) if k in self._memory else self.replay.before[k].node
             for k in self.replay.places
         ]
         if self._stride > 1:

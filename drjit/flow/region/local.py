@@ -25,8 +25,8 @@ from ...jit.ir.op import Op
 from ...jit.ir.scope import ACTIVE
 from ...jit.ir.scope import active as active_lanes
 from ...jit.run.launch import OutOfBoundsError, out_of_bounds
-from ...jit.trace import access
 from ...jit.trace import feature_vectors as vector
+from ...jit.trace.access import Access
 from .result import compare, map_arrays, traced
 
 LARGEST = 65536
@@ -202,7 +202,7 @@ class Local:
         if inside and active is True and place.op is LITERAL:
             return node.cast(dt.u32, place), active_lanes()
         mask = mask_leaf(active, cls, what)._node
-        place, mask = access.bounds(place, mask, size, what, 1, inside)
+        place, mask, _ = Access(place, mask, what, inside=inside).bounds(size)
         place = node.cast(dt.u32, place)
         if mask.op is not op.in_bounds and not inside:
             place = node.apply(op.minimum, place, node.literal(dt.u32, size - 1))

@@ -19,6 +19,7 @@ from ...array.tensor import joined
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op
+from ...jit.trace.access import Access
 from .. import conversion
 from ..arguments import unexpected
 from ..conversion import assemble, flat_class, is_array, is_array_class, label, nested
@@ -122,8 +123,8 @@ def ravel(array: Any, order: str = "A") -> Any:
     result = conversion.unwritten(cls, count * width)
     if width:
         ordered = [leaves[k] for k in _column_major(dims)]
-        lane, yes = conversion.lanes(cls, width), conversion.yes(cls)
-        leaf_access.scatter(result, ordered, lane, yes, what)
+        at = Access(conversion.lanes(cls, width)._node, what=what, packet=count)
+        leaf_access.scatter(result, ordered, at)
     return result
 
 
@@ -188,8 +189,9 @@ def unravel_dims(dtype: type, array: Any, dims: tuple[int, ...], order: str, wha
         lane = conversion.lanes(type(array), width)
         leaves = [conversion.pick(array, lane + k * width, what) for k in range(count)]
     else:
-        lane, yes = conversion.lanes(type(array), width), conversion.yes(type(array))
-        packet = leaf_access.gather_packet(array, lane, yes, count, what)
+        lane = conversion.lanes(type(array), width)
+        at = Access(lane._node, what=what, packet=count)
+        packet = leaf_access.gather_packet(array, at)
         leaves = [packet[positions.index(k)] for k in range(count)]
     return assemble(dtype, [dtype._leaf(v) for v in leaves], dims)
 

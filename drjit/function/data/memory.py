@@ -15,14 +15,14 @@ from ...array.show import inner
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
 from ...jit.ir.op import ReduceMode, ReduceOp
+from ...jit.trace.access import is_idle
 from .. import conversion
 from ..conversion import (
+    access_to,
     assemble,
-    index_leaf,
     is_array,
     is_array_class,
     label,
-    mask_leaf,
     nested,
     tensor,
 )
@@ -65,8 +65,7 @@ def gather(
     """
     what = "dr.gather"
     if type(source) is dtype and getattr(dtype, "_kind", "") == "leaf":
-        where, enabled = index_leaf(index, dtype, what), mask_leaf(active, dtype, what)
-        return leaf_access.gather(source, where, enabled, what, mode=mode)
+        return leaf_access.gather(source, access_to(dtype, index, active, what, mode))
     if is_container(source):
         if dtype is not type(source):
             raise TypeError(
@@ -101,9 +100,8 @@ def gather(
     dims = _result_dims(dtype, shape, what)
     if is_array(index) and index._kind == "nested":
         return _gather_components(dtype, source, index, active, mode)
-    where, enabled = index_leaf(index, dtype, what), mask_leaf(active, dtype, what)
-    packet = leaf_access.gather_packet(source, where, enabled, prod(dims), what, mode=mode)
-    return assemble(dtype, packet, dims)
+    at = access_to(dtype, index, active, what, mode, packet=prod(dims))
+    return assemble(dtype, leaf_access.gather_packet(source, at), dims)
 
 
 def _result_dims(dtype: type, shape: Any, what: str) -> tuple[int, ...]:
@@ -139,6 +137,9 @@ def _gather_components(dtype: type, source: Any, index: Any, active: Any, mode: 
             f"dr.gather({label(dtype)}): index of type {label(index)} has the wrong number of "
             f"components; expected one index for all, or {dtype._size} components"
         )
+    if sources is not None and indices is None and dtype.Value._kind == "leaf":
+        at = access_to(dtype, index, active, "dr.gather", mode)
+        return nested(dtype, [leaf_access.gather(s, at) for s in sources])
     rows = zip(sources or [source] * count, indices or [index] * count, strict=True)
     return nested(dtype, [gather(dtype.Value, s, i, active, mode=mode) for s, i in rows])
 
@@ -186,7 +187,7 @@ def scatter(
     >>> a
     [20, 2, 10]
     """
-    _scatter(None, target, value, index, active, mode, "dr.scatter")
+    _scatter("", target, value, index, active, ReduceMode.Auto, "dr.scatter")
 
 
 def scatter_reduce(
@@ -216,7 +217,7 @@ def scatter_reduce(
     [1, 2, 20]
     """
     if op is ReduceOp.Identity:
-        _scatter(None, target, value, index, active, mode, "dr.scatter")
+        scatter(target, value, index, active, mode)
         return
     if op not in REDUCTIONS:
         raise TypeError(f"dr.scatter_reduce(): 'op' must be a dr.ReduceOp, not {op!r}")
@@ -248,7 +249,7 @@ def scatter_add(
 
 
 def _scatter(
-    reduce: str | None, target: Any, value: Any, index: Any, active: Any, mode: Any, what: str
+    reduce: str, target: Any, value: Any, index: Any, active: Any, mode: ReduceMode, what: str
 ) -> None:
     if not is_array(target):
         if not is_container(target):
@@ -265,10 +266,10 @@ def _scatter(
         )
     if target._kind == "tensor":
         target = target._array
-    if is_array(value) and value._kind == "tensor":
+    if getattr(value, "_kind", None) == "tensor":
         value = value._array
     cls = type(target)
-    if reduce is not None and not op.REDUCTIONS[reduce].accepts(cls._dtype):
+    if reduce and not op.REDUCTIONS[reduce].accepts(cls._dtype):
         raise RuntimeError(
             f"{what}(): the operation '{reduce}' is not defined for the entries of a {label(cls)}"
         )
@@ -278,18 +279,9 @@ def _scatter(
     if cls._kind == "nested":
         _scatter_components(reduce, target, value, index, active, mode, what)
         return
-    where, enabled = index_leaf(index, cls, what), mask_leaf(active, cls, what)
     values = [value] if type(value) is cls else _values(cls, value)
-    _write(reduce, target, values, where, enabled, mode, what)
-
-
-def _write(
-    reduce: str | None, target: Any, values: list, index: Any, active: Any, mode: Any, what: str
-) -> None:
-    if reduce is None:
-        leaf_access.scatter(target, values, index, active, what)
-    else:
-        leaf_access.scatter_reduce(reduce, target, values, index, active, mode, what)
+    at = access_to(cls, index, active, what, mode, reduce, len(values))
+    leaf_access.scatter(target, values, at)
 
 
 def _values(cls: type, value: Any) -> list[Any]:
@@ -300,7 +292,7 @@ def _values(cls: type, value: Any) -> list[Any]:
 
 
 def _scatter_components(
-    reduce: str | None, target: Any, value: Any, index: Any, active: Any, mode: Any, what: str
+    reduce: str, target: Any, value: Any, index: Any, active: Any, mode: ReduceMode, what: str
 ) -> None:
     """Scatters to a nested array. All components are checked before the first is written."""
     cls = type(target)
@@ -319,19 +311,18 @@ def _scatter_components(
             f"into a {label(cls)} with {len(places)}"
         )
     if is_array(index) and index._kind == "nested":
-        indices = [index_leaf(i, cls, what) for i in inner(index)]
-        if len(indices) != len(places):
+        accesses = [access_to(cls, i, active, what, mode, reduce) for i in inner(index)]
+        if len(accesses) != len(places):
             raise TypeError(
                 f"{what}(): an index of type {label(index)} does not go with a target of type "
                 f"{label(cls)} (shape {(*dims, width)})"
             )
     else:
-        indices = [index_leaf(index, cls, what)] * len(places)
-    enabled = mask_leaf(active, cls, what)
-    for v, i in zip(values, indices, strict=True):
-        leaf_access.check(width, [v], i, enabled, what)
-    for place, v, i in zip(places, values, indices, strict=True):
-        _write(reduce, place, [v], i, enabled, mode, what)
+        accesses = [access_to(cls, index, active, what, mode, reduce)] * len(places)
+    for v, at in zip(values, accesses, strict=True):
+        is_idle([v._node], at, width)  # raises what a scatter would raise
+    for place, v, at in zip(places, values, accesses, strict=True):
+        leaf_access.scatter(place, [v], at)
 
 
 def related_value(target: Any, value: Any) -> Any:
@@ -388,9 +379,7 @@ def scatter_inc(target: Any, index: Any, active: Any = True) -> Any:
     cls = _atomic_target(target, what)
     if not cls._dtype.is_int:
         raise RuntimeError(f"{what}(): the target is of type {label(cls)}; expected integers")
-    return leaf_access.scatter_inc(
-        target, index_leaf(index, cls, what), mask_leaf(active, cls, what), what
-    )
+    return leaf_access.atomic(op.scatter_inc, target, [], access_to(cls, index, active, what))
 
 
 def scatter_exch(target: Any, value: Any, index: Any, active: Any = True) -> Any:
@@ -409,9 +398,7 @@ def scatter_exch(target: Any, value: Any, index: Any, active: Any = True) -> Any
     what = "dr.scatter_exch"
     cls = _atomic_target(target, what)
     new = _one_value(cls, value, what)
-    return leaf_access.scatter_exch(
-        target, new, index_leaf(index, cls, what), mask_leaf(active, cls, what), what
-    )
+    return leaf_access.atomic(op.scatter_exch, target, [new], access_to(cls, index, active, what))
 
 
 def scatter_cas(
@@ -435,15 +422,13 @@ def scatter_cas(
     what = "dr.scatter_cas"
     cls = _atomic_target(target, what)
     expected, new = _one_value(cls, compare, what), _one_value(cls, value, what)
-    enabled = mask_leaf(active, cls, what)
-    old = leaf_access.scatter_cas(
-        target, expected, new, index_leaf(index, cls, what), enabled, what
-    )
+    at = access_to(cls, index, active, what)
+    old = leaf_access.atomic(op.scatter_cas, target, [expected, new], at)
     bits = cls
     if cls._dtype.is_float and cls._dtype is not dt.f16:
         bits = conversion.with_dtype(cls, dt.u32 if cls._dtype is dt.f32 else dt.u64)
     same = leaf.apply(op.eq, *[leaf.bitcast(bits, v) for v in (old, expected)])
-    return old, leaf.apply(op.and_, leaf.cast(type(same), enabled), same)
+    return old, leaf.apply(op.and_, leaf.wrap(type(same), at.mask), same)
 
 
 __all__ = [

@@ -16,6 +16,7 @@ from ...jit.ir.dtype import DType
 from ...jit.ir.node import normalize
 from ...jit.ir.op import ReduceOp
 from ...jit.run import freeze_size
+from ...jit.trace.access import Access
 from .. import conversion
 from ..arguments import integer
 from ..conversion import is_array, is_flat, label, map_leaves, nested, spread, tensor
@@ -234,7 +235,8 @@ def block_reduce(op: ReduceOp, value: Any, block_size: int, mode: str | None = N
             index = conversion.lanes(cls, freeze_size.parts(n, size) * size)
             inside = index < n
             fill = leaf.literal(cls, identity(rule, cls._dtype))
-            v = leaf.apply(ops.select, inside, leaf_access.gather(v, index, inside), fill)
+            at = Access(index._node, inside._node)
+            v = leaf.apply(ops.select, inside, leaf_access.gather(v, at), fill)
         return leaf_access.block_reduce(rule.key, v, size)
 
     return _each_flat(one, value, what)

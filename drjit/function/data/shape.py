@@ -13,6 +13,7 @@ from ...array.pytree import is_container, map_tree
 from ...array.tensor import joined
 from ...jit.ir import dtype as dt
 from ...jit.ir.op import ReduceMode
+from ...jit.trace.access import Access
 from .. import conversion
 from ..arguments import integers, unexpected
 from ..conversion import is_array, is_flat, label, nested, pick, tensor
@@ -145,7 +146,8 @@ def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
     marks = leaf.literal(type(counts), 0, total)
     one = leaf.literal(type(counts), 1)
     inside = starts < total
-    leaf_access.scatter_reduce("add", marks, [one], starts, inside, ReduceMode.Auto, what)
+    at = Access(starts._node, inside._node, what, reduce="add")
+    leaf_access.scatter(marks, [one], at)
     return leaf_access.prefix("add", marks, False) - 1
 
 
@@ -328,7 +330,8 @@ def concat_tensors(arr: Sequence[Any], axis: int, what: str) -> Any:
         if prod(a._shape):
             i = conversion.lanes(cls, prod(a._shape))
             index = (i // run) * (total * stride) + i % run + start
-            leaf_access.scatter(result, [a._array], index, conversion.yes(cls), what, "disjoint")
+            at = Access(index._node, what=what, mode=ReduceMode.NoConflicts)
+            leaf_access.scatter(result, [a._array], at)
         start += run
     return tensor(cls, result, joined)
 

@@ -16,9 +16,8 @@ from ...array import leaf, leaf_access
 from ...array.base import ArrayBase
 from ...array.interop import components
 from ...jit.ir import dtype as dt
-from ...jit.ir.op import ReduceMode
 from ...jit.run import freeze
-from .. import conversion
+from ...jit.trace.access import Access
 from ..arguments import unexpected
 from ..conversion import flat_class, is_array, is_flat
 from ..evaluation import eval as evaluate
@@ -234,7 +233,7 @@ class Resampler:
         total = place.totals(source)[0] if looped else work(0)
         for k in range(0 if looped else self.taps):
             where, weight, active = place.tap(k)
-            value = leaf_access.gather(source, where, active, "dr.resample")
+            value = leaf_access.gather(source, Access(where._node, active._node, "dr.resample"))
             total = fma(work(value), weight, total)
             if k % _TAPS_PER_KERNEL == _TAPS_PER_KERNEL - 1 and not self.symbolic:
                 evaluate(total)
@@ -254,9 +253,8 @@ class Resampler:
         cls, size = type(source), outer * self.target_res * stride
         result = leaf.literal(cls, 0, size)
         lane = leaf.lane(flat_class(cls, dt.u32), size // count)
-        leaf_access.scatter(
-            result, [cls(t) for t in totals], lane, conversion.yes(cls), "dr.resample"
-        )
+        at = Access(lane._node, what="dr.resample", packet=count)
+        leaf_access.scatter(result, [cls(t) for t in totals], at)
         return result
 
     def resample_bwd(self, target: Any, stride: int) -> Any:
@@ -287,9 +285,8 @@ class Resampler:
         result = leaf.literal(work, 0, size)
         for k in range(self.taps):
             where, weight, active = place.tap(k)
-            leaf_access.scatter_reduce(
-                "add", result, [value * weight], where, active, ReduceMode.Auto
-            )
+            at = Access(where._node, active._node, "dr.resample", reduce="add")
+            leaf_access.scatter(result, [value * weight], at)
         return cls(result)
 
     def _outer(self, value: Any, stride: int, res: int) -> int:

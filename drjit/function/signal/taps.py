@@ -8,6 +8,7 @@ import numpy as np
 
 from ...array import leaf, leaf_access
 from ...jit.ir import dtype as dt
+from ...jit.trace.access import Access
 from .. import conversion
 from ..conversion import flat_class
 from ..data.scan import block_sum
@@ -104,11 +105,12 @@ class Place:
         """Returns the weighted sums of all taps, computed in a loop. With `count`, positions refer
         to records of that many entries, and there is a sum for each of them.
         """
-        work, taps, what = self.work, self.r.taps, "dr.resample"
+        work, taps = self.work, self.r.taps
 
         def body(k: Any, *sums: Any) -> list[Any]:
             where, weight, active = self.tap(k)
-            values = leaf_access.gather_packet(source, where, active, count, what, True)
+            at = Access(where._node, active._node, "dr.resample", count, inside=True)
+            values = leaf_access.gather_packet(source, at)
             found = [fma(work(v), weight, total) for v, total in zip(values, sums, strict=True)]
             return [k + self.lanes, *found]
 
@@ -119,7 +121,7 @@ class Place:
 
 
 def _entry(table: Any, index: Any) -> Any:
-    return leaf_access.gather(table, index, conversion.yes(type(table)), "dr.resample", True)
+    return leaf_access.gather(table, Access(index._node, what="dr.resample", inside=True))
 
 
 def _folded_once(j: Any, n: int, boundary: str) -> Any:

@@ -12,7 +12,7 @@ def user_location() -> Location:
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
-        if not (name == "drjit" or name.startswith("drjit.")):
+        if name[:6] != "drjit." and name != "drjit":
             return (frame.f_code, frame.f_lineno)
         frame = frame.f_back
     return ()

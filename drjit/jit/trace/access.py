@@ -1,12 +1,12 @@
 """Indexed access to buffers: gathers, scatters, and atomic updates, as nodes.
 
-Indices are checked against the size of the buffer unless `JitFlag.BoundsChecks` is off. A scatter
-writes in place if nothing else holds the target, and otherwise to a copy.
+What lanes access is described by one `Access`, from the function that the user called down to the
+node. Its index is checked against the size of the buffer unless `JitFlag.BoundsChecks` is off. A
+scatter writes in place if nobody else holds the target, else into a copy.
 """
 
 import weakref
 from collections.abc import Callable
-from typing import Any
 
 from .. import flags
 from ..device import Device
@@ -24,10 +24,12 @@ from ..ir.node import (
     bitcast,
     broadcast_size,
     cast,
+    constant,
     literal,
     make,
     resize,
 )
+from ..ir.op import ReduceMode
 from ..ir.scope import ACTIVE, WRITTEN, StateTarget, innermost, stack
 from ..ir.scope import lanes as group_lanes
 from ..run import schedule
@@ -42,6 +44,104 @@ releases: list[Callable[[], None]] = []
 it is still held."""
 
 
+ALWAYS = constant(dt.mask, True)
+"""The mask of an access by all lanes."""
+
+
+class Access:
+    """Which entries of an array in memory lanes read or write: where `mask` holds, those of the
+    record number `index`, which has `packet` entries.
+
+    `what` names what the user called. With `inside`, no index can be out of bounds where the mask
+    holds. `mode` says how lanes that write to the same entry get along, of a gather those of its
+    adjoint; a scatter without a reduction with `NoConflicts` writes to other entries than those
+    that follow it, so that their order does not matter. `reduce` names the reduction of a scatter,
+    '' if it has none.
+
+    An access is made once, where a user's arguments are converted, and does not change. It is used
+    at once: the lanes that are active when it is carried out are those when it was made.
+    """
+
+    __slots__ = ("_bounds", "_size", "index", "inside", "mask", "mode", "packet", "reduce", "what")
+
+    def __init__(
+        self,
+        index: Node,
+        mask: Node = ALWAYS,
+        what: str = "dr.gather",
+        packet: int = 1,
+        inside: bool = False,
+        mode: ReduceMode = ReduceMode.Auto,
+        reduce: str = "",
+    ) -> None:
+        self.index, self.mask, self.what, self.packet = index, mask, what, packet
+        self.inside, self.mode, self.reduce = inside, mode, reduce
+        self._size = -1  # of the array that `_bounds` was found for
+
+    def bounds(self, size: int) -> tuple[Node, Node, int]:
+        """What an operation on an array of `size` entries takes: the unsigned index, the mask of
+        the active lanes in which it is within bounds, and the number of lanes.
+
+        Raises:
+            IndexError: a constant index is out of bounds.
+            TypeError: the index is not an integer, or the mask not a mask.
+            RuntimeError: they have incompatible sizes.
+        """
+        if self._size == size:
+            return self._bounds
+        index, mask, what = self.index, self.mask, self.what
+        t = index.dtype
+        if not t.is_int:
+            raise TypeError(f"{what}: the index must be an integer array, not {t.name}")
+        if not mask.dtype.is_mask:
+            raise TypeError(f"{what}: 'active' must be a mask, not {mask.dtype.name}")
+        lanes = index.size if mask.size == 1 else broadcast_size((index, mask), what)
+        scope = innermost()
+        active = ACTIVE if scope is None else scope.mask
+        check = not self.inside
+        if index.op is LITERAL and mask.op is LITERAL and mask.data:
+            check = False
+            if lanes and not 0 <= index.data < size // self.packet:
+                raise OutOfBoundsError(out_of_bounds(what, index.data, size, self.packet))
+        if mask.op is LITERAL:
+            mask = active if mask.data else mask
+        elif mask is not active and (check or mask.op is not op.in_bounds):
+            mask = apply(op.and_, mask, active)
+        if t is not dt.u32 and t is not dt.u64:
+            index = _unsigned(index)
+        if size >= 1 << 31:
+            index = cast(dt.u64, index)
+        if check and mask.op is not LITERAL and flags.current & JitFlag.BoundsChecks:
+            some = lanes if mask.size in (1, lanes) else broadcast_size((index, mask), what)
+            data = (size // self.packet, what, user_location(), t.is_signed, size, self.packet)
+            mask = make(op.in_bounds, dt.mask, some, (index, mask), data)
+        self._size = size
+        # Code that is restricted to some lanes says how many there are.
+        self._bounds = index, mask, mask.size if lanes == 1 else lanes
+        return self._bounds
+
+    def first(self) -> "Access":
+        """The access to an array of one entry, which is what every index reads."""
+        index = literal(dt.u32, 0, self.index.size)
+        return Access(index, self.mask, self.what, 1, True, self.mode)
+
+    def entries(self, size: int) -> list["Access"]:
+        """The accesses to the entries of records in an array of `size` entries, one by one."""
+        if self.packet == 1:
+            return [self]
+        index, mask, _ = self.bounds(size)
+        return [
+            Access(entry(index, self.packet, j), mask, self.what, 1, True, self.mode, self.reduce)
+            for j in range(self.packet)
+        ]
+
+
+def entry(index: Node, count: int, j: int) -> Node:
+    """The index of entry `j` of a record of `count` entries; within bounds, no product wraps."""
+    first = apply(op.mul, index, literal(index.dtype, count))
+    return apply(op.add, first, literal(index.dtype, j)) if j else first
+
+
 def _unsigned(index: Node) -> Node:
     """Casts an index to `u32` or `u64`, which turns negative ones into huge, out-of-bounds ones."""
     t = index.dtype
@@ -51,137 +151,82 @@ def _unsigned(index: Node) -> Node:
     return bitcast(dt.u32 if t.bits == 32 else dt.u64, index)
 
 
-def bounds(
-    index: Node, active: Node, size: int, what: str, packet: int = 1, inside: bool = False
-) -> tuple[Node, Node]:
-    """Returns the unsigned index and the mask of lanes that may access a buffer of `size` entries,
-    or of packets of `count` entries each. `inside` promises that no index is out of bounds.
-
-    Raises:
-        IndexError: a constant index is out of bounds.
-        TypeError: the index is not an integer, or `active` is not a mask.
-    """
-    if not index.dtype.is_int:
-        raise TypeError(f"{what}: the index must be an integer array, not {index.dtype.name}")
-    if not active.dtype.is_mask:
-        raise TypeError(f"{what}: 'active' must be a mask, not {active.dtype.name}")
-    if active.op is op.in_bounds and active.deps[:1] == (index,):
-        limits = active.data  # read after the operands: a node that is being evaluated has neither
-        if limits is not None and limits[4:] == (size, packet) and innermost() is None:
-            return index, active
-    signed = index.dtype.is_signed
-    count = size // packet
-    certain = index.op is LITERAL and active.op is LITERAL and active.data
-    if certain and index.size * active.size and not 0 <= index.data < count:
-        raise OutOfBoundsError(out_of_bounds(what, index.data, size, packet))
-    scope = innermost()
-    if certain:
-        return _unsigned(index), ACTIVE if scope is None else scope.mask
-    index = _unsigned(index)
-    if size >= 1 << 31:
-        index = cast(dt.u64, index)
-    lanes_active = ACTIVE if scope is None else scope.mask
-    if active.op is LITERAL and active.data:
-        active = lanes_active
-    elif active.op is not LITERAL and active is not lanes_active:
-        active = apply(op.and_, active, lanes_active)
-    if flags.current & JitFlag.BoundsChecks and active.op is not LITERAL and not inside:
-        lanes = broadcast_size((index, active), what)
-        data = (count, what, user_location(), signed, size, packet)
-        active = make(op.in_bounds, dt.mask, lanes, (index, active), data)
-    return index, active
-
-
 def refuse_written(source: Node, what: str) -> None:
     """Raises a RuntimeError if an open recording of this thread computes the array or writes to
     it."""
-    if source.op is op.state:
+    kind = source.op
+    if (kind is not AFTER and kind is not op.state) or innermost() is None:
+        return
+    if kind is op.state:
         raise StateTarget(source, False)
-    if source.op is AFTER and any(source.deps[0] in s.effects for s in stack()):
+    if any(source.deps[0] in s.effects for s in stack()):
         raise RuntimeError(f"{what}: {WRITTEN}")
 
 
-def entry_index(index: Node, size: int) -> Node:
-    """Returns the index with which to gather from a source of `size` entries; a source of one entry
-    is read at index 0 by all lanes."""
-    return literal(dt.u32, 0, index.size) if size == 1 else index
-
-
-def gather(
-    source: Node, index: Node, active: Node, what: str = "gather", inside: bool = False
-) -> Node:
-    """Returns the entries of `source` at `index`, or 0 where `active` is false or the index is out
-    of bounds; `inside` promises that none is. A source with one entry, or a literal one, is
-    broadcast to all indices.
+def gather(source: Node, at: Access) -> Node:
+    """The entries of `source`; 0 where lanes have none. A source of one entry, or a literal one, is
+    what every index reads.
     """
-    if innermost() is not None:
-        refuse_written(source, what)
-    lanes = broadcast_size((index, active), what)
-    dtype = source.dtype
-    constant = source.op is LITERAL and source.size > 0
-    if constant or source.size == 1:
-        index = literal(dt.u32, 0, index.size)
-        _, mask = bounds(index, active, 1, what, 1, True)
-        value = literal(dtype, source.data) if constant else source
-        if mask.op is LITERAL:
-            value = literal(dtype, 0)
-        elif mask is not ACTIVE:
-            value = apply(op.select, mask, value, literal(dtype, 0))
-        return resize(value, lanes if lanes != 1 else mask.size)
-    index, mask = bounds(index, active, source.size, what, 1, inside)
-    if lanes == 1:
-        lanes = mask.size  # the lanes to which code is restricted
+    refuse_written(source, at.what)
+    if source.size == 1 or (source.op is LITERAL and source.size):
+        return _same(source, at)
+    index, mask, lanes = at.bounds(source.size)
     if mask.op is LITERAL:
-        return literal(dtype, 0, lanes)
-    return make(op.gather, dtype, lanes, (source, index, mask))
+        return literal(source.dtype, 0, lanes)
+    return make(op.gather, source.dtype, lanes, (source, index, mask))
 
 
-def gather_packet(
-    source: Node,
-    index: Node,
-    active: Node,
-    count: int,
-    what: str = "gather",
-    inside: bool = False,
-) -> list[Node]:
-    """Gathers `count` (2 to 16) consecutive entries per lane, starting at `index * count`, from a
-    source whose size is a multiple of `count`; see `gather`.
-    """
-    if innermost() is not None:
-        refuse_written(source, what)
-    lanes = broadcast_size((index, active), what)
-    index, mask = bounds(index, active, source.size, what, count, inside)
-    if lanes == 1:
-        lanes = mask.size
+def _same(source: Node, at: Access) -> Node:
+    """A gather from a source whose entries are all the same."""
+    _, mask, lanes = at.first().bounds(1)
+    zero = literal(source.dtype, 0)
+    value = literal(source.dtype, source.data) if source.op is LITERAL else source
     if mask.op is LITERAL:
-        return [literal(source.dtype, 0, lanes) for _ in range(count)]
-    packet = make(op.packet, source.dtype, lanes, (source, index, mask), count)
-    return [make(op.component, source.dtype, lanes, (packet,), j) for j in range(count)]
+        value = zero
+    elif mask is not ACTIVE:
+        value = apply(op.select, mask, value, zero)
+    return resize(value, lanes)
 
 
-def gather_weighted(
-    source: Node, taps: list[tuple[Node, Node]], active: Node, count: int, what: str
-) -> list[Node] | None:
-    """Returns weighted sums of records with `count` (2 to 16) components, for pairs of indices,
-    which must be in bounds, and weights of the source's type; 0 where `active` is false. Even and
-    odd taps are summed separately. Returns None where gathers and products are faster.
+def in_packets(source: Node, count: int) -> bool:
+    """Whether records of so many entries can be read by one operation."""
+    return 2 <= count <= 16 and source.size % count == 0 and source.op is not LITERAL
+
+
+def gather_packet(source: Node, at: Access) -> list[Node]:
+    """The entries of records: a value for each; see `gather`."""
+    if source.size == 1:
+        return [gather(source, at)] * at.packet
+    if not in_packets(source, at.packet):
+        return [gather(source, one) for one in at.entries(source.size)]
+    refuse_written(source, at.what)
+    index, mask, lanes = at.bounds(source.size)
+    if mask.op is LITERAL:
+        return [literal(source.dtype, 0, lanes) for _ in range(at.packet)]
+    packet = make(op.packet, source.dtype, lanes, (source, index, mask), at.packet)
+    return _components(packet, at.packet)
+
+
+def _components(packet: Node, count: int) -> list[Node]:
+    return [make(op.component, packet.dtype, packet.size, (packet,), j) for j in range(count)]
+
+
+def gather_weighted(source: Node, taps: list[Access], weights: list[Node]) -> list[Node] | None:
+    """Sums of the entries of records with weights of the source's type. The taps with an even and
+    those with an odd number are summed up separately. None where gathers and products serve better.
     """
-    if innermost() is not None:
-        refuse_written(source, what)
-    if source.op is LITERAL or any(w.dtype is not source.dtype for _, w in taps):
+    refuse_written(source, taps[0].what)
+    if not in_packets(source, taps[0].packet) or any(w.dtype is not source.dtype for w in weights):
         return None
-    lanes = broadcast_size((active, *[n for tap in taps for n in tap]), what)
-    operands = []
-    mask = active
-    for index, weight in taps:
-        index, mask = bounds(index, active, source.size, what, count, True)
-        operands += [index, weight]
-    if lanes == 1:
-        lanes = mask.size
-    if mask.op is LITERAL or any(n.dtype is not operands[0].dtype for n in operands[::2]):
+    indices = [at.bounds(source.size)[0] for at in taps]
+    mask, at = taps[0].bounds(source.size)[1], taps[0]
+    operands = tuple([n for pair in zip(indices, weights, strict=True) for n in pair])
+    lanes = broadcast_size((at.mask, *operands), at.what)
+    if mask.op is LITERAL or any(i.dtype is not indices[0].dtype for i in indices):
         return None
-    found = make(op.weighted, source.dtype, lanes, (source, mask, *operands), count)
-    return [make(op.component, source.dtype, lanes, (found,), j) for j in range(count)]
+    size = mask.size if lanes == 1 else lanes
+    packet = make(op.weighted, source.dtype, size, (source, mask, *operands), at.packet)
+    return _components(packet, at.packet)
 
 
 class Replacement:
@@ -235,58 +280,65 @@ def writing(operands: tuple[Node, ...], what: str) -> int:
     return group_lanes() if lanes == 1 else lanes
 
 
-def is_idle(
-    values: list[Node], index: Node, active: Node, size: int, what: str, packet: int = 1
-) -> bool:
-    """Returns whether `scatter` has nothing to do, because there are no lanes or none is active."""
-    lanes = broadcast_size((*values, index, active), what)
-    return lanes == 0 or bounds(index, active, size, what, packet)[1].op is LITERAL
+def is_idle(values: list[Node], at: Access, size: int) -> bool:
+    """Whether `scatter` to an array of `size` entries has nothing to do, as there are no lanes or
+    none of them is active. Raises what it would raise."""
+    lanes = broadcast_size((*values, at.index, at.mask), at.what)
+    return at.bounds(size)[1].op is LITERAL or lanes == 0
 
 
 def scatter(
-    kind: op.Op,
-    target: Replacement,
-    values: list[Node],
-    index: Node,
-    active: Node,
-    what: str,
-    reduce: str = "",
-    mode: str = "direct",
-    packet: int = 1,
-    checked: bool = False,
+    target: Replacement, values: list[Node], at: Access, kind: op.Op | None = None
 ) -> Node | None:
-    """Queues a scatter of the given kind. Returns the node that replaces the target's, or None if
-    there is nothing to do.
+    """Queues the scatter of a value for each entry of the records, or an atomic operation of the
+    given kind; gives the node that replaces the target's, or None if there is nothing to do.
 
-    `values` are the operands that precede the index: the value, the expected and the new value, or
-    the components of a packet. `checked` says that `bounds` has already been called.
+    `values` are the operands before the index: of an atomic operation the value, or the value to
+    compare with and the new value, or none.
     """
-    lanes = writing((*values, index, active), what)
-    mask = active
-    if not checked:
-        index, mask = bounds(index, active, target.size, what, packet)
-    if lanes == 1:
-        lanes = mask.size
+    lanes = broadcast_size((*values, at.index, at.mask), at.what)
+    index, mask, _ = at.bounds(target.size)
     if lanes == 0 or mask.op is LITERAL:
         return None
-    with schedule.lock:  # in between, another thread must not evaluate the target
+    mode = _effect_mode(at, target, lanes) if at.reduce else "direct"
+    if at.mode is ReduceMode.NoConflicts:
+        mode = "no_conflicts" if at.reduce else "disjoint"
+    if lanes == 1:
+        lanes = group_lanes()
+    if lanes == 1:
+        lanes = mask.size
+    if kind is None and at.packet > 1:
+        if not _takes_packets(at, target, mode):
+            return _scatter_entries(target, values, at)
+        kind = op.scatter_reduce_packet if at.reduce else op.scatter_packet
+    elif kind is None:
+        kind = op.scatter_reduce if at.reduce else op.scatter
+    with schedule.lock:  # between the two, another thread must not evaluate the target
         before = target.own()
-        effect = schedule.Effect(before.data, target.dtype, target.size, reduce, mode)
+        effect = schedule.Effect(before.data, target.dtype, target.size, at.reduce, mode)
         return schedule.add_effect(kind, (*values, index, mask), lanes, effect, before)
 
 
-def reduce_mode(mode: Any, target: Any, lanes: int) -> str:
-    """Chooses how a scatter-reduction is carried out for a `ReduceMode`; only the type and the size
-    of the target matter."""
-    name = mode.name
-    if name in ("Direct", "Local"):
+def _scatter_entries(target: Replacement, values: list[Node], at: Access) -> Node | None:
+    """A scatter of records entry by entry."""
+    for value, one in zip(values, at.entries(target.size), strict=True):
+        target = Replacement(scatter(target, [value], one))  # type: ignore[arg-type]
+    return target._node
+
+
+def _takes_packets(at: Access, target: Replacement, mode: str) -> bool:
+    """Whether one operation writes records as a whole."""
+    if not 2 <= at.packet <= 16 or target.size % at.packet:
+        return False
+    return not at.reduce or (mode == "expand" and at.reduce == "add" and target.dtype.is_float)
+
+
+def _effect_mode(at: Access, target: Replacement, lanes: int) -> str:
+    """How conflicts in a scatter-reduction of so many lanes are resolved."""
+    if at.mode in (ReduceMode.Direct, ReduceMode.Local):
         return "direct"
-    if name == "NoConflicts":
-        return "no_conflicts"
-    if name == "Expand":
-        return "expand"
-    small = target.size <= min(expand_threshold, 4 * lanes)
-    return "expand" if small and not target.dtype.is_mask else "direct"
+    small = target.size <= min(expand_threshold, 4 * lanes) and not target.dtype.is_mask
+    return "expand" if small or at.mode is ReduceMode.Expand else "direct"
 
 
 def reduce_all(reduce: str, a: Node) -> Node:

@@ -10,11 +10,11 @@ import numpy as np
 
 from ..device import current
 from ..ir import dtype as dt
-from ..ir import op, scope
+from ..ir import op
 from ..ir.node import BUFFER, Node, apply, broadcast_size, buffer, literal, make
 from ..run import launch, schedule
 from . import access
-from .access import Replacement
+from .access import Access, Replacement
 
 
 class Sample:
@@ -25,26 +25,22 @@ class Sample:
     def __init__(self, values: list[Node], active: Node, capacity: int, what: str) -> None:
         self.capacity = capacity
         size = broadcast_size((*values, active), what)
-        live = scope.active()
         if active.op is op.literal:
             active = literal(dt.mask, active.data, size)
-        counter = access.scatter(
-            op.scatter_inc, Replacement(_zeros(dt.u32, 1)), [], literal(dt.u32, 0), active, what
-        )
+        at = Access(literal(dt.u32, 0), active, what)
+        counter = access.scatter(Replacement(_zeros(dt.u32, 1)), [], at, op.scatter_inc)
         self._counter = counter
         self._arrays: list[Node] = []
         if counter is None:  # there are no lanes
             return
         slot = schedule.effect_value(counter, dt.u32)
-        taken = apply(op.and_, apply(op.lt, slot, literal(dt.u32, capacity)), live)
+        taken = apply(op.lt, slot, literal(dt.u32, capacity))
         if active.op is not op.literal:
             taken = apply(op.and_, taken, active)
         # Not a literal where values have size 1: within a body, the kernel may have more lanes.
+        at = Access(slot, taken, what, inside=True)
         for value in (make(op.lane, dt.u32, size, (), current()), *values):
-            after = access.scatter(
-                op.scatter, Replacement(_zeros(value.dtype, capacity)), [value], slot, taken, what,
-                checked=True,
-            )  # fmt: skip
+            after = access.scatter(Replacement(_zeros(value.dtype, capacity)), [value], at)
             if after is not None:
                 self._arrays.append(after)
 
