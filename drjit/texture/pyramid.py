@@ -2,7 +2,8 @@
 (Williams, "Pyramidal parametrics", 1983; Burt and Adelson, "The Laplacian pyramid as a compact
 image code", 1983).
 
-Levels are traced arrays of texels, whose operations have derivatives.
+Levels are arrays of texels: traced ones, whose operations have derivatives, or NumPy's in
+`drjit.scalar`.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,10 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from ..array import leaf
+from ..array.base import ArrayBase
 from ..function.conversion import flat_class, lanes, pick
 from ..function.math.arithmetic import floor
 from ..jit.ir import dtype as dt
@@ -30,6 +34,23 @@ def shapes(shape: Shape) -> list[Shape]:
     return found
 
 
+def _numbers(values: Any, size: int) -> Any:
+    if isinstance(values, ArrayBase):
+        return lanes(type(values), size)
+    return np.arange(size, dtype=np.int64)
+
+
+def _taken(values: Any, index: Any) -> Any:
+    return pick(values, index, "Texture") if isinstance(values, ArrayBase) else values[index]
+
+
+def _floats(values: Any, index: Any) -> Any:
+    """An index in the type of the values."""
+    if isinstance(values, ArrayBase):
+        return leaf.cast(type(values), index)
+    return index.astype(values.dtype)
+
+
 def halved(values: Any, shape: Shape) -> Any:
     """Returns the next coarser level. Each texel averages the texels of the finer level that it
     covers: two along each axis, or three if their number is odd, of which the outer ones are
@@ -40,16 +61,15 @@ def halved(values: Any, shape: Shape) -> Any:
             continue
         m, inner = n // 2, prod(shape[axis + 1 :])
         shape = (*shape[:axis], m, *shape[axis + 1 :])
-        number = lanes(type(values), prod(shape))
+        number = _numbers(values, prod(shape))
         row = number // inner
         place, rest = row % m, number % inner
         first = (row // m * n + place * 2) * inner + rest
-        near, far = (pick(values, i, "Texture") for i in (first, first + inner))
+        near, far = _taken(values, first), _taken(values, first + inner)
         if n == 2 * m:
             values = (near + far) * 0.5
         else:
-            at = leaf.cast(type(values), place)
-            last = pick(values, first + 2 * inner, "Texture")
+            at, last = _floats(values, place), _taken(values, first + 2 * inner)
             values = (near * (m - at) + far * m + last * (at + 1)) * (1 / n)
     return values
 
@@ -64,18 +84,29 @@ def doubled(values: Any, coarse: Shape, fine: Shape, mode: WrapMode) -> Any:
             continue
         inner = prod(shape[axis + 1 :])
         shape = (*shape[:axis], n, *shape[axis + 1 :])
-        number = lanes(type(values), prod(shape))
+        number = _numbers(values, prod(shape))
         row = number // inner
-        at = (leaf.cast(type(values), row % n) + 0.5) * (m / n) - 0.5
-        whole = floor(at)
+        at = (_floats(values, row % n) + 0.5) * (m / n) - 0.5
+        whole = floor(at) if isinstance(at, ArrayBase) else np.floor(at)
+        weight = at - whole
         before, rest = row // n * m, number % inner
-        signed = leaf.cast(flat_class(type(at), dt.i32), whole)
-        first, second = (
-            pick(values, (before + leaf.cast(type(number), p)) * inner + rest, "Texture")
-            for p in wrapped(mode, signed, m, 2)
-        )
-        values = first + (second - first) * (at - whole)
+        ends = [
+            _taken(values, (before + p) * inner + rest)
+            for p in _wrapped(mode, whole, m, type(number))
+        ]
+        values = ends[0] + (ends[1] - ends[0]) * weight
     return values
+
+
+def _wrapped(mode: WrapMode, whole: Any, n: int, index: Any) -> list[Any]:
+    """The texel at a position and the one behind it, as indices."""
+    if isinstance(whole, ArrayBase):
+        signed = leaf.cast(flat_class(type(whole), dt.i32), whole)
+        return [leaf.cast(index, p) for p in wrapped(mode, signed, n, 2)]
+    found = np.stack([whole, whole + 1]).astype(np.int64)
+    if mode is WrapMode.Repeat:
+        found %= n
+    return list(np.clip(found, 0, n - 1))
 
 
 def averaged(finest: Any, all_shapes: Sequence[Shape]) -> list[Any]:

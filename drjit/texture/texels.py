@@ -8,7 +8,7 @@ import numpy as np
 
 from ..array import leaf, table
 from ..array.base import ArrayBase
-from ..function.conversion import flat_class, lanes
+from ..function.conversion import flat_class
 from ..function.data.create import zeros
 from ..function.data.shape import concat
 from ..function.math.arithmetic import floor, minimum, select
@@ -391,10 +391,10 @@ class Texels:
         return int(value) if isinstance(value, float) else value
 
     def _computed(self, array: Any) -> Any:
-        """Converts texels to the precision in which levels are computed, as a traced array."""
+        """Converts texels to the precision in which levels are computed."""
         if self._namespace == "scalar":
-            source = np.array(list(array), dtype=self._dtype.numpy)
-            array = leaf.from_numpy(table.find("llvm", "leaf", self._dtype), source, True)
+            values = np.array(list(array), dtype=self._dtype.numpy)
+            return values.astype(np.float64 if self._dtype is dt.f64 else np.float32)
         wide = dt.f64 if self._dtype is dt.f64 else dt.f32
         return leaf.cast(flat_class(type(array), wide), array)
 
@@ -403,19 +403,37 @@ class Texels:
         values = self._computed(array)
         if self._dtype is not dt.u8:
             return values
-        return self._colour_by(srgb_to_linear, values * (1.0 / 255.0))
+        values = values * (1.0 / 255.0)
+        if not self._srgb:
+            return values
+        linear = _light(srgb_to_linear, values)
+        return _where(self._is_alpha(values), values, linear)
 
     def _stored(self, values: Any, like: Any) -> Any:
         """The inverse of `_linear_light`."""
         if self._dtype is dt.u8:
-            values = floor(self._colour_by(linear_to_srgb, values) * 255.0 + 0.5)
-        stored = leaf.cast(flat_class(type(values), self._dtype), values)
-        return type(like)(leaf.host(stored)) if self._namespace == "scalar" else stored
+            if self._srgb:
+                coded = _light(linear_to_srgb, values)
+                values = _where(self._is_alpha(values), values, coded)
+            scaled = values * 255.0 + 0.5
+            values = np.floor(scaled) if isinstance(scaled, np.ndarray) else floor(scaled)
+        if isinstance(values, np.ndarray):
+            return type(like)(values.astype(self._dtype.numpy))
+        return leaf.cast(type(like), values)
 
-    def _colour_by(self, curve: Any, values: Any) -> Any:
-        """Applies a transfer curve to all entries except those of every fourth channel, which is
-        not a colour."""
-        if not self._srgb:
-            return values
-        channel = lanes(type(values), len(values)) % self._tensor._shape[-1]
-        return select(channel % 4 == 3, values, curve(values))
+    def _is_alpha(self, values: Any) -> Any:
+        """Returns whether entries belong to every fourth channel, which is not a colour."""
+        count = self._tensor._shape[-1]
+        if isinstance(values, np.ndarray):
+            return np.arange(values.size) % count % 4 == 3
+        return leaf.lane(flat_class(type(values), dt.u32), len(values)) % count % 4 == 3
+
+
+def _where(condition: Any, yes: Any, no: Any) -> Any:
+    return (
+        np.where(condition, yes, no) if isinstance(yes, np.ndarray) else select(condition, yes, no)
+    )
+
+
+def _light(curve: Any, values: Any) -> Any:
+    return np.vectorize(curve)(values) if isinstance(values, np.ndarray) else curve(values)

@@ -133,7 +133,8 @@ def allocate(nbytes: int, host: bool = False) -> Buffer:
     which excludes memory that pending jobs may still use. Raises MemoryError if emptying the pool
     did not help.
 
-    >>> buffer = allocate(1000)
+    >>> from drjit.jit.cpu import memory
+    >>> buffer = memory.allocate(1000)
     >>> buffer.address % 64, buffer.nbytes >= 1000
     (0, True)
     """
