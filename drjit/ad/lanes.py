@@ -132,7 +132,7 @@ def gather(source: Value, at: Access) -> Value:
 
 
 def record_gather(source: Value, at: Access, n: Node) -> Value:
-    """The entries `n` that have been read from `source`."""
+    """Records that the entries `n` were read from `source`."""
     if source.var is None:
         return Value(n)
     size = source.node.size
@@ -286,14 +286,14 @@ class _Scatter(LaneRule):
             sink.add(0, target)
 
     def _winners(self, v: Var) -> tuple[Node, Node]:
-        """Where the target's old entry, and where a lane's value, is what the reduction gave."""
+        """Returns masks of where the target's old entry, and a lane's value, became the result of
+        the reduction."""
         target, value, result = v.inputs[2:]
         there = access.gather(result, _where(v))
         return node.apply(op.eq, target, result), node.apply(op.eq, value, there)
 
     def _others(self, v: Var, which: int) -> Value:
-        """The product of everything else that was multiplied into an entry, right also where
-        factors are 0."""
+        """Returns the product of all other factors of an entry, correct even if factors are 0."""
         deps = v.deps if keep_graph() else (None, None)
         target, value = [Value(n, d) for n, d in zip(v.inputs[2:4], deps, strict=True)]
         own, own_zero = _split(target)
@@ -334,7 +334,7 @@ def scatter(target: Value, value: Value, at: Access) -> Value:
 
 
 def record_scatter(target: Value, value: Value, at: Access, n: Node) -> Value:
-    """The value `n` that a scatter has made of a target."""
+    """Records the value `n` of a target after a scatter."""
     lanes = access.writing((value.node, at.index, at.mask), at.what)
     inputs = at.bounds(target.node.size)[:2]
     if at.reduce not in ("", "add"):

@@ -66,8 +66,8 @@ def take() -> list[ScatterTarget]:
 
 
 def record(kind: str, target: Any, value: Value, at: Access) -> Var | None:
-    """Notes that the body which is being traced scatters a value: by a reduction, '' for none, or
-    an atomic operation. Gives the variable for that."""
+    """Records that the body being traced scatters a value, by a reduction ('' for none) or an
+    atomic operation. Returns its variable."""
     found = written(target)
     deps = (found.var, value.var)
     v = SCATTER.record(value.node, (at.index, at.mask), deps, (kind, found.memory))

@@ -96,8 +96,7 @@ def _differentiable(target: Any, values: list) -> bool:
 
 
 def _record(target: Any, value: Any, at: Access, before: Node | None = None) -> None:
-    """Records what has become of a target whose node was `before`; that is needed for some
-    reductions only."""
+    """Records the update of a target whose node was `before`; some reductions need that."""
     if recording():
         scatter_target.record(at.reduce, target, value_of(value), at)
         return
@@ -169,7 +168,8 @@ def compress(mask: Any, result: type) -> Any:
 
 
 def bounded(index: Any, active: Any, size: int, what: str) -> tuple[Any, Any]:
-    """An unsigned index, and the mask of lanes where it is below `size`; others are reported."""
+    """Returns an unsigned index, and the mask of lanes where it is below `size`; others are
+    reported."""
     n, mask, _ = Access(index._node, active._node, what).bounds(size)
     if mask is access.ACTIVE:  # stands for the lanes of a kernel, and is no value to keep
         mask = access.ALWAYS

@@ -74,7 +74,7 @@ def gather(dtype: type, source: Any, index: Any, active: Any, shape: Any) -> Any
 
 
 def scatter(reduce: str, target: Any, value: Any, index: Any, active: Any, what: str) -> None:
-    """Writes, or combines, entries of a one-dimensional array; see `drjit.scatter`."""
+    """Writes to, or combines with, entries of a one-dimensional array; see `drjit.scatter`."""
     data, dtype = target._components, target._dtype
     if not conversion.is_flat(type(target)):
         raise TypeError(f"{what}(): the target is of type {label(target)}, not one-dimensional")
