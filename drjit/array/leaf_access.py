@@ -43,14 +43,14 @@ def _on_its_device(function: F) -> F:
 
 
 def gather(source: Any, at: Access) -> Any:
-    """The entries of `source`; 0 where lanes have none."""
+    """Returns the entries of `source`, and 0 for inactive lanes."""
     if source._var is None:
         return wrap(type(source), access.gather(source._node, at))
     return from_value(type(source), lanes.gather(value_of(source), at))
 
 
 def gather_packet(source: Any, at: Access) -> list:
-    """The entries of records, an array for each."""
+    """Returns the entries of records, as one array each."""
     cls = type(source)
     if source._var is None:
         return [wrap(cls, n) for n in access.gather_packet(source._node, at)]

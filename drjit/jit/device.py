@@ -99,51 +99,51 @@ class Device(ABC):
 
     @abstractmethod
     def allocate(self, nbytes: int) -> Buffer:
-        """A buffer of at least that many bytes, with undefined contents, that later launches may
-        use."""
+        """Returns a buffer of at least `nbytes` bytes for later launches, with undefined
+        contents."""
 
     def allocate_for(self, dtype: DType, size: int) -> Buffer:
-        """A buffer for `size` entries, or vectors."""
+        """Returns a buffer for `size` entries, or vectors."""
         return self.allocate(dtype.itemsize * elements(dtype, size))
 
     @abstractmethod
     def upload(self, values: np.ndarray) -> Buffer:
-        """A buffer with a copy of a one-dimensional array."""
+        """Returns a buffer with a copy of a one-dimensional array."""
 
     def filled(self, dtype: DType, size: int, value: Any) -> Buffer:
-        """A buffer of entries, or vectors, that are all the same."""
+        """Returns a buffer of equal entries, or vectors."""
         return self.upload(np.full(elements(dtype, size), value, dtype.numpy))
 
     def adopt(self, values: np.ndarray) -> Buffer | None:
-        """A buffer that shares the memory of an array of the host's, or None if that needs a
-        copy."""
+        """Returns a buffer that shares the memory of a host array, or None if that needs a copy."""
         return None
 
     @abstractmethod
     def copy(self, buffer: Buffer, nbytes: int) -> Buffer:
-        """A copy of memory to which no queued launch writes."""
+        """Returns a copy of memory to which no queued launch writes."""
 
     @abstractmethod
     def download(self, buffer: Buffer, dtype: DType, size: int) -> np.ndarray:
-        """The entries for reading while the buffer is alive, when queued work is done (`drain`)."""
+        """Returns the entries, for reading while the buffer is alive. Queued work must have ended
+        (`drain`)."""
 
     @abstractmethod
     def put(self, buffer: Buffer, dtype: DType, at: int, value: float) -> None:
-        """Writes an entry, when queued work is done."""
+        """Writes an entry. Queued work must have ended."""
 
     def view(self, buffer: Buffer, dtype: DType, size: int) -> np.ndarray:
-        """The entries for users: in shared memory, which counts in `views`, or a copy."""
+        """Returns the entries for users: in shared memory, which counts in `views`, or a copy."""
         return self.download(buffer, dtype, size).copy()
 
     # ---- Kernels
 
     @abstractmethod
     def kernel(self, text: str, program: Any) -> Kernel:
-        """The kernel of a program and its text. There is one for each text and way to launch it."""
+        """Returns the kernel of a program and its text: one for each text and way to launch it."""
 
     @abstractmethod
     def kernels(self) -> list[Kernel]:
-        """All kernels that the device has met."""
+        """Returns all kernels that the device has made."""
 
     @abstractmethod
     def forget_kernels(self) -> None:
@@ -168,32 +168,32 @@ class Device(ABC):
     def prefix(
         self, reduce: str, t: DType, n: int, source: Buffer, exclusive: bool, run: int
     ) -> Buffer:
-        """The running reductions within runs of `run` entries."""
+        """Returns the running reductions within runs of `run` entries."""
 
     @abstractmethod
     def block_reduce(self, reduce: str, t: DType, n: int, source: Buffer, run: int) -> Buffer:
-        """The reduction of each run of `run` entries, of which `n` is a multiple."""
+        """Returns the reduction of each run of `run` entries; `n` is a multiple of that."""
 
     @abstractmethod
     def reduce_rows(
         self, reduce: str, t: DType, n: int, source: Buffer, rows: int, columns: int
     ) -> Buffer:
-        """The reductions of matrices of `rows` by `columns` entries along their columns."""
+        """Reduces matrices of `rows` by `columns` entries along their columns."""
 
     @abstractmethod
     def compress(self, n: int, mask: Buffer) -> tuple[Buffer, int]:
-        """The `u32` indices at which a mask holds, and their number."""
+        """Returns the `u32` indices at which a mask is true, and their number."""
 
     @abstractmethod
     def sort(
         self, t: DType, n: int, keys: Buffer, payload: Buffer | None, bits: int
     ) -> tuple[Buffer, Buffer | None]:
-        """Unsigned keys of so many bits in increasing order, and the `u32` entries that go with
-        them; equal keys keep their order."""
+        """Sorts unsigned keys of `bits` bits in increasing order, and the `u32` payload with them;
+        equal keys keep their order."""
 
     @abstractmethod
     def matmul(self, t: DType, a: tuple[Buffer, int], b: tuple[Buffer, int], layout: Any) -> Buffer:
-        """The products of matrices in buffers of given sizes, as a
+        """Returns the products of matrices in buffers of given sizes, as a
         `drjit.jit.primitives.matmul.ProductLayout` says."""
 
 
@@ -202,7 +202,7 @@ class DeviceMismatch(RuntimeError):
 
 
 def mismatch(devices: Iterable[Device]) -> DeviceMismatch:
-    """What to raise where arrays of these devices come together."""
+    """Returns the error to raise where arrays of several devices meet."""
     names = ", ".join(sorted(d.backend.name for d in devices))
     return DeviceMismatch(
         f"a computation combines arrays of different backends ({names}), whose memory is apart. "
@@ -211,7 +211,7 @@ def mismatch(devices: Iterable[Device]) -> DeviceMismatch:
 
 
 def common(*buffers: Buffer) -> Device:
-    """The device of all buffers.
+    """Returns the device that all buffers are on.
 
     Raises:
         DeviceMismatch: there are several.
@@ -238,17 +238,17 @@ def register(device: Device) -> None:
 
 
 def find(backend: JitBackend) -> Device | None:
-    """The device of a backend, if it can be used."""
+    """Returns the device of a backend, or None if it cannot be used."""
     return _devices.get(backend)
 
 
 def devices() -> list[Device]:
-    """All devices."""
+    """Returns all registered devices."""
     return [*_devices.values()]
 
 
 def current() -> Device:
-    """Where this thread computes with constants alone."""
+    """Returns the device on which this thread computes with constants alone."""
     return _thread.device or next(iter(_devices.values()))
 
 

@@ -482,7 +482,8 @@ def run_text(
         words = [0, *[a if isinstance(a, int) else a[0].address for a in arguments]]
         block = block or _block(work, size)
         launch(kernel, words, size, block, work < INLINE_WORK)
-    refer([a[0] for a in arguments if not isinstance(a, int)])
+    buffers = [a[0] for a in arguments if not isinstance(a, int)]
+    refer(buffers, buffers)
     if flags.current & _BLOCKING:
         runtime.sync()
 

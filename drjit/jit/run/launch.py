@@ -69,13 +69,15 @@ class ErrorRecord:
         return self.error
 
 
-def refer(buffers: Sequence[Buffer]) -> None:
-    """Has the buffers of a launch, which reads and writes them, refer to the records of those that
-    it reads."""
-    source = _source(None, buffers)
+def refer(
+    read: Iterable[Buffer], written: Iterable[Buffer | None], own: ErrorRecord | None = None
+) -> None:
+    """Links what a launch has written to its own record, or to the records of what it has read."""
+    source = _source(own, read)
     if source is not None:
-        for b in buffers:
-            b.source = source
+        for b in written:
+            if b is not None:
+                b.source = source
 
 
 def _source(own: ErrorRecord | None, buffers: Iterable[Buffer]) -> ErrorRecord | None:
@@ -127,25 +129,17 @@ def run(
     kernel.launches += 1
     outputs = kernel.launch(size, inputs, literals, checks, targets, record)
     if checks or targets:
-        _refer(record if checks else None, inputs, outputs, targets)
+        buffers = [e.buffer for e in targets]
+        own = record if checks else None
+        refer([*[n.data for n in inputs], *buffers], (*outputs, *buffers), own)
     else:
         for n in inputs:
             if n.data.source is not None:
-                _refer(None, inputs, outputs, targets)
+                refer([n.data for n in inputs], outputs)
                 break
     if flags.current & _BLOCKING:
         kernel.device.sync()
     return outputs
-
-
-def _refer(record: ErrorRecord | None, inputs: list, outputs: list, targets: Sequence) -> None:
-    """Links what a launch has written to its record, or to the records of what it has read."""
-    written = [e.buffer for e in targets]
-    source = _source(record, [*[n.data for n in inputs], *written])
-    if source is not None:
-        for b in (*outputs, *written):
-            if b is not None:
-                b.source = source
 
 
 def to_numpy(dtype: DType, size: int, buffer: Buffer) -> np.ndarray:

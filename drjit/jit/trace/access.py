@@ -121,12 +121,12 @@ class Access:
         return self._bounds
 
     def first(self) -> "Access":
-        """The access to an array of one entry, which is what every index reads."""
+        """Returns the access to an array of one entry, which every index reads."""
         index = literal(dt.u32, 0, self.index.size)
         return Access(index, self.mask, self.what, 1, True, self.mode)
 
     def entries(self, size: int) -> list["Access"]:
-        """The accesses to the entries of records in an array of `size` entries, one by one."""
+        """Returns one access for each entry of records in an array of `size` entries."""
         if self.packet == 1:
             return [self]
         index, mask, _ = self.bounds(size)
@@ -137,7 +137,8 @@ class Access:
 
 
 def entry(index: Node, count: int, j: int) -> Node:
-    """The index of entry `j` of a record of `count` entries; within bounds, no product wraps."""
+    """Returns the index of entry `j` of a record of `count` entries. Within bounds, no product
+    wraps."""
     first = apply(op.mul, index, literal(index.dtype, count))
     return apply(op.add, first, literal(index.dtype, j)) if j else first
 
@@ -164,8 +165,8 @@ def refuse_written(source: Node, what: str) -> None:
 
 
 def gather(source: Node, at: Access) -> Node:
-    """The entries of `source`; 0 where lanes have none. A source of one entry, or a literal one, is
-    what every index reads.
+    """Returns the entries of `source`, and 0 for inactive lanes. Every index reads the same of a
+    source of one entry, or a literal one.
     """
     refuse_written(source, at.what)
     if source.size == 1 or (source.op is LITERAL and source.size):
@@ -177,7 +178,7 @@ def gather(source: Node, at: Access) -> Node:
 
 
 def _same(source: Node, at: Access) -> Node:
-    """A gather from a source whose entries are all the same."""
+    """Gathers from a source whose entries are all the same."""
     _, mask, lanes = at.first().bounds(1)
     zero = literal(source.dtype, 0)
     value = literal(source.dtype, source.data) if source.op is LITERAL else source
@@ -189,12 +190,12 @@ def _same(source: Node, at: Access) -> Node:
 
 
 def in_packets(source: Node, count: int) -> bool:
-    """Whether records of so many entries can be read by one operation."""
+    """Returns whether one operation can read records of `count` entries."""
     return 2 <= count <= 16 and source.size % count == 0 and source.op is not LITERAL
 
 
 def gather_packet(source: Node, at: Access) -> list[Node]:
-    """The entries of records: a value for each; see `gather`."""
+    """Returns the entries of records, as one value each; see `gather`."""
     if source.size == 1:
         return [gather(source, at)] * at.packet
     if not in_packets(source, at.packet):
@@ -291,7 +292,7 @@ def scatter(
     target: Replacement, values: list[Node], at: Access, kind: op.Op | None = None
 ) -> Node | None:
     """Queues the scatter of a value for each entry of the records, or an atomic operation of the
-    given kind; gives the node that replaces the target's, or None if there is nothing to do.
+    given kind. Returns the node that replaces the target's, or None if there is nothing to do.
 
     `values` are the operands before the index: of an atomic operation the value, or the value to
     compare with and the new value, or none.
@@ -320,21 +321,21 @@ def scatter(
 
 
 def _scatter_entries(target: Replacement, values: list[Node], at: Access) -> Node | None:
-    """A scatter of records entry by entry."""
+    """Scatters records entry by entry."""
     for value, one in zip(values, at.entries(target.size), strict=True):
         target = Replacement(scatter(target, [value], one))  # type: ignore[arg-type]
     return target._node
 
 
 def _takes_packets(at: Access, target: Replacement, mode: str) -> bool:
-    """Whether one operation writes records as a whole."""
+    """Returns whether one operation writes records as a whole."""
     if not 2 <= at.packet <= 16 or target.size % at.packet:
         return False
     return not at.reduce or (mode == "expand" and at.reduce == "add" and target.dtype.is_float)
 
 
 def _effect_mode(at: Access, target: Replacement, lanes: int) -> str:
-    """How conflicts in a scatter-reduction of so many lanes are resolved."""
+    """Returns how conflicts in a scatter-reduction of `lanes` lanes are resolved."""
     if at.mode in (ReduceMode.Direct, ReduceMode.Local):
         return "direct"
     small = target.size <= min(expand_threshold, 4 * lanes) and not target.dtype.is_mask
