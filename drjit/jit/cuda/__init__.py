@@ -1,0 +1,1 @@
+"""NVIDIA GPUs as a device: the driver, memory, order of launches, and compilation of PTX."""

@@ -1,0 +1,20 @@
+"""A GPU without a GPU: an interpreter for NVIDIA's PTX on NumPy.
+
+Kernels for NVIDIA GPUs are generated as PTX, a text that the driver translates to machine code.
+Here the same text is executed by NumPy: one statement per instruction, for all threads of a grid
+at once. That makes kernels testable on any machine, and mistakes visible that a device does not
+report: an access beyond an allocation, a shuffle that not all threads of a warp reach, a missing
+barrier. `Entry.source` is the kernel as Python, `Entry.trace` goes through it one instruction at a
+time.
+
+Read in this order: `parse` (text to data), `forms` and `forms_integer` (instructions as rows of
+data), `translate` (blocks to Python), `machine` (which threads run next), `memory` and `access`,
+`windows` and `race` (shared memory), `warp` and `matrix` (instructions of warps).
+"""
+
+from drjit.jit.cuda.emulator.errors import EmulatorError
+from drjit.jit.cuda.emulator.launch import LaunchReport, Step
+from drjit.jit.cuda.emulator.memory import Memory
+from drjit.jit.cuda.emulator.module import Entry, Module
+
+__all__ = ["EmulatorError", "Entry", "LaunchReport", "Memory", "Module", "Step"]

@@ -1,0 +1,214 @@
+"""Loads, stores and atomic operations in global memory, and parameters.
+
+Generated code calls these with the register of a base address and an offset. Where all threads use
+one address, both address and result have one element. `where` is a predicate: other threads do not
+take part.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from drjit.jit.cuda.emulator.atomics import update
+from drjit.jit.cuda.emulator.errors import Fault, Trap
+from drjit.jit.cuda.emulator.integer import pairs, unpaired
+from drjit.jit.cuda.emulator.memory import Memory, flat, flat_index
+from drjit.jit.cuda.emulator.threads import Shape, Threads
+
+u8, u16, u32, u64, i64 = np.uint8, np.uint16, np.uint32, np.uint64, np.int64
+
+_TYPES: dict[str, Any] = {
+    "u16": u16, "u32": u32, "u64": u64, "i32": np.int32, "i64": i64,
+    "f16": np.float16, "f32": np.float32, "f64": np.float64, "bf16": "bf16",
+}  # fmt: skip
+
+
+def moved(address: np.ndarray, offset: int) -> np.ndarray:
+    """Addresses as uint64, plus an offset."""
+    if address.dtype != u64:
+        address = address.astype(u64)
+    return address + u64(offset & 0xFFFFFFFFFFFFFFFF) if offset else address
+
+
+def chosen(where: np.ndarray, *arrays: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The positions where a predicate holds, and the elements of arrays there."""
+    lanes = np.flatnonzero(where)
+    return lanes, [a if len(a) == 1 else a[lanes] for a in arrays]
+
+
+class Accesses(Threads):
+    """A chunk of threads with access to global memory."""
+
+    def __init__(
+        self, memory: Memory, parameters: np.ndarray, grid: Shape, block: Shape, first: int,
+        blocks: int, dynamic: int,
+    ):  # fmt: skip
+        super().__init__(grid, block, first, blocks, dynamic)
+        self.memory = memory
+        self.parameters = parameters
+        self.parameters_address = np.array([parameters.ctypes.data], u64)
+        self.addresses: dict[str, int] = {}
+
+    def address(self, name: str) -> np.ndarray:
+        """The address of a variable, or the number that stands for a function."""
+        return np.array([self.addresses[name]], u64)
+
+    def parameter(self, offset: int, dtype: Any) -> np.ndarray:
+        """A parameter of the kernel."""
+        return self.parameters[offset : offset + dtype().itemsize].view(dtype)
+
+    # ---- loads and stores
+
+    def load(
+        self, base: np.ndarray, offset: int, dtype: Any, count: int = 1, where: Any = None
+    ) -> Any:
+        """Elements at addresses; a tuple of `count` arrays of consecutive ones."""
+        address = moved(base, offset)
+        if where is not None:
+            return self._load_where(address, dtype, count, where)
+        size = dtype().itemsize * count
+        self.memory.check(address, size, "read")
+        index = flat_index(address, size)
+        if count == 1:
+            return flat(dtype)[index]
+        return tuple(np.ascontiguousarray(flat(dtype, count)[index].T))
+
+    def _load_where(self, address: np.ndarray, dtype: Any, count: int, where: np.ndarray) -> Any:
+        lanes, (some,) = chosen(where, address)
+        if len(where) == 1 or len(lanes) == len(where):
+            if len(lanes):
+                return self.load(address, 0, dtype, count)
+            zeros = np.zeros(1, dtype)
+            return zeros if count == 1 else (zeros,) * count
+        out = np.zeros((count, len(where)), dtype)
+        if len(lanes):
+            with Among(lanes):
+                values = self.load(some, 0, dtype, count)
+            for k, value in enumerate((values,) if count == 1 else values):
+                out[k, lanes] = value
+        return out[0] if count == 1 else tuple(out)
+
+    def store(self, base: np.ndarray, offset: int, values: Any, where: Any = None) -> None:
+        """Writes elements, or tuples of consecutive ones. Of several threads that write to one
+        address, the last one prevails."""
+        address = moved(base, offset)
+        rows = values if type(values) is tuple else (values,)
+        if where is not None:
+            lanes, (some, *rest) = chosen(where, address, *rows)
+            if not len(lanes):
+                return
+            if len(where) > 1:
+                with Among(lanes):
+                    self.store(some, 0, tuple(rest))
+                return
+        dtype = rows[0].dtype.type
+        size = rows[0].itemsize * len(rows)
+        self.memory.check(address, size, "write")
+        self.memory.writes += 1
+        index = flat_index(address, size)
+        if len(rows) == 1:
+            value = rows[0]
+            flat(dtype)[index] = value if len(index) > 1 else value[-1:]
+            return
+        n = max(len(index), *map(len, rows))
+        table = np.empty((n, len(rows)), dtype)
+        for k, row in enumerate(rows):
+            table[:, k] = row
+        flat(dtype, len(rows))[index] = table if len(index) > 1 else table[-1:]
+
+    # ---- atomic operations
+
+    def atomic(
+        self, place: np.ndarray, space: str, base: np.ndarray, offset: int, operation: str,
+        kind: str, values: tuple[np.ndarray, ...], returns: bool, where: Any,
+    ) -> Any:  # fmt: skip
+        """Reads, changes and writes, one thread after the other. The old values, if wanted."""
+        n = len(place)
+        lanes = None
+        if where is not None:
+            if not np.count_nonzero(where):
+                return np.zeros(1, values[0].dtype)
+            if len(where) > 1:
+                lanes = np.flatnonzero(where)
+                place = place[lanes]
+                base, *rest = (a if len(a) == 1 else a[lanes] for a in (base, *values))
+                values = tuple(rest)
+        with Among(lanes):
+            address = self.effective(space, place, base, offset, values[0].itemsize)
+        address = np.broadcast_to(address, (len(place),))
+        values = tuple(np.broadcast_to(v, (len(place),)) for v in values)
+        old = self._update(address, operation, kind, values, returns)
+        if lanes is None or not returns:
+            return old
+        out = np.zeros(n, old.dtype)
+        out[lanes] = old
+        return out
+
+    def _update(
+        self, address: np.ndarray, operation: str, kind: str, values: tuple[np.ndarray, ...],
+        returns: bool,
+    ) -> Any:  # fmt: skip
+        halves = kind in ("f16x2", "bf16x2")
+        dtype = _TYPES[kind[:-2] if halves else kind]
+        stored = u16 if dtype == "bf16" else dtype
+        size = stored().itemsize
+        memory = flat(stored)
+        index = flat_index(address, size)
+        if not halves:
+            old, changed = update(memory, index, operation, dtype, values, returns)
+        else:
+            results = []
+            changed = False
+            for k in range(2):
+                parts = tuple(pairs(v, stored)[:, k] for v in values)
+                part, some = update(memory, index + k, operation, dtype, parts, returns)
+                results.append(part)
+                changed = changed or some
+            old = unpaired(np.stack(results, 1), u32) if returns else None
+        self.memory.writes += changed
+        return old
+
+    def effective(
+        self, space: str, place: np.ndarray, base: np.ndarray, offset: int, size: int
+    ) -> np.ndarray:
+        """The real addresses of an atomic operation."""
+        address = moved(base, offset)
+        self.memory.check(address, size, "atomic access")
+        return address
+
+    def trap(self) -> None:
+        raise Fault(Trap, "the kernel executed trap", 0)
+
+
+class Among:
+    """Positions of a fault among some of the threads become those among all."""
+
+    def __init__(self, lanes: np.ndarray | None):
+        self.lanes = lanes
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, fault: Any, trace: Any) -> None:
+        if isinstance(fault, Fault) and self.lanes is not None and fault.lane is not None:
+            fault.lane = int(self.lanes[fault.lane])
+
+
+# ---- parameters of calls: rows of bytes
+
+
+def put_bytes(rows: np.ndarray, size: int, offset: int, value: np.ndarray) -> np.ndarray:
+    """Parameters of a call (one row of `size` bytes per thread) with a value put in."""
+    part = np.ascontiguousarray(value).view(u8).reshape(-1, value.itemsize)
+    if value.itemsize == size:
+        return part
+    result = np.empty((max(len(rows), len(part)), size), u8)
+    result[:] = rows
+    result[:, offset : offset + value.itemsize] = part
+    return result
+
+
+def get_bytes(rows: np.ndarray, offset: int, dtype: Any) -> np.ndarray:
+    """A value in the parameters of a call."""
+    part = rows[:, offset : offset + dtype().itemsize]
+    return np.ascontiguousarray(part).view(dtype).reshape(-1)

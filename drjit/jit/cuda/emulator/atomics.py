@@ -1,0 +1,151 @@
+"""Atomic operations on many addresses at once, as if one thread came after the other.
+
+The order is that of the threads. It matters for floating-point sums and for the old values that
+threads see; on a device, it is any.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from drjit.jit.cuda.emulator.memory import Flat
+from drjit.jit.cuda.emulator.numeric import narrow, widen
+
+_UFUNCS: dict[str, Any] = {
+    "add": np.add,
+    "min": np.fmin,
+    "max": np.fmax,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+def _new(operation: str, bf16: bool, old: np.ndarray, values: tuple[np.ndarray, ...]) -> Any:
+    """What replaces old values."""
+    v = values[0]
+    if bf16 and operation in _UFUNCS:
+        return narrow(_UFUNCS[operation](widen(old), widen(v)))
+    if operation in _UFUNCS:
+        return _UFUNCS[operation](old, v)
+    if operation == "exch":
+        return v
+    if operation == "cas":
+        return np.where(old == v, values[1], old)
+    one, zero = old.dtype.type(1), old.dtype.type(0)
+    if operation == "inc":
+        return np.where(old >= v, zero, old + one)
+    return np.where((old == zero) | (old > v), v, old - one)
+
+
+def update(
+    memory: Flat, index: np.ndarray, operation: str, dtype: Any,
+    values: tuple[np.ndarray, ...], returns: bool,
+) -> tuple[Any, bool]:  # fmt: skip
+    """Applies an operation to `memory[index]`; the old values, and whether anything changed."""
+    bf16 = dtype == "bf16"
+    ufunc = None if bf16 else _UFUNCS.get(operation)
+    if ufunc is not None and not returns:
+        memory.update(ufunc, index, values[0])
+        return None, True
+    n = len(index)
+    order = np.argsort(index, kind="stable")
+    ordered = index[order]
+    first = np.ones(n, bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    starts = np.flatnonzero(first)
+    counts = np.diff(starts, append=n)
+    most = int(counts.max())
+    old = np.empty(n, values[0].dtype)
+    if most == 1:
+        return _apply(memory, index, operation, bf16, values, old, slice(None))
+    if ufunc is not None and len(starts) < most:
+        return _accumulate(memory, index, ufunc, values[0], order, starts, counts, old)
+    if operation in ("exch", "cas"):
+        function = _exchange if operation == "exch" else _compare_and_swap
+        return function(memory, ordered, order, starts, counts, values, old)
+    changed = False
+    rank = np.arange(n) - np.repeat(starts, counts)
+    by_rank = np.argsort(rank, kind="stable")
+    ends = np.cumsum(np.bincount(rank))
+    begin = 0
+    for end in ends:
+        lanes = order[by_rank[begin:end]]
+        begin = end
+        changed |= _apply(memory, index, operation, bf16, values, old, lanes)[1]
+    return old, changed
+
+
+def _apply(
+    memory: Flat, index: np.ndarray, operation: str, bf16: bool,
+    values: tuple[np.ndarray, ...], old: np.ndarray, lanes: Any,
+) -> tuple[np.ndarray, bool]:  # fmt: skip
+    """For some threads with different addresses."""
+    at = index[lanes]
+    before = memory[at]
+    after = _new(operation, bf16, before, tuple(v[lanes] for v in values))
+    old[lanes] = before
+    memory[at] = after
+    return old, bool(np.count_nonzero(before != after))
+
+
+def _accumulate(
+    memory: Flat, index: np.ndarray, ufunc: Any, value: np.ndarray, order: np.ndarray,
+    starts: np.ndarray, counts: np.ndarray, old: np.ndarray,
+) -> tuple[np.ndarray, bool]:  # fmt: skip
+    """For few addresses with many threads each: one accumulation per address."""
+    for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
+        lanes = order[start : start + count]
+        at = index[lanes[:1]]
+        chain = np.empty(count + 1, old.dtype)
+        chain[:1] = memory[at]
+        chain[1:] = value[lanes]
+        chain = ufunc.accumulate(chain)
+        old[lanes] = chain[:-1]
+        memory[at] = chain[-1:]
+    return old, True
+
+
+def _exchange(
+    memory: Flat, index: np.ndarray, order: np.ndarray, starts: np.ndarray, counts: np.ndarray,
+    values: tuple[np.ndarray, ...], old: np.ndarray,
+) -> tuple[np.ndarray, bool]:  # fmt: skip
+    """Each thread sees the value of the one before it. `index` is ordered, by `order`."""
+    ordered = values[0][order]
+    seen = np.empty_like(ordered)
+    seen[1:] = ordered[:-1]
+    seen[starts] = memory[index[starts]]
+    old[order] = seen
+    last = starts + counts - 1
+    memory[index[starts]] = ordered[last]
+    return old, bool(np.count_nonzero(seen[starts] != ordered[last]))
+
+
+def _compare_and_swap(
+    memory: Flat, index: np.ndarray, order: np.ndarray, starts: np.ndarray, counts: np.ndarray,
+    values: tuple[np.ndarray, ...], old: np.ndarray,
+) -> tuple[np.ndarray, bool]:  # fmt: skip
+    """One step for each thread that succeeds; between them, all threads see the same value."""
+    expected, new = values[0][order], values[1][order]
+    n = len(order)
+    positions = np.arange(n)
+    segment = np.repeat(np.arange(len(starts)), counts)
+    current = memory[index[starts]]
+    initial = current.copy()
+    begin = starts.copy()
+    seen = np.empty_like(expected)
+    while True:
+        left = positions >= begin[segment]
+        if not np.count_nonzero(left):
+            break
+        value = current[segment]
+        match = np.where(left & (expected == value), positions, n)
+        first = np.minimum.reduceat(match, starts)
+        reached = left & (positions <= first[segment])
+        seen[reached] = value[reached]
+        succeeds = first < n
+        current[succeeds] = new[first[succeeds]]
+        begin = first + 1
+    old[order] = seen
+    memory[index[starts]] = current
+    return old, bool(np.count_nonzero(current != initial))

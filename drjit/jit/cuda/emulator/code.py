@@ -1,0 +1,152 @@
+"""An entry point as Python: the functions it consists of, their blocks, and the source."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from drjit.jit.cuda.emulator.errors import UnknownInstruction
+from drjit.jit.cuda.emulator.forms import width
+from drjit.jit.cuda.emulator.operands import Constants
+from drjit.jit.cuda.emulator.parse import Instruction, Program
+from drjit.jit.cuda.emulator.scope import SCOPE, python_name
+from drjit.jit.cuda.emulator.translate import Block, FunctionWriter, Layout
+
+
+class Code:
+    """An entry point as Python: the functions it consists of, their blocks, and the source."""
+
+    def __init__(self, program: Program, name: str, single: bool = False):
+        self.name, self.layout = name, Layout()
+        self.writers: dict[str, FunctionWriter] = {}
+        self.order: list[str] = []
+        self._visit(program, name, [])
+        base = 0
+        for function in self.order:
+            base = self.writers[function].number(base)
+        self._finish_layout(program)
+        first = {n: w.blocks[0].number for n, w in self.writers.items()}
+        self.first = first[name]
+        self.grain = min([4, *(self._widths())])
+        for function in self.order:
+            writer = self.writers[function]
+            writer.keep_all = single
+            writer.write(base, first, [])
+        self._compile()
+        self.entries = first
+        self.special = {p: t for w in self.writers.values() for p, t in w.names.special.items()}
+
+    def _visit(self, program: Program, name: str, path: list[str]) -> None:
+        """Analyses a function, after those that it calls."""
+        if name in path:
+            raise UnknownInstruction(f"{name} calls itself, which is not supported")
+        if name in self.writers:
+            return
+        function = program.functions.get(name)
+        if function is None or function.code is None:
+            return
+        writer = FunctionWriter(program, function, not path, self.layout)
+        writer.analyse()
+        for called in dict.fromkeys(writer.calls):
+            for target in [called] if called else address_taken(program):
+                self._visit(program, target, [*path, name])
+        self.writers[name] = writer
+        self.order.append(name)
+
+    def _finish_layout(self, program: Program) -> None:
+        """Dynamic shared memory begins after all of the static one."""
+        layout = self.layout
+        dynamic = [-offset for offset in layout.shared.values() if offset < 0]
+        alignment = max([16, *dynamic]) if dynamic else 1
+        layout.shared_bytes = -(-layout.shared_bytes // alignment) * alignment
+        for name, offset in layout.shared.items():
+            if offset < 0:
+                layout.shared[name] = layout.shared_bytes
+
+    def _widths(self) -> Iterator[int]:
+        """Sizes of accesses that may be to shared memory."""
+        for writer in self.writers.values():
+            for s in writer.statements:
+                f = s.form
+                if f.kind in ("load", "store") and f.details["space"] in ("shared", ""):
+                    element = f.results[0] if f.kind == "load" else f.sources[1]
+                    yield int(element[1:]) // 8
+                elif f.kind == "atomic":
+                    yield width(f.sources[1].replace("b", "u")) // 8
+
+    def _compile(self) -> None:
+        constants = Constants()
+        lines = [f'"""{self.name}: see drjit.jit.cuda.emulator.translate."""', ""]
+        self.origins: list[Instruction | None] = [None, None]
+        self.blocks: list[Block] = []
+        for function in self.order:
+            writer = self.writers[function]
+            lines += writer.lines
+            self.origins += writer.origins
+            constants.values |= writer.constants.values
+            self.blocks += writer.blocks
+        self.source = "\n".join(lines) + "\n"
+        scope = {**SCOPE, **constants.values}
+        self.file = f"<{self.name}>"
+        exec(compile(self.source, self.file, "exec"), scope)
+        for block in self.blocks:
+            block.run = scope[f"block_{block.number}"]
+
+    def registers(self) -> dict[str, np.ndarray]:
+        """The registers between blocks, before anything has been executed."""
+        found: dict[str, np.ndarray] = {}
+        crossing = {name for block in self.blocks for name in (*block.reads, *block.writes)}
+        crossing |= {b.sync[1].result for b in self.blocks if b.sync and b.sync[0] == "barrier"}
+        for writer in self.writers.values():
+            for name, home in writer.names.home.items():
+                if writer.key(name) in crossing:
+                    dtype: Any = bool if home == "pred" else f"{home[0]}{int(home[1:]) // 8}"
+                    found[writer.key(name)] = np.zeros(1, dtype)
+            for name, size in writer.bytes.items():
+                found[writer.key(python_name(name))] = np.zeros((1, size), np.uint8)
+            found[writer.key("back")] = np.zeros(1, np.int64)
+        found["caller"] = np.zeros(1, np.int64)
+        for block in self.blocks:
+            for name in (*block.reads, *block.writes):
+                if name.startswith(("argument", "result")) and name not in found:
+                    size = int(name.rpartition("_")[2])
+                    found[name] = np.zeros((1, size), np.uint8)
+        return found
+
+    @cached_property
+    def initial(self) -> dict[str, np.ndarray]:
+        return self.registers()
+
+
+def address_taken(program: Program) -> list[str]:
+    """Functions whose addresses are used as values."""
+    found: dict[str, None] = {}
+    for v in program.variables.values():
+        for text in v.initial:
+            name = text.removeprefix("generic(").partition(")")[0].partition("+")[0].strip()
+            if name in program.functions:
+                found[name] = None
+    for function in program.functions.values():
+        for instruction in function.code or []:
+            is_move = instruction.opcode.startswith("mov") and len(instruction.operands) > 1
+            if is_move and instruction.operands[1] in program.functions:
+                found[instruction.operands[1]] = None
+    return list(found)
+
+
+def translated(program: Program, name: str, single: bool = False) -> Code:
+    cache = program.translations
+    if (name, single) not in cache:
+        cache[name, single] = Code(_single_steps(program) if single else program, name, single)
+    return cache[name, single]
+
+
+def _single_steps(program: Program) -> Program:
+    """The program with a label at every instruction, so that each one becomes a basic block."""
+    functions = {}
+    for name, f in program.functions.items():
+        labels = {**f.labels, **{f"line {k}": k for k in range(len(f.code or []))}}
+        functions[name] = replace(f, labels=labels)
+    return Program(functions, program.variables, program.lines)

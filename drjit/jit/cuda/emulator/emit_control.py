@@ -1,0 +1,242 @@
+"""Code of branches and calls, and of instructions of warps and blocks."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from drjit.jit.cuda.emulator.emit import EXTERNAL, address, call_parts, emitter
+from drjit.jit.cuda.emulator.errors import UnknownInstruction
+from drjit.jit.cuda.emulator.operands import Operand, flatten
+from drjit.jit.cuda.emulator.scope import python_name
+
+if TYPE_CHECKING:
+    from drjit.jit.cuda.emulator.translate import FunctionWriter, Statement
+
+
+@dataclass(slots=True)
+class Barrier:
+    """A barrier of a block, for the scheduler. Operands are numbers or names of registers."""
+
+    identifier: int | str
+    count: int | str | None
+    action: str
+    aligned: bool
+    operation: str = ""
+    predicate: int | str = 1
+    negated: bool = False
+    result: str = ""
+    following: int = 0
+
+
+# ---- control flow
+
+
+def _target(w: "FunctionWriter", label: str) -> int:
+    if label not in w.targets:
+        raise UnknownInstruction(f"the label {label} does not exist")
+    return w.skip(w.targets[label])
+
+
+def _next(w: "FunctionWriter", s: "Statement") -> int:
+    position = next(k for k, other in enumerate(w.statements) if other is s)
+    return w.skip(w.following(position + 1))
+
+
+@emitter("branch")
+def _branch(w: "FunctionWriter", s: "Statement") -> None:
+    target = _target(w, s.instruction.operands[0])
+    if w.guard:
+        w.finish(f"return {w.guard}, {target}, {_next(w, s)}")
+    else:
+        w.finish(f"return {target}")
+
+
+@emitter("table")
+def _table(w: "FunctionWriter", s: "Statement") -> None:
+    labels = w.function.tables.get(s.instruction.operands[1])
+    if labels is None:
+        raise UnknownInstruction("the list of targets does not exist")
+    targets = ", ".join(str(_target(w, label)) for label in labels)
+    index = w.read(s.sources[0], "u32")
+    w.put(f"_0 = m.jump({index}, ({targets},))")
+    w.finish("return _0")
+
+
+@emitter("return")
+def _return(w: "FunctionWriter", s: "Statement") -> None:
+    if w.is_entry:
+        _exit(w, s)
+        return
+    for k, v in enumerate(w.function.results):
+        w.put(f"result{k}_{v.nbytes} = {python_name(v.name)}")
+    w.put("_0 = m.go_back(back)")
+    w.finish("return _0")
+
+
+@emitter("exit")
+def _exit(w: "FunctionWriter", s: "Statement") -> None:
+    if w.guard:
+        w.finish(f"return {w.guard}, {w.end}, {_next(w, s)}")
+    else:
+        w.finish(f"return {w.end}")
+
+
+@emitter("trap")
+def _trap(w: "FunctionWriter", s: "Statement") -> None:
+    w.put("m.trap()")
+
+
+@emitter("call")
+def _call(w: "FunctionWriter", s: "Statement") -> None:
+    results, target, arguments = call_parts(w, s.instruction.operands)
+    following = _next(w, s)
+    names = [python_name(name) for name in arguments]
+    if target.name in EXTERNAL and target.kind == "symbol":
+        call = f'm.external("{target.name}", place, [{", ".join(names)}])'
+        w.put(f"result0_{w.bytes[results[0]]} = {call}" if results else call)
+        w.finish(f"return {following}")
+        return
+    for k, name in enumerate(arguments):
+        w.put(f"argument{k}_{w.bytes[name]} = {python_name(name)}")
+    w.put(f"caller = {w.constants.name('i64', following)}")
+    if target.kind == "reg":
+        w.put(f"_0 = m.function({w.read(target, 'u64')})")
+        w.finish("return _0")
+    elif target.name in w.entries:
+        w.finish(f"return {w.entries[target.name]}")
+    else:
+        raise UnknownInstruction(f"the function {target.name} has no code")
+
+
+# ---- warps and blocks
+
+
+@emitter("barrier")
+def _barrier(w: "FunctionWriter", s: "Statement") -> None:
+    """The scheduler does what a barrier does; its block has no code."""
+    w.finish(f"return {_next(w, s)}")
+
+
+def barrier(w: "FunctionWriter", s: "Statement") -> Barrier:
+    """A barrier for the scheduler."""
+    details = s.form.details
+    sources = list(s.sources)
+
+    def operand(o: Operand) -> int | str:
+        return o.value if o.kind == "integer" else w.key(o.name)
+
+    result = Barrier(operand(sources[0]), None, details["action"], details["aligned"])
+    result.following = _next(w, s)
+    if details["action"] == "red":
+        last = sources.pop()
+        result.negated = last.kind == "not"
+        result.predicate = operand(last.parts[0] if result.negated else last)
+        result.operation = details["operation"]
+        result.result = w.key(s.destinations[0].name)
+    if len(sources) > 1:
+        result.count = operand(sources[1])
+    return result
+
+
+def _members(w: "FunctionWriter", s: "Statement") -> str:
+    position = s.form.details["members"] - s.form.destinations
+    return w.read(s.sources[position], "u32")
+
+
+def _two_results(w: "FunctionWriter", s: "Statement", text: str, native: str = "") -> None:
+    """A call that returns a value and a predicate, the second of which may not be wanted."""
+    elements = flatten(s.destinations[0])
+    w.put(f"_0, _1 = {text}")
+    for k, element in enumerate(elements):
+        w.assign(element, f"_{k}", s.form.results[k], native)
+
+
+@emitter("shuffle")
+def _shuffle(w: "FunctionWriter", s: "Statement") -> None:
+    elements = list(flatten(s.destinations[0]))
+    native = w.native(s.form, s, elements)
+    a = w.read(s.sources[0], "b32", native)
+    b, c = (w.read(s.sources[k], "u32") for k in (1, 2))
+    members = w.read(s.sources[3], "u32")
+    text = f'm.shuffle(place, "{s.form.details["mode"]}", {a}, {b}, {c}, {members})'
+    _two_results(w, s, text, native)
+
+
+@emitter("vote")
+def _vote(w: "FunctionWriter", s: "Statement") -> None:
+    p = w.read(s.sources[0], "pred")
+    text = f'm.vote(place, "{s.form.details["mode"]}", {p}, {_members(w, s)})'
+    w.assign(s.destinations[0], text, s.form.results[0])
+
+
+@emitter("match")
+def _match(w: "FunctionWriter", s: "Statement") -> None:
+    a = w.read(s.sources[0], s.form.sources[0])
+    text = f'm.match(place, "{s.form.details["mode"]}", {a}, {_members(w, s)})'
+    _two_results(w, s, text)
+
+
+@emitter("activemask")
+def _active(w: "FunctionWriter", s: "Statement") -> None:
+    w.assign(s.destinations[0], "m.active(place)", "u32")
+
+
+@emitter("redux")
+def _redux(w: "FunctionWriter", s: "Statement") -> None:
+    kind = s.form.results[0]
+    a = w.read(s.sources[0], kind)
+    if s.form.details["abs"]:
+        a = f"np.abs({a})"
+    operation, nan = s.form.details["operation"], s.form.details["nan"]
+    text = f'm.reduce_warp(place, "{operation}", {a}, {_members(w, s)}, {nan})'
+    w.assign(s.destinations[0], text, kind)
+
+
+@emitter("elect")
+def _elect(w: "FunctionWriter", s: "Statement") -> None:
+    _two_results(w, s, f"m.elect(place, {_members(w, s)})")
+
+
+@emitter("warp_barrier")
+def _warp_barrier(w: "FunctionWriter", s: "Statement") -> None:
+    w.put(f"m.warp_barrier(place, {_members(w, s)})")
+
+
+def _vector(w: "FunctionWriter", operand: Operand, kind: str) -> str:
+    parts = ", ".join(w.read(part, kind) for part in flatten(operand))
+    return f"({parts},)"
+
+
+def _several(w: "FunctionWriter", s: "Statement", text: str) -> None:
+    elements = flatten(s.destinations[0])
+    w.put(", ".join(f"_{k}" for k in range(len(elements))) + f", = {text}")
+    for k, element in enumerate(elements):
+        w.assign(element, f"_{k}", s.form.results[0])
+
+
+@emitter("mma")
+def _mma(w: "FunctionWriter", s: "Statement") -> None:
+    d = s.form.details
+    a, b = (_vector(w, s.sources[k], "u32") for k in (0, 1))
+    c = _vector(w, s.sources[2], s.form.sources[2])
+    _several(w, s, f'm.mma(place, "{d["type"]}", {d["depth"]}, {a}, {b}, {c})')
+
+
+@emitter("ldmatrix")
+def _load_matrix(w: "FunctionWriter", s: "Statement") -> None:
+    base, offset = address(w, s.sources[0])
+    count = len(flatten(s.destinations[0]))
+    transposed = s.form.details["transposed"]
+    _several(w, s, f"m.load_matrix(place, {base}, {offset}, {count}, {transposed})")
+
+
+@emitter("stmatrix")
+def _store_matrix(w: "FunctionWriter", s: "Statement") -> None:
+    base, offset = address(w, s.sources[0])
+    values = _vector(w, s.sources[1], "u32")
+    w.put(f"m.store_matrix(place, {base}, {offset}, {values}, {s.form.details['transposed']})")
+
+
+@emitter("movmatrix")
+def _move_matrix(w: "FunctionWriter", s: "Statement") -> None:
+    text = f"m.transpose_matrix(place, {w.read(s.sources[0], 'u32')})"
+    w.assign(s.destinations[0], text, "u32")

@@ -1,0 +1,197 @@
+"""Forms of floating-point arithmetic and of conversions."""
+
+from drjit.jit.cuda.emulator.forms import Form, code, half_of, is_float, rule
+
+_SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_DIRECTED = {"rz", "rm", "rp"}
+
+
+def _modifiers(q: list[str], kind: str, text: str) -> str:
+    """`.ftz`, `.sat` and `.relu` around an expression."""
+    if "ftz" in q and "f64" not in kind:
+        for k in range(3):
+            text = text.replace(f"{{{k}}}", f"flush({{{k}}})")
+        text = f"flush({text})"
+    if "sat" in q:
+        text = f"saturate({text})"
+    if "relu" in q:
+        text = f"relu({text})"
+    return text
+
+
+def _number(kind: str) -> str:
+    """The type that is computed with: float32 for bfloat16."""
+    half = half_of(kind)
+    return "f32" if half == "bf16" else half
+
+
+def float_form(q: list[str], operands: int) -> Form:
+    """add, sub, mul, div, fma and sqrt of all floating-point types and rounding modes."""
+    name, kind = q[0], code(q[-1])
+    mode = next((m for m in _DIRECTED if m in q), None)
+    if mode and kind in ("f32", "f64", "f32x2"):
+        arguments = ", ".join(f"{{{k}}}" for k in range(operands))
+        text = f'rounded("{name}", "{mode}", {arguments})'
+    elif name == "fma":
+        exact = {"f64": "fma_f64_arrays"}.get(kind, f"fma_{half_of(kind)}")
+        text = f"{exact}({{0}}, {{1}}, {{2}})"
+    elif name == "sqrt":
+        text = "np.sqrt({0})"
+    else:
+        text = f"{{0}} {_SYMBOLS[name]} {{1}}"
+    return Form((kind,), (kind,) * operands, (_modifiers(q, kind, text),), arithmetic=True)
+
+
+@rule("fma")
+def _fma(q: list[str]) -> Form:
+    return float_form(q, 3)
+
+
+@rule("div")
+def _divide(q: list[str]) -> Form:
+    kind = code(q[-1])
+    if not is_float(kind):
+        return Form((kind,), (kind, kind), ("quotient({0}, {1})",))
+    if "approx" in q:
+        text = _modifiers(q, kind, "divide_approximate({0}, {1})")
+        return Form((kind,), (kind, kind), (text,), arithmetic=True)
+    return float_form(q, 2)
+
+
+@rule("sqrt")
+def _square_root(q: list[str]) -> Form:
+    return float_form(q, 1)
+
+
+@rule("rcp", "rsqrt", "sin", "cos", "ex2", "lg2", "tanh")
+def _function(q: list[str]) -> Form:
+    name, kind = q[0], code(q[-1])
+    mode = next((m for m in _DIRECTED if m in q), None)
+    if kind == "f64" and "approx" in q and "ftz" in q:
+        return Form((kind,), (kind,), (f'gross("{name}", {{0}})',), arithmetic=True)
+    if name == "rcp" and mode:
+        text = f'rounded("div", "{mode}", np.ones(1, {kind}), {{0}})'
+    elif name == "rcp":
+        text = f"{kind}(1) / {{0}}"
+    else:
+        text = f'approximate("{name}", {{0}})'
+    return Form((kind,), (kind,), (_modifiers(q, kind, text),), arithmetic=True)
+
+
+@rule("neg", "abs")
+def _sign(q: list[str]) -> Form:
+    kind = code(q[-1])
+    text = "-{0}" if q[0] == "neg" else "np.abs({0})"
+    if not is_float(kind):
+        return Form((kind,), (kind,), (text,))
+    return Form((kind,), (kind,), (_modifiers(q, kind, text),), arithmetic=True)
+
+
+@rule("min", "max")
+def _extreme(q: list[str]) -> Form:
+    kind = code(q[-1])
+    sources = (kind, kind)
+    if not is_float(kind):
+        name = "np.minimum" if q[0] == "min" else "np.maximum"
+        text = f"{name}({{0}}, {{1}})"
+        return Form((kind,), sources, (f"relu({text})" if "relu" in q else text,))
+    name = "minimum" if q[0] == "min" else "maximum"
+    text = f"{name}({{0}}, {{1}})"
+    if "xorsign" in q:
+        text = f"xor_sign({name}(np.abs({{0}}), np.abs({{1}})), {{0}}, {{1}})"
+    if "NaN" in q:
+        text = f"nan_if_any({text}, {{0}}, {{1}})"
+    return Form((kind,), sources, (_modifiers(q, kind, text),), arithmetic=True)
+
+
+@rule("min3", "max3")
+def _extreme_of_three(q: list[str]) -> Form:
+    """`min` and `max` with three operands, which the translator calls min3 and max3."""
+    kind = code(q[-1])
+    name = "minimum" if q[0] == "min3" else "maximum"
+    text = f"{name}({name}({{0}}, {{1}}), {{2}})"
+    if "NaN" in q:
+        text = f"nan_if_any({text}, {{0}}, {{1}}, {{2}})"
+    return Form((kind,), (kind,) * 3, (_modifiers(q, kind, text),), arithmetic=True)
+
+
+@rule("copysign")
+def _copy_sign(q: list[str]) -> Form:
+    kind = code(q[-1])
+    return Form((kind,), (kind, kind), ("copy_sign({0}, {1})",))
+
+
+@rule("testp")
+def _test(q: list[str]) -> Form:
+    return Form(("pred",), (code(q[-1]),), (f'test_property("{q[1]}", {{0}})',))
+
+
+# ---- conversions
+
+_INTEGRAL = {"rni", "rzi", "rmi", "rpi"}
+
+
+@rule("cvt")
+def _convert(q: list[str]) -> Form:
+    if q[-2] in ("f16x2", "bf16x2"):
+        return _convert_pair(q)
+    if "tf32" in q:
+        mode = next(m for m in ("rna", "rn", "rz") if m in q)
+        return Form(("f32",), ("f32",), (_relu(q, f'to_tf32({{0}}, "{mode}")'),))
+    if "satfinite" in q:
+        raise KeyError
+    result, source = code(q[-2]), code(q[-1])
+    mode = next((m for m in q if m in _DIRECTED | {"rn"}), "")
+    integral = next((m for m in q if m in _INTEGRAL), "")
+    x = "flush({0})" if "ftz" in q and source == "f32" else "{0}"
+    if not is_float(source) and not is_float(result):
+        return _convert_integer(q, result, source)
+    if not is_float(source):
+        text = f'from_integer({{0}}, {result}, "{mode or "rn"}")'
+        if result == "bf16":
+            text = f'to_bf16({{0}}, "{mode}")'
+    elif not is_float(result):
+        text = f'to_integer({x}, {result}, "{integral or "rzi"}")'
+        return Form((result,), (source,), (text,))
+    elif integral:
+        text = f'integral({x}, "{integral}")'
+        if result != source:
+            text = f"{text}.astype({result})"
+    elif result == "bf16":
+        text = f'to_bf16({x}, "{mode}")'
+    elif source == "bf16" and result == "f32":
+        return Form((result,), (source,), ("{0}",))
+    else:
+        text = f'to_float({x}, {result}, "{mode}")'
+    if "sat" in q:
+        text = f"saturate({text})"
+    if "ftz" in q and result == "f32":
+        text = f"flush({text})"
+    if result == "bf16":
+        text = f"widen({text})" if text.startswith("to_bf16") else text
+        return Form(("bf16",), (source,), (_relu(q, text),), arithmetic=True)
+    return Form((result,), (source,), (_relu(q, text),), arithmetic=True)
+
+
+def _relu(q: list[str], text: str) -> str:
+    return f"relu({text})" if "relu" in q else text
+
+
+def _convert_integer(q: list[str], result: str, source: str) -> Form:
+    if "sat" in q:
+        return Form((result,), (source,), (f"saturated({{0}}, {result})",))
+    if result == source:
+        return Form((result,), (source,), ("{0}",))
+    return Form((result,), (source,), (f"{{0}}.astype({result})",))
+
+
+def _convert_pair(q: list[str]) -> Form:
+    """cvt.rn.f16x2.f32 d, a, b: the first operand is the upper half."""
+    kind = q[-2]
+    mode = "rz" if "rz" in q else "rn"
+    rows = "np.stack(np.broadcast_arrays({1}, {0}), 1)"
+    if kind == "f16x2":
+        text = _relu(q, f'to_float({rows}, f16, "{mode}")')
+    else:
+        text = _relu(q, f'widen(to_bf16({rows}, "{mode}"))')
+    return Form((kind,), ("f32", "f32"), (text,), arithmetic=True)

@@ -1,0 +1,199 @@
+"""Matrix products of a warp: `mma.sync`, and moves of 8 x 8 matrices (`ldmatrix` and its like).
+
+A matrix is spread over the registers of the 32 lanes. In all of these layouts, lane l has the row
+(or column) g = l / 4, and two neighbouring elements at 2 t, t = l mod 4 (PTX ISA, "Matrix fragments
+for mma.m16n8k16" and following).
+
+Products are exact, and their sum with the accumulator is computed in float64 and rounded once, to
+float32 (or float16). The hardware adds in another order and with fewer bits: its results differ in
+the last place of float32, and these here are the more accurate ones.
+"""
+
+import numpy as np
+
+from drjit.jit.cuda.emulator.access import Among
+from drjit.jit.cuda.emulator.errors import DivergentCollective, Fault
+from drjit.jit.cuda.emulator.numeric import canonical, widen
+from drjit.jit.cuda.emulator.race import bank_conflicts
+from drjit.jit.cuda.emulator.windows import Windows
+
+u16, u32, i64 = np.uint16, np.uint32, np.int64
+f16, f32, f64 = np.float16, np.float32, np.float64
+G, T = np.arange(32) >> 2, np.arange(32) & 3
+
+
+class Fragments(Windows):
+    """A chunk of threads with matrices spread over their registers."""
+
+    _whole: bool | None = None
+
+    def whole_warps(self, place: np.ndarray) -> bool:
+        """Whether the threads that execute are whole warps."""
+        if self._whole is None:
+            self._whole = False
+            if len(place) % 32 == 0:
+                rows = place.reshape(-1, 32)
+                ends = (rows[:, 0] & 31) | (rows[:, 31] - rows[:, 0] - 31)
+                self._whole = not np.count_nonzero(ends)
+        return self._whole
+
+    def _require_warps(self, place: np.ndarray) -> int:
+        """The number of warps; a `Fault` if one is not complete."""
+        if not self.whole_warps(place):
+            warps, counts = np.unique(place >> 5, return_counts=True)
+            warp = int(warps[np.flatnonzero(counts < 32)[0]])
+            k = int(np.flatnonzero(place >> 5 == warp)[0])
+            lanes = sorted(set(range(32)) - {int(p) & 31 for p in place[place >> 5 == warp]})
+            raise Fault(
+                DivergentCollective,
+                f"divergent collective: the whole warp is needed, but lanes {_ranges(lanes)} do "
+                "not take part",
+                k,
+            )
+        return len(place) // 32
+
+    def _spread(self, value: np.ndarray, warps: int) -> np.ndarray:
+        return np.broadcast_to(value, (warps * 32,)).reshape(warps, 32)
+
+    def _halves(self, value: np.ndarray, kind: str, warps: int) -> np.ndarray:
+        """The two numbers in each word, as float64."""
+        rows = np.ascontiguousarray(self._spread(value, warps)).view(u16).reshape(warps, 32, 2)
+        return (rows.view(f16) if kind == "f16" else widen(rows)).astype(f64)
+
+    def mma(
+        self, place: np.ndarray, kind: str, depth: int, a: tuple[np.ndarray, ...],
+        b: tuple[np.ndarray, ...], c: tuple[np.ndarray, ...],
+    ) -> tuple[np.ndarray, ...]:  # fmt: skip
+        """D = A B + C for matrices of 16 x depth, depth x 8, and 16 x 8 numbers per warp."""
+        n = self._require_warps(place)
+        left, right = np.zeros((n, 16, depth)), np.zeros((n, depth, 8))
+        for r, value in enumerate(a):
+            row, column = G + 8 * (r & 1), r >> 1
+            if kind == "tf32":
+                left[:, row, T + 4 * column] = self._tf32(value, n)
+            else:
+                pair = self._halves(value, kind, n)
+                for k in range(2):
+                    left[:, row, 2 * T + 8 * column + k] = pair[:, :, k]
+        for r, value in enumerate(b):
+            if kind == "tf32":
+                right[:, T + 4 * r, G] = self._tf32(value, n)
+            else:
+                pair = self._halves(value, kind, n)
+                for k in range(2):
+                    right[:, 2 * T + 8 * r + k, G] = pair[:, :, k]
+        total = np.zeros((n, 16, 8))
+        wide = len(c) == 4
+        for r, value in enumerate(c):
+            if wide:
+                total[:, G + 8 * (r >> 1), 2 * T + (r & 1)] = self._spread(value, n)
+            else:
+                pair = self._halves(value, "f16", n)
+                for k in range(2):
+                    total[:, G + 8 * r, 2 * T + k] = pair[:, :, k]
+        # In the order of the columns of A; sums of a product of matrices have any order.
+        for k in range(depth):
+            total += left[:, :, k, None] * right[:, k, None, :]
+        if wide:
+            result = total.astype(f32)
+            parts = (result[:, G + 8 * (r >> 1), 2 * T + (r & 1)] for r in range(4))
+            return tuple(np.ascontiguousarray(part).reshape(-1) for part in parts)
+        narrow = canonical(total.astype(f16))
+        words = (np.stack([narrow[:, G + 8 * r, 2 * T + k] for k in range(2)], 2) for r in range(2))
+        return tuple(np.ascontiguousarray(word).view(u32).reshape(-1) for word in words)
+
+    def _tf32(self, value: np.ndarray, warps: int) -> np.ndarray:
+        """float32, of which the hardware reads the upper 19 bits."""
+        bits = self._spread(value, warps) & u32(0xFFFFE000)
+        return np.ascontiguousarray(bits).view(f32).astype(f64)
+
+    # ---- matrices of 8 x 8 elements of 16 bits
+
+    def _row_addresses(
+        self, place: np.ndarray, base: np.ndarray, offset: int, count: int, access: str
+    ) -> np.ndarray:
+        """Where the rows of matrices are in shared memory: lanes 8 i to 8 i + 7 give the rows of
+        the i-th matrix, the others' addresses do not matter."""
+        n = self._require_warps(place)
+        used = np.flatnonzero((place & 31) < 8 * count)
+        addresses = base if len(base) == 1 else base[used]
+        with Among(used):
+            at = self.inside("shared", place[used], addresses, offset, 16, access)
+        return np.broadcast_to(at, (len(used),)).reshape(n, count, 8)
+
+    def load_matrix(
+        self, place: np.ndarray, base: np.ndarray, offset: int, count: int, transposed: bool
+    ) -> tuple[np.ndarray, ...]:
+        """`ldmatrix`: each lane gets two neighbouring elements of each matrix."""
+        rows = self._row_addresses(place, base, offset, count, "read")
+        memory = self.shared.view(u16)
+        result = []
+        line = self.line() if self.detector is not None else 0
+        for i in range(count):
+            at = rows[:, i]
+            halves = []
+            for k in range(2):
+                row, column = (2 * T + k, G) if transposed else (G, 2 * T + k)
+                element = at[:, row] + 2 * column
+                halves.append(memory[element // 2])
+                if self.detector is not None:
+                    self.note(place, element.reshape(-1), 2, False, False, None, line)
+            words = np.stack(halves, 2)
+            result.append(np.ascontiguousarray(words).view(u32).reshape(-1))
+            self._matrix_conflicts(at, line)
+        return tuple(result)
+
+    def store_matrix(
+        self, place: np.ndarray, base: np.ndarray, offset: int, values: tuple[np.ndarray, ...],
+        transposed: bool,
+    ) -> None:  # fmt: skip
+        """`stmatrix`: the opposite."""
+        rows = self._row_addresses(place, base, offset, len(values), "write")
+        memory = self.shared.view(u16)
+        n = len(place) // 32
+        line = self.line() if self.detector is not None else 0
+        for i, value in enumerate(values):
+            at = rows[:, i]
+            pair = np.ascontiguousarray(self._spread(value, n)).view(u16).reshape(n, 32, 2)
+            for k in range(2):
+                row, column = (2 * T + k, G) if transposed else (G, 2 * T + k)
+                element = at[:, row] + 2 * column
+                memory[element // 2] = pair[:, :, k]
+                if self.detector is not None:
+                    # Two lanes may share a word: no race between them.
+                    strong = transposed and self.detector.grain > 2
+                    self.note(place, element.reshape(-1), 2, True, strong, None, line)
+            self._matrix_conflicts(at, line)
+        self.memory.writes += 1
+
+    def _matrix_conflicts(self, at: np.ndarray, line: int) -> None:
+        """The eight rows of a matrix are one request of 32 words."""
+        if self.detector is None:
+            return
+        found = bank_conflicts((at[:, :, None] // 4 + np.arange(4)).reshape(-1, 32))
+        if found:
+            self.conflicts[line] = self.conflicts.get(line, 0) + found
+
+    def transpose_matrix(self, place: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """`movmatrix`: the transpose of a matrix that is spread over a warp."""
+        n = self._require_warps(place)
+        pair = np.ascontiguousarray(self._spread(a, n)).view(u16).reshape(n, 32, 2)
+        matrix = np.empty((n, 8, 8), u16)
+        for k in range(2):
+            matrix[:, G, 2 * T + k] = pair[:, :, k]
+        words = np.stack([matrix[:, 2 * T + k, G] for k in range(2)], 2)
+        return np.ascontiguousarray(words).view(u32).reshape(-1)
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Numbers as text: 0-6, 9."""
+    parts: list[str] = []
+    k = 0
+    while k < len(numbers):
+        end = k
+        while end + 1 < len(numbers) and numbers[end + 1] == numbers[end] + 1:
+            end += 1
+        first, last = numbers[k], numbers[end]
+        parts.append(str(first) if first == last else f"{first}-{last}")
+        k = end + 1
+    return ", ".join(parts)

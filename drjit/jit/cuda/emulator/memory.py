@@ -1,0 +1,265 @@
+"""The memory of the emulated device: allocations in the memory of this process, at real addresses.
+
+Kernels compute with addresses as they would on a device. Every access of theirs is compared with
+the list of live allocations: one beyond an end, or in memory that has been released, is a fault
+that names the nearest allocation. Fresh memory is filled with a pattern (0xCB) rather than with
+zeros, so that a kernel that forgets to initialise something computes nonsense.
+"""
+
+import bisect
+from collections import deque
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from drjit.jit.cuda.emulator.errors import (
+    EmulatorError,
+    Fault,
+    Misaligned,
+    OutOfBounds,
+    OutOfMemory,
+    UseAfterRelease,
+)
+
+ALIGNMENT = 256
+_POISON = 0xCB
+# Released memory is kept for a while, so that its addresses are not given out again at once.
+_QUARANTINE = 1 << 26
+
+_BASE = 4096
+
+
+class _Everything:
+    """All of this process's memory as one array of bytes."""
+
+    __array_interface__ = {  # noqa: RUF012
+        "version": 3,
+        "typestr": "|u1",
+        "shape": ((1 << 47) - _BASE,),
+        "data": (_BASE, False),
+    }
+
+
+class Flat:
+    """Memory as elements of a type, or rows of them: gathers and scatters by index.
+
+    A class of its own, because whoever printed the array itself would read from addresses where
+    there is nothing.
+    """
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: np.ndarray):
+        self._array = array
+
+    def __getitem__(self, index: np.ndarray) -> np.ndarray:
+        return self._array[index]
+
+    def __setitem__(self, index: np.ndarray, values: np.ndarray) -> None:
+        self._array[index] = values
+
+    def update(self, ufunc: Any, index: np.ndarray, values: np.ndarray) -> None:
+        """Applies a function to elements, one index after the other."""
+        # Not `ufunc.at(self._array, ...)`, which would copy an array that overlaps with others.
+        unique, inverse = np.unique(index, return_inverse=True)
+        elements = self._array[unique]
+        ufunc.at(elements, inverse, values)
+        self._array[unique] = elements
+
+    def part(self, start: int, end: int) -> np.ndarray:
+        """Elements that exist, as an array that shares their memory."""
+        return self._array[start:end]
+
+
+_bytes = Flat(np.asarray(_Everything()))
+_flat: dict[Any, Flat] = {}
+_MINUS_BASE = np.array([(1 << 64) - _BASE], np.uint64)
+_SHIFTS = {1 << k: np.array([k], np.uint64) for k in range(7)}
+
+
+def flat(dtype: Any, count: int = 1) -> Flat:
+    """The process's memory as elements of a type, or as rows of `count` elements."""
+    found = _flat.get((dtype, count))
+    if found is None:
+        array = _bytes.part(0, (1 << 47) - 2 * _BASE).view(dtype)
+        found = _flat[dtype, count] = Flat(array if count == 1 else array.reshape(-1, count))
+    return found
+
+
+def flat_index(address: np.ndarray, width: int) -> np.ndarray:
+    """The indices into `flat` of addresses (uint64) that are multiples of `width` bytes."""
+    return ((address + _MINUS_BASE) >> _SHIFTS[width]).view(np.int64)
+
+
+class Region(NamedTuple):
+    """A range of addresses that may be accessed, and what keeps its memory alive."""
+
+    start: int
+    end: int
+    name: str
+    owner: Any
+    counted: bool
+
+    def __repr__(self) -> str:
+        size = self.end - self.start
+        return f"{self.name!r} ({size} bytes at {self.start:#x})" if self.name else f"{size} bytes"
+
+
+class Memory:
+    """One address space. With a `limit` (bytes), allocations beyond it raise `OutOfMemory`.
+
+    >>> memory = Memory()
+    >>> a = memory.allocate(12, name="x")
+    >>> memory.view(a, 12).view(np.float32)[:] = 1, 2, 3
+    >>> memory.used
+    12
+    >>> memory.release(a)
+    """
+
+    def __init__(self, limit: int | None = None):
+        self.limit = limit
+        self.used = 0
+        # Counts writes that may have changed something: threads that wait in a loop make progress
+        # only if memory changes.
+        self.writes = 0
+        self._starts: list[int] = []
+        self._regions: dict[int, Region] = {}
+        self._released: deque[Region] = deque()
+        self._kept = 0
+        self._last = (0, 0)
+        self._table: tuple[np.ndarray, np.ndarray] | None = None
+
+    def allocate(self, nbytes: int, name: str = "") -> int:
+        """The address, a multiple of 256, of `nbytes` new bytes. `name` appears in messages."""
+        nbytes = int(nbytes)
+        if nbytes < 0:
+            raise EmulatorError(f"an allocation of {nbytes} bytes is not possible")
+        if self.limit is not None and self.used + nbytes > self.limit:
+            raise OutOfMemory(
+                f"out of memory: {nbytes} bytes asked for, {self.used} of {self.limit} in use"
+            )
+        owner = np.full(nbytes + 2 * ALIGNMENT, _POISON, np.uint8)
+        start = -(-owner.ctypes.data // ALIGNMENT) * ALIGNMENT
+        self._insert(Region(start, start + nbytes, name, owner, True))
+        self.used += nbytes
+        return start
+
+    def adopt(self, address: int, nbytes: int, owner: Any, name: str = "host memory") -> None:
+        """Lets kernels access memory that was allocated elsewhere, until it is released here.
+
+        `owner` is kept alive until then.
+        """
+        k = bisect.bisect_left(self._starts, address + nbytes) - 1
+        if k >= 0 and self._regions[self._starts[k]].end > address:
+            raise EmulatorError(
+                f"{nbytes} bytes at {address:#x} overlap {self._regions[self._starts[k]]}"
+            )
+        self._insert(Region(address, address + nbytes, name, owner, False))
+
+    def release(self, address: int) -> None:
+        """Ends an allocation (or adoption), given its first address. Accesses are faults then."""
+        region = self._regions.pop(address, None)
+        if region is None:
+            raise EmulatorError(f"{address:#x} is not the address of a live allocation")
+        del self._starts[bisect.bisect_left(self._starts, address)]
+        self._last, self._table = (0, 0), None
+        if not region.counted:
+            return
+        size = region.end - region.start
+        self.used -= size
+        self._released.append(region)
+        self._kept += size
+        while self._kept > _QUARANTINE:
+            oldest = self._released.popleft()
+            self._kept -= oldest.end - oldest.start
+
+    def view(self, address: int, nbytes: int) -> np.ndarray:
+        """Bytes of an allocation, as an array of uint8 that shares its memory."""
+        if nbytes and self.find(address, address + nbytes) is None:
+            fault = self.explain(address, nbytes, "access")
+            raise fault.kind(fault.message)
+        return _bytes.part(address - _BASE, address - _BASE + nbytes)
+
+    def find(self, first: int, end: int) -> Region | None:
+        """The live region that contains all addresses from `first` up to, but without, `end`."""
+        k = bisect.bisect_right(self._starts, first) - 1
+        if k < 0:
+            return None
+        region = self._regions[self._starts[k]]
+        return region if end <= region.end else None
+
+    def check(self, address: np.ndarray, width: int, access: str) -> None:
+        """Raises a `Fault` unless each of the addresses is that of `width` accessible bytes.
+
+        `access` ("read", "write", ...) is for the message.
+        """
+        if len(address) == 1:
+            first = last = either = int(address[0])
+        else:
+            first, last = int(np.minimum.reduce(address)), int(np.maximum.reduce(address))
+            either = int(np.bitwise_or.reduce(address))
+        if either & (width - 1):
+            lane = int(np.flatnonzero(address & np.uint64(width - 1))[0])
+            a = int(address[lane])
+            message = f"misaligned {access} of {width} bytes at {a:#x}: not a multiple of {width}"
+            raise Fault(Misaligned, message, lane)
+        start, end = self._last
+        if first >= start and last + width <= end:
+            return
+        region = self.find(first, last + width)
+        if region is not None:
+            self._last = region.start, region.end
+            return
+        self._check_each(address, width, access)
+
+    def _check_each(self, address: np.ndarray, width: int, access: str) -> None:
+        """The same where the addresses are not all in one region."""
+        if self._table is None:
+            ends = [self._regions[start].end for start in self._starts]
+            self._table = np.array([0, *self._starts], np.uint64), np.array([0, *ends], np.uint64)
+        starts, ends = self._table
+        k = np.searchsorted(starts, address, "right") - 1
+        # Not `address + width <= end`, which overflows at the end of the address space.
+        outside = (address >= ends[k]) | (ends[k] - address < width)
+        if outside.any():
+            lane = int(np.flatnonzero(outside)[0])
+            fault = self.explain(int(address[lane]), width, access)
+            fault.lane = lane
+            raise fault
+
+    def explain(self, address: int, width: int, access: str) -> Fault:
+        """What is wrong with an access to an address that is not accessible."""
+        text = f"{access} of {width} bytes at {address:#x}"
+        for region in reversed(self._released):
+            if region.start <= address < region.end:
+                return Fault(
+                    UseAfterRelease,
+                    f"use after release: {text}, {address - region.start} bytes into {region}, "
+                    "which has been released",
+                )
+        best, distance = None, 1 << 64
+        for region in self._regions.values():
+            if address >= region.start:
+                away = address + width - region.end
+            else:
+                away = region.start - address
+            if away < distance:
+                best, distance = region, away
+        text = f"out of bounds: {text}"
+        if best is None:
+            return Fault(OutOfBounds, f"{text}: nothing is allocated")
+        where = "beyond the end" if address >= best.start else "before the beginning"
+        if distance > 1 << 30:
+            return Fault(OutOfBounds, f"{text}: far from any allocation")
+        return Fault(OutOfBounds, f"{text}: {distance} bytes {where} of {best}")
+
+    def add(self, owner: np.ndarray, name: str) -> int:
+        """Makes an array accessible without counting it; its first address."""
+        start = owner.ctypes.data
+        self._insert(Region(start, start + owner.nbytes, name, owner, False))
+        return start
+
+    def _insert(self, region: Region) -> None:
+        bisect.insort(self._starts, region.start)
+        self._regions[region.start] = region
+        self._table = None

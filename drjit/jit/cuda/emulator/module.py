@@ -1,0 +1,154 @@
+"""A loaded PTX text: variables in memory, and entry points that can be launched."""
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+
+from drjit.jit.cuda.emulator.code import Code, translated
+from drjit.jit.cuda.emulator.errors import PTXSyntaxError
+from drjit.jit.cuda.emulator.launch import Launch, LaunchReport, Size, Step
+from drjit.jit.cuda.emulator.memory import Memory
+from drjit.jit.cuda.emulator.parse import SIZES, Function, Variable, parse
+from drjit.jit.cuda.emulator.translate import offsets
+
+# Functions have no addresses; a pointer to one is this plus its number times 16.
+_FUNCTIONS = 0x7F00_0000_0000_0000
+
+
+class Entry:
+    """An entry point of a module.
+
+    `parameters` are (offset, nbytes, name, alignment) of each parameter, `parameter_bytes` the size
+    of the buffer that `launch` expects.
+    """
+
+    def __init__(self, module: "Module", function: Function):
+        self._program, self._memory = module.program, module.memory
+        self._addresses = module.addresses
+        self._function = function
+        self.name = function.name
+        at, self.parameter_bytes = offsets(function.parameters)
+        self.parameters = [(at[v.name], v.nbytes, v.name, v.alignment) for v in function.parameters]
+
+    @cached_property
+    def code(self) -> Code:
+        """The translation; made when it is first needed. Raises errors of the text."""
+        return translated(self._program, self.name)
+
+    @property
+    def source(self) -> str:
+        """The generated Python."""
+        return self.code.source
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory that the kernel declares, in bytes per block."""
+        return self.code.layout.shared_bytes
+
+    @property
+    def local_bytes(self) -> int:
+        """Local memory in bytes per thread."""
+        return self.code.layout.local_bytes
+
+    @property
+    def registers(self) -> int:
+        """The number of registers that the text declares and uses, in units of 32 bits."""
+        widths = self.code.writers[self.name].names.widths
+        return sum(-(-bits // 32) for bits in widths.values() if bits > 1)
+
+    def launch(
+        self, grid: Size, block: Size, parameters: bytes, shared: int = 0, checks: bool = True
+    ) -> LaunchReport:
+        """Executes the kernel for all threads of a grid.
+
+        Sizes are numbers or up to three of them, `shared` the dynamic shared memory in bytes.
+        Without `checks`, races in shared memory and bank conflicts are not looked for. Raises the
+        exceptions of `drjit.jit.cuda.emulator.errors`.
+        """
+        launch = Launch(self, grid, block, parameters, shared, checks)
+        with np.errstate(all="ignore"):
+            launch.run()
+        return launch.report
+
+    def trace(
+        self, grid: Size, block: Size, parameters: bytes, warp: int = 0, shared: int = 0
+    ) -> Iterator[Step]:
+        """Executes the kernel one instruction at a time, and yields those of a warp (counted
+        through the grid): the line, the lanes that took part, and the registers it names after it.
+
+        >>> for step in entry.trace(1, 32, parameters):  # doctest: +SKIP
+        ...     print(step)
+        """
+        launch = Launch(self, grid, block, parameters, shared, True, single=True)
+        threads = launch.block[0] * launch.block[1] * launch.block[2]
+        per_block = -(-threads // 32)
+        for machine in launch.machines():
+            relative = warp - machine.first * per_block
+            with np.errstate(all="ignore"):
+                yield from launch.trace(machine, relative)
+
+
+class Module:
+    """A PTX text that is loaded into a memory.
+
+    >>> module = Module(text, memory)  # doctest: +SKIP
+    >>> module.entries["kernel"].launch(1, 32, parameters)  # doctest: +SKIP
+
+    `globals` are (address, nbytes) of variables in global and constant memory, `entries` the
+    entry points, by name. Raises `PTXSyntaxError`; unknown instructions are noticed when an entry
+    point is first used.
+    """
+
+    def __init__(self, ptx: str | bytes, memory: Memory):
+        text = ptx.decode() if isinstance(ptx, bytes) else ptx
+        self.memory = memory
+        self.program = parse(text)
+        self.globals: dict[str, tuple[int, int]] = {}
+        self.addresses: dict[str, int] = {
+            name: _FUNCTIONS + 16 * k for k, name in enumerate(self.program.functions)
+        }
+        self._place_variables()
+        self.entries = {
+            f.name: Entry(self, f) for f in self.program.functions.values() if f.is_entry
+        }
+
+    def _place_variables(self) -> None:
+        program = self.program
+        inner = [v for f in program.functions.values() for v in f.variables.values()]
+        variables = [v for v in (*program.variables.values(), *inner)
+                     if v.space in ("global", "const")]  # fmt: skip
+        for v in variables:
+            address = self.memory.allocate(v.nbytes, v.name)
+            self.memory.view(address, v.nbytes)[:] = 0
+            self.globals[v.name] = address, v.nbytes
+            self.addresses[v.name] = address
+        for v in variables:
+            if v.initial:
+                data = np.frombuffer(self._initial(v), np.uint8)
+                self.memory.view(self.addresses[v.name], v.nbytes)[: len(data)] = data
+
+    def _initial(self, v: Variable) -> bytes:
+        size = SIZES[v.element]
+        return b"".join(self._element(text, v.element, size) for text in v.initial)
+
+    def _element(self, text: str, kind: str, size: int) -> bytes:
+        if text[:2] in ("0f", "0F", "0d", "0D"):
+            return int(text[2:], 16).to_bytes(size, "little")
+        if kind in ("f32", "f64"):
+            return np.array([float(text)], f"f{size}").tobytes()
+        name, _, offset = text.removeprefix("generic(").replace(")", "").partition("+")
+        name = name.strip()
+        if name in self.addresses:
+            return (self.addresses[name] + int(offset or 0)).to_bytes(size, "little")
+        try:
+            value = int(text.rstrip("U"), 0)
+        except ValueError:
+            raise PTXSyntaxError(f"{text} is not known") from None
+        return (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+
+    def release(self) -> None:
+        """Gives the memory of variables back."""
+        for address, _ in self.globals.values():
+            self.memory.release(address)
+        self.globals.clear()

@@ -1,0 +1,228 @@
+"""Operands of instructions: registers, constants, addresses, and in which form registers are kept.
+
+A register holds bits, but NumPy's arrays have types. Each register gets a home, the type in which
+its instructions use it most often, so that most of them need no `view`.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drjit.jit.cuda.emulator.errors import PTXSyntaxError
+from drjit.jit.cuda.emulator.forms import PAIRS, width
+from drjit.jit.cuda.emulator.parse import SIZES, Function, Program, split_operands
+from drjit.jit.cuda.emulator.scope import python_name
+
+
+@dataclass(slots=True)
+class Operand:
+    """`kind` is one of reg, integer, float, symbol, address, vector, pair, not, sink, list.
+
+    `name` of a register is its Python name; `value` is a number or the offset of an address;
+    `parts` are the operands in a vector, or the base of an address.
+    """
+
+    kind: str
+    name: str = ""
+    value: int = 0
+    parts: tuple["Operand", ...] = ()
+
+
+SINK = Operand("sink")
+# Registers of the hardware, with their sizes; the machine provides their values.
+SPECIAL = {
+    **{f"%{name}.{axis}": 32 for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"},
+    **{f"%lanemask_{name}": 32 for name in ("eq", "le", "lt", "ge", "gt")},
+    "%laneid": 32, "%warpid": 32, "%nwarpid": 32, "%smid": 32, "%nsmid": 32, "%gridid": 64,
+    "%dynamic_smem_size": 32, "%total_smem_size": 32,
+}  # fmt: skip
+CLOCKS = {
+    "%clock": 32, "%clock64": 64, "%clock_hi": 32,
+    "%globaltimer": 64, "%globaltimer_lo": 32, "%globaltimer_hi": 32,
+}  # fmt: skip
+
+# For types of operands: as what they count, and their size.
+_VOTES = {f"{kind}{size}": (f"{kind}{size}", size) for kind in "iuf" for size in (16, 32, 64)}
+_VOTES |= {pair: (word, int(word[1:])) for pair, (_, word) in PAIRS.items()}
+_VOTES |= {f"{kind}>{wide}": _VOTES[kind] for kind, wide in (
+    ("u16", "u32"), ("u32", "u64"), ("i16", "i32"), ("i32", "i64"))}  # fmt: skip
+_VOTES["bf16"] = ("u16", 16)
+_NUMBERED = re.compile(r"(.*?)(\d+)$")
+_ADDRESS = re.compile(r"([%\w$.]+)\s*(?:\+\s*(-?\w+)|(-\s*\w+))?$")
+
+
+def integer(text: str) -> int:
+    text = text.rstrip("U")
+    if text.lstrip("-").startswith("0") and len(text.lstrip("-")) > 1 and text[-1].isdigit():
+        digits = text.lstrip("-")
+        if digits[1:].isdigit():  # octal
+            value = int(digits, 8)
+            return -value if text[0] == "-" else value
+    return int(text, 0)
+
+
+class Names:
+    """What the names in a function mean: its registers, and symbols."""
+
+    def __init__(self, program: Program, function: Function):
+        self.program, self.function = program, function
+        self.cache: dict[str, Operand] = {"_": SINK}
+        self.widths: dict[str, int] = {}  # of registers by Python name; 1 of predicates
+        self.shown: dict[str, str] = {}  # names in the text by Python name
+        self.votes: dict[str, dict[str, int]] = {}
+        self.special: dict[str, str] = {}  # of special registers, by Python name
+        self.home: dict[str, str] = {}
+
+    def operand(self, text: str) -> Operand:
+        """An operand, from its text. Raises `PTXSyntaxError` for an unknown name."""
+        found = self.cache.get(text)
+        if found is None:
+            found = self.cache[text] = self._operand(text)
+        return found
+
+    def _operand(self, text: str) -> Operand:
+        first = text[0]
+        if first == "[":
+            return self._address(text[1:-1].strip())
+        if first == "{":
+            parts = split_operands(text[1:-1].strip())
+            return Operand("vector", parts=tuple(self.operand(p) for p in parts))
+        if first == "(":
+            parts = split_operands(text[1:-1].strip())
+            return Operand("list", parts=tuple(Operand("symbol", p) for p in parts))
+        if first == "!":
+            return Operand("not", parts=(self.operand(text[1:].strip()),))
+        if "|" in text:
+            return Operand("pair", parts=tuple(self.operand(p.strip()) for p in text.split("|")))
+        if first.isdigit() or first == "-":
+            return _number(text)
+        if found := self.register(text):
+            return found
+        if text == "WARP_SZ":
+            return Operand("integer", value=32)
+        name, _, offset = text.partition("+")
+        return Operand("symbol", name.strip(), integer(offset.strip()) if offset else 0)
+
+    def _address(self, text: str) -> Operand:
+        m = _ADDRESS.match(text)
+        if m is None:
+            raise PTXSyntaxError(f"the address [{text}] is not understood")
+        offset = m[2] or m[3]
+        value = integer(offset.replace(" ", "")) if offset else 0
+        return Operand("address", value=value, parts=(self.operand(m[1]),))
+
+    def register(self, text: str) -> Operand | None:
+        """A register that is declared, or special; None for another name."""
+        kind = self.function.registers.get(text)
+        if kind is None:
+            m = _NUMBERED.match(text)
+            kind = self.function.prefixes.get(m[1]) if m else None
+        if kind is None:
+            if text in SPECIAL:
+                name = self._unused(text)
+                self.special[name] = text
+                self.widths[name] = SPECIAL[text]
+                self.home[name] = f"u{SPECIAL[text]}"
+                return Operand("reg", name)
+            if text in CLOCKS:
+                return Operand("clock", text)
+            if text == "%CC":
+                return self._new("%CC", 1)
+            if text.startswith("%"):
+                raise PTXSyntaxError(f"the register {text} is not declared")
+            return None
+        return self._new(text, 1 if kind == "pred" else SIZES[kind] * 8)
+
+    def _new(self, text: str, bits: int) -> Operand:
+        name = self._unused(text)
+        self.widths[name] = bits
+        self.shown[name] = text
+        self.votes[name] = {}
+        return Operand("reg", name)
+
+    def _unused(self, text: str) -> str:
+        """A Python name for a register that no other one has."""
+        name = python_name(text)
+        while name in self.widths:
+            name += "_"
+        return name
+
+    def vote(self, operand: Operand, kind: str, weight: int) -> None:
+        """Notes that an operand is used as a type; uses as words of a kind that is not simple
+        count as unsigned ones."""
+        size = _VOTES.get(kind)
+        if size is None:
+            return
+        for name in (operand.name,) if operand.kind == "reg" else registers(operand):
+            votes = self.votes.get(name)
+            if votes is not None and self.widths[name] == size[1]:
+                votes[size[0]] = votes.get(size[0], 0) + weight
+
+    def settle(self) -> None:
+        """Decides where registers live."""
+        for name, votes in self.votes.items():
+            bits = self.widths[name]
+            if bits == 1:
+                self.home[name] = "pred"
+            else:
+                self.home[name] = max(votes, key=votes.__getitem__) if votes else f"u{bits}"
+
+
+def registers(operand: Operand) -> list[str]:
+    """Python names of the registers in an operand."""
+    if operand.kind == "reg":
+        return [operand.name]
+    return [name for part in operand.parts for name in registers(part)]
+
+
+def flatten(operand: Operand) -> tuple[Operand, ...]:
+    """The elements of a vector or of a pair, or the operand itself."""
+    return operand.parts if operand.kind in ("vector", "pair") else (operand,)
+
+
+def _number(text: str) -> Operand:
+    prefix = text[:2]
+    if prefix in ("0f", "0F") and len(text) == 10:
+        return Operand("float", "f32", int(text[2:], 16))
+    if prefix in ("0d", "0D") and len(text) == 18:
+        return Operand("float", "f64", int(text[2:], 16))
+    if "." in text or ("e" in text and "x" not in text):
+        return Operand("float", "f64", int(np.array(float(text)).view(np.uint64)))
+    try:
+        return Operand("integer", value=integer(text))
+    except ValueError:
+        raise PTXSyntaxError(f"{text} is not a number") from None
+
+
+class Constants:
+    """Numbers in a kernel, as arrays of one element with names such as `u32_7`."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, np.ndarray] = {}
+
+    def name(self, kind: str, bits: int) -> str:
+        """The name of a constant of a type, given its bits."""
+        if kind == "pred":
+            self.values[f"pred_{int(bool(bits))}"] = np.array([bool(bits)])
+            return f"pred_{int(bool(bits))}"
+        size = int(kind[1:])
+        bits &= (1 << size) - 1
+        name = f"{kind}_{bits}" if bits < 10000 and kind[0] != "f" else f"{kind}_0x{bits:x}"
+        if name not in self.values:
+            array: Any = np.array([bits], f"u{size // 8}").view(f"{kind[0]}{size // 8}")
+            array.flags.writeable = False
+            self.values[name] = array
+        return name
+
+
+def convert_float(operand: Operand, kind: str) -> int:
+    """The bits of a floating-point constant, in the type that an instruction reads."""
+    if width(kind) == 32 and operand.name == "f64":
+        number = np.array([operand.value], np.uint64).view(np.float64)
+        return int(number.astype(np.float32).view(np.uint32)[0])
+    if width(kind) == 64 and operand.name == "f32":
+        number = np.array([operand.value], np.uint32).view(np.float32)
+        return int(number.astype(np.float64).view(np.uint64)[0])
+    return operand.value

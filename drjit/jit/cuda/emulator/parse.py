@@ -1,0 +1,295 @@
+"""PTX text as data: variables, functions, and their instructions with line numbers.
+
+Nothing is interpreted here; operands remain text. Names that are declared in an inner scope (the
+braces around inline assembly and around calls) become unique, so that the rest of the emulator
+knows no scopes. The grammar is that of NVIDIA's "Parallel Thread Execution ISA", sections 4 and 5.
+"""
+
+import bisect
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from drjit.jit.cuda.emulator.errors import PTXSyntaxError
+
+# The size of a value of a type in bytes; that of a predicate in memory does not exist.
+SIZES = {
+    "pred": 0, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2,
+    "b32": 4, "u32": 4, "s32": 4, "f32": 4, "f16x2": 4, "bf16x2": 4, "tf32": 4,
+    "u16x2": 4, "s16x2": 4, "b64": 8, "u64": 8, "s64": 8, "f64": 8, "f32x2": 8, "b128": 16,
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Variable:
+    """A variable of a state space: `.shared .align 4 .b8 name[16] = {...}`."""
+
+    space: str
+    name: str
+    element: str  # type of an element
+    nbytes: int
+    alignment: int
+    initial: list[str] = field(default_factory=list)
+    external: bool = False
+
+
+@dataclass(slots=True)
+class Instruction:
+    """One statement. `guard` is the name of a predicate register, or empty."""
+
+    line: int
+    text: str
+    guard: str
+    negated: bool
+    opcode: str
+    operands: list[str]
+
+
+@dataclass(slots=True)
+class Function:
+    """An entry point or a device function; `code` is None where only its head is known."""
+
+    name: str
+    is_entry: bool
+    parameters: list[Variable]
+    results: list[Variable]
+    line: int
+    most_threads: int | None = None  # .maxntid
+    threads: tuple[int, int, int] | None = None  # .reqntid
+    code: list[Instruction] | None = None
+    labels: dict[str, int] = field(default_factory=dict)
+    # Types of registers by name, and by prefix for `%r<10>`.
+    registers: dict[str, str] = field(default_factory=dict)
+    prefixes: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, Variable] = field(default_factory=dict)
+    tables: dict[str, list[str]] = field(default_factory=dict)  # .branchtargets
+
+
+@dataclass(slots=True)
+class Program:
+    """A PTX text. `lines` are for messages."""
+
+    functions: dict[str, Function]
+    variables: dict[str, Variable]
+    lines: list[str]
+    # What entry points have been translated to: kept with the text.
+    translations: dict[tuple[str, bool], Any] = field(default_factory=dict)
+
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_STATEMENT = re.compile(
+    r"""\s*+(?:
+    (?P<brace>[{}])
+    | (?P<skipped>\.(?:loc|file)\b[^\n]*)
+    | (?P<label>[\w$%]++)\s*:(?!:)
+    | (?P<directive>\.[^;]*);
+    | (?:@(?P<negated>!?)\s*(?P<guard>[\w$%]+)\s+)?
+      (?P<opcode>[a-z][\w.:]*+)\s*(?P<operands>[^;{}]*(?:\{[^{};]*\}[^;{}]*)*);
+    )""",
+    re.VERBOSE,
+)
+_TOP = re.compile(
+    r"""\s*+(?:
+    \.(?:version|target|address_size|file|loc)\b[^\n]*
+    | \.section\b[^{]*\{[^}]*\}
+    | (?P<function>(?:\.(?:visible|extern|weak)\s+)*\.(?P<kind>entry|func)\b
+        (?:\s*\.(?:noreturn|attribute\([^)]*\)))*
+        \s*(?:\((?P<results>[^)]*)\))?\s*(?P<name>[\w$%]+)\s*
+        (?:\((?P<parameters>[^)]*)\))?(?P<directives>[^{};]*)(?P<end>[{;]))
+    | (?P<variable>\.[^;]*);
+    )""",
+    re.VERBOSE,
+)
+_VARIABLE = re.compile(
+    r"""(?P<linkage>(?:\.(?:visible|extern|weak|common)\s+)*)
+    \.(?P<space>global|const|shared|local|param)\s+
+    (?P<attributes>(?:\.(?:align\s+\d+|attribute\([^)]*\))\s+)*)
+    (?:\.v(?P<vector>[248])\s+)?\.(?P<type>\w+)\s+
+    (?P<pointer>(?:\.ptr\s+(?:\.(?:global|shared|const|local|param)\s+)?(?:\.align\s+\d+\s+)?)?)
+    (?P<name>[\w$%]+)\s*(?P<sizes>(?:\[\s*\d*\s*\]\s*)*)
+    (?:=\s*(?P<initial>.*))?$""",
+    re.VERBOSE | re.DOTALL,
+)
+_OPERAND = re.compile(r"\{[^}]*\}|\([^)]*\)|\[[^\]]*\]|[^,\s{(\[][^,]*")
+_NAME = re.compile(r"(?<!\w)[%$A-Za-z_][\w$.]*")
+_INITIAL = re.compile(r"generic\s*\(\s*[\w$]+\s*\)(?:\s*\+\s*\d+)?|[^\s{},]+(?:\s*\+\s*\d+)?")
+
+
+def split_operands(text: str) -> list[str]:
+    """Operands as written; those in braces, brackets or parentheses are one each."""
+    if "{" in text or "(" in text:
+        return [operand.strip() for operand in _OPERAND.findall(text)]
+    return [operand.strip() for operand in text.split(",")] if text else []
+
+
+def variable(text: str) -> Variable | None:
+    """A declaration, without its semicolon; None for other text."""
+    m = _VARIABLE.match(text.strip())
+    if m is None or m["type"] not in SIZES:
+        return None
+    width = SIZES[m["type"]] * int(m["vector"] or 1)
+    aligned = re.search(r"\.align\s+(\d+)", m["attributes"])
+    alignment = int(aligned[1]) if aligned else width
+    nbytes = width
+    for size in re.findall(r"\[\s*(\d*)\s*\]", m["sizes"]):
+        nbytes *= int(size or 0)
+    initial = _INITIAL.findall(m["initial"]) if m["initial"] else []
+    if initial and not nbytes:
+        nbytes = width * len(initial)
+    external = "extern" in m["linkage"]
+    return Variable(m["space"], m["name"], m["type"], nbytes, alignment, initial, external)
+
+
+class _Lines:
+    """Line numbers of positions."""
+
+    def __init__(self, text: str):
+        self.starts = [m.end() for m in re.finditer("\n", text)]
+
+    def __call__(self, position: int) -> int:
+        return bisect.bisect_right(self.starts, position) + 1
+
+
+@lru_cache(maxsize=64)
+def parse(text: str) -> Program:
+    """Reads a PTX text. Raises `PTXSyntaxError` with the line that is not understood."""
+    original = text.split("\n")
+    text = _COMMENT.sub(lambda m: "\n" * m[0].count("\n"), text).rstrip().rstrip("\0")
+    line = _Lines(text)
+    program = Program({}, {}, original)
+    position = 0
+    while position < len(text):
+        m = _TOP.match(text, position)
+        if m is None:
+            if text[position:].strip():
+                raise _error(text, position, line)
+            break
+        position = m.end()
+        if m["function"]:
+            function = _head(m, line(m.start("name")))
+            if m["end"] == "{":
+                position = _body(function, text, position, line)
+            known = program.functions.get(function.name)
+            if known is None or known.code is None:
+                program.functions[function.name] = function
+        elif m["variable"] and (declared := variable(m["variable"])):
+            previous = program.variables.get(declared.name)
+            if previous is None or previous.external:
+                program.variables[declared.name] = declared
+    return program
+
+
+def _error(text: str, position: int, line: _Lines) -> PTXSyntaxError:
+    rest = text[position:].lstrip()
+    number = line(len(text) - len(rest))
+    shown = rest.split("\n")[0]
+    return PTXSyntaxError(f"line {number} is not understood: {shown}", line=number)
+
+
+def _head(m: re.Match[str], line: int) -> Function:
+    def variables(text: str | None) -> list[Variable]:
+        declared = [variable(part) for part in (text or "").split(",") if part.strip()]
+        return [v for v in declared if v is not None]
+
+    function = Function(
+        m["name"], m["kind"] == "entry", variables(m["parameters"]), variables(m["results"]), line
+    )
+    for name, sizes in re.findall(r"\.(maxntid|reqntid)\s+([\d\s,]+)", m["directives"]):
+        x, y, z = ([int(s) for s in sizes.split(",")] + [1, 1])[:3]
+        if name == "maxntid":
+            function.most_threads = x * y * z
+        else:
+            function.threads = (x, y, z)
+    return function
+
+
+def _body(function: Function, text: str, position: int, line: _Lines) -> int:
+    """Reads statements up to the closing brace; the position after it."""
+    code: list[Instruction] = []
+    function.code = code
+    # Of each open scope: its first instruction, and names that are declared in it.
+    scopes: list[tuple[int, dict[str, str]]] = [(0, {})]
+    count = 0
+    match = _STATEMENT.match
+    while True:
+        m = match(text, position)
+        if m is None:
+            raise _error(text, position, line)
+        position = m.end()
+        opcode = m["opcode"]
+        if opcode is not None:
+            operands = m["operands"]
+            code.append(
+                Instruction(
+                    line(m.start("opcode")),
+                    " ".join(m[0].split()),
+                    m["guard"] or "",
+                    m["negated"] == "!",
+                    opcode,
+                    split_operands(operands.strip()),
+                )
+            )
+        elif m["label"] is not None:
+            name = m["label"]
+            if len(scopes) > 1:
+                count += 1
+                scopes[-1][1][name] = f"{name}__{count}"
+                name = f"{name}__{count}"
+            following = _STATEMENT.match(text, position)
+            directive = (following["directive"] if following else None) or ""
+            if directive.startswith(".branchtargets"):
+                function.tables[name] = split_operands(directive.partition("targets")[2].strip())
+            elif not directive.startswith((".callprototype", ".calltargets")):
+                function.labels[name] = len(code)
+        elif m["directive"] is not None:
+            unique = None
+            if len(scopes) > 1:
+                count += 1
+                unique = f"__{count}", scopes[-1][1]
+            _declare(function, m["directive"], unique)
+        elif m["brace"] == "{":
+            scopes.append((len(code), {}))
+        elif m["brace"] == "}":
+            first, names = scopes.pop()
+            if not scopes:
+                return position
+            if names:
+                _rename(code, first, names)
+
+
+def _declare(function: Function, directive: str, unique: tuple[str, dict[str, str]] | None) -> None:
+    """Registers and variables of a function. `unique` is the suffix of names of an inner scope,
+    and where to note them."""
+
+    def name_of(name: str) -> str:
+        if unique is None:
+            return name
+        unique[1][name] = name + unique[0]
+        return name + unique[0]
+
+    if directive.startswith(".reg"):
+        kind, names = directive[4:].split(None, 1)
+        for name in names.split(","):
+            name = name.strip()
+            if name.endswith(">"):
+                prefix, _, size = name.partition("<")
+                if unique is None:
+                    function.prefixes[prefix] = kind.lstrip(".")
+                else:
+                    for k in range(int(size[:-1])):
+                        function.registers[name_of(f"{prefix}{k}")] = kind.lstrip(".")
+            else:
+                function.registers[name_of(name)] = kind.lstrip(".")
+    elif declared := variable(directive):
+        declared.name = name_of(declared.name)
+        function.variables[declared.name] = declared
+
+
+def _rename(code: list[Instruction], first: int, names: dict[str, str]) -> None:
+    def new(m: re.Match[str]) -> str:
+        return names.get(m[0], m[0])
+
+    for instruction in code[first:]:
+        instruction.guard = names.get(instruction.guard, instruction.guard)
+        instruction.operands = [_NAME.sub(new, operand) for operand in instruction.operands]

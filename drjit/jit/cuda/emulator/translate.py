@@ -1,0 +1,585 @@
+"""From a PTX function to Python: basic blocks, where registers live, and the code of a block.
+
+Each basic block becomes a function `block_3(R, m)`: registers that come from other blocks are taken
+from the dictionary `R`, those that others need are put back, and the result is the number of the
+block that follows (or a condition and two numbers). Inside, an instruction is one NumPy statement
+for all threads; `m` is the machine, with memory and collective operations. A value that all
+threads share is an array of one element.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from drjit.jit.cuda.emulator import forms_float, forms_integer, forms_system
+from drjit.jit.cuda.emulator.emit import EMITTERS, enter, entry_names, hidden
+from drjit.jit.cuda.emulator.emit_control import barrier
+from drjit.jit.cuda.emulator.errors import EmulatorError, UnknownInstruction
+from drjit.jit.cuda.emulator.forms import PAIRS, Form, form, width
+from drjit.jit.cuda.emulator.operands import (
+    Constants,
+    Names,
+    Operand,
+    convert_float,
+    flatten,
+    registers,
+)
+from drjit.jit.cuda.emulator.parse import Function, Instruction, Program, Variable
+
+_TERMINATORS = {"branch", "table", "return", "exit", "call", "barrier"}
+# Guarded instructions that are executed as they are, with a mask, instead of a branch around them.
+_MASKED = {"", "mov", "load", "store", "atomic", "cvta", "isspacep", "nothing", "async_copy"}
+_WARP = {
+    "shuffle", "vote", "match", "redux", "elect", "warp_barrier", "mma", "ldmatrix", "stmatrix",
+    "movmatrix",
+}  # fmt: skip
+_ = forms_float, forms_integer, forms_system  # which register their rules
+
+
+@dataclass(slots=True)
+class Statement:
+    """An instruction whose operands have been looked up."""
+
+    instruction: Instruction
+    form: Form
+    guard: str
+    destinations: list[Operand]
+    sources: list[Operand]
+    defines: list[str]
+    uses: list[str]
+
+
+@dataclass(slots=True)
+class Block:
+    """A basic block: what it takes from and puts into the registers, and how it must be entered.
+
+    `sync` is None, ("warp", members) or ("barrier", statement): the block begins with an
+    instruction that waits for other threads. Members are a number or the name of a register.
+    """
+
+    number: int
+    function: str
+    first: int
+    end: int
+    label: str
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    sync: Any = None
+    count: int = 0
+    line: int = 0
+    run: Any = None
+
+
+@dataclass(slots=True)
+class Layout:
+    """What an entry point needs beside code: offsets in shared and local memory."""
+
+    shared: dict[str, int] = field(default_factory=dict)
+    shared_bytes: int = 0
+    local: dict[str, int] = field(default_factory=dict)
+    local_bytes: int = 0
+    windows: bool = False  # are there addresses of shared or local memory without a space?
+
+
+class FunctionWriter:
+    """Translates one function. `emit` has the code of instructions that are not expressions."""
+
+    def __init__(self, program: Program, function: Function, is_entry: bool, layout: Layout):
+        self.program, self.function, self.layout = program, function, layout
+        self.is_entry = is_entry
+        self.names = Names(program, function)
+        self.prefix = "" if is_entry else function.name + "."
+        self.statements: list[Statement] = []
+        self.blocks: list[Block] = []
+        self.targets: dict[str, int] = {}
+        self.noncanonical: set[str] = set()
+        self.calls: list[str] = []
+        # Parameters of this function and of calls, by name, with their sizes.
+        self.bytes: dict[str, int] = {}
+        self.results: dict[str, str] = {}
+        self.spilled: list[str] = []
+        self.parameter_offsets = offsets(function.parameters)[0] if is_entry else {}
+        self.read_somewhere: set[str] = set()
+        self.lines: list[str] = []
+        self.origins: list[Instruction | None] = []
+        self.constants = Constants()
+        self.current: Statement | None = None
+        self.guard = ""
+
+    # ---- first pass: what is there
+
+    def analyse(self) -> None:
+        """Looks up operands, and finds basic blocks and homes of registers."""
+        code, labels = self._expand()
+        for variable in self.function.variables.values():
+            self._place(variable)
+        if not self.is_entry:
+            for variable in (*self.function.parameters, *self.function.results):
+                self.bytes[variable.name] = variable.nbytes
+        for instruction in code:
+            try:
+                self.statements.append(self._statement(instruction))
+            except EmulatorError as error:
+                raise _located(error, self.function.name, instruction) from None
+        self.read_somewhere = {name for s in self.statements for name in s.uses}
+        self.names.settle()
+        self._find_blocks(labels)
+
+    def _place(self, variable: Variable) -> None:
+        if variable.space == "local":
+            self.reserve_local(variable.name, variable.nbytes, variable.alignment)
+        elif variable.space == "shared":
+            self.reserve_shared(variable)
+        elif variable.space == "param":
+            self.bytes[variable.name] = variable.nbytes
+
+    def reserve_local(self, name: str, nbytes: int, alignment: int) -> None:
+        at = -(-self.layout.local_bytes // alignment) * alignment
+        self.layout.local[self.prefix + name] = at
+        self.layout.local_bytes = at + nbytes
+
+    def reserve_shared(self, variable: Variable) -> None:
+        """Gives a shared variable its offset; the one without a size comes after all others."""
+        if variable.name in self.layout.shared:
+            return
+        if variable.external and not variable.nbytes:
+            self.layout.shared[variable.name] = -variable.alignment
+            return
+        at = -(-self.layout.shared_bytes // variable.alignment) * variable.alignment
+        self.layout.shared[variable.name] = at
+        self.layout.shared_bytes = at + variable.nbytes
+
+    def _expand(self) -> tuple[list[Instruction], dict[str, int]]:
+        """The code, in which guarded calls, barriers and their like have a branch around them."""
+        function = self.function
+        code: list[Instruction] = []
+        at = list(range(len(function.code or []) + 1))
+        labels = function.labels
+        extra: dict[str, int] = {}
+        for k, instruction in enumerate(function.code or []):
+            at[k] = len(code)
+            if instruction.guard and not self._can_be_masked(instruction):
+                label = f"after line {instruction.line}, {k}"
+                i = instruction
+                code.append(Instruction(i.line, i.text, i.guard, not i.negated, "bra", [label]))
+                code.append(Instruction(i.line, i.text, "", False, i.opcode, i.operands))
+                extra[label] = len(code)
+            else:
+                code.append(instruction)
+        at[-1] = len(code)
+        return code, {**{name: at[k] for name, k in labels.items()}, **extra}
+
+    def _can_be_masked(self, instruction: Instruction) -> bool:
+        try:
+            kind = form(instruction.opcode).kind
+        except UnknownInstruction as error:
+            raise _located(error, self.function.name, instruction) from None
+        return kind in _MASKED or kind in ("branch", "exit") or (kind == "return" and self.is_entry)
+
+    def _statement(self, instruction: Instruction) -> Statement:
+        opcode, operands = instruction.opcode, instruction.operands
+        if len(operands) == 4 and opcode[:4] in ("min.", "max."):
+            opcode = opcode[:3] + "3" + opcode[3:]
+        f = form(opcode)
+        # What follows the index of a jump table, or a branch, is a label.
+        named = operands[: {"branch": 0, "table": 1}.get(f.kind)]
+        resolved = [self.names.operand(o) for o in named]
+        destinations = resolved[: f.destinations]
+        sources = resolved[f.destinations :]
+        destinations += [self.names.operand(name) for name in f.hidden_results]
+        sources += [self.names.operand(name) for name in f.hidden_sources]
+        defines = self._defined(f, destinations)
+        uses = self._used(f, sources)
+        guard = ""
+        if instruction.guard:
+            guard = self.names.operand(instruction.guard).name
+            uses += [guard, *defines]
+            if instruction.negated:
+                guard = "~" + guard
+        more, others = hidden(self, f, operands)
+        uses += more
+        defines += others
+        return Statement(instruction, f, guard, destinations, sources, defines, uses)
+
+    def _defined(self, f: Form, destinations: list[Operand]) -> list[str]:
+        """Registers that an instruction writes to."""
+        defines: list[str] = []
+        last = len(f.results) - 1
+        k = 0
+        for operand in destinations:
+            for element in flatten(operand):
+                if element.kind == "reg":
+                    defines.append(element.name)
+                    self.names.vote(element, f.results[min(k, last)], 2)
+                k += operand.kind != "vector"
+        if f.arithmetic and f.results[0] in ("f32", "f16"):
+            self.noncanonical.update(defines)
+        return defines
+
+    def _used(self, f: Form, sources: list[Operand]) -> list[str]:
+        """Registers that an instruction reads; shared variables it names get their place."""
+        uses: list[str] = []
+        last = len(f.sources) - 1
+        for k, operand in enumerate(sources):
+            kind = f.sources[min(k, last)] if f.sources else ""
+            if kind == "address":
+                self.names.vote(operand, "u64", 1)
+                self.names.vote(operand, "u32", 1)
+            else:
+                self.names.vote(operand, kind, 1)
+            if operand.kind == "reg":
+                uses.append(operand.name)
+                continue
+            uses += registers(operand)
+            for part in (operand, *operand.parts):
+                variable = self.program.variables.get(part.name) if part.kind == "symbol" else None
+                if variable is not None and variable.space == "shared":
+                    self.reserve_shared(variable)
+        return uses
+
+    # ---- basic blocks
+
+    def _find_blocks(self, labels: dict[str, int]) -> None:
+        leaders = {0, *labels.values()}
+        covered: set[str] = set()
+        for k, statement in enumerate(self.statements):
+            kind = statement.form.kind
+            if k in leaders:
+                covered = set()
+            if kind in _WARP:
+                members = self._members(statement)
+                if not covered & {members, "-1"}:
+                    leaders.add(k)
+                    covered = set()
+                covered.add(members)
+            elif kind == "barrier":
+                leaders.add(k)
+            if kind in _TERMINATORS:
+                leaders.add(k + 1)
+                covered = set()
+            elif covered and set(statement.defines) & covered:
+                covered = set()
+        starts = sorted(k for k in leaders if k < len(self.statements))
+        if not starts:
+            starts = [0]
+        ends = [*starts[1:], len(self.statements)]
+        where: dict[int, str] = {}
+        for name, k in labels.items():
+            where.setdefault(k, name)
+        for start, end in zip(starts, ends, strict=True):
+            self.blocks.append(Block(0, self.function.name, start, end, where.get(start, "")))
+        for name, k in labels.items():
+            self.targets[name] = next((b for b, s in enumerate(starts) if s >= k), len(starts))
+
+    def _members(self, statement: Statement) -> str:
+        """The operand that names the threads of a warp instruction: "-1" or a register."""
+        position = statement.form.details.get("members")
+        if position is None:
+            return "-1"
+        index = position - statement.form.destinations
+        operand = statement.sources[index]
+        if operand.kind == "integer":
+            value = operand.value & 0xFFFFFFFF
+            return "-1" if value == 0xFFFFFFFF else str(value)
+        return operand.name
+
+    def number(self, base: int) -> int:
+        """Numbers the blocks; functions are numbered one after the other."""
+        for k, block in enumerate(self.blocks):
+            block.number = base + k
+        self.targets = {name: base + k for name, k in self.targets.items()}
+        return base + len(self.blocks)
+
+    # ---- second pass: code
+
+    def write(self, end: int, after: dict[str, int], candidates: list[Any]) -> None:
+        """Writes all blocks. `end` is the number that means that a thread is finished, `after`
+        the first block of each function, `candidates` those that are called by address."""
+        self.end, self.entries, self.candidates = end, after, candidates
+        exposed: list[list[str]] = []
+        defined: list[set[str]] = []
+        for block in self.blocks:
+            first: dict[str, None] = {}
+            known: set[str] = set()
+            if block is self.blocks[0]:
+                for name in self._entry_names():
+                    known.add(name)
+            for statement in self.statements[block.first : block.end]:
+                for name in statement.uses:
+                    if name not in known:
+                        first[name] = None
+                known.update(statement.defines)
+            exposed.append(list(first))
+            defined.append(known)
+        shared = {name for names in exposed for name in names}
+        if self.keep_all:
+            shared |= {name for names in defined for name in names if name in self.names.widths}
+        for block, reads, known in zip(self.blocks, exposed, defined, strict=True):
+            crossing = sorted(shared & known) + sorted(n for n in known if n.startswith("@"))
+            self._write_block(block, reads, crossing)
+
+    keep_all = False
+
+    def _entry_names(self) -> list[str]:
+        return entry_names(self)
+
+    def key(self, name: str) -> str:
+        """Where a register is between blocks. Special registers are the same in all functions."""
+        if name[0] == "@":
+            return name[1:]
+        return name if name in self.names.special or name == "place" else self.prefix + name
+
+    def _write_block(self, block: Block, reads: list[str], writes: list[str]) -> None:
+        block.reads = tuple(self.key(name) for name in reads)
+        block.writes = tuple(self.key(name) for name in writes)
+        statements = self.statements[block.first : block.end]
+        block.count = len(statements)
+        block.line = statements[0].instruction.line if statements else self.function.line
+        label = f"  # {block.label}" if block.label else ""
+        self.current = None
+        self.put_raw(f"def block_{block.number}(R, m):{label}")
+        for name in reads:
+            self.put(f'{_local(name)} = R["{self.key(name)}"]')
+        if block is self.blocks[0]:
+            block.reads = (*block.reads, *enter(self, reads))
+        self.last = ""
+        self.stores = [f'R["{self.key(name)}"] = {_local(name)}' for name in writes]
+        for k, statement in enumerate(statements):
+            self.current, self.guard = statement, statement.guard
+            i = statement.instruction
+            self.put(f"# {i.line}: {i.text}")
+            f = statement.form
+            if k == 0 and (f.kind in _WARP or f.kind == "barrier"):
+                self._set_sync(block, statement)
+            try:
+                if not f.kind:
+                    self.expression(statement)
+                else:
+                    EMITTERS[f.kind](self, statement)
+            except EmulatorError as error:
+                raise _located(error, self.function.name, i) from None
+        if not self.last:
+            self.finish(f"return {self.skip(self.following(block.end))}")
+
+    def _set_sync(self, block: Block, statement: Statement) -> None:
+        if statement.form.kind == "barrier":
+            block.sync = ("barrier", barrier(self, statement))
+            return
+        members = self._members(statement)
+        value = int(members) if members.lstrip("-").isdigit() else self.key(members)
+        block.sync = ("warp", value)
+
+    def following(self, position: int) -> int:
+        """The number of the block that begins at a statement, or that of the end."""
+        for block in self.blocks:
+            if block.first >= position:
+                return block.number
+        return self.end
+
+    def skip(self, number: int) -> int:
+        """The end instead of a block of an entry point that does nothing but end."""
+        block = next((b for b in self.blocks if b.number == number), None)
+        if block is None or not self.is_entry or block.end - block.first != 1 or self.keep_all:
+            return number
+        statement = self.statements[block.first]
+        done = statement.form.kind in ("return", "exit") and not statement.guard
+        return self.end if done else number
+
+    def finish(self, text: str) -> None:
+        """The end of a block: registers are put back, and it says what follows."""
+        self.current = None
+        for line in self.stores:
+            self.put(line)
+        self.last = text
+        self.put(text)
+
+    def put_raw(self, text: str) -> None:
+        self.lines.append(text)
+        self.origins.append(self.current.instruction if self.current else None)
+
+    def put(self, text: str) -> None:
+        """A line of the current block."""
+        self.put_raw("    " + text)
+
+    # ---- operands
+
+    def expression(self, statement: Statement) -> None:
+        """An instruction whose form is one expression per result."""
+        f = statement.form
+        elements = [e for operand in statement.destinations for e in flatten(operand)]
+        native = self.native(f, statement, elements)
+        arguments = [
+            self.read(operand, f.sources[min(k, len(f.sources) - 1)], native)
+            for k, operand in enumerate(statement.sources)
+        ]
+        texts = f.texts
+        if len(elements) == 1 or len(texts) == 1:
+            self.assign(elements[0], texts[0].format(*arguments), f.results[0], native)
+            return
+        # Results of all expressions first: a destination may be an operand as well.
+        values = [text.format(*arguments) for text in texts[: len(elements)]]
+        temporaries = ", ".join(f"_{k}" for k in range(len(values)))
+        self.put(f"{temporaries} = {', '.join(values)}")
+        for k, element in enumerate(elements):
+            self.assign(element, f"_{k}", f.results[k], native)
+
+    def native(self, f: Form, statement: Statement, elements: list[Operand]) -> str:
+        """The type for operands whose form does not say it: that of the result, or of a source."""
+        kind = f.results[0] if f.results else ""
+        integer = kind[:1] == "x" or (kind == "pred" and f.sources[0][:1] == "x")
+        if not integer and kind[:1] != "b":
+            return kind
+        candidates = [*elements, *statement.sources] if kind != "pred" else statement.sources
+        for operand in candidates:
+            if operand.kind == "reg":
+                home = self.names.home[operand.name]
+                if home != "pred" and (not integer or home[0] in "iu"):
+                    return home
+        return "u" + (f.sources[0] if kind == "pred" else kind)[1:]
+
+    def read(self, operand: Operand, kind: str, native: str = "") -> str:
+        """The expression of an operand, as a type; `native` stands for types without a name."""
+        moved = False
+        if kind == "shift":
+            return self._shift_amount(operand, native)
+        if kind == "number":
+            return str(operand.value)
+        if kind[0] in "xb" and kind[1:].isdigit():
+            moved = kind[0] == "b"
+            kind = native if native[:1] in "iuf" else "u" + kind[1:]
+        if operand.kind == "not":
+            return "~" + self.read(operand.parts[0], kind, native)
+        if ">" in kind:
+            return self._widened(operand, *kind.split(">"))
+        if kind in PAIRS:
+            half, word = PAIRS[kind]
+            text = self.read(operand, word)
+            return f"widen(pairs({text}, u16))" if half == "bf16" else f"pairs({text}, {half})"
+        if kind == "bf16":
+            return f"widen({self.read(operand, 'u16')})"
+        if operand.kind == "reg":
+            return self.register(operand.name, kind, moved)
+        return self.constant(operand, kind)
+
+    def constant(self, operand: Operand, kind: str) -> str:
+        if operand.kind == "integer":
+            return self.constants.name(kind, operand.value)
+        if operand.kind == "float":
+            return self.constants.name(kind, convert_float(operand, kind))
+        if operand.kind == "clock":
+            return f'm.clock("{operand.name}")'
+        raise UnknownInstruction("unknown kind of operand")
+
+    def register(self, name: str, kind: str, moved: bool = False) -> str:
+        """A register as a type: its lower part, if it is wider."""
+        home = self.names.home[name]
+        if kind == "pred" or home == "pred":
+            if home != kind:
+                raise UnknownInstruction(f"a predicate is mixed with other registers: {name}")
+            return name
+        text = name
+        if name in self.noncanonical and home[0] == "f" and (moved or kind != home):
+            text = f"canonical({name})"
+        if home == kind:
+            return text
+        size, own = width(kind), width(home)
+        if size == own:
+            return f"{text}.view({kind})"
+        if size > own:
+            raise UnknownInstruction(f"{name} has {own} bits, too few for this instruction")
+        if home[0] == "f":
+            text = f"{text}.view(u{own})"
+        return (
+            f"{text}.astype({kind})" if kind[0] != "f" else f"{text}.astype(u{size}).view({kind})"
+        )
+
+    def _shift_amount(self, operand: Operand, native: str) -> str:
+        bits = width(native)
+        if operand.kind == "integer":
+            return self.constants.name(native, min(operand.value & 0xFFFFFFFF, bits))
+        text = self.read(operand, "u32")
+        if bits == 32:
+            return text if native == "u32" else f"{text}.view({native})"
+        if bits == 16:
+            text = f"np.minimum({text}, u32(16))"
+        return f"{text}.astype({native})"
+
+    def _widened(self, operand: Operand, narrow: str, wide: str) -> str:
+        if operand.kind != "reg":
+            value = operand.value & ((1 << width(narrow)) - 1)
+            if narrow[0] == "i" and value >> (width(narrow) - 1):
+                value -= 1 << width(narrow)
+            return self.constants.name(wide, value)
+        return f"{self.read(operand, narrow)}.astype({wide})"
+
+    def assign(self, operand: Operand, text: str, kind: str, native: str = "") -> None:
+        """Puts the value of an expression into a register; where the guard holds, if any."""
+        if operand.kind == "sink":
+            return
+        name = operand.name
+        home = self.names.home[name]
+        if kind[0] in "xb" and kind[1:].isdigit():
+            kind = native if native[:1] in "iuf" else "u" + kind[1:]
+        if kind == "bf16":
+            text = text[6:-1] if _is_call(text, "widen") else f"narrow({text})"
+            kind = "u16"
+        elif kind in PAIRS:
+            half, word = PAIRS[kind]
+            if half == "bf16":
+                text = text[6:-1] if _is_call(text, "widen") else f"narrow({text})"
+            elif half[0] == "f" and self.current and self.current.form.arithmetic:
+                text = f"canonical({text})"
+            text, kind = f"unpaired({text}, {word})", word
+        text = self.fit(text, kind, home)
+        if self.guard:
+            text = f"where({self.guard}, {text}, {name})"
+        self.put(f"{name} = {text}")
+
+    def fit(self, text: str, kind: str, home: str) -> str:
+        """A value of a type as one of a register's home, with its sign extended if it is wider."""
+        if kind == home or kind == "pred":
+            return text
+        if not text.isidentifier() and not _is_call(text, text.partition("(")[0]):
+            text = f"({text})"
+        size, own = width(kind), width(home)
+        if size == own:
+            return f"{text}.view({home})"
+        if kind[0] == "f":
+            text, kind = f"{text}.view(u{size})", f"u{size}"
+        extended = f"{kind[0]}{own}"
+        text = f"{text}.astype({extended})"
+        return text if extended == home else f"{text}.view({home})"
+
+
+def offsets(variables: list[Variable]) -> tuple[dict[str, int], int]:
+    """Offsets of parameters of an entry point by name, and the number of bytes of all."""
+    at = 0
+    found: dict[str, int] = {}
+    for variable in variables:
+        at = -(-at // variable.alignment) * variable.alignment
+        found[variable.name] = at
+        at += variable.nbytes
+    return found, at
+
+
+def _local(name: str) -> str:
+    """The Python name of a register, or of what passes between functions (`@argument0_4`)."""
+    return name[1:] if name[0] == "@" else name
+
+
+def _is_call(text: str, name: str) -> bool:
+    """Whether an expression is nothing but a call of a function."""
+    if not name or not text.startswith(name + "(") or not name.replace(".", "").isidentifier():
+        return False
+    depth = 0
+    for k, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and k >= len(name) and character == ")":
+            return k == len(text) - 1
+    return False
+
+
+def _located(error: EmulatorError, kernel: str, instruction: Instruction) -> EmulatorError:
+    if error.line is not None:
+        return error
+    message = f"{error}\n  kernel {kernel}, line {instruction.line}: {instruction.text}"
+    return type(error)(message, kernel=kernel, line=instruction.line, instruction=instruction.text)
