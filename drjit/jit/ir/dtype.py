@@ -34,40 +34,20 @@ class DType:
 
     A vector type (`vector`) has several features of type `element` and shares the properties of
     that type; any other type is its own element. `mask_type` is the type of comparison results, and
-    `accumulator` the type in which reductions accumulate.
+    `accumulator` the type in which reductions accumulate. Integers lie between `low` and `high`.
     """
-
-    __slots__ = (
-        "accumulator",
-        "bits",
-        "code",
-        "count",
-        "element",
-        "is_arithmetic",
-        "is_float",
-        "is_int",
-        "is_mask",
-        "is_signed",
-        "is_vector",
-        "itemsize",
-        "kind",
-        "mask_type",
-        "name",
-        "numpy",
-        "order",
-        "scalar",
-        "var_type",
-    )
 
     accumulator: "DType"
     element: "DType"
     mask_type: "DType"
 
-    def __init__(self, name: str, code: str, var_type: VarType):
-        self.name, self.code, self.var_type = name, code, var_type
+    def __init__(self, var_type: VarType):
+        self.name, self.var_type = var_type.name.lower(), var_type
+        kind = self.name.rstrip("0123456789")
+        self.code = code = "mask" if kind == "bool" else kind[0] + self.name.removeprefix(kind)
         self.element, self.count, self.is_vector = self, 1, False
         self.accumulator = self
-        self.numpy = np.dtype(name)
+        self.numpy = np.dtype(self.name)
         self.scalar = self.numpy.type
         self.itemsize = self.numpy.itemsize
         self.bits = 1 if code == "mask" else 8 * self.itemsize
@@ -77,6 +57,8 @@ class DType:
         self.is_int = code[0] in "iu"
         self.is_signed = code[0] in "if"
         self.is_arithmetic = not self.is_mask
+        self.low = -(1 << self.bits - 1) if self.is_signed else 0
+        self.high = self.low + (1 << self.bits) - 1
         self.order = var_type.value
 
     def __repr__(self) -> str:
@@ -86,23 +68,7 @@ class DType:
         return (by_name, (self.name,))
 
 
-ALL = tuple(
-    DType(name, code, VarType[var_type])
-    for name, code, var_type in (
-        ("bool", "mask", "Bool"),
-        ("int8", "i8", "Int8"),
-        ("uint8", "u8", "UInt8"),
-        ("int16", "i16", "Int16"),
-        ("uint16", "u16", "UInt16"),
-        ("int32", "i32", "Int32"),
-        ("uint32", "u32", "UInt32"),
-        ("int64", "i64", "Int64"),
-        ("uint64", "u64", "UInt64"),
-        ("float16", "f16", "Float16"),
-        ("float32", "f32", "Float32"),
-        ("float64", "f64", "Float64"),
-    )
-)
+ALL = tuple([DType(v) for v in VarType if v not in (VarType.Void, VarType.Pointer)])
 BY_NAME = {t.name: t for t in ALL}
 BY_CODE = {t.code: t for t in ALL}
 BY_VAR_TYPE = {t.var_type: t for t in ALL}
@@ -128,7 +94,7 @@ def vector(element: DType, count: int) -> DType:
     """
     found = _vectors.get((element, count))
     if found is None:
-        found = DType(element.name, element.code, element.var_type)
+        found = DType(element.var_type)
         found.name, found.code = f"{element.name}x{count}", f"{element.code}x{count}"
         found.element, found.count, found.is_vector = element, count, True
         found.mask_type = found if element is mask else vector(mask, count)

@@ -83,7 +83,7 @@ def literal(dtype: DType, value: Any, size: int = 1) -> Node:
     """
     if size > LARGEST:
         raise too_large(size)
-    return make(LITERAL, dtype, size, (), normalize(dtype, value))
+    return make(LITERAL, dtype, size, (), _NORMALIZE[dtype.element](value))
 
 
 @cache
@@ -93,8 +93,7 @@ def literals(dtype: DType) -> Callable[[Any], Node | None]:
     must be fast."""
     kinds = (int,) if dtype.is_int else (bool,) if dtype.is_mask else (float, int)
     normalized = _ROUNDED[dtype].__getitem__ if dtype.is_float else None
-    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
-    high = low + (1 << dtype.bits) - 1
+    low, high = dtype.low, dtype.high
 
     def made(value: Any) -> Node | None:
         if type(value) not in kinds:
@@ -143,9 +142,7 @@ def _rounder(form: str) -> Callable[[Any], float]:
 
 
 def _wrapper(dtype: DType) -> Callable[[Any], int]:
-    bits = dtype.bits
-    low = -(1 << (bits - 1)) if dtype.is_signed else 0
-    high = low + (1 << bits) - 1
+    low, high, count = dtype.low, dtype.high, 1 << dtype.bits
 
     def wrapped(value: Any) -> int:
         if type(value) is not int:
@@ -154,7 +151,7 @@ def _wrapper(dtype: DType) -> Callable[[Any], int]:
                     return 0
                 return low if value <= low else high if value >= high else int(value)
             value = int(value)
-        return value if low <= value <= high else ((value - low) & ((1 << bits) - 1)) + low
+        return value if low <= value <= high else (value - low) % count + low
 
     return wrapped
 
@@ -295,8 +292,12 @@ def combine(op_: Op, deps: tuple[Node, ...]) -> Node:
         rule = WITH_LITERAL.get(op_)
     else:
         rule = SIMPLIFY.get(op_)
-    if dtype.is_vector and all(d.op is SPLAT or d.op is LITERAL for d in deps):
-        return splat(dtype.count, combine(op_, tuple([_feature(d) for d in deps])))
+    if dtype.is_vector:
+        for d in deps:
+            if d.op is not SPLAT and d.op is not LITERAL:
+                break
+        else:
+            return splat(dtype.count, combine(op_, tuple([_feature(d) for d in deps])))
     if rule is not None:
         simpler = rule(size, *deps)
         if simpler is not None:

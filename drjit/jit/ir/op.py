@@ -74,13 +74,6 @@ class Op:
     - `waits`: it may have to wait for other operations, or they for it.
     """
 
-    __slots__ = (
-        "accumulates", "arity", "block", "cost", "domain", "effect", "exact", "fused", "gives",
-        "guarded", "in_code", "kind", "library", "linear", "masks", "method", "name", "plain",
-        "reads", "reduction", "result", "several", "simple", "start", "symbol", "symmetric", "text",
-        "waits", "whole", "words",
-    )  # fmt: skip
-
     def __init__(
         self, name: str, arity: str, result: str, domain: str, form: str, cost: str, *facts: str
     ) -> None:
@@ -253,11 +246,9 @@ def identity(reduction: str, dtype: DType) -> float:
         return bool(start)
     if dtype.is_float:
         return start
-    low = -(1 << dtype.bits - 1) if dtype.is_signed else 0
-    high = low + (1 << dtype.bits) - 1
     if start in (inf, -inf):
-        return high if start == inf else low
-    return start if dtype.is_signed else start % (high + 1)
+        return dtype.high if start == inf else dtype.low
+    return start if dtype.is_signed else start % (dtype.high + 1)
 
 
 def neutral(reduction: str, dtype: DType) -> float:

@@ -78,7 +78,7 @@ class Loaded:
 
 def default_lanes() -> int:
     """Returns the default number of lanes per packet: 16 with AVX-512, otherwise 8."""
-    return llvm.register_bytes() // 4
+    return llvm.host().register_bytes // 4
 
 
 def packet_lanes(text: str) -> int:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 CALLS: dict[str, Callable] = {}
 
 
-def statement(kinds: str) -> Callable[[Callable], Callable]:
+def statement(kinds: str, calls: dict[str, Callable] = CALLS) -> Callable[[Callable], Callable]:
     """Registers a function as the translator of calls with its name. It receives the translator and
     the arguments, parsed according to the listed kinds: methods of `Translator`, or `operand`,
     which has the type that a preceding argument names. A star precedes the kind of all further
@@ -29,7 +29,7 @@ def statement(kinds: str) -> Callable[[Callable], Callable]:
         def translated(t: "Translator", *nodes: ast.expr) -> Any:
             return function(t, *t.arguments(names, more, nodes))
 
-        CALLS[function.__name__] = translated
+        calls[function.__name__] = translated
         return function
 
     return register

@@ -27,10 +27,11 @@ def add_long(f: Function, kind: str, before: Sequence[str], x: str) -> tuple[str
     after = f.op(f"fadd {kind} {total}, {full}")
     added = f.op(f"fsub {kind} {after}, {total}")
     lost = f.op(f"fsub {kind} {full}, {added}")
-    # NaN if the sum is infinite: nothing is lost then.
+    # Nothing is lost if the sum is infinite: the difference is NaN then, as is that of infinities.
     count, _, _ = kind.rpartition("x")
     mask, zero = (f"{count}x i1>", "zeroinitializer") if count else ("i1", "0.0")
-    known = f.op(f"fcmp ord {kind} {lost}, {zero}")
+    difference = f.op(f"fsub {kind} {lost}, {lost}")
+    known = f.op(f"fcmp ord {kind} {difference}, {zero}")
     return after, f.op(f"select {mask} {known}, {kind} {lost}, {kind} {zero}")
 
 

@@ -59,9 +59,9 @@ def _shift(f: Function, code: str, x: str, count: str, right: bool) -> str:
     vector, width = f.vector[code], BITS[code]
     arithmetic = right and code in SIGNED
     op = ("ashr" if arithmetic else "lshr") if right else "shl"
-    known = _known(count)
-    if known is not None:
-        if 0 <= known < width:
+    fixed = known(count)
+    if fixed is not None:
+        if 0 <= fixed < width:
             return f.op(f"{op} {vector} {x}, {count}")
         if not arithmetic:
             return "zeroinitializer"
@@ -77,7 +77,7 @@ def _shift(f: Function, code: str, x: str, count: str, right: bool) -> str:
     return f.op(f"select {f.vector['mask']} {inside}, {vector} {shifted}, {vector} zeroinitializer")
 
 
-def _known(operand: str) -> int | None:
+def known(operand: str) -> int | None:
     """Returns the value of a constant operand."""
     if operand == "zeroinitializer":
         return 0
@@ -90,10 +90,10 @@ def _divide(f: Function, code: str, x: str, y: str, remainder: bool) -> str:
     """
     vector, signed = f.vector[code], code in SIGNED
     letter = "s" if signed else "u"
-    known = _known(y)
-    if known == 0:
+    fixed = known(y)
+    if fixed == 0:
         return "zeroinitializer"
-    if known is not None and known != -1:
+    if fixed is not None and fixed != -1:
         return f.op(f"{letter}{'rem' if remainder else 'div'} {vector} {x}, {y}")
     one, mask = f.constant(code, 1), f.vector["mask"]
     zero = bad = f.op(f"icmp eq {vector} {y}, zeroinitializer")

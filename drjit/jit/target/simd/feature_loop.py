@@ -8,7 +8,7 @@ time grows with the number of distinct loops.
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from . import elementwise, llvm
+from . import elementwise
 from .ir import BITS, BYTES, SCALAR, Function, Value, constant
 from .loops import loop
 from .module import Module
@@ -141,7 +141,7 @@ def _features(
     names are those of slots and registers in this function.
     """
     widest = max([BITS[HELD[v.code]] for o in operations for v in o.results] or [32])
-    registers = max(f.lanes * widest // (8 * llvm.register_bytes()), 1)
+    registers = max(f.lanes * widest // (8 * f.machine.register_bytes), 1)
     # A library function keeps the processor busy by itself, and is inlined if there are few calls.
     together = 1 if any(o.is_call for o in operations) else max(_IN_FLIGHT // registers, 1)
     held = HELD[total.code] if total else ""

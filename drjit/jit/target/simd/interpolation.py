@@ -27,11 +27,11 @@ def gather_weighted(
         sums = _in_rows(t.f, base, indices, weights, mask)
     else:
         rows = (records(t.f, code, base, x, mask, count) for x in indices)
-        sums = _in_turn(t, code, rows, weights)
+        sums = in_turn(t, code, rows, weights)
     return tuple((code, v) for v in cleared(t.f, code, sums, mask))
 
 
-def _in_turn(
+def in_turn(
     t: Translator, code: str, rows: Iterable[list[str]], weights: Sequence[str]
 ) -> list[str]:
     """Returns the sums over records, each of which is read when it is added."""

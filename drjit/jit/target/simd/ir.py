@@ -7,6 +7,7 @@ per line. This module depends on nothing.
 import struct
 from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple
 
 # Element types in registers, and in memory (where a mask is a byte with the value 0 or 1).
 _INTEGERS = {f"{sign}{bits}": f"i{bits}" for bits in (8, 16, 32, 64) for sign in "iu"}
@@ -79,6 +80,14 @@ class Types:
         self.iota = ", ".join(f"i32 {lane}" for lane in range(lanes))
 
 
+class Machine(NamedTuple):
+    """What code is generated for: the size in bytes of the widest vector register, and whether
+    there are instructions for masked gathers and scatters."""
+
+    register_bytes: int
+    has_gathers: bool
+
+
 @cache
 def types(lanes: int) -> Types:
     """Returns the types for a number of lanes."""
@@ -93,7 +102,8 @@ class Function:
     contents of the entry block: loads from the parameter block, splats, stack slots.
     """
 
-    def __init__(self, lanes: int, first_number: int = 0):
+    def __init__(self, machine: Machine, lanes: int, first_number: int = 0):
+        self.machine = machine
         self.types = types(lanes)
         self.lanes = lanes
         self.vector = self.types.vector
@@ -181,6 +191,10 @@ class Function:
     def any(self, mask: str) -> str:
         """Returns whether a mask is true in any lane."""
         return self.op(f"icmp ne i{self.lanes} {self.bits(mask)}, 0")
+
+    def position(self) -> str:
+        """Returns the number of the first lane to load for."""
+        return "%i"
 
     def word_address(self, index: int) -> str:
         """Returns the address of a word of the parameter block."""

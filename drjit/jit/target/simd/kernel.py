@@ -9,6 +9,7 @@ from . import (
     block_reduction,
     coalescing,
     interpolation,
+    llvm,
     matmul,
     matvec,
     outer,
@@ -53,9 +54,9 @@ def module_text(text: str, name: str, lanes: int, contract: bool, library: Libra
     if not definitions or [a.arg for a in definitions[0].args.args] != ["i", "p"]:
         raise KernelError("a kernel text begins with the function kernel(i, p)")
     definition, *others = definitions
-    module = Module(lanes, contract, library)
-    module.bodies = {d.name: cache(partial(_body, d)) for d in others}
-    f = Function(lanes)
+    module = Module(llvm.host(), lanes, contract, library)
+    module.bodies = {d.name: cache(partial(body, d)) for d in others}
+    f = module.new(lanes)
     kind = VectorTranslator if any(name in text for name in VECTORS) else Translator
     t = kind(module, f, text, is_kernel=True)
     f.block = "packet"
@@ -89,10 +90,10 @@ def module_text(text: str, name: str, lanes: int, contract: bool, library: Libra
         again = f", [{resumed or after}, %pause]" if t.pauses else ""
         phis.append(f"{result} = phi {of} [{first}, %entry], [{after}, %latch]{again}")
     start = "\n".join(phis + (_active(f) if t.needs_active else []))
-    body = "\n".join(f.lines)
+    lines = "\n".join(f.lines)
     exported = [
         f'define void @"{name}"(ptr %p, i64 %begin, i64 %end, i64 %block, i64 %thread) #0 {{\n'
-        f"entry:\n{head}\nbr label %packet\npacket:\n{start}\n{body}\n}}"
+        f"entry:\n{head}\nbr label %packet\npacket:\n{start}\n{lines}\n}}"
     ]
     has_finish = bool(t.reductions or t.expansions or t.finishers)
     if has_finish:
@@ -100,10 +101,10 @@ def module_text(text: str, name: str, lanes: int, contract: bool, library: Libra
     return Text(module.text(exported), has_finish, module.parted)
 
 
-def _body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[str]]:
+def body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[str]]:
     """Translates a function of the text and returns the types of its parameters and results."""
-    f = Function(t.f.lanes)
-    inner = Translator(t.module, f, "", is_kernel=True, depth=1)
+    f = t.module.new(t.f.lanes)
+    inner = t.module.translator(t.module, f, "", is_kernel=True, depth=1)
     inner.crowded, inner.has_many_words = t.crowded, t.has_many_words
     inner.has_runs, inner.returns = t.has_runs, True
     inner.expansions, inner.finishers = t.expansions, t.finishers

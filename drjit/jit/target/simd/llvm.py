@@ -10,7 +10,7 @@ from typing import Any
 from llvmlite import binding
 
 from ... import processor
-from .ir import KernelError
+from .ir import KernelError, Machine
 
 # Modules with at least this many lines favour compile time over speed.
 LONG = 10_000
@@ -27,16 +27,11 @@ def _target() -> Any:
     return binding.Target.from_triple(binding.get_process_triple())
 
 
-def register_bytes() -> int:
-    """Returns the size in bytes of the widest vector register: 64 with AVX-512, otherwise 32."""
-    return 64 if "+avx512f" in processor.target()[1].split(",") else 32
-
-
-def has_gathers() -> bool:
-    """Returns whether the processor has instructions for masked gathers and scatters, i.e. AVX-512.
-    The gathers of AVX2 are slower than loads, so LLVM generates a branch for each lane instead.
-    """
-    return register_bytes() == 64
+def host() -> Machine:
+    """Returns what this processor has: registers of 64 bytes with AVX-512, otherwise 32. The
+    gathers of AVX2 are slower than loads, so they are not used."""
+    wide = "+avx512f" in processor.target()[1].split(",")
+    return Machine(64 if wide else 32, wide)
 
 
 def _new_machine(*, jit: bool, level: int = 2) -> Any:

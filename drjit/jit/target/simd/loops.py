@@ -9,16 +9,15 @@ context, the list holds the final values.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from . import llvm
 from .conversion import from_memory, to_memory
 from .ir import BITS, BYTES, FLOATS, MEMORY, Function, Value
 
 Carried = tuple[str, str]  # a type and a value
 
 
-def width(code: str) -> int:
+def width(f: Function, code: str) -> int:
     """Returns the number of elements of a type in one register."""
-    return llvm.register_bytes() // BYTES[code]
+    return f.machine.register_bytes // BYTES[code]
 
 
 def vector(code: str, lanes: int) -> str:
@@ -49,6 +48,28 @@ def loop(
     yield position, values
     after = [f.op(f"add nsw i64 {position}, {step}"), *values]
     for name, (kind, x), y in zip([position, *names], before, after, strict=True):
+        f.lines[line] = f"{name} = phi {kind} [{x}, %{origin}], [{y}, %{f.block}]"
+        line += 1
+    f.do(f"br label %{head}")
+    f.start(done)
+    values[:] = names
+
+
+@contextmanager
+def during(
+    f: Function, condition: Callable[[list[str]], str], carried: Sequence[Carried]
+) -> Iterator[list[str]]:
+    """A loop as long as a condition on the carried values is true: yields these."""
+    origin, head, inside, done = f.block, f.new_block(), f.new_block(), f.new_block()
+    f.do(f"br label %{head}")
+    f.start(head)
+    line = len(f.lines)
+    names = [f.op("") for _ in carried]
+    f.branch(condition(names), inside, done)
+    f.start(inside)
+    values = list(names)
+    yield values
+    for name, (kind, x), y in zip(names, carried, values, strict=True):
         f.lines[line] = f"{name} = phi {kind} [{x}, %{origin}], [{y}, %{f.block}]"
         line += 1
     f.do(f"br label %{head}")

@@ -11,7 +11,6 @@ to the packed operands: each element of the result is written once.
 from functools import partial
 from typing import Any
 
-from . import llvm
 from .arguments import statement
 from .dot_products import dot_products
 from .ir import FLOATS, Function, KernelError
@@ -53,10 +52,10 @@ from .translate import Translator
 _SIZES = ("m", "n", "k", "mb", "nb", "tiles_m", "tiles_n", "room")
 
 
-def _register_tile(rows: int, columns: int, lanes: int) -> tuple[int, int]:
+def _register_tile(f: Function, rows: int, columns: int, lanes: int) -> tuple[int, int]:
     """Returns the number of rows and vectors of the accumulators, given the approximate number of
     rows and columns of a result."""
-    wide = llvm.register_bytes() == 64
+    wide = f.machine.register_bytes == 64
     if rows == 1:
         tile = 1, 8 if wide else 6
     elif rows <= 4:
@@ -75,8 +74,8 @@ def matmul(t: Translator, code: str, rows: int, columns: int, depth: int, *given
         raise KernelError(f"there is no matrix product of {code}")
     f, (*operands, sizes, scratch, a_transposed, b_transposed) = t.f, given
     acc = accumulator(code)
-    lanes = width(acc)
-    tile = _register_tile(rows, columns, lanes)
+    lanes = width(f, acc)
+    tile = _register_tile(f, rows, columns, lanes)
     shape = Shape(code, acc, *tile, lanes, depth, a_transposed, b_transposed)
     size, i0, j0, starts = _task(f, sizes)
     a, b, c = (address(f, code, p, at) for p, at in zip(operands, starts, strict=True))

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from . import llvm
 from .arguments import statement
 from .feature_loop import Product
 from .ir import FLOATS, SCALAR, Function, KernelError, Value
@@ -38,17 +37,17 @@ class Tile(NamedTuple):
     b_term: int
 
 
-def registers_across(count: int) -> int:
+def registers_across(f: Function, count: int) -> int:
     """Returns the number of adjacent registers in a block, out of `count`."""
-    most = 4 if llvm.register_bytes() == 64 else 2
+    most = 4 if f.machine.register_bytes == 64 else 2
     groups = -(-count // most)
     return -(-count // groups)
 
 
-def rows_down(count: int, registers: int) -> int:
+def rows_down(f: Function, count: int, registers: int) -> int:
     """Returns the number of rows in a block, out of `count`: few enough for the registers, and such
     that blocks have equal heights."""
-    most = min((24 if llvm.register_bytes() == 64 else 12) // registers, 16)
+    most = min((24 if f.machine.register_bytes == 64 else 12) // registers, 16)
     for rows in range(most, most * 2 // 3, -1):
         if count % rows == 0:
             return rows
@@ -129,9 +128,9 @@ def _product(s: _Shape, f: Function, pointers: Sequence[str], use: Callable[...,
     of the matrix, the vector, and the bias if there is one.
     """
     held = accumulator(s.code)
-    lanes = min(width(held), f.lanes)
+    lanes = min(width(f, held), f.lanes)
     registers = f.lanes // lanes
-    for first, number in strips(f, s.rows, rows_down(s.rows, registers)):
+    for first, number in strips(f, s.rows, rows_down(f, s.rows, registers)):
         a = address(f, held, pointers[0], times(f, first, s.a_row))
         block = Tile(held, lanes, number, registers, s.a_row, s.a_term, f.lanes)
         start = ["zeroinitializer"] * number * registers

@@ -3,7 +3,6 @@
 import ast
 from collections.abc import Sequence
 
-from . import llvm
 from .arguments import statement
 from .conversion import from_memory, to_memory
 from .ir import BITS, BYTES, FLOATS, MEMORY, SCALAR, Function, KernelError, Value
@@ -156,7 +155,7 @@ def gather(t: Translator, code: str, base: str, index: Value, mask: str) -> Valu
 
 def gather_masked(f: Function, code: str, base: str, index: Value, mask: str) -> str:
     """Gathers elements at an index, 0 where the mask is false."""
-    if BITS[code] >= 32 and llvm.has_gathers():
+    if BITS[code] >= 32 and f.machine.has_gathers:
         return gather_wide(f, code, base, index, mask)
     x = gather_lanes(f, code, base, safe_index(f, index, mask))
     return f.select(code, mask, x)
@@ -196,6 +195,8 @@ def gather_lanes(f: Function, code: str, base: str, index: Value) -> str:
 def lane_addresses(f: Function, element: str, base: str, index: Value) -> list[str]:
     """Returns the address of every lane's element, for an index that is valid in every lane."""
     (code, x), count = index, f.lanes
+    if count == 1 and code == "u32":
+        code, x = "u64", f.op(f"zext {f.vector['u32']} {x} to {f.vector['u64']}")
     if code == "u32":
         # Two at a time: moving a lane to a general register costs more than splitting it there.
         count //= 2

@@ -8,10 +8,9 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
-from . import llvm
 from .arguments import statement
 from .elementwise import narrow, widen
-from .ir import NUMBER, SCALAR, Function, KernelError, Value, constant
+from .ir import NUMBER, SCALAR, Function, KernelError, Machine, Value, constant
 from .loops import concatenated
 from .memory import gather_wide
 from .translate import Translator, results_of, together
@@ -38,8 +37,11 @@ class Module:
     """The common state of the functions of one module: its settings, library functions and
     tables."""
 
-    def __init__(self, lanes: int, contract: bool, library: Library):
-        self.lanes, self.contract, self.library = lanes, contract, library
+    # The translator of library functions.
+    translator: type[Translator] = Translator
+
+    def __init__(self, machine: Machine, lanes: int, contract: bool, library: Library):
+        self.machine, self.lanes, self.contract, self.library = machine, lanes, contract, library
         # Result types of library functions, by symbol.
         self.functions: dict[str, tuple[str, ...]] = {}
         # Symbol, text up to the attributes, body, lines.
@@ -59,6 +61,10 @@ class Module:
         self.routines: dict[str, tuple[str, str]] = {}
         self.symbols: dict[Hashable, str] = {}
         self.uses: dict[str, int] = {}
+
+    def new(self, lanes: int, first_number: int = 0) -> Function:
+        """Returns a new function of the module."""
+        return Function(self.machine, lanes, first_number)
 
     def call(self, f: Function, name: str, values: list[Value], *, warm: bool) -> Any:
         """Emits a call of a library function, on a warm path or in a rare branch; `f16` goes
@@ -88,7 +94,7 @@ class Module:
         ]
         # LLVM may leave the stack unaligned when it spills registers, and spills that cross cache
         # lines take several times as long. Tasks need the frame pointer register.
-        aligned = f"alignstack={llvm.register_bytes()} " if self.lanes > 1 else ""
+        aligned = f"alignstack={self.machine.register_bytes} " if self.lanes > 1 else ""
         attributes = (
             f'attributes #0 = {{ {aligned}nounwind "prefer-vector-width"="512" }}',
             f"attributes #1 = {{ {how} {aligned}nounwind }}",
@@ -122,7 +128,7 @@ class Module:
         if symbol is None:
             number = "" if key is None else f".{len(self.symbols)}"
             symbol = self.symbols[name, key] = f'@"{name}{number}"'
-            f = Function(self.lanes, len(parameters))
+            f = self.new(self.lanes, len(parameters))
             result = emit(f)
             f.do(f"ret {kind} {result}" if result else "ret void")
             head = f"define internal fastcc {kind} {symbol}({', '.join(parameters)})"
@@ -147,7 +153,7 @@ def declare(
             definition = module.library.function(base, suffix)
         except KeyError:
             raise KernelError(f"the function {name} is unknown for {suffix}") from None
-        f = Function(lanes, len(codes))
+        f = module.new(lanes, len(codes))
         values = [(code, f"%{k}") for k, code in enumerate(codes)]
         _finish(module, symbol, f, codes, results_of(module, f, definition, values))
     return symbol, module.functions[symbol]
@@ -177,7 +183,7 @@ def _by_parts(module: Module, name: str, codes: tuple[str, ...], lanes: int) -> 
     symbol = f"{part}.{lanes}"
     if symbol in module.functions:
         return symbol
-    f = Function(lanes, len(codes))
+    f = module.new(lanes, len(codes))
     found = []
     for first in range(0, lanes, COLD_LANES):
         places, operands = range(first, first + COLD_LANES), []

@@ -74,16 +74,16 @@ def _masked_rows(f: Function, code: str, lanes: int, rows: int, bits: str) -> st
 def _emit_outer(f: Function, code: str, rows: int, columns: int, stride: int) -> None:
     """Emits the function; its parameters are `%0` the sums, `%1` and `%2` the vectors, `%3` the
     active lanes."""
-    lanes = min(width(code), f.lanes)
+    lanes = min(width(f, code), f.lanes)
     _leave_if_none(f, "%3")
     turned, step = _turned(f, code, lanes, columns, "%3")
     left = _masked_rows(f, code, lanes, rows, "%3")
-    across = registers_across(-(-columns // lanes)) * lanes
+    across = registers_across(f, -(-columns // lanes)) * lanes
     for first, number in strips(f, columns, across):
         b, target = address(f, code, turned, first), address(f, code, "%0", first)
         registers = -(-number // lanes)
         masks = [_first(min(number - k * lanes, lanes), lanes) for k in range(registers)]
-        for top, height in strips(f, rows, rows_down(rows, registers)):
+        for top, height in strips(f, rows, rows_down(f, rows, registers)):
             a = address(f, code, left, times(f, top, f.lanes))
             corner = address(f, code, target, times(f, top, stride))
             places = [
@@ -101,7 +101,7 @@ def _emit_outer(f: Function, code: str, rows: int, columns: int, stride: int) ->
 def _emit_accumulate(f: Function, code: str, rows: int) -> None:
     """Emits the function; its parameters are `%0` the sums, `%1` the vector, `%2` the active
     lanes."""
-    lanes = min(width(code), f.lanes)
+    lanes = min(width(f, code), f.lanes)
     kind = vector(code, lanes)
     _leave_if_none(f, "%2")
     masks = _lane_masks(f, "%2", lanes)

@@ -202,7 +202,7 @@ def finish(t: Translator, name: str) -> str:
     """Emits the finish function, which combines partial results in the order of blocks, and private
     copies in the order of threads.
     """
-    f = Function(t.f.lanes)
+    f = t.module.new(t.f.lanes)
     for op, code, a, k, _ in t.reductions:
         total = _combine_partials(f, op, accumulator(code), a, is_scan=k is None)
         if k is not None:

@@ -9,7 +9,6 @@ from .arguments import statement
 from .atomic import combine
 from .compensated_sum import add_long, is_long
 from .ir import SCALAR, Function, constant
-from .llvm import register_bytes
 from .loops import address, below, cast, choose, least, load, loop, numbers, store, vector, width
 from .reduction import accumulator, identity
 from .translate import Translator
@@ -85,7 +84,7 @@ class _Rows(NamedTuple):
     @classmethod
     def of(cls, f: Function, op: str, code: str, sizes: int) -> "_Rows":
         acc = accumulator(code)
-        lanes, size = width(acc), numbers(f, "rr", f.pointer(sizes), _SIZES)
+        lanes, size = width(f, acc), numbers(f, "rr", f.pointer(sizes), _SIZES)
         neutral = f"splat ({SCALAR[acc]} {constant(acc, identity(op, acc))})"
         return cls(f, op, code, acc, lanes, vector(acc, lanes), is_long(op, acc), neutral, size)
 
@@ -131,7 +130,7 @@ def _add_rows(
             for x, place in zip(after, places, strict=True):
                 store(f, acc, lanes, x, place)
 
-    registers = 16 if register_bytes() == 64 else 8
+    registers = 16 if f.machine.register_bytes == 64 else 8
     left = f.op(f"urem i64 {columns}, {registers * lanes}")
     whole = f.op(f"sub i64 {columns}, {left}")
     with loop(f, 0, whole, registers * lanes) as (j, _):

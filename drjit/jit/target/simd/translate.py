@@ -73,6 +73,9 @@ class Deferred(str):
 class Translator(Arguments):
     """Translates the statements of one function."""
 
+    # The translators of calls whose arguments are not all plain operands, by name.
+    calls = CALLS
+
     def __init__(
         self, module: "Module", f: Function, source: str, *, is_kernel: bool, depth: int = 0
     ):
@@ -199,7 +202,7 @@ class Translator(Arguments):
         f.do(f"br label %{done}")
         f.start(done)
         for name in names:
-            if name not in before:
+            if name not in before or name not in variables:
                 variables.pop(name, None)
                 continue
             (code, old), (now, new) = before[name], variables[name]
@@ -207,8 +210,14 @@ class Translator(Arguments):
                 # Unused after the branch.
                 del variables[name]
             elif new != old:
-                result = f.op(f"phi {f.vector[code]} [{new}, %{end}], [{old}, %{origin}]")
-                variables[name] = code, result
+                parts = zip(
+                    self.registers(before[name]), self.registers(variables[name]), strict=True
+                )
+                phis = [
+                    f.op(f"phi {kind} [{x}, %{end}], [{y}, %{origin}]")
+                    for (kind, y), (_, x) in parts
+                ]
+                variables[name] = self.of_registers(before[name], phis)
 
     def loop(self, s: ast.While) -> None:
         """`while any_lane(m):`."""
@@ -222,10 +231,12 @@ class Translator(Arguments):
         phis = {}
         for name in names:
             if name in variables:
-                code, start = variables[name]
-                self.same_type(name, code, code)
-                phis[name] = code, start, len(f.lines), f.op("")
-                variables[name] = code, phis[name][3]
+                start = variables[name]
+                self.same_type(name, start[0], start[0])
+                line, parts = len(f.lines), self.registers(start)
+                results = [f.op("") for _ in parts]
+                phis[name] = start, parts, line, results
+                variables[name] = self.of_registers(start, results)
         f.branch(self.test(s.test), inside, done)
         f.start(inside)
         self.nested(s.body)
@@ -236,14 +247,26 @@ class Translator(Arguments):
             if name not in phis:
                 variables.pop(name, None)
                 continue
-            code, start, line, result = phis[name]
-            now, value = variables[name]
-            self.same_type(name, code, now)
-            f.lines[line] = (
-                f"{result} = phi {f.vector[code]} [{start}, %{origin}], [{value}, %{end}]"
-            )
-            variables[name] = code, result
+            start, parts, line, results = phis[name]
+            if name in variables:
+                self.same_type(name, start[0], variables[name][0])
+                after = self.registers(variables[name])
+            else:  # a vector that is not needed after the body
+                after = [(kind, "poison") for kind, _ in parts]
+            for result, (kind, x), (_, y) in zip(results, parts, after, strict=True):
+                f.lines[line] = f"{result} = phi {kind} [{x}, %{origin}], [{y}, %{end}]"
+                line += 1
+            variables[name] = self.of_registers(start, results)
         f.start(done)
+
+    def registers(self, value: Value) -> list[tuple[str, str]]:
+        """Returns the registers of a value, each with its type: a phi merges one."""
+        code, x = value
+        return [(self.f.vector[code], x)]
+
+    def of_registers(self, like: Value, registers: list[str]) -> Value:
+        """Returns the value in other registers, with the type of an existing one."""
+        return like[0], registers[0]
 
     def enter(self, statements: list[ast.stmt]) -> list[str]:
         """Returns the names that a body assigns, before it is translated: those that need phis."""
@@ -356,7 +379,7 @@ class Translator(Arguments):
             if len(args) != arity:
                 raise KernelError(f"{name} takes {arity} operands")
             return self.apply(name, [self.expr(a) for a in args])
-        special = CALLS.get(name)
+        special = self.calls.get(name)
         if special is not None:
             return special(self, *args)
         if name in self.module.bodies:
@@ -445,7 +468,7 @@ def results_of(
     names = [a.arg for a in definition.args.args]
     if len(names) != len(values):
         raise KernelError(f"{definition.name} takes {len(names)} arguments")
-    inner = Translator(module, f, "", is_kernel=False, depth=depth)
+    inner = module.translator(module, f, "", is_kernel=False, depth=depth)
     around, f.variables = f.variables, dict(zip(names, values, strict=True))
     try:
         inner.body(definition.body)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 from ...ir.op import TABLE as OPERATIONS
-from . import elementwise, llvm
+from . import elementwise
 from .arguments import statement
 from .conversion import convert
 from .feature_loop import (
@@ -46,7 +46,7 @@ class VectorTranslator(Translator):
     def __init__(self, module: Module, f: Function, source: str, *, is_kernel: bool):
         super().__init__(module, f, source, is_kernel=is_kernel)
         # Padding for the widest row, which nothing reads (see `put`).
-        spare = 8 * f.lanes if " put(" in source and not llvm.has_gathers() else 0
+        spare = 8 * f.lanes if " put(" in source and not f.machine.has_gathers else 0
         self.variables = f.variables = Variables(f, spare)
         # The names that stand for vectors anywhere, and those assigned since the last loop over
         # features.

@@ -63,7 +63,8 @@ def store_vector(t: VectorTranslator, code: str, count: int, base: str, e: ast.e
 
 def _first_row(f: Function, code: str, count: int, base: str) -> str:
     """Returns the address of the first feature of the lanes, in blocks with one row per feature."""
-    block, inside = f.op(f"and i64 %i, {-VECTOR_BLOCK}"), f.op(f"and i64 %i, {VECTOR_BLOCK - 1}")
+    i = f.position()
+    block, inside = f.op(f"and i64 {i}, {-VECTOR_BLOCK}"), f.op(f"and i64 {i}, {VECTOR_BLOCK - 1}")
     at = f.op(f"add i64 {f.op(f'mul i64 {block}, {count}')}, {inside}")
     return address(f, code, base, at)
 

@@ -3,7 +3,6 @@
 import ast
 from typing import Any
 
-from . import llvm
 from .arguments import statement
 from .feature_loop import (
     from_held,
@@ -22,10 +21,10 @@ from .vector import VectorTranslator, check_feature
 from .vector_memory import HELD, Vector, row_code, row_type
 
 
-def _goes_by_rows(v: Vector) -> bool:
+def _goes_by_rows(f: Function, v: Vector) -> bool:
     """Returns whether all rows are read and written: for few features, and for somewhat more with
     the masks and the many registers of AVX-512."""
-    return v.count <= (8 if llvm.has_gathers() else 4)
+    return v.count <= (8 if f.machine.has_gathers else 4)
 
 
 def _is(f: Function, index: str, k: int) -> str:
@@ -45,7 +44,7 @@ def take(t: VectorTranslator, v: Vector, x: ast.expr, mask: str) -> Value:
     """`take(v, x, m)`."""
     f, (_, index), held = t.f, t.typed(x, "u32"), HELD[v.code]
     place = t.place(v)
-    if _goes_by_rows(v):
+    if _goes_by_rows(t.f, v):
         result = load_row(f, v.code, place)
         for k in range(1, v.count):
             here = _is(f, index, k)
@@ -71,7 +70,7 @@ def put(t: VectorTranslator, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -
     if constant is not None:
         check_feature(v, constant)
         _replace(f, v, row_address(f, v.code, place, constant), value, mask)
-    elif _goes_by_rows(v):
+    elif _goes_by_rows(t.f, v):
         for k in range(v.count):
             here = f.op(f"and {f.vector['mask']} {_is(f, index, k)}, {mask}")
             _replace(f, v, row_address(f, v.code, place, k), value, here)
@@ -85,7 +84,7 @@ def _scatter(f: Function, v: Vector, place: str, row: str, index: Value, mask: s
     """Stores the feature at a position. Without an instruction for that, lanes that are not in the
     mask store theirs too, to the row that follows the vector."""
     code = row_code(v.code)
-    if llvm.has_gathers():
+    if f.machine.has_gathers:
         scatter_masked(f, code, place, row, index, mask)
         return
     spare = _position(f, f.constant("u32", v.count))
@@ -113,7 +112,7 @@ def _replace(f: Function, v: Vector, row: str, value: str, mask: str) -> None:
     mask of the active lanes."""
     if mask != ACTIVE:
         held, before = HELD[v.code], load_row(f, v.code, row)
-        if not llvm.has_gathers():
+        if not f.machine.has_gathers:
             # Else LLVM would make a masked store of it, which takes processors of AMD many times
             # as long before AVX-512.
             before = f.op(f"freeze {f.vector[held]} {before}")

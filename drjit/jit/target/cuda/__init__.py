@@ -1,0 +1,36 @@
+"""The CUDA target: translates kernel text to PTX, with one thread for each lane.
+
+The front end is that of the SIMD target, with packets of a single lane; statements that work
+differently on a GPU have translators of their own. LLVM makes PTX of the module: no CUDA toolkit
+is needed, and llvmlite is imported when something is compiled.
+"""
+
+from ... import collector
+from .. import library as _library
+from .form import Compiled
+
+__all__ = ["Compiled", "compile"]
+
+
+def compile(
+    text: str,
+    name: str,
+    words: int,
+    contract: bool = False,
+    capability: tuple[int, int] = (7, 0),
+    half_sums: bool = False,
+) -> Compiled:
+    """Compiles the text of a kernel, whose parameter block has a number of words, to PTX for GPUs
+    of a compute capability. `contract` allows fused multiply-adds in place of products and sums;
+    `half_sums` lets products of halves accumulate in halves.
+
+    Raises KernelError if the text violates the rules of the language.
+    """
+    from . import nvptx
+    from .module import translate
+    from .plan import Options
+
+    collector.defer()
+    options = Options(capability, half_sums)
+    made = translate(text, name, words, contract, _library, options)
+    return made._replace(code=nvptx.ptx(made.code, capability))

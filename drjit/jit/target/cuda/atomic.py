@@ -1,0 +1,138 @@
+"""Read-modify-write operations on memory, one lane at a time."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..simd.atomic import atomic_update, updated
+from ..simd.conversion import convert, from_memory, reinterpret
+from ..simd.ir import BITS, BYTES, FLOATS, INTEGERS, MEMORY, SCALAR, KernelError, Value
+from ..simd.loops import address, choose, loop, when
+from ..simd.reduction import accumulator
+from . import private
+from .calls import statement
+from .function import assembly, element
+from .memory import lane_address
+
+
+@statement("type reduction text pointer operand index mask")
+def scatter_reduce(
+    t: Any, code: str, op: str, mode: str, base: str, value: str, index: Value, mask: str
+) -> None:
+    """`scatter_reduce(T, 'add', 'direct', p[k], v, x, m)`."""
+    f, kind = t.f, MEMORY[code]
+    if mode not in ("direct", "no_conflicts"):
+        raise KernelError(f"the mode {mode!r} does not exist")
+    with when(f, f.scalar("mask", mask)):
+        place, one = lane_address(f, kind, base, index), element(f, code, value)
+        if mode == "direct":
+            atomic_update(f, op, code, place, one)
+        else:
+            old = f.op(f"load {kind}, ptr {place}, align {BYTES[code]}")
+            new = updated(f, op, code, one, old, kind)
+            f.do(f"store {kind} {new}, ptr {place}, align {BYTES[code]}")
+
+
+@statement("type reduction parameter parameter parameter operand index mask")
+def scatter_reduce_expand(
+    t: Any, code: str, op: str, k: int, a: int, n: int, x: str, index: Value, mask: str
+) -> None:
+    """`scatter_reduce_expand(...)`."""
+    f, (acc, base) = t.f, private.room(t, op, code, k, a, n)
+    with when(f, f.scalar("mask", mask)):
+        place = lane_address(f, MEMORY[acc], base, index)
+        atomic_update(f, op, acc, place, element(f, acc, convert(f, acc, code, x)))
+
+
+@statement("type reduction parameter parameter parameter index mask *operand")
+def scatter_reduce_packet(
+    t: Any, code: str, op: str, k: int, a: int, n: int, index: Value, mask: str, *xs: str
+) -> None:
+    """`scatter_reduce_packet(...)`."""
+    f, (acc, base) = t.f, private.room(t, op, code, k, a, n)
+    with when(f, f.scalar("mask", mask)):
+        place = lane_address(f, f"[{len(xs)} x {MEMORY[acc]}]", base, index)
+        parts = [element(f, acc, convert(f, acc, code, x)) for x in xs]
+
+        def one_by_one() -> None:
+            for j, x in enumerate(parts):
+                atomic_update(f, op, acc, address(f, acc, place, j), x)
+
+        def together() -> None:
+            for j in range(0, len(parts), width):
+                _add_together(f, address(f, acc, place, j), parts[j : j + width])
+
+        width = 4 if len(parts) % 4 == 0 else 2
+        can = t.module.options.capability >= (9, 0) and op == "add" and acc == "f32"
+        if not can or len(parts) % width:
+            one_by_one()
+        elif base.startswith("%private"):  # perhaps shared memory, which has no such instruction
+            choose(f, f"{base}.small", one_by_one, together)
+        else:
+            together()
+
+
+def _add_together(f: Any, place: str, parts: Sequence[str]) -> None:
+    """Adds 2 or 4 neighbouring floats to the memory of the GPU, by one instruction."""
+    place = f.op(f"addrspacecast ptr {place} to ptr addrspace(1)")
+    names = ", ".join([f"${k + 1}" for k in range(len(parts))])
+    text = f"red.global.add.v{len(parts)}.f32 [$0], {{{names}}};"
+    constraints = f"l{',f' * len(parts)},~{{memory}}"
+    operands = [f"ptr addrspace(1) {place}", *[f"float {x}" for x in parts]]
+    assembly(f, text, constraints, operands, "void")
+
+
+@statement("type pointer index mask")
+def scatter_inc(t: Any, code: str, base: str, index: Value, mask: str) -> Value:
+    """`scatter_inc(T, p[k], x, m)`."""
+    if code not in INTEGERS:
+        raise KernelError("scatter_inc counts in integers")
+    return _exchanged(t, code, base, [], index, mask, "atomicrmw add ptr {at}, {kind} 1")
+
+
+@statement("type pointer operand index mask")
+def scatter_exch(t: Any, code: str, base: str, value: str, index: Value, mask: str) -> Value:
+    """`scatter_exch(T, p[k], v, x, m)`."""
+    return _exchanged(t, code, base, [value], index, mask, "atomicrmw xchg ptr {at}, {kind} {0}")
+
+
+@statement("type pointer operand operand index mask")
+def scatter_cas(
+    t: Any, code: str, base: str, expected: str, value: str, index: Value, mask: str
+) -> Value:
+    """`scatter_cas(T, p[k], cmp, v, x, m)`."""
+    swap = "cmpxchg ptr {at}, {kind} {0}, {kind} {1} monotonic"
+    return _exchanged(t, code, base, [expected, value], index, mask, swap)
+
+
+def _exchanged(
+    t: Any, code: str, base: str, values: list[str], index: Value, mask: str, how: str
+) -> Value:
+    """Returns the memory contents before an instruction; floats as their bits."""
+    f, word = t.f, f"u{BITS[code]}" if code in FLOATS else code
+    kind = MEMORY[word]
+    with when(f, f.scalar("mask", mask), [(kind, "0")]) as result:
+        given = [element(f, word, reinterpret(f, word, code, v)) for v in values]
+        at = lane_address(f, kind, base, index)
+        instruction = how.format(*given, at=at, kind=kind)
+        old = f.op(f"{instruction} monotonic, align {BYTES[word]}")
+        if how.startswith("cmpxchg"):
+            old = f.op(f"extractvalue {{{kind}, i1}} {old}, 0")
+        result[0] = old
+    packet = f"insertelement {f.types.memory[word]} poison, {kind} {result[0]}, i32 0"
+    return code, reinterpret(f, code, word, from_memory(f, word, f.op(packet)))
+
+
+def finish_sums(f: Any, expansion: tuple) -> None:
+    """Combines accumulators into a target of halves, an element for each thread of the launch and
+    those a launch further."""
+    op, code, k, a, n = expansion
+    acc = accumulator(code)
+    target, source = f.pointer(k), f.pointer(a)
+    with loop(f, "%first", f.word(n), "%step") as (j, _):
+        place = address(f, code, target, j)
+        old = f.op(f"load {MEMORY[code]}, ptr {place}, align {BYTES[code]}")
+        old = f.op(f"fpext {SCALAR[code]} {old} to {SCALAR[acc]}")
+        x = f.op(f"load {MEMORY[acc]}, ptr {address(f, acc, source, j)}, align {BYTES[acc]}")
+        new = updated(f, op, acc, x, old, MEMORY[acc])
+        new = f.op(f"fptrunc {SCALAR[acc]} {new} to {SCALAR[code]}")
+        f.do(f"store {MEMORY[code]} {new}, ptr {place}, align {BYTES[code]}")

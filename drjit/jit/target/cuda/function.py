@@ -1,0 +1,146 @@
+"""LLVM IR for one thread of a GPU: functions with packets of a single lane, and how threads of a
+warp and of a block work together.
+
+A kernel may be one of *whole warps*: its threads stay together, also those beyond the last lane,
+because instructions of the warp need all of them.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..simd.conversion import to_memory
+from ..simd.ir import BITS, MEMORY, Function, Machine, types
+from .form import THREADS
+
+GPU = Machine(register_bytes=8, has_gathers=False)
+
+WARP = 32
+_SREG = "@llvm.nvvm.read.ptx.sreg."
+
+
+class GpuFunction(Function):
+    """A function of one thread."""
+
+    def __init__(self, first_number: int = 0, *, warps: bool = False, threads: int = THREADS):
+        super().__init__(GPU, 1, first_number)
+        self.warps = warps  # whether it runs in whole warps
+        self.threads = threads  # of a block
+
+    def pointer(self, index: int) -> str:
+        """Returns the address stored in a word of the parameter block: one of global memory."""
+        name = f"%p{index}"
+        self.once(f"{name}.g", f"inttoptr i64 {self.word(index)} to ptr addrspace(1)")
+        return self.once(name, f"addrspacecast ptr addrspace(1) {name}.g to ptr")
+
+    def pointer_here(self, index: object) -> str:
+        """The same, loaded at its use."""
+        place = self.op(f"inttoptr i64 {self.word_here(index)} to ptr addrspace(1)")
+        return self.op(f"addrspacecast ptr addrspace(1) {place} to ptr")
+
+    def any(self, mask: str) -> str:
+        """Returns whether a mask is true in the lane, or in any one of a whole warp."""
+        bit = self.bits(mask)
+        return self.vote("any", bit) if self.warps else bit
+
+    def scalar(self, code: str, x: str) -> str:
+        """Returns the only element of a packet."""
+        kind = self.vector[code].split(" x ")[1][:-1]
+        return self.op(f"bitcast {self.vector[code]} {x} to {kind}")
+
+    def packet(self, code: str, x: str) -> str:
+        """Returns the packet with an element."""
+        kind = self.vector[code].split(" x ")[1][:-1]
+        return self.op(f"bitcast {kind} {x} to {self.vector[code]}")
+
+    def position(self) -> str:
+        """Returns the number of the lane to load for: in whole warps, that of the last one for
+        threads beyond it."""
+        if not self.warps:
+            return "%i"
+        last = self.op("sub i64 %end, 1")
+        return self.op(f"call i64 @llvm.smin.i64(i64 %i, i64 {last})")
+
+    @contextmanager
+    def pairs(self) -> Iterator[None]:
+        """Code for packets of two elements: neighbouring features of a vector."""
+        before = self.types, self.lanes, self.vector
+        self.types, self.lanes = types(2), 2
+        self.vector = self.types.vector
+        yield
+        self.types, self.lanes, self.vector = before
+
+    # ------------------------------------------------------------------ threads that work together
+
+    def special(self, name: str) -> str:
+        """Returns a special register as `i32`, read in the entry block."""
+        return self.once(f"%{name}", f"call i32 {_SREG}{name}()")
+
+    def vote(self, how: str, bit: str) -> str:
+        """Returns whether `any` or `all` threads of the warp have a bit."""
+        return self.op(f"call i1 @llvm.nvvm.vote.{how}.sync(i32 -1, i1 {bit})")
+
+    def ballot(self, bit: str) -> str:
+        """Returns the threads of the warp that have a bit, as bits of an `i32`."""
+        return self.op(f"call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 {bit})")
+
+    def barrier(self) -> None:
+        """Waits for all threads of the block."""
+        self.do("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
+
+    def meet(self) -> None:
+        """Waits for all threads of the warp; they see what the others wrote before."""
+        self.do("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
+
+    def fence(self) -> None:
+        """Makes what was written visible to all threads of the GPU, before anything after."""
+        self.do("call void @llvm.nvvm.membar.gl()")
+
+    def shuffled(self, how: str, code: str, x: str, by: object) -> str:
+        """Returns the element in memory representation of another thread of the warp: `down` is
+        the one that many places further, `up` the one before, `bfly` the one whose number differs
+        by some bits, `idx` the one with a number. `down` and `up` return the thread's own element
+        where there is no other one.
+        """
+        kind, bits = MEMORY[code], max(BITS[code], 8)
+        limit = 0 if how == "up" else WARP - 1
+
+        def word(x: str) -> str:
+            operands = f"i32 -1, i32 {x}, i32 {by}, i32 {limit}"
+            return self.op(f"call i32 @llvm.nvvm.shfl.sync.{how}.i32({operands})")
+
+        if bits == 64:
+            both = self.op(f"bitcast {kind} {x} to <2 x i32>")
+            moved = "poison"
+            for k in range(2):
+                half = word(self.op(f"extractelement <2 x i32> {both}, i32 {k}"))
+                moved = self.op(f"insertelement <2 x i32> {moved}, i32 {half}, i32 {k}")
+            return self.op(f"bitcast <2 x i32> {moved} to {kind}")
+        as_integer = f"i{bits}"
+        y = x if kind == as_integer else self.op(f"bitcast {kind} {x} to {as_integer}")
+        y = y if bits == 32 else self.op(f"zext {as_integer} {y} to i32")
+        y = word(y)
+        y = y if bits == 32 else self.op(f"trunc i32 {y} to {as_integer}")
+        return y if kind == as_integer else self.op(f"bitcast {as_integer} {y} to {kind}")
+
+
+def element(f: Any, code: str, x: str) -> str:
+    """Returns the only element of a packet in its memory representation."""
+    return f.op(f"extractelement {f.types.memory[code]} {to_memory(f, code, x)}, i32 0")
+
+
+def shared(module: Any, name: str, count: int, code: str) -> str:
+    """Returns the address of shared memory for some elements, which is declared on first use."""
+    module.globals[name] = (
+        f"{name} = internal addrspace(3) global [{count} x {MEMORY[code]}] undef, align 16"
+    )
+    return name
+
+
+def assembly(f: Function, text: str, constraints: str, operands: Sequence[str], kind: str) -> str:
+    """Returns the result of inline PTX, an IR type; operands are given with their types."""
+    call = f'call {kind} asm sideeffect "{text}", "{constraints}"({", ".join(operands)})'
+    if kind == "void":
+        f.do(call)
+        return ""
+    return f.op(call)

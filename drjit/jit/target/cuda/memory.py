@@ -1,0 +1,218 @@
+"""Lanes and memory, one lane at a time: loads, stores, gathers, scatters, bounds."""
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..simd.conversion import from_memory, to_memory
+from ..simd.interpolation import in_turn
+from ..simd.ir import BYTES, MEMORY, SCALAR, Function, KernelError, Value, constant
+from ..simd.loops import address, when
+from ..simd.memory import cleared, element_address, safe_index
+from ..simd.translate import Translator
+from .calls import statement
+
+# Iterations of loops between two looks at whether to stop: the word is in the host's memory.
+_LOOK = 256
+
+# Bytes of the widest access.
+_WIDEST = 16
+
+
+@contextmanager
+def inside(t: Any) -> Iterator[None]:
+    """Code for the lanes below the end of the range."""
+    if not t.f.warps:
+        yield
+        return
+    with when(t.f, t.f.scalar("mask", t.active())):
+        yield
+
+
+@statement("type pointer lane_range")
+def load(t: Translator, code: str, base: str) -> Value:
+    """`load(T, p[k], i)`."""
+    f = t.f
+    return code, _loaded(f, code, address(f, code, base, f.position()))
+
+
+def _loaded(f: Function, code: str, place: str) -> str:
+    x = f.op(f"load {f.types.memory[code]}, ptr {place}, align {BYTES[code]}")
+    return from_memory(f, code, x)
+
+
+def _stored(f: Function, code: str, x: str, place: str) -> None:
+    value = to_memory(f, code, x)
+    f.do(f"store {f.types.memory[code]} {value}, ptr {place}, align {BYTES[code]}")
+
+
+@statement("type pointer lane_range operand")
+def store(t: Translator, code: str, base: str, x: str) -> None:
+    """`store(T, p[k], i, x)`."""
+    with inside(t):
+        _stored(t.f, code, x, address(t.f, code, base, "%i"))
+
+
+@statement("type pointer lane_range operand")
+def stream(t: Translator, code: str, base: str, x: str) -> None:
+    """`stream(T, p[k], i, x)`: as a store, since the caches of a GPU do not read what is written
+    as a whole."""
+    with inside(t):
+        _stored(t.f, code, x, address(t.f, code, base, "%i"))
+
+
+@statement("node node index node mask")
+def in_bounds(t: Any, p: ast.expr, site: ast.expr, x: Value, n: ast.expr, mask: str) -> Value:
+    """`in_bounds(p[0], site, x, p[n], m)`: the report is a cold block, claimed atomically."""
+    f, (code, index) = t.f, x
+    # In a function, the words begin at an offset.
+    place = n.slice if type(n) is ast.Subscript and type(n.slice) is ast.BinOp else None
+    word = f.word_here(t.whole(place)) if place is not None else t.word(n)
+    one = f.scalar(code, index)
+    if code == "u32":
+        one = f.op(f"zext i32 {one} to i64")
+    below = f.packet("mask", f.op(f"icmp ult i64 {one}, {word}"))
+    masks = f.vector["mask"]
+    result = f.op(f"and {masks} {mask}, {below}")
+    bad = f.scalar("mask", f.op(f"xor {masks} {mask}, {result}"))
+    with when(f, bad, weights=", !prof !1"):
+        record = t.pointer(p)
+        claim = f.op(f"cmpxchg ptr {record}, i64 0, i64 1 monotonic monotonic")
+        with when(f, f.op(f"extractvalue {{i64, i1}} {claim}, 1")):
+            for k, value in enumerate((t.whole(site), one, word, "%i"), 1):
+                f.do(f"store i64 {value}, ptr {address(f, 'u64', record, k)}")
+    return "mask", result
+
+
+@statement("pointer mask")
+def going(t: Translator, record: str, mask: str) -> Value:
+    """`going(p[0], m)`: the mask, or no lane once the launch has been told to stop."""
+    f, kind = t.f, t.f.vector["mask"]
+    count = f.once("%looks", "alloca i32")
+    if "store i32 0, ptr %looks" not in f.prologue:
+        f.prologue.append("store i32 0, ptr %looks")
+    number = f.op(f"add i32 {f.op(f'load i32, ptr {count}')}, 1")
+    f.do(f"store i32 {number}, ptr {count}")
+    looks = f.op(f"icmp eq i32 {f.op(f'and i32 {number}, {_LOOK - 1}')}, 0")
+    with when(f, looks, [(kind, mask)], weights=", !prof !1") as values:
+        word = f.op(f"load volatile i64, ptr {address(f, 'u64', record, 5)}")
+        on = f.op(f"icmp eq i64 {word}, 0")
+        values[0] = f.op(f"select i1 {on}, {kind} {mask}, {kind} zeroinitializer")
+    return "mask", values[0]
+
+
+# ------------------------------------------------------------------------------ gathers, scatters
+
+
+def lane_address(f: Any, element: str, base: str, index: Value) -> str:
+    """Returns the address of the lane's element."""
+    code, x = index
+    return element_address(f, element, base, code, f.scalar(code, x))
+
+
+@statement("type pointer index mask")
+def gather(t: Translator, code: str, base: str, index: Value, mask: str) -> Value:
+    """`gather(T, p[k], x, m)`."""
+    f = t.f
+    x = _loaded(f, code, lane_address(f, MEMORY[code], base, safe_index(f, index, mask)))
+    return code, f.select(code, mask, x)
+
+
+@statement("type pointer index mask integer")
+def gather_packet(
+    t: Translator, code: str, base: str, index: Value, mask: str, count: int
+) -> tuple[Value, ...]:
+    """`gather_packet(T, p[k], x, m, c)`."""
+    if not 2 <= count <= 16:
+        raise KernelError("a packet has 2 to 16 components")
+    values = _record(t.f, code, base, index, mask, count)
+    return tuple((code, v) for v in cleared(t.f, code, values, mask))
+
+
+def _words(code: str, count: int) -> int:
+    """Returns the number of components of a record that are accessed together: buffers begin at a
+    multiple of the widest access."""
+    most = _WIDEST // BYTES[code]
+    return next(k for k in (8, 4, 2, 1) if k <= most and count % k == 0)
+
+
+def _record(f: Any, code: str, base: str, index: Value, mask: str, count: int) -> list[str]:
+    """Loads the components of the lane's record."""
+    place = lane_address(f, f"[{count} x {MEMORY[code]}]", base, safe_index(f, index, mask))
+    together, values = _words(code, count), []
+    row = f"<{together} x {MEMORY[code]}>"
+    for first in range(0, count, together):
+        at = address(f, code, place, first)
+        x = f.op(f"load {row}, ptr {at}, align {together * BYTES[code]}")
+        for k in range(together):
+            one = f.op(f"extractelement {row} {x}, i32 {k}")
+            one = f.op(f"insertelement {f.types.memory[code]} poison, {MEMORY[code]} {one}, i32 0")
+            values.append(from_memory(f, code, one))
+    return values
+
+
+@statement("type pointer mask integer *node")
+def gather_weighted(
+    t: Translator, code: str, base: str, mask: str, count: int, *taps: ast.expr
+) -> tuple[Value, ...]:
+    """`gather_weighted(T, p[k], m, c, x0, w0, x1, w1, ...)`."""
+    if not 2 <= count <= 16 or len(taps) % 2 or not taps:
+        raise KernelError("gather_weighted() takes 2 to 16 components and pairs of operands")
+    indices = [t.index(x) for x in taps[::2]]
+    weights = [t.typed(w, code)[1] for w in taps[1::2]]
+    rows = (_record(t.f, code, base, x, mask, count) for x in indices)
+    sums = in_turn(t, code, rows, weights)
+    return tuple((code, v) for v in cleared(t.f, code, sums, mask))
+
+
+@statement("type pointer operand index mask")
+def scatter(t: Any, code: str, base: str, value: str, index: Value, mask: str) -> None:
+    """`scatter(T, p[k], v, x, m)`."""
+    f = t.f
+    with when(f, f.scalar("mask", mask)):
+        _stored(f, code, value, lane_address(f, MEMORY[code], base, index))
+
+
+@statement("type pointer index mask *operand")
+def scatter_packet(t: Any, code: str, base: str, index: Value, mask: str, *values: str) -> None:
+    """`scatter_packet(T, p[k], x, m, v0, v1, ...)`."""
+    f, count = t.f, len(values)
+    together = _words(code, count)
+    row = f"<{together} x {MEMORY[code]}>"
+    with when(f, f.scalar("mask", mask)):
+        place = lane_address(f, f"[{count} x {MEMORY[code]}]", base, index)
+        for first in range(0, count, together):
+            x = "poison"
+            for k, value in enumerate(values[first : first + together]):
+                one = f.op(
+                    f"extractelement {f.types.memory[code]} {to_memory(f, code, value)}, i32 0"
+                )
+                x = f.op(f"insertelement {row} {x}, {MEMORY[code]} {one}, i32 {k}")
+            at = address(f, code, place, first)
+            f.do(f"store {row} {x}, ptr {at}, align {together * BYTES[code]}")
+
+
+# ------------------------------------------------------------------------------------------ tables
+
+
+@statement("node typed")
+def table(t: Any, name: ast.expr, index: Value) -> Value:
+    """`table(NAME, x)`; an index beyond the end reads the last element."""
+    if type(name) is not ast.Name or name.id.rpartition("_")[2] not in SCALAR:
+        raise KernelError(f"{ast.unparse(name)} is not the name of a table")
+    f, code = t.f, name.id.rpartition("_")[2]
+    values = t.module.library.table(name.id)
+    element = SCALAR[code]
+    elements = ", ".join([f"{element} {constant(code, v)}" for v in values])
+    symbol = f"@table.{name.id}"
+    array = f"[{len(values)} x {element}] [{elements}]"
+    t.module.globals[symbol] = f"{symbol} = internal addrspace(1) constant {array}, align 64"
+    kind, x = index
+    of = SCALAR[kind]
+    last = constant(kind, len(values) - 1)
+    one = f.scalar(kind, x)
+    one = f.op(f"call {of} @llvm.umin.{of}({of} {one}, {of} {last})")
+    place = f.op(f"getelementptr {element}, ptr addrspace(1) {symbol}, {of} {one}")
+    x = f.op(f"load {element}, ptr addrspace(1) {place}, align {BYTES[code]}")
+    return code, f.packet(code, x)

@@ -1,0 +1,154 @@
+"""From kernel text to an LLVM module for a GPU: the entry that gives each thread its lanes."""
+
+from functools import cache, partial
+from typing import Any
+
+from ..simd.ir import VECTORS, Function, KernelError
+from ..simd.kernel import body
+from ..simd.liveness import vector_names
+from ..simd.module import Library, Module
+from ..simd.parse import functions
+from . import atomic, elementwise, memory, private, reduction
+from .form import THREADS, Compiled
+from .fragments import DYNAMIC
+from .function import GPU, GpuFunction
+from .plan import DEFAULT, Options, Plan
+from .translate import GpuTranslator
+from .vectors import GpuVectorTranslator
+
+# Imported because they register statements and operations.
+assert memory and elementwise
+
+BY_VALUE = 500
+"""Words of the largest parameter block that is passed by value; a larger one is in memory."""
+
+
+class GpuModule(Module):
+    """A module of functions for one thread."""
+
+    translator = GpuTranslator
+    warps = False
+    threads = THREADS
+    options = DEFAULT
+
+    def new(self, lanes: int, first_number: int = 0) -> Function:
+        return GpuFunction(first_number, warps=self.warps, threads=self.threads)
+
+    def text(self, exported: list[str]) -> str:
+        entry = f'attributes #5 = {{ nounwind "nvvm.maxntid"="{self.threads}" }}\n'
+        return super().text(exported) + entry
+
+
+def translate(
+    text: str,
+    name: str,
+    words: int,
+    contract: bool,
+    library: Library,
+    options: Options = DEFAULT,
+) -> Compiled:
+    """Returns a kernel whose code is the text of an LLVM module.
+
+    Raises KernelError if the text violates the rules of the language.
+    """
+    definitions = functions(text)
+    if not definitions or [a.arg for a in definitions[0].args.args] != ["i", "p"]:
+        raise KernelError("a kernel text begins with the function kernel(i, p)")
+    definition, *others = definitions
+    module = GpuModule(GPU, 1, contract, library)
+    module.options = options
+    module.bodies = {d.name: cache(partial(body, d)) for d in others}
+    by_value = words <= BY_VALUE
+    plan = None
+    if any(name in text for name in VECTORS):
+        more = private.ROOM * private.MOST if "scatter_reduce_" in text else 0
+        plan = Plan(definition.body, vector_names(definition.body), options, more)
+        module.warps, module.threads = plan.warps, plan.threads
+        if plan.shared:
+            module.globals[DYNAMIC] = f"{DYNAMIC} = external addrspace(3) global [0 x i8], align 16"
+    f: Any = module.new(1)
+    t: Any = GpuTranslator(module, f, text, is_kernel=True)
+    before, origin = [], "entry"
+    if plan is not None:
+        t = GpuVectorTranslator(plan, module, f, text, is_kernel=True)
+        t.prepare()
+        before, f.lines, origin = f.lines, [], f.block
+    f.block = "packet"
+    t.body(definition.body)
+    strides = bool(t.carried or t.private) or (plan is not None and plan.shared > 0)
+    f.do("br label %latch")
+    f.start("latch")
+    if strides:
+        f.do("%next = add nsw i64 %i, %step")
+        f.do("br label %lanes")
+    else:
+        f.do("br label %exit")
+    f.start("exit")
+    t.finish()
+    private.combine(t)
+    reduction.store_totals(t)
+    f.do("ret void")
+    if t.parts:
+        f.start("never")
+        f.do("ret void")
+
+    start, origin = private.prepare(t, origin)
+    start = [*before, *start, "br label %lanes", "lanes:"]
+    if strides:
+        start.append(f"%i = phi i64 [%first, %{origin}], [%next, %latch]")
+        for c in t.carried:
+            start.append(f"{c.name} = phi {c.kind} [{c.start}, %{origin}], [{c.end}, %latch]")
+    else:
+        start.append("%i = add i64 %first, 0")
+    bound = "%i"
+    if f.warps:
+        start.append("%warp.first = and i64 %i, -32")
+        bound = "%warp.first"
+    if plan is not None and plan.sums:  # for which all threads of a block meet
+        start.append("%block.first = sub i64 %i, %thread")
+        bound = "%block.first"
+    start.append(f"%inside = icmp slt i64 {bound}, %end")
+    start.append("br i1 %inside, label %packet, label %exit")
+    start.append("packet:")
+    if f.warps:
+        start += ["%active.i = icmp slt i64 %i, %end", "%active = bitcast i1 %active.i to <1 x i1>"]
+    exported = [_entry(name, f, words, by_value, "\n".join(start))]
+    finish = ""
+    if t.expansions:
+        finish = f"{name}_finish"
+        g: Any = module.new(1)
+        for expansion in t.expansions:
+            atomic.finish_sums(g, expansion)
+        g.do("ret void")
+        exported.append(_entry(finish, g, words, by_value, ""))
+    form = Compiled(module.text(exported), name, by_value, strides, finish, module.threads)
+    return form if plan is None else form._replace(shared=plan.shared, each=plan.each)
+
+
+def _entry(name: str, f: Any, words: int, by_value: bool, start: str) -> str:
+    """Returns the text of an entry, whose lines begin after `start`."""
+    head = "\n".join([f"{result} = {text}" for result, text in _numbered(f).items()])
+    block = f'ptr byval([{words} x i64]) align 8 "nvvm.grid_constant" %p'
+    if not by_value:
+        block = "ptr addrspace(1) %p.g"
+        head = f"%p = addrspacecast ptr addrspace(1) %p.g to ptr\n{head}"
+    lines = "\n".join([*f.prologue, start, *f.lines])
+    return (
+        f'define ptx_kernel void @"{name}"({block}, i64 %end, ptr addrspace(1) %counter) #5 {{\n'
+        f"entry:\n{head}\n{lines}\n}}"
+    )
+
+
+def _numbered(f: GpuFunction) -> dict[str, str]:
+    """Returns the contents of the entry block, with the number of the thread and of its lane."""
+    head, f.head = f.head, {}
+    for name in ("tid.x", "ctaid.x", "nctaid.x"):
+        f.special(name)
+    f.once("%thread", "zext i32 %tid.x to i64")
+    f.once("%block", "zext i32 %ctaid.x to i64")
+    f.once("%blocks", "zext i32 %nctaid.x to i64")
+    f.once("%before", f"mul nuw nsw i64 %block, {f.threads}")
+    f.once("%first", "add nuw nsw i64 %before, %thread")
+    f.once("%step", f"mul nuw nsw i64 %blocks, {f.threads}")
+    f.head |= head
+    return f.head

@@ -1,0 +1,86 @@
+"""The compiler from LLVM modules to PTX: llvmlite's target for NVIDIA GPUs."""
+
+from functools import cache
+from typing import Any
+
+from llvmlite import binding
+
+from ..simd.ir import KernelError
+from ..simd.llvm import lock
+
+LOWEST = (7, 0)
+"""The oldest compute capability with what kernels need: shuffles and votes of threads that have
+diverged, and atomic operations on 16 bits."""
+
+# The version of PTX for a compute capability, which the driver must know: 12.0 knows the first.
+_VERSIONS = {(10, 0): 86, (12, 0): 87}
+_OLDEST_VERSION = 80
+# The architectures that LLVM knows, of which a GPU runs the code for the next older one.
+_ARCHITECTURES = (70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121)
+
+LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+TRIPLE = "nvptx64-nvidia-cuda"
+
+# Modules with at least this many lines favour compile time over speed.
+_LONG = 10_000
+
+
+def is_available() -> bool:
+    """Returns whether llvmlite has the target."""
+    try:
+        _target()
+    except RuntimeError:
+        return False
+    return True
+
+
+def architecture(capability: tuple[int, int]) -> str:
+    """Returns the architecture to generate code for.
+
+    >>> architecture((9, 0)), architecture((8, 8))
+    ('sm_90', 'sm_87')
+    """
+    number = 10 * capability[0] + capability[1]
+    return f"sm_{max(known for known in _ARCHITECTURES if known <= number)}"
+
+
+@cache
+def _target() -> Any:
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    return binding.Target.from_triple(TRIPLE)
+
+
+@cache
+def _machine(capability: tuple[int, int], level: int) -> Any:
+    newer = [version for first, version in _VERSIONS.items() if capability >= first]
+    features = f"+ptx{max(newer, default=_OLDEST_VERSION)}"
+    return _target().create_target_machine(
+        cpu=architecture(capability), features=features, opt=level
+    )
+
+
+@cache
+def _passes(capability: tuple[int, int]) -> tuple[Any, Any]:
+    options = binding.create_pipeline_tuning_options(speed_level=2)
+    builder = binding.create_pass_builder(_machine(capability, 2), options)
+    manager = binding.create_new_module_pass_manager()
+    manager.add_always_inliner_pass()
+    manager.add_global_dead_code_eliminate_pass()
+    manager.add_instruction_combine_pass()
+    manager.add_simplify_cfg_pass()
+    return manager, builder
+
+
+def ptx(ir: str, capability: tuple[int, int]) -> str:
+    """Compiles the text of a module to PTX."""
+    ir = f'target datalayout = "{LAYOUT}"\ntarget triple = "{TRIPLE}"\n{ir}'
+    with lock:
+        machine = _machine(capability, 1 if ir.count("\n") > _LONG else 3)
+        try:
+            module = binding.parse_assembly(ir, binding.create_context())
+        except RuntimeError as error:
+            raise KernelError(f"LLVM rejects the translation: {error}") from None
+        manager, builder = _passes(capability)
+        manager.run(module, builder)
+        return machine.emit_assembly(module)

@@ -1,0 +1,541 @@
+"""Sums over lanes: outer products of vectors, and vectors, added to a matrix or a bias in memory.
+
+The sum of outer products is a product of matrices as well, Y^T X, whose terms are the lanes.
+Threads write their vectors as rows to shared memory, with zeros where the mask is false, and warps
+read both operands with `ldmatrix.trans`.
+
+Where each thread of a block gets, at the top level of a kernel, all warps share the sum: each has
+some tiles of the matrix, and the lanes of the block are the terms.
+
+                       columns of X
+                 +-----------+-----------+
+    columns      | warp 0    | warp 1    |      accumulators: in shared memory, where only
+    of Y         +-----------+-----------+      the threads that own them read and write
+                 | warp 2    | warp 3    |
+                 +-----------+-----------+
+
+They are added to memory once, after all lanes of the block. Elsewhere, a warp adds the sum over its
+own lanes to memory at once.
+"""
+
+import ast
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..simd.atomic import atomic_update
+from ..simd.ir import BYTES, FLOATS, SCALAR, KernelError
+from ..simd.loops import address, loop, when
+from ..simd.reduction import accumulator
+from . import fragments, pairs, private, vector_memory
+from .features import Features, Scalar
+from .function import WARP, GpuFunction
+from .plan import FRAGMENTS, OWN, STRIP, WIDEST, Sum
+from .products import multiplied
+from .registers import MEMORY, in_registers
+from .threads import lane_of_warp, warp_of_block
+
+# Imported because it registers the statements for vectors in memory.
+assert vector_memory
+
+_FOUR = "<4 x float>"
+# Steps of a product that an iteration takes.
+_AT_ONCE = 4
+
+
+@in_registers("type parameter parameter parameter parameter integer integer integer node node mask")
+def outer(
+    t: Any, code: str, k: int, a: int, n: int, offset: int, rows: int, columns: int,
+    stride: int, y: ast.expr, x: ast.expr, mask: str,
+) -> object:  # fmt: skip
+    """`outer(T, p[k], p[w], p[n], p[o], rows, columns, stride, y, x, m)`."""
+    if code not in FLOATS:
+        raise KernelError(f"there are no such sums of {code}")
+    if max(rows, columns) > WIDEST:
+        return MEMORY
+    left, right = t.features(y, code, rows), t.features(x, code, columns)
+    s = Sum(code, k, a, n, offset, rows, columns, stride)
+    if s in t.plan.sums and not t.depth:
+        _of_block(t, s, left, right, mask)
+    elif t.plan.by_warp(code):
+        _of_warp(t, s, left, right, mask)
+    else:
+        _of_lanes(t, s, left, right, mask)
+    return None
+
+
+def _target(t: Any, code: str, k: int, a: int, n: int, offset: int) -> str:
+    """Returns the address of the first accumulator in memory."""
+    acc, base = private.sums(t, "add", code, k, a, n)
+    return address(t.f, acc, base, t.f.word(offset))
+
+
+# ---------------------------------------------------------------------------- rows of shared memory
+
+
+def _store_rows(t: Any, y: Features, x: Features, mask: str) -> None:
+    """Stores two vectors of halves to the rows of the lanes, with zeros where the mask is false."""
+    f, stored = t.f, [(v, *_masked(t, v, mask)) for v in (y, x)]
+    f.meet()
+    for region, (v, form, registers) in zip((0, f.threads * t.plan.row), stored, strict=True):
+        if form == FRAGMENTS:
+            masked = Features(v.code, v.count, form, registers)
+            fragments.store_tiles(t, masked, range(-(-v.count // 8)), region)
+        else:
+            words = [pairs.to_words(f, v.code, x) for x in registers]
+            words += ["zeroinitializer"] * (-len(words) % 4)
+            fragments.store_row(t, words, 1, region)
+
+
+def _masked(t: Any, v: Features, mask: str) -> tuple[str, list[str]]:
+    """Returns a form of a vector, and its registers with zeros where the mask is false."""
+    f, scalar = t.f, Scalar("mask", mask)
+    known = v.forms.get(FRAGMENTS, [""])
+    form = FRAGMENTS if "" not in known or v.form == FRAGMENTS else OWN
+    registers = []
+    for k, x in enumerate(t.all_registers(v, form)):
+        bits = t.twice(scalar, form, k, v.count)
+        registers.append(pairs.select(f, v.code, bits, x, "zeroinitializer"))
+    return form, registers
+
+
+def _operand(
+    f: GpuFunction, base: tuple[str, str], offset: int, tiles: int, *, left: bool
+) -> list[str]:
+    """Returns fragments of 16 lanes and one or two tiles: as operand A of rows, or as operand B of
+    columns. The addresses are those for either order of matrices."""
+    source = fragments.at(f, base[left and tiles == 2], offset)
+    words = fragments.matrices(f, source, 2 * tiles, turned=True)
+    found = [f.op(f"bitcast i32 {x} to <2 x half>") for x in words]
+    if left and tiles == 1:
+        found = [found[0], "zeroinitializer", found[1], "zeroinitializer"]
+    return found
+
+
+# ------------------------------------------------------------------------------------ of a block
+
+
+def _of_block(t: Any, s: Sum, y: Features, x: Features, mask: str) -> None:
+    f, plan = t.f, t.plan
+    region = f.threads * plan.row
+    _store_rows(t, y, x, mask)
+    f.barrier()
+    low, high = fragments.low(f, plan.row), fragments.high(f, plan.row)
+    rows = fragments.place(f, "%rows", fragments.DYNAMIC, str(plan.rows))
+    tall = _tiles_of(y.count)
+    down, across = _numbers(t, s)
+    places = []
+    for number, offset in down:
+        first = f.once(f"{number}.down", f"shl i32 {number}, 5")
+        parts = []
+        for name, order in (("l", low), ("h", high)):
+            base = fragments.place(f, f"%all.{name}", rows, order)
+            parts.append(
+                fragments.at(f, fragments.place(f, f"{number}.{name}", base, first), 32 * offset)
+            )
+        places.append(tuple(parts))
+    columns = []
+    for number, offset in across:
+        first = f.once(f"{number}.across", f"shl i32 {number}, 4")
+        base = fragments.place(f, "%all.l", rows, low)
+        columns.append(
+            fragments.at(f, fragments.place(f, f"{number}.l", base, first), region + 16 * offset)
+        )
+
+    # Fragments of two neighbouring tiles are loaded together.
+    joined = len(across) % 2 == 0 and across[0][0] == across[-1][0]
+    home = _home(t, s)
+    slots = len(down) * len(across)
+    start = [
+        f.op(
+            f"load {_FOUR}, ptr addrspace(3) {fragments.at(f, home, 16 * f.threads * k)}, align 16"
+        )
+        for k in range(slots)
+    ]
+    values = [f.op(f"extractelement {_FOUR} {v}, i32 {e}") for v in start for e in range(4)]
+    steps = f.threads // 16
+    with loop(f, 0, steps, _AT_ONCE, [("float", v) for v in values]) as (k, sums):
+        here = f.op(f"mul i32 {f.op(f'trunc i64 {k} to i32')}, {16 * plan.row}")
+
+        def moved(p: str) -> str:
+            return f.op(f"getelementptr i8, ptr addrspace(3) {p}, i32 {here}")
+
+        tops = [(moved(p), moved(q)) for p, q in places]
+        starts = [moved(p) for p in (columns[::2] if joined else columns)]
+        for step in range(_AT_ONCE):
+            more = 16 * step * plan.row
+            a = [_operand(f, p, more, min(tall, 2), left=True) for p in tops]
+            b = []
+            for p in starts:
+                found = _operand(f, (p, p), more, 1 + joined, left=False)
+                b += [found[i : i + 2] for i in range(0, len(found), 2)]
+            for slot in range(slots):
+                i, j = divmod(slot, len(across))
+                c = sums[4 * slot : 4 * slot + 4]
+                sums[4 * slot : 4 * slot + 4] = multiplied(f, plan, a[i], b[j], c)
+    for k in range(slots):
+        v = "poison"
+        for e in range(4):
+            v = f.op(f"insertelement {_FOUR} {v}, float {sums[4 * k + e]}, i32 {e}")
+        target = fragments.at(f, home, 16 * f.threads * k)
+        f.do(f"store {_FOUR} {v}, ptr addrspace(3) {target}, align 16")
+    f.barrier()
+
+
+def _tiles_of(count: int) -> int:
+    return -(-count // 8)
+
+
+def _home(t: Any, s: Sum) -> str:
+    """Returns the address of the thread's first accumulators of a sum."""
+    f, begin = t.f, t.plan.sums[s]
+    base = fragments.place(f, f"%sums{begin}", fragments.DYNAMIC, str(begin))
+    own = f.once("%thread.16", f"shl i32 {f.special('tid.x')}, 4")
+    return fragments.place(f, f"%sums{begin}.own", base, own)
+
+
+def _numbers(t: Any, s: Sum) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    """Returns the rows of tiles of a warp, and its columns of tiles: each as the number of a first
+    one and the distance from that. Those beyond the last one repeat it."""
+    f = t.f
+    down, across, tall, wide = t.plan.split(s)
+    warp = warp_of_block(f)
+    found = []
+    for name, number, of, last in (
+        (
+            "down",
+            f.once(f"%warp.down{across}", f"udiv i32 {warp}, {across}"),
+            tall,
+            -(-s.rows // 16),
+        ),
+        (
+            "across",
+            f.once(f"%warp.across{across}", f"urem i32 {warp}, {across}"),
+            wide,
+            _tiles_of(s.columns),
+        ),
+    ):
+        warps = down if name == "down" else across
+        first = f.once(f"%{name}{across}.{of}", f"mul i32 {number}, {of}")
+        if warps * of <= last:
+            found.append([(first, k) for k in range(of)])
+            continue
+        numbers = []
+        for k in range(of):
+            one = f.once(f"%{name}{across}.{of}.{k}", f"add i32 {first}, {k}")
+            least = f"call i32 @llvm.umin.i32(i32 {one}, i32 {last - 1})"
+            numbers.append((f.once(f"%{name}{across}.{of}.{k}.{last}", least), 0))
+        found.append(numbers)
+    return found[0], found[1]
+
+
+def prepare(t: Any) -> None:
+    """Before the lanes of a block: sets its accumulators to zero."""
+    f = t.f
+    for s in t.plan.sums:
+        *_, tall, wide = t.plan.split(s)
+        for k in range(tall * wide):
+            place = fragments.at(f, _home(t, s), 16 * f.threads * k)
+            f.do(f"store {_FOUR} zeroinitializer, ptr addrspace(3) {place}, align 16")
+
+
+def finish(t: Any) -> None:
+    """After the lanes of a block: adds its sums to memory."""
+    f = t.f
+    for s in t.plan.sums:
+        down, across, tall, wide = t.plan.split(s)
+        target = _target(t, *s[:5])
+        warp = warp_of_block(f)
+        first_row = f.op(f"mul i32 {f.op(f'udiv i32 {warp}, {across}')}, {16 * tall}")
+        first_column = f.op(f"mul i32 {f.op(f'urem i32 {warp}, {across}')}, {8 * wide}")
+        for k in range(tall * wide):
+            source = fragments.at(f, _home(t, s), 16 * f.threads * k)
+            v = f.op(f"load {_FOUR}, ptr addrspace(3) {source}, align 16")
+            c = [f.op(f"extractelement {_FOUR} {v}, i32 {e}") for e in range(4)]
+            i, j = divmod(k, wide)
+            row = f.op(f"add i32 {first_row}, {16 * i}")
+            column = f.op(f"add i32 {first_column}, {8 * j}")
+            exact = down * tall * 16 == s.rows and across * wide * 8 == s.columns
+            _add_tile(t, s, target, row, column, c, whole=exact)
+    for flush in t.flushes:
+        flush()
+
+
+def _add_tile(
+    t: Any, s: Sum, target: str, row: str, column: str, c: Sequence[str], *, whole: bool
+) -> None:
+    """Adds a tile of accumulators to memory."""
+    f = t.f
+    row = f.op(f"add i32 {row}, {fragments.group(f)}")
+    pair = f.once("%member.2", f"shl i32 {fragments.member(f)}, 1")
+    column = f.op(f"add i32 {column}, {pair}")
+    for k, x in enumerate(c):
+        r = f.op(f"add i32 {row}, 8") if k > 1 else row
+        e = f.op(f"add i32 {column}, 1") if k % 2 else column
+        with _below(f, [] if whole else [(r, s.rows), (e, s.columns)]):
+            at = f.op(f"add i32 {f.op(f'mul i32 {r}, {s.stride}')}, {e}")
+            place = f.op(f"getelementptr float, ptr {target}, i32 {at}")
+            atomic_update(f, "add", "f32", place, x)
+
+
+@contextmanager
+def _below(f: GpuFunction, limits: Sequence[tuple[str, int]]) -> Iterator[None]:
+    """Code for threads whose numbers are below limits."""
+    if not limits:
+        yield
+        return
+    inside = ""
+    for number, limit in limits:
+        below = f.op(f"icmp ult i32 {number}, {limit}")
+        inside = f.op(f"and i1 {inside}, {below}") if inside else below
+    with when(f, inside):
+        yield
+
+
+# -------------------------------------------------------------------------------------- of a warp
+
+
+def _of_warp(t: Any, s: Sum, y: Features, x: Features, mask: str) -> None:
+    f, plan = t.f, t.plan
+    region = f.threads * plan.row
+    target = _target(t, *s[:5])
+    _store_rows(t, y, x, mask)
+    f.meet()
+    rows = fragments.rows(f, plan)
+    low = fragments.place(f, "%rows.low", rows, fragments.low(f, plan.row))
+    high = fragments.place(f, "%rows.high", rows, fragments.high(f, plan.row))
+    tall, wide = _tiles_of(s.rows), _tiles_of(s.columns)
+
+    def some(first: str, tops: tuple[str, str], number: int) -> None:
+        a = [_operand(f, tops, 16 * k * plan.row, number, left=True) for k in range(2)]
+        for j in range(0, wide, 2):
+            count = min(2, wide - j)
+            b = [
+                _operand(f, (low, low), region + 16 * k * plan.row + 16 * j, count, left=False)
+                for k in range(2)
+            ]
+            for i in range(count):
+                c = ["0.0"] * 4
+                for k in range(2):
+                    c = multiplied(f, plan, a[k], b[k][2 * i : 2 * i + 2], c)
+                _add_tile(t, s, target, first, str(8 * (j + i)), c, whole=exact)
+
+    exact = s.rows % 16 == 0 and s.columns % 8 == 0
+    if tall > 1:
+        with loop(f, 0, tall // 2, 1) as (m, _):
+            first = f.op(f"shl i32 {f.op(f'trunc i64 {m} to i32')}, 4")
+            at = f.op(f"shl i32 {first}, 1")
+            tops = [f.op(f"getelementptr i8, ptr addrspace(3) {p}, i32 {at}") for p in (low, high)]
+            some(first, (tops[0], tops[1]), 2)
+    if tall % 2:
+        last = fragments.at(f, low, 16 * (tall - 1))
+        some(str(8 * (tall - 1)), (last, last), 1)
+
+
+# ------------------------------------------------------------------------------------- of lanes
+
+
+def _strip(t: Any, v: Features, first: int, mask: str, acc: str, region: int) -> int:
+    """Stores some features of a vector, as accumulators, to the rows of the lanes, with zeros where
+    the mask is false. Returns their number."""
+    f, last = t.f, min(v.count, first + STRIP)
+    together = 16 // BYTES[acc]
+    for k in range(first, last, together):
+        x = "zeroinitializer"
+        for e in range(min(together, last - k)):
+            one = t.feature_of(v, k + e)
+            if v.code != acc:
+                one = f.op(f"fpext {f.vector[v.code]} {one} to {f.vector[acc]}")
+            one = f.scalar(acc, f.select(acc, mask, one))
+            x = f.op(
+                f"insertelement <{together} x {SCALAR[acc]}> {x}, {SCALAR[acc]} {one}, i32 {e}"
+            )
+        place = fragments.at(f, fragments.own_row(f, t.plan), region + (k - first) * BYTES[acc])
+        f.do(f"store <{together} x {SCALAR[acc]}> {x}, ptr addrspace(3) {place}, align 16")
+    return last - first
+
+
+def _shape(rows: int, columns: int) -> tuple[int, int]:
+    """Returns the elements that each thread of a warp sums, out of some rows and columns."""
+    shapes = [(a, b) for a in (1, 2, 4) for b in (4, 8)]
+    fits = [s for s in shapes if -(-rows // s[0]) * -(-columns // s[1]) <= WARP]
+    return min(fits, key=lambda s: (s[0] * s[1], abs(s[0] - s[1])))
+
+
+def _of_lanes(t: Any, s: Sum, y: Features, x: Features, mask: str) -> None:
+    """Each thread sums some elements over the lanes of its warp."""
+    acc = accumulator(s.code)
+    f, target, region = t.f, _target(t, *s[:5]), t.f.threads * t.plan.row
+    for top in range(0, s.rows, STRIP):
+        for left in range(0, s.columns, STRIP):
+            f.meet()
+            rows = _strip(t, y, top, mask, acc, 0)
+            columns = _strip(t, x, left, mask, acc, region)
+            f.meet()
+            _sum_strip(t, s, acc, target, (top, rows), (left, columns), region)
+
+
+def _sum_strip(
+    t: Any, s: Sum, acc: str, target: str, rows: tuple[int, int], columns: tuple[int, int],
+    region: int,
+) -> None:  # fmt: skip
+    f, kind, size = t.f, SCALAR[acc], BYTES[acc]
+    tall, wide = _shape(rows[1], columns[1])
+    across = -(-columns[1] // wide)
+    lane = lane_of_warp(f)
+    row = f.op(f"mul i32 {f.op(f'udiv i32 {lane}, {across}')}, {tall}")
+    column = f.op(f"mul i32 {f.op(f'urem i32 {lane}, {across}')}, {wide}")
+    # Threads without elements read the last rows.
+    row = f.op(f"call i32 @llvm.umin.i32(i32 {row}, i32 {max(STRIP - tall, 0)})")
+    base = fragments.rows(f, t.plan)
+    places = []
+    for number, more in ((row, 0), (column, region)):
+        offset = f.op(f"add i32 {f.op(f'mul i32 {number}, {size}')}, {more}")
+        places.append(f.op(f"getelementptr i8, ptr addrspace(3) {base}, i32 {offset}"))
+
+    def loaded(place: str, count: int) -> list[str]:
+        together = min(16 // size, count)
+        of, found = f"<{together} x {kind}>", []
+        for k in range(0, count, together):
+            at = fragments.at(f, place, k * size)
+            v = f.op(f"load {of}, ptr addrspace(3) {at}, align {together * size}")
+            found += [f.op(f"extractelement {of} {v}, i32 {e}") for e in range(together)]
+        return found
+
+    start = [(kind, "0.0")] * (tall * wide)
+    with loop(f, 0, WARP, 1, start) as (k, sums):
+        here = f.op(f"mul i32 {f.op(f'trunc i64 {k} to i32')}, {t.plan.row}")
+        a, b = [f.op(f"getelementptr i8, ptr addrspace(3) {p}, i32 {here}") for p in places]
+        left, right = loaded(a, tall), loaded(b, wide)
+        name = f"@llvm.fma.f{8 * size}"
+        for n in range(tall * wide):
+            operands = f"{kind} {left[n // wide]}, {kind} {right[n % wide]}, {kind} {sums[n]}"
+            sums[n] = f.op(f"call {kind} {name}({operands})")
+    row = f.op(f"mul i32 {f.op(f'udiv i32 {lane}, {across}')}, {tall}")
+    for n, x in enumerate(sums):
+        r, c = f.op(f"add i32 {row}, {n // wide}"), f.op(f"add i32 {column}, {n % wide}")
+        with _below(f, [(r, rows[1]), (c, columns[1])]):
+            at = f.op(f"mul i32 {f.op(f'add i32 {r}, {rows[0]}')}, {s.stride}")
+            at = f.op(f"add i32 {at}, {f.op(f'add i32 {c}, {columns[0]}')}")
+            place = f.op(f"getelementptr {kind}, ptr {target}, i32 {at}")
+            atomic_update(f, "add", acc, place, x)
+
+
+# ---------------------------------------------------------------------------------------- vectors
+
+
+@in_registers("type parameter parameter parameter parameter node mask")
+def accumulate(
+    t: Any, code: str, k: int, a: int, n: int, offset: int, y: ast.expr, mask: str
+) -> object:
+    """`accumulate(T, p[k], p[w], p[n], p[o], y, m)`."""
+    if code not in FLOATS:
+        raise KernelError(f"there are no such sums of {code}")
+    value = t.expr(y)
+    if value is None or getattr(value[1], "count", 0) > WIDEST:
+        return MEMORY
+    v = t.features(y, code)
+    if not t.plan.by_warp(code):
+        _columns_of_lanes(t, v, mask, accumulator(code), _target(t, code, k, a, n, offset))
+        return None
+    sums, halved = _columns_of_warp(t, v, mask)
+
+    def add(values: Sequence[str]) -> None:
+        target = _target(t, code, k, a, n, offset)
+        _add_columns(t, v.count, target, values, halved)
+
+    if t.depth:
+        add(sums)
+        return None
+    carried = [t.carry("float", "0.0") for _ in sums]
+    for c, x in zip(carried, sums, strict=True):
+        c.end = t.f.op(f"fadd float {c.name}, {x}")
+    t.flushes.append(lambda: add([c.name for c in carried]))
+    return None
+
+
+# The bits of a thread's number that are the row that it has.
+_BITS = (4, 8, 16)
+
+
+def _columns_of_warp(t: Any, v: Features, mask: str) -> tuple[list[str], dict[int, int]]:
+    """Returns the sums over the lanes of a warp that the thread has, and how many there were of
+    each of two threads whose numbers differ by a bit.
+
+    A thread sums its four rows. Then threads exchange halves of their sums, so that each has half
+    as many of twice as many rows, or, if the number is odd, all of them.
+    """
+    f, tiles = t.f, _tiles_of(v.count)
+    registers = t.all_registers(v, FRAGMENTS)
+    sums = []
+    for j in range(tiles):
+        total = "zeroinitializer"
+        for m in range(2):
+            for h in range(2):
+                k = fragments.index(m, j, h, tiles)
+                bits = t.twice(Scalar("mask", mask), FRAGMENTS, k, v.count)
+                x = pairs.select(f, v.code, bits, registers[k], "zeroinitializer")
+                x = f.op(f"fpext <2 x half> {x} to <2 x float>")
+                total = f.op(f"fadd <2 x float> {total}, {x}")
+        sums += [f.op(f"extractelement <2 x float> {total}, i32 {e}") for e in range(2)]
+    halved: dict[int, int] = {}
+    for bit in _BITS:
+        half = len(sums) // 2
+        if len(sums) % 2:
+            others = [f.shuffled("bfly", "f32", x, bit) for x in sums]
+            sums = [f.op(f"fadd float {x}, {y}") for x, y in zip(sums, others, strict=True)]
+            continue
+        halved[bit] = half
+        upper, kept = _has_bit(f, bit), []
+        for x, y in zip(sums[:half], sums[half:], strict=True):
+            given = f.op(f"select i1 {upper}, float {x}, float {y}")
+            own = f.op(f"select i1 {upper}, float {y}, float {x}")
+            kept.append(f.op(f"fadd float {own}, {f.shuffled('bfly', 'f32', given, bit)}"))
+        sums = kept
+    return sums, halved
+
+
+def _has_bit(f: GpuFunction, bit: int) -> str:
+    found = f.once(f"%lane.and{bit}", f"and i32 {lane_of_warp(f)}, {bit}")
+    return f.once(f"%lane.has{bit}", f"icmp ne i32 {found}, 0")
+
+
+def _add_columns(
+    t: Any, count: int, target: str, sums: Sequence[str], halved: dict[int, int]
+) -> None:
+    """Adds the sums of `_columns_of_warp` to memory; where several threads have one, the first."""
+    f, number = t.f, "0"
+    for bit, half in halved.items():
+        more = f.op(f"select i1 {_has_bit(f, bit)}, i32 {half}, i32 0")
+        number = f.op(f"add i32 {number}, {more}")
+    others = sum(set(_BITS) - set(halved))
+    limits = [(f.op(f"and i32 {lane_of_warp(f)}, {others}"), 1)] if others else []
+    pair = f.once("%member.2", f"shl i32 {fragments.member(f)}, 1")
+    for k, x in enumerate(sums):
+        one = f.op(f"add i32 {number}, {k}")
+        column = f.op(f"add i32 {pair}, {f.op(f'and i32 {one}, 1')}")
+        tile = f.op(f"shl i32 {f.op(f'lshr i32 {one}, 1')}, 3")
+        column = f.op(f"add i32 {column}, {tile}")
+        with _below(f, [(column, count), *limits]):
+            place = f.op(f"getelementptr float, ptr {target}, i32 {column}")
+            atomic_update(f, "add", "f32", place, x)
+
+
+def _columns_of_lanes(t: Any, v: Features, mask: str, acc: str, target: str) -> None:
+    """Each thread sums a feature over the lanes of its warp."""
+    f, kind, size, lane = t.f, SCALAR[acc], BYTES[acc], lane_of_warp(t.f)
+    for first in range(0, v.count, STRIP):
+        f.meet()
+        count = _strip(t, v, first, mask, acc, 0)
+        f.meet()
+        offset = f.op(f"mul i32 {lane}, {size}")
+        base = f.op(f"getelementptr i8, ptr addrspace(3) {fragments.rows(f, t.plan)}, i32 {offset}")
+        with _below(f, [(lane, count)]):
+            total = f"{kind} 0.0".split(" ")[1]
+            for k in range(WARP):
+                source = fragments.at(f, base, k * t.plan.row)
+                x = f.op(f"load {kind}, ptr addrspace(3) {source}, align {size}")
+                total = f.op(f"fadd {kind} {total}, {x}")
+            number = f.op(f"add i32 {lane}, {first}")
+            place = f.op(f"getelementptr {kind}, ptr {target}, i32 {number}")
+            atomic_update(f, "add", acc, place, total)

@@ -1,0 +1,43 @@
+"""Translators of the kernel language for one thread."""
+
+import ast
+from functools import cached_property
+from typing import Any
+
+from ..simd.translate import Translator
+from .calls import CALLS, ROWS
+
+
+class OneLane:
+    """What differs from packets: the part of a translator for one thread."""
+
+    calls = CALLS
+    f: Any
+
+    @cached_property
+    def private(self) -> dict:
+        """The targets with memory of the block (see `drjit.jit.target.cuda.private`)."""
+        return {}
+
+    def active(self) -> str:
+        """Returns the mask of the lanes below the end of the range."""
+        return "%active" if self.f.warps else "splat (i1 true)"
+
+    def finish(self) -> None:
+        """Emits what comes after the lanes of a block, besides reductions."""
+
+    def pointer(self, e: ast.expr) -> str:
+        """The address that an argument `p[k]` holds."""
+        this: Any = self
+        k = this.parameter(e)
+        return self.f.pointer_here(k) if this.has_many_words else self.f.pointer(k)
+
+    def row(self, name: str | None, code: str) -> Any:
+        """Returns the row of an operation for an element type."""
+        made = super().row(name, code)  # type: ignore[misc]
+        rule = ROWS.get(name or "")
+        return made if rule is None else made._replace(emit=rule)
+
+
+class GpuTranslator(OneLane, Translator):
+    """Translates the statements of one function."""

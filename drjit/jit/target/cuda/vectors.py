@@ -1,0 +1,203 @@
+"""Statements on vectors of features: in registers, or, if a vector is long or indices select its
+features, in memory of the thread, as on the processor.
+"""
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from ...ir.dtype import VECTOR_BLOCK
+from ..simd.conversion import from_memory, to_memory
+from ..simd.feature_loop import spelled
+from ..simd.ir import BYTES, FLOATS, KernelError, Value
+from ..simd.loops import address
+from ..simd.reduction import accumulator
+from ..simd.translate import Deferred
+from ..simd.vector import check_feature
+from . import fragments, pairs, products, sums
+from .features import Features, FeatureTranslator, Pending, Scalar, size
+from .function import GpuFunction
+from .memory import inside
+from .plan import FRAGMENTS, OWN
+from .registers import MEMORY, in_registers
+
+
+class GpuVectorTranslator(FeatureTranslator):
+    """Translates a kernel that contains vectors."""
+
+    def delivered(self, v: Features) -> Value:
+        """Returns a vector as the value of a statement, in memory if that is where the variable
+        is."""
+        return spelled(self.kept(v)) if self.plan.in_memory(self.target) else v.value
+
+    def name(self, e: ast.Name) -> Value:
+        """A variable. Literals that are read at their use are the same for all lanes."""
+        value = self.f.variables.get(e.id)
+        found = super().name(e)
+        if value is not None and type(value[1]) is Deferred:
+            self.uniform.add(found[1])
+        return found
+
+    def prepare(self) -> None:
+        """Emits what comes before the lanes of a block."""
+        sums.prepare(self)
+        products.prepare(self)
+
+    def finish(self) -> None:
+        """Emits what comes after the lanes of a block."""
+        sums.finish(self)
+
+
+@in_registers("type *operand")
+def vector(t: Any, code: str, *parts: str) -> Value | object:
+    """`vector(T, x0, x1, ...)`."""
+    if t.plan.in_memory(t.target) or not parts:
+        return MEMORY
+    return t.made(code, parts).value
+
+
+@in_registers("type integer operand")
+def splat(t: Any, code: str, count: int, x: str) -> Value | object:
+    """`splat(T, n, x)`."""
+    if t.plan.in_memory(t.target) or count < 1:
+        return MEMORY
+    form = t.plan.form(t.target)
+    v = Features(code, count, form, [""] * size(count, form))
+    v.op = Pending(lambda f, x: x, [Scalar(code, x)])
+    v.op.results.append(v)
+    return v.value
+
+
+def _features(t: Any, e: ast.expr) -> Features | None:
+    """Returns an argument that is a vector in registers, or None."""
+    value = t.expr(e)
+    return value[1] if value is not None and type(value[1]) is Features else None
+
+
+@in_registers("node integer")
+def feature(t: Any, e: ast.expr, k: int) -> Value | object:
+    """`feature(v, k)`."""
+    v = _features(t, e)
+    if v is None:
+        return MEMORY
+    check_feature(v, k)  # type: ignore[arg-type]
+    if v.form == FRAGMENTS and not v.forms.get(OWN, [""] * v.count)[k // 2]:
+        others = t.plan.wanted.get(getattr(e, "id", ""), ())
+        fragments.unpack(t, v, sorted({j // 8 for j in (*others, k) if j < v.count}))
+    return v.code, t.feature_of(v, k)
+
+
+def _is(f: GpuFunction, index: str, k: int) -> str:
+    return f.op(f"icmp eq {f.vector['u32']} {index}, {f.constant('u32', k)}")
+
+
+@in_registers("node node mask")
+def take(t: Any, e: ast.expr, x: ast.expr, mask: str) -> Value | object:
+    """`take(v, x, m)`."""
+    v = _features(t, e)
+    if v is None:
+        return MEMORY
+    f, index = t.f, t.typed(x, "u32")[1]
+    result = t.feature_of(v, 0)
+    for k in range(1, v.count):
+        result = f.select(v.code, _is(f, index, k), t.feature_of(v, k), result)
+    return v.code, f.select(v.code, mask, result)
+
+
+@in_registers("node node node mask")
+def put(t: Any, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -> Value | object:
+    """`put(v, x, y, m)`."""
+    v = _features(t, e)
+    if v is None:
+        return MEMORY
+    f, value = t.f, t.typed(y, v.code)[1]
+    constant = t.integer(x) if type(x) is ast.Constant else None
+    places: Sequence[int] = range(v.count)
+    if constant is not None:
+        check_feature(v, constant)  # type: ignore[arg-type]
+        places = (constant,)
+    index = t.typed(x, "u32")[1] if constant is None else ""
+    registers = t.all_registers(v, OWN)
+    for k in places:
+        here = mask
+        if index:
+            here = f.op(f"and {f.vector['mask']} {_is(f, index, k)}, {mask}")
+        one = f.select(v.code, here, value, t.feature_of(v, k))
+        registers[k // 2] = pairs.replaced(f, v.code, registers[k // 2], k % 2, one)
+    return t.delivered(Features(v.code, v.count, OWN, registers))
+
+
+@in_registers("node")
+def total(t: Any, e: ast.expr) -> Value | object:
+    """`total(v)`."""
+    v = _features(t, e)
+    if v is None:
+        return MEMORY
+    if v.code not in FLOATS:
+        raise KernelError("total sums floats")
+    f, acc = t.f, accumulator(v.code)
+    if v.form == OWN or v.code == "f64":
+        result = "zeroinitializer"
+        for k in range(v.count):
+            x = t.feature_of(v, k)
+            if v.code != acc:
+                x = f.op(f"fpext {f.vector[v.code]} {x} to {f.vector[acc]}")
+            result = f.op(f"fadd {f.vector[acc]} {result}, {x}")
+    else:
+        result = f.packet(acc, fragments.totals(t, v))
+    if acc != v.code:
+        result = f.op(f"fptrunc {f.vector[acc]} {result} to {f.vector[v.code]}")
+    return v.code, result
+
+
+# ------------------------------------------------------------------------------------------ buffers
+
+
+@in_registers("type integer pointer lane_range")
+def load_vector(t: Any, code: str, count: int, base: str) -> Value | object:
+    """`load_vector(T, n, p[k], i)`."""
+    if t.plan.in_memory(t.target):
+        return MEMORY
+    return t.made(code, _read(t, code, count, _first(t.f, code, count, base), VECTOR_BLOCK)).value
+
+
+@in_registers("type integer pointer")
+def broadcast_vector(t: Any, code: str, count: int, base: str) -> Value | object:
+    """`broadcast_vector(T, n, p[k])`."""
+    if t.plan.in_memory(t.target):
+        return MEMORY
+    return t.made(code, _read(t, code, count, base, 1)).value
+
+
+def _read(t: Any, code: str, count: int, start: str, step: int) -> list[str]:
+    f, parts = t.f, []
+    for k in range(count):
+        place = address(f, code, start, k * step)
+        x = f.op(f"load {f.types.memory[code]}, ptr {place}, align {BYTES[code]}")
+        parts.append(from_memory(f, code, x))
+    return parts
+
+
+@in_registers("type integer pointer lane_range node")
+def store_vector(t: Any, code: str, count: int, base: str, e: ast.expr) -> object:
+    """`store_vector(T, n, p[k], i, v)`."""
+    v = _features(t, e)
+    if v is None:
+        return MEMORY
+    t.features(e, code, count)
+    f, parts = t.f, [t.feature_of(v, k) for k in range(count)]
+    with inside(t):
+        start = _first(f, code, count, base)
+        for k, x in enumerate(parts):
+            place = address(f, code, start, k * VECTOR_BLOCK)
+            x = to_memory(f, code, x)
+            f.do(f"store {f.types.memory[code]} {x}, ptr {place}, align {BYTES[code]}")
+    return None
+
+
+def _first(f: GpuFunction, code: str, count: int, base: str) -> str:
+    """Returns the address of the first feature of the lane, in blocks with a row per feature."""
+    i = f.position()
+    block, rest = f.op(f"and i64 {i}, {-VECTOR_BLOCK}"), f.op(f"and i64 {i}, {VECTOR_BLOCK - 1}")
+    at = f.op(f"add i64 {f.op(f'mul i64 {block}, {count}')}, {rest}")
+    return address(f, code, base, at)
